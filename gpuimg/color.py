@@ -1,0 +1,478 @@
+"""Colour: each function appends one op to the program; all of them run in registers, in the order of the calls.
+
+The formulas are the floating-point ones of ``torchvision.transforms.v2.functional``, in :mod:`gpuimg.kernels.colour`.
+Values are clamped to the range of the images after each op, as there, and rounded once, when the result is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import arguments
+from .batch import Batch, as_batch
+from .kernels import layout
+
+#: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+#: Standard deviation of ImageNet's training images, for values in [0, 1] (red, green, blue).
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+def _record(images: Any, code: int, where: Any, *params: Any, statistical: bool = False) -> Batch:
+    batch = as_batch(images)
+    chosen = arguments.mask(where, len(batch))
+    return batch.recorded(batch.plan.with_entry(code, params, where=chosen, statistical=statistical))
+
+
+def _factor(images: Any, value: Any, name: str) -> tuple[Batch, Any]:
+    batch = as_batch(images)
+    return batch, arguments.per_image(value, len(batch), name, low=0.0)
+
+
+def adjust_brightness(images: Any, brightness_factor: Any, *, where: Any = None) -> Batch:
+    """Multiply by a factor and clamp.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    brightness_factor : float or (N,) float
+        At least 0: 0 is black, 1 keeps the image, 2 doubles it.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a negative factor, NaN, or a shape that does not fit the batch.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.adjust_brightness(np.full((1, 1, 1, 3), 100, np.uint8), 1.5).array().ravel().tolist()
+    [150, 150, 150]
+    """
+    batch, factor = _factor(images, brightness_factor, "brightness_factor")
+    return _record(batch, layout.BRIGHTNESS, where, factor)
+
+
+def adjust_contrast(images: Any, contrast_factor: Any, *, where: Any = None) -> Batch:
+    """Blend with the image's mean grey and clamp.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    contrast_factor : float or (N,) float
+        At least 0: 0 is uniform grey, 1 keeps the image.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a negative factor, NaN, or a shape that does not fit the batch.
+
+    Notes
+    -----
+    The mean is that of the pixels at this point of the chain: after everything recorded before, before everything
+    after. It costs one more pass over them.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([0.2, 0.6], np.float32).reshape(1, 1, 2, 1)
+    >>> [round(float(v), 4) for v in gpuimg.adjust_contrast(x, 0.5).array().ravel()]
+    [0.3, 0.5]
+    """
+    batch, factor = _factor(images, contrast_factor, "contrast_factor")
+    return _record(batch, layout.CONTRAST, where, factor, batch.channels, 0.0, statistical=True)
+
+
+def adjust_saturation(images: Any, saturation_factor: Any, *, where: Any = None) -> Batch:
+    """Blend each pixel with its grey and clamp; one-channel images stay as they are.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    saturation_factor : float or (N,) float
+        At least 0: 0 is grey, 1 keeps the image.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a negative factor, NaN, or a shape that does not fit the batch.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([200, 100, 50], np.uint8).reshape(1, 1, 1, 3)
+    >>> gpuimg.adjust_saturation(x, 0).array().ravel().tolist()
+    [124, 124, 124]
+    """
+    batch, factor = _factor(images, saturation_factor, "saturation_factor")
+    return _record(batch, layout.SATURATION if batch.channels == 3 else layout.SKIP, where, factor)
+
+
+def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
+    """Turn the hue in HSV; one-channel images stay as they are.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    hue_factor : float or (N,) float
+        In turns, -0.5 to 0.5: 0 keeps the image, 0.5 and -0.5 give the complementary colours.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a factor out of range, NaN, or a shape that does not fit the batch.
+
+    Notes
+    -----
+    True HSV in floating point, as torchvision for tensors. Pillow works in 8-bit HSV and is up to 16 levels off.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([255, 0, 0], np.uint8).reshape(1, 1, 1, 3)
+    >>> gpuimg.adjust_hue(x, 1 / 3).array().ravel().tolist()
+    [0, 255, 0]
+    """
+    batch = as_batch(images)
+    shift = arguments.per_image(hue_factor, len(batch), "hue_factor", low=-0.5, high=0.5)
+    return _record(batch, layout.HUE if batch.channels == 3 else layout.SKIP, where, shift)
+
+
+def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = None) -> Batch:
+    """Grey values, 0.2989 R + 0.587 G + 0.114 B.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    num_output_channels : {1, 3}
+        3 repeats the grey value.
+    where : (N,) bool, optional
+        The images to change; needs ``num_output_channels=3``, since a batch has one number of channels.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For another number of channels, or ``where`` with one channel.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([200, 100, 50], np.uint8).reshape(1, 1, 1, 3)
+    >>> gpuimg.rgb_to_grayscale(x).array().shape
+    (1, 1, 1, 1)
+    """
+    batch = as_batch(images)
+    if num_output_channels not in (1, 3):
+        raise ValueError(f"num_output_channels must be 1 or 3, not {num_output_channels!r}")
+    if arguments.mask(where, len(batch)) is not None and num_output_channels != batch.channels:
+        raise ValueError("where= needs the number of channels unchanged: a batch has one number of channels")
+    grey = _record(batch, layout.GRAYSCALE if batch.channels == 3 else layout.SKIP, where)
+    return grey.recorded(grey.plan.with_channels(num_output_channels))
+
+
+def invert(images: Any, *, where: Any = None) -> Batch:
+    """Negative: white minus the value.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.invert(np.full((1, 1, 1, 1), 100, np.uint8)).array().ravel().tolist()
+    [155]
+    """
+    return _record(images, layout.INVERT, where)
+
+
+def solarize(images: Any, threshold: Any, *, where: Any = None) -> Batch:
+    """Invert the values at or above a threshold.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    threshold : float or (N,) float
+        In the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a threshold out of range, NaN, or a shape that does not fit the batch.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([99, 100], np.uint8).reshape(1, 1, 2, 1)
+    >>> gpuimg.solarize(x, 100).array().ravel().tolist()
+    [99, 155]
+    """
+    batch = as_batch(images)
+    values = arguments.per_image(threshold, len(batch), "threshold", low=0.0, high=1.0 / batch.unit)
+    # Resampling may leave a byte a rounding error below itself; it still counts as at the threshold.
+    slack = 0.0 if batch.unit == 1.0 else 1e-6
+    return _record(batch, layout.SOLARIZE, where, values * batch.unit - slack)
+
+
+def posterize(images: Any, bits: Any, *, where: Any = None) -> Batch:
+    """Keep the highest bits of each value.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    bits : int or (N,) int
+        0 to 8; 8 keeps 256 levels.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For bits out of range or a shape that does not fit the batch.
+
+    Notes
+    -----
+    As torchvision's: uint8 images are masked (240 with 4 bits stays 240), float32 images are cut to ``floor(x *
+    2**bits) / 2**bits``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.posterize(np.full((1, 1, 1, 1), 255, np.uint8), 4).array().ravel().tolist()
+    [240]
+    """
+    batch = as_batch(images)
+    levels = 2.0 ** arguments.integers(bits, len(batch), "bits", low=0, high=8)
+    if batch.unit == 1.0:
+        return _record(batch, layout.POSTERIZE, where, levels, levels - 1.0, 1.0 / levels)
+    # 255.999 / 256: the byte torchvision's to_dtype gives, then its high bits.
+    return _record(batch, layout.POSTERIZE, where, levels * (255.999 / 256.0), levels - 1.0, 256.0 / levels / 255.0)
+
+
+def autocontrast(images: Any, *, where: Any = None) -> Batch:
+    """Stretch each channel to the full range; a flat channel stays as it is.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Notes
+    -----
+    Darkest and brightest value are those at this point of the chain; finding them costs one more pass.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([50, 100, 150], np.uint8).reshape(1, 1, 3, 1)
+    >>> gpuimg.autocontrast(x).array().ravel().tolist()
+    [0, 128, 255]
+    """
+    return _record(images, layout.AUTOCONTRAST, where, 0.0, 0.0, 0.0, statistical=True)
+
+
+def equalize(images: Any, *, where: Any = None) -> Batch:
+    """Equalise each channel's histogram of 256 levels.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Notes
+    -----
+    The table is Pillow's ``ImageOps.equalize``; values are cut to bytes for it, as in torchvision. The histogram
+    costs one more pass.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+    >>> bool((gpuimg.equalize(x).array() == x).all())
+    True
+    """
+    return _record(images, layout.EQUALIZE, where, 0.0, 0.0, 0.0, statistical=True)
+
+
+def erase(images: Any, i: Any, j: Any, h: Any, w: Any, v: Any = 0, *, where: Any = None) -> Batch:
+    """Paint a rectangle.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    i, j : int or (N,) int
+        First row and column of the rectangle, in pixels.
+    h, w : int or (N,) int
+        Height and width, at least 0; parts outside the image are left out.
+    v : number, (C,), (N,) or (N, C)
+        Colour, 0 to 255 for uint8 and 0 to 1 for float32. After :func:`normalize` it is laid down as it is.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a negative size, numbers that are not whole, or shapes that do not fit the batch.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.erase(np.full((1, 1, 3, 1), 9, np.uint8), 0, 1, 1, 1).array().ravel().tolist()
+    [9, 0, 9]
+    """
+    batch = as_batch(images)
+    n = len(batch)
+    top, left = arguments.integers(i, n, "i"), arguments.integers(j, n, "j")
+    height, width = arguments.integers(h, n, "h", low=0), arguments.integers(w, n, "w", low=0)
+    plan, frame = batch.plan.with_frame()
+    color = arguments.color(v, n, plan.channels, batch.unit, "v")
+    rectangle = (left, top, left + width, top + height)
+    return batch.recorded(plan.with_paint(rectangle, color, frame, inside=True, where=arguments.mask(where, n)))
+
+
+def normalize(images: Any, mean: Any, std: Any, *, where: Any = None) -> Batch:
+    """Subtract a mean and divide by a standard deviation, for each channel; the result is floating point.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    mean, std : number or (C,)
+        For values in [0, 1], also for uint8 images: :data:`IMAGENET_MEAN` and :data:`IMAGENET_STD`.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+        Its default dtype is float32.
+
+    Raises
+    ------
+    ValueError
+        For a standard deviation of 0, NaN, or a shape that does not fit the channels.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.normalize(np.full((1, 1, 1, 1), 255, np.uint8), 0.5, 0.25).array().ravel().tolist()
+    [2.0]
+    """
+    batch = as_batch(images)
+    channels = batch.channels
+    means = np.broadcast_to(arguments.per_image(mean, channels, "mean"), (channels,))
+    stds = np.broadcast_to(arguments.per_image(std, channels, "std"), (channels,))
+    if np.any(stds <= 0.0):
+        raise ValueError(f"std must be above 0, not {std!r}")
+    three = np.resize(means, 3), np.resize(stds, 3)
+    chosen = arguments.mask(where, len(batch))
+    plan = batch.plan.with_entry(
+        layout.AFFINE_COLOR, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen
+    )
+    return batch.recorded(plan.as_normalized())
+
+
+def pointwise(images: Any, function: Any, value: Any = 0.0, *, where: Any = None) -> Batch:
+    """Run your own Numba function on every pixel, fused with everything else, on CPU and GPU.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    function : numba.njit function
+        ``(r, g, b, y, x, value) -> (r, g, b)``, all float32: colour in [0, 1] (a one-channel image has it three
+        times, the first is kept), row and column at this point of the chain, and the image's ``value``. The result
+        is taken as it is, not clamped. Write constants as ``np.float32``: float64 is slow on a GPU.
+    value : float or (N,) float
+        Passed to the function.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    TypeError
+        If the function is not compiled with ``numba.njit``, or does not take these arguments.
+
+    Examples
+    --------
+    >>> import gpuimg, numba, numpy as np
+    >>> @numba.njit
+    ... def dim(r, g, b, y, x, value):
+    ...     return r * value, g * value, b * value
+    >>> gpuimg.pointwise(np.full((1, 1, 1, 3), 100, np.uint8), dim, 0.5).array().ravel().tolist()
+    [50, 50, 50]
+    """
+    batch = as_batch(images)
+    n = len(batch)
+    if not hasattr(function, "py_func"):
+        raise TypeError(f"function must be compiled with numba.njit, not {type(function).__name__}")
+    if function.py_func.__code__.co_argcount != 6:
+        raise TypeError("function must take six arguments: (r, g, b, y, x, value)")
+    values = arguments.per_image(value, n, "value")
+    plan, frame = batch.plan.with_frame()
+    plan, index = plan.with_function(function)
+    return batch.recorded(
+        plan.with_entry(layout.USER, (index, values), where=arguments.mask(where, n), frame=frame)
+    )

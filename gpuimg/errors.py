@@ -1,0 +1,46 @@
+"""The error for images that cannot be decoded."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Failure(NamedTuple):
+    """One image that could not be decoded.
+
+    Attributes
+    ----------
+    index : int
+        Position in the batch.
+    source : str
+        The path, or a description of the bytes.
+    reason : str
+        What the header check or the decoder said.
+    """
+
+    index: int
+    source: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"image {self.index} ({self.source}): {self.reason}"
+
+
+class DecodeError(ValueError):
+    """One or more images of a batch could not be decoded; it names every one of them.
+
+    Attributes
+    ----------
+    failures : tuple of Failure
+        Index, source and reason of each image, in the order of the batch.
+    """
+
+    def __init__(self, failures: tuple[Failure, ...], total: int) -> None:
+        self.failures = failures
+        self.total = total
+        noun = "image" if total == 1 else "images"
+        lines = "\n  ".join(str(f) for f in failures)
+        super().__init__(f"{len(failures)} of {total} {noun} could not be decoded:\n  {lines}")
+
+    def __reduce__(self) -> tuple[type[DecodeError], tuple[tuple[Failure, ...], int]]:
+        return type(self), (self.failures, self.total)

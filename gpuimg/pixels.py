@@ -1,0 +1,88 @@
+"""Where a batch's pixels are: encoded files, or one flat buffer with offsets and sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .codec import Encoded
+from .errors import DecodeError, Failure
+from .plan import Ints
+
+#: Results are aligned to this many bytes: JAX takes over 64-byte aligned host memory without a copy.
+ALIGNMENT = 64
+
+#: dtype names a result can have -> (storage dtype for the kernels, kind of store).
+KINDS = {"float32": 0, "uint8": 1, "float16": 2, "bfloat16": 3}
+STORAGE = {"float32": "float32", "uint8": "uint8", "float16": "uint16", "bfloat16": "uint16"}
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Images in one flat buffer: image ``i`` is ``flat[offsets[i]:]`` of ``sizes[i]`` and ``channels``."""
+
+    flat: Any  # 1-D array of the device's library
+    offsets: Ints
+    sizes: Ints  # (N, 2)
+    channels: int
+    layout: str = "NHWC"
+    failures: dict[int, Failure] = field(default_factory=dict)  # images that are black for want of pixels
+
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype."""
+        return str(self.flat.dtype.name)
+
+    def shape(self, i: int) -> tuple[int, int, int]:
+        """Shape of one image."""
+        height, width = (int(v) for v in self.sizes[i])
+        return (height, width, self.channels) if self.layout == "NHWC" else (self.channels, height, width)
+
+    def view(self, i: int) -> Any:
+        """One image, as a view."""
+        shape = self.shape(i)
+        start = int(self.offsets[i])
+        return self.flat[start : start + math.prod(shape)].reshape(shape)
+
+    def stacked(self) -> Any:
+        """All images as one array, as a view; they must be of one size and lie one behind the other."""
+        n = len(self.offsets)
+        shape = self.shape(0)
+        start = int(self.offsets[0])
+        return self.flat[start : start + n * math.prod(shape)].reshape(n, *shape)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Encoded images whose headers were read. A source that could not be read has no image and a size of 1 x 1."""
+
+    images: Sequence[Encoded | None]
+    names: Sequence[str]
+    sizes: Ints
+    channels: int
+    on_error: str
+    failures: dict[int, Failure] = field(default_factory=dict)
+
+    @property
+    def dtype(self) -> str:
+        """Decoded images are bytes."""
+        return "uint8"
+
+    def report(self, found: dict[int, str]) -> None:
+        """Keep the reasons of images that did not decode; raise them all where that is the policy."""
+        for index, reason in found.items():
+            self.failures[index] = Failure(index, self.names[index], reason)
+        if self.failures and self.on_error == "raise":
+            raise DecodeError(tuple(self.failures[k] for k in sorted(self.failures)), len(self.images))
+
+
+def offsets_of(sizes: Ints, channels: int, step: int = 1) -> tuple[Ints, int]:
+    """Element offsets of images laid one behind the other, each start a multiple of ``step``; and the total."""
+    elements = sizes[:, 0] * sizes[:, 1] * channels
+    padded = -(-elements // step) * step
+    ends = np.cumsum(padded)
+    return ends - padded, int(ends[-1]) if len(ends) else 0

@@ -1,0 +1,331 @@
+"""The plan: what each image of a batch goes through, as numbers.
+
+Recording is vectorised NumPy over the images. Geometry multiplies matrices, everything else appends a column to the
+program: an op code and parameters for every image. ``compile`` turns it into the records the kernels read.
+
+Coordinates are continuous with half-pixel centres, ``(x, y)``; a matrix leads from the present grid back to an
+earlier frame (output -> source).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .kernels import layout
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+# "Sharpness" of a hard edge: a ramp of a millionth of a pixel.
+_HARD = 1e6
+_TIE_NUDGE = 1e-4  # as kernels.sampling: edges move with the nudged positions
+_RADIUS = np.array([0.5, 1.0, 2.0, 2.0])  # of layout's filters, as kernels.sampling.radius
+_STATISTICAL = (layout.CONTRAST, layout.AUTOCONTRAST, layout.EQUALIZE)
+_FRAME_WORDS = 9
+_CORNERS = np.array([(-1, -1, 1, 1), (-1, 1, -1, 1)], np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """An earlier pixel grid something refers to: the source, or where a fill or a user function was laid down."""
+
+    matrix: Floats  # (N, 3, 3), present grid -> this frame
+    support: Floats  # (N, 2), pixels of this frame one filter unit spans, x and y
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The pixels of one moment of the plan, and how they lead back to every frame before."""
+
+    sizes: Ints  # (N, 2), height and width
+    frames: tuple[Frame, ...]  # frames[0] is the source
+    filter: Ints  # (N,), one of layout's filters
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One column of the program."""
+
+    codes: NDArray[np.int32]  # (N,), SKIP where it does not apply
+    params: NDArray[np.float32]  # (N, P)
+    frame: int = 0  # if not 0, the first nine parameters are the matrix to this frame
+    taken_over: Grid | None = None  # of a statistics entry: the pixels it is taken over
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One run over a grid: for its statistics, or (the last one) for the result."""
+
+    records: NDArray[np.void]  # (N,) of layout.RECORD; "source", "output" and "stride" are the runtime's to fill
+    programs: NDArray[np.float32]  # (N, L)
+    first_slot: int  # statistics from this slot on are computed by this pass
+    end_slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything recorded for a batch of N images. Immutable: every method gives a new plan."""
+
+    grid: Grid
+    window: Ints  # (N, 4), x0 y0 x1 y1 of the source pixels that may be read
+    channels: int
+    entries: tuple[Entry, ...] = ()
+    functions: tuple[Any, ...] = ()  # user functions, in the order of their index
+    normalized: bool = False
+
+    @staticmethod
+    def start(sizes: Ints, channels: int) -> Plan:
+        """The plan that changes nothing, for source images of these (N, 2) sizes."""
+        n = len(sizes)
+        source = Frame(np.tile(np.eye(3), (n, 1, 1)), np.ones((n, 2)))
+        window = np.zeros((n, 4), np.int64)
+        window[:, 2] = sizes[:, 1]
+        window[:, 3] = sizes[:, 0]
+        return Plan(Grid(sizes, (source,), np.full(n, layout.NEAREST)), window, channels)
+
+    def __len__(self) -> int:
+        return len(self.grid.sizes)
+
+    @property
+    def sizes(self) -> Ints:
+        """(N, 2) heights and widths of the results."""
+        return self.grid.sizes
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the result is the source itself, pixel for pixel."""
+        return not self.entries and self._is_whole_source()
+
+    def _is_whole_source(self) -> bool:
+        n = len(self)
+        height, width = self.sizes[:, 0], self.sizes[:, 1]
+        whole = np.stack([np.zeros(n, np.int64), np.zeros(n, np.int64), width, height], 1)
+        same = np.array_equal(self.grid.frames[0].matrix, np.broadcast_to(np.eye(3), (n, 3, 3)))
+        return same and np.array_equal(self.window, whole)
+
+    @property
+    def slots(self) -> int:
+        """Statistics slots an image needs."""
+        return sum(entry.taken_over is not None for entry in self.entries)
+
+    # -- recording ---------------------------------------------------------------------------------------------
+
+    def with_entry(
+        self, codes: Any, params: Any = (), *, where: Mask | None = None, statistical: bool = False, frame: int = 0
+    ) -> Plan:
+        """Append an op to the program; ``params`` are scalars or (N,) arrays, ``codes`` one code or (N,) of them."""
+        n = len(self)
+        column = np.empty((n, len(params) + (_FRAME_WORDS if frame else 0)), np.float32)
+        for k, value in enumerate(params):
+            column[:, k + (_FRAME_WORDS if frame else 0)] = value
+        filled = np.broadcast_to(np.asarray(codes, np.int32), (n,))
+        if where is not None:
+            filled = np.where(where, filled, np.int32(layout.SKIP))
+        entry = Entry(filled, column, frame, self.grid if statistical else None)
+        return replace(self, entries=(*self.entries, entry))
+
+    def with_frame(self) -> tuple[Plan, int]:
+        """Remember the present grid, for an op that refers to its coordinates; gives the frame's number."""
+        n = len(self)
+        frame = Frame(np.broadcast_to(np.eye(3), (n, 3, 3)), np.ones((n, 2)))
+        frames = (*self.grid.frames, frame)
+        return replace(self, grid=replace(self.grid, frames=frames)), len(frames) - 1
+
+    def with_channels(self, channels: int) -> Plan:
+        """The same with another number of channels from here on."""
+        return replace(self, channels=channels)
+
+    def as_normalized(self) -> Plan:
+        """The same, marked as no longer in [0, 1]."""
+        return replace(self, normalized=True)
+
+    def with_function(self, function: Any) -> tuple[Plan, int]:
+        """Remember a user function; gives its index."""
+        if function in self.functions:
+            return self, self.functions.index(function)
+        return replace(self, functions=(*self.functions, function)), len(self.functions)
+
+    def with_paint(self, rectangle: Any, color: Floats, frame: int, *, inside: bool, where: Mask | None) -> Plan:
+        """Lay ``color`` (N, 3) outside or inside the rectangle (x0, y0, x1, y1) of a remembered frame."""
+        sharpness = (0.0, 0.0)  # filled in by compile, when the last filter is known
+        params = (*rectangle, *sharpness, *color.T, 1.0 if inside else 0.0)
+        return self.with_entry(layout.PAINT, params, where=where, frame=frame)
+
+    def transformed(
+        self,
+        local: Floats,
+        sizes: Ints,
+        *,
+        filter: int = layout.NEAREST,
+        scale: Floats | None = None,
+        where: Mask | None = None,
+    ) -> Plan:
+        """Move to a new grid; ``local`` (N, 3, 3) leads from it to the present one.
+
+        ``scale`` (N, 2): present pixels per new pixel in x and y, where the filter is to be stretched by it.
+        """
+        if where is not None:
+            local = np.where(where[:, None, None], local, np.eye(3))
+            sizes = np.where(where[:, None], sizes, self.sizes)
+            if scale is not None:
+                scale = np.where(where[:, None], scale, 1.0)
+        frames = []
+        for frame in self.grid.frames:
+            support = frame.support
+            if scale is not None:
+                # How far one filter unit of the present grid reaches along each axis of the frame.
+                reach = frame.matrix[:, :2, :2] * np.maximum(scale, 1.0)[:, None, :]
+                support = np.maximum(support, np.sqrt(np.sum(reach * reach, -1)))
+            frames.append(Frame(frame.matrix @ local, support))
+        chosen = np.maximum(self.grid.filter, filter)
+        if where is not None:
+            chosen = np.where(where, chosen, self.grid.filter)
+        return replace(self, grid=Grid(sizes, tuple(frames), chosen))
+
+    def with_window(self, rectangle: Ints) -> Plan:
+        """Limit what may be read to a rectangle (N, 4) of the present grid, where that is whole source pixels."""
+        matrix = self.grid.frames[0].matrix
+        linear = matrix[:, :2, :2]
+        shift = matrix[:, :2, 2]
+        aligned = (
+            np.all(np.sort(np.abs(linear), -1) == (0.0, 1.0), (1, 2))
+            & np.all(matrix[:, 2] == (0.0, 0.0, 1.0), 1)
+            & np.all(shift == np.round(shift), 1)
+        )
+        one = (linear @ rectangle[:, :2, None])[..., 0] + shift
+        other = (linear @ rectangle[:, 2:, None])[..., 0] + shift
+        low = np.maximum(np.minimum(one, other), self.window[:, :2]).astype(np.int64)
+        high = np.minimum(np.maximum(one, other), self.window[:, 2:]).astype(np.int64)
+        # A crop that misses its image altogether is fill only; it still needs a pixel to name.
+        low = np.minimum(low, self.window[:, 2:] - 1)
+        high = np.maximum(high, low + 1)
+        window = np.where(aligned[:, None], np.concatenate([low, high], 1), self.window)
+        return replace(self, window=window)
+
+    # -- compiling ---------------------------------------------------------------------------------------------
+
+    def compile(self) -> tuple[list[Pass], Ints]:
+        """Passes in the order to run them, the result's last; and the (N, 4) source region they read.
+
+        Records hold positions relative to that region, so that a decoder may produce it alone.
+        """
+        runs: list[_Run] = []
+        slot = 0
+        for k, entry in enumerate(self.entries):
+            grid = entry.taken_over
+            if grid is None:
+                continue
+            if _same_pixels(grid, self.grid):
+                break
+            first = slot
+            if runs and _same_pixels(grid, runs[-1].grid):
+                first = runs.pop().first_slot
+            slot += 1
+            runs.append(_Run(grid, k + 1, first, slot))
+        runs.append(_Run(self.grid, len(self.entries), slot, self.slots))
+        matrices = [_from_centre(run.grid.frames[0].matrix, run.grid.sizes) for run in runs]
+        region = self._region(runs, matrices)
+        return [
+            Pass(_records(run.grid, matrix, region), self._programs(run.grid, run.stop), run.first_slot, run.end_slot)
+            for run, matrix in zip(runs, matrices, strict=True)
+        ], region
+
+    def _region(self, runs: list[_Run], matrices: list[Floats]) -> Ints:
+        """Source pixels (x0, y0, x1, y1) that any pass may read."""
+        n = len(self)
+        low = np.full((n, 2), np.inf)
+        high = np.full((n, 2), -np.inf)
+        for run, matrix in zip(runs, matrices, strict=True):
+            half = (run.grid.sizes[:, ::-1] - 1) / 2.0
+            corners = np.ones((n, 3, 4))
+            corners[:, :2] = half[:, :, None] * _CORNERS
+            points = matrix @ corners
+            depth = points[:, 2:]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                points = points[:, :2] / depth
+            # A view that reaches the horizon has no bounding box.
+            unbounded = np.any(depth <= 1e-6, (1, 2))[:, None]
+            reach = _RADIUS[run.grid.filter][:, None] * _support(run.grid) + 2.0
+            low = np.minimum(low, np.where(unbounded, -np.inf, points.min(2) - reach))
+            high = np.maximum(high, np.where(unbounded, np.inf, points.max(2) + reach))
+        # Clipped before the cast: infinities and far-away views must not overflow.
+        start = np.floor(np.clip(low, self.window[:, :2], self.window[:, 2:] - 1)).astype(np.int64)
+        stop = np.ceil(np.clip(high, start + 1, self.window[:, 2:])).astype(np.int64)
+        return np.concatenate([start, stop], 1)
+
+    def _programs(self, grid: Grid, stop: int) -> NDArray[np.float32]:
+        entries = self.entries[:stop]
+        widths = [layout.ENTRY_HEADER + entry.params.shape[1] for entry in entries]
+        # Zeros at the end: the END code, and room for the look-ahead of the last entry.
+        programs = np.zeros((len(self), sum(widths) + 4), np.float32)
+        at = 0
+        slot = 0
+        for entry, width in zip(entries, widths, strict=True):
+            programs[:, at] = entry.codes
+            programs[:, at + 1] = width
+            params = programs[:, at + layout.ENTRY_HEADER : at + width]
+            params[:] = entry.params
+            if entry.taken_over is not None:
+                params[:, layout.STATISTICS_SLOT] = slot
+                slot += 1
+            if entry.frame:
+                frame = grid.frames[entry.frame]
+                params[:, :_FRAME_WORDS] = _from_centre(frame.matrix, grid.sizes).reshape(-1, 9)
+                if np.any(entry.codes == layout.PAINT):
+                    _set_edges(params, grid, frame)
+            at += width
+        return programs
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    grid: Grid
+    stop: int  # entries of the program to run
+    first_slot: int
+    end_slot: int
+
+
+def _same_pixels(a: Grid, b: Grid) -> bool:
+    """Whether two grids are the same pixels: nothing geometric was recorded between them."""
+    return a.sizes is b.sizes and a.frames[0] is b.frames[0]
+
+
+def _from_centre(matrix: Floats, sizes: Ints) -> Floats:
+    """Matrices for positions counted from the centre of the grid: small numbers, which float32 keeps better."""
+    moved = np.array(matrix)
+    moved[:, :, 2] += matrix[:, :, 0] * (sizes[:, 1:] / 2.0) + matrix[:, :, 1] * (sizes[:, :1] / 2.0)
+    depth = moved[:, 2:, 2:]
+    return moved / np.where(depth == 0.0, 1.0, depth)
+
+
+def _support(grid: Grid) -> Floats:
+    """Filter support in source pixels; nearest-neighbour images are never antialiased."""
+    return np.where((grid.filter == layout.NEAREST)[:, None], 1.0, grid.frames[0].support)
+
+
+def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
+    """Records of a grid whose pixels lead to the source by ``matrix``, counted from the region's corner."""
+    record = np.zeros(len(matrix), layout.RECORD)
+    record["height"] = grid.sizes[:, 0]
+    record["width"] = grid.sizes[:, 1]
+    record["filter"] = grid.filter
+    record["window"][:, 2:] = region[:, 2:] - region[:, :2]
+    record["separable"] = np.all(matrix[:, (0, 1, 2, 2), (1, 0, 0, 1)] == 0.0, 1)
+    record["matrix"] = matrix.reshape(-1, 9)
+    record["matrix"][:, :6] = (matrix[:, :2] - region[:, :2, None] * matrix[:, 2:]).reshape(-1, 6)
+    record["support"] = _support(grid)
+    record["taps"] = np.maximum(np.ceil(2.0 * _RADIUS[grid.filter][:, None] * record["support"] - 1e-4), 1)
+    return record
+
+
+def _set_edges(params: NDArray[np.float32], grid: Grid, frame: Frame) -> None:
+    """Edges of a painted rectangle: as wide as the filter, or hard for nearest-neighbour images."""
+    hard = (grid.filter == layout.NEAREST)[:, None]
+    params[:, 9:13] -= np.where(hard, np.float32(_TIE_NUDGE), np.float32(0))
+    params[:, 13:15] = np.where(hard, _HARD, 1.0 / frame.support)
+

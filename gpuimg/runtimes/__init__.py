@@ -1,0 +1,94 @@
+"""The one place that knows about devices: allocate, take in arrays, decode, run a plan."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from functools import lru_cache
+from typing import Any, Protocol
+
+from ..pixels import Files, Pixels
+from ..plan import Plan
+
+
+class Runtime(Protocol):
+    """What a device can do. It exists twice, for CPU and CUDA."""
+
+    name: str
+
+    def empty(self, elements: int, dtype: str) -> Any:
+        """An uninitialised flat array."""
+
+    def from_arrays(self, arrays: Any) -> Pixels:
+        """A list of (H, W, C) arrays, or one (N, H, W, C) array, as pixels."""
+
+    def decode(self, files: Files) -> Pixels:
+        """All images of a batch, whole."""
+
+    def run(self, source: Files | Pixels, plan: Plan, out: Any, offsets: Any, kind: int, planar: bool) -> int:
+        """Run a plan into the flat array ``out``; gives the number of kernel launches."""
+
+    def owns(self, array: Any) -> bool:
+        """Whether an array is in this device's memory."""
+
+    def on_host(self, array: Any) -> Any:
+        """An array as a NumPy array."""
+
+
+@lru_cache(maxsize=None)
+def _cuda(index: int) -> Runtime:
+    from .cuda import CudaRuntime
+
+    return CudaRuntime(index)
+
+
+@lru_cache(maxsize=1)
+def _cpu() -> Runtime:
+    from .cpu import CpuRuntime
+
+    return CpuRuntime()
+
+
+@lru_cache(maxsize=1)
+def default_device() -> str:
+    """``"cuda"`` if a GPU, CuPy and nvImageCodec work together, else ``"cpu"``; ``GPUIMG_DEVICE`` overrides it."""
+    from .probe import gpu_problem
+
+    problem = gpu_problem()
+    if problem is None:
+        return "cuda"
+    if problem.gpu_present:
+        warnings.warn(f"this machine has a GPU, but gpuimg runs on the CPU: {problem.reason}", stacklevel=4)
+    return "cpu"
+
+
+def runtime_for(device: str | None) -> Runtime:
+    """The runtime of a device name.
+
+    Raises
+    ------
+    ValueError
+        For another name.
+    RuntimeError
+        Where the device does not work, with the reason.
+    """
+    name = device if device is not None else os.environ.get("GPUIMG_DEVICE") or default_device()
+    if name == "cpu":
+        return _cpu()
+    match = re.fullmatch(r"cuda(?::(\d+))?", name) if isinstance(name, str) else None
+    if not match:
+        raise ValueError(f'device must be "cpu", "cuda" or "cuda:1" (any index), not {name!r}')
+    from .probe import gpu_problem
+
+    problem = gpu_problem()
+    if problem is not None:
+        raise RuntimeError(f"device {name!r} does not work here: {problem.reason}")
+    return _cuda(int(match[1] or 0))
+
+
+def runtime_of(array: Any) -> Runtime:
+    """The runtime in whose memory an array is."""
+    if hasattr(array, "__cuda_array_interface__"):
+        return _cuda(int(array.device.id) if hasattr(getattr(array, "device", None), "id") else 0)
+    return _cpu()

@@ -1,0 +1,259 @@
+"""The CPU runtime: one image at a time from file to result on each of a few threads, while it is in the cache."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from .. import codec
+from ..kernels import cpu as loops
+from ..kernels import layout
+from ..kernels.user import chain
+from ..pixels import ALIGNMENT, STORAGE, Files, Pixels, offsets_of
+from ..plan import Pass, Plan
+from ..stderr import quiet
+
+# Rows sampled at a time: enough to share the tap tables, few enough to stay in the first-level cache.
+_ROWS = 16
+
+
+def threads() -> int:
+    """Worker threads: ``GPUIMG_NUM_THREADS``, or the cores this process may use."""
+    text = os.environ.get("GPUIMG_NUM_THREADS")
+    if text:
+        if not text.isdigit() or int(text) < 1:
+            raise ValueError(f"GPUIMG_NUM_THREADS must be a whole number of at least 1, not {text!r}")
+        return int(text)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Scratch:
+    """Memory of one worker thread, grown as needed and used again, and its decoder."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, np.ndarray[Any, Any]] = {}
+        self._decoder: Any = None
+
+    def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
+        """At least this many elements, contents undefined."""
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.size < elements or buffer.dtype != dtype:
+            buffer = np.empty(max(elements, 1), dtype)
+            self._buffers[name] = buffer
+        return buffer
+
+    @property
+    def decoder(self) -> Any:
+        """nvImageCodec decoders must not be shared by threads; one is kept with each scratch."""
+        if self._decoder is None:
+            self._decoder = codec.cpu_decoder()
+        return self._decoder
+
+
+class CpuRuntime:
+    """Runs plans on the CPU. Threads live as long as a call; scratch memory is kept for the next one."""
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        self._spare: list[_Scratch] = []
+        self._lock = threading.Lock()
+        self._users: dict[tuple[Any, ...], Any] = {}
+
+    # -- memory ------------------------------------------------------------------------------------------------
+
+    def empty(self, elements: int, dtype: str) -> Any:
+        """An uninitialised flat array, aligned for zero-copy hand-off."""
+        kind = numpy_dtype(dtype)
+        memory = np.empty(elements * kind.itemsize + ALIGNMENT, np.uint8)
+        start = -memory.ctypes.data % ALIGNMENT
+        return memory[start : start + elements * kind.itemsize].view(kind)
+
+    def owns(self, array: Any) -> bool:
+        """Whether this is a NumPy array."""
+        return isinstance(array, np.ndarray)
+
+    def on_host(self, array: Any) -> Any:
+        """The array itself."""
+        return array
+
+    def from_arrays(self, arrays: Any) -> Pixels:
+        """Pixels of checked arrays; one contiguous (N, H, W, C) array is used in place, all else is packed."""
+        if isinstance(arrays, np.ndarray):
+            n, height, width, channels = arrays.shape
+            sizes = np.tile(np.array([[height, width]], np.int64), (n, 1))
+            offsets, _ = offsets_of(sizes, channels)
+            return Pixels(np.ascontiguousarray(arrays).reshape(-1), offsets, sizes, channels)
+        sizes = np.array([a.shape[:2] for a in arrays], np.int64).reshape(-1, 2)
+        channels = arrays[0].shape[2]
+        offsets, total = offsets_of(sizes, channels)
+        flat = np.empty(total, arrays[0].dtype)
+        for array, start in zip(arrays, offsets, strict=True):
+            flat[start : start + array.size].reshape(array.shape)[:] = array
+        return Pixels(flat, offsets, sizes, channels)
+
+    # -- work --------------------------------------------------------------------------------------------------
+
+    def decode(self, files: Files) -> Pixels:
+        """Decode whole images into one arena."""
+        offsets, total = offsets_of(files.sizes, files.channels, ALIGNMENT)
+        pixels = Pixels(self.empty(total, "uint8"), offsets, files.sizes, files.channels, failures=files.failures)
+
+        def one(i: int, scratch: _Scratch) -> str | None:
+            return _decode(files, i, scratch, pixels.view(i), None)
+
+        files.report(self._each(len(files.images), one))
+        return pixels
+
+    def run(self, source: Files | Pixels, plan: Plan, out: Any, offsets: Any, kind: int, planar: bool) -> int:
+        """Run a plan; the launches counted are the passes over the batch that a GPU would need."""
+        passes, region = plan.compile()
+        flat = out.view(STORAGE[out.dtype.name])
+        user = self._user_row(plan.functions)
+
+        def one(i: int, scratch: _Scratch) -> str | None:
+            x0, y0, x1, y1 = (int(v) for v in region[i])
+            if isinstance(source, Pixels):
+                stride = int(source.sizes[i, 1]) * source.channels
+                start = int(source.offsets[i]) + y0 * stride + x0 * source.channels
+                stop = int(source.offsets[i]) + int(source.sizes[i, 0]) * stride
+                pixels = _with_slack(source.flat, start, stop, scratch)
+                reason = None
+            else:
+                stride = (x1 - x0) * source.channels
+                elements = (y1 - y0) * stride
+                pixels = scratch.flat("source", elements + loops.SOURCE_SLACK, np.uint8)
+                view = pixels[:elements].reshape(y1 - y0, x1 - x0, source.channels)
+                reason = _decode(source, i, scratch, view, (x0, y0, x1, y1))
+            size = int(plan.sizes[i, 0]) * int(plan.sizes[i, 1]) * plan.channels
+            result = flat[int(offsets[i]) : int(offsets[i]) + size]
+            _run_image(i, passes, plan, scratch, pixels, stride, source.channels, user, result, kind, planar)
+            return reason
+
+        found = self._each(len(plan), one)
+        if isinstance(source, Files):
+            source.report(found)
+        return len(passes) + sum(p.end_slot - p.first_slot - (p is not passes[-1]) for p in passes)
+
+    def _user_row(self, functions: tuple[Any, ...]) -> Any:
+        if not functions:
+            return loops.no_user
+        if functions not in self._users:
+            self._users[functions] = loops.make_user_row(chain(functions))
+        return self._users[functions]
+
+    def _each(self, n: int, one: Callable[[int, _Scratch], str | None]) -> dict[int, str]:
+        """Call ``one`` for every image on the worker threads; gives the failures' reasons by index."""
+        found: dict[int, str] = {}
+        order = iter(range(n))
+        stop = threading.Event()
+
+        def work() -> None:
+            scratch = self._take()
+            try:
+                while not stop.is_set():
+                    i = next(order, None)  # atomic under the GIL
+                    if i is None:
+                        break
+                    reason = one(i, scratch)
+                    if reason is not None:
+                        found[i] = reason
+            except BaseException:
+                stop.set()
+                raise
+            finally:
+                self._give(scratch)
+
+        helpers = min(threads(), n) - 1
+        with quiet():
+            if helpers < 1:
+                work()
+            else:
+                with ThreadPoolExecutor(helpers, thread_name_prefix="gpuimg") as pool:
+                    futures = [pool.submit(work) for _ in range(helpers)]
+                    work()
+                    for future in futures:
+                        future.result()
+        return dict(sorted(found.items()))
+
+    def _take(self) -> _Scratch:
+        with self._lock:
+            return self._spare.pop() if self._spare else _Scratch()
+
+    def _give(self, scratch: _Scratch) -> None:
+        with self._lock:
+            self._spare.append(scratch)
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The NumPy dtype of a result; bfloat16 is that of ``ml_dtypes``."""
+    if name == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise ImportError('dtype "bfloat16" needs ml_dtypes: pip install ml_dtypes') from error
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(name)
+
+
+def _with_slack(flat: Any, start: int, stop: int, scratch: _Scratch) -> Any:
+    """Elements ``start`` to ``stop``, and a few behind them that may be read; copied only at the buffer's end."""
+    if stop + loops.SOURCE_SLACK <= flat.size or flat.dtype != np.uint8:
+        return flat[start : stop + loops.SOURCE_SLACK]
+    copy = scratch.flat("source", stop - start + loops.SOURCE_SLACK, np.uint8)
+    copy[: stop - start] = flat[start:stop]
+    return copy
+
+
+def _decode(
+    files: Files, i: int, scratch: _Scratch, out: np.ndarray[Any, Any], region: tuple[int, int, int, int] | None
+) -> str | None:
+    """Decode an image, or a region of it, into ``out``; gives the reason and leaves it black if that fails."""
+    image = files.images[i]
+    if image is None:
+        out[:] = 0
+        return files.failures[i].reason if i in files.failures else "not read"
+    params = codec.decode_params("gray" if files.channels == 1 else "rgb")
+    stream = image.stream
+    try:
+        if region is not None and region != (0, 0, image.width, image.height):
+            stream = codec.region(stream, *region)
+        target = codec.library().as_image(out)
+        done = scratch.decoder.decode(stream, image=target, params=params)
+        if done is not None and (done.height, done.width) == out.shape[:2]:
+            return None
+    except (RuntimeError, ValueError):
+        pass  # the second, listening decode below finds the words
+    out[:] = 0
+    return codec.reason_of(scratch.decoder, image.stream, params)
+
+
+def _run_image(
+    i: int, passes: list[Pass], plan: Plan, scratch: _Scratch, source: Any, stride: int, channels: int, user: Any,
+    out: Any, kind: int, planar: bool,
+) -> None:  # fmt: skip
+    statistics = scratch.flat("statistics", plan.slots * layout.STATISTICS_WORDS, np.float32)
+    for run in passes:
+        last = run is passes[-1]
+        record = run.records[i : i + 1].view(np.int32)
+        words = run.records[i : i + 1].view(np.float32)
+        record[layout.STRIDE] = stride
+        height, width = int(record[layout.HEIGHT]), int(record[layout.WIDTH])
+        nx, ny = int(record[layout.TAPS]), int(record[layout.TAPS + 1])
+        span = int(record[layout.WINDOW + 2]) * channels + 4
+        tables = max(height * (ny + 1) + width * (nx + 1) + 4 * width + span, (nx + ny) * width)
+        floats = scratch.flat("floats", tables + max(width, height) + 5 * width, np.float32)
+        ints = scratch.flat("ints", max(height * ny + width * nx, width * (nx + ny)), np.int32)
+        packed = scratch.flat("packed", width, np.uint32)
+        rows = height if run.first_slot < run.end_slot else min(_ROWS, height)
+        planes = scratch.flat("planes", 3 * rows * width, np.float32)[: 3 * rows * width].reshape(3, -1)
+        loops.run_image(
+            source, channels, np.float32(1.0 / 255.0 if source.dtype == np.uint8 else 1.0), record, words,
+            run.programs[i], run.first_slot, statistics, user, planes, floats, ints, packed,
+            out if last else out[:0], plan.channels, kind, planar,
+        )  # fmt: skip

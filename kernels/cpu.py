@@ -1,0 +1,558 @@
+"""The CPU runtime's loops: one image at a time, a planar float32 row at a time, no GIL.
+
+On a CPU the program runs with the operation loop outside and the pixel loop inside, so that LLVM vectorises each
+formula; the formulas themselves are the scalar functions the CUDA kernel calls too.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import cfunc, njit, types
+from numba.extending import intrinsic, overload
+
+from . import cast, colour, sampling, statistics
+from .layout import (
+    AFFINE_COLOR,
+    AUTOCONTRAST,
+    BRIGHTNESS,
+    CONTRAST,
+    END,
+    ENTRY_HEADER,
+    EQUALIZE,
+    FILTER,
+    GRAYSCALE,
+    HEIGHT,
+    HUE,
+    INVERT,
+    MATRIX,
+    NEAREST,
+    PAINT,
+    POSTERIZE,
+    SATURATION,
+    SEPARABLE,
+    SOLARIZE,
+    SOURCE,
+    STATISTICS_SLOT,
+    STATISTICS_WORDS,
+    STRIDE,
+    SUPPORT,
+    TAPS,
+    USER,
+    WIDTH,
+    WINDOW,
+)
+from .scalar import FASTMATH, clamp, f32, floor, i32, loop
+
+u32 = np.uint32
+up = np.uintp  # unsigned indices: no wrap-around check in the loop
+
+# A load of four bytes may touch this many elements behind the last pixel.
+SOURCE_SLACK = 3
+
+FLOAT32, UINT8, FLOAT16, BFLOAT16 = range(4)  # kinds of result; the 16-bit ones are written as bits
+
+
+@intrinsic
+def load_bytes(typing_context, array, index):
+    """Four consecutive bytes of a uint8 array as one little-endian uint32."""
+
+    def generate(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        address = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(32).as_pointer())
+        value = builder.load(address)
+        value.align = 1
+        return value
+
+    return types.uint32(array, index), generate
+
+
+def _add_taps(source, channels, columns, rows, wx, wy, packed, r, g, b):
+    """Add one tap of each pixel of a row; the overload is the code."""
+
+
+@overload(_add_taps, jit_options={"fastmath": FASTMATH, "error_model": "numpy"})
+def _add_taps_overload(source, channels, columns, rows, wx, wy, packed, r, g, b):
+    """Bytes go through a row of packed pixels, so that all but the load vectorises (measured: 3x)."""
+
+    def from_bytes(source, channels, columns, rows, wx, wy, packed, r, g, b):
+        for x in range(r.size):
+            packed[x] = load_bytes(source, columns[x] + rows[x])
+        for x in range(r.size):
+            weight = wx[x] * wy[x]
+            pixel = packed[x]
+            r[x] += weight * f32(i32(pixel & u32(255)))
+            g[x] += weight * f32(i32((pixel >> u32(8)) & u32(255)))
+            b[x] += weight * f32(i32((pixel >> u32(16)) & u32(255)))
+
+    def from_floats(source, channels, columns, rows, wx, wy, packed, r, g, b):
+        second = up(1 if channels == 3 else 0)
+        for x in range(r.size):
+            weight = wx[x] * wy[x]
+            at = up(columns[x] + rows[x])
+            r[x] += weight * source[at]
+            g[x] += weight * source[at + second]
+            b[x] += weight * source[at + second + second]
+
+    return from_bytes if source.dtype == types.uint8 else from_floats
+
+
+@loop
+def _lay_taps(positions, support, filter, low, high, step, taps, scale, weights, offsets, total):
+    """Weights and element offsets of the taps of every position along one axis.
+
+    ``weights`` and ``offsets`` hold ``taps`` rows of ``positions.size``; the weights of a position add up to ``scale``.
+    """
+    n = positions.size
+    low_f = f32(low)
+    high_f = f32(high)
+    inverse = f32(1.0) / support
+    reach = sampling.radius(filter) * support
+    for x in range(n):
+        positions[x] = sampling.tap_centre(positions[x], filter, low_f, high_f)
+        total[x] = f32(0.0)
+    for t in range(taps):
+        weight = weights[t * n : (t + 1) * n]
+        offset = offsets[t * n : (t + 1) * n]
+        step_t = f32(t)
+        for x in range(n):
+            c = positions[x]
+            tap = sampling.first_tap(c, reach) + step_t
+            w = sampling.tap_weight(tap, c, inverse, filter, low_f, high_f)
+            weight[x] = w
+            total[x] += w
+            offset[x] = sampling.tap_index(tap, low_f, high_f) * step
+    for x in range(n):
+        total[x] = scale / total[x]
+    for t in range(taps):
+        weight = weights[t * n : (t + 1) * n]
+        for x in range(n):
+            weight[x] *= total[x]
+
+
+@loop
+def _mix_rows(source, base, offsets, weights, y, height, taps, out):
+    """Weighted sum of source rows, interleaved: the vertical pass, four rows at a time."""
+    n = out.size
+    for t in range(0, taps, 4):
+        last = taps - 1
+        a0 = base + offsets[t * height + y]
+        a1 = base + offsets[min(t + 1, last) * height + y]
+        a2 = base + offsets[min(t + 2, last) * height + y]
+        a3 = base + offsets[min(t + 3, last) * height + y]
+        w0 = weights[t * height + y]
+        w1 = weights[(t + 1) * height + y] if t + 1 < taps else f32(0.0)
+        w2 = weights[(t + 2) * height + y] if t + 2 < taps else f32(0.0)
+        w3 = weights[(t + 3) * height + y] if t + 3 < taps else f32(0.0)
+        s0 = source[a0 : a0 + n]
+        s1 = source[a1 : a1 + n]
+        s2 = source[a2 : a2 + n]
+        s3 = source[a3 : a3 + n]
+        if t == 0 and taps <= 2:
+            for k in range(n):
+                out[k] = w0 * f32(s0[k]) + w1 * f32(s1[k])
+        elif t == 0:
+            for k in range(n):
+                out[k] = w0 * f32(s0[k]) + w1 * f32(s1[k]) + w2 * f32(s2[k]) + w3 * f32(s3[k])
+        else:
+            for k in range(n):
+                out[k] += w0 * f32(s0[k]) + w1 * f32(s1[k]) + w2 * f32(s2[k]) + w3 * f32(s3[k])
+
+
+@loop
+def _mix_columns(row, first, offsets, weights, taps, quads, r, g, b):
+    """Weighted sum of the pixels of an interleaved row: the horizontal pass, four lanes a pixel."""
+    width = r.size
+    for x in range(width):
+        a0 = f32(0.0)
+        a1 = f32(0.0)
+        a2 = f32(0.0)
+        a3 = f32(0.0)
+        for t in range(taps):
+            k = up(t * width + x)
+            w = weights[k]
+            at = up(offsets[k] - first)
+            a0 += w * row[at]
+            a1 += w * row[at + up(1)]
+            a2 += w * row[at + up(2)]
+            a3 += w * row[at + up(3)]
+        k = up(4 * x)
+        quads[k] = a0
+        quads[k + up(1)] = a1
+        quads[k + up(2)] = a2
+        quads[k + up(3)] = a3
+    for x in range(width):
+        k = up(4 * x)
+        r[x] = quads[k]
+        g[x] = quads[k + up(1)]
+        b[x] = quads[k + up(2)]
+
+
+@loop
+def _separable(source, channels, scale, record, words, y0, y1, planes, floats, ints):
+    """Rows ``y0`` to ``y1`` of a grid whose x depends on the column only: two one-dimensional passes."""
+    height = record[HEIGHT]
+    width = record[WIDTH]
+    filter = record[FILTER]
+    nx = record[TAPS]
+    ny = record[TAPS + 1]
+    rows = y1 - y0
+    # Work space: tap tables of both axes, one interleaved source row, one row of quads.
+    ys = floats[:height]
+    wy = floats[height : height * (ny + 1)]
+    end = height * (ny + 1)
+    xs = floats[end : end + width]
+    wx = floats[end + width : end + width * (nx + 1)]
+    end += width * (nx + 1)
+    total = floats[end : end + max(width, height)]
+    end += max(width, height)
+    quads = floats[end : end + 4 * width]
+    end += 4 * width
+    oy = ints[: height * ny]
+    ox = ints[height * ny : height * ny + width * nx]
+    for y in range(height):
+        v = f32(y) - f32(height - 1) * f32(0.5)
+        ys[y] = words[MATRIX + 4] * v + words[MATRIX + 5]
+    for x in range(width):
+        u = f32(x) - f32(width - 1) * f32(0.5)
+        xs[x] = words[MATRIX] * u + words[MATRIX + 2]
+    x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
+    _lay_taps(ys, words[SUPPORT + 1], filter, y_low, y_high, record[STRIDE], ny, scale, wy, oy, total[:height])
+    _lay_taps(xs, words[SUPPORT], filter, x_low, x_high, channels, nx, f32(1.0), wx, ox, total[:width])
+    first = ox[0]
+    last = ox[0]
+    for k in range(width * nx):
+        first = min(first, ox[k])
+        last = max(last, ox[k])
+    mixed = floats[end : end + last - first + channels]
+    padded = floats[end : end + last - first + 4]
+    for y in range(y0, y1):
+        _mix_rows(source, first, oy, wy, y, height, ny, mixed)
+        at = (y - y0) * width
+        r = planes[0, at : at + width]
+        g = planes[1, at : at + width]
+        b = planes[2, at : at + width]
+        _mix_columns(padded, first, ox, wx, nx, quads, r, g, b)
+        if channels == 1:
+            g[:] = r
+            b[:] = r
+    return rows
+
+
+@loop
+def _gathered(source, channels, scale, record, words, y0, y1, planes, floats, ints, packed):
+    """Rows ``y0`` to ``y1`` of any grid: two-dimensional taps, a row of pixels at a time."""
+    height = record[HEIGHT]
+    width = record[WIDTH]
+    filter = record[FILTER]
+    nx = record[TAPS]
+    ny = record[TAPS + 1]
+    xs = floats[:width]
+    ys = floats[width : 2 * width]
+    total = floats[2 * width : 3 * width]
+    wx = floats[3 * width : (3 + nx) * width]
+    wy = floats[(3 + nx) * width : (3 + nx + ny) * width]
+    ox = ints[: width * nx]
+    oy = ints[width * nx : width * (nx + ny)]
+    m = words[MATRIX : MATRIX + 9]
+    x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
+    for y in range(y0, y1):
+        _project_row(m, y, height, width, xs, ys)
+        _lay_taps(xs, words[SUPPORT], filter, x_low, x_high, channels, nx, f32(1.0), wx, ox, total)
+        _lay_taps(ys, words[SUPPORT + 1], filter, y_low, y_high, record[STRIDE], ny, scale, wy, oy, total)
+        at = (y - y0) * width
+        r = planes[0, at : at + width]
+        g = planes[1, at : at + width]
+        b = planes[2, at : at + width]
+        for x in range(width):
+            r[x] = f32(0.0)
+            g[x] = f32(0.0)
+            b[x] = f32(0.0)
+        for j in range(ny):
+            for i in range(nx):
+                cx = slice(i * width, (i + 1) * width)
+                cy = slice(j * width, (j + 1) * width)
+                _add_taps(source, channels, ox[cx], oy[cy], wx[cx], wy[cy], packed[:width], r, g, b)
+        if channels == 1:
+            g[:] = r
+            b[:] = r
+
+
+@loop
+def _project_row(m, y, height, width, xs, ys):
+    """Coordinates, in the frame ``m`` leads to, of the pixels of row ``y`` of a grid."""
+    v = f32(y) - f32(height - 1) * f32(0.5)
+    m0, m1, m2, m3, m4, m5, m6, m7, m8 = m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], m[8]
+    left = f32(width - 1) * f32(0.5)
+    for x in range(width):
+        u = f32(x) - left
+        xs[x] = sampling.project(m0, m1, m2, m6, m7, m8, u, v)
+        ys[x] = sampling.project(m3, m4, m5, m6, m7, m8, u, v)
+
+
+@loop
+def _run_row(program, start, stop, statistics_, user, y, height, r, g, b, xs, ys):
+    """The entries ``start`` to ``stop`` of a program over one row."""
+    n = r.size
+    at = start
+    while at < stop and program[at] != f32(END):
+        code = i32(program[at])
+        p = at + ENTRY_HEADER
+        slot = i32(program[p + STATISTICS_SLOT]) * STATISTICS_WORDS
+        if code == BRIGHTNESS:
+            factor = program[p]
+            for x in range(n):
+                r[x] = colour.brightness(r[x], factor)
+                g[x] = colour.brightness(g[x], factor)
+                b[x] = colour.brightness(b[x], factor)
+        elif code == CONTRAST:
+            factor = program[p]
+            mean = statistics_[slot]
+            for x in range(n):
+                r[x] = colour.blend(r[x], mean, factor)
+                g[x] = colour.blend(g[x], mean, factor)
+                b[x] = colour.blend(b[x], mean, factor)
+        elif code == SATURATION:
+            factor = program[p]
+            for x in range(n):
+                grey = colour.luma(r[x], g[x], b[x])
+                r[x] = colour.blend(r[x], grey, factor)
+                g[x] = colour.blend(g[x], grey, factor)
+                b[x] = colour.blend(b[x], grey, factor)
+        elif code == HUE:
+            shift = program[p]
+            for x in range(n):
+                r[x], g[x], b[x] = colour.shift_hue(r[x], g[x], b[x], shift)
+        elif code == GRAYSCALE:
+            for x in range(n):
+                grey = colour.luma(r[x], g[x], b[x])
+                r[x] = grey
+                g[x] = grey
+                b[x] = grey
+        elif code == INVERT:
+            for x in range(n):
+                r[x] = f32(1.0) - r[x]
+                g[x] = f32(1.0) - g[x]
+                b[x] = f32(1.0) - b[x]
+        elif code == SOLARIZE:
+            threshold = program[p]
+            for x in range(n):
+                r[x] = colour.solarize(r[x], threshold)
+                g[x] = colour.solarize(g[x], threshold)
+                b[x] = colour.solarize(b[x], threshold)
+        elif code == POSTERIZE:
+            in_scale = program[p]
+            top = program[p + 1]
+            out_scale = program[p + 2]
+            for x in range(n):
+                r[x] = colour.posterize(r[x], in_scale, top, out_scale)
+                g[x] = colour.posterize(g[x], in_scale, top, out_scale)
+                b[x] = colour.posterize(b[x], in_scale, top, out_scale)
+        elif code == AUTOCONTRAST:
+            low_r, gain_r = statistics_[slot], statistics_[slot + 1]
+            low_g, gain_g = statistics_[slot + 2], statistics_[slot + 3]
+            low_b, gain_b = statistics_[slot + 4], statistics_[slot + 5]
+            for x in range(n):
+                r[x] = colour.stretch(r[x], low_r, gain_r)
+                g[x] = colour.stretch(g[x], low_g, gain_g)
+                b[x] = colour.stretch(b[x], low_b, gain_b)
+        elif code == EQUALIZE:
+            for x in range(n):
+                r[x] = statistics_[slot + colour.to_byte(r[x])]
+                g[x] = statistics_[slot + 256 + colour.to_byte(g[x])]
+                b[x] = statistics_[slot + 512 + colour.to_byte(b[x])]
+        elif code == AFFINE_COLOR:
+            scale_r, scale_g, scale_b = program[p], program[p + 1], program[p + 2]
+            shift_r, shift_g, shift_b = program[p + 3], program[p + 4], program[p + 5]
+            for x in range(n):
+                r[x] = r[x] * scale_r + shift_r
+                g[x] = g[x] * scale_g + shift_g
+                b[x] = b[x] * scale_b + shift_b
+        elif code == PAINT:
+            _paint_row(program[p : p + 19], y, height, r, g, b, xs, ys)
+        elif code == USER:
+            _project_row(program[p : p + 9], y, height, n, xs, ys)
+            user(
+                i32(program[p + 9]), program[p + 10], r.ctypes, g.ctypes, b.ctypes, ys.ctypes, xs.ctypes, n
+            )
+        at += i32(program[at + 1])
+
+
+@loop
+def _paint_row(p, y, height, r, g, b, xs, ys):
+    """Colour laid outside (or inside) a rectangle of an earlier frame, blended at its edges."""
+    n = r.size
+    _project_row(p[:9], y, height, n, xs, ys)
+    x0, y0, x1, y1, sharp_x, sharp_y = p[9], p[10], p[11], p[12], p[13], p[14]
+    red, green, blue = p[15], p[16], p[17]
+    inside = p[18]
+    for x in range(n):
+        cover = sampling.coverage(xs[x], x0, x1, sharp_x) * sampling.coverage(ys[x], y0, y1, sharp_y)
+        keep = inside + (f32(1.0) - inside - inside) * cover
+        paint = f32(1.0) - keep
+        r[x] = r[x] * keep + red * paint
+        g[x] = g[x] * keep + green * paint
+        b[x] = b[x] * keep + blue * paint
+
+
+@loop
+def _next_statistic(program, at, first_slot):
+    """Position of the next entry from ``at`` whose statistics are still to be computed, or of the end."""
+    while program[at] != f32(END):
+        code = i32(program[at])
+        if code == CONTRAST or code == AUTOCONTRAST or code == EQUALIZE:
+            if i32(program[at + ENTRY_HEADER + STATISTICS_SLOT]) >= first_slot:
+                return at
+        at += i32(program[at + 1])
+    return at
+
+
+@loop
+def _reduce(program, at, r, g, b, statistics_):
+    """Statistics of the whole grid for the entry at ``at``, into its slot."""
+    code = i32(program[at])
+    p = at + ENTRY_HEADER
+    slot = i32(program[p + STATISTICS_SLOT]) * STATISTICS_WORDS
+    if code == CONTRAST:
+        channels = i32(program[p + 1])
+        total = np.int64(0)
+        for k in range(r.size):
+            total += statistics.to_fixed(colour.grey(r[k], g[k], b[k], channels))
+        statistics_[slot] = statistics.mean_of(total, r.size)
+        return
+    for c in range(3):
+        plane = r if c == 0 else g if c == 1 else b
+        if code == AUTOCONTRAST:
+            low = plane[0]
+            high = plane[0]
+            for k in range(plane.size):
+                low = min(low, plane[k])
+                high = max(high, plane[k])
+            low, gain = statistics.stretch_of(low, high)
+            statistics_[slot + 2 * c] = low
+            statistics_[slot + 2 * c + 1] = gain
+        else:
+            counts = np.zeros(256, np.int64)
+            for k in range(plane.size):
+                counts[colour.to_byte(plane[k])] += 1
+            last = np.int64(0)
+            for level in range(256):
+                if counts[level] > 0:
+                    last = counts[level]
+            step = statistics.equalize_step(np.int64(plane.size), last)
+            below = np.int64(0)
+            for level in range(256):
+                statistics_[slot + 256 * c + level] = statistics.equalize_level(level, below, step)
+                below += counts[level]
+
+
+@loop
+def _store_row(row, out, at, step, kind):
+    """One channel of one row, cast and laid out."""
+    n = row.size
+    base = up(at)
+    stride = up(step)
+    if kind == FLOAT32:
+        for x in range(n):
+            out[base + up(x) * stride] = row[x]
+    elif kind == UINT8:
+        for x in range(n):
+            out[base + up(x) * stride] = colour.store_byte(row[x])
+    elif kind == FLOAT16:
+        for x in range(n):
+            out[base + up(x) * stride] = cast.float16_bits(row[x])
+    else:
+        for x in range(n):
+            out[base + up(x) * stride] = cast.bfloat16_bits(row[x])
+
+
+def _make_run(stamp: int) -> Any:
+    @njit(nogil=True, cache=True, fastmath=FASTMATH, error_model="numpy")
+    def run_image(
+        source, channels, scale, record, words, program, first_slot, statistics_, user, planes, floats, ints, packed,
+        out, out_channels, kind, planar
+    ):  # fmt: skip
+        """Sample, run the program, store: one image through one pass.
+
+        With statistics still to compute (``first_slot`` on), the whole grid is kept in ``planes`` meanwhile,
+        otherwise one row. An empty ``out`` makes a pass for its statistics only.
+        """
+        height = record[HEIGHT]
+        width = record[WIDTH]
+        stop = _next_statistic(program, 0, first_slot)
+        whole = program[stop] != f32(END)
+        xs = floats[:width]
+        ys = floats[width : 2 * width]
+        work = floats[2 * width :]
+        start = 0
+        if whole:
+            if record[SEPARABLE] == 1:
+                _separable(source, channels, scale, record, words, 0, height, planes, work, ints)
+            else:
+                _gathered(source, channels, scale, record, words, 0, height, planes, work, ints, packed)
+            while program[stop] != f32(END):
+                for y in range(height):
+                    row = slice(y * width, (y + 1) * width)
+                    _run_row(
+                        program, start, stop, statistics_, user, y, height,
+                        planes[0, row], planes[1, row], planes[2, row], xs, ys
+                    )  # fmt: skip
+                grid = slice(0, height * width)
+                _reduce(program, stop, planes[0, grid], planes[1, grid], planes[2, grid], statistics_)
+                start = stop
+                stop = _next_statistic(program, stop + i32(program[stop + 1]), first_slot)
+        if out.size == 0:
+            return stamp
+        step = 1 if planar else out_channels
+        plane = height * width if planar else 1
+        # Rows are sampled in runs, so that tap tables are laid once a run; a run stays within the planes.
+        run = height if whole else min(height, planes.shape[1] // width)
+        for y0 in range(0, height, run):
+            y1 = min(y0 + run, height)
+            if not whole:
+                if record[SEPARABLE] == 1:
+                    _separable(source, channels, scale, record, words, y0, y1, planes, work, ints)
+                else:
+                    _gathered(source, channels, scale, record, words, y0, y1, planes, work, ints, packed)
+            for y in range(y0, y1):
+                row = slice((y - y0) * width, (y - y0 + 1) * width)
+                _run_row(
+                    program, start, program.size, statistics_, user, y, height,
+                    planes[0, row], planes[1, row], planes[2, row], xs, ys
+                )  # fmt: skip
+                for c in range(out_channels):
+                    _store_row(planes[c, row], out, y * width * step + c * plane, step, kind)
+        return stamp
+
+    return run_image
+
+
+# Numba's disk cache watches this file only. The checksum of all kernels, captured by the compiled function, makes
+# a change in any of them a new cache entry.
+run_image = _make_run(zlib.crc32(b"".join(p.read_bytes() for p in sorted(Path(__file__).parent.glob("*.py")))))
+
+_ROW = types.CPointer(types.float32)
+_ROW_FUNCTION = types.void(types.int32, types.float32, _ROW, _ROW, _ROW, _ROW, _ROW, types.int64)
+
+
+@cfunc(_ROW_FUNCTION)
+def no_user(index, value, r, g, b, y, x, n):  # type: ignore[no-untyped-def]
+    """Stand-in where a plan has no user function."""
+
+
+def make_user_row(chain: Any) -> Any:
+    """Row loop around ``chain(index, r, g, b, y, x, value)``, with the address ``run_image`` calls it by."""
+    from numba import carray
+
+    @cfunc(_ROW_FUNCTION)
+    def user_row(index, value, r_, g_, b_, y_, x_, n):  # type: ignore[no-untyped-def]
+        r, g, b, y, x = carray(r_, n), carray(g_, n), carray(b_, n), carray(y_, n), carray(x_, n)
+        half = f32(0.5)
+        for k in range(n):
+            r[k], g[k], b[k] = chain(index, r[k], g[k], b[k], y[k] - half, x[k] - half, value)
+
+    return user_row

@@ -1,0 +1,76 @@
+"""Where a grid point lies in the source, and the weight of each source pixel around it.
+
+Coordinates are continuous with half-pixel centres: pixel ``i`` covers ``[i, i + 1)`` and its centre is ``i + 0.5``.
+The antialiased weights are those of ``torch.nn.functional.interpolate(antialias=True)`` and Pillow: the filter is
+stretched by the scale, cut at the window and divided by the sum of what is left.
+"""
+
+from __future__ import annotations
+
+from .layout import CUBIC_CLAMPED, CUBIC_RENORMALISED, LINEAR, NEAREST
+from .scalar import clamp, f32, floor, i32, scalar
+
+# Exact arithmetic puts nearest-neighbour ties on pixel edges; float32 lands a little to either side of them.
+# The nudge settles such ties upwards on both runtimes. It is far below any step that is not a tie.
+TIE_NUDGE = f32(1e-4)
+
+
+@scalar
+def project(m0, m1, m2, m6, m7, m8, u, v):
+    """One coordinate of the projective map of ``(u, v)``; ``m6 m7 m8`` are ``0 0 1`` for an affine one."""
+    return (m0 * u + m1 * v + m2) / (m6 * u + m7 * v + m8)
+
+
+@scalar
+def radius(filter):
+    """Half-width of a filter at scale 1, in pixels."""
+    return f32(2.0) if filter >= CUBIC_RENORMALISED else f32(0.5) if filter == NEAREST else f32(1.0)
+
+
+@scalar
+def tap_centre(c, filter, low, high):
+    """Position the taps are laid around: inside the window, ties of "nearest" nudged."""
+    nudge = TIE_NUDGE if filter == NEAREST else f32(0.0)
+    return clamp(c + nudge, low, high)
+
+
+@scalar
+def first_tap(c, reach):
+    """Index of the first pixel within ``reach`` of the position ``c``."""
+    return floor(c - reach + f32(0.5))
+
+
+@scalar
+def keys(d, a):
+    """Cubic convolution kernel of Keys (1981), at distance ``d >= 0`` with parameter ``a``."""
+    inner = ((a + f32(2.0)) * d - (a + f32(3.0))) * d * d + f32(1.0)
+    outer = ((a * d - f32(5.0) * a) * d + f32(8.0) * a) * d - f32(4.0) * a
+    return inner if d < f32(1.0) else outer if d < f32(2.0) else f32(0.0)
+
+
+@scalar
+def tap_weight(tap, c, inverse_support, filter, low, high):
+    """Unnormalised weight of pixel ``tap`` (a float) for the position ``c``."""
+    d = abs((tap + f32(0.5) - c) * inverse_support)
+    linear = max(f32(1.0) - d, f32(0.0))
+    cubic = keys(d, f32(-0.5) if filter == CUBIC_RENORMALISED else f32(-0.75))
+    weight = linear if filter == LINEAR else f32(1.0) if filter == NEAREST else cubic
+    keep = (tap >= low and tap < high) or filter == CUBIC_CLAMPED or filter == NEAREST
+    return weight if keep else f32(0.0)
+
+
+@scalar
+def tap_index(tap, low, high):
+    """Index of the pixel read for ``tap``: itself, or the nearest one of the window."""
+    return i32(clamp(tap, low, high - f32(1.0)))
+
+
+@scalar
+def coverage(c, low, high, sharpness):
+    """Share of a filter at ``c`` that lies in ``[low, high)``: 0 outside, 1 inside, a ramp at the edges.
+
+    With sharpness 1 it is the in-image weight of bilinear interpolation (padding mode "zeros").
+    """
+    half = f32(0.5)
+    ramp = min((c - low) * sharpness + half, (high - c) * sharpness + half)
+    return clamp(ramp, f32(0.0), f32(1.0))

@@ -1,0 +1,38 @@
+"""How every scalar kernel function is compiled: inlined, float32, no error branches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+# No "nnan"/"ninf": a NaN in the user's own float image must stay visible.
+FASTMATH = {"contract", "nsz", "arcp", "reassoc"}
+
+f32 = np.float32
+i32 = np.int32
+
+
+def scalar(function: Callable[..., Any]) -> Any:
+    """Compile a scalar function for both runtimes; the caller's loop inlines it and so can vectorise."""
+    return njit(forceinline=True, fastmath=FASTMATH, error_model="numpy")(function)
+
+
+def loop(function: Callable[..., Any]) -> Any:
+    """Compile a loop of the CPU runtime; it holds no Python object, so it runs without the GIL."""
+    return njit(nogil=True, fastmath=FASTMATH, error_model="numpy")(function)
+
+
+@scalar
+def floor(x):
+    """Floor that stays float32 (``math.floor`` gives an integer, which does not vectorise)."""
+    return f32(math.floor(x))
+
+
+@scalar
+def clamp(x, low, high):
+    """``x`` limited to ``[low, high]``."""
+    return min(max(x, low), high)

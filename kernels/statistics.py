@@ -1,0 +1,49 @@
+"""Image statistics: what a reduction adds up, and what the sums become."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .colour import BYTE_SCALE, FIXED_ONE, INVERSE_FIXED_ONE, ONE, ZERO
+from .scalar import f32, scalar
+
+i64 = np.int64
+
+
+@scalar
+def to_fixed(x):
+    """``x`` in steps of 2^-24 as an int64: sums of these do not depend on their order."""
+    return i64(x * FIXED_ONE)
+
+
+@scalar
+def mean_of(total, count):
+    """Mean of ``count`` values whose :func:`to_fixed` add up to ``total``."""
+    return f32(total) * INVERSE_FIXED_ONE / f32(count)
+
+
+@scalar
+def stretch_of(low, high):
+    """Low end and gain of autocontrast; a flat channel is left alone."""
+    flat = high <= low
+    return (ZERO if flat else low), ONE / (ONE if flat else high - low)
+
+
+@scalar
+def equalize_step(count, last):
+    """Pixels a level holds after equalisation; ``last`` is the count of the brightest level in use."""
+    return (count - last) // i64(255)
+
+
+@scalar
+def equalize_level(level, below, step):
+    """Value of ``level`` after equalisation, with ``below`` pixels darker than it (Pillow's ``ImageOps.equalize``)."""
+    safe = step if step > i64(0) else i64(1)
+    moved = min((below + safe // i64(2)) // safe, i64(255))
+    return f32(level if step == i64(0) else moved) * f32(1.0 / 255.0)
+
+
+@scalar
+def byte_bin(byte):
+    """Centre of a byte's share of [0, 1]; ``to_byte`` gives it back."""
+    return (f32(byte) + f32(0.5)) / BYTE_SCALE

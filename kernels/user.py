@@ -1,0 +1,31 @@
+"""Users' own functions, joined to one that picks by index: what both runtimes compile into the program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .scalar import f32, scalar
+
+
+def chain(functions: tuple[Any, ...]) -> Any:
+    """A scalar function ``(index, r, g, b, y, x, value) -> (r, g, b)`` of these functions."""
+
+    @scalar
+    def unchanged(index, r, g, b, y, x, value):
+        return r, g, b
+
+    joined = unchanged
+    for k, function in reversed(tuple(enumerate(functions))):
+        joined = _link(k, function, joined)
+    return joined
+
+
+def _link(number: int, function: Any, rest: Any) -> Any:
+    @scalar
+    def pick(index, r, g, b, y, x, value):
+        if index == number:
+            red, green, blue = function(r, g, b, y, x, value)
+            return f32(red), f32(green), f32(blue)
+        return rest(index, r, g, b, y, x, value)
+
+    return pick
