@@ -160,16 +160,9 @@ def parse(data: Any, max_pixels: int) -> Encoded:
         )
     if height < 1 or width < 1:
         raise ValueError(f"size {height} x {width}")
-    # "Exif" near the start is a cheap first look; the walk through the segments is for files that have it.
-    if _may_have_exif(data) and exif.swaps_sides(exif.orientation(memoryview(data))):
+    if exif.swaps_sides(exif.orientation(data)):
         height, width = width, height
     return Encoded(stream, data, height, width)
-
-
-def _may_have_exif(data: Any) -> bool:
-    if isinstance(data, bytes) and data[:2] == b"\xff\xd8":
-        return data.find(b"Exif\0\0", 0, 1 << 16) >= 0 or data.find(b"\xff\xe1") >= 0
-    return True
 
 
 def _not_an_image(data: Any) -> str:
@@ -198,7 +191,7 @@ def info(source: Source, max_pixels: int = MAX_PIXELS) -> ImageInfo:
         stream.num_channels,
         stream.codec_name,
         names.get(chroma, "unknown"),
-        exif.orientation(memoryview(data)),
+        exif.orientation(data),
     )
 
 

@@ -7,13 +7,14 @@ Formats: EXIF 2.32 (CIPA DC-008), TIFF 6.0, PNG (eXIf chunk), WebP (EXIF chunk).
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 _ORIENTATION_TAG = 0x0112
 _SHORT = 3
 
 
-def orientation(data: memoryview) -> int:
-    """Orientation 1 to 8; 1 where there is none or it cannot be read."""
+def orientation(data: Any) -> int:
+    """Orientation 1 to 8 of file bytes (anything indexable as bytes); 1 where there is none or it cannot be read."""
     try:
         value = _tiff_orientation(_exif_block(data))
     except (struct.error, IndexError):
@@ -26,10 +27,11 @@ def swaps_sides(value: int) -> bool:
     return value >= 5
 
 
-def _exif_block(data: memoryview) -> memoryview:
+def _exif_block(data: Any) -> memoryview:
     head = bytes(data[:16])
     if head[:2] == b"\xff\xd8":
         return _jpeg_block(data)
+    data = memoryview(data)
     if head[:4] in (b"II*\0", b"MM\0*"):
         return data
     if head[:8] == b"\x89PNG\r\n\x1a\n":
@@ -39,23 +41,23 @@ def _exif_block(data: memoryview) -> memoryview:
     return data[:0]
 
 
-def _jpeg_block(data: memoryview) -> memoryview:
+def _jpeg_block(data: Any) -> memoryview:
     at = 2
-    while at + 4 <= len(data) and data[at] == 0xFF:
+    while data[at] == 0xFF:
         marker = data[at + 1]
+        if marker == 0xDA:  # start of scan: no more headers
+            break
         if marker == 0xFF:  # fill byte
             at += 1
             continue
-        if marker == 0xDA:  # start of scan: no more headers
-            break
         if 0xD0 <= marker <= 0xD9 or marker == 0x01:  # markers without a length
             at += 2
             continue
-        size = (data[at + 2] << 8) | data[at + 3]
-        if marker == 0xE1 and data[at + 4 : at + 10] == b"Exif\0\0":
-            return data[at + 10 : at + 2 + size]
+        size = int(data[at + 2]) << 8 | int(data[at + 3])
+        if marker == 0xE1 and bytes(data[at + 4 : at + 10]) == b"Exif\0\0":
+            return memoryview(data)[at + 10 : at + 2 + size]
         at += 2 + size
-    return data[:0]
+    return memoryview(b"")
 
 
 def _chunk(data: memoryview, at: int, name: bytes, order: str, *, name_first: bool) -> memoryview:

@@ -71,6 +71,72 @@ def load_bytes(typing_context, array, index):
     return types.uint32(array, index), generate
 
 
+@intrinsic
+def add_two_quads(typing_context, out, k, fresh, row, a, wa, b, wb):
+    """``out[k:k + 4] = wa * row[a:a + 4] + wb * row[b:b + 4]``, added to what is there unless ``fresh``.
+
+    Numba has LLVM's vectoriser of straight-line code turned off, and a pixel's channels are just that.
+    """
+
+    def generate(context, builder, signature, args):
+        vector = ir.VectorType(ir.FloatType(), 4)
+        kinds = dict(zip(("out", "k", "fresh", "row", "a", "wa", "b", "wb"), signature.args, strict=True))
+        values = dict(zip(kinds, args, strict=True))
+
+        def address(array, index):
+            data = context.make_array(kinds[array])(context, builder, values[array]).data
+            return builder.bitcast(builder.gep(data, [values[index]]), vector.as_pointer())
+
+        def weighted(index, weight):
+            pixel = builder.load(address("row", index))
+            pixel.align = 4
+            one = builder.insert_element(ir.Constant(vector, ir.Undefined), values[weight], ir.IntType(32)(0))
+            splat = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), 4), [0] * 4))
+            return builder.fmul(pixel, splat, flags=("contract",))
+
+        before = builder.load(address("out", "k"))
+        before.align = 4
+        start = builder.select(values["fresh"], ir.Constant(vector, [0.0] * 4), before)
+        total = builder.fadd(weighted("a", "wa"), start, flags=("contract",))
+        total = builder.fadd(weighted("b", "wb"), total, flags=("contract",))
+        builder.store(total, address("out", "k")).align = 4
+        return context.get_dummy_value()
+
+    return types.none(out, k, types.boolean, row, a, wa, b, wb), generate
+
+
+@intrinsic
+def split_four_quads(typing_context, quads, k, r, g, b, x):
+    """First three lanes of the four quads at ``k`` to ``r[x:x + 4]``, ``g[x:x + 4]`` and ``b[x:x + 4]``."""
+
+    def generate(context, builder, signature, args):
+        vector = ir.VectorType(ir.FloatType(), 4)
+
+        def address(position, index, step=0):
+            data = context.make_array(signature.args[position])(context, builder, args[position]).data
+            at = builder.add(args[index], args[index].type(step))
+            return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+
+        def shuffle(one, other, lanes):
+            return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), 4), lanes))
+
+        rows = [builder.load(address(0, 1, 4 * step)) for step in range(4)]
+        for row in rows:
+            row.align = 4
+        red_green = [shuffle(rows[i], rows[i + 1], [0, 4, 1, 5]) for i in (0, 2)]
+        blue = [shuffle(rows[i], rows[i + 1], [2, 6, 3, 7]) for i in (0, 2)]
+        planes = (
+            shuffle(*red_green, [0, 1, 4, 5]),
+            shuffle(*red_green, [2, 3, 6, 7]),
+            shuffle(*blue, [0, 1, 4, 5]),
+        )
+        for position, plane in zip((2, 3, 4), planes, strict=True):
+            builder.store(plane, address(position, 5)).align = 4
+        return context.get_dummy_value()
+
+    return types.none(quads, k, r, g, b, x), generate
+
+
 def _add_taps(source, channels, columns, rows, wx, wy, packed, r, g, b):
     """Add one tap of each pixel of a row; the overload is the code."""
 
@@ -165,27 +231,28 @@ def _mix_rows(source, base, offsets, weights, y, height, taps, out):
 
 @loop
 def _mix_columns(row, first, offsets, weights, taps, quads, r, g, b):
-    """Weighted sum of the pixels of an interleaved row: the horizontal pass, four lanes a pixel."""
+    """Weighted sum of the pixels of an interleaved row: the horizontal pass, two taps at a time."""
     width = r.size
-    for x in range(width):
-        a0 = f32(0.0)
-        a1 = f32(0.0)
-        a2 = f32(0.0)
-        a3 = f32(0.0)
-        for t in range(taps):
-            k = up(t * width + x)
-            w = weights[k]
-            at = up(offsets[k] - first)
-            a0 += w * row[at]
-            a1 += w * row[at + up(1)]
-            a2 += w * row[at + up(2)]
-            a3 += w * row[at + up(3)]
-        k = up(4 * x)
-        quads[k] = a0
-        quads[k + up(1)] = a1
-        quads[k + up(2)] = a2
-        quads[k + up(3)] = a3
-    for x in range(width):
+    for t in range(0, taps, 2):
+        # An odd last tap is paired with itself, at weight zero.
+        u = min(t + 1, taps - 1)
+        paired = f32(1.0) if t + 1 < taps else f32(0.0)
+        offset_t = offsets[t * width : (t + 1) * width]
+        offset_u = offsets[u * width : (u + 1) * width]
+        weight_t = weights[t * width : (t + 1) * width]
+        weight_u = weights[u * width : (u + 1) * width]
+        if t == 0:
+            for x in range(width):
+                at, beside = up(offset_t[x] - first), up(offset_u[x] - first)
+                add_two_quads(quads, up(4 * x), True, row, at, weight_t[x], beside, weight_u[x] * paired)
+        else:
+            for x in range(width):
+                at, beside = up(offset_t[x] - first), up(offset_u[x] - first)
+                add_two_quads(quads, up(4 * x), False, row, at, weight_t[x], beside, weight_u[x] * paired)
+    whole = width - width % 4
+    for x in range(0, whole, 4):
+        split_four_quads(quads, up(4 * x), r, g, b, up(x))
+    for x in range(whole, width):
         k = up(4 * x)
         r[x] = quads[k]
         g[x] = quads[k + up(1)]
@@ -230,6 +297,7 @@ def _separable(source, channels, scale, record, words, y0, y1, planes, floats, i
         last = max(last, ox[k])
     mixed = floats[end : end + last - first + channels]
     padded = floats[end : end + last - first + 4]
+    padded[last - first + channels :] = f32(0.0)  # read into lanes nobody uses; garbage there may be slow to multiply
     for y in range(y0, y1):
         _mix_rows(source, first, oy, wy, y, height, ny, mixed)
         at = (y - y0) * width
@@ -451,23 +519,59 @@ def _reduce(program, at, r, g, b, statistics_):
 
 
 @loop
-def _store_row(row, out, at, step, kind):
-    """One channel of one row, cast and laid out."""
+def _store_plane(row, out, kind):
+    """One channel of one row, cast, to consecutive elements."""
     n = row.size
-    base = up(at)
-    stride = up(step)
     if kind == FLOAT32:
         for x in range(n):
-            out[base + up(x) * stride] = row[x]
+            out[x] = row[x]
     elif kind == UINT8:
         for x in range(n):
-            out[base + up(x) * stride] = colour.store_byte(row[x])
+            out[x] = colour.store_byte(row[x])
     elif kind == FLOAT16:
         for x in range(n):
-            out[base + up(x) * stride] = cast.float16_bits(row[x])
+            out[x] = cast.float16_bits(row[x])
     else:
         for x in range(n):
-            out[base + up(x) * stride] = cast.bfloat16_bits(row[x])
+            out[x] = cast.bfloat16_bits(row[x])
+
+
+@loop
+def _store_pixels(r, g, b, out, kind):
+    """A row of colour pixels, cast, channels together."""
+    n = r.size
+    if kind == FLOAT32:
+        for x in range(n):
+            out[3 * x] = r[x]
+            out[3 * x + 1] = g[x]
+            out[3 * x + 2] = b[x]
+    elif kind == UINT8:
+        for x in range(n):
+            out[3 * x] = colour.store_byte(r[x])
+            out[3 * x + 1] = colour.store_byte(g[x])
+            out[3 * x + 2] = colour.store_byte(b[x])
+    elif kind == FLOAT16:
+        for x in range(n):
+            out[3 * x] = cast.float16_bits(r[x])
+            out[3 * x + 1] = cast.float16_bits(g[x])
+            out[3 * x + 2] = cast.float16_bits(b[x])
+    else:
+        for x in range(n):
+            out[3 * x] = cast.bfloat16_bits(r[x])
+            out[3 * x + 1] = cast.bfloat16_bits(g[x])
+            out[3 * x + 2] = cast.bfloat16_bits(b[x])
+
+
+@loop
+def _store_row(r, g, b, out, y, height, out_channels, kind, planar):
+    """One row of the result, in its layout."""
+    n = r.size
+    if planar or out_channels == 1:
+        for c in range(out_channels):
+            at = (c * height + y) * n
+            _store_plane(r if c == 0 else g if c == 1 else b, out[at : at + n], kind)
+    else:
+        _store_pixels(r, g, b, out[3 * y * n : 3 * (y + 1) * n], kind)
 
 
 def _make_run(stamp: int) -> Any:
@@ -507,8 +611,6 @@ def _make_run(stamp: int) -> Any:
                 stop = _next_statistic(program, stop + i32(program[stop + 1]), first_slot)
         if out.size == 0:
             return stamp
-        step = 1 if planar else out_channels
-        plane = height * width if planar else 1
         # Rows are sampled in runs, so that tap tables are laid once a run; a run stays within the planes.
         run = height if whole else min(height, planes.shape[1] // width)
         for y0 in range(0, height, run):
@@ -520,12 +622,9 @@ def _make_run(stamp: int) -> Any:
                     _gathered(source, channels, scale, record, words, y0, y1, planes, work, ints, packed)
             for y in range(y0, y1):
                 row = slice((y - y0) * width, (y - y0 + 1) * width)
-                _run_row(
-                    program, start, program.size, statistics_, user, y, height,
-                    planes[0, row], planes[1, row], planes[2, row], xs, ys
-                )  # fmt: skip
-                for c in range(out_channels):
-                    _store_row(planes[c, row], out, y * width * step + c * plane, step, kind)
+                r, g, b = planes[0, row], planes[1, row], planes[2, row]
+                _run_row(program, start, program.size, statistics_, user, y, height, r, g, b, xs, ys)
+                _store_row(r, g, b, out, y, height, out_channels, kind, planar)
         return stamp
 
     return run_image

@@ -18,8 +18,8 @@ from ..pixels import ALIGNMENT, STORAGE, Files, Pixels, offsets_of
 from ..plan import Pass, Plan
 from ..stderr import quiet
 
-# Rows sampled at a time: enough to share the tap tables, few enough to stay in the first-level cache.
-_ROWS = 16
+# Rows sampled at a time: enough to share the tap tables, few enough to stay in the second-level cache.
+_ROWS = 64
 
 
 def threads() -> int:
