@@ -6,7 +6,7 @@ branches so that the CPU's row loop vectorises and the GPU's warps do not diverg
 
 from __future__ import annotations
 
-from .scalar import clamp, f32, floor, i32, scalar
+from .scalar import clamp, confine, f32, floor, i32, scalar
 
 ONE = f32(1.0)
 ZERO = f32(0.0)
@@ -98,7 +98,7 @@ def stretch(x, low, gain):
 @scalar
 def to_byte(x):
     """Index 0 to 255 of ``x`` in a table or histogram."""
-    return i32(unit(x) * BYTE_SCALE)
+    return i32(confine(x, ZERO, ONE) * BYTE_SCALE)
 
 
 @scalar

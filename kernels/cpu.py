@@ -25,36 +25,35 @@ from .layout import (
     ENTRY_HEADER,
     EQUALIZE,
     FILTER,
+    FLOAT16,
+    FLOAT32,
     GRAYSCALE,
     HEIGHT,
     HUE,
     INVERT,
     MATRIX,
-    NEAREST,
     PAINT,
     POSTERIZE,
     SATURATION,
     SEPARABLE,
     SOLARIZE,
-    SOURCE,
     STATISTICS_SLOT,
     STATISTICS_WORDS,
     STRIDE,
     SUPPORT,
     TAPS,
+    UINT8,
     USER,
     WIDTH,
     WINDOW,
 )
-from .scalar import FASTMATH, clamp, f32, floor, i32, loop
+from .scalar import FASTMATH, f32, i32, loop
 
 u32 = np.uint32
 up = np.uintp  # unsigned indices: no wrap-around check in the loop
 
 # A load of four bytes may touch this many elements behind the last pixel.
 SOURCE_SLACK = 3
-
-FLOAT32, UINT8, FLOAT16, BFLOAT16 = range(4)  # kinds of result; the 16-bit ones are written as bits
 
 
 @intrinsic
@@ -123,12 +122,12 @@ def split_four_quads(typing_context, quads, k, r, g, b, x):
         rows = [builder.load(address(0, 1, 4 * step)) for step in range(4)]
         for row in rows:
             row.align = 4
-        red_green = [shuffle(rows[i], rows[i + 1], [0, 4, 1, 5]) for i in (0, 2)]
-        blue = [shuffle(rows[i], rows[i + 1], [2, 6, 3, 7]) for i in (0, 2)]
+        red_green_1, red_green_2 = (shuffle(rows[i], rows[i + 1], [0, 4, 1, 5]) for i in (0, 2))
+        blue_1, blue_2 = (shuffle(rows[i], rows[i + 1], [2, 6, 3, 7]) for i in (0, 2))
         planes = (
-            shuffle(*red_green, [0, 1, 4, 5]),
-            shuffle(*red_green, [2, 3, 6, 7]),
-            shuffle(*blue, [0, 1, 4, 5]),
+            shuffle(red_green_1, red_green_2, [0, 1, 4, 5]),
+            shuffle(red_green_1, red_green_2, [2, 3, 6, 7]),
+            shuffle(blue_1, blue_2, [0, 1, 4, 5]),
         )
         for position, plane in zip((2, 3, 4), planes, strict=True):
             builder.store(plane, address(position, 5)).align = 4
@@ -444,9 +443,7 @@ def _run_row(program, start, stop, statistics_, user, y, height, r, g, b, xs, ys
             _paint_row(program[p : p + 19], y, height, r, g, b, xs, ys)
         elif code == USER:
             _project_row(program[p : p + 9], y, height, n, xs, ys)
-            user(
-                i32(program[p + 9]), program[p + 10], r.ctypes, g.ctypes, b.ctypes, ys.ctypes, xs.ctypes, n
-            )
+            user(i32(program[p + 9]), program[p + 10], r.ctypes, g.ctypes, b.ctypes, ys.ctypes, xs.ctypes, n)
         at += i32(program[at + 1])
 
 
@@ -504,15 +501,15 @@ def _reduce(program, at, r, g, b, statistics_):
             statistics_[slot + 2 * c] = low
             statistics_[slot + 2 * c + 1] = gain
         else:
-            counts = np.zeros(256, np.int64)
+            counts = np.zeros(256, np.int32)
             for k in range(plane.size):
                 counts[colour.to_byte(plane[k])] += 1
-            last = np.int64(0)
+            last = i32(0)
             for level in range(256):
                 if counts[level] > 0:
                     last = counts[level]
-            step = statistics.equalize_step(np.int64(plane.size), last)
-            below = np.int64(0)
+            step = statistics.equalize_step(i32(plane.size), last)
+            below = i32(0)
             for level in range(256):
                 statistics_[slot + 256 * c + level] = statistics.equalize_level(level, below, step)
                 below += counts[level]
@@ -639,7 +636,7 @@ _ROW_FUNCTION = types.void(types.int32, types.float32, _ROW, _ROW, _ROW, _ROW, _
 
 
 @cfunc(_ROW_FUNCTION)
-def no_user(index, value, r, g, b, y, x, n):  # type: ignore[no-untyped-def]
+def no_user(index, value, r, g, b, y, x, n):
     """Stand-in where a plan has no user function."""
 
 
@@ -648,7 +645,7 @@ def make_user_row(chain: Any) -> Any:
     from numba import carray
 
     @cfunc(_ROW_FUNCTION)
-    def user_row(index, value, r_, g_, b_, y_, x_, n):  # type: ignore[no-untyped-def]
+    def user_row(index, value, r_, g_, b_, y_, x_, n):
         r, g, b, y, x = carray(r_, n), carray(g_, n), carray(b_, n), carray(y_, n), carray(x_, n)
         half = f32(0.5)
         for k in range(n):

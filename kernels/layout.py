@@ -30,6 +30,12 @@ LINEAR: Final = 1
 CUBIC_RENORMALISED: Final = 2  # Keys a = -0.5, taps outside the window dropped: torch's antialiased bicubic, Pillow
 CUBIC_CLAMPED: Final = 3  # Keys a = -0.75, taps outside the window repeat the edge: torch's bicubic without antialias
 
+# Kinds of result; the 16-bit floats are written as their bits.
+FLOAT32: Final = 0
+UINT8: Final = 1
+FLOAT16: Final = 2
+BFLOAT16: Final = 3
+
 # A program is a run of entries: op code, words to the next entry, parameters.
 ENTRY_HEADER: Final = 2
 

@@ -8,7 +8,7 @@ stretched by the scale, cut at the window and divided by the sum of what is left
 from __future__ import annotations
 
 from .layout import CUBIC_CLAMPED, CUBIC_RENORMALISED, LINEAR, NEAREST
-from .scalar import clamp, f32, floor, i32, scalar
+from .scalar import confine, f32, floor, i32, scalar
 
 # Exact arithmetic puts nearest-neighbour ties on pixel edges; float32 lands a little to either side of them.
 # The nudge settles such ties upwards on both runtimes. It is far below any step that is not a tie.
@@ -31,7 +31,7 @@ def radius(filter):
 def tap_centre(c, filter, low, high):
     """Position the taps are laid around: inside the window, ties of "nearest" nudged."""
     nudge = TIE_NUDGE if filter == NEAREST else f32(0.0)
-    return clamp(c + nudge, low, high)
+    return confine(c + nudge, low, high)
 
 
 @scalar
@@ -62,15 +62,17 @@ def tap_weight(tap, c, inverse_support, filter, low, high):
 @scalar
 def tap_index(tap, low, high):
     """Index of the pixel read for ``tap``: itself, or the nearest one of the window."""
-    return i32(clamp(tap, low, high - f32(1.0)))
+    return i32(confine(tap, low, high - f32(1.0)))
 
 
 @scalar
 def coverage(c, low, high, sharpness):
     """Share of a filter at ``c`` that lies in ``[low, high)``: 0 outside, 1 inside, a ramp at the edges.
 
-    With sharpness 1 it is the in-image weight of bilinear interpolation (padding mode "zeros").
+    With sharpness 1 it is the in-image weight of bilinear interpolation (padding mode "zeros"). An interval narrower
+    than the filter never has the whole of it, and an empty one nothing.
     """
     half = f32(0.5)
-    ramp = min((c - low) * sharpness + half, (high - c) * sharpness + half)
-    return clamp(ramp, f32(0.0), f32(1.0))
+    zero, one = f32(0.0), f32(1.0)
+    before = one - confine((c - low) * sharpness + half, zero, one)
+    return max(zero, confine((high - c) * sharpness + half, zero, one) - before)

@@ -28,11 +28,22 @@ def loop(function: Callable[..., Any]) -> Any:
 
 @scalar
 def floor(x):
-    """Floor that stays float32 (``math.floor`` gives an integer, which does not vectorise)."""
-    return f32(np.floor(x))
+    """Floor of a float32 within the range of int32, as float32.
+
+    Written out because ``math.floor`` gives a 64-bit integer, which does not vectorise, and ``np.floor`` of a scalar
+    is not known to numba-cuda.
+    """
+    whole = f32(i32(x))
+    return whole - f32(1.0) if whole > x else whole
 
 
 @scalar
 def clamp(x, low, high):
-    """``x`` limited to ``[low, high]``."""
+    """``x`` limited to ``[low, high]``; a NaN stays."""
     return min(max(x, low), high)
+
+
+@scalar
+def confine(x, low, high):
+    """``x`` limited to ``[low, high]``; a NaN becomes ``low``: for what leads to an index."""
+    return min(high, max(low, x))

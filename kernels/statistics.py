@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .colour import BYTE_SCALE, FIXED_ONE, INVERSE_FIXED_ONE, ONE, ZERO
-from .scalar import f32, scalar
+from .scalar import f32, i32, scalar
 
 i64 = np.int64
+
+# Of a byte's step, as finely as stores tell values apart.
+FLAT = f32(1.0 / (255.0 * 1024.0))
 
 
 @scalar
@@ -24,23 +27,23 @@ def mean_of(total, count):
 
 @scalar
 def stretch_of(low, high):
-    """Low end and gain of autocontrast; a flat channel is left alone."""
-    flat = high <= low
+    """Low end and gain of autocontrast; a flat channel is left alone, also where resampling left rounding errors."""
+    flat = high - low <= FLAT
     return (ZERO if flat else low), ONE / (ONE if flat else high - low)
 
 
 @scalar
 def equalize_step(count, last):
     """Pixels a level holds after equalisation; ``last`` is the count of the brightest level in use."""
-    return (count - last) // i64(255)
+    return (count - last) // i32(255)
 
 
 @scalar
 def equalize_level(level, below, step):
     """Value of ``level`` after equalisation, with ``below`` pixels darker than it (Pillow's ``ImageOps.equalize``)."""
-    safe = step if step > i64(0) else i64(1)
-    moved = min((below + safe // i64(2)) // safe, i64(255))
-    return f32(level if step == i64(0) else moved) * f32(1.0 / 255.0)
+    safe = max(step, i32(1))
+    moved = min((below + safe // i32(2)) // safe, i32(255))
+    return f32(i32(level) if step == i32(0) else moved) * f32(1.0 / 255.0)
 
 
 @scalar

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Protocol
 
 from ..pixels import Files, Pixels
@@ -36,7 +36,7 @@ class Runtime(Protocol):
         """An array as a NumPy array."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def _cuda(index: int) -> Runtime:
     from .cuda import CudaRuntime
 

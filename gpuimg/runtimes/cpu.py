@@ -197,7 +197,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
             import ml_dtypes
         except ImportError as error:
             raise ImportError('dtype "bfloat16" needs ml_dtypes: pip install ml_dtypes') from error
-        return np.dtype(ml_dtypes.bfloat16)
+        kind: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return kind
     return np.dtype(name)
 
 

@@ -1,11 +1,14 @@
-"""Whether a GPU can be used, and if not, why not and what to do."""
+"""Whether a GPU can be used, and if not, why not and what to do.
+
+Run as a file it needs nothing but Python and prints the extra to install here: cpu, cuda12 or cuda13.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Problem(NamedTuple):
@@ -16,16 +19,52 @@ class Problem(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def driver_devices() -> int:
-    """GPUs the CUDA driver sees; 0 without a driver."""
+def _driver() -> Any:
+    """The CUDA driver library, initialised; None without one."""
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return 0
+        return None
+    return cuda if cuda.cuInit(0) == 0 else None
+
+
+@lru_cache(maxsize=1)
+def driver_devices() -> int:
+    """GPUs the CUDA driver sees; 0 without a driver."""
+    cuda = _driver()
     count = ctypes.c_int(0)
-    if cuda.cuInit(0) != 0 or cuda.cuDeviceGetCount(ctypes.byref(count)) != 0:
+    if cuda is None or cuda.cuDeviceGetCount(ctypes.byref(count)) != 0:
         return 0
     return count.value
+
+
+def device_names() -> list[str]:
+    """Names of the GPUs, in the order of their indices."""
+    text = ctypes.create_string_buffer(256)
+    names = []
+    for index in range(driver_devices()):
+        device = ctypes.c_int(0)
+        known = _driver().cuDeviceGet(ctypes.byref(device), index) == 0
+        known = known and _driver().cuDeviceGetName(text, len(text), device) == 0
+        names.append(text.value.decode(errors="replace") if known else "unknown GPU")
+    return names
+
+
+def driver_cuda() -> tuple[int, int] | None:
+    """The newest CUDA version the driver supports, as ``nvidia-smi`` prints it; None without a driver."""
+    cuda = _driver()
+    version = ctypes.c_int(0)
+    if cuda is None or cuda.cuDriverGetVersion(ctypes.byref(version)) != 0:
+        return None
+    return version.value // 1000, version.value % 1000 // 10
+
+
+def extra() -> str:
+    """The extra to install on this machine: ``"cpu"``, ``"cuda12"`` or ``"cuda13"``."""
+    version = driver_cuda()
+    if driver_devices() == 0 or version is None or version[0] < 12:
+        return "cpu"
+    return "cuda13" if version[0] >= 13 else "cuda12"
 
 
 @lru_cache(maxsize=1)
@@ -33,13 +72,15 @@ def gpu_problem() -> Problem | None:
     """None if the CUDA runtime can be used."""
     if driver_devices() == 0:
         return Problem("no CUDA driver or no GPU (libcuda.so.1 finds no device)", False)
-    for module, what in (("cupy", "CuPy"), ("numba.cuda", "numba-cuda"), ("nvidia.nvimgcodec", "nvImageCodec")):
+    if extra() == "cpu":
+        return Problem(f"the CUDA driver is too old: it supports CUDA {driver_cuda()}, at least 12 is needed", True)
+    for module, what in (("cupy", "CuPy"), ("numba_cuda", "numba-cuda"), ("nvidia.nvimgcodec", "nvImageCodec")):
         try:
             found = importlib.util.find_spec(module) is not None
-        except ModuleNotFoundError:
+        except (ModuleNotFoundError, ValueError):  # no parent package; blocked in sys.modules
             found = False
         if not found:
-            return Problem(f'{what} is not installed; pip install "gpuimg[cuda12]" or "gpuimg[cuda13]"', True)
+            return Problem(f'{what} is not installed; pip install "gpuimg[{extra()}]"', True)
     try:
         import cupy
 
@@ -48,3 +89,7 @@ def gpu_problem() -> Problem | None:
     except Exception as error:
         return Problem(f"CuPy does not work: {error}", True)
     return None
+
+
+if __name__ == "__main__":
+    print(extra())

@@ -1,0 +1,261 @@
+"""The CUDA runtime: CuPy memory and streams, nvImageCodec into one arena, the fused kernel over one uploaded plan.
+
+Streams. Everything of a batch is enqueued on one private, non-null stream. It starts after what the caller's current
+CuPy stream holds, and that stream goes on after it: to the caller, results behave as if computed on the current
+stream, and memory that stream has finished with may be used again.
+
+Memory. The hardware JPEG engine is reported to write its destination when called, whatever the stream still has to do
+before (torchcodec PR 1634), so an arena is decoded into again only after the *host* has waited for its last reader.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from functools import lru_cache
+from typing import Any
+
+import cupy
+import numpy as np
+from numba import cuda as numba_cuda
+
+from .. import codec
+from ..kernels import cuda as kernels
+from ..kernels import layout
+from ..pixels import ALIGNMENT, STORAGE, Files, Pixels, offsets_of
+from ..plan import Ints, Pass, Plan
+from ..stderr import quiet
+from .cpu import numpy_dtype, threads
+
+_MOST_IMAGES = 65535  # blocks along y of one launch
+
+
+class _Arena:
+    """Memory for decoded images that only this runtime reads, and the event after its last reader."""
+
+    def __init__(self, size: int) -> None:
+        self.memory = cupy.empty(size, cupy.uint8)
+        self.read = cupy.cuda.Event(disable_timing=True)
+
+
+class CudaRuntime:
+    """Decodes and runs plans on one GPU."""
+
+    def __init__(self, index: int) -> None:
+        count = cupy.cuda.runtime.getDeviceCount()
+        if index >= count:
+            raise ValueError(f'device "cuda:{index}" does not exist: this machine has {count} GPU(s)')
+        self.name = f"cuda:{index}"
+        self._index = index
+        self._device = cupy.cuda.Device(index)
+        with self._device:
+            self._stream = cupy.cuda.Stream(non_blocking=True)
+        self._arenas: list[_Arena] = []
+        self._lock = threading.Lock()
+        self._local = threading.local()
+
+    # -- memory ------------------------------------------------------------------------------------------------
+
+    def empty(self, elements: int, dtype: str) -> Any:
+        """An uninitialised flat array of the caller's current stream."""
+        with self._device:
+            return cupy.empty(elements, numpy_dtype(dtype))
+
+    def owns(self, array: Any) -> bool:
+        """Whether this is a CuPy array on this device."""
+        return isinstance(array, cupy.ndarray) and array.device.id == self._index
+
+    def from_arrays(self, arrays: Any) -> Pixels:
+        """Pixels of checked arrays; one contiguous (N, H, W, C) array is used in place, all else is packed."""
+        with self._device:
+            if not isinstance(arrays, (list, tuple)):
+                n, height, width, channels = arrays.shape
+                sizes = np.tile(np.array([[height, width]], np.int64), (n, 1))
+                offsets, _ = offsets_of(sizes, channels)
+                return Pixels(cupy.ascontiguousarray(arrays).reshape(-1), offsets, sizes, channels)
+            sizes = np.array([a.shape[:2] for a in arrays], np.int64).reshape(-1, 2)
+            channels = arrays[0].shape[2]
+            offsets, total = offsets_of(sizes, channels)
+            flat = cupy.empty(total, arrays[0].dtype)
+            for array, start in zip(arrays, offsets.tolist(), strict=True):
+                flat[start : start + array.size].reshape(array.shape)[:] = cupy.asarray(array)
+            return Pixels(flat, offsets, sizes, channels)
+
+    # -- decoding ----------------------------------------------------------------------------------------------
+
+    def decode(self, files: Files) -> Pixels:
+        """Decode whole images into one arena that becomes the caller's."""
+        offsets, total = offsets_of(files.sizes, files.channels, ALIGNMENT)
+        with self._device:
+            flat = self.empty(total, "uint8")
+            # The pool may have given memory that a kernel on any stream still reads.
+            self._device.synchronize()
+            pixels = Pixels(flat, offsets, files.sizes, files.channels, failures=files.failures)
+            files.report(self._decode_into(files, pixels))
+            cupy.cuda.get_current_stream().wait_event(self._stream.record())
+        return pixels
+
+    def _decode_into(self, files: Files, pixels: Pixels) -> dict[int, str]:
+        """Decode on the private stream; gives the failures' reasons by index and leaves those images black."""
+        nvimgcodec = codec.library()
+        params = codec.decode_params("gray" if files.channels == 1 else "rgb")
+        found: dict[int, str] = {}
+        good = [i for i, image in enumerate(files.images) if image is not None]
+        with self._stream, quiet():
+            decoder = self._decoder()
+            # Made with the private stream as CuPy's current one: Image and decode then agree about the stream.
+            targets = nvimgcodec.as_images([pixels.view(i) for i in good])
+            streams = [files.images[i].stream for i in good]  # type: ignore[union-attr]
+            try:
+                done = decoder.decode(streams, images=targets, params=params, cuda_stream=self._stream.ptr)
+            except (RuntimeError, ValueError):  # one image made the whole call fail: find out which
+                done = [self._decode_one(decoder, s, t, params) for s, t in zip(streams, targets, strict=True)]
+            for i, image in zip(good, done, strict=True):
+                if image is None or (image.height, image.width) != pixels.shape(i)[:2]:
+                    found[i] = codec.reason_of(decoder, files.images[i].stream, params)  # type: ignore[union-attr]
+            for i in range(len(files.images)):
+                if files.images[i] is None or i in found:
+                    pixels.view(i).fill(0)
+        return found
+
+    def _decode_one(self, decoder: Any, stream: Any, target: Any, params: Any) -> Any:
+        try:
+            return decoder.decode(stream, image=target, params=params, cuda_stream=self._stream.ptr)
+        except (RuntimeError, ValueError):
+            return None
+
+    def _decoder(self) -> Any:
+        """The decoder of the calling thread: they must not be shared."""
+        if not hasattr(self._local, "decoder"):
+            self._local.decoder, on_gpu = codec.gpu_decoder(self._index, max(threads(), 2))
+            if not on_gpu:
+                warnings.warn(
+                    f"nvImageCodec has no GPU JPEG decoder on {self.name} (is nvJPEG installed?): JPEGs are decoded on "
+                    "the CPU and copied; `gpuimg info` says what is missing",
+                    stacklevel=6,
+                )
+        return self._local.decoder
+
+    def _take_arena(self, size: int) -> _Arena:
+        """An arena of at least this size that nothing reads any more."""
+        with self._lock:
+            fitting = [a for a in self._arenas if a.memory.size >= size]
+            if fitting:
+                arena = min(fitting, key=lambda a: a.memory.size)
+                self._arenas.remove(arena)
+            else:
+                # Too small ones are given back rather than kept beside the larger one.
+                self._arenas.clear()
+                arena = None
+        if arena is None:
+            arena = _Arena(size)
+            self._device.synchronize()  # see decode
+        arena.read.synchronize()
+        return arena
+
+    def _give_arena(self, arena: _Arena) -> None:
+        arena.read.record(self._stream)
+        with self._lock:
+            self._arenas.append(arena)
+
+    # -- running -----------------------------------------------------------------------------------------------
+
+    def run(self, source: Files | Pixels, plan: Plan, out: Any, offsets: Ints, kind: int, planar: bool) -> int:
+        """Run a plan: a launch for each statistic in it, and one for the result."""
+        if len(plan) > _MOST_IMAGES:
+            raise ValueError(f"a batch on a GPU holds at most {_MOST_IMAGES} images, not {len(plan)}")
+        with self._device:
+            caller = cupy.cuda.get_current_stream()
+            self._stream.wait_event(caller.record())
+            try:
+                if isinstance(source, Pixels):
+                    return self._launch(source, plan, out, offsets, kind, planar)
+                starts, total = offsets_of(source.sizes, source.channels, ALIGNMENT)
+                arena = self._take_arena(total)
+                try:
+                    pixels = Pixels(arena.memory, starts, source.sizes, source.channels)
+                    source.report(self._decode_into(source, pixels))
+                    return self._launch(pixels, plan, out, offsets, kind, planar)
+                finally:
+                    self._give_arena(arena)
+            finally:
+                caller.wait_event(self._stream.record())
+
+    def _launch(self, source: Pixels, plan: Plan, out: Any, offsets: Ints, kind: int, planar: bool) -> int:
+        passes, region = plan.compile()
+        strides = source.sizes[:, 1] * source.channels
+        start = source.offsets + region[:, 1] * strides + region[:, 0] * source.channels
+        for run in passes:
+            run.records["source"] = start
+            run.records["output"] = offsets
+            run.records["stride"] = strides
+        n = len(plan)
+        stream = numba_cuda.external_stream(self._stream.ptr)
+        with self._stream:
+            parts = _upload(passes)
+            tables = cupy.empty(max(n * plan.slots * layout.STATISTICS_WORDS, 1), cupy.float32)
+            scale = np.float32(1.0 / 255.0 if source.dtype == "uint8" else 1.0)
+            launches = 0
+            for run, (ints, floats, programs) in zip(passes, parts, strict=True):
+                common = (
+                    _argument(source.flat), np.int32(source.channels), scale, ints, floats, programs,
+                    np.int32(run.programs.shape[1]), _argument(tables), np.int32(plan.slots * layout.STATISTICS_WORDS),
+                )  # fmt: skip
+                pixels = int(np.max(run.records["height"].astype(np.int64) * run.records["width"]))
+                for slot in range(run.first_slot, run.end_slot):
+                    kernel = _statistics_kernel(self._index, plan.functions, source.dtype)
+                    blocks = -(-pixels // kernels.STATISTICS_BLOCK)
+                    kernel[(blocks, n), kernels.STATISTICS_BLOCK, stream](*common, np.int32(slot), *_accumulators(n))
+                    launches += 1
+                if run is passes[-1]:
+                    kernel = _transform_kernel(self._index, plan.functions, source.dtype, kind)
+                    kernel[(-(-pixels // kernels.BLOCK), n), kernels.BLOCK, stream](
+                        *common, _argument(out.view(STORAGE[out.dtype.name])), np.int32(plan.channels), np.int32(planar)
+                    )
+                    launches += 1
+        return launches
+
+
+def _argument(array: Any) -> Any:
+    """A CuPy array as a kernel argument, without Numba's host synchronisation."""
+    return numba_cuda.as_cuda_array(array, sync=False)
+
+
+def _upload(passes: list[Pass]) -> list[tuple[Any, Any, Any]]:
+    """All passes in one copy to the device; for each its records as int32 and float32, and its programs."""
+    host = np.concatenate(
+        [part.reshape(-1).view(np.int32) for run in passes for part in (run.records, run.programs)]
+    )
+    words = cupy.empty(host.size, cupy.int32)
+    words.set(host)  # from pageable memory: staged before the call returns, so `host` may go
+    floats = words.view(cupy.float32)
+    parts = []
+    at = 0
+    for run in passes:
+        middle = at + len(run.records) * layout.RECORD_WORDS
+        end = middle + run.programs.size
+        parts.append((_argument(words[at:middle]), _argument(floats[at:middle]), _argument(floats[middle:end])))
+        at = end
+    return parts
+
+
+def _accumulators(n: int) -> tuple[Any, Any, Any, Any]:
+    """Sums, extremes, counts and tickets of one statistics launch, set to their neutral values."""
+    sums = cupy.zeros(n, cupy.int64)
+    extremes = cupy.empty(n * kernels.EXTREMES, cupy.int32)
+    extremes.data.memset_async(0x80, extremes.nbytes)  # below the key of every float in use
+    counts = cupy.zeros(n * layout.STATISTICS_WORDS, cupy.int32)
+    tickets = cupy.zeros(n, cupy.int32)
+    return _argument(sums), _argument(extremes), _argument(counts), _argument(tickets)
+
+
+@lru_cache(maxsize=64)
+def _transform_kernel(index: int, functions: tuple[Any, ...], source: str, kind: int) -> Any:
+    signature = kernels.transform_signature(source, kind)
+    return kernels.jit(kernels.make_transform(functions, kind), signature, kernels.BLOCK)
+
+
+@lru_cache(maxsize=64)
+def _statistics_kernel(index: int, functions: tuple[Any, ...], source: str) -> Any:
+    signature = kernels.statistics_signature(source)
+    return kernels.jit(kernels.make_statistics(functions), signature, kernels.STATISTICS_BLOCK)

@@ -1,0 +1,415 @@
+"""The CUDA runtime's loops: one thread a pixel of the result, every image of the batch in one launch.
+
+The only importer of ``numba.cuda``. Device code here finds its pixel, walks the taps and the program, and stores;
+every formula is a scalar function the CPU's loops call too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import cuda, types
+
+from . import cast, colour, sampling, statistics, user
+from .layout import (
+    AFFINE_COLOR,
+    AUTOCONTRAST,
+    BFLOAT16,
+    BRIGHTNESS,
+    CONTRAST,
+    END,
+    ENTRY_HEADER,
+    EQUALIZE,
+    FILTER,
+    FLOAT16,
+    FLOAT32,
+    GRAYSCALE,
+    HEIGHT,
+    HUE,
+    INVERT,
+    MATRIX,
+    OUTPUT,
+    PAINT,
+    POSTERIZE,
+    RECORD_WORDS,
+    SATURATION,
+    SOLARIZE,
+    SOURCE,
+    STATISTICS_SLOT,
+    STATISTICS_WORDS,
+    STRIDE,
+    SUPPORT,
+    TAPS,
+    UINT8,
+    USER,
+    WIDTH,
+    WINDOW,
+)
+from .scalar import f32, i32, scalar
+
+# Threads of a block, one pixel each. Statistics take the largest block, so that few blocks add to an image's sums.
+BLOCK = 256
+STATISTICS_BLOCK = 1024
+EXTREMES = 6  # words an image: the largest key of each channel's values, and of their negatives
+_HALF = f32(0.5)
+_LOWEST = i32(-2147483648)
+
+up = np.uintp
+
+
+@scalar
+def word(words, at, k):
+    """Element ``at + k``, neither of them negative: said as unsigned, it needs no wrap-around check."""
+    return words[up(at) + up(k)]
+
+
+@scalar
+def _wide(words, at):
+    """Offset of 64 bits from two record words."""
+    return (np.int64(word(words, at, 1)) << np.int64(32)) | (np.int64(word(words, at, 0)) & np.int64(0xFFFFFFFF))
+
+
+@scalar
+def _sample(source, channels, scale, ints, floats, record, u, v):
+    """Colour of the grid point ``(u, v)``, counted from the grid's centre."""
+    m = record + MATRIX
+    m6, m7, m8 = word(floats, m, 6), word(floats, m, 7), word(floats, m, 8)
+    x = sampling.project(word(floats, m, 0), word(floats, m, 1), word(floats, m, 2), m6, m7, m8, u, v)
+    y = sampling.project(word(floats, m, 3), word(floats, m, 4), word(floats, m, 5), m6, m7, m8, u, v)
+    filter = word(ints, record, FILTER)
+    stride = word(ints, record, STRIDE)
+    x_low, y_low = f32(word(ints, record, WINDOW)), f32(word(ints, record, WINDOW + 1))
+    x_high, y_high = f32(word(ints, record, WINDOW + 2)), f32(word(ints, record, WINDOW + 3))
+    x = sampling.tap_centre(x, filter, x_low, x_high)
+    y = sampling.tap_centre(y, filter, y_low, y_high)
+    support_x, support_y = word(floats, record, SUPPORT), word(floats, record, SUPPORT + 1)
+    first_x = sampling.first_tap(x, sampling.radius(filter) * support_x)
+    first_y = sampling.first_tap(y, sampling.radius(filter) * support_y)
+    inverse_x, inverse_y = f32(1.0) / support_x, f32(1.0) / support_y
+    base = _wide(ints, record + SOURCE)
+    second = 1 if channels == 3 else 0
+    r, g, b, total = f32(0.0), f32(0.0), f32(0.0), f32(0.0)
+    for j in range(word(ints, record, TAPS + 1)):
+        tap_y = first_y + f32(j)
+        weight_y = sampling.tap_weight(tap_y, y, inverse_y, filter, y_low, y_high)
+        row = base + np.int64(sampling.tap_index(tap_y, y_low, y_high)) * np.int64(stride)
+        for i in range(word(ints, record, TAPS)):
+            tap_x = first_x + f32(i)
+            weight = weight_y * sampling.tap_weight(tap_x, x, inverse_x, filter, x_low, x_high)
+            at = up(row + np.int64(sampling.tap_index(tap_x, x_low, x_high) * channels))
+            r += weight * f32(source[at])
+            g += weight * f32(source[at + up(second)])
+            b += weight * f32(source[at + up(2 * second)])
+            total += weight
+    factor = scale / total
+    return r * factor, g * factor, b * factor
+
+
+@scalar
+def _frame_point(p, at, u, v):
+    """Coordinates of a grid point in the frame an entry refers to."""
+    m6, m7, m8 = word(p, at, 6), word(p, at, 7), word(p, at, 8)
+    x = sampling.project(word(p, at, 0), word(p, at, 1), word(p, at, 2), m6, m7, m8, u, v)
+    y = sampling.project(word(p, at, 3), word(p, at, 4), word(p, at, 5), m6, m7, m8, u, v)
+    return x, y
+
+
+@scalar
+def _paint(p, at, u, v, r, g, b):
+    """Colour laid outside (or inside) a rectangle of an earlier frame, blended at its edges."""
+    x, y = _frame_point(p, at, u, v)
+    cover = sampling.coverage(x, word(p, at, 9), word(p, at, 11), word(p, at, 13)) * sampling.coverage(
+        y, word(p, at, 10), word(p, at, 12), word(p, at, 14)
+    )
+    inside = word(p, at, 18)
+    keep = inside + (f32(1.0) - inside - inside) * cover
+    paint = f32(1.0) - keep
+    return r * keep + word(p, at, 15) * paint, g * keep + word(p, at, 16) * paint, b * keep + word(p, at, 17) * paint
+
+
+def _make_program(functions: tuple[Any, ...]) -> Any:
+    chain = user.chain(functions)
+
+    @scalar
+    def run_program(program, start, stop, tables, table, u, v, r, g, b):
+        """Take the entries from ``start`` to ``stop`` (or the end) of a program for one pixel."""
+        at = start
+        while at < stop and word(program, at, 0) != f32(END):
+            code = i32(word(program, at, 0))
+            p = at + ENTRY_HEADER
+            if code == BRIGHTNESS:
+                factor = word(program, p, 0)
+                r, g, b = (
+                    colour.brightness(r, factor), colour.brightness(g, factor), colour.brightness(b, factor)
+                )  # fmt: skip
+            elif code == CONTRAST:
+                factor = word(program, p, 0)
+                mean = word(tables, table, i32(word(program, p, STATISTICS_SLOT)) * STATISTICS_WORDS)
+                r, g, b = colour.blend(r, mean, factor), colour.blend(g, mean, factor), colour.blend(b, mean, factor)
+            elif code == SATURATION:
+                factor = word(program, p, 0)
+                grey = colour.luma(r, g, b)
+                r, g, b = colour.blend(r, grey, factor), colour.blend(g, grey, factor), colour.blend(b, grey, factor)
+            elif code == HUE:
+                r, g, b = colour.shift_hue(r, g, b, word(program, p, 0))
+            elif code == GRAYSCALE:
+                grey = colour.luma(r, g, b)
+                r, g, b = grey, grey, grey
+            elif code == INVERT:
+                r, g, b = f32(1.0) - r, f32(1.0) - g, f32(1.0) - b
+            elif code == SOLARIZE:
+                threshold = word(program, p, 0)
+                r, g, b = (
+                    colour.solarize(r, threshold), colour.solarize(g, threshold), colour.solarize(b, threshold)
+                )  # fmt: skip
+            elif code == POSTERIZE:
+                in_scale, top, out_scale = word(program, p, 0), word(program, p, 1), word(program, p, 2)
+                r = colour.posterize(r, in_scale, top, out_scale)
+                g = colour.posterize(g, in_scale, top, out_scale)
+                b = colour.posterize(b, in_scale, top, out_scale)
+            elif code == AUTOCONTRAST:
+                slot = table + i32(word(program, p, STATISTICS_SLOT)) * STATISTICS_WORDS
+                r = colour.stretch(r, word(tables, slot, 0), word(tables, slot, 1))
+                g = colour.stretch(g, word(tables, slot, 2), word(tables, slot, 3))
+                b = colour.stretch(b, word(tables, slot, 4), word(tables, slot, 5))
+            elif code == EQUALIZE:
+                slot = table + i32(word(program, p, STATISTICS_SLOT)) * STATISTICS_WORDS
+                r = word(tables, slot, colour.to_byte(r))
+                g = word(tables, slot, 256 + colour.to_byte(g))
+                b = word(tables, slot, 512 + colour.to_byte(b))
+            elif code == AFFINE_COLOR:
+                r = r * word(program, p, 0) + word(program, p, 3)
+                g = g * word(program, p, 1) + word(program, p, 4)
+                b = b * word(program, p, 2) + word(program, p, 5)
+            elif code == PAINT:
+                r, g, b = _paint(program, p, u, v, r, g, b)
+            elif code == USER:
+                x, y = _frame_point(program, p, u, v)
+                r, g, b = chain(i32(word(program, p, 9)), r, g, b, y - _HALF, x - _HALF, word(program, p, 10))
+            at += i32(word(program, at, 1))
+        return r, g, b
+
+    return run_program
+
+
+@scalar
+def _encode_float32(x):
+    return x
+
+
+@scalar
+def _encode_uint8(x):
+    return np.uint8(colour.store_byte(x))
+
+
+@scalar
+def _encode_float16(x):
+    return np.uint16(cast.float16_bits(x))
+
+
+@scalar
+def _encode_bfloat16(x):
+    return np.uint16(cast.bfloat16_bits(x))
+
+
+_ENCODE = {FLOAT32: _encode_float32, UINT8: _encode_uint8, FLOAT16: _encode_float16, BFLOAT16: _encode_bfloat16}
+_STORED = {FLOAT32: types.float32, UINT8: types.uint8, FLOAT16: types.uint16, BFLOAT16: types.uint16}
+_SOURCES = {"uint8": types.uint8, "float32": types.float32}
+
+
+def make_transform(functions: tuple[Any, ...], kind: int) -> Any:
+    """Kernel function: sample, run the program and store, one thread a pixel; ``blockIdx.y`` is the image."""
+    run_program = _make_program(functions)
+    encode = _ENCODE[kind]
+
+    def transform(
+        source, channels, scale, ints, floats, programs, program_words, tables, table_words, out, out_channels, planar
+    ):  # fmt: skip
+        image = cuda.blockIdx.y
+        record = image * RECORD_WORDS
+        height = word(ints, record, HEIGHT)
+        width = word(ints, record, WIDTH)
+        pixel = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+        if pixel >= height * width:
+            return
+        y = pixel // width
+        x = pixel - y * width
+        u = f32(x) - f32(width - 1) * _HALF
+        v = f32(y) - f32(height - 1) * _HALF
+        r, g, b = _sample(source, channels, scale, ints, floats, record, u, v)
+        program = image * program_words
+        r, g, b = run_program(
+            programs, program, program + program_words, tables, image * table_words, u, v, r, g, b
+        )  # fmt: skip
+        base = _wide(ints, record + OUTPUT)
+        if planar == 1:
+            at = base + np.int64(pixel)
+            plane = np.int64(height * width)
+        else:
+            at = base + np.int64(pixel) * np.int64(out_channels)
+            plane = np.int64(1)
+        out[up(at)] = encode(r)
+        if out_channels == 3:
+            out[up(at + plane)] = encode(g)
+            out[up(at + plane + plane)] = encode(b)
+
+    return transform
+
+
+@scalar
+def _key(x):
+    """Integer whose order is that of the float ``x``."""
+    bits = f32(x).view(np.int32)
+    return bits ^ ((bits >> i32(31)) & i32(0x7FFFFFFF))
+
+
+@scalar
+def _from_key(key):
+    """The float of :func:`_key`."""
+    return i32(key ^ ((key >> i32(31)) & i32(0x7FFFFFFF))).view(np.float32)
+
+
+@scalar
+def _find_statistic(programs, start, stop, slot):
+    """Position of the entry that fills a slot, or ``stop`` if this image has none."""
+    at = start
+    while at < stop and word(programs, at, 0) != f32(END):
+        code = i32(word(programs, at, 0))
+        if code == CONTRAST or code == AUTOCONTRAST or code == EQUALIZE:
+            if i32(word(programs, at, ENTRY_HEADER + STATISTICS_SLOT)) == slot:
+                return at
+        at += i32(word(programs, at, 1))
+    return stop
+
+
+def make_statistics(functions: tuple[Any, ...]) -> Any:
+    """Kernel function: one statistics slot of every image that has it.
+
+    Sums are integers, so that they do not depend on the order of the threads. The last block of an image to finish
+    turns its sums into what the program reads, so that a slot is one launch.
+    """
+    run_program = _make_program(functions)
+
+    def reduce(
+        source, channels, scale, ints, floats, programs, program_words, tables, table_words, slot, sums, extremes,
+        counts, tickets
+    ):  # fmt: skip
+        image = cuda.blockIdx.y
+        thread = cuda.threadIdx.x
+        program = image * program_words
+        stop = _find_statistic(programs, program, program + program_words, slot)
+        if stop == program + program_words:
+            return
+        code = i32(word(programs, stop, 0))
+        grey_channels = i32(word(programs, stop, ENTRY_HEADER + 1))
+        record = image * RECORD_WORDS
+        height = word(ints, record, HEIGHT)
+        width = word(ints, record, WIDTH)
+        shared_counts = cuda.shared.array(STATISTICS_WORDS, types.int32)
+        shared_sum = cuda.shared.array(1, types.int64)
+        last_block = cuda.shared.array(1, types.int32)
+        # Counts start at 0; for autocontrast the words hold keys, whose smallest is the neutral one of a maximum.
+        neutral = _LOWEST if code == AUTOCONTRAST else i32(0)
+        for k in range(thread, STATISTICS_WORDS, cuda.blockDim.x):
+            shared_counts[k] = neutral
+        if thread == 0:
+            shared_sum[0] = 0
+        cuda.syncthreads()
+        at = image * EXTREMES
+        pixel = cuda.blockIdx.x * cuda.blockDim.x + thread
+        if pixel < height * width:
+            y = pixel // width
+            x = pixel - y * width
+            u = f32(x) - f32(width - 1) * _HALF
+            v = f32(y) - f32(height - 1) * _HALF
+            r, g, b = _sample(source, channels, scale, ints, floats, record, u, v)
+            r, g, b = run_program(programs, program, stop, tables, image * table_words, u, v, r, g, b)
+            if code == CONTRAST:
+                cuda.atomic.add(shared_sum, 0, statistics.to_fixed(colour.grey(r, g, b, grey_channels)))
+            elif code == AUTOCONTRAST:
+                cuda.atomic.max(shared_counts, 0, _key(r))
+                cuda.atomic.max(shared_counts, 1, _key(g))
+                cuda.atomic.max(shared_counts, 2, _key(b))
+                cuda.atomic.max(shared_counts, 3, _key(-r))
+                cuda.atomic.max(shared_counts, 4, _key(-g))
+                cuda.atomic.max(shared_counts, 5, _key(-b))
+            else:
+                cuda.atomic.add(shared_counts, colour.to_byte(r), 1)
+                cuda.atomic.add(shared_counts, 256 + colour.to_byte(g), 1)
+                cuda.atomic.add(shared_counts, 512 + colour.to_byte(b), 1)
+        cuda.syncthreads()
+        if code == CONTRAST:
+            if thread == 0:
+                cuda.atomic.add(sums, image, shared_sum[0])
+        elif code == AUTOCONTRAST:
+            if thread < EXTREMES:
+                cuda.atomic.max(extremes, at + thread, shared_counts[thread])
+        else:
+            for k in range(thread, STATISTICS_WORDS, cuda.blockDim.x):
+                if shared_counts[k] > 0:
+                    cuda.atomic.add(counts, image * STATISTICS_WORDS + k, shared_counts[k])
+        # Every thread's sums must be visible before the ticket says so.
+        cuda.threadfence()
+        cuda.syncthreads()
+        if thread == 0:
+            ticket = cuda.atomic.add(tickets, image, 1)
+            last_block[0] = 1 if ticket == cuda.gridDim.x - 1 else 0
+        cuda.syncthreads()
+        if last_block[0] == 0:
+            return
+        cuda.threadfence()
+        table = image * table_words + slot * STATISTICS_WORDS
+        # Atomics read past the first-level cache, where another block's sums may be missing.
+        if code == CONTRAST:
+            if thread == 0:
+                tables[table] = statistics.mean_of(cuda.atomic.add(sums, image, np.int64(0)), height * width)
+        elif code == AUTOCONTRAST:
+            if thread < 3:
+                high = _from_key(cuda.atomic.max(extremes, at + thread, _LOWEST))
+                low = -_from_key(cuda.atomic.max(extremes, at + 3 + thread, _LOWEST))
+                low, gain = statistics.stretch_of(low, high)
+                tables[table + 2 * thread] = low
+                tables[table + 2 * thread + 1] = gain
+        else:
+            if thread < 3:
+                first = image * STATISTICS_WORDS + 256 * thread
+                last = i32(0)
+                for level in range(256):
+                    count = cuda.atomic.add(counts, first + level, 0)
+                    last = count if count > 0 else last
+                step = statistics.equalize_step(height * width, last)
+                below = i32(0)
+                for level in range(256):
+                    tables[table + 256 * thread + level] = statistics.equalize_level(level, below, step)
+                    below += cuda.atomic.add(counts, first + level, 0)
+
+    return reduce
+
+
+_COMMON = (types.int32, types.float32, types.int32[::1], types.float32[::1], types.float32[::1], types.int32,
+           types.float32[::1], types.int32)  # fmt: skip
+
+
+def transform_signature(source: str, kind: int) -> Any:
+    """Types of :func:`make_transform`'s kernel for a source dtype and a kind of result."""
+    return types.void(_SOURCES[source][::1], *_COMMON, _STORED[kind][::1], types.int32, types.int32)
+
+
+def statistics_signature(source: str) -> Any:
+    """Types of :func:`make_statistics`' kernel for a source dtype."""
+    return types.void(
+        _SOURCES[source][::1], *_COMMON, types.int32, types.int64[::1], types.int32[::1], types.int32[::1],
+        types.int32[::1]
+    )  # fmt: skip
+
+
+def jit(function: Any, signature: Any, block: int) -> Any:
+    """Compile a kernel, to be launched with ``block`` threads, for the present device."""
+    return cuda.jit(signature, fastmath=True, launch_bounds=block)(function)
+
+
+def compile_ptx(function: Any, signature: Any, block: int, capability: tuple[int, int]) -> str:
+    """PTX of a kernel for a compute capability; needs no GPU."""
+    ptx, _ = cuda.compile_ptx(function, signature, fastmath=True, launch_bounds=block, cc=capability)
+    return str(ptx)
