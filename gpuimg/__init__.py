@@ -41,8 +41,7 @@ from .geometry import (
     vertical_flip,
 )
 from .handoff import to_jax, to_tensorflow, to_torch
-
-__version__ = "0.1.0"
+from .version import __version__
 
 __all__ = [
     "IMAGENET_MEAN",
@@ -51,6 +50,7 @@ __all__ = [
     "DecodeError",
     "Failure",
     "ImageInfo",
+    "__version__",
     "adjust_brightness",
     "adjust_contrast",
     "adjust_hue",

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .kernels import layout
 from .plan import Floats, Ints, Mask
@@ -15,12 +14,19 @@ _INT_LIMIT = 1 << 24  # sizes and coordinates: float32 holds every integer up to
 
 
 def per_image(
-    value: Any, n: int, name: str, *, low: float = -np.inf, high: float = np.inf, whole: bool = False
+    value: Any,
+    n: int,
+    name: str,
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    whole: bool = False,
+    each: str = "image",
 ) -> Floats:
     """A scalar or (N,) parameter as (N,) float64, finite and within ``[low, high]``."""
-    array = _numbers(value, name)
+    array = numbers(value, name)
     if array.ndim > 1 or (array.ndim == 1 and array.shape != (n,)):
-        raise ValueError(f"{name} must be a scalar or have shape ({n},), one for each image, not {array.shape}")
+        raise ValueError(f"{name} must be a scalar or have shape ({n},), one for each {each}, not {array.shape}")
     bad = ~np.isfinite(array) | (array < low) | (array > high)
     if whole:
         bad |= array != np.round(array)
@@ -32,10 +38,14 @@ def per_image(
     return np.broadcast_to(array, (n,))
 
 
-def _numbers(value: Any, name: str) -> Floats:
+def numbers(value: Any, name: str) -> Floats:
+    """What a user passed as float64."""
     if hasattr(value, "__cuda_array_interface__"):
         raise TypeError(f"{name} must be on the host (a number or a NumPy array), not an array on a GPU")
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a number or an array of numbers, not {value!r}") from error
     if array.dtype.kind not in "iufb":
         raise TypeError(f"{name} must be a number or an array of numbers, not {value!r}")
     return array.astype(np.float64)
@@ -76,7 +86,7 @@ def integers(value: Any, n: int, name: str, *, low: int = -_INT_LIMIT, high: int
 
 def color(value: Any, n: int, channels: int, unit: float, name: str = "fill") -> Floats:
     """A colour as (N, 3) in units of 1: a number, one number an image (N,), a channel (C,), or (N, C)."""
-    array = _numbers(value, name)
+    array = numbers(value, name)
     if not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be finite, not {value!r}")
     if array.ndim == 1 and array.shape == (channels,) and channels != 1:
@@ -101,7 +111,7 @@ def interpolation(value: Any, *, antialias: bool = False) -> int:
     name = getattr(value, "value", value)
     if name == "nearest-exact":
         name = "nearest"
-    if name not in _FILTERS:
+    if not isinstance(name, str) or name not in _FILTERS:
         raise ValueError(f'interpolation must be "nearest", "bilinear" or "bicubic", not {value!r}')
     if name == "bicubic" and antialias:
         return layout.CUBIC_RENORMALISED

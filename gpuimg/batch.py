@@ -10,7 +10,7 @@ import numpy as np
 from .errors import Failure
 from .pixels import KINDS, Files, Pixels, offsets_of
 from .plan import Ints, Plan
-from .runtimes import Runtime, runtime_of
+from .runtimes import Runtime, native, runtime_of
 
 _DLPACK_CPU = 1
 
@@ -175,6 +175,8 @@ class Batch(Sequence[Any]):
         name = self._checked_dtype(out.dtype if dtype is None else dtype)
         if out.dtype.name != name:
             raise ValueError(f"out is {out.dtype.name}, but dtype={name!r} was asked for")
+        if not out.dtype.isnative:
+            raise ValueError(f"out must be in the machine's byte order, not {out.dtype.str!r}")
         self._check_layout(layout)
         if tuple(out.shape) != shape:
             raise ValueError(f"out must have shape {shape}, not {tuple(out.shape)}")
@@ -310,6 +312,7 @@ def as_batch(images: Any) -> Batch:
     """
     if isinstance(images, Batch):
         return images
+    images = [native(image) for image in images] if isinstance(images, (list, tuple)) else native(images)
     if hasattr(images, "shape") and hasattr(images, "dtype"):
         if len(images.shape) != 4:
             hint = "; wrap a single image in a list: [image]" if len(images.shape) == 3 else ""
@@ -317,10 +320,9 @@ def as_batch(images: Any) -> Batch:
         _check_image(images, "images")
         runtime = runtime_of(images)
         return Batch(runtime, runtime.from_arrays(images))
-    if not isinstance(images, (list, tuple)):
+    if not isinstance(images, list):
         raise TypeError(
-            "images must be a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array, "
-            f"not {type(images).__name__}"
+            f"images must be a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array, not {type(images).__name__}"
         )
     if not images:
         raise ValueError("an empty list does not say its channels and dtype; use an array of shape (0, H, W, C)")
@@ -352,4 +354,3 @@ def _check_image(image: Any, name: str) -> None:
         raise ValueError(f"{name} must have 1 or 3 channels in the last axis, not shape {tuple(image.shape)}")
     if (height < 1 or width < 1) and (len(image.shape) == 3 or image.shape[0] > 0):
         raise ValueError(f"{name} must be at least 1 x 1 pixel, not shape {tuple(image.shape)}")
-

@@ -155,9 +155,7 @@ def parse(data: Any, max_pixels: int) -> Encoded:
     except RuntimeError as error:
         raise ValueError(_not_an_image(data)) from error
     if height * width > max_pixels:
-        raise ValueError(
-            f"{height} x {width} is {height * width} pixels, over the limit of max_pixels={max_pixels}"
-        )
+        raise ValueError(f"{height} x {width} is {height * width} pixels, over the limit of max_pixels={max_pixels}")
     if height < 1 or width < 1:
         raise ValueError(f"size {height} x {width}")
     if exif.swaps_sides(exif.orientation(data)):
@@ -181,7 +179,9 @@ def _not_an_image(data: Any) -> str:
 def info(source: Source, max_pixels: int = MAX_PIXELS) -> ImageInfo:
     """Header of one source; see :func:`gpuimg.image_info`."""
     data = read(source)
-    encoded = parse(data, max_pixels)
+    library()
+    with quiet():
+        encoded = parse(data, max_pixels)
     stream = encoded.stream
     chroma = re.sub(r"^.*CSS_", "", str(stream.chroma_subsampling))
     names = {"GRAY": "gray", **{css: ":".join(css) for css in ("444", "422", "420", "440", "411", "410")}}

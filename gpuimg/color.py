@@ -12,7 +12,7 @@ import numpy as np
 
 from . import arguments
 from .batch import Batch, as_batch
-from .kernels import layout
+from .kernels import layout, user
 
 #: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -419,15 +419,13 @@ def normalize(images: Any, mean: Any, std: Any, *, where: Any = None) -> Batch:
     """
     batch = as_batch(images)
     channels = batch.channels
-    means = np.broadcast_to(arguments.per_image(mean, channels, "mean"), (channels,))
-    stds = np.broadcast_to(arguments.per_image(std, channels, "std"), (channels,))
+    means = np.broadcast_to(arguments.per_image(mean, channels, "mean", each="channel"), (channels,))
+    stds = np.broadcast_to(arguments.per_image(std, channels, "std", each="channel"), (channels,))
     if np.any(stds <= 0.0):
         raise ValueError(f"std must be above 0, not {std!r}")
     three = np.resize(means, 3), np.resize(stds, 3)
     chosen = arguments.mask(where, len(batch))
-    plan = batch.plan.with_entry(
-        layout.AFFINE_COLOR, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen
-    )
+    plan = batch.plan.with_entry(layout.AFFINE_COLOR, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen)
     return batch.recorded(plan.as_normalized())
 
 
@@ -472,7 +470,5 @@ def pointwise(images: Any, function: Any, value: Any = 0.0, *, where: Any = None
         raise TypeError("function must take six arguments: (r, g, b, y, x, value)")
     values = arguments.per_image(value, n, "value")
     plan, frame = batch.plan.with_frame()
-    plan, index = plan.with_function(function)
-    return batch.recorded(
-        plan.with_entry(layout.USER, (index, values), where=arguments.mask(where, n), frame=frame)
-    )
+    plan, index = plan.with_function(function if batch.channels == 3 else user.first_kept(function))
+    return batch.recorded(plan.with_entry(layout.USER, (index, values), where=arguments.mask(where, n), frame=frame))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from .batch import Batch
 from .codec import MAX_PIXELS, Encoded, ImageInfo, Source
 from .pixels import Files
 from .runtimes import runtime_for
+from .stderr import quiet
 
 _COLORS = {"rgb": 3, "gray": 1}
 
@@ -162,17 +162,18 @@ def _open(sources: Sequence[Source], color: str, on_error: str, max_pixels: int)
     images: list[Encoded | None] = []
     sizes = np.ones((len(sources), 2), np.int64)
     found: dict[int, str] = {}
-    for i, source in enumerate(sources):
-        try:
-            image = codec.parse(codec.read(source), max_pixels)
-        except TypeError as error:
-            raise TypeError(f"sources[{i}]: {error}") from error
-        except (ValueError, OSError) as error:
-            found[i] = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
-            images.append(None)
-        else:
-            images.append(image)
-            sizes[i] = image.height, image.width
+    with quiet():
+        for i, source in enumerate(sources):
+            try:
+                image = codec.parse(codec.read(source), max_pixels)
+            except TypeError as error:
+                raise TypeError(f"sources[{i}]: {error}") from error
+            except (ValueError, OSError) as error:
+                found[i] = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+                images.append(None)
+            else:
+                images.append(image)
+                sizes[i] = image.height, image.width
     names = [codec.describe(source) for source in sources]
     files = Files(images, names, sizes, _COLORS[color], on_error)
     files.report(found)

@@ -18,7 +18,7 @@ class Failure(NamedTuple):
         What the header check or the decoder said.
     """
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody wants here
     source: str
     reason: str
 

@@ -31,14 +31,14 @@ def _exif_block(data: Any) -> memoryview:
     head = bytes(data[:16])
     if head[:2] == b"\xff\xd8":
         return _jpeg_block(data)
-    data = memoryview(data)
+    view = memoryview(data)
     if head[:4] in (b"II*\0", b"MM\0*"):
-        return data
+        return view
     if head[:8] == b"\x89PNG\r\n\x1a\n":
-        return _chunk(data, 8, b"eXIf", ">", name_first=False)
+        return _chunk(view, 8, b"eXIf", ">", name_first=False)
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-        return _without_prefix(_chunk(data, 12, b"EXIF", "<", name_first=True))
-    return data[:0]
+        return _without_prefix(_chunk(view, 12, b"EXIF", "<", name_first=True))
+    return view[:0]
 
 
 def _jpeg_block(data: Any) -> memoryview:
@@ -72,13 +72,13 @@ def _chunk(data: memoryview, at: int, name: bytes, order: str, *, name_first: bo
 
 
 def _without_prefix(block: memoryview) -> memoryview:
-    return block[6:] if block[:6] == b"Exif\0\0" else block
+    return block[6:] if bytes(block[:6]) == b"Exif\0\0" else block
 
 
 def _tiff_orientation(block: memoryview) -> int:
     if len(block) < 8:
         return 1
-    order = "<" if block[:2] == b"II" else ">"
+    order = "<" if bytes(block[:2]) == b"II" else ">"
     (directory,) = struct.unpack_from(order + "I", block, 4)
     (count,) = struct.unpack_from(order + "H", block, directory)
     for k in range(count):

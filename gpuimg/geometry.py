@@ -13,7 +13,6 @@ import numpy as np
 
 from . import arguments
 from .batch import Batch, as_batch
-from .kernels import layout
 from .plan import Floats, Ints, Mask, Plan
 
 
@@ -93,14 +92,15 @@ def _resized(old: Ints, size: Any, max_size: int | None) -> Ints:
             raise ValueError("max_size goes with an int size, the shorter side")
         return arguments.sizes(size, n)
     short = arguments.integers(size, n, "size", low=1)
-    if max_size is not None and max_size <= int(size):
-        raise ValueError(f"max_size must be above size={size}, not {max_size}")
     small, large = old.min(1), old.max(1)
     long = (short * large) // np.maximum(small, 1)
     if max_size is not None:
-        over = long > max_size
-        short = np.where(over, (max_size * small) // np.maximum(large, 1), short)
-        long = np.where(over, max_size, long)
+        limit = arguments.integers(max_size, n, "max_size")
+        if np.any(limit <= short):
+            raise ValueError(f"max_size must be above size={size}, not {max_size}")
+        over = long > limit
+        short = np.where(over, (limit * short) // long, short)
+        long = np.where(over, limit, long)
     tall = (old[:, 0] > old[:, 1])[:, None]
     return np.maximum(np.where(tall, np.stack([long, short], 1), np.stack([short, long], 1)), 1)
 
@@ -148,22 +148,25 @@ def crop(images: Any, top: Any, left: Any, height: Any, width: Any, *, where: An
     n = len(batch)
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = arguments.sizes((height, width), n)
-    return batch.recorded(_crop(batch.plan, corner, new, arguments.mask(where, n)))
+    return batch.recorded(_cut(batch.plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n)))
 
 
-def _crop(plan: Plan, corner: Ints, new: Ints, where: Mask | None) -> Plan:
+def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask | None) -> Plan:
+    """Move to a rectangle of the present grid; what it shows around that grid is a colour, or for None the edge."""
     n = len(plan)
     if where is not None:
         corner = np.where(where[:, None], corner, 0)
         new = np.where(where[:, None], new, plan.sizes)
     outside = np.any((corner < 0) | (corner + new > plan.sizes), 1)
-    if np.any(outside):
-        plan = _fill_outside(plan, np.zeros((n, 3)), outside)
+    if color is not None and np.any(outside):
+        plan = _fill_outside(plan, color, outside)
     # Only what lies inside the image is a window; the rest is fill.
     start = np.clip(corner, 0, np.maximum(plan.sizes - 1, 0))
     stop = np.maximum(np.minimum(corner + new, plan.sizes), start + 1)
-    cut = plan if where is not None and not where.any() else plan.with_window(
-        np.concatenate([start[:, ::-1], stop[:, ::-1]], 1)
+    cut = (
+        plan
+        if where is not None and not where.any()
+        else plan.with_window(np.concatenate([start[:, ::-1], stop[:, ::-1]], 1))
     )
     return cut.transformed(_move(n, corner[:, 1], corner[:, 0]), new)
 
@@ -213,7 +216,7 @@ def center_crop(images: Any, output_size: Any, *, where: Any = None) -> Batch:
     spare = plan.sizes - new
     # torchvision pads first (the smaller half in front) where the image is too small, then crops.
     corner = np.where(spare < 0, -((-spare) // 2), np.round(spare / 2.0)).astype(np.int64)
-    return batch.recorded(_crop(plan, corner, new, arguments.mask(where, n)))
+    return batch.recorded(_cut(plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n)))
 
 
 def resized_crop(
@@ -307,13 +310,12 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
     left, top, right, bottom = (
         arguments.integers(v, n, f"padding {name}") for v, name in zip(sides, names, strict=True)
     )
-    chosen = arguments.mask(where, n)
     new = plan.sizes + np.stack([top + bottom, left + right], 1)
     if np.any(new < 1):
         raise ValueError(f"padding {padding!r} leaves nothing of image {int(np.argmax(np.any(new < 1, 1)))}")
-    if padding_mode == "constant":
-        plan = _fill_outside(plan, arguments.color(fill, n, plan.channels, batch.unit), chosen)
-    return batch.recorded(plan.transformed(_move(n, -left, -top), new, where=chosen))
+    color = arguments.color(fill, n, plan.channels, batch.unit) if padding_mode == "constant" else None
+    corner = -np.stack([top, left], 1)
+    return batch.recorded(_cut(plan, corner, new, color, arguments.mask(where, n)))
 
 
 def horizontal_flip(images: Any, *, where: Any = None) -> Batch:
@@ -494,7 +496,7 @@ def _expanded(sizes: Ints, local: Floats) -> Ints:
     half = (sizes[:, ::-1] / 2.0)[:, :, None]
     corners = half * np.array([(-1, -1, 1, 1), (-1, 1, -1, 1)], np.float64)
     moved = np.trunc((local[:, :2, :2] @ corners + half) / 1e-4) * 1e-4
-    box = np.ceil(moved.max(2)) - np.floor(moved.min(2))
+    box: Floats = np.ceil(moved.max(2)) - np.floor(moved.min(2))
     return box[:, ::-1].astype(np.int64)
 
 
@@ -609,11 +611,17 @@ def perspective(
 
 
 def _points(value: Any, n: int, name: str) -> Floats:
-    array = np.asarray(value, np.float64)
+    array = arguments.numbers(value, name)
     if array.shape not in ((4, 2), (n, 4, 2)):
         raise ValueError(f"{name} must have shape (4, 2) or ({n}, 4, 2), not {array.shape}")
     if not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be finite")
+        raise ValueError(f"{name} must be finite, not {value!r}")
+    for k in range(4):
+        one, two, three = (array[..., (k + step) % 4, :] for step in range(3))
+        a, b = two - one, three - one
+        area = a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+        if np.any(np.abs(area) <= 1e-9 * np.sum(a * a + b * b, -1)):
+            raise ValueError(f"no three of the {name} may lie on a line: {value!r}")
     return np.broadcast_to(array, (n, 4, 2))
 
 
@@ -629,5 +637,5 @@ def _homography(source: Floats, target: Floats) -> Floats:
     try:
         solved = np.linalg.solve(system, values[..., None])[..., 0]
     except np.linalg.LinAlgError as error:
-        raise ValueError("the points do not span a perspective map (three of them lie on a line)") from error
+        raise ValueError("the horizon of this perspective passes through the top left corner of the image") from error
     return np.concatenate([solved, np.ones((n, 1))], 1).reshape(n, 3, 3)

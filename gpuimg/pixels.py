@@ -11,13 +11,14 @@ import numpy as np
 
 from .codec import Encoded
 from .errors import DecodeError, Failure
+from .kernels import layout as words
 from .plan import Ints
 
 #: Results are aligned to this many bytes: JAX takes over 64-byte aligned host memory without a copy.
 ALIGNMENT = 64
 
 #: dtype names a result can have -> (storage dtype for the kernels, kind of store).
-KINDS = {"float32": 0, "uint8": 1, "float16": 2, "bfloat16": 3}
+KINDS = {"float32": words.FLOAT32, "uint8": words.UINT8, "float16": words.FLOAT16, "bfloat16": words.BFLOAT16}
 STORAGE = {"float32": "float32", "uint8": "uint8", "float16": "uint16", "bfloat16": "uint16"}
 
 

@@ -45,6 +45,7 @@ class Grid:
     sizes: Ints  # (N, 2), height and width
     frames: tuple[Frame, ...]  # frames[0] is the source
     filter: Ints  # (N,), one of layout's filters
+    window: Ints  # (N, 4), x0 y0 x1 y1 of the source pixels that may be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,6 @@ class Plan:
     """Everything recorded for a batch of N images. Immutable: every method gives a new plan."""
 
     grid: Grid
-    window: Ints  # (N, 4), x0 y0 x1 y1 of the source pixels that may be read
     channels: int
     entries: tuple[Entry, ...] = ()
     functions: tuple[Any, ...] = ()  # user functions, in the order of their index
@@ -86,7 +86,7 @@ class Plan:
         window = np.zeros((n, 4), np.int64)
         window[:, 2] = sizes[:, 1]
         window[:, 3] = sizes[:, 0]
-        return Plan(Grid(sizes, (source,), np.full(n, layout.NEAREST)), window, channels)
+        return Plan(Grid(sizes, (source,), np.full(n, layout.NEAREST), window), channels)
 
     def __len__(self) -> int:
         return len(self.grid.sizes)
@@ -106,7 +106,7 @@ class Plan:
         height, width = self.sizes[:, 0], self.sizes[:, 1]
         whole = np.stack([np.zeros(n, np.int64), np.zeros(n, np.int64), width, height], 1)
         same = np.array_equal(self.grid.frames[0].matrix, np.broadcast_to(np.eye(3), (n, 3, 3)))
-        return same and np.array_equal(self.window, whole)
+        return same and np.array_equal(self.grid.window, whole)
 
     @property
     def slots(self) -> int:
@@ -185,7 +185,7 @@ class Plan:
         chosen = np.maximum(self.grid.filter, filter)
         if where is not None:
             chosen = np.where(where, chosen, self.grid.filter)
-        return replace(self, grid=Grid(sizes, tuple(frames), chosen))
+        return replace(self, grid=Grid(sizes, tuple(frames), chosen, self.grid.window))
 
     def with_window(self, rectangle: Ints) -> Plan:
         """Limit what may be read to a rectangle (N, 4) of the present grid, where that is whole source pixels."""
@@ -197,15 +197,16 @@ class Plan:
             & np.all(matrix[:, 2] == (0.0, 0.0, 1.0), 1)
             & np.all(shift == np.round(shift), 1)
         )
+        before = self.grid.window
         one = (linear @ rectangle[:, :2, None])[..., 0] + shift
         other = (linear @ rectangle[:, 2:, None])[..., 0] + shift
-        low = np.maximum(np.minimum(one, other), self.window[:, :2]).astype(np.int64)
-        high = np.minimum(np.maximum(one, other), self.window[:, 2:]).astype(np.int64)
+        low = np.maximum(np.minimum(one, other), before[:, :2]).astype(np.int64)
+        high = np.minimum(np.maximum(one, other), before[:, 2:]).astype(np.int64)
         # A crop that misses its image altogether is fill only; it still needs a pixel to name.
-        low = np.minimum(low, self.window[:, 2:] - 1)
+        low = np.minimum(low, before[:, 2:] - 1)
         high = np.maximum(high, low + 1)
-        window = np.where(aligned[:, None], np.concatenate([low, high], 1), self.window)
-        return replace(self, window=window)
+        window = np.where(aligned[:, None], np.concatenate([low, high], 1), before)
+        return replace(self, grid=replace(self.grid, window=window))
 
     # -- compiling ---------------------------------------------------------------------------------------------
 
@@ -238,8 +239,8 @@ class Plan:
     def _region(self, runs: list[_Run], matrices: list[Floats]) -> Ints:
         """Source pixels (x0, y0, x1, y1) that any pass may read."""
         n = len(self)
-        low = np.full((n, 2), np.inf)
-        high = np.full((n, 2), -np.inf)
+        start = np.full((n, 2), np.iinfo(np.int64).max)
+        stop = np.zeros((n, 2), np.int64)
         for run, matrix in zip(runs, matrices, strict=True):
             half = (run.grid.sizes[:, ::-1] - 1) / 2.0
             corners = np.ones((n, 3, 4))
@@ -251,11 +252,14 @@ class Plan:
             # A view that reaches the horizon has no bounding box.
             unbounded = np.any(depth <= 1e-6, (1, 2))[:, None]
             reach = _RADIUS[run.grid.filter][:, None] * _support(run.grid) + 2.0
-            low = np.minimum(low, np.where(unbounded, -np.inf, points.min(2) - reach))
-            high = np.maximum(high, np.where(unbounded, np.inf, points.max(2) + reach))
-        # Clipped before the cast: infinities and far-away views must not overflow.
-        start = np.floor(np.clip(low, self.window[:, :2], self.window[:, 2:] - 1)).astype(np.int64)
-        stop = np.ceil(np.clip(high, start + 1, self.window[:, 2:])).astype(np.int64)
+            low = np.where(unbounded, -np.inf, points.min(2) - reach)
+            high = np.where(unbounded, np.inf, points.max(2) + reach)
+            # Clipped before the cast: infinities and far-away views must not overflow.
+            window = run.grid.window
+            first = np.floor(np.clip(low, window[:, :2], window[:, 2:] - 1)).astype(np.int64)
+            last = np.ceil(np.clip(high, first + 1, window[:, 2:])).astype(np.int64)
+            start = np.minimum(start, first)
+            stop = np.maximum(stop, last)
         return np.concatenate([start, stop], 1)
 
     def _programs(self, grid: Grid, stop: int) -> NDArray[np.float32]:
@@ -314,10 +318,12 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
     record["height"] = grid.sizes[:, 0]
     record["width"] = grid.sizes[:, 1]
     record["filter"] = grid.filter
-    record["window"][:, 2:] = region[:, 2:] - region[:, :2]
+    corner = region[:, :2]
+    record["window"][:, :2] = np.maximum(grid.window[:, :2], corner) - corner
+    record["window"][:, 2:] = np.minimum(grid.window[:, 2:], region[:, 2:]) - corner
     record["separable"] = np.all(matrix[:, (0, 1, 2, 2), (1, 0, 0, 1)] == 0.0, 1)
     record["matrix"] = matrix.reshape(-1, 9)
-    record["matrix"][:, :6] = (matrix[:, :2] - region[:, :2, None] * matrix[:, 2:]).reshape(-1, 6)
+    record["matrix"][:, :6] = (matrix[:, :2] - corner[:, :, None] * matrix[:, 2:]).reshape(-1, 6)
     record["support"] = _support(grid)
     record["taps"] = np.maximum(np.ceil(2.0 * _RADIUS[grid.filter][:, None] * record["support"] - 1e-4), 1)
     return record
@@ -328,4 +334,3 @@ def _set_edges(params: NDArray[np.float32], grid: Grid, frame: Frame) -> None:
     hard = (grid.filter == layout.NEAREST)[:, None]
     params[:, 9:13] -= np.where(hard, np.float32(_TIE_NUDGE), np.float32(0))
     params[:, 13:15] = np.where(hard, _HARD, 1.0 / frame.support)
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from .scalar import f32, scalar
@@ -18,6 +19,18 @@ def chain(functions: tuple[Any, ...]) -> Any:
     for k, function in reversed(tuple(enumerate(functions))):
         joined = _link(k, function, joined)
     return joined
+
+
+@cache
+def first_kept(function: Any) -> Any:
+    """``function`` for one-channel images: its first value three times, as everything after it expects."""
+
+    @scalar
+    def first(r, g, b, y, x, value):
+        red, _, _ = function(r, g, b, y, x, value)
+        return red, red, red
+
+    return first
 
 
 def _link(number: int, function: Any, rest: Any) -> Any:

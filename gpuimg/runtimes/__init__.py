@@ -8,8 +8,12 @@ import warnings
 from functools import cache, lru_cache
 from typing import Any, Protocol
 
+import numpy as np
+
 from ..pixels import Files, Pixels
 from ..plan import Plan
+
+_DLPACK_CPU = 1
 
 
 class Runtime(Protocol):
@@ -22,6 +26,9 @@ class Runtime(Protocol):
 
     def from_arrays(self, arrays: Any) -> Pixels:
         """A list of (H, W, C) arrays, or one (N, H, W, C) array, as pixels."""
+
+    def from_dlpack(self, array: Any) -> Any:
+        """Another library's array in this device's memory, as this device's library knows arrays."""
 
     def decode(self, files: Files) -> Pixels:
         """All images of a batch, whole."""
@@ -87,8 +94,16 @@ def runtime_for(device: str | None) -> Runtime:
     return _cuda(int(match[1] or 0))
 
 
+def native(array: Any) -> Any:
+    """An array as NumPy's or CuPy's, sharing its memory: those themselves, and anything that speaks DLPack."""
+    if isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__"):
+        ours = isinstance(array, np.ndarray) or type(array).__module__.partition(".")[0] == "cupy"
+        return array if ours else _cuda(array.__dlpack_device__()[1]).from_dlpack(array)
+    if hasattr(array, "__dlpack__") and array.__dlpack_device__()[0] == _DLPACK_CPU:
+        return _cpu().from_dlpack(array)
+    return array
+
+
 def runtime_of(array: Any) -> Runtime:
     """The runtime in whose memory an array is."""
-    if hasattr(array, "__cuda_array_interface__"):
-        return _cuda(int(array.device.id) if hasattr(getattr(array, "device", None), "id") else 0)
-    return _cpu()
+    return _cuda(array.device.id) if hasattr(array, "__cuda_array_interface__") else _cpu()

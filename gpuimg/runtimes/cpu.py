@@ -82,6 +82,10 @@ class CpuRuntime:
         """The array itself."""
         return array
 
+    def from_dlpack(self, array: Any) -> Any:
+        """The same memory as a NumPy array."""
+        return np.from_dlpack(array)
+
     def from_arrays(self, arrays: Any) -> Pixels:
         """Pixels of checked arrays; one contiguous (N, H, W, C) array is used in place, all else is packed."""
         if isinstance(arrays, np.ndarray):

@@ -65,6 +65,11 @@ class CudaRuntime:
         """Whether this is a CuPy array on this device."""
         return isinstance(array, cupy.ndarray) and array.device.id == self._index
 
+    def from_dlpack(self, array: Any) -> Any:
+        """The same memory as a CuPy array, ordered after the work of its owner's stream."""
+        with self._device:
+            return cupy.from_dlpack(array)
+
     def from_arrays(self, arrays: Any) -> Pixels:
         """Pixels of checked arrays; one contiguous (N, H, W, C) array is used in place, all else is packed."""
         with self._device:

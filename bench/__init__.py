@@ -1,0 +1,1 @@
+"""Benchmarks: plain scripts, one per subject; results as measured in ``results/``."""
