@@ -109,7 +109,7 @@ def _demo(folder: Path | None, out: Path, device: str | None, seed: int) -> None
     runtime = _runtime(device)
     print(f"device     {runtime.name} ({inspection.describe_device(runtime.name)})")
     print(f"decoders   {', '.join(codec.decoders(gpu=runtime.name != 'cpu')) or 'none'}")
-    print(f"photos     {len(photos)} in {photos[0].parent}")
+    print(f"photos     {len(photos)} in {photos[0].parent}", flush=True)
     print("warming up; the first run compiles the kernels, which takes about half a minute ...", file=sys.stderr)
     results = _augment(open_batch(photos, device=runtime.name), np.random.default_rng(seed)).compute()
     rate = _images_per_second(photos, runtime, seed)

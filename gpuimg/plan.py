@@ -108,11 +108,6 @@ class Plan:
         same = np.array_equal(self.grid.frames[0].matrix, np.broadcast_to(np.eye(3), (n, 3, 3)))
         return same and np.array_equal(self.grid.window, whole)
 
-    @property
-    def slots(self) -> int:
-        """Statistics slots an image needs."""
-        return sum(entry.taken_over is not None for entry in self.entries)
-
     # -- recording ---------------------------------------------------------------------------------------------
 
     def with_entry(
@@ -215,26 +210,47 @@ class Plan:
 
         Records hold positions relative to that region, so that a decoder may produce it alone.
         """
-        runs: list[_Run] = []
-        slot = 0
-        for k, entry in enumerate(self.entries):
-            grid = entry.taken_over
-            if grid is None:
-                continue
-            if _same_pixels(grid, self.grid):
-                break
-            first = slot
-            if runs and _same_pixels(grid, runs[-1].grid):
-                first = runs.pop().first_slot
-            slot += 1
-            runs.append(_Run(grid, k + 1, first, slot))
-        runs.append(_Run(self.grid, len(self.entries), slot, self.slots))
+        runs, slots = self._runs()
         matrices = [_from_centre(run.grid.frames[0].matrix, run.grid.sizes) for run in runs]
         region = self._region(runs, matrices)
         return [
-            Pass(_records(run.grid, matrix, region), self._programs(run.grid, run.stop), run.first_slot, run.end_slot)
+            Pass(
+                _records(run.grid, matrix, region), self._programs(run.grid, slots[: run.stop]), run.first_slot,
+                run.end_slot,
+            )
             for run, matrix in zip(runs, matrices, strict=True)
         ], region
+
+    def _runs(self) -> tuple[list[_Run], list[Ints]]:
+        """Runs over the grids that statistics are taken over, the result's last; and each entry's slots.
+
+        Slots are counted for each image by itself: a column of which some images have the first statistic and some
+        the second needs no more launches than either.
+        """
+        runs: list[_Run] = []
+        slots: list[Ints] = []
+        first = 0
+        count = np.zeros(len(self), np.int64)  # statistics of each image in the present run
+        grid = self.grid
+        stop = 0
+        for k, entry in enumerate(self.entries):
+            slots.append(first + count)
+            if entry.taken_over is None:
+                continue
+            if not _same_pixels(entry.taken_over, grid) and count.any():
+                runs.append(_Run(grid, stop, first, first + int(count.max())))
+                first = runs[-1].end_slot
+                count = np.zeros(len(self), np.int64)
+                slots[-1] = first + count
+            grid = entry.taken_over
+            stop = k + 1
+            count = count + np.isin(entry.codes, _STATISTICAL)
+        if count.any() and not _same_pixels(grid, self.grid):
+            runs.append(_Run(grid, stop, first, first + int(count.max())))
+            first = runs[-1].end_slot
+            count = np.zeros(len(self), np.int64)
+        runs.append(_Run(self.grid, len(self.entries), first, first + int(count.max(initial=0))))
+        return runs, slots
 
     def _region(self, runs: list[_Run], matrices: list[Floats]) -> Ints:
         """Source pixels (x0, y0, x1, y1) that any pass may read."""
@@ -262,21 +278,20 @@ class Plan:
             stop = np.maximum(stop, last)
         return np.concatenate([start, stop], 1)
 
-    def _programs(self, grid: Grid, stop: int) -> NDArray[np.float32]:
-        entries = self.entries[:stop]
+    def _programs(self, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:
+        """Programs over a grid, of as many entries as there are slots given."""
+        entries = self.entries[: len(slots)]
         widths = [layout.ENTRY_HEADER + entry.params.shape[1] for entry in entries]
         # Zeros at the end: the END code, and room for the look-ahead of the last entry.
         programs = np.zeros((len(self), sum(widths) + 4), np.float32)
         at = 0
-        slot = 0
-        for entry, width in zip(entries, widths, strict=True):
+        for entry, width, slot in zip(entries, widths, slots, strict=True):
             programs[:, at] = entry.codes
             programs[:, at + 1] = width
             params = programs[:, at + layout.ENTRY_HEADER : at + width]
             params[:] = entry.params
             if entry.taken_over is not None:
                 params[:, layout.STATISTICS_SLOT] = slot
-                slot += 1
             if entry.frame:
                 frame = grid.frames[entry.frame]
                 params[:, :_FRAME_WORDS] = _from_centre(frame.matrix, grid.sizes).reshape(-1, 9)

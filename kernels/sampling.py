@@ -29,9 +29,14 @@ def radius(filter):
 
 @scalar
 def tap_centre(c, filter, low, high):
-    """Position the taps are laid around: inside the window, ties of "nearest" nudged."""
+    """Position the taps are laid around: inside the window, ties of "nearest" nudged.
+
+    Far outside, the taps must still meet the window. Only those that repeat its edge may leave it, and then see
+    nothing but the edge.
+    """
     nudge = TIE_NUDGE if filter == NEAREST else f32(0.0)
-    return confine(c + nudge, low, high)
+    margin = f32(1.5) if filter == CUBIC_CLAMPED else f32(0.0)
+    return confine(c + nudge, low - margin, high + margin)
 
 
 @scalar

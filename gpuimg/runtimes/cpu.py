@@ -142,7 +142,7 @@ class CpuRuntime:
         found = self._each(len(plan), one)
         if isinstance(source, Files):
             source.report(found)
-        return len(passes) + sum(p.end_slot - p.first_slot - (p is not passes[-1]) for p in passes)
+        return passes[-1].end_slot + 1
 
     def _user_row(self, functions: tuple[Any, ...]) -> Any:
         if not functions:
@@ -242,7 +242,7 @@ def _run_image(
     i: int, passes: list[Pass], plan: Plan, scratch: _Scratch, source: Any, stride: int, channels: int, user: Any,
     out: Any, kind: int, planar: bool,
 ) -> None:  # fmt: skip
-    statistics = scratch.flat("statistics", plan.slots * layout.STATISTICS_WORDS, np.float32)
+    statistics = scratch.flat("statistics", passes[-1].end_slot * layout.STATISTICS_WORDS, np.float32)
     for run in passes:
         last = run is passes[-1]
         record = run.records[i : i + 1].view(np.int32)

@@ -198,13 +198,14 @@ class CudaRuntime:
         stream = numba_cuda.external_stream(self._stream.ptr)
         with self._stream:
             parts = _upload(passes)
-            tables = cupy.empty(max(n * plan.slots * layout.STATISTICS_WORDS, 1), cupy.float32)
+            table_words = passes[-1].end_slot * layout.STATISTICS_WORDS
+            tables = cupy.empty(max(n * table_words, 1), cupy.float32)
             scale = np.float32(1.0 / 255.0 if source.dtype == "uint8" else 1.0)
             launches = 0
             for run, (ints, floats, programs) in zip(passes, parts, strict=True):
                 common = (
                     _argument(source.flat), np.int32(source.channels), scale, ints, floats, programs,
-                    np.int32(run.programs.shape[1]), _argument(tables), np.int32(plan.slots * layout.STATISTICS_WORDS),
+                    np.int32(run.programs.shape[1]), _argument(tables), np.int32(table_words),
                 )  # fmt: skip
                 pixels = int(np.max(run.records["height"].astype(np.int64) * run.records["width"]))
                 for slot in range(run.first_slot, run.end_slot):
