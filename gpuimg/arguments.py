@@ -51,6 +51,11 @@ def numbers(value: Any, name: str) -> Floats:
     return array.astype(np.float64)
 
 
+def is_single(value: Any) -> bool:
+    """Whether this is one number rather than a sequence of them, whose parts may differ in length."""
+    return isinstance(value, (str, bytes)) or (not isinstance(value, Sequence) and np.ndim(value) == 0)
+
+
 def pair(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -> Floats:
     """Two parameters, each scalar or (N,), or one (N, 2) array, as (N, 2) float64."""
     if isinstance(value, np.ndarray) and value.ndim == 2:

@@ -87,7 +87,7 @@ def _resized(old: Ints, size: Any, max_size: int | None) -> Ints:
     n = len(old)
     if isinstance(size, Sequence) and len(size) == 1:
         size = size[0]
-    if np.ndim(size) != 0:
+    if not arguments.is_single(size):
         if max_size is not None:
             raise ValueError("max_size goes with an int size, the shorter side")
         return arguments.sizes(size, n)
@@ -211,7 +211,7 @@ def center_crop(images: Any, output_size: Any, *, where: Any = None) -> Batch:
     batch = as_batch(images)
     plan = batch.plan
     n = len(plan)
-    both = (output_size, output_size) if np.ndim(output_size) == 0 else output_size
+    both = (output_size, output_size) if arguments.is_single(output_size) else output_size
     new = arguments.sizes(both, n, "output_size")
     spare = plan.sizes - new
     # torchvision pads first (the smaller half in front) where the image is too small, then crops.
@@ -301,7 +301,7 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
     n = len(plan)
     if padding_mode not in ("constant", "edge"):
         raise ValueError(f'padding_mode must be "constant" or "edge", not {padding_mode!r}')
-    sides = [padding] * 4 if np.ndim(padding) == 0 else list(padding)
+    sides = [padding] * 4 if arguments.is_single(padding) else list(padding)
     if len(sides) == 2:
         sides = sides * 2
     if len(sides) != 4:
@@ -492,11 +492,14 @@ def rotate(
 
 
 def _expanded(sizes: Ints, local: Floats) -> Ints:
-    """Size of the box around rotated images, with torchvision's cut at 1e-4 pixel."""
+    """Size of the box around rotated images, with torchvision's cut at 1e-4 pixel; exact for quarter turns."""
     half = (sizes[:, ::-1] / 2.0)[:, :, None]
     corners = half * np.array([(-1, -1, 1, 1), (-1, 1, -1, 1)], np.float64)
     moved = np.trunc((local[:, :2, :2] @ corners + half) / 1e-4) * 1e-4
     box: Floats = np.ceil(moved.max(2)) - np.floor(moved.min(2))
+    turn = np.abs(local[:, :2, :2])
+    quarter = np.all((turn == 0.0) | (turn == 1.0), (1, 2))
+    box = np.where(quarter[:, None], 2.0 * (turn @ half)[..., 0], box)
     return box[:, ::-1].astype(np.int64)
 
 
@@ -552,7 +555,7 @@ def affine(
     batch = as_batch(images)
     plan = batch.plan
     n = len(plan)
-    both = (shear, 0.0) if np.ndim(shear) == 0 else shear
+    both = (shear, 0.0) if arguments.is_single(shear) else shear
     local = _inverse_affine(
         arguments.per_image(angle, n, "angle"),
         arguments.pair(translate, n, "translate", ("x", "y")),

@@ -27,6 +27,7 @@ from .layout import (
     FILTER,
     FLOAT16,
     FLOAT32,
+    GAUSSIAN,
     GRAYSCALE,
     HEIGHT,
     HUE,
@@ -176,7 +177,7 @@ def _lay_taps(positions, support, filter, low, high, step, taps, scale, weights,
     low_f = f32(low)
     high_f = f32(high)
     inverse = f32(1.0) / support
-    reach = sampling.radius(filter) * support
+    reach = sampling.reach(filter, support, taps)
     for x in range(n):
         positions[x] = sampling.tap_centre(positions[x], filter, low_f, high_f)
         total[x] = f32(0.0)
@@ -184,13 +185,18 @@ def _lay_taps(positions, support, filter, low, high, step, taps, scale, weights,
         weight = weights[t * n : (t + 1) * n]
         offset = offsets[t * n : (t + 1) * n]
         step_t = f32(t)
+        if filter == GAUSSIAN:
+            for x in range(n):
+                tap = sampling.first_tap(positions[x], reach) + step_t
+                weight[x] = sampling.gaussian_weight(tap, positions[x], inverse)
+        else:
+            for x in range(n):
+                tap = sampling.first_tap(positions[x], reach) + step_t
+                weight[x] = sampling.tap_weight(tap, positions[x], inverse, filter, low_f, high_f)
         for x in range(n):
-            c = positions[x]
-            tap = sampling.first_tap(c, reach) + step_t
-            w = sampling.tap_weight(tap, c, inverse, filter, low_f, high_f)
-            weight[x] = w
-            total[x] += w
-            offset[x] = sampling.tap_index(tap, low_f, high_f) * step
+            tap = sampling.first_tap(positions[x], reach) + step_t
+            total[x] += weight[x]
+            offset[x] = sampling.tap_index(tap, filter, low_f, high_f) * step
     for x in range(n):
         total[x] = scale / total[x]
     for t in range(taps):

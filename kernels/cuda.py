@@ -24,6 +24,7 @@ from .layout import (
     FILTER,
     FLOAT16,
     FLOAT32,
+    GAUSSIAN,
     GRAYSCALE,
     HEIGHT,
     HUE,
@@ -71,6 +72,13 @@ def _wide(words, at):
 
 
 @scalar
+def _weight(tap, c, inverse_support, filter, low, high):
+    if filter == GAUSSIAN:
+        return sampling.gaussian_weight(tap, c, inverse_support)
+    return sampling.tap_weight(tap, c, inverse_support, filter, low, high)
+
+
+@scalar
 def _sample(source, channels, scale, ints, floats, record, u, v):
     """Colour of the grid point ``(u, v)``, counted from the grid's centre."""
     m = record + MATRIX
@@ -84,20 +92,21 @@ def _sample(source, channels, scale, ints, floats, record, u, v):
     x = sampling.tap_centre(x, filter, x_low, x_high)
     y = sampling.tap_centre(y, filter, y_low, y_high)
     support_x, support_y = word(floats, record, SUPPORT), word(floats, record, SUPPORT + 1)
-    first_x = sampling.first_tap(x, sampling.radius(filter) * support_x)
-    first_y = sampling.first_tap(y, sampling.radius(filter) * support_y)
+    taps_x, taps_y = word(ints, record, TAPS), word(ints, record, TAPS + 1)
+    first_x = sampling.first_tap(x, sampling.reach(filter, support_x, taps_x))
+    first_y = sampling.first_tap(y, sampling.reach(filter, support_y, taps_y))
     inverse_x, inverse_y = f32(1.0) / support_x, f32(1.0) / support_y
     base = _wide(ints, record + SOURCE)
     second = 1 if channels == 3 else 0
     r, g, b, total = f32(0.0), f32(0.0), f32(0.0), f32(0.0)
-    for j in range(word(ints, record, TAPS + 1)):
+    for j in range(taps_y):
         tap_y = first_y + f32(j)
-        weight_y = sampling.tap_weight(tap_y, y, inverse_y, filter, y_low, y_high)
-        row = base + np.int64(sampling.tap_index(tap_y, y_low, y_high)) * np.int64(stride)
-        for i in range(word(ints, record, TAPS)):
+        weight_y = _weight(tap_y, y, inverse_y, filter, y_low, y_high)
+        row = base + np.int64(sampling.tap_index(tap_y, filter, y_low, y_high)) * np.int64(stride)
+        for i in range(taps_x):
             tap_x = first_x + f32(i)
-            weight = weight_y * sampling.tap_weight(tap_x, x, inverse_x, filter, x_low, x_high)
-            at = up(row + np.int64(sampling.tap_index(tap_x, x_low, x_high) * channels))
+            weight = weight_y * _weight(tap_x, x, inverse_x, filter, x_low, x_high)
+            at = up(row + np.int64(sampling.tap_index(tap_x, filter, x_low, x_high) * channels))
             r += weight * f32(source[at])
             g += weight * f32(source[at + up(second)])
             b += weight * f32(source[at + up(2 * second)])

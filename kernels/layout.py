@@ -30,6 +30,8 @@ LINEAR: Final = 1
 CUBIC_RENORMALISED: Final = 2  # Keys a = -0.5, taps outside the window dropped: torch's antialiased bicubic, Pillow
 CUBIC_CLAMPED: Final = 3  # Keys a = -0.75, taps outside the window repeat the edge: torch's bicubic without antialias
 
+GAUSSIAN: Final = 4  # standard deviation in the support words, size in the taps words, border reflected
+
 # Kinds of result; the 16-bit floats are written as their bits.
 FLOAT32: Final = 0
 UINT8: Final = 1
@@ -54,6 +56,8 @@ EQUALIZE: Final = 11  # statistics slot at parameter 2
 AFFINE_COLOR: Final = 12  # 3 scales, 3 shifts
 PAINT: Final = 13  # 9 matrix, rectangle x0 y0 x1 y1, sharpness x y, 3 colour, inside
 USER: Final = 14  # 9 matrix, function index, value
+
+SHARPNESS: Final = 15  # factor; reads the eight neighbours, at most once a program
 
 STATISTICS_SLOT: Final = 2  # parameter of CONTRAST, AUTOCONTRAST and EQUALIZE that names their slot
 STATISTICS_WORDS: Final = 768  # float32 a slot: one mean, three (low, gain) pairs, or three tables of 256

@@ -7,7 +7,9 @@ stretched by the scale, cut at the window and divided by the sum of what is left
 
 from __future__ import annotations
 
-from .layout import CUBIC_CLAMPED, CUBIC_RENORMALISED, LINEAR, NEAREST
+import math
+
+from .layout import CUBIC_CLAMPED, CUBIC_RENORMALISED, GAUSSIAN, LINEAR, NEAREST
 from .scalar import confine, f32, floor, i32, scalar
 
 # Exact arithmetic puts nearest-neighbour ties on pixel edges; float32 lands a little to either side of them.
@@ -22,9 +24,12 @@ def project(m0, m1, m2, m6, m7, m8, u, v):
 
 
 @scalar
-def radius(filter):
-    """Half-width of a filter at scale 1, in pixels."""
-    return f32(2.0) if filter >= CUBIC_RENORMALISED else f32(0.5) if filter == NEAREST else f32(1.0)
+def reach(filter, support, taps):
+    """How far from a position the taps go, in source pixels."""
+    if filter == GAUSSIAN:
+        return f32(taps) * f32(0.5)
+    radius = f32(2.0) if filter >= CUBIC_RENORMALISED else f32(0.5) if filter == NEAREST else f32(1.0)
+    return radius * support
 
 
 @scalar
@@ -55,7 +60,7 @@ def keys(d, a):
 
 @scalar
 def tap_weight(tap, c, inverse_support, filter, low, high):
-    """Unnormalised weight of pixel ``tap`` (a float) for the position ``c``."""
+    """Unnormalised weight of pixel ``tap`` (a float) for the position ``c``; not for GAUSSIAN."""
     d = abs((tap + f32(0.5) - c) * inverse_support)
     linear = max(f32(1.0) - d, f32(0.0))
     cubic = keys(d, f32(-0.5) if filter == CUBIC_RENORMALISED else f32(-0.75))
@@ -65,9 +70,18 @@ def tap_weight(tap, c, inverse_support, filter, low, high):
 
 
 @scalar
-def tap_index(tap, low, high):
-    """Index of the pixel read for ``tap``: itself, or the nearest one of the window."""
-    return i32(confine(tap, low, high - f32(1.0)))
+def gaussian_weight(tap, c, inverse_sigma):
+    """Unnormalised weight of pixel ``tap`` under a Gaussian: apart, since an exponential does not vectorise."""
+    d = (tap + f32(0.5) - c) * inverse_sigma
+    return f32(math.exp(f32(-0.5) * d * d))
+
+
+@scalar
+def tap_index(tap, filter, low, high):
+    """Index of the pixel read for ``tap``: itself, or the nearest one of the window (its mirror image, blurring)."""
+    last = high - f32(1.0)
+    mirrored = min(abs(tap), last + last - tap)
+    return i32(confine(mirrored if filter == GAUSSIAN else tap, low, last))
 
 
 @scalar
