@@ -51,6 +51,15 @@ def numbers(value: Any, name: str) -> Floats:
     return array.astype(np.float64)
 
 
+def finite(value: Any, name: str) -> Floats:
+    """What a user passed as float64, none of it infinite or NaN."""
+    array = numbers(value, name)
+    bad = array[~np.isfinite(array)]
+    if bad.size:
+        raise ValueError(f"{name} must be finite, not {float(bad.flat[0])!r}")
+    return array
+
+
 def is_single(value: Any) -> bool:
     """Whether this is one number rather than a sequence of them, whose parts may differ in length."""
     return isinstance(value, (str, bytes)) or (not isinstance(value, Sequence) and np.ndim(value) == 0)
@@ -91,9 +100,7 @@ def integers(value: Any, n: int, name: str, *, low: int = -_INT_LIMIT, high: int
 
 def color(value: Any, n: int, channels: int, unit: float, name: str = "fill") -> Floats:
     """A colour as (N, 3) in units of 1: a number, one number an image (N,), a channel (C,), or (N, C)."""
-    array = numbers(value, name)
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be finite, not {value!r}")
+    array = finite(value, name)
     if array.ndim == 1 and array.shape == (channels,) and channels != 1:
         array = array[None, :]
     elif array.ndim == 1 and array.shape in ((n,), (1,)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,33 @@ from .plan import Ints, Plan
 from .runtimes import Runtime, native, runtime_of
 
 _DLPACK_CPU = 1
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Another batch's results, in float32, as the source of what comes after them."""
+
+    before: Batch
+
+    @property
+    def sizes(self) -> Ints:
+        """(N, 2) heights and widths."""
+        return self.before.sizes
+
+    @property
+    def channels(self) -> int:
+        """Channels of the results."""
+        return self.before.channels
+
+    @property
+    def dtype(self) -> str:
+        """What the user's images are; the values themselves are not rounded to it."""
+        return self.before.dtype
+
+    @property
+    def failures(self) -> dict[int, Failure]:
+        """Images that could not be decoded."""
+        return self.before._source.failures
 
 
 class Batch(Sequence[Any]):
@@ -32,7 +60,7 @@ class Batch(Sequence[Any]):
 
     __slots__ = ("_launches", "_results", "_runtime", "_source", "plan")
 
-    def __init__(self, runtime: Runtime, source: Files | Pixels, plan: Plan | None = None) -> None:
+    def __init__(self, runtime: Runtime, source: Files | Pixels | Stage, plan: Plan | None = None) -> None:
         self._runtime = runtime
         self._source = source
         self.plan = plan if plan is not None else Plan.start(source.sizes, source.channels)
@@ -48,7 +76,7 @@ class Batch(Sequence[Any]):
         n = len(self)
         sizes = np.unique(self.sizes, axis=0)
         shape = "x".join(map(str, sizes[0])) if len(sizes) == 1 else f"{len(sizes)} sizes"
-        state = "encoded" if isinstance(self._source, Files) else "decoded"
+        state = {Files: "encoded", Pixels: "decoded", Stage: "staged"}[type(self._source)]
         todo = f", {len(self.plan.entries)} ops recorded" if not self.plan.changes_nothing else ""
         return f"<gpuimg.Batch of {n} images, {shape}, {self.channels} channels, {state}{todo}, on {self.device}>"
 
@@ -98,6 +126,14 @@ class Batch(Sequence[Any]):
     def recorded(self, plan: Plan) -> Batch:
         """The same images with another plan."""
         return Batch(self._runtime, self._source, plan)
+
+    def staged(self) -> Batch:
+        """A fresh plan on the results of this one."""
+        return Batch(self._runtime, Stage(self))
+
+    def for_geometry(self) -> Batch:
+        """This batch, or a new stage where its pixels depend on neighbours and so cannot be sampled in between."""
+        return self.staged() if self.plan.blurs or self.plan.sharpens else self
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -197,7 +233,7 @@ class Batch(Sequence[Any]):
         if (name, layout) in self._results:
             return self._results[name, layout]
         if self.plan.changes_nothing and name == source.dtype and self._is_stored_as(layout):
-            result = self._runtime.decode(source) if isinstance(source, Files) else source
+            result = self._unchanged(layout)
         else:
             offsets, total = offsets_of(self.sizes, self.channels)
             flat = self._runtime.empty(total, name)
@@ -206,7 +242,18 @@ class Batch(Sequence[Any]):
         self._results[name, layout] = result
         return result
 
+    def _unchanged(self, layout: str) -> Pixels:
+        if isinstance(self._source, Files):
+            return self._runtime.decode(self._source)
+        if isinstance(self._source, Stage):
+            result = self._source.before._result(None, layout)
+            self._launches += self._source.before.launches
+            return result
+        return self._source
+
     def _is_stored_as(self, layout: str) -> bool:
+        if isinstance(self._source, Stage):
+            return True
         if isinstance(self._source, Pixels):
             if self._source.layout != layout:
                 return False
@@ -222,8 +269,14 @@ class Batch(Sequence[Any]):
                 f"images computed as {source.dtype} {source.layout} are results; compute uint8 or float32 NHWC, "
                 "or record before computing, to go on from them"
             )
-        if len(self):
-            self._launches += self._runtime.run(source, self.plan, flat, offsets, KINDS[name], layout == "NCHW")
+        if not len(self):
+            return
+        if isinstance(source, Stage):
+            before = source.before.compute("float32")
+            self._launches += before.launches
+            source = before._source
+            assert isinstance(source, Pixels)
+        self._launches += self._runtime.run(source, self.plan, flat, offsets, KINDS[name], layout == "NCHW")
 
     def _checked_dtype(self, dtype: Any) -> str:
         name = self.dtype if dtype is None else _dtype_name(dtype)

@@ -76,7 +76,7 @@ def resize(
     >>> gpuimg.resize([np.zeros((30, 40, 3), np.uint8)], 15).sizes.tolist()
     [[15, 20]]
     """
-    batch = as_batch(images)
+    batch = as_batch(images).for_geometry()
     plan = batch.plan
     chosen = arguments.interpolation(interpolation, antialias=antialias)
     new = _resized(plan.sizes, size, max_size)
@@ -144,7 +144,7 @@ def crop(images: Any, top: Any, left: Any, height: Any, width: Any, *, where: An
     >>> gpuimg.crop(x, 1, 2, 2, 2).array()[0, :, :, 0].tolist()
     [[6, 7], [10, 11]]
     """
-    batch = as_batch(images)
+    batch = as_batch(images).for_geometry()
     n = len(batch)
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = arguments.sizes((height, width), n)
@@ -208,7 +208,7 @@ def center_crop(images: Any, output_size: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.center_crop(np.zeros((1, 8, 9, 3), np.uint8), 4).sizes.tolist()
     [[4, 4]]
     """
-    batch = as_batch(images)
+    batch = as_batch(images).for_geometry()
     plan = batch.plan
     n = len(plan)
     both = (output_size, output_size) if arguments.is_single(output_size) else output_size
@@ -296,7 +296,7 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
     >>> gpuimg.pad(np.full((1, 1, 1, 1), 7, np.uint8), 1, fill=9).array()[0, :, :, 0].tolist()
     [[9, 9, 9], [9, 7, 9], [9, 9, 9]]
     """
-    batch = as_batch(images)
+    batch = as_batch(images).for_geometry()
     plan = batch.plan
     n = len(plan)
     if padding_mode not in ("constant", "edge"):
@@ -338,7 +338,7 @@ def horizontal_flip(images: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.horizontal_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
-    batch = as_batch(images)
+    batch = as_batch(images).for_geometry()
     plan = batch.plan
     local = _move(len(plan), plan.sizes[:, 1], 0.0)
     local[:, 0, 0] = -1.0
@@ -365,7 +365,7 @@ def vertical_flip(images: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.vertical_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
-    batch = as_batch(images)
+    batch = as_batch(images).for_geometry()
     plan = batch.plan
     local = _move(len(plan), 0.0, plan.sizes[:, 0])
     local[:, 1, 1] = -1.0
@@ -475,7 +475,7 @@ def rotate(
     >>> gpuimg.rotate(x, 90).array()[0, :, :, 0].tolist()
     [[2, 4], [1, 3]]
     """
-    batch = as_batch(images)
+    batch = as_batch(images).for_geometry()
     plan = batch.plan
     n = len(plan)
     degrees = arguments.per_image(angle, n, "angle")
@@ -552,7 +552,7 @@ def affine(
     >>> gpuimg.affine(x, 0, (1, 0), 1.0, 0).array().ravel().tolist()
     [0, 0, 1, 2]
     """
-    batch = as_batch(images)
+    batch = as_batch(images).for_geometry()
     plan = batch.plan
     n = len(plan)
     both = (shear, 0.0) if arguments.is_single(shear) else shear
@@ -605,7 +605,7 @@ def perspective(
     >>> bool((gpuimg.perspective(x, square, square).array() == x).all())
     True
     """
-    batch = as_batch(images)
+    batch = as_batch(images).for_geometry()
     n = len(batch)
     start = _points(startpoints, n, "startpoints")
     end = _points(endpoints, n, "endpoints")
@@ -614,17 +614,17 @@ def perspective(
 
 
 def _points(value: Any, n: int, name: str) -> Floats:
-    array = arguments.numbers(value, name)
+    array = arguments.finite(value, name)
     if array.shape not in ((4, 2), (n, 4, 2)):
         raise ValueError(f"{name} must have shape (4, 2) or ({n}, 4, 2), not {array.shape}")
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be finite, not {value!r}")
     for k in range(4):
         one, two, three = (array[..., (k + step) % 4, :] for step in range(3))
         a, b = two - one, three - one
         area = a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
-        if np.any(np.abs(area) <= 1e-9 * np.sum(a * a + b * b, -1)):
-            raise ValueError(f"no three of the {name} may lie on a line: {value!r}")
+        flat = np.abs(area) <= 1e-9 * np.sum(a * a + b * b, -1)
+        if np.any(flat):
+            points = array.reshape(-1, 4, 2)[int(np.argmax(flat))].tolist()
+            raise ValueError(f"no three of the {name} may lie on a line: {points}")
     return np.broadcast_to(array, (n, 4, 2))
 
 

@@ -24,7 +24,8 @@ Mask: TypeAlias = NDArray[np.bool_]
 # "Sharpness" of a hard edge: a ramp of a millionth of a pixel.
 _HARD = 1e6
 _TIE_NUDGE = 1e-4  # as kernels.sampling: edges move with the nudged positions
-_RADIUS = np.array([0.5, 1.0, 2.0, 2.0])  # of layout's filters, as kernels.sampling.radius
+# Of layout's filters, as kernels.sampling.reach; a Gaussian is laid over a whole image, whatever its radius.
+_RADIUS = np.array([0.5, 1.0, 2.0, 2.0, 0.5])
 _STATISTICAL = (layout.CONTRAST, layout.AUTOCONTRAST, layout.EQUALIZE)
 _FRAME_WORDS = 9
 _CORNERS = np.array([(-1, -1, 1, 1), (-1, 1, -1, 1)], np.float64)
@@ -46,6 +47,7 @@ class Grid:
     frames: tuple[Frame, ...]  # frames[0] is the source
     filter: Ints  # (N,), one of layout's filters
     window: Ints  # (N, 4), x0 y0 x1 y1 of the source pixels that may be read
+    kernel: Ints | None = None  # (N, 2), taps in x and y of images whose filter is GAUSSIAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Plan:
     entries: tuple[Entry, ...] = ()
     functions: tuple[Any, ...] = ()  # user functions, in the order of their index
     normalized: bool = False
+    blurs: bool = False  # the filter is a blur on the source's own grid: geometry needs a new stage
+    sharpens: bool = False  # an entry reads neighbours: geometry, or another such entry, needs a new stage
 
     @staticmethod
     def start(sizes: Ints, channels: int) -> Plan:
@@ -99,7 +103,7 @@ class Plan:
     @property
     def changes_nothing(self) -> bool:
         """Whether the result is the source itself, pixel for pixel."""
-        return not self.entries and self._is_whole_source()
+        return not self.entries and not self.blurs and self._is_whole_source()
 
     def _is_whole_source(self) -> bool:
         n = len(self)
@@ -123,6 +127,22 @@ class Plan:
             filled = np.where(where, filled, np.int32(layout.SKIP))
         entry = Entry(filled, column, frame, self.grid if statistical else None)
         return replace(self, entries=(*self.entries, entry))
+
+    def with_blur(self, sigma: Floats, kernel: Ints, where: Mask | None) -> Plan:
+        """Blur the source with Gaussians of (N, 2) standard deviations and sizes in x and y; only on a fresh plan."""
+        source = self.grid.frames[0]
+        chosen = np.full(len(self), layout.GAUSSIAN)
+        if where is not None:
+            chosen = np.where(where, chosen, self.grid.filter)
+            sigma = np.where(where[:, None], sigma, 1.0)
+        grid = replace(
+            self.grid, frames=(Frame(source.matrix, sigma), *self.grid.frames[1:]), filter=chosen, kernel=kernel
+        )
+        return replace(self, grid=grid, blurs=True)
+
+    def with_sharpness(self, factor: Floats, where: Mask | None) -> Plan:
+        """Mix every pixel with its smoothed neighbourhood; once in a plan."""
+        return replace(self.with_entry(layout.SHARPNESS, (factor,), where=where), sharpens=True)
 
     def with_frame(self) -> tuple[Plan, int]:
         """Remember the present grid, for an op that refers to its coordinates; gives the frame's number."""
@@ -341,6 +361,8 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
     record["matrix"][:, :6] = (matrix[:, :2] - corner[:, :, None] * matrix[:, 2:]).reshape(-1, 6)
     record["support"] = _support(grid)
     record["taps"] = np.maximum(np.ceil(2.0 * _RADIUS[grid.filter][:, None] * record["support"] - 1e-4), 1)
+    if grid.kernel is not None:
+        record["taps"] = np.where((grid.filter == layout.GAUSSIAN)[:, None], grid.kernel, record["taps"])
     return record
 
 

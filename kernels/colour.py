@@ -96,6 +96,12 @@ def stretch(x, low, gain):
 
 
 @scalar
+def sharpen(x, around, factor):
+    """``x`` mixed with its smoothed self, given the sum of its eight neighbours (Pillow's ``SMOOTH`` kernel)."""
+    return blend(x, (around + f32(5.0) * x) * f32(1.0 / 13.0), factor)
+
+
+@scalar
 def to_byte(x):
     """Index 0 to 255 of ``x`` in a table or histogram."""
     return i32(confine(x, ZERO, ONE) * BYTE_SCALE)

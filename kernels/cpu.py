@@ -37,6 +37,7 @@ from .layout import (
     POSTERIZE,
     SATURATION,
     SEPARABLE,
+    SHARPNESS,
     SOLARIZE,
     STATISTICS_SLOT,
     STATISTICS_WORDS,
@@ -471,15 +472,37 @@ def _paint_row(p, y, height, r, g, b, xs, ys):
 
 
 @loop
-def _next_statistic(program, at, first_slot):
-    """Position of the next entry from ``at`` whose statistics are still to be computed, or of the end."""
+def _next_stop(program, at, first_slot):
+    """Position of the next entry from ``at`` that needs the whole grid, or of the end.
+
+    That is one whose statistics are still to be computed, or one that reads neighbours.
+    """
     while program[at] != f32(END):
         code = i32(program[at])
+        if code == SHARPNESS:
+            return at
         if code == CONTRAST or code == AUTOCONTRAST or code == EQUALIZE:
             if i32(program[at + ENTRY_HEADER + STATISTICS_SLOT]) >= first_slot:
                 return at
         at += i32(program[at + 1])
     return at
+
+
+@loop
+def _sharpen(factor, plane, height, width, work):
+    """Mix every pixel of a plane that has eight neighbours with its smoothed self, in place."""
+    above = work[:width]
+    present = work[width : 2 * width]
+    above[:] = plane[:width]
+    for y in range(1, height - 1):
+        row = plane[y * width : (y + 1) * width]
+        below = plane[(y + 1) * width : (y + 2) * width]
+        present[:] = row
+        for x in range(1, width - 1):
+            around = above[x - 1] + above[x] + above[x + 1] + present[x - 1] + present[x + 1]
+            around += below[x - 1] + below[x] + below[x + 1]
+            row[x] = colour.sharpen(present[x], around, factor)
+        above[:] = present
 
 
 @loop
@@ -585,12 +608,12 @@ def _make_run(stamp: int) -> Any:
     ):  # fmt: skip
         """Sample, run the program, store: one image through one pass.
 
-        With statistics still to compute (``first_slot`` on), the whole grid is kept in ``planes`` meanwhile,
-        otherwise one row. An empty ``out`` makes a pass for its statistics only.
+        With statistics still to compute (``first_slot`` on) or neighbours to read, the whole grid is kept in
+        ``planes`` meanwhile, otherwise a few rows. An empty ``out`` makes a pass for its statistics only.
         """
         height = record[HEIGHT]
         width = record[WIDTH]
-        stop = _next_statistic(program, 0, first_slot)
+        stop = _next_stop(program, 0, first_slot)
         whole = program[stop] != f32(END)
         xs = floats[:width]
         ys = floats[width : 2 * width]
@@ -609,9 +632,15 @@ def _make_run(stamp: int) -> Any:
                         planes[0, row], planes[1, row], planes[2, row], xs, ys
                     )  # fmt: skip
                 grid = slice(0, height * width)
-                _reduce(program, stop, planes[0, grid], planes[1, grid], planes[2, grid], statistics_)
-                start = stop
-                stop = _next_statistic(program, stop + i32(program[stop + 1]), first_slot)
+                after = stop + i32(program[stop + 1])
+                if i32(program[stop]) == SHARPNESS:
+                    for c in range(3):
+                        _sharpen(program[stop + ENTRY_HEADER], planes[c, grid], height, width, floats)
+                    start = after
+                else:
+                    _reduce(program, stop, planes[0, grid], planes[1, grid], planes[2, grid], statistics_)
+                    start = stop
+                stop = _next_stop(program, after, first_slot)
         if out.size == 0:
             return stamp
         # Rows are sampled in runs, so that tap tables are laid once a run; a run stays within the planes.

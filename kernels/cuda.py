@@ -35,6 +35,7 @@ from .layout import (
     POSTERIZE,
     RECORD_WORDS,
     SATURATION,
+    SHARPNESS,
     SOLARIZE,
     SOURCE,
     STATISTICS_SLOT,
@@ -81,7 +82,7 @@ def _weight(tap, c, inverse_support, filter, low, high):
 @scalar
 def _sample(source, channels, scale, ints, floats, record, u, v):
     """Colour of the grid point ``(u, v)``, counted from the grid's centre."""
-    m = record + MATRIX
+    m = i32(record + MATRIX)
     m6, m7, m8 = word(floats, m, 6), word(floats, m, 7), word(floats, m, 8)
     x = sampling.project(word(floats, m, 0), word(floats, m, 1), word(floats, m, 2), m6, m7, m8, u, v)
     y = sampling.project(word(floats, m, 3), word(floats, m, 4), word(floats, m, 5), m6, m7, m8, u, v)
@@ -92,25 +93,29 @@ def _sample(source, channels, scale, ints, floats, record, u, v):
     x = sampling.tap_centre(x, filter, x_low, x_high)
     y = sampling.tap_centre(y, filter, y_low, y_high)
     support_x, support_y = word(floats, record, SUPPORT), word(floats, record, SUPPORT + 1)
-    taps_x, taps_y = word(ints, record, TAPS), word(ints, record, TAPS + 1)
+    taps_x, taps_y = f32(word(ints, record, TAPS)), f32(word(ints, record, TAPS + 1))
     first_x = sampling.first_tap(x, sampling.reach(filter, support_x, taps_x))
     first_y = sampling.first_tap(y, sampling.reach(filter, support_y, taps_y))
     inverse_x, inverse_y = f32(1.0) / support_x, f32(1.0) / support_y
     base = _wide(ints, record + SOURCE)
     second = 1 if channels == 3 else 0
     r, g, b, total = f32(0.0), f32(0.0), f32(0.0), f32(0.0)
-    for j in range(taps_y):
-        tap_y = first_y + f32(j)
+    # Taps are counted in float32, which saves converting (and the registers for) integer counters.
+    tap_y = first_y
+    end_x, end_y = first_x + taps_x, first_y + taps_y
+    while tap_y < end_y:
         weight_y = _weight(tap_y, y, inverse_y, filter, y_low, y_high)
-        row = base + np.int64(sampling.tap_index(tap_y, filter, y_low, y_high)) * np.int64(stride)
-        for i in range(taps_x):
-            tap_x = first_x + f32(i)
+        row = i32(sampling.tap_index(tap_y, filter, y_low, y_high) * stride)
+        tap_x = first_x
+        while tap_x < end_x:
             weight = weight_y * _weight(tap_x, x, inverse_x, filter, x_low, x_high)
-            at = up(row + np.int64(sampling.tap_index(tap_x, filter, x_low, x_high) * channels))
+            at = up(base + np.int64(i32(row + sampling.tap_index(tap_x, filter, x_low, x_high) * channels)))
             r += weight * f32(source[at])
             g += weight * f32(source[at + up(second)])
             b += weight * f32(source[at + up(2 * second)])
             total += weight
+            tap_x += f32(1.0)
+        tap_y += f32(1.0)
     factor = scale / total
     return r * factor, g * factor, b * factor
 
@@ -146,7 +151,7 @@ def _make_program(functions: tuple[Any, ...]) -> Any:
         at = start
         while at < stop and word(program, at, 0) != f32(END):
             code = i32(word(program, at, 0))
-            p = at + ENTRY_HEADER
+            p = i32(at + ENTRY_HEADER)
             if code == BRIGHTNESS:
                 factor = word(program, p, 0)
                 r, g, b = (
@@ -178,12 +183,12 @@ def _make_program(functions: tuple[Any, ...]) -> Any:
                 g = colour.posterize(g, in_scale, top, out_scale)
                 b = colour.posterize(b, in_scale, top, out_scale)
             elif code == AUTOCONTRAST:
-                slot = table + i32(word(program, p, STATISTICS_SLOT)) * STATISTICS_WORDS
+                slot = i32(table + i32(word(program, p, STATISTICS_SLOT)) * STATISTICS_WORDS)
                 r = colour.stretch(r, word(tables, slot, 0), word(tables, slot, 1))
                 g = colour.stretch(g, word(tables, slot, 2), word(tables, slot, 3))
                 b = colour.stretch(b, word(tables, slot, 4), word(tables, slot, 5))
             elif code == EQUALIZE:
-                slot = table + i32(word(program, p, STATISTICS_SLOT)) * STATISTICS_WORDS
+                slot = i32(table + i32(word(program, p, STATISTICS_SLOT)) * STATISTICS_WORDS)
                 r = word(tables, slot, colour.to_byte(r))
                 g = word(tables, slot, 256 + colour.to_byte(g))
                 b = word(tables, slot, 512 + colour.to_byte(b))
@@ -196,10 +201,68 @@ def _make_program(functions: tuple[Any, ...]) -> Any:
             elif code == USER:
                 x, y = _frame_point(program, p, u, v)
                 r, g, b = chain(i32(word(program, p, 9)), r, g, b, y - _HALF, x - _HALF, word(program, p, 10))
-            at += i32(word(program, at, 1))
+            at = i32(at + i32(word(program, at, 1)))
         return r, g, b
 
     return run_program
+
+
+@scalar
+def _find_sharpness(program, start, stop):
+    """Position of the entry that reads neighbours, or ``stop`` if there is none."""
+    at = start
+    while at < stop and word(program, at, 0) != f32(END):
+        if i32(word(program, at, 0)) == SHARPNESS:
+            return at
+        at = i32(at + i32(word(program, at, 1)))
+    return stop
+
+
+def _make_pixel(functions: tuple[Any, ...], neighbours: bool) -> Any:
+    run_program = _make_program(functions)
+
+    @scalar
+    def pixel(source, channels, scale, ints, floats, record, program, start, stop, tables, table, number):
+        """Colour of one grid pixel after the entries from ``start`` to ``stop``.
+
+        An entry that reads neighbours evaluates them here again rather than through memory.
+        """
+        height = word(ints, record, HEIGHT)
+        width = word(ints, record, WIDTH)
+        y = i32(number // width)
+        x = i32(number - y * width)
+        u0 = f32(x) - f32(width - 1) * _HALF
+        v0 = f32(y) - f32(height - 1) * _HALF
+        # Plans without such an entry have a kernel of their own, which is smaller by a third of its registers.
+        middle = _find_sharpness(program, start, stop) if neighbours else stop
+        inside = neighbours and middle < stop and x > 0 and y > 0 and x < width - 1 and y < height - 1
+        r, g, b = f32(0.0), f32(0.0), f32(0.0)
+        around_r, around_g, around_b = f32(0.0), f32(0.0), f32(0.0)
+        # The neighbours first, then (at 0) the pixel itself; one more turn takes the rest of the program.
+        k = i32(8 if inside else 0)
+        while k >= -1:
+            u, v = u0, v0
+            if k >= 0:
+                around_r += r
+                around_g += g
+                around_b += b
+                if k > 0:
+                    cell = i32(k if k > 4 else k - 1)
+                    u += f32(cell % 3 - 1)
+                    v += f32(cell // 3 - 1)
+                r, g, b = _sample(source, channels, scale, ints, floats, record, u, v)
+            elif inside:
+                factor = word(program, middle, ENTRY_HEADER)
+                r = colour.sharpen(r, around_r, factor)
+                g = colour.sharpen(g, around_g, factor)
+                b = colour.sharpen(b, around_b, factor)
+            begin = start if k >= 0 else middle
+            end = middle if k >= 0 else stop
+            r, g, b = run_program(program, begin, end, tables, table, u, v, r, g, b)
+            k = i32(k - 1)
+        return r, g, b
+
+    return pixel
 
 
 @scalar
@@ -227,36 +290,32 @@ _STORED = {FLOAT32: types.float32, UINT8: types.uint8, FLOAT16: types.uint16, BF
 _SOURCES = {"uint8": types.uint8, "float32": types.float32}
 
 
-def make_transform(functions: tuple[Any, ...], kind: int) -> Any:
+def make_transform(functions: tuple[Any, ...], kind: int, neighbours: bool = False) -> Any:
     """Kernel function: sample, run the program and store, one thread a pixel; ``blockIdx.y`` is the image."""
-    run_program = _make_program(functions)
+    pixel = _make_pixel(functions, neighbours)
     encode = _ENCODE[kind]
 
     def transform(
         source, channels, scale, ints, floats, programs, program_words, tables, table_words, out, out_channels, planar
     ):  # fmt: skip
-        image = cuda.blockIdx.y
-        record = image * RECORD_WORDS
+        image = i32(cuda.blockIdx.y)
+        record = i32(image * RECORD_WORDS)
         height = word(ints, record, HEIGHT)
         width = word(ints, record, WIDTH)
-        pixel = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
-        if pixel >= height * width:
+        number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
+        if number >= height * width:
             return
-        y = pixel // width
-        x = pixel - y * width
-        u = f32(x) - f32(width - 1) * _HALF
-        v = f32(y) - f32(height - 1) * _HALF
-        r, g, b = _sample(source, channels, scale, ints, floats, record, u, v)
-        program = image * program_words
-        r, g, b = run_program(
-            programs, program, program + program_words, tables, image * table_words, u, v, r, g, b
+        program = i32(image * program_words)
+        r, g, b = pixel(
+            source, channels, scale, ints, floats, record, programs, program, i32(program + program_words), tables,
+            i32(image * table_words), number
         )  # fmt: skip
         base = _wide(ints, record + OUTPUT)
         if planar == 1:
-            at = base + np.int64(pixel)
+            at = base + np.int64(number)
             plane = np.int64(height * width)
         else:
-            at = base + np.int64(pixel) * np.int64(out_channels)
+            at = base + np.int64(number) * np.int64(out_channels)
             plane = np.int64(1)
         out[up(at)] = encode(r)
         if out_channels == 3:
@@ -288,53 +347,55 @@ def _find_statistic(programs, start, stop, slot):
         if code == CONTRAST or code == AUTOCONTRAST or code == EQUALIZE:
             if i32(word(programs, at, ENTRY_HEADER + STATISTICS_SLOT)) == slot:
                 return at
-        at += i32(word(programs, at, 1))
+        at = i32(at + i32(word(programs, at, 1)))
     return stop
 
 
-def make_statistics(functions: tuple[Any, ...]) -> Any:
+def make_statistics(functions: tuple[Any, ...], neighbours: bool = False) -> Any:
     """Kernel function: one statistics slot of every image that has it.
 
     Sums are integers, so that they do not depend on the order of the threads. The last block of an image to finish
     turns its sums into what the program reads, so that a slot is one launch.
     """
-    run_program = _make_program(functions)
+    pixel = _make_pixel(functions, neighbours)
 
     def reduce(
         source, channels, scale, ints, floats, programs, program_words, tables, table_words, slot, sums, extremes,
         counts, tickets
     ):  # fmt: skip
-        image = cuda.blockIdx.y
-        thread = cuda.threadIdx.x
-        program = image * program_words
-        stop = _find_statistic(programs, program, program + program_words, slot)
-        if stop == program + program_words:
+        image = i32(cuda.blockIdx.y)
+        thread = i32(cuda.threadIdx.x)
+        record = i32(image * RECORD_WORDS)
+        program = i32(image * program_words)
+        beyond = i32(program + program_words)
+        # Kept in shared memory rather than in registers, which the pixel needs.
+        found = cuda.shared.array(2, types.int32)
+        if thread == 0:
+            found[1] = word(ints, record, HEIGHT) * word(ints, record, WIDTH)
+            found[0] = _find_statistic(programs, program, beyond, slot)
+        cuda.syncthreads()
+        stop = found[0]
+        if stop == beyond:
             return
-        code = i32(word(programs, stop, 0))
-        grey_channels = i32(word(programs, stop, ENTRY_HEADER + 1))
-        record = image * RECORD_WORDS
-        height = word(ints, record, HEIGHT)
-        width = word(ints, record, WIDTH)
         shared_counts = cuda.shared.array(STATISTICS_WORDS, types.int32)
         shared_sum = cuda.shared.array(1, types.int64)
         last_block = cuda.shared.array(1, types.int32)
         # Counts start at 0; for autocontrast the words hold keys, whose smallest is the neutral one of a maximum.
-        neutral = _LOWEST if code == AUTOCONTRAST else i32(0)
+        neutral = _LOWEST if i32(word(programs, stop, 0)) == AUTOCONTRAST else i32(0)
         for k in range(thread, STATISTICS_WORDS, cuda.blockDim.x):
             shared_counts[k] = neutral
         if thread == 0:
             shared_sum[0] = 0
         cuda.syncthreads()
-        at = image * EXTREMES
-        pixel = cuda.blockIdx.x * cuda.blockDim.x + thread
-        if pixel < height * width:
-            y = pixel // width
-            x = pixel - y * width
-            u = f32(x) - f32(width - 1) * _HALF
-            v = f32(y) - f32(height - 1) * _HALF
-            r, g, b = _sample(source, channels, scale, ints, floats, record, u, v)
-            r, g, b = run_program(programs, program, stop, tables, image * table_words, u, v, r, g, b)
+        number = i32(cuda.blockIdx.x * cuda.blockDim.x + thread)
+        if number < found[1]:
+            r, g, b = pixel(
+                source, channels, scale, ints, floats, record, programs, program, stop, tables,
+                i32(image * table_words), number
+            )  # fmt: skip
+            code = i32(word(programs, found[0], 0))
             if code == CONTRAST:
+                grey_channels = i32(word(programs, found[0], ENTRY_HEADER + 1))
                 cuda.atomic.add(shared_sum, 0, statistics.to_fixed(colour.grey(r, g, b, grey_channels)))
             elif code == AUTOCONTRAST:
                 cuda.atomic.max(shared_counts, 0, _key(r))
@@ -348,12 +409,13 @@ def make_statistics(functions: tuple[Any, ...]) -> Any:
                 cuda.atomic.add(shared_counts, 256 + colour.to_byte(g), 1)
                 cuda.atomic.add(shared_counts, 512 + colour.to_byte(b), 1)
         cuda.syncthreads()
+        code = i32(word(programs, found[0], 0))
         if code == CONTRAST:
             if thread == 0:
                 cuda.atomic.add(sums, image, shared_sum[0])
         elif code == AUTOCONTRAST:
             if thread < EXTREMES:
-                cuda.atomic.max(extremes, at + thread, shared_counts[thread])
+                cuda.atomic.max(extremes, image * EXTREMES + thread, shared_counts[thread])
         else:
             for k in range(thread, STATISTICS_WORDS, cuda.blockDim.x):
                 if shared_counts[k] > 0:
@@ -372,11 +434,11 @@ def make_statistics(functions: tuple[Any, ...]) -> Any:
         # Atomics read past the first-level cache, where another block's sums may be missing.
         if code == CONTRAST:
             if thread == 0:
-                tables[table] = statistics.mean_of(cuda.atomic.add(sums, image, np.int64(0)), height * width)
+                tables[table] = statistics.mean_of(cuda.atomic.add(sums, image, np.int64(0)), found[1])
         elif code == AUTOCONTRAST:
             if thread < 3:
-                high = _from_key(cuda.atomic.max(extremes, at + thread, _LOWEST))
-                low = -_from_key(cuda.atomic.max(extremes, at + 3 + thread, _LOWEST))
+                high = _from_key(cuda.atomic.max(extremes, image * EXTREMES + thread, _LOWEST))
+                low = -_from_key(cuda.atomic.max(extremes, image * EXTREMES + 3 + thread, _LOWEST))
                 low, gain = statistics.stretch_of(low, high)
                 tables[table + 2 * thread] = low
                 tables[table + 2 * thread + 1] = gain
@@ -387,7 +449,7 @@ def make_statistics(functions: tuple[Any, ...]) -> Any:
                 for level in range(256):
                     count = cuda.atomic.add(counts, first + level, 0)
                     last = count if count > 0 else last
-                step = statistics.equalize_step(height * width, last)
+                step = statistics.equalize_step(found[1], last)
                 below = i32(0)
                 for level in range(256):
                     tables[table + 256 * thread + level] = statistics.equalize_level(level, below, step)
@@ -413,12 +475,12 @@ def statistics_signature(source: str) -> Any:
     )  # fmt: skip
 
 
-def jit(function: Any, signature: Any, block: int) -> Any:
-    """Compile a kernel, to be launched with ``block`` threads, for the present device."""
+def jit(function: Any, signature: Any, block: int | None = None) -> Any:
+    """Compile a kernel for the present device; ``block`` where it must fit blocks of that many threads."""
     return cuda.jit(signature, fastmath=True, launch_bounds=block)(function)
 
 
-def compile_ptx(function: Any, signature: Any, block: int, capability: tuple[int, int]) -> str:
+def compile_ptx(function: Any, signature: Any, capability: tuple[int, int], block: int | None = None) -> str:
     """PTX of a kernel for a compute capability; needs no GPU."""
     ptx, _ = cuda.compile_ptx(function, signature, fastmath=True, launch_bounds=block, cc=capability)
     return str(ptx)

@@ -37,29 +37,39 @@ def _find(name: str) -> str:
     raise AssertionError(f"{name} is not installed; it comes with numba-cuda[cu12]")
 
 
+Variant = tuple[str, str, str, tuple[object, ...], bool]
+
+
 @functools.cache
-def _variant(name: str, source: str, kind: str, functions: tuple[object, ...]) -> tuple[object, object, int]:
+def _variant(variant: Variant) -> tuple[object, object, int | None]:
     from gpuimg.kernels import cuda as kernels
 
+    name, source, kind, functions, neighbours = variant
     if name == "statistics":
-        return kernels.make_statistics(functions), kernels.statistics_signature(source), kernels.STATISTICS_BLOCK
-    transform = kernels.make_transform(functions, KINDS[kind])
-    return transform, kernels.transform_signature(source, KINDS[kind]), kernels.BLOCK
+        reduce = kernels.make_statistics(functions, neighbours)
+        return reduce, kernels.statistics_signature(source), kernels.STATISTICS_BLOCK
+    transform = kernels.make_transform(functions, KINDS[kind], neighbours)
+    return transform, kernels.transform_signature(source, KINDS[kind]), None
 
 
-VARIANTS = [
-    *(("transform", source, kind, ()) for source in ("uint8", "float32") for kind in KINDS),
-    ("statistics", "uint8", "", ()),
-    ("statistics", "float32", "", ()),
-    ("transform", "uint8", "float16", (dim,)),
-    ("statistics", "uint8", "", (dim,)),
+SOURCES = ("uint8", "float32")
+VARIANTS: list[Variant] = [
+    *(("transform", source, kind, (), near) for source in SOURCES for kind in KINDS for near in (False, True)),
+    *(("statistics", source, "", (), near) for source in SOURCES for near in (False, True)),
+    ("transform", "uint8", "float16", (dim,), False),
+    ("statistics", "uint8", "", (dim,), False),
 ]
 
 
+def _name(variant: Variant) -> str:
+    *words, functions, neighbours = variant
+    return "-".join([*map(str, words), "user" if functions else "plain", "neighbours" if neighbours else ""]).strip("-")
+
+
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda c: f"sm_{c[0]}{c[1]}")
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: "-".join([*v[:3], "user" if v[3] else "plain"]))
+@pytest.mark.parametrize("variant", VARIANTS, ids=_name)
 def test_machine_code(
-    variant: tuple[str, str, str, tuple[object, ...]],
+    variant: Variant,
     capability: tuple[int, int],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -71,8 +81,8 @@ def test_machine_code(
     # numba-cuda asks the current device for its capability even when it is told one.
     device = SimpleNamespace(compute_capability=capability)
     monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: device)
-    function, signature, block = _variant(*variant)
-    ptx = kernels.compile_ptx(function, signature, block, capability)
+    function, signature, block = _variant(variant)
+    ptx = kernels.compile_ptx(function, signature, capability, block)
     assert ".f64" not in ptx
     assert ".local" not in ptx
     target = f"sm_{capability[0]}{capability[1]}"
@@ -105,8 +115,8 @@ tables = np.zeros(max(n * slots * layout.STATISTICS_WORDS, 1), np.float32)
 out = np.zeros_like(case["expected"])
 source = case["source"]
 scale = np.float32(1 / 255 if source.dtype == np.uint8 else 1)
-reduce = cuda.jit(kernels.make_statistics(()))
-transform = cuda.jit(kernels.make_transform((), int(case["kind"])))
+reduce = cuda.jit(kernels.make_statistics((), bool(case["neighbours"])))
+transform = cuda.jit(kernels.make_transform((), int(case["kind"]), bool(case["neighbours"])))
 passes = int(case["passes"])
 for k in range(passes):
     ints, programs = case[f"ints{k}"], case[f"programs{k}"]
@@ -183,6 +193,7 @@ def test_simulated_results_are_the_cpus(
         "source": pixels.flat,
         "channels": channels,
         "kind": KINDS[dtype],
+        "neighbours": batch.plan.sharpens,
         "passes": len(passes),
         "first": [p.first_slot for p in passes],
         "end": [p.end_slot for p in passes],

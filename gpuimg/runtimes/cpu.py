@@ -242,6 +242,8 @@ def _run_image(
     i: int, passes: list[Pass], plan: Plan, scratch: _Scratch, source: Any, stride: int, channels: int, user: Any,
     out: Any, kind: int, planar: bool,
 ) -> None:  # fmt: skip
+    source = source[:]
+    source.flags.writeable = False  # one compiled variant, whether or not the user's array may be written to
     statistics = scratch.flat("statistics", passes[-1].end_slot * layout.STATISTICS_WORDS, np.float32)
     for run in passes:
         last = run is passes[-1]
@@ -255,7 +257,7 @@ def _run_image(
         floats = scratch.flat("floats", tables + max(width, height) + 5 * width, np.float32)
         ints = scratch.flat("ints", max(height * ny + width * nx, width * (nx + ny)), np.int32)
         packed = scratch.flat("packed", width, np.uint32)
-        rows = height if run.first_slot < run.end_slot else min(_ROWS, height)
+        rows = height if run.first_slot < run.end_slot or plan.sharpens else min(_ROWS, height)
         planes = scratch.flat("planes", 3 * rows * width, np.float32)[: 3 * rows * width].reshape(3, -1)
         loops.run_image(
             source, channels, np.float32(1.0 / 255.0 if source.dtype == np.uint8 else 1.0), record, words,

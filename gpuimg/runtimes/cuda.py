@@ -209,12 +209,12 @@ class CudaRuntime:
                 )  # fmt: skip
                 pixels = int(np.max(run.records["height"].astype(np.int64) * run.records["width"]))
                 for slot in range(run.first_slot, run.end_slot):
-                    kernel = _statistics_kernel(self._index, plan.functions, source.dtype)
+                    kernel = _statistics_kernel(self._index, plan.functions, source.dtype, plan.sharpens)
                     blocks = -(-pixels // kernels.STATISTICS_BLOCK)
                     kernel[(blocks, n), kernels.STATISTICS_BLOCK, stream](*common, np.int32(slot), *_accumulators(n))
                     launches += 1
                 if run is passes[-1]:
-                    kernel = _transform_kernel(self._index, plan.functions, source.dtype, kind)
+                    kernel = _transform_kernel(self._index, plan.functions, source.dtype, kind, plan.sharpens)
                     kernel[(-(-pixels // kernels.BLOCK), n), kernels.BLOCK, stream](
                         *common, _argument(out.view(STORAGE[out.dtype.name])), np.int32(plan.channels), np.int32(planar)
                     )
@@ -256,12 +256,11 @@ def _accumulators(n: int) -> tuple[Any, Any, Any, Any]:
 
 
 @lru_cache(maxsize=64)
-def _transform_kernel(index: int, functions: tuple[Any, ...], source: str, kind: int) -> Any:
-    signature = kernels.transform_signature(source, kind)
-    return kernels.jit(kernels.make_transform(functions, kind), signature, kernels.BLOCK)
+def _transform_kernel(index: int, functions: tuple[Any, ...], source: str, kind: int, neighbours: bool) -> Any:
+    return kernels.jit(kernels.make_transform(functions, kind, neighbours), kernels.transform_signature(source, kind))
 
 
 @lru_cache(maxsize=64)
-def _statistics_kernel(index: int, functions: tuple[Any, ...], source: str) -> Any:
-    signature = kernels.statistics_signature(source)
-    return kernels.jit(kernels.make_statistics(functions), signature, kernels.STATISTICS_BLOCK)
+def _statistics_kernel(index: int, functions: tuple[Any, ...], source: str, neighbours: bool) -> Any:
+    function = kernels.make_statistics(functions, neighbours)
+    return kernels.jit(function, kernels.statistics_signature(source), kernels.STATISTICS_BLOCK)
