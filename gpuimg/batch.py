@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,33 +13,6 @@ from .plan import Ints, Plan
 from .runtimes import Runtime, native, runtime_of
 
 _DLPACK_CPU = 1
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Another batch's results, in float32, as the source of what comes after them."""
-
-    before: Batch
-
-    @property
-    def sizes(self) -> Ints:
-        """(N, 2) heights and widths."""
-        return self.before.sizes
-
-    @property
-    def channels(self) -> int:
-        """Channels of the results."""
-        return self.before.channels
-
-    @property
-    def dtype(self) -> str:
-        """What the user's images are; the values themselves are not rounded to it."""
-        return self.before.dtype
-
-    @property
-    def failures(self) -> dict[int, Failure]:
-        """Images that could not be decoded."""
-        return self.before._source.failures
 
 
 class Batch(Sequence[Any]):
@@ -58,12 +30,12 @@ class Batch(Sequence[Any]):
     (2, 'cpu', [[2, 2], [2, 2]], (2, 2, 2, 3))
     """
 
-    __slots__ = ("_launches", "_results", "_runtime", "_source", "plan")
+    __slots__ = ("_launches", "_results", "_runtime", "_source", "stages")
 
-    def __init__(self, runtime: Runtime, source: Files | Pixels | Stage, plan: Plan | None = None) -> None:
+    def __init__(self, runtime: Runtime, source: Files | Pixels, stages: tuple[Plan, ...] = ()) -> None:
         self._runtime = runtime
         self._source = source
-        self.plan = plan if plan is not None else Plan.start(source.sizes, source.channels)
+        self.stages = stages or (Plan.start(source.sizes, source.channels),)
         self._results: dict[tuple[str, str], Pixels] = {}
         self._launches = 0
 
@@ -76,9 +48,14 @@ class Batch(Sequence[Any]):
         n = len(self)
         sizes = np.unique(self.sizes, axis=0)
         shape = "x".join(map(str, sizes[0])) if len(sizes) == 1 else f"{len(sizes)} sizes"
-        state = {Files: "encoded", Pixels: "decoded", Stage: "staged"}[type(self._source)]
-        todo = f", {len(self.plan.entries)} ops recorded" if not self.plan.changes_nothing else ""
+        state = "encoded" if isinstance(self._source, Files) else "decoded"
+        todo = "" if self.changes_nothing else f", {sum(len(p.entries) for p in self.stages)} ops recorded"
         return f"<gpuimg.Batch of {n} images, {shape}, {self.channels} channels, {state}{todo}, on {self.device}>"
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is being recorded: of the last stage."""
+        return self.stages[-1]
 
     @property
     def device(self) -> str:
@@ -98,7 +75,17 @@ class Batch(Sequence[Any]):
     @property
     def dtype(self) -> str:
         """Default dtype of the result: that of the source, float32 once normalised."""
-        return "float32" if self.plan.normalized else self._source.dtype
+        return "float32" if self.normalized else self._source.dtype
+
+    @property
+    def normalized(self) -> bool:
+        """Whether any of the images is no longer in [0, 1]."""
+        return any(plan.normalized for plan in self.stages)
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the results are the source images themselves."""
+        return all(plan.changes_nothing for plan in self.stages)
 
     @property
     def unit(self) -> float:
@@ -124,12 +111,14 @@ class Batch(Sequence[Any]):
     # -- recording ---------------------------------------------------------------------------------------------
 
     def recorded(self, plan: Plan) -> Batch:
-        """The same images with another plan."""
-        return Batch(self._runtime, self._source, plan)
+        """The same images with another plan for the last stage."""
+        return Batch(self._runtime, self._source, (*self.stages[:-1], plan))
 
     def staged(self) -> Batch:
-        """A fresh plan on the results of this one."""
-        return Batch(self._runtime, Stage(self))
+        """A new stage: what is recorded from here on has this batch's results, in float32, as its source."""
+        if self.plan.changes_nothing:
+            return self
+        return Batch(self._runtime, self._source, (*self.stages, Plan.start(self.sizes, self.channels)))
 
     def for_geometry(self) -> Batch:
         """This batch, or a new stage where its pixels depend on neighbours and so cannot be sampled in between."""
@@ -232,8 +221,8 @@ class Batch(Sequence[Any]):
         source = self._source
         if (name, layout) in self._results:
             return self._results[name, layout]
-        if self.plan.changes_nothing and name == source.dtype and self._is_stored_as(layout):
-            result = self._unchanged(layout)
+        if self.changes_nothing and name == source.dtype and self._is_stored_as(layout):
+            result = self._runtime.decode(source) if isinstance(source, Files) else source
         else:
             offsets, total = offsets_of(self.sizes, self.channels)
             flat = self._runtime.empty(total, name)
@@ -242,18 +231,7 @@ class Batch(Sequence[Any]):
         self._results[name, layout] = result
         return result
 
-    def _unchanged(self, layout: str) -> Pixels:
-        if isinstance(self._source, Files):
-            return self._runtime.decode(self._source)
-        if isinstance(self._source, Stage):
-            result = self._source.before._result(None, layout)
-            self._launches += self._source.before.launches
-            return result
-        return self._source
-
     def _is_stored_as(self, layout: str) -> bool:
-        if isinstance(self._source, Stage):
-            return True
         if isinstance(self._source, Pixels):
             if self._source.layout != layout:
                 return False
@@ -269,20 +247,14 @@ class Batch(Sequence[Any]):
                 f"images computed as {source.dtype} {source.layout} are results; compute uint8 or float32 NHWC, "
                 "or record before computing, to go on from them"
             )
-        if not len(self):
-            return
-        if isinstance(source, Stage):
-            before = source.before.compute("float32")
-            self._launches += before.launches
-            source = before._source
-            assert isinstance(source, Pixels)
-        self._launches += self._runtime.run(source, self.plan, flat, offsets, KINDS[name], layout == "NCHW")
+        if len(self):
+            self._launches += self._runtime.run(source, self.stages, flat, offsets, KINDS[name], layout == "NCHW")
 
     def _checked_dtype(self, dtype: Any) -> str:
         name = self.dtype if dtype is None else _dtype_name(dtype)
         if name not in KINDS:
             raise ValueError(f"dtype must be one of {', '.join(map(repr, KINDS))}, not {dtype!r}")
-        if name == "uint8" and self.plan.normalized:
+        if name == "uint8" and self.normalized:
             raise ValueError('normalised images do not fit "uint8"; ask for "float32", "float16" or "bfloat16"')
         return name
 

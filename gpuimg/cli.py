@@ -27,7 +27,7 @@ from .color import (
 from .decode import decode_batch, open_batch
 from .errors import DecodeError
 from .geometry import horizontal_flip, resize, resized_crop, rotate
-from .runtimes import Runtime, runtime_for
+from .runtimes import runtime_for
 from .runtimes.cpu import threads
 from .version import __version__
 
@@ -106,19 +106,19 @@ def _demo(folder: Path | None, out: Path, device: str | None, seed: int) -> None
         raise _UserError(f"--seed must be at least 0, not {seed}")
     photos = _photos(folder)
     codec.library()  # an ImportError here says what to install
-    runtime = _runtime(device)
-    print(f"device     {runtime.name} ({inspection.describe_device(runtime.name)})")
-    print(f"decoders   {', '.join(codec.decoders(gpu=runtime.name != 'cpu')) or 'none'}")
+    device = _working(device)
+    print(f"device     {device} ({inspection.describe_device(device)})")
+    print(f"decoders   {', '.join(codec.decoders(gpu=device != 'cpu')) or 'none'}")
     print(f"photos     {len(photos)} in {photos[0].parent}", flush=True)
     print("warming up; the first run compiles the kernels, which takes about half a minute ...", file=sys.stderr)
-    results = _augment(open_batch(photos, device=runtime.name), np.random.default_rng(seed)).compute()
-    rate = _images_per_second(photos, runtime, seed)
+    results = _augment(open_batch(photos, device=device), np.random.default_rng(seed)).compute()
+    rate = _images_per_second(photos, device, seed)
     print(
         f"speed      {rate:.0f} images/s from files to augmented {_SIZE} x {_SIZE} pixels "
         f"(median of {_ROUNDS} rounds of {len(photos)})"
     )
-    originals = _fitted(decode_batch(photos, device=runtime.name))
-    sheet = _sheet(_on_host(originals, runtime), _on_host(resize(results, _CELL), runtime))
+    originals = _fitted(decode_batch(photos, device=device))
+    sheet = _sheet([_on_host(image) for image in originals], [_on_host(image) for image in resize(results, _CELL)])
     out.write_bytes(png.encode(sheet))
     print(f"sheet      {out.resolve()} (originals above, results below)")
 
@@ -143,9 +143,10 @@ def _photos(folder: Path | None) -> list[Path]:
     return photos[:_MOST]
 
 
-def _runtime(device: str | None) -> Runtime:
+def _working(device: str | None) -> str:
+    """Full name of the device asked for, or of the default one."""
     try:
-        return runtime_for(device)
+        return runtime_for(device).name
     except (ValueError, RuntimeError) as error:
         raise _UserError(str(error)) from error
 
@@ -172,13 +173,13 @@ def _augment(x: Batch, rng: np.random.Generator) -> Batch:
     return erase(x, row, column, _SIZE // 4, _SIZE // 4, 128, where=rng.random(n) < 0.25)
 
 
-def _images_per_second(photos: list[Path], runtime: Runtime, seed: int) -> float:
+def _images_per_second(photos: list[Path], device: str, seed: int) -> float:
     """Files to pixels on the host, so that a GPU has finished when the clock stops."""
     seconds = []
     for round_ in range(_ROUNDS):
         rng = np.random.default_rng([seed, round_])
         start = time.perf_counter()
-        runtime.on_host(_augment(open_batch(photos, device=runtime.name), rng).array())
+        _on_host(_augment(open_batch(photos, device=device), rng).array())
         seconds.append(time.perf_counter() - start)
     return len(photos) / statistics.median(seconds)
 
@@ -190,8 +191,9 @@ def _fitted(batch: Batch) -> Batch:
     return resize(batch, (height, width)).compute()
 
 
-def _on_host(batch: Batch, runtime: Runtime) -> list[Any]:
-    return [runtime.on_host(image) for image in batch]
+def _on_host(array: Any) -> Any:
+    """The array as a NumPy array; waits for a GPU."""
+    return array if isinstance(array, np.ndarray) else array.get()
 
 
 def _sheet(originals: list[Any], results: list[Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -47,9 +47,7 @@ def gaussian_blur(images: Any, kernel_size: Any, sigma: Any = None, *, where: An
     >>> gpuimg.gaussian_blur(x, (3, 1), 1000.0).array().ravel().tolist()
     [0, 30, 30, 30, 0]
     """
-    batch = as_batch(images)
-    if not batch.plan.changes_nothing:
-        batch = batch.staged()
+    batch = as_batch(images).staged()
     n = len(batch)
     sizes = _both(kernel_size, n, "kernel_size", low=1, high=1 << 15, whole=True)
     if np.any(sizes % 2 == 0):

@@ -15,6 +15,8 @@ from . import arguments
 from .batch import Batch, as_batch
 from .plan import Floats, Ints, Mask, Plan
 
+_FAR = 1 << 25  # pixels: further away than any image reaches
+
 
 def _move(n: int, x: Any, y: Any) -> Floats:
     matrix = np.tile(np.eye(3), (n, 1, 1))
@@ -159,7 +161,12 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
         new = np.where(where[:, None], new, plan.sizes)
     outside = np.any((corner < 0) | (corner + new > plan.sizes), 1)
     if color is not None and np.any(outside):
-        plan = _fill_outside(plan, color, outside)
+        # A later filter must see no colour on the sides that it does not reach over, and nothing of an image that it
+        # misses altogether.
+        missed = np.any((corner >= plan.sizes) | (corner + new <= 0), 1)[:, None]
+        low = np.where(missed | (corner < 0), 0, -_FAR)
+        high = np.where(missed, 0, np.where(corner + new > plan.sizes, plan.sizes, _FAR))
+        plan = _fill_outside(plan, low, high, color, outside)
     # Only what lies inside the image is a window; the rest is fill.
     start = np.clip(corner, 0, np.maximum(plan.sizes - 1, 0))
     stop = np.maximum(np.minimum(corner + new, plan.sizes), start + 1)
@@ -171,10 +178,11 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
     return cut.transformed(_move(n, corner[:, 1], corner[:, 0]), new)
 
 
-def _fill_outside(plan: Plan, color: Floats, where: Mask | None) -> Plan:
-    """Lay a colour around the present image; call before the geometry that shows what is around it."""
+def _fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | None) -> Plan:
+    """Lay a colour around (rows, columns) ``low`` to ``high``; call before the geometry that shows what is there."""
     plan, frame = plan.with_frame()
-    rectangle = (0.0, 0.0, plan.sizes[:, 1], plan.sizes[:, 0])
+    low = np.broadcast_to(low, high.shape)
+    rectangle = (low[:, 1], low[:, 0], high[:, 1], high[:, 0])
     return plan.with_paint(rectangle, color, frame, inside=False, where=where)
 
 
@@ -297,6 +305,8 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
     [[9, 9, 9], [9, 7, 9], [9, 9, 9]]
     """
     batch = as_batch(images).for_geometry()
+    if padding_mode == "edge" and not batch.plan.ends_at_edge:
+        batch = batch.staged()
     plan = batch.plan
     n = len(plan)
     if padding_mode not in ("constant", "edge"):
@@ -411,7 +421,8 @@ def _warp(batch: Batch, local: Floats, new: Ints, interpolation: str, fill: Any,
     plan = batch.plan
     chosen = arguments.interpolation(interpolation)
     if fill is not None:
-        plan = _fill_outside(plan, arguments.color(fill, len(plan), plan.channels, batch.unit), where)
+        color = arguments.color(fill, len(plan), plan.channels, batch.unit)
+        plan = _fill_outside(plan, 0, plan.sizes, color, where)
     return batch.recorded(plan.transformed(local, new, filter=chosen, where=where))
 
 

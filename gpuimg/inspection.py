@@ -90,7 +90,7 @@ def report() -> str:
     rows += [("", ""), ("cpu", describe_device("cpu"))]
     rows += [(f"cuda:{index}", name) for index, name in enumerate(gpus)] or [("cuda", "no GPU")]
     rows += [("CUDA driver", f"up to CUDA {cuda[0]}.{cuda[1]}" if cuda else "none")]
-    rows += [("default", f"{device} ({reason})")]
+    rows += [("default", f"{device}: {reason}")]
     rows += [("decoders", ", ".join(codec.decoders(gpu=probe.gpu_problem() is None)) or "none")]
     lines = [f"{name:{_WIDTH}}{value}".rstrip() for name, value in rows]
     wanted = missing()

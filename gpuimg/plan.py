@@ -112,6 +112,16 @@ class Plan:
         same = np.array_equal(self.grid.frames[0].matrix, np.broadcast_to(np.eye(3), (n, 3, 3)))
         return same and np.array_equal(self.grid.window, whole)
 
+    @property
+    def ends_at_edge(self) -> bool:
+        """Whether clamping to the window repeats the outermost pixels: nothing else lies or is painted beyond them."""
+        matrix = self.grid.frames[0].matrix
+        one = matrix[:, :2, 2]
+        other = one + (matrix[:, :2, :2] @ self.sizes[:, ::-1, None])[..., 0]
+        window = self.grid.window
+        covered = (np.minimum(one, other) <= window[:, :2]) & (np.maximum(one, other) >= window[:, 2:])
+        return len(self.grid.frames) == 1 and bool(np.all(covered) and np.all(_is_whole_pixels(matrix)))
+
     # -- recording ---------------------------------------------------------------------------------------------
 
     def with_entry(
@@ -207,11 +217,6 @@ class Plan:
         matrix = self.grid.frames[0].matrix
         linear = matrix[:, :2, :2]
         shift = matrix[:, :2, 2]
-        aligned = (
-            np.all(np.sort(np.abs(linear), -1) == (0.0, 1.0), (1, 2))
-            & np.all(matrix[:, 2] == (0.0, 0.0, 1.0), 1)
-            & np.all(shift == np.round(shift), 1)
-        )
         before = self.grid.window
         one = (linear @ rectangle[:, :2, None])[..., 0] + shift
         other = (linear @ rectangle[:, 2:, None])[..., 0] + shift
@@ -220,7 +225,7 @@ class Plan:
         # A crop that misses its image altogether is fill only; it still needs a pixel to name.
         low = np.minimum(low, before[:, 2:] - 1)
         high = np.maximum(high, low + 1)
-        window = np.where(aligned[:, None], np.concatenate([low, high], 1), before)
+        window = np.where(_is_whole_pixels(matrix)[:, None], np.concatenate([low, high], 1), before)
         return replace(self, grid=replace(self.grid, window=window))
 
     # -- compiling ---------------------------------------------------------------------------------------------
@@ -311,7 +316,8 @@ class Plan:
             params = programs[:, at + layout.ENTRY_HEADER : at + width]
             params[:] = entry.params
             if entry.taken_over is not None:
-                params[:, layout.STATISTICS_SLOT] = slot
+                statistical = np.isin(entry.codes, _STATISTICAL)
+                params[statistical, layout.STATISTICS_SLOT] = slot[statistical]
             if entry.frame:
                 frame = grid.frames[entry.frame]
                 params[:, :_FRAME_WORDS] = _from_centre(frame.matrix, grid.sizes).reshape(-1, 9)
@@ -327,6 +333,13 @@ class _Run:
     stop: int  # entries of the program to run
     first_slot: int
     end_slot: int
+
+
+def _is_whole_pixels(matrix: Floats) -> Mask:
+    """Where a matrix (N, 3, 3) leads from pixels to pixels: flips, quarter turns and shifts."""
+    shift = matrix[:, :2, 2]
+    turned: Mask = np.all(np.sort(np.abs(matrix[:, :2, :2]), -1) == (0.0, 1.0), (1, 2))
+    return turned & np.all(matrix[:, 2] == (0.0, 0.0, 1.0), 1) & np.all(shift == np.round(shift), 1)
 
 
 def _same_pixels(a: Grid, b: Grid) -> bool:

@@ -33,14 +33,13 @@ class Runtime(Protocol):
     def decode(self, files: Files) -> Pixels:
         """All images of a batch, whole."""
 
-    def run(self, source: Files | Pixels, plan: Plan, out: Any, offsets: Any, kind: int, planar: bool) -> int:
-        """Run a plan into the flat array ``out``; gives the number of kernel launches."""
+    def run(
+        self, source: Files | Pixels, stages: tuple[Plan, ...], out: Any, offsets: Any, kind: int, planar: bool
+    ) -> int:
+        """Run plans, each on the results of the one before, into the flat ``out``; gives the kernel launches."""
 
     def owns(self, array: Any) -> bool:
         """Whether an array is in this device's memory."""
-
-    def on_host(self, array: Any) -> Any:
-        """An array as a NumPy array."""
 
 
 @cache

@@ -78,10 +78,6 @@ class CpuRuntime:
         """Whether this is a NumPy array."""
         return isinstance(array, np.ndarray)
 
-    def on_host(self, array: Any) -> Any:
-        """The array itself."""
-        return array
-
     def from_dlpack(self, array: Any) -> Any:
         """The same memory as a NumPy array."""
         return np.from_dlpack(array)
@@ -114,35 +110,39 @@ class CpuRuntime:
         files.report(self._each(len(files.images), one))
         return pixels
 
-    def run(self, source: Files | Pixels, plan: Plan, out: Any, offsets: Any, kind: int, planar: bool) -> int:
-        """Run a plan; the launches counted are the passes over the batch that a GPU would need."""
-        passes, region = plan.compile()
+    def run(
+        self, source: Files | Pixels, stages: tuple[Plan, ...], out: Any, offsets: Any, kind: int, planar: bool
+    ) -> int:
+        """Run all stages of an image before the next one; the launches are those a GPU would need for the batch."""
+        compiled = [plan.compile() for plan in stages]
         flat = out.view(STORAGE[out.dtype.name])
-        user = self._user_row(plan.functions)
+        users = [self._user_row(plan.functions) for plan in stages]
 
         def one(i: int, scratch: _Scratch) -> str | None:
-            x0, y0, x1, y1 = (int(v) for v in region[i])
-            if isinstance(source, Pixels):
-                stride = int(source.sizes[i, 1]) * source.channels
-                start = int(source.offsets[i]) + y0 * stride + x0 * source.channels
-                stop = int(source.offsets[i]) + int(source.sizes[i, 0]) * stride
-                pixels = _with_slack(source.flat, start, stop, scratch)
-                reason = None
-            else:
-                stride = (x1 - x0) * source.channels
-                elements = (y1 - y0) * stride
-                pixels = scratch.flat("source", elements + loops.SOURCE_SLACK, np.uint8)
-                view = pixels[:elements].reshape(y1 - y0, x1 - x0, source.channels)
-                reason = _decode(source, i, scratch, view, (x0, y0, x1, y1))
-            size = int(plan.sizes[i, 0]) * int(plan.sizes[i, 1]) * plan.channels
-            result = flat[int(offsets[i]) : int(offsets[i]) + size]
-            _run_image(i, passes, plan, scratch, pixels, stride, source.channels, user, result, kind, planar)
+            pixels, stride, reason = _source_pixels(source, i, compiled[0][1][i], scratch)
+            channels = source.channels
+            for k, (plan, (passes, _)) in enumerate(zip(stages, compiled, strict=True)):
+                height, width = (int(v) for v in plan.sizes[i])
+                size = height * width * plan.channels
+                if k == len(stages) - 1:
+                    result = flat[int(offsets[i]) : int(offsets[i]) + size]
+                    _run_image(i, passes, plan, scratch, pixels, stride, channels, users[k], result, kind, planar)
+                    break
+                # Two buffers in turn: a stage reads one while it writes the other.
+                result = scratch.flat(f"stage{k % 2}", size, np.float32)[:size]
+                _run_image(
+                    i, passes, plan, scratch, pixels, stride, channels, users[k], result, layout.FLOAT32, False
+                )
+                x0, y0 = (int(v) for v in compiled[k + 1][1][i, :2])
+                channels = plan.channels
+                stride = width * channels
+                pixels = result[y0 * stride + x0 * channels :]
             return reason
 
-        found = self._each(len(plan), one)
+        found = self._each(len(stages[0]), one)
         if isinstance(source, Files):
             source.report(found)
-        return passes[-1].end_slot + 1
+        return sum(passes[-1].end_slot + 1 for passes, _ in compiled)
 
     def _user_row(self, functions: tuple[Any, ...]) -> Any:
         if not functions:
@@ -213,6 +213,21 @@ def _with_slack(flat: Any, start: int, stop: int, scratch: _Scratch) -> Any:
     copy = scratch.flat("source", stop - start + loops.SOURCE_SLACK, np.uint8)
     copy[: stop - start] = flat[start:stop]
     return copy
+
+
+def _source_pixels(source: Files | Pixels, i: int, region: Any, scratch: _Scratch) -> tuple[Any, int, str | None]:
+    """A region of a source image: its elements from the region's corner on, the row stride, a failure's reason."""
+    x0, y0, x1, y1 = (int(v) for v in region)
+    if isinstance(source, Pixels):
+        stride = int(source.sizes[i, 1]) * source.channels
+        start = int(source.offsets[i]) + y0 * stride + x0 * source.channels
+        stop = int(source.offsets[i]) + int(source.sizes[i, 0]) * stride
+        return _with_slack(source.flat, start, stop, scratch), stride, None
+    stride = (x1 - x0) * source.channels
+    elements = (y1 - y0) * stride
+    pixels = scratch.flat("source", elements + loops.SOURCE_SLACK, np.uint8)
+    view = pixels[:elements].reshape(y1 - y0, x1 - x0, source.channels)
+    return pixels, stride, _decode(source, i, scratch, view, (x0, y0, x1, y1))
 
 
 def _decode(

@@ -165,26 +165,41 @@ class CudaRuntime:
 
     # -- running -----------------------------------------------------------------------------------------------
 
-    def run(self, source: Files | Pixels, plan: Plan, out: Any, offsets: Ints, kind: int, planar: bool) -> int:
-        """Run a plan: a launch for each statistic in it, and one for the result."""
-        if len(plan) > _MOST_IMAGES:
-            raise ValueError(f"a batch on a GPU holds at most {_MOST_IMAGES} images, not {len(plan)}")
+    def run(
+        self, source: Files | Pixels, stages: tuple[Plan, ...], out: Any, offsets: Ints, kind: int, planar: bool
+    ) -> int:
+        """Run plans: for each a launch for each statistic in it, and one for the result."""
+        n = len(stages[0])
+        if n > _MOST_IMAGES:
+            raise ValueError(f"a batch on a GPU holds at most {_MOST_IMAGES} images, not {n}")
         with self._device:
             caller = cupy.cuda.get_current_stream()
             self._stream.wait_event(caller.record())
             try:
                 if isinstance(source, Pixels):
-                    return self._launch(source, plan, out, offsets, kind, planar)
+                    return self._launch_stages(source, stages, out, offsets, kind, planar)
                 starts, total = offsets_of(source.sizes, source.channels, ALIGNMENT)
                 arena = self._take_arena(total)
                 try:
                     pixels = Pixels(arena.memory, starts, source.sizes, source.channels)
                     source.report(self._decode_into(source, pixels))
-                    return self._launch(pixels, plan, out, offsets, kind, planar)
+                    return self._launch_stages(pixels, stages, out, offsets, kind, planar)
                 finally:
                     self._give_arena(arena)
             finally:
                 caller.wait_event(self._stream.record())
+
+    def _launch_stages(
+        self, source: Pixels, stages: tuple[Plan, ...], out: Any, offsets: Ints, kind: int, planar: bool
+    ) -> int:
+        launches = 0
+        for plan in stages[:-1]:
+            starts, total = offsets_of(plan.sizes, plan.channels, ALIGNMENT)
+            with self._stream:
+                between = cupy.empty(total, cupy.float32)
+            launches += self._launch(source, plan, between, starts, layout.FLOAT32, False)
+            source = Pixels(between, starts, plan.sizes, plan.channels)
+        return launches + self._launch(source, stages[-1], out, offsets, kind, planar)
 
     def _launch(self, source: Pixels, plan: Plan, out: Any, offsets: Ints, kind: int, planar: bool) -> int:
         passes, region = plan.compile()
