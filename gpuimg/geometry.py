@@ -269,9 +269,11 @@ def resized_crop(
     >>> gpuimg.resized_crop(x, [0, 5], 3, 20, [20, 30], (8, 8)).array().shape
     (2, 8, 8, 3)
     """
-    return resize(
-        crop(images, top, left, height, width, where=where), size, interpolation, None, antialias, where=where
-    )
+    batch = as_batch(images).for_geometry()
+    cut = crop(batch, top, left, height, width, where=where)
+    if len(cut.plan.grid.frames) > len(batch.plan.grid.frames):
+        cut = cut.staged()  # it reaches over the border: the filter must see the black pixels one by one
+    return resize(cut, size, interpolation, None, antialias, where=where)
 
 
 def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant", *, where: Any = None) -> Batch:

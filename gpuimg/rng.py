@@ -116,6 +116,20 @@ class Rng:
         philox_blocks(np.uint64(self.seed), np.uint64(self.epoch), counters.reshape(-1, 4), out)
         return out.reshape(len(self), blocks * 4)[:, :count]
 
+    def units(self, count: int) -> Floats:
+        """Draw several numbers in [0, 1) at once, as one draw.
+
+        Parameters
+        ----------
+        count : int
+            Numbers of each sample.
+
+        Returns
+        -------
+        (N, count) float64
+        """
+        return _to_unit(self.words(count))
+
     def uniform(self, low: Any = 0.0, high: Any = 1.0) -> Floats:
         """Draw from [low, high); the limits may be (N,).
 
@@ -148,6 +162,54 @@ class Rng:
         stds = arguments.per_image(std, n, "std", low=0.0)
         unit = _to_unit(self.words(2))
         return means + stds * np.sqrt(-2.0 * np.log1p(-unit[:, 0])) * np.cos(2.0 * np.pi * unit[:, 1])
+
+    def gamma(self, shape: Any) -> Floats:
+        """Draw from a gamma distribution of scale 1 (Marsaglia and Tsang's method); ``shape`` may be (N,).
+
+        Returns
+        -------
+        (N,) float64
+
+        Raises
+        ------
+        ValueError
+            For a shape that is not above 0.
+
+        Notes
+        -----
+        The draw holds a fixed number of tries, of which each is taken with a probability above 0.95; the chance that
+        none is, and the mode is given, is below 1e-10.
+        """
+        shapes = arguments.per_image(shape, len(self), "shape", low=1e-6)
+        tries = 8
+        unit = _to_unit(self.words(3 * tries + 1))
+        # A shape below 1 is drawn one higher and scaled down (Marsaglia and Tsang, section 6).
+        lifted = np.where(shapes < 1.0, shapes + 1.0, shapes)
+        d = (lifted - 1.0 / 3.0)[:, None]
+        normal = np.sqrt(-2.0 * np.log1p(-unit[:, 0 : 3 * tries : 3])) * np.cos(2.0 * np.pi * unit[:, 1 : 3 * tries : 3])
+        cube = (1.0 + normal / np.sqrt(9.0 * d)) ** 3
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bound = 0.5 * normal**2 + d - d * cube + d * np.log(cube)
+            good = (cube > 0.0) & (np.log1p(-unit[:, 2 : 3 * tries : 3]) < bound)
+        first = np.argmax(good, 1)
+        taken = np.where(good.any(1), cube[np.arange(len(self)), first], 1.0) * d[:, 0]
+        boost = np.maximum(1.0 - unit[:, -1], 1e-300) ** (1.0 / shapes)
+        return taken * np.where(shapes < 1.0, boost, 1.0)
+
+    def beta(self, a: Any, b: Any) -> Floats:
+        """Draw from a beta distribution; two draws, since it is the share of one gamma draw in two.
+
+        Returns
+        -------
+        (N,) float64
+
+        Raises
+        ------
+        ValueError
+            For parameters that are not above 0.
+        """
+        one, other = self.gamma(a), self.gamma(b)
+        return one / np.maximum(one + other, 1e-300)
 
     def integers(self, low: Any, high: Any) -> Ints:
         """Draw whole numbers from low to high - 1; the limits may be (N,).

@@ -91,7 +91,9 @@ def test_exif_orientation(value: int, form: str) -> None:
     assert_close(batch[0], reference(data))
 
 
-@pytest.mark.parametrize("broken", [b"Exif\0\0", b"Exif\0\0MM\0*\0\0\xff\xff", b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01"])
+@pytest.mark.parametrize(
+    "broken", [b"Exif\0\0", b"Exif\0\0MM\0*\0\0\xff\xff", b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01"]
+)
 def test_broken_exif_is_ignored(broken: bytes) -> None:
     segment = b"\xff\xe1" + (len(broken) + 2).to_bytes(2, "big") + broken
     data = encode(photo(16, 24))

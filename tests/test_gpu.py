@@ -37,7 +37,9 @@ CHAINS: dict[str, Callable[[Any], gi.Batch]] = {
     "rotate": lambda x: gi.rotate(x, [10, -40, 90, 180], "bilinear", fill=0.5 if gi.invert(x).unit == 1 else 99),
     "expand": lambda x: gi.rotate(x, [10, -40, 90, 180], "bilinear", expand=True),
     "affine": lambda x: gi.affine(x, 20, (3, 4), 1.2, (5, 6), "bilinear", center=(3, 4)),
-    "perspective": lambda x: gi.perspective(x, [(0, 0), (30, 0), (30, 30), (0, 30)], [(2, 1), (28, 3), (31, 29), (1, 27)]),
+    "perspective": lambda x: gi.perspective(
+        x, [(0, 0), (30, 0), (30, 30), (0, 30)], [(2, 1), (28, 3), (31, 29), (1, 27)]
+    ),
     "pad": lambda x: gi.pad(x, (1, 2, 3, 4), fill=1),
     "colour": lambda x: gi.adjust_hue(gi.adjust_saturation(gi.adjust_brightness(x, 1.2), [0, 0.5, 1, 2]), 0.2),
     "contrast": lambda x: gi.adjust_contrast(gi.adjust_contrast(x, 1.5), 0.7),
@@ -129,9 +131,7 @@ def test_out_and_in_place_arrays() -> None:
     out = cupy.zeros((4, 3, 10, 10), cupy.float32)
     result = gi.resize(images, (10, 10)).array(layout="NCHW", dtype="float32", out=out)
     assert result is out
-    np.testing.assert_allclose(
-        out.get(), gi.resize(images.get(), (10, 10)).array("float32", "NCHW"), rtol=0, atol=1e-4
-    )
+    np.testing.assert_allclose(out.get(), gi.resize(images.get(), (10, 10)).array("float32", "NCHW"), rtol=0, atol=1e-4)
     with pytest.raises(ValueError, match="out must be an array on cuda:0"):
         gi.resize(images, (10, 10)).array(out=np.zeros((4, 10, 10, 3), np.uint8))
 

@@ -1,0 +1,69 @@
+# Needs Python (3.11 or later) and make. `make demo` and `make test` set up their own virtual environment.
+
+PYTHON ?= python3
+VENV   ?= .venv
+
+# cpu, cuda12 or cuda13, by the GPU driver of this machine.
+EXTRA  := $(or $(EXTRA),$(shell $(PYTHON) gpuimg/runtimes/probe.py))
+
+# The hand-off tests need torch, whose CPU and CUDA builds have one name. Which you get, and from which index, is
+# your choice: set TORCH, or pip's own configuration (PIP_INDEX_URL and so on).
+TORCH  ?= torch==2.13.0
+
+# On a machine without a GPU the tests compile the CUDA kernels with the toolkit of `ptx`.
+TEST_EXTRAS = $(EXTRA),test,dev,jax$(if $(filter cpu,$(EXTRA)),$(comma)ptx)
+comma := ,
+
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --disable-pip-version-check
+
+.PHONY: help demo test lint unit bench clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    decode and augment the photos in examples/photos, write contact_sheet.png"
+	@echo "make test    linter, type check and all tests"
+	@echo "make lint    linter and type check only"
+	@echo "make bench   the benchmark behind the README's numbers, into bench/results"
+	@echo "make clean   remove the virtual environment and everything that was built"
+	@echo
+	@echo "This machine gets the extra '$(EXTRA)' (EXTRA=cpu, cuda12 or cuda13 to choose)."
+
+demo: $(VENV)/.demo-ready
+	$(BIN)/gpuimg demo
+
+test: lint unit
+
+lint: $(VENV)/.test-ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: $(VENV)/.test-ready
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest
+
+bench: $(VENV)/.bench-ready
+	$(BIN)/python bench/bench_core.py
+
+# A fresh environment for another extra: the nvImageCodec wheels for CUDA 12 and 13 share files.
+$(VENV)/.made-for-$(EXTRA):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gpuimg needs Python 3.11 or later: make PYTHON=...")'
+	$(PYTHON) -m venv --clear $(VENV)
+	touch $@
+
+$(VENV)/.demo-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
+	$(PIP) -e '.[$(EXTRA)]'
+	touch $@
+
+$(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
+	$(PIP) '$(TORCH)'
+	$(PIP) -e '.[$(TEST_EXTRAS)]'
+	touch $@ $(VENV)/.demo-ready
+
+$(VENV)/.bench-ready: $(VENV)/.demo-ready
+	$(PIP) -e '.[$(EXTRA),bench]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis contact_sheet.png
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

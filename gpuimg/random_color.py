@@ -1,0 +1,403 @@
+"""Random colour, erasing and filters: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
+
+``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import color, filters
+from .batch import Batch
+from .kernels import layout
+from .random_geometry import limits, prepare
+
+_TRIES = 10
+# color_jitter's ops, in the order of torchvision's permutation.
+_JITTER = np.array([layout.BRIGHTNESS, layout.CONTRAST, layout.SATURATION, layout.HUE])
+
+
+def color_jitter(
+    images: Any,
+    brightness: Any = None,
+    contrast: Any = None,
+    saturation: Any = None,
+    hue: Any = None,
+    *,
+    rng: Any,
+) -> Batch:
+    """Change brightness, contrast, saturation and hue by random amounts, in an order random for each image.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    brightness, contrast, saturation : float or (low, high), optional
+        Range of the factor; one number ``f`` is ``(max(0, 1 - f), 1 + f)``.
+    hue : float or (low, high), optional
+        Range of the turn, within -0.5 to 0.5; one number is (-number, number).
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits.
+
+    Notes
+    -----
+    torchvision draws one order and one set of factors for a whole batch; here each image has its own.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.color_jitter(np.zeros((2, 8, 8, 3), np.uint8), 0.4, 0.4, 0.4, 0.1, rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng)
+    n = len(batch)
+    ranges = [
+        _factor_range(brightness, "brightness"),
+        _factor_range(contrast, "contrast"),
+        _factor_range(saturation, "saturation"),
+        _hue_range(hue),
+    ]
+    order = generator.permutation(4)
+    factors = np.stack([generator.uniform(*(r or (0.0, 0.0))) for r in ranges], 1)
+    used = np.array([r is not None for r in ranges])
+    used[2:] &= batch.channels == 3
+    plan = batch.plan
+    for k in range(4):
+        op = order[:, k]
+        codes = np.where(used[op], _JITTER[op], layout.SKIP)
+        params = (factors[np.arange(n), op], batch.channels, 0.0)
+        plan = plan.with_entry(codes, params, statistical=ranges[1] is not None)
+    return batch.recorded(plan)
+
+
+def _factor_range(value: Any, name: str) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    if np.ndim(value) == 0:
+        if not float(value) >= 0.0:
+            raise ValueError(f"{name} must be at least 0, or (low, high), not {value!r}")
+        value = max(0.0, 1.0 - float(value)), 1.0 + float(value)
+    low, high = limits(value, name, low=0.0)
+    return None if low == high == 1.0 else (low, high)
+
+
+def _hue_range(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    low, high = limits((-value, value) if np.ndim(value) == 0 else value, "hue", low=-0.5, high=0.5)
+    return None if low == high == 0.0 else (low, high)
+
+
+def random_grayscale(images: Any, p: Any = 0.1, *, rng: Any) -> Batch:
+    """Make images grey with probability ``p``, keeping their channels.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_grayscale(np.zeros((2, 8, 8, 3), np.uint8), rng=0).channels
+    3
+    """
+    batch, generator = prepare(images, rng)
+    return color.rgb_to_grayscale(batch, batch.channels, where=generator.bernoulli(p))
+
+
+def random_invert(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Invert images with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_invert(np.zeros((1, 1, 1, 1), np.uint8), 1.0, rng=0).array().ravel().tolist()
+    [255]
+    """
+    batch, generator = prepare(images, rng)
+    return color.invert(batch, where=generator.bernoulli(p))
+
+
+def random_solarize(images: Any, threshold: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Solarize images with probability ``p``; the threshold is as in :func:`solarize`.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    threshold : float or (N,) float
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_solarize(np.full((1, 1, 1, 1), 200, np.uint8), 128, 1.0, rng=0).array().ravel().tolist()
+    [55]
+    """
+    batch, generator = prepare(images, rng)
+    return color.solarize(batch, threshold, where=generator.bernoulli(p))
+
+
+def random_posterize(images: Any, bits: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Keep the highest bits of images with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    bits : int or (N,) int
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_posterize(np.full((1, 1, 1, 1), 255, np.uint8), 4, 1.0, rng=0).array().ravel().tolist()
+    [240]
+    """
+    batch, generator = prepare(images, rng)
+    return color.posterize(batch, bits, where=generator.bernoulli(p))
+
+
+def random_autocontrast(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Stretch the contrast of images with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([50, 100, 150], np.uint8).reshape(1, 1, 3, 1)
+    >>> gpuimg.random_autocontrast(x, 1.0, rng=0).array().ravel().tolist()
+    [0, 128, 255]
+    """
+    batch, generator = prepare(images, rng)
+    return color.autocontrast(batch, where=generator.bernoulli(p))
+
+
+def random_equalize(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Equalise the histogram of images with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+    >>> bool((gpuimg.random_equalize(x, 1.0, rng=0).array() == x).all())
+    True
+    """
+    batch, generator = prepare(images, rng)
+    return color.equalize(batch, where=generator.bernoulli(p))
+
+
+def random_erasing(
+    images: Any,
+    p: Any = 0.5,
+    scale: tuple[float, float] = (0.02, 0.33),
+    ratio: tuple[float, float] = (0.3, 3.3),
+    value: Any = 0,
+    *,
+    rng: Any,
+) -> Batch:
+    """Paint a rectangle of random area, aspect ratio and place with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    scale : (low, high)
+        Area of the rectangle as a share of the image's, 0 to 1.
+    ratio : (low, high)
+        Height over width of the rectangle, drawn evenly in its logarithm.
+    value : number, (C,), (N,) or (N, C)
+        Its colour, as in :func:`erase`.
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits.
+
+    Notes
+    -----
+    Ten tries to fit the rectangle; an image in which none fits stays as it is.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_erasing(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng)
+    share = limits(scale, "scale", low=0.0, high=1.0)
+    logs = np.log(limits(ratio, "ratio", low=1e-6))
+    where = generator.bernoulli(p)
+    unit = generator.units(2 * _TRIES + 2)
+    height, width = batch.sizes[:, :1], batch.sizes[:, 1:]
+    area = height * width * (share[0] + (share[1] - share[0]) * unit[:, :_TRIES])
+    aspect = np.exp(logs[0] + (logs[1] - logs[0]) * unit[:, _TRIES : 2 * _TRIES])
+    h, w = np.round(np.sqrt(area * aspect)), np.round(np.sqrt(area / aspect))
+    fits = (h < height) & (w < width)
+    rows, first = np.arange(len(batch)), np.argmax(fits, 1)
+    h, w = h[rows, first], w[rows, first]
+    top = np.floor(unit[:, -2] * (height[:, 0] - h + 1))
+    left = np.floor(unit[:, -1] * (width[:, 0] - w + 1))
+    where = where & fits.any(1)
+    box = [np.where(where, v, 0.0) for v in (top, left, h, w)]
+    return color.erase(batch, *box, value, where=where)
+
+
+def random_gaussian_blur(
+    images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0), p: Any = 1.0, *, rng: Any
+) -> Batch:
+    """Blur by a random amount, with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    kernel_size : int, (N,) int or (x, y)
+        As in :func:`gaussian_blur`.
+    sigma : (low, high)
+        Range of the standard deviation in pixels.
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed limits, or what :func:`gaussian_blur` refuses.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_gaussian_blur(np.zeros((2, 8, 8, 3), np.uint8), 5, rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng)
+    low, high = limits(sigma, "sigma", low=1e-6)
+    where = generator.bernoulli(p)
+    return filters.gaussian_blur(batch, kernel_size, generator.uniform(low, high), where=where)
+
+
+def random_sharpness(images: Any, sharpness_factor: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Adjust the sharpness with probability ``p``; torchvision's ``RandomAdjustSharpness``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    sharpness_factor : float or (N,) float
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_sharpness(np.zeros((2, 8, 8, 3), np.uint8), 2.0, rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng)
+    return filters.adjust_sharpness(batch, sharpness_factor, where=generator.bernoulli(p))
+
+
+# DeiT III blurs with standard deviations up to 2; three of them to each side.
+_THREE_AUGMENT_KERNEL = 13
+
+
+def three_augment(images: Any, *, rng: Any) -> Batch:
+    """Apply one of grey, solarize or blur to each image, each as likely: DeiT III's 3-Augment.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For an image with fewer than 7 pixels a side, which the blur cannot reflect.
+
+    References
+    ----------
+    Touvron, Cord, Jégou: "DeiT III: Revenge of the ViT", ECCV 2022. Solarize at half of white; blur of standard
+    deviation 0.1 to 2.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.three_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
+    (2, 16, 16, 3)
+    """
+    batch, generator = prepare(images, rng)
+    which = generator.choice(3)
+    sigma = generator.uniform(0.1, 2.0)
+    white = 1.0 / batch.unit
+    batch = color.rgb_to_grayscale(batch, batch.channels, where=which == 0)
+    batch = color.solarize(batch, np.ceil(white / 2.0) if white > 1.0 else 0.5, where=which == 1)
+    return filters.gaussian_blur(batch, _THREE_AUGMENT_KERNEL, sigma, where=which == 2)
+
+

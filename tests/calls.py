@@ -1,0 +1,101 @@
+"""Every function with a different parameter for each image: for what must hold for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+import gpuimg as gi
+
+
+@numba.njit
+def dim(r: Any, g: Any, b: Any, y: Any, x: Any, value: Any) -> Any:
+    return r * value, g * value + y * np.float32(0.01), b * value + x * np.float32(0.01)
+
+
+class Call(NamedTuple):
+    """A function, what it is given for each image, and what for all of them."""
+
+    function: Callable[..., gi.Batch]
+    # Random generator, N, and what the unit of the images is worth (255 or 1) -> (N, ...) arrays by name.
+    each: Callable[[np.random.Generator, int, float], dict[str, Any]] = lambda rng, n, white: {}
+    fixed: dict[str, Any] = {}  # noqa: RUF012  (never changed)
+
+    def run(self, images: Any, each: dict[str, Any], **options: Any) -> gi.Batch:
+        return self.function(images, **each, **self.fixed, **options)
+
+
+def _sizes(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
+    return {"size": rng.integers(1, 40, (n, 2))}
+
+
+def _window(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
+    names = ("top", "left", "height", "width")
+    return dict(zip(names, (*rng.integers(-6, 12, (2, n)), *rng.integers(1, 30, (2, n))), strict=True))
+
+
+def _points(rng: np.random.Generator, n: int, white: float) -> dict[str, Any]:
+    start = np.tile([(0.0, 0.0), (20.0, 0.0), (20.0, 20.0), (0.0, 20.0)], (n, 1, 1))
+    return {"startpoints": start, "endpoints": start + rng.uniform(-4, 4, (n, 4, 2))}
+
+
+CALLS = {
+    "resize": Call(gi.resize, _sizes),
+    "resize nearest": Call(gi.resize, _sizes, {"interpolation": "nearest"}),
+    "resize bicubic": Call(gi.resize, _sizes, {"interpolation": "bicubic"}),
+    "resize plain": Call(gi.resize, _sizes, {"interpolation": "bicubic", "antialias": False}),
+    "crop": Call(gi.crop, _window),
+    "center_crop": Call(gi.center_crop, lambda rng, n, white: {"output_size": rng.integers(1, 40, (n, 2))}),
+    "resized_crop": Call(gi.resized_crop, lambda *draw: _window(*draw) | _sizes(*draw)),
+    "pad": Call(gi.pad, lambda rng, n, white: {"fill": rng.random((n, 1)) * white}, {"padding": (1, 0, 3, 2)}),
+    "pad edge": Call(gi.pad, fixed={"padding": 3, "padding_mode": "edge"}),
+    "horizontal_flip": Call(gi.horizontal_flip),
+    "vertical_flip": Call(gi.vertical_flip),
+    "rotate": Call(
+        gi.rotate,
+        lambda rng, n, white: {
+            "angle": rng.uniform(-180, 180, n),
+            "center": rng.uniform(0, 30, (n, 2)),
+            "fill": rng.random((n, 1)) * white,
+        },
+        {"interpolation": "bilinear"},
+    ),
+    "rotate expand": Call(gi.rotate, lambda rng, n, white: {"angle": rng.uniform(-180, 180, n)}, {"expand": True}),
+    "affine": Call(
+        gi.affine,
+        lambda rng, n, white: {
+            "angle": rng.uniform(-180, 180, n),
+            "translate": rng.uniform(-5, 5, (n, 2)),
+            "scale": rng.uniform(0.5, 2, n),
+            "shear": rng.uniform(-30, 30, (n, 2)),
+        },
+        {"interpolation": "bilinear"},
+    ),
+    "perspective": Call(gi.perspective, _points),
+    "adjust_brightness": Call(gi.adjust_brightness, lambda rng, n, white: {"brightness_factor": rng.uniform(0, 2, n)}),
+    "adjust_contrast": Call(gi.adjust_contrast, lambda rng, n, white: {"contrast_factor": rng.uniform(0, 2, n)}),
+    "adjust_saturation": Call(gi.adjust_saturation, lambda rng, n, white: {"saturation_factor": rng.uniform(0, 2, n)}),
+    "adjust_hue": Call(gi.adjust_hue, lambda rng, n, white: {"hue_factor": rng.uniform(-0.5, 0.5, n)}),
+    "rgb_to_grayscale": Call(gi.rgb_to_grayscale, fixed={"num_output_channels": 3}),
+    "invert": Call(gi.invert),
+    "solarize": Call(gi.solarize, lambda rng, n, white: {"threshold": rng.uniform(0, white, n)}),
+    "posterize": Call(gi.posterize, lambda rng, n, white: {"bits": rng.integers(1, 8, n)}),
+    "autocontrast": Call(gi.autocontrast),
+    "equalize": Call(gi.equalize),
+    "erase": Call(
+        gi.erase,
+        lambda rng, n, white: {
+            **dict(zip("ijhw", rng.integers(0, 12, (4, n)), strict=True)),
+            "v": rng.random((n, 1)) * white,
+        },
+    ),
+    "normalize": Call(gi.normalize, fixed={"mean": 0.4, "std": 0.3}),
+    "pointwise": Call(gi.pointwise, lambda rng, n, white: {"value": rng.uniform(0, 1, n)}, {"function": dim}),
+}
+
+#: Those that also move pixels, and those that change sizes.
+RESIZING = ["resize", "resize nearest", "resize bicubic", "resize plain", "crop", "center_crop", "resized_crop", "pad",
+            "pad edge", "rotate expand"]  # fmt: skip

@@ -1,0 +1,55 @@
+"""How close results must be to a reference, over many images at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+GEOMETRY = 0.01 / 255.0
+COLOR = 1e-5
+HUE = 1e-4
+
+
+def assert_close(results: Iterable[Any], expected: Iterable[NDArray[Any]], tolerance: float) -> None:
+    """Every value of every image within ``tolerance``."""
+    for i, (result, image) in enumerate(zip(results, expected, strict=True)):
+        assert result.shape == image.shape, f"image {i} is {result.shape}, not {image.shape}"
+        worst = np.max(np.abs(result.astype(np.float64) - image))
+        assert worst <= tolerance, f"image {i} of shape {image.shape} is off by {worst:.3g}"
+
+
+def assert_bytes(results: Iterable[Any], expected: Iterable[NDArray[Any]], share: float = 0.005, most: int = 1) -> None:
+    """uint8 values at most ``most`` apart, and that in no more than ``share`` of them."""
+    apart = []
+    for i, (result, image) in enumerate(zip(results, expected, strict=True)):
+        assert result.dtype == np.uint8
+        assert result.shape == image.shape, f"image {i} is {result.shape}, not {image.shape}"
+        apart.append(np.abs(result.astype(int) - image.astype(int)).ravel())
+    differences = np.concatenate(apart)
+    assert differences.max() <= most
+    assert np.mean(differences > 0) <= share
+
+
+def assert_nearest(
+    results: Iterable[Any], expected: Iterable[NDArray[Any]], ties: Iterable[NDArray[np.bool_]], share: float = 0.001
+) -> None:
+    """The same pixels everywhere but at ties, and of those no more than ``share`` of all pixels."""
+    different, pixels = 0, 0
+    for i, (result, image, tie) in enumerate(zip(results, expected, ties, strict=True)):
+        assert result.shape == image.shape, f"image {i} is {result.shape}, not {image.shape}"
+        off = np.any(np.abs(result.astype(np.float64) - image) > 1e-6, axis=2)
+        assert not np.any(off & ~tie), f"image {i} of shape {image.shape} has other pixels away from ties"
+        different += int(off.sum())
+        pixels += off.size
+    assert different <= share * pixels
+
+
+def assert_same(results: Sequence[Any], expected: Sequence[Any]) -> None:
+    """The same bytes."""
+    assert len(results) == len(expected)
+    for i, (result, image) in enumerate(zip(results, expected, strict=True)):
+        assert result.dtype == image.dtype
+        np.testing.assert_array_equal(result, image, err_msg=f"image {i}")

@@ -1,0 +1,367 @@
+"""What every function means, as plain NumPy in float64, written from the published formulas and not from the kernels.
+
+Images are (H, W, C) with 1 = white. Positions are pixel indices: pixel ``i`` has its centre at ``i``.
+Sources: torchvision ``transforms/v2/functional``, PyTorch ``aten/src/ATen/native/cuda/UpSample.cuh``, Pillow
+``src/libImaging/Resample.c``. Where torchvision's ``fill`` counts the border twice, the blend here is the right one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Image: TypeAlias = NDArray[np.float64]
+Points: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+def to_unit(image: NDArray[Any]) -> Image:
+    """uint8 or float32 as float64, 1 = white."""
+    scale = 255.0 if image.dtype == np.uint8 else 1.0
+    unit: Image = image.astype(np.float64) / scale
+    return unit
+
+
+def to_bytes(image: Image) -> NDArray[np.uint8]:
+    """Rounded once, half to even."""
+    return np.rint(np.clip(image, 0.0, 1.0) * 255.0).astype(np.uint8)
+
+
+def take(image: Image, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Image:
+    """Pixels by index, the edge repeated."""
+    height, width, _ = image.shape
+    picked: Image = image[np.clip(rows, 0, height - 1), np.clip(columns, 0, width - 1)]
+    return picked
+
+
+# -- resize ------------------------------------------------------------------------------------------------------------
+
+
+def triangle(d: Points) -> Points:
+    return np.maximum(1.0 - np.abs(d), 0.0)
+
+
+def keys(a: float) -> Callable[[Points], Points]:
+    """Cubic convolution with parameter ``a``."""
+
+    def kernel(d: Points) -> Points:
+        d = np.abs(d)
+        near = (a + 2.0) * d**3 - (a + 3.0) * d**2 + 1.0
+        far = a * d**3 - 5.0 * a * d**2 + 8.0 * a * d - 4.0 * a
+        return np.where(d < 1.0, near, np.where(d < 2.0, far, 0.0))
+
+    return kernel
+
+
+def antialiased_weights(n_in: int, n_out: int, interpolation: str) -> NDArray[np.float64]:
+    """(n_out, n_in) weights: the filter stretched by the scale, cut at the border, divided by its sum."""
+    scale = n_in / n_out
+    stretch = max(scale, 1.0)
+    kernel, radius = (triangle, 1.0) if interpolation == "bilinear" else (keys(-0.5), 2.0)
+    weights = np.zeros((n_out, n_in))
+    for i in range(n_out):
+        center = (i + 0.5) * scale
+        first = max(int(center - radius * stretch + 0.5), 0)
+        last = min(int(center + radius * stretch + 0.5), n_in)
+        taps = np.arange(first, last, dtype=np.float64)
+        weights[i, first:last] = kernel((taps - center + 0.5) / stretch)
+        weights[i] /= weights[i].sum()
+    return weights
+
+
+def plain_weights(n_in: int, n_out: int, interpolation: str) -> NDArray[np.float64]:
+    """(n_out, n_in) weights without antialiasing; taps outside the image repeat its edge."""
+    kernel, radius = {"bilinear": (triangle, 1), "bicubic": (keys(-0.75), 2)}[interpolation]
+    weights = np.zeros((n_out, n_in))
+    for i in range(n_out):
+        x = (i + 0.5) * n_in / n_out - 0.5
+        taps = np.floor(x) + np.arange(1.0 - radius, 1.0 + radius)
+        np.add.at(weights[i], np.clip(taps, 0, n_in - 1).astype(int), kernel(taps - x))
+    return weights
+
+
+def resize(image: Image, height: int, width: int, interpolation: str = "bilinear", antialias: bool = True) -> Image:
+    if interpolation == "nearest":
+        rows = np.floor((np.arange(height) + 0.5) * image.shape[0] / height).astype(int)
+        columns = np.floor((np.arange(width) + 0.5) * image.shape[1] / width).astype(int)
+        return take(image, rows[:, None], columns)
+    weights = antialiased_weights if antialias else plain_weights
+    vertical = weights(image.shape[0], height, interpolation)
+    horizontal = weights(image.shape[1], width, interpolation)
+    mixed: Image = np.einsum("yi,xj,ijc->yxc", vertical, horizontal, image, optimize=True)
+    return mixed
+
+
+def short_side(height: int, width: int, size: int, max_size: int | None = None) -> tuple[int, int]:
+    """Height and width where ``size`` is the shorter side."""
+    short, long = min(height, width), max(height, width)
+    new_short, new_long = size, int(size * long / short)
+    if max_size is not None and new_long > max_size:
+        new_short, new_long = int(max_size * new_short / new_long), max_size
+    return (new_short, new_long) if height <= width else (new_long, new_short)
+
+
+# -- warps -------------------------------------------------------------------------------------------------------------
+
+
+def grid(height: int, width: int) -> tuple[Points, Points]:
+    """x and y of every pixel, counted from the middle of the canvas."""
+    v, u = np.mgrid[:height, :width].astype(np.float64)
+    return u - (width - 1) / 2.0, v - (height - 1) / 2.0
+
+
+def rotation(
+    height: int,
+    width: int,
+    angle: float,
+    *,
+    expand: bool = False,
+    center: tuple[float, float] | None = None,
+) -> tuple[Points, Points]:
+    """Where each pixel of the image turned counter-clockwise comes from."""
+    theta = np.deg2rad(angle)
+    cx, cy = (0.0, 0.0) if center is None or expand else (center[0] - width / 2.0, center[1] - height / 2.0)
+    u, v = grid(*(expanded(height, width, angle) if expand else (height, width)))
+    a, b = np.cos(theta), -np.sin(theta)
+    xs = a * (u - cx) + b * (v - cy) + cx + (width - 1) / 2.0
+    ys = -b * (u - cx) + a * (v - cy) + cy + (height - 1) / 2.0
+    return xs, ys
+
+
+def expanded(height: int, width: int, angle: float) -> tuple[int, int]:
+    """Height and width of the box around the turned image, cut at 1e-4 of a pixel."""
+    if angle % 90.0 == 0.0:  # torchvision turns these by copying
+        return (height, width) if angle % 180.0 == 0.0 else (width, height)
+    theta = np.deg2rad(angle)
+    corners = np.array([(x, y) for x in (-width / 2, width / 2) for y in (-height / 2, height / 2)])
+    turned = corners @ np.array([[np.cos(theta), np.sin(theta)], [-np.sin(theta), np.cos(theta)]])
+    moved = np.trunc((turned + np.array([width / 2, height / 2])) * 1e4) * 1e-4
+    new_width, new_height = np.ceil(moved.max(0)) - np.floor(moved.min(0))
+    return int(new_height), int(new_width)
+
+
+def affinity(
+    height: int,
+    width: int,
+    angle: float,
+    translate: tuple[float, float],
+    scale: float,
+    shear: tuple[float, float],
+    center: tuple[float, float] | None = None,
+) -> tuple[Points, Points]:
+    """Where each pixel of the image comes from that is turned clockwise, sheared, scaled and shifted."""
+    turn, sx, sy = np.deg2rad(angle), np.deg2rad(shear[0]), np.deg2rad(shear[1])
+    a = np.cos(turn - sy) / np.cos(sy)
+    b = -np.cos(turn - sy) * np.tan(sx) / np.cos(sy) - np.sin(turn)
+    c = np.sin(turn - sy) / np.cos(sy)
+    d = -np.sin(turn - sy) * np.tan(sx) / np.cos(sy) + np.cos(turn)
+    pivot = np.array((0.0, 0.0) if center is None else (center[0] - width / 2.0, center[1] - height / 2.0))
+    forward = np.eye(3)
+    forward[:2, :2] = scale * np.array([[a, b], [c, d]])
+    forward[:2, 2] = pivot + translate - forward[:2, :2] @ pivot
+    backward = np.linalg.inv(forward)
+    u, v = grid(height, width)
+    xs = backward[0, 0] * u + backward[0, 1] * v + backward[0, 2] + (width - 1) / 2.0
+    ys = backward[1, 0] * u + backward[1, 1] * v + backward[1, 2] + (height - 1) / 2.0
+    return xs, ys
+
+
+def homography(source: Any, target: Any) -> NDArray[np.float64]:
+    """The 3x3 matrix that takes four points to four others: the null vector of their equations."""
+    rows = []
+    for (x, y), (p, q) in zip(source, target, strict=True):
+        rows.append([x, y, 1, 0, 0, 0, -p * x, -p * y, -p])
+        rows.append([0, 0, 0, x, y, 1, -q * x, -q * y, -q])
+    matrix: NDArray[np.float64] = np.linalg.svd(np.array(rows, np.float64))[2][-1].reshape(3, 3)
+    return matrix
+
+
+def perspective(height: int, width: int, startpoints: Any, endpoints: Any) -> tuple[Points, Points]:
+    """Where each pixel comes from when ``startpoints`` move to ``endpoints``."""
+    matrix = homography(endpoints, startpoints)
+    y, x = np.mgrid[:height, :width] + 0.5
+    p, q, depth = (row[0] * x + row[1] * y + row[2] for row in matrix)
+    return p / depth - 0.5, q / depth - 0.5
+
+
+def sample(image: Image, xs: Points, ys: Points, interpolation: str, fill: Any = None) -> Image:
+    """Pixels of ``image`` at positions; around it is ``fill``, or for None its edge.
+
+    A bilinear pixel at the border is blended by the share of the filter inside the image: ``V + (1 - M) * fill``.
+    """
+    height, width, _ = image.shape
+    if interpolation == "nearest":
+        columns, rows = np.rint(xs).astype(int), np.rint(ys).astype(int)
+        inside = (columns >= 0) & (columns < width) & (rows >= 0) & (rows < height)
+        picked = take(image, rows, columns)
+        return picked if fill is None else np.where(inside[..., None], picked, fill)
+    if interpolation == "bicubic":
+        return _sample_bicubic(image, xs, ys)
+    x0, y0 = np.floor(xs).astype(int), np.floor(ys).astype(int)
+    value = np.zeros((*xs.shape, image.shape[2]))
+    share = np.zeros((*xs.shape, 1))
+    for rows in (y0, y0 + 1):
+        for columns in (x0, x0 + 1):
+            weight = ((1.0 - np.abs(xs - columns)) * (1.0 - np.abs(ys - rows)))[..., None]
+            inside = ((columns >= 0) & (columns < width) & (rows >= 0) & (rows < height))[..., None]
+            tap = take(image, rows, columns)
+            kept = np.where(inside, weight, 0.0) if fill is not None else weight
+            value += kept * tap
+            share += kept
+    return value if fill is None else value + (1.0 - share) * fill
+
+
+def _sample_bicubic(image: Image, xs: Points, ys: Points) -> Image:
+    """Keys a = -0.75, the edge repeated."""
+    kernel = keys(-0.75)
+    x0, y0 = np.floor(xs).astype(int), np.floor(ys).astype(int)
+    value = np.zeros((*xs.shape, image.shape[2]))
+    for j in range(-1, 3):
+        for i in range(-1, 3):
+            weight = kernel(xs - (x0 + i)) * kernel(ys - (y0 + j))
+            value += weight[..., None] * take(image, y0 + j, x0 + i)
+    return value
+
+
+def near_tie(xs: Points, ys: Points) -> Mask:
+    """Where "nearest" is a matter of rounding: positions within 1e-3 of the edge between two pixels."""
+    return (np.abs(xs - np.floor(xs) - 0.5) < 1e-3) | (np.abs(ys - np.floor(ys) - 0.5) < 1e-3)
+
+
+def resize_near_tie(image: Image, height: int, width: int) -> Mask:
+    """:func:`near_tie` for "nearest" resizing."""
+    y = (np.arange(height) + 0.5) * image.shape[0] / height - 0.5
+    x = (np.arange(width) + 0.5) * image.shape[1] / width - 0.5
+    return near_tie(*np.meshgrid(x, y))
+
+
+# -- cutting -----------------------------------------------------------------------------------------------------------
+
+
+def crop(image: Image, top: int, left: int, height: int, width: int, fill: Any = 0.0) -> Image:
+    """A rectangle that may reach over the image, ``fill`` around it."""
+    out = np.empty((height, width, image.shape[2]))
+    out[:] = fill
+    y0, y1 = max(top, 0), min(top + height, image.shape[0])
+    x0, x1 = max(left, 0), min(left + width, image.shape[1])
+    if y0 < y1 and x0 < x1:
+        out[y0 - top : y1 - top, x0 - left : x1 - left] = image[y0:y1, x0:x1]
+    return out
+
+
+def center_crop(image: Image, height: int, width: int) -> Image:
+    """Pad to the size where the image is too small, then cut; Python's round halves to even."""
+    spare = (image.shape[0] - height, image.shape[1] - width)
+    top, left = (-(-s // 2) if s < 0 else round(s / 2) for s in spare)
+    return crop(image, top, left, height, width)
+
+
+def pad(image: Image, left: int, top: int, right: int, bottom: int, fill: Any = 0.0, mode: str = "constant") -> Image:
+    height, width, _ = image.shape
+    if mode == "constant":
+        return crop(image, -top, -left, height + top + bottom, width + left + right, fill)
+    rows = np.clip(np.arange(-top, height + bottom), max(-top, 0), height - 1 + min(bottom, 0))
+    columns = np.clip(np.arange(-left, width + right), max(-left, 0), width - 1 + min(right, 0))
+    return take(image, rows[:, None], columns)
+
+
+def erase(image: Image, i: int, j: int, h: int, w: int, v: Any) -> Image:
+    out = image.copy()
+    out[max(i, 0) : max(i + h, 0), max(j, 0) : max(j + w, 0)] = v
+    return out
+
+
+# -- colour ------------------------------------------------------------------------------------------------------------
+
+
+def grey(image: Image) -> Image:
+    """(H, W, 1): torchvision's weights, which sum to 0.9999; one-channel images as they are."""
+    return image if image.shape[2] == 1 else (image @ np.array([0.2989, 0.587, 0.114]))[..., None]
+
+
+def rgb_to_grayscale(image: Image, num_output_channels: int = 1) -> Image:
+    return np.repeat(grey(image), num_output_channels, axis=2)
+
+
+def adjust_brightness(image: Image, factor: float) -> Image:
+    return np.clip(image * factor, 0.0, 1.0)
+
+
+def adjust_contrast(image: Image, factor: float) -> Image:
+    mean = float(grey(image).mean())
+    return np.clip(image * factor + mean * (1.0 - factor), 0.0, 1.0)
+
+
+def adjust_saturation(image: Image, factor: float) -> Image:
+    return image if image.shape[2] == 1 else np.clip(image * factor + grey(image) * (1.0 - factor), 0.0, 1.0)
+
+
+def adjust_hue(image: Image, shift: float) -> Image:
+    if image.shape[2] == 1:
+        return image
+    r, g, b = np.moveaxis(image, 2, 0)
+    value = image.max(2)
+    chroma = value - image.min(2)
+    divisor = np.where(chroma == 0.0, 1.0, chroma)
+    saturation = np.where(chroma == 0.0, 0.0, chroma / np.where(value == 0.0, 1.0, value))
+    rc, gc, bc = (value - r) / divisor, (value - g) / divisor, (value - b) / divisor
+    sixths = np.where(value == r, bc - gc, np.where(value == g, 2.0 + rc - bc, 4.0 + gc - rc))
+    hue = np.mod(np.fmod(sixths / 6.0 + 1.0, 1.0) + shift, 1.0)
+    i = np.floor(hue * 6.0)
+    f = hue * 6.0 - i
+    p = np.clip(value * (1.0 - saturation), 0.0, 1.0)
+    q = np.clip(value * (1.0 - saturation * f), 0.0, 1.0)
+    t = np.clip(value * (1.0 - saturation * (1.0 - f)), 0.0, 1.0)
+    cases: Sequence[Sequence[Image]] = (
+        (value, t, p), (q, value, p), (p, value, t), (p, q, value), (t, p, value), (value, p, q),
+    )  # fmt: skip
+    sector = i.astype(int) % 6
+    return np.stack([np.choose(sector, [case[channel] for case in cases]) for channel in range(3)], 2)
+
+
+def invert(image: Image) -> Image:
+    return 1.0 - image
+
+
+def solarize(image: Image, threshold: float) -> Image:
+    return np.where(image >= threshold, 1.0 - image, image)
+
+
+def posterize(image: Image, bits: int) -> Image:
+    """Of floating-point images; uint8 ones are masked."""
+    return np.clip(np.floor(image * 2.0**bits), 0.0, 2.0**bits - 1.0) / 2.0**bits
+
+
+def posterize_bytes(image: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
+    return image & np.uint8(256 - (1 << (8 - bits)))
+
+
+def autocontrast(image: Image) -> Image:
+    low, high = image.min((0, 1)), image.max((0, 1))
+    flat = high == low
+    return np.where(flat, image, np.clip((image - low) / np.where(flat, 1.0, high - low), 0.0, 1.0))
+
+
+def to_byte(image: Image) -> NDArray[np.int64]:
+    """The byte of a floating-point value as torchvision's ``to_dtype`` casts it, which is in float32."""
+    return (image.astype(np.float32) * np.float32(255.999)).astype(np.int64)
+
+
+def equalize(image: Image) -> Image:
+    """Pillow's table, for each channel."""
+    bytes_ = to_byte(image)
+    out = np.empty(image.shape)
+    for c in range(image.shape[2]):
+        counts = np.bincount(bytes_[..., c].ravel(), minlength=256)
+        step = (counts.sum() - counts[np.flatnonzero(counts)[-1]]) // 255
+        before = np.cumsum(counts) - counts
+        table = np.arange(256) if step == 0 else np.minimum((before + step // 2) // step, 255)
+        out[..., c] = table[bytes_[..., c]] / 255.0
+    return out
+
+
+def normalize(image: Image, mean: Any, std: Any) -> Image:
+    return (image - np.asarray(mean, np.float64)) / np.asarray(std, np.float64)

@@ -1,0 +1,55 @@
+"""Images for the tests: awkward sizes, both dtypes, and the same pixels in arrays of every build."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: dtype and channels; with 52 images each a test sees 208.
+KINDS = [("uint8", 1), ("uint8", 3), ("float32", 1), ("float32", 3)]
+PER_KIND = 52
+
+SIZES = [
+    (1, 1), (1, 9), (11, 1), (2, 2), (3, 5), (31, 32), (32, 33), (33, 31), (32, 32),
+    (13, 47), (40, 17), (7, 64), (25, 25),
+]  # fmt: skip
+
+BUILDS = ["contiguous", "strided", "offset", "read-only", "reversed", "transposed"]
+
+
+def image(rng: np.random.Generator, height: int, width: int, channels: int, dtype: str) -> NDArray[Any]:
+    """Noise, the hardest image for a filter."""
+    shape = (height, width, channels)
+    return rng.integers(0, 256, shape, np.uint8) if dtype == "uint8" else rng.random(shape, np.float32)
+
+
+def rebuilt(pixels: NDArray[Any], build: str) -> NDArray[Any]:
+    """The same pixels in an array that lies differently in memory."""
+    if build == "strided":
+        wide = np.zeros((*pixels.shape[:-2], 2 * pixels.shape[-2], pixels.shape[-1] + 1), pixels.dtype)
+        wide[..., ::2, :-1] = pixels
+        return wide[..., ::2, :-1]
+    if build == "offset":
+        memory = np.zeros(pixels.nbytes + pixels.itemsize, np.uint8)
+        view = memory[pixels.itemsize :].view(pixels.dtype).reshape(pixels.shape)
+        view[:] = pixels
+        return view
+    if build == "read-only":
+        copy = pixels.copy()
+        copy.flags.writeable = False
+        return copy
+    if build == "reversed":
+        return pixels[..., ::-1, ::-1, :].copy()[..., ::-1, ::-1, :]
+    if build == "transposed":
+        return pixels.swapaxes(-3, -2).copy().swapaxes(-3, -2)
+    return pixels.copy()
+
+
+def images(rng: np.random.Generator, dtype: str, channels: int, count: int = PER_KIND) -> list[NDArray[Any]]:
+    """Images that go through every size and every build."""
+    return [
+        rebuilt(image(rng, *SIZES[i % len(SIZES)], channels, dtype), BUILDS[(i // 2) % len(BUILDS)])
+        for i in range(count)
+    ]

@@ -1,0 +1,156 @@
+"""Conventions of the public API, by introspection; and every example in a docstring."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+
+import gpuimg
+
+ROOT = Path(__file__).parents[1]
+FUNCTIONS = [name for name in gpuimg.__all__ if isinstance(getattr(gpuimg, name), FunctionType)]
+CLASSES = [name for name in gpuimg.__all__ if inspect.isclass(getattr(gpuimg, name))]
+IMAGE_FUNCTIONS = [
+    name
+    for name in FUNCTIONS
+    if next(iter(inspect.signature(getattr(gpuimg, name)).parameters)) == "images" and not name.startswith("to_")
+]
+# Only a machine with a GPU can import the CUDA runtime; the CUDA kernels load numba.cuda.
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(gpuimg.__path__, "gpuimg.")
+    if not module.name.endswith((".cuda", ".__main__"))
+)
+SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples")
+
+
+def sections(docstring: str) -> dict[str, str]:
+    """The numpydoc sections of a docstring by name, the text before them as ``""``."""
+    parts = re.split(rf"^({'|'.join(SECTIONS)})\n-+\n", inspect.cleandoc(docstring), flags=re.MULTILINE)
+    return dict(zip(["", *parts[1::2]], parts[::2], strict=True))
+
+
+def documented_names(text: str) -> list[str]:
+    """Names of a Parameters section: ``a, b : type`` lines at the margin."""
+    heads = re.findall(r"^(\S.*?)(?: :.*)?$", text, re.MULTILINE)
+    return [name.strip() for head in heads for name in head.split(",")]
+
+
+def test_all_is_sorted_complete_and_real() -> None:
+    assert sorted(set(gpuimg.__all__)) == sorted(gpuimg.__all__)
+    assert all(hasattr(gpuimg, name) for name in gpuimg.__all__)
+    public = {name for name, value in vars(gpuimg).items() if not name.startswith("_") and not inspect.ismodule(value)}
+    assert public == set(gpuimg.__all__) - {"__version__"}
+    assert len(IMAGE_FUNCTIONS) >= 23
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_is_documented(name: str) -> None:
+    function = getattr(gpuimg, name)
+    found = sections(function.__doc__)
+    summary = found[""].strip().splitlines()[0]
+    assert summary.endswith(".")
+    assert len(summary) <= 110
+    assert {"Parameters", "Returns", "Examples"} <= set(found)
+    assert ">>> " in found["Examples"]
+    assert [s for s in SECTIONS if s in found] == [s for s in found if s], "sections out of order"
+    assert documented_names(found["Parameters"]) == list(inspect.signature(function).parameters)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_class_is_documented(name: str) -> None:
+    kind = getattr(gpuimg, name)
+    found = sections(kind.__doc__)
+    assert found[""].strip().splitlines()[0].endswith(".")
+    assert "Attributes" in found or "Examples" in found
+    for member, value in vars(kind).items():
+        if not member.startswith("_") and (inspect.isfunction(value) or isinstance(value, property)):
+            assert value.__doc__, f"{name}.{member}"
+
+
+@pytest.mark.parametrize("name", IMAGE_FUNCTIONS)
+def test_where_is_keyword_only(name: str) -> None:
+    where = inspect.signature(getattr(gpuimg, name)).parameters["where"]
+    assert where.kind is inspect.Parameter.KEYWORD_ONLY
+    assert where.default is None
+
+
+@pytest.mark.parametrize("name", ["decode_batch", "open_batch", "image_info", "to_torch", "to_jax", "to_tensorflow"])
+def test_options_are_keyword_only(name: str) -> None:
+    first, *others = inspect.signature(getattr(gpuimg, name)).parameters.values()
+    assert first.default is inspect.Parameter.empty
+    assert all(p.kind is inspect.Parameter.KEYWORD_ONLY for p in others)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_is_annotated(name: str) -> None:
+    signature = inspect.signature(getattr(gpuimg, name))
+    assert signature.return_annotation is not inspect.Signature.empty
+    assert all(p.annotation is not inspect.Parameter.empty for p in signature.parameters.values())
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module_has_a_docstring_that_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUIMG_DEVICE", "cpu")
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert doctest.testmod(module).failed == 0
+
+
+def test_docstring_of_the_package_runs() -> None:
+    result = doctest.testmod(gpuimg)
+    assert (result.failed, result.attempted > 0) == (0, True)
+
+
+# -- who imports what --------------------------------------------------------------------------------------------------
+
+
+def imports(path: Path) -> set[str]:
+    """Dotted names that a file imports, anywhere in it; relative ones with their dots."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            parent = base if base.endswith(".") else base + "."
+            names |= {base} | {parent + alias.name for alias in node.names}
+    return names
+
+
+def importers(*prefixes: str) -> set[str]:
+    files = [
+        *(ROOT / "gpuimg").glob("*.py"),
+        *(ROOT / "gpuimg" / "runtimes").glob("*.py"),
+        *(ROOT / "kernels").glob("*.py"),
+    ]
+    return {
+        path.relative_to(ROOT).as_posix()
+        for path in files
+        if any(name == p or name.startswith(p + ".") for name in imports(path) for p in prefixes)
+    }
+
+
+def test_only_the_codec_imports_nvimagecodec() -> None:
+    assert importers("nvidia") == {"gpuimg/codec.py"}
+
+
+def test_kernels_import_nothing_from_the_package() -> None:
+    for path in (ROOT / "kernels").glob("*.py"):
+        assert not any(name.startswith(("gpuimg", "..")) for name in imports(path)), path.name
+
+
+def test_only_the_runtimes_know_cupy() -> None:
+    assert {path for path in importers("cupy") if not path.startswith("gpuimg/runtimes/")} <= {"kernels/cuda.py"}
+
+
+def test_frameworks_are_imported_by_name_only_when_asked_for() -> None:
+    assert importers("torch", "jax", "tensorflow", "PIL", "cv2", "torchvision") == set()

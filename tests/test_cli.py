@@ -1,0 +1,295 @@
+"""The command line: what it prints, what it writes, and how it fails."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gpuimg
+from gpuimg import cli, inspection, png
+from gpuimg.runtimes import probe
+
+PHOTOS = Path(__file__).parents[1] / "examples" / "photos"
+needs_no_gpu = pytest.mark.skipif(probe.driver_devices() > 0, reason="about machines without a GPU")
+
+
+def run(
+    *arguments: str, cwd: Path | None = None, block: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """``python -m gpuimg`` in a process of its own, optionally with a module made unimportable."""
+    start = f"import sys; sys.modules[{block!r}] = None; " if block else "import sys; "
+    code = f"{start}from gpuimg.cli import main; sys.exit(main({list(arguments)!r}))"
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, env=os.environ | environment, capture_output=True, text=True, timeout=300
+    )
+
+
+def fails(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Run in this process; the exit status must be 2, and the message on stderr, in one piece, is given."""
+    assert cli.main(list(arguments)) == 2
+    captured = capfd.readouterr()
+    assert "Traceback" not in captured.err
+    assert "gpuimg: " in captured.err
+    return captured.err
+
+
+def sheet(path: Path) -> np.ndarray:
+    with Image.open(path) as image:
+        assert image.format == "PNG"
+        return np.asarray(image)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("size", [(1, 1), (1, 7), (7, 1), (31, 33), (64, 5)])
+def test_png_holds_the_pixels(size: tuple[int, int], channels: int) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (*size, channels), np.uint8)
+    with Image.open(io.BytesIO(png.encode(image))) as read:
+        assert read.mode == {1: "L", 3: "RGB"}[channels]
+        np.testing.assert_array_equal(np.asarray(read).reshape(image.shape), image)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [np.zeros((4, 4), np.uint8), np.zeros((4, 4, 2), np.uint8), np.zeros((4, 4, 3)), np.zeros((0, 4, 3), np.uint8)],
+)
+def test_png_refuses_what_it_cannot_write(image: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="image must be uint8 of shape"):
+        png.encode(image)
+
+
+def test_demo_prints_and_writes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "sheet.png"
+    assert cli.main(["demo", "--photos", str(PHOTOS), "--device", "cpu", "--out", str(out)]) == 0
+    text = capfd.readouterr().out
+    for word in ("device     cpu", "decoders   CPU", "photos     12", "images/s", str(out)):
+        assert word in text
+    assert sheet(out).shape == (564, 786, 3)
+
+
+def test_demo_shows_originals_above_results(tmp_path: Path) -> None:
+    """Each original is in its place, upright whatever its EXIF orientation; each result differs from it."""
+    out = tmp_path / "sheet.png"
+    assert cli.main(["demo", "--photos", str(PHOTOS), "--device", "cpu", "--out", str(out)]) == 0
+    pixels = sheet(out)
+    for k, path in enumerate(sorted(PHOTOS.glob("*.jpg"))):
+        y, x = 18 + k // 6 * 126, 18 + k % 6 * 126
+        cell = Image.fromarray(pixels[y : y + 120, x : x + 120])
+        result = pixels[y + 282 : y + 402, x : x + 120]
+        with Image.open(path) as photo:
+            upright = photo.convert("RGB")
+            if photo.getexif().get(0x0112) == 6:
+                upright = upright.transpose(Image.Transpose.ROTATE_270)
+            upright.thumbnail((120, 120), Image.Resampling.BILINEAR, reducing_gap=None)
+        left, top = (120 - upright.width) // 2, (120 - upright.height) // 2
+        inside = np.asarray(cell.crop((left, top, left + upright.width, top + upright.height)), np.int16)
+        assert np.abs(inside - np.asarray(upright)).mean() < 1.0, path.name
+        assert np.abs(result.astype(np.int16) - np.asarray(cell)).mean() > 5.0, path.name
+    assert (pixels[:18] == 255).all()
+    assert (pixels[:, :18] == 255).all()
+    assert (pixels[:, -18:] == 255).all()
+
+
+def test_demo_depends_on_the_seed_alone(tmp_path: Path) -> None:
+    sheets = []
+    for k, seed in enumerate(("3", "3", "4")):
+        out = tmp_path / f"{k}.png"
+        assert cli.main(["demo", "--photos", str(PHOTOS), "--device", "cpu", "--seed", seed, "--out", str(out)]) == 0
+        sheets.append(out.read_bytes())
+    assert sheets[0] == sheets[1]
+    assert sheets[0] != sheets[2]
+
+
+@pytest.mark.parametrize(("count", "shape"), [(1, (312, 156)), (7, (564, 786)), (25, (1068, 786))])
+def test_demo_fits_the_sheet_to_the_photos(count: int, shape: tuple[int, int], tmp_path: Path) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for k in range(count):
+        Image.new("RGB", (40 + k, 30), (k, 0, 0)).save(folder / f"{k:02}.JPG", "JPEG")
+    out = tmp_path / "sheet.png"
+    assert cli.main(["demo", "--photos", str(folder), "--device", "cpu", "--out", str(out)]) == 0
+    assert sheet(out).shape[:2] == shape  # at most 24 of them
+
+
+def test_demo_finds_the_photos_of_the_source_tree(tmp_path: Path) -> None:
+    done = run("demo", "--device", "cpu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "contact_sheet.png").is_file()
+
+
+def test_demo_takes_photos_of_one_pixel(tmp_path: Path) -> None:
+    Image.new("RGB", (1, 1), (9, 9, 9)).save(tmp_path / "a.png")
+    assert cli.main(["demo", "--photos", str(tmp_path), "--device", "cpu", "--out", str(tmp_path / "s.png")]) == 0
+
+
+def test_module_is_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "gpuimg", "--version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, f"gpuimg {gpuimg.__version__}\n")
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def test_missing_folder(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert "--photos" in fails(capfd, "demo", "--photos", str(tmp_path / "none"))
+
+
+def test_folder_without_photos(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "notes.txt").write_text("no photo")
+    assert str(tmp_path) in fails(capfd, "demo", "--photos", str(tmp_path))
+
+
+def test_no_photos_outside_the_source_tree(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "__file__", str(tmp_path / "site-packages" / "gpuimg" / "cli.py"))
+    assert "gpuimg demo --photos DIR" in fails(capfd, "demo")
+
+
+def test_corrupt_photo_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(PHOTOS / "cat.jpg", tmp_path / "a.jpg")
+    (tmp_path / "b.jpg").write_bytes((PHOTOS / "cat.jpg").read_bytes()[:100])
+    message = fails(capfd, "demo", "--photos", str(tmp_path), "--device", "cpu", "--out", str(tmp_path / "s.png"))
+    assert "b.jpg" in message
+    assert "a.jpg" not in message
+    assert not (tmp_path / "s.png").exists()
+
+
+def test_unwritable_sheet(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "no" / "folder.png")
+    assert out in fails(capfd, "demo", "--photos", str(PHOTOS), "--device", "cpu", "--out", out)
+
+
+def test_unknown_device(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "'tpu'" in fails(capfd, "demo", "--photos", str(PHOTOS), "--device", "tpu")
+
+
+@needs_no_gpu
+def test_device_that_is_not_there(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "no GPU" in fails(capfd, "demo", "--photos", str(PHOTOS), "--device", "cuda")
+
+
+def test_bad_environment(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUIMG_DEVICE", "abacus")
+    assert "'abacus'" in fails(capfd, "demo", "--photos", str(PHOTOS))
+    monkeypatch.setenv("GPUIMG_DEVICE", "cpu")
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", "many")
+    assert "GPUIMG_NUM_THREADS" in fails(capfd, "demo", "--photos", str(PHOTOS))
+    assert "GPUIMG_NUM_THREADS" in fails(capfd, "info")
+
+
+def test_negative_seed(capfd: pytest.CaptureFixture[str]) -> None:
+    assert "--seed" in fails(capfd, "demo", "--photos", str(PHOTOS), "--seed", "-1")
+
+
+def test_without_nvimagecodec() -> None:
+    done = run("demo", "--photos", str(PHOTOS), "--device", "cpu", block="nvidia.nvimgcodec")
+    assert done.returncode == 2
+    assert "gpuimg[cpu]" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = run("info", block="nvidia.nvimgcodec")
+    assert done.returncode == 0
+    assert "decoders      none" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [[], ["polish"], ["demo", "--seed", "x"]])
+def test_usage(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == 2
+    assert "usage: gpuimg" in capfd.readouterr().err
+
+
+# -- info --------------------------------------------------------------------------------------------------------------
+
+
+def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["info"]) == 0
+    text = capfd.readouterr().out
+    lines = dict(line.split(maxsplit=1) for line in text.splitlines() if len(line.split(maxsplit=1)) == 2)
+    assert lines["gpuimg"] == gpuimg.__version__
+    assert lines["numpy"] == np.__version__
+    assert lines["nvImageCodec"].startswith("0.9.")
+    assert "libjpeg-turbo" in lines["decoders"]
+    assert "thread" in lines["cpu"]
+    assert lines["default"].partition(":")[0] in ("cpu", "cuda")
+
+
+def test_info_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from gpuimg.cli import main; main(['info']);"
+        "print(sorted({'torch', 'jax', 'tensorflow', 'PIL'} & set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_info_names_the_forced_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUIMG_DEVICE", "cpu")
+    assert inspection.default_device() == ("cpu", "GPUIMG_DEVICE")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cuda", "extra"),
+    [
+        (0, None, "cpu"),
+        (0, (13, 0), "cpu"),
+        (1, (11, 8), "cpu"),
+        (1, (12, 4), "cuda12"),
+        (2, (13, 1), "cuda13"),
+        (1, (14, 0), "cuda13"),
+    ],
+)
+def test_extra_follows_the_driver(
+    gpus: int, cuda: tuple[int, int] | None, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "driver_devices", lambda: gpus)
+    monkeypatch.setattr(probe, "driver_cuda", lambda: cuda)
+    assert probe.extra() == extra
+
+
+@needs_no_gpu
+def test_info_on_a_gpu_machine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "driver_devices", lambda: 1)
+    monkeypatch.setattr(probe, "driver_cuda", lambda: (13, 0))
+    monkeypatch.setattr(probe, "device_names", lambda: ["Test GPU"])
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    probe.gpu_problem.cache_clear()
+    try:
+        text = inspection.report()
+    finally:
+        probe.gpu_problem.cache_clear()
+    assert "cuda:0        Test GPU" in text
+    assert "up to CUDA 13.0" in text
+    assert "default       cpu: CuPy is not installed" in text
+    assert 'pip install "gpuimg[cuda13]"' in text
+
+
+def test_info_reports_both_decoder_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = {"nvidia-nvimgcodec-cu12": "0.9.0", "nvidia-nvimgcodec-cu13": "0.9.0", "numpy": "2.4"}
+
+    def version(name: str) -> str:
+        if name in installed:
+            return installed[name]
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert any("installed twice" in line for line in inspection.missing())
+    assert any('"gpuimg[torch]"' in line for line in inspection.missing())
+    del installed["nvidia-nvimgcodec-cu12"], installed["nvidia-nvimgcodec-cu13"]
+    assert any("decoding needs nvImageCodec" in line for line in inspection.missing())
+
+
+def test_probe_is_a_program_without_dependencies() -> None:
+    """The Makefile asks it before anything is installed."""
+    done = subprocess.run([sys.executable, "-S", probe.__file__], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() in ("cpu", "cuda12", "cuda13")

@@ -1,0 +1,137 @@
+"""The examples run as they stand, the README's code runs as printed, and the photos are what their list says."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gpuimg
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+PHOTOS = sorted((EXAMPLES / "photos").glob("*.jpg"))
+README = (ROOT / "README.md").read_text()
+ORIENTATION_TAG = 0x0112
+
+
+def python(*arguments: str | Path) -> str:
+    """Run Python in a process of its own, in the root of the tree; its output is given."""
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def needs_torch() -> None:
+    if os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
+        pytest.importorskip("torch")
+
+
+def test_augment() -> None:
+    assert re.match(
+        r"\(12, 3, 224, 224\) float16 on (cpu|cuda:0), mean -?\d\.\d\d, 0 errors", python(EXAMPLES / "augment.py")
+    )
+
+
+def test_train_step() -> None:
+    needs_torch()
+    found = re.search(r"12 photos, 8 classes.*\nloss (\S+) -> (\S+) after", python(EXAMPLES / "train_step.py"))
+    assert found
+    before, after = float(found[1]), float(found[2])
+    assert after < before < 3.0
+
+
+def test_train_step_without_torch() -> None:
+    code = f"import sys, runpy; sys.modules['torch'] = None; runpy.run_path({str(EXAMPLES / 'train_step.py')!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr == 'this example needs torch: pip install "gpuimg[torch]"\n'
+
+
+def test_every_example_is_run() -> None:
+    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == ["augment.py", "make_photos.py", "train_step.py"]
+
+
+# -- README ------------------------------------------------------------------------------------------------------------
+
+
+def test_code_of_the_readme_runs(tmp_path: Path) -> None:
+    needs_torch()
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) >= 4
+    script = tmp_path / "readme.py"
+    script.write_text("\n".join([*blocks, "print(tuple(y.shape), y.dtype, tuple(t.shape), tuple(pixels.shape))"]))
+    lines = python(script).splitlines()
+    assert lines[-1] == "(12, 3, 224, 224) float16 (12, 3, 224, 224) (12, 224, 224, 3)"
+    # What the README prints in a comment is what is printed.
+    promised = re.findall(r"print\(.*\)  # (.*)", README)
+    assert lines[:-1] == promised
+
+
+def test_the_main_example_is_the_readmes() -> None:
+    start, end = "rng = np.random", "in one pass\n"
+    main = README[README.index(start) : README.index(end, README.index(start))]
+    code = (EXAMPLES / "augment.py").read_text()
+    assert re.sub(r"\n+", "\n", main) in re.sub(r"\n+", "\n", code)
+
+
+def test_readme_names_every_function() -> None:
+    functions = {name for name in gpuimg.__all__ if callable(getattr(gpuimg, name)) and name[0].islower()}
+    assert {name for name in functions if f"`{name}`" not in README} == set()
+
+
+def test_links_and_extras_of_the_readme_exist() -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        assert (ROOT / target).is_file(), target
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(re.findall(r'"\.\[(\w+)\]"', README)) == {"cpu", "cuda12", "cuda13"} <= set(extras)
+    assert (ROOT / "docs" / "contact_sheet.png").stat().st_size < 600_000
+
+
+# -- photos ------------------------------------------------------------------------------------------------------------
+
+
+def test_photos_are_few_small_and_listed() -> None:
+    assert 8 <= len(PHOTOS) <= 12
+    assert sum(path.stat().st_size for path in PHOTOS) < 400_000
+    table = (EXAMPLES / "photos" / "PROVENANCE.md").read_text()
+    rows = re.findall(r"^\| (\S+\.jpg) \|.*\| (public domain|CC0 1\.0) \|", table, re.MULTILINE)
+    assert [name for name, _ in rows] == [path.name for path in PHOTOS]
+
+
+def test_photos_are_varied() -> None:
+    headers = [gpuimg.image_info(path) for path in PHOTOS]
+    assert len({(header.height, header.width) for header in headers}) >= 8
+    assert {header.chroma_subsampling for header in headers} == {"4:2:0", "4:2:2", "4:4:4", "gray"}
+    assert [header.orientation for header in headers].count(6) == 1
+    progressive = 0
+    for path in PHOTOS:
+        with Image.open(path) as image:
+            progressive += "progressive" in image.info
+    assert progressive == 1
+
+
+def test_photos_are_made_by_their_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("skimage")
+    spec = importlib.util.spec_from_file_location("make_photos", EXAMPLES / "make_photos.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    monkeypatch.setattr(script, "TARGET", tmp_path)
+    script.main()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [path.name for path in PHOTOS]
+    for path in PHOTOS:
+        with Image.open(path) as old, Image.open(tmp_path / path.name) as new:
+            assert old.getexif().get(ORIENTATION_TAG) == new.getexif().get(ORIENTATION_TAG)
+            difference = np.asarray(old, np.int16) - np.asarray(new, np.int16)
+        assert np.abs(difference).mean() < 1.0, path.name

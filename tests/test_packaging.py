@@ -1,0 +1,134 @@
+"""The package as it is installed: what the wheel holds, and what `import gpuimg` loads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import gpuimg
+
+ROOT = Path(__file__).parents[1]
+
+
+def python(code: str, **environment: str) -> str:
+    """Run code in a process of its own, away from the source tree's root; its output is given."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT / "examples",
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel built from a copy of the sources, with the setuptools that is installed."""
+    pytest.importorskip("setuptools", minversion="77")
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for name in ("gpuimg", "kernels", "tests", "examples"):
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(target),
+        str(source),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = target.glob("gpuimg-*.whl")
+    return path
+
+
+def test_wheel_holds_the_package_once(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    wanted = {
+        path.relative_to(ROOT).as_posix()
+        for path in [*(ROOT / "gpuimg").glob("*.py"), *(ROOT / "gpuimg" / "runtimes").glob("*.py")]
+    }
+    wanted |= {f"gpuimg/kernels/{path.name}" for path in (ROOT / "kernels").glob("*.py")} | {"gpuimg/py.typed"}
+    code = [name for name in names if ".dist-info/" not in name]
+    assert sorted(code) == sorted(wanted)
+    assert f"gpuimg-{gpuimg.__version__}.dist-info/licenses/LICENSE" in names
+
+
+def test_wheel_declares_command_and_extras(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        folder = f"gpuimg-{gpuimg.__version__}.dist-info"
+        metadata = archive.read(f"{folder}/METADATA").decode()
+        assert "gpuimg = gpuimg.cli:main" in archive.read(f"{folder}/entry_points.txt").decode()
+    for extra in ("cpu", "cuda12", "cuda13", "torch", "jax", "test", "bench", "dev"):
+        assert f"Provides-Extra: {extra}\n" in metadata
+    required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
+    assert sorted(line.split()[1].partition(">")[0] for line in required) == ["numba", "numpy"]
+
+
+def test_wheel_works_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(tmp_path), str(wheel)]
+    subprocess.run(command, capture_output=True, check=True, timeout=300)
+    code = (
+        "import gpuimg, numpy as np; print(gpuimg.__file__, gpuimg.invert(np.full((1, 1, 1, 1), 5, np.uint8))[0].max())"
+    )
+    where, value = python(code, PYTHONPATH=str(tmp_path)).split()
+    assert Path(where).is_relative_to(tmp_path)
+    assert value == "250"
+
+
+def test_import_loads_no_framework() -> None:
+    heavy = ("cupy", "torch", "jax", "tensorflow", "nvidia.nvimgcodec", "numba.cuda", "numba_cuda", "PIL", "cv2")
+    code = f"import gpuimg, sys; print([m for m in {heavy!r} if m in sys.modules])"
+    assert python(code) == "[]"
+
+
+def test_works_without_nvimagecodec() -> None:
+    code = """
+import sys
+sys.modules["nvidia.nvimgcodec"] = None
+import numpy as np
+import gpuimg
+print(gpuimg.resize(np.full((1, 8, 8, 3), 7, np.uint8), (4, 4)).array().tolist()[0][0][0])
+for call in (gpuimg.decode_batch, gpuimg.open_batch):
+    try:
+        call(["photos/cat.jpg"], device="cpu")
+    except ImportError as error:
+        print(all(f"gpuimg[{extra}]" in str(error) for extra in ("cpu", "cuda12", "cuda13")))
+try:
+    gpuimg.image_info("photos/cat.jpg")
+except ImportError as error:
+    print("gpuimg[cpu]" in str(error))
+"""
+    assert python(code).splitlines() == ["[7, 7, 7]", "True", "True", "True"]
+
+
+@pytest.mark.parametrize(
+    ("package", "call"), [("torch", "to_torch"), ("jax", "to_jax"), ("tensorflow", "to_tensorflow")]
+)
+def test_missing_framework_is_named(package: str, call: str) -> None:
+    code = f"""
+import sys
+sys.modules[{package!r}] = None
+import numpy as np
+import gpuimg
+try:
+    gpuimg.{call}(np.zeros((1, 2, 2, 3), np.uint8))
+except ImportError as error:
+    print(error)
+"""
+    assert python(code).startswith(f"{package} is not installed")
