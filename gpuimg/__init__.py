@@ -28,6 +28,7 @@ from .color import (
 )
 from .decode import decode_batch, image_info, open_batch
 from .errors import DecodeError, Failure
+from .filters import adjust_sharpness, gaussian_blur
 from .geometry import (
     affine,
     center_crop,
@@ -41,6 +42,31 @@ from .geometry import (
     vertical_flip,
 )
 from .handoff import to_jax, to_tensorflow, to_torch
+from .mixing import Mix, blend, cutmix, mixup
+from .policies import augmix, auto_augment, rand_augment, trivial_augment
+from .random_color import (
+    color_jitter,
+    random_autocontrast,
+    random_equalize,
+    random_erasing,
+    random_gaussian_blur,
+    random_grayscale,
+    random_invert,
+    random_posterize,
+    random_sharpness,
+    random_solarize,
+    three_augment,
+)
+from .random_geometry import (
+    random_affine,
+    random_crop,
+    random_horizontal_flip,
+    random_perspective,
+    random_resized_crop,
+    random_rotation,
+    random_vertical_flip,
+)
+from .rng import Rng
 from .version import __version__
 
 __all__ = [
@@ -50,34 +76,63 @@ __all__ = [
     "DecodeError",
     "Failure",
     "ImageInfo",
+    "Mix",
+    "Rng",
     "__version__",
     "adjust_brightness",
     "adjust_contrast",
     "adjust_hue",
     "adjust_saturation",
+    "adjust_sharpness",
     "affine",
+    "augmix",
+    "auto_augment",
     "autocontrast",
+    "blend",
     "center_crop",
+    "color_jitter",
     "crop",
+    "cutmix",
     "decode_batch",
     "equalize",
     "erase",
+    "gaussian_blur",
     "horizontal_flip",
     "image_info",
     "invert",
+    "mixup",
     "normalize",
     "open_batch",
     "pad",
     "perspective",
     "pointwise",
     "posterize",
+    "rand_augment",
+    "random_affine",
+    "random_autocontrast",
+    "random_crop",
+    "random_equalize",
+    "random_erasing",
+    "random_gaussian_blur",
+    "random_grayscale",
+    "random_horizontal_flip",
+    "random_invert",
+    "random_perspective",
+    "random_posterize",
+    "random_resized_crop",
+    "random_rotation",
+    "random_sharpness",
+    "random_solarize",
+    "random_vertical_flip",
     "resize",
     "resized_crop",
     "rgb_to_grayscale",
     "rotate",
     "solarize",
+    "three_augment",
     "to_jax",
     "to_tensorflow",
     "to_torch",
+    "trivial_augment",
     "vertical_flip",
 ]

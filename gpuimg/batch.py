@@ -68,6 +68,11 @@ class Batch(Sequence[Any]):
         return self.plan.sizes
 
     @property
+    def source(self) -> Files | Pixels:
+        """The images before anything was recorded."""
+        return self._source
+
+    @property
     def channels(self) -> int:
         """Channels of each result, 1 or 3."""
         return self.plan.channels
@@ -114,6 +119,10 @@ class Batch(Sequence[Any]):
         """The same images with another plan for the last stage."""
         return Batch(self._runtime, self._source, (*self.stages[:-1], plan))
 
+    def with_stages(self, stages: tuple[Plan, ...]) -> Batch:
+        """The source images under other plans, each on the results of the one before."""
+        return Batch(self._runtime, self._source, stages)
+
     def staged(self) -> Batch:
         """A new stage: what is recorded from here on has this batch's results, in float32, as its source."""
         if self.plan.changes_nothing:
@@ -121,7 +130,7 @@ class Batch(Sequence[Any]):
         return Batch(self._runtime, self._source, (*self.stages, Plan.start(self.sizes, self.channels)))
 
     def for_geometry(self) -> Batch:
-        """This batch, or a new stage where its pixels depend on neighbours and so cannot be sampled in between."""
+        """Give this batch, or a new stage where its pixels depend on neighbours and so cannot be sampled in between."""
         return self.staged() if self.plan.blurs or self.plan.sharpens else self
 
     # -- running -----------------------------------------------------------------------------------------------
@@ -262,6 +271,16 @@ class Batch(Sequence[Any]):
     def _check_layout(layout: str) -> None:
         if layout not in ("NHWC", "NCHW"):
             raise ValueError(f'layout must be "NHWC" or "NCHW", not {layout!r}')
+
+    def mixed_with(self, other: Batch, weight: Any, partner: Ints, rectangle: Ints) -> Batch:
+        """Results of :func:`gpuimg.blend`, whose arguments are checked there."""
+        one, two = self.compute("float32")._source, other.compute("float32")._source
+        if not (isinstance(one, Pixels) and isinstance(two, Pixels)):
+            raise TypeError("computed batches hold pixels")
+        offsets, total = offsets_of(one.sizes, one.channels)
+        flat = self._runtime.empty(total, "float32")
+        self._runtime.mix(one, two, weight, partner, rectangle, flat)
+        return Batch(self._runtime, Pixels(flat, offsets, one.sizes, one.channels, "NHWC", one.failures))
 
     # -- as a sequence -----------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import numpy as np
 from . import arguments
 from .batch import Batch, as_batch
 from .kernels import layout, user
+from .plan import Floats
 
 #: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -289,10 +290,15 @@ def posterize(images: Any, bits: Any, *, where: Any = None) -> Batch:
     """
     batch = as_batch(images)
     levels = 2.0 ** arguments.integers(bits, len(batch), "bits", low=0, high=8)
-    if batch.unit == 1.0:
-        return _record(batch, layout.POSTERIZE, where, levels, levels - 1.0, 1.0 / levels)
+    return _record(batch, layout.POSTERIZE, where, *posterize_numbers(levels, batch.unit))
+
+
+def posterize_numbers(levels: Floats, unit: float) -> tuple[Floats, Floats, Floats]:
+    """Parameters of the op for a number of levels; ``unit`` is 1 for floating-point images."""
+    if unit == 1.0:
+        return levels, levels - 1.0, 1.0 / levels
     # 255.999 / 256: the byte torchvision's to_dtype gives, then its high bits.
-    return _record(batch, layout.POSTERIZE, where, levels * (255.999 / 256.0), levels - 1.0, 256.0 / levels / 255.0)
+    return levels * (255.999 / 256.0), levels - 1.0, 256.0 / levels / 255.0
 
 
 def autocontrast(images: Any, *, where: Any = None) -> Batch:

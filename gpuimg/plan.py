@@ -9,6 +9,7 @@ earlier frame (output -> source).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -28,6 +29,10 @@ _TIE_NUDGE = 1e-4  # as kernels.sampling: edges move with the nudged positions
 _RADIUS = np.array([0.5, 1.0, 2.0, 2.0, 0.5])
 _STATISTICAL = (layout.CONTRAST, layout.AUTOCONTRAST, layout.EQUALIZE)
 _FRAME_WORDS = 9
+# Parameters of PAINT behind the matrix.
+_RECTANGLE = slice(9, 13)
+_COLOR = slice(15, 18)
+_INSIDE = 18
 _CORNERS = np.array([(-1, -1, 1, 1), (-1, 1, -1, 1)], np.float64)
 
 
@@ -61,6 +66,15 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One move to another grid: what the matrices of the plan no longer tell apart, for people to read."""
+
+    at: int  # entries recorded before it
+    matrix: Floats  # (N, 3, 3), new grid -> the one before
+    sizes: Ints  # (N, 2), of the new grid
+
+
+@dataclass(frozen=True, slots=True)
 class Pass:
     """One run over a grid: for its statistics, or (the last one) for the result."""
 
@@ -81,6 +95,7 @@ class Plan:
     normalized: bool = False
     blurs: bool = False  # the filter is a blur on the source's own grid: geometry needs a new stage
     sharpens: bool = False  # an entry reads neighbours: geometry, or another such entry, needs a new stage
+    history: tuple[Step, ...] = ()
 
     @staticmethod
     def start(sizes: Ints, channels: int) -> Plan:
@@ -152,7 +167,11 @@ class Plan:
 
     def with_sharpness(self, factor: Floats, where: Mask | None) -> Plan:
         """Mix every pixel with its smoothed neighbourhood; once in a plan."""
-        return replace(self.with_entry(layout.SHARPNESS, (factor,), where=where), sharpens=True)
+        return self.with_entry(layout.SHARPNESS, (factor,), where=where).as_sharpened()
+
+    def as_sharpened(self) -> Plan:
+        """The same, marked as reading neighbours."""
+        return replace(self, sharpens=True)
 
     def with_frame(self) -> tuple[Plan, int]:
         """Remember the present grid, for an op that refers to its coordinates; gives the frame's number."""
@@ -210,7 +229,8 @@ class Plan:
         chosen = np.maximum(self.grid.filter, filter)
         if where is not None:
             chosen = np.where(where, chosen, self.grid.filter)
-        return replace(self, grid=Grid(sizes, tuple(frames), chosen, self.grid.window))
+        history = (*self.history, Step(len(self.entries), local, sizes))
+        return replace(self, grid=Grid(sizes, tuple(frames), chosen, self.grid.window), history=history)
 
     def with_window(self, rectangle: Ints) -> Plan:
         """Limit what may be read to a rectangle (N, 4) of the present grid, where that is whole source pixels."""
@@ -228,6 +248,27 @@ class Plan:
         window = np.where(_is_whole_pixels(matrix)[:, None], np.concatenate([low, high], 1), before)
         return replace(self, grid=replace(self.grid, window=window))
 
+    # -- for what goes with the images ---------------------------------------------------------------------------
+
+    def fills(self) -> Iterator[tuple[Entry, Floats]]:
+        """Entries that lay a colour around an earlier image, and its rectangle (N, 4); boundless where they do not."""
+        for entry in self.entries:
+            painted = entry.codes == layout.PAINT
+            if np.any(painted):
+                outside = painted & (entry.params[:, _INSIDE] == 0.0)
+                yield entry, np.where(outside[:, None], entry.params[:, _RECTANGLE], (-np.inf, -np.inf, np.inf, np.inf))
+
+    def for_masks(self, color: float) -> Plan:
+        """The geometry alone, for one channel and by nearest neighbour, with ``color`` for every fill around it."""
+        entries = []
+        for entry, rectangle in self.fills():
+            codes = np.where(np.isfinite(rectangle[:, 0]), layout.PAINT, layout.SKIP).astype(np.int32)
+            params = entry.params.copy()
+            params[:, _COLOR] = color
+            entries.append(Entry(codes, params, entry.frame))
+        grid = replace(self.grid, filter=np.full(len(self), layout.NEAREST), kernel=None)
+        return Plan(grid, 1, tuple(entries))
+
     # -- compiling ---------------------------------------------------------------------------------------------
 
     def compile(self) -> tuple[list[Pass], Ints]:
@@ -240,7 +281,9 @@ class Plan:
         region = self._region(runs, matrices)
         return [
             Pass(
-                _records(run.grid, matrix, region), self._programs(run.grid, slots[: run.stop]), run.first_slot,
+                _records(run.grid, matrix, region),
+                self._programs(run.grid, slots[: run.stop]),
+                run.first_slot,
                 run.end_slot,
             )
             for run, matrix in zip(runs, matrices, strict=True)
@@ -382,5 +425,5 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
 def _set_edges(params: NDArray[np.float32], grid: Grid, frame: Frame) -> None:
     """Edges of a painted rectangle: as wide as the filter, or hard for nearest-neighbour images."""
     hard = (grid.filter == layout.NEAREST)[:, None]
-    params[:, 9:13] -= np.where(hard, np.float32(_TIE_NUDGE), np.float32(0))
+    params[:, _RECTANGLE] -= np.where(hard, np.float32(_TIE_NUDGE), np.float32(0))
     params[:, 13:15] = np.where(hard, _HARD, 1.0 / frame.support)

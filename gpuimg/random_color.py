@@ -300,9 +300,7 @@ def random_erasing(
     return color.erase(batch, *box, value, where=where)
 
 
-def random_gaussian_blur(
-    images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0), p: Any = 1.0, *, rng: Any
-) -> Batch:
+def random_gaussian_blur(images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0), p: Any = 1.0, *, rng: Any) -> Batch:
     """Blur by a random amount, with probability ``p``.
 
     Parameters
@@ -399,5 +397,3 @@ def three_augment(images: Any, *, rng: Any) -> Batch:
     batch = color.rgb_to_grayscale(batch, batch.channels, where=which == 0)
     batch = color.solarize(batch, np.ceil(white / 2.0) if white > 1.0 else 0.5, where=which == 1)
     return filters.gaussian_blur(batch, _THREE_AUGMENT_KERNEL, sigma, where=which == 2)
-
-

@@ -93,6 +93,17 @@ class Rng:
         other._stream = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
         return other
 
+    def fork(self) -> Rng:
+        """Give a stream of its own to this draw: for a function that needs more draws for some samples than others.
+
+        Returns
+        -------
+        Rng
+        """
+        other = self.split(f"draw {self._draw}")
+        self._draw += 1
+        return other
+
     def words(self, count: int = _WORDS) -> NDArray[np.uint64]:
         """Draw raw 64-bit words.
 
@@ -186,7 +197,9 @@ class Rng:
         # A shape below 1 is drawn one higher and scaled down (Marsaglia and Tsang, section 6).
         lifted = np.where(shapes < 1.0, shapes + 1.0, shapes)
         d = (lifted - 1.0 / 3.0)[:, None]
-        normal = np.sqrt(-2.0 * np.log1p(-unit[:, 0 : 3 * tries : 3])) * np.cos(2.0 * np.pi * unit[:, 1 : 3 * tries : 3])
+        normal = np.sqrt(-2.0 * np.log1p(-unit[:, 0 : 3 * tries : 3])) * np.cos(
+            2.0 * np.pi * unit[:, 1 : 3 * tries : 3]
+        )
         cube = (1.0 + normal / np.sqrt(9.0 * d)) ** 3
         with np.errstate(divide="ignore", invalid="ignore"):
             bound = 0.5 * normal**2 + d - d * cube + d * np.log(cube)

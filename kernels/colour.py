@@ -102,6 +102,12 @@ def sharpen(x, around, factor):
 
 
 @scalar
+def mix(x, other, weight):
+    """``x`` and another image's value; exactly ``x`` at weight 1 and the other's at 0."""
+    return x * weight + other * (ONE - weight)
+
+
+@scalar
 def to_byte(x):
     """Index 0 to 255 of ``x`` in a table or histogram."""
     return i32(confine(x, ZERO, ONE) * BYTE_SCALE)

@@ -666,6 +666,24 @@ def _make_run(stamp: int) -> Any:
 # a change in any of them a new cache entry.
 run_image = _make_run(zlib.crc32(b"".join(p.read_bytes() for p in sorted(Path(__file__).parent.glob("*.py")))))
 
+
+@loop
+def mix_image(one, other, width, channels, weight, box, out):
+    """One image mixed with another; inside the box (x0, y0, x1, y1) the other alone is shown."""
+    row = width * channels
+    left = box[0] * channels
+    right = box[2] * channels
+    for at in range(0, out.size, row):
+        a = one[at : at + row]
+        b = other[at : at + row]
+        c = out[at : at + row]
+        for k in range(row):
+            c[k] = colour.mix(a[k], b[k], weight)
+        y = at // row
+        if y >= box[1] and y < box[3]:
+            c[left:right] = b[left:right]
+
+
 _ROW = types.CPointer(types.float32)
 _ROW_FUNCTION = types.void(types.int32, types.float32, _ROW, _ROW, _ROW, _ROW, _ROW, types.int64)
 

@@ -458,6 +458,29 @@ def make_statistics(functions: tuple[Any, ...], neighbours: bool = False) -> Any
     return reduce
 
 
+def mix(one, other, width, channels, elements, weights, starts, partners, boxes, out):
+    """Kernel function: images mixed with others, one thread an element; ``blockIdx.y`` is the image."""
+    image = i32(cuda.blockIdx.y)
+    number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
+    if number >= word(elements, image, 0):
+        return
+    row = i32(word(width, image, 0) * channels)
+    y = i32(number // row)
+    x = i32(number - y * row) // channels
+    at = up(word(starts, image, 0) + np.int64(number))
+    b = other[up(word(partners, image, 0) + np.int64(number))]
+    box = i32(image * 4)
+    inside = (
+        x >= word(boxes, box, 0) and y >= word(boxes, box, 1) and x < word(boxes, box, 2) and y < word(boxes, box, 3)
+    )
+    out[at] = b if inside else colour.mix(one[at], b, word(weights, image, 0))
+
+
+MIX_SIGNATURE = types.void(
+    types.float32[::1], types.float32[::1], types.int32[::1], types.int32, types.int32[::1], types.float32[::1],
+    types.int64[::1], types.int64[::1], types.int32[::1], types.float32[::1]
+)  # fmt: skip
+
 _COMMON = (types.int32, types.float32, types.int32[::1], types.float32[::1], types.float32[::1], types.int32,
            types.float32[::1], types.int32)  # fmt: skip
 

@@ -38,6 +38,9 @@ class Runtime(Protocol):
     ) -> int:
         """Run plans, each on the results of the one before, into the flat ``out``; gives the kernel launches."""
 
+    def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
+        """Mix float32 images of the same sizes into the flat ``out``, see :func:`gpuimg.blend`."""
+
     def owns(self, array: Any) -> bool:
         """Whether an array is in this device's memory."""
 

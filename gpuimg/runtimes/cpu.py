@@ -130,9 +130,7 @@ class CpuRuntime:
                     break
                 # Two buffers in turn: a stage reads one while it writes the other.
                 result = scratch.flat(f"stage{k % 2}", size, np.float32)[:size]
-                _run_image(
-                    i, passes, plan, scratch, pixels, stride, channels, users[k], result, layout.FLOAT32, False
-                )
+                _run_image(i, passes, plan, scratch, pixels, stride, channels, users[k], result, layout.FLOAT32, False)
                 x0, y0 = (int(v) for v in compiled[k + 1][1][i, :2])
                 channels = plan.channels
                 stride = width * channels
@@ -143,6 +141,19 @@ class CpuRuntime:
         if isinstance(source, Files):
             source.report(found)
         return sum(passes[-1].end_slot + 1 for passes, _ in compiled)
+
+    def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
+        """Mix images on the worker threads."""
+
+        def image(i: int, scratch: _Scratch) -> None:
+            a, b = one.view(i), other.view(int(partner[i]))
+            start = int(one.offsets[i] - one.offsets[0])
+            loops.mix_image(
+                a.reshape(-1), b.reshape(-1), a.shape[1], a.shape[2], np.float32(weight[i]), rectangle[i],
+                out[start : start + a.size],
+            )  # fmt: skip
+
+        self._each(len(one.offsets), image)
 
     def _user_row(self, functions: tuple[Any, ...]) -> Any:
         if not functions:

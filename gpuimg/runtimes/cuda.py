@@ -189,6 +189,29 @@ class CudaRuntime:
             finally:
                 caller.wait_event(self._stream.record())
 
+    def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
+        """Mix images in one launch."""
+        with self._device:
+            caller = cupy.cuda.get_current_stream()
+            self._stream.wait_event(caller.record())
+            elements = one.sizes[:, 0] * one.sizes[:, 1] * one.channels
+            host = (
+                (one.sizes[:, 1], np.int32), (elements, np.int32), (weight, np.float32),
+                (one.offsets - one.offsets[0], np.int64), (other.offsets[partner], np.int64),
+                (rectangle.reshape(-1), np.int32),
+            )  # fmt: skip
+            with self._stream:
+                width, count, share, starts, partners, boxes = (
+                    _argument(cupy.asarray(np.ascontiguousarray(values, kind))) for values, kind in host
+                )
+                first = int(one.offsets[0])
+                grid = (-(-int(elements.max()) // kernels.BLOCK), len(elements))
+                _mix_kernel(self._index)[grid, kernels.BLOCK, numba_cuda.external_stream(self._stream.ptr)](
+                    _argument(one.flat[first : first + out.size]), _argument(other.flat), width,
+                    np.int32(one.channels), count, share, starts, partners, boxes, _argument(out),
+                )  # fmt: skip
+            caller.wait_event(self._stream.record())
+
     def _launch_stages(
         self, source: Pixels, stages: tuple[Plan, ...], out: Any, offsets: Ints, kind: int, planar: bool
     ) -> int:
@@ -244,9 +267,7 @@ def _argument(array: Any) -> Any:
 
 def _upload(passes: list[Pass]) -> list[tuple[Any, Any, Any]]:
     """All passes in one copy to the device; for each its records as int32 and float32, and its programs."""
-    host = np.concatenate(
-        [part.reshape(-1).view(np.int32) for run in passes for part in (run.records, run.programs)]
-    )
+    host = np.concatenate([part.reshape(-1).view(np.int32) for run in passes for part in (run.records, run.programs)])
     words = cupy.empty(host.size, cupy.int32)
     words.set(host)  # from pageable memory: staged before the call returns, so `host` may go
     floats = words.view(cupy.float32)
@@ -279,3 +300,8 @@ def _transform_kernel(index: int, functions: tuple[Any, ...], source: str, kind:
 def _statistics_kernel(index: int, functions: tuple[Any, ...], source: str, neighbours: bool) -> Any:
     function = kernels.make_statistics(functions, neighbours)
     return kernels.jit(function, kernels.statistics_signature(source), kernels.STATISTICS_BLOCK)
+
+
+@lru_cache(maxsize=8)
+def _mix_kernel(index: int) -> Any:
+    return kernels.jit(kernels.mix, kernels.MIX_SIGNATURE)
