@@ -43,7 +43,7 @@ unit: $(VENV)/.test-ready
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest
 
 bench: $(VENV)/.bench-ready
-	$(BIN)/python bench/bench_core.py
+	$(BIN)/python -m bench.bench_core
 
 # A fresh environment for another extra: the nvImageCodec wheels for CUDA 12 and 13 share files.
 $(VENV)/.made-for-$(EXTRA):

@@ -18,7 +18,6 @@ import json
 import os
 import platform
 import resource
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -77,7 +76,8 @@ def random_crops(sizes: NDArray[np.int64], rng: np.random.Generator) -> tuple[ND
 
 def cropped(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
     """Random crop, resize and flip."""
-    x = gi.resized_crop(x, *random_crops(x.sizes, rng), (SIZE, SIZE))
+    top, left, height, width = random_crops(x.sizes, rng)
+    x = gi.resized_crop(x, top, left, height, width, (SIZE, SIZE))
     return gi.horizontal_flip(x, where=rng.random(len(x)) < 0.5)
 
 
@@ -225,4 +225,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,7 @@ def photographs() -> list[Image.Image]:
     return [Image.open(folder / name).convert("RGB") for folder, names in folders for name in names]
 
 
-def _encode(pixels: NDArray[np.float32], quality: int) -> bytes:
+def _encode(pixels: NDArray[np.floating[Any]], quality: int) -> bytes:
     file = io.BytesIO()
     image = Image.fromarray((np.clip(pixels, 0, 1) * 255 + 0.5).astype(np.uint8))
     image.save(file, "JPEG", quality=quality, subsampling=2)

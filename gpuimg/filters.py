@@ -12,6 +12,7 @@ import numpy as np
 
 from . import arguments
 from .batch import Batch, as_batch
+from .plan import Floats
 
 
 def gaussian_blur(images: Any, kernel_size: Any, sigma: Any = None, *, where: Any = None) -> Batch:
@@ -66,7 +67,7 @@ def gaussian_blur(images: Any, kernel_size: Any, sigma: Any = None, *, where: An
     return batch.recorded(batch.plan.with_blur(sigmas, sizes.astype(np.int64), chosen))
 
 
-def _both(value: Any, n: int, name: str, **limits: Any) -> arguments.Floats:
+def _both(value: Any, n: int, name: str, **limits: Any) -> Floats:
     """A value for both axes, or a tuple of two, as (N, 2)."""
     both = value if isinstance(value, tuple) else (value, value)
     return arguments.pair(both, n, name, ("x", "y"), **limits)

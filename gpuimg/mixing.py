@@ -52,7 +52,8 @@ class Mix(NamedTuple):
         own = _probabilities(labels, len(self.weight), num_classes)
         other = own if partner_labels is None else _probabilities(partner_labels, len(self.weight), num_classes)
         weight = self.weight[:, None].astype(np.float32)
-        return own * weight + other[self.partner] * (np.float32(1.0) - weight)
+        mixed: np.ndarray[Any, Any] = own * weight + other[self.partner] * (np.float32(1.0) - weight)
+        return mixed
 
 
 def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any]:
@@ -63,7 +64,8 @@ def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any
         raise ValueError(f"labels must be ({n},) classes or ({n}, {num_classes}) probabilities, not {array.shape}")
     if n and (array.min() < 0 or array.max() >= num_classes):
         raise ValueError(f"classes must be from 0 to {num_classes - 1}, not {int(array.min())} to {int(array.max())}")
-    return np.eye(num_classes, dtype=np.float32)[array]
+    chosen: np.ndarray[Any, Any] = np.eye(num_classes, dtype=np.float32)[array]
+    return chosen
 
 
 def mixup(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> Mix:

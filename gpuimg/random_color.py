@@ -296,8 +296,8 @@ def random_erasing(
     top = np.floor(unit[:, -2] * (height[:, 0] - h + 1))
     left = np.floor(unit[:, -1] * (width[:, 0] - w + 1))
     where = where & fits.any(1)
-    box = [np.where(where, v, 0.0) for v in (top, left, h, w)]
-    return color.erase(batch, *box, value, where=where)
+    top, left, h, w = (np.where(where, v, 0.0) for v in (top, left, h, w))
+    return color.erase(batch, top, left, h, w, value, where=where)
 
 
 def random_gaussian_blur(images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0), p: Any = 1.0, *, rng: Any) -> Batch:

@@ -100,9 +100,9 @@ def random_resized_crop(
     batch, generator = prepare(images, rng)
     area = limits(scale, "scale", low=0.0, high=1.0)
     aspect = limits(ratio, "ratio", low=1e-6)
-    box = resized_crop_boxes(batch.sizes, generator, area, aspect)
+    top, left, height, width = resized_crop_boxes(batch.sizes, generator, area, aspect).T
     both = (size, size) if np.ndim(size) == 0 else size
-    return geometry.resized_crop(batch, *box.T, both, interpolation, antialias)
+    return geometry.resized_crop(batch, top, left, height, width, both, interpolation, antialias)
 
 
 def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[float, float], ratio: tuple[float, float]) -> Ints:

@@ -299,7 +299,8 @@ class Rng:
         -------
         (N, count) int64
         """
-        return np.argsort(self.words(count), axis=1, kind="stable")
+        order: Ints = np.argsort(self.words(count), axis=1, kind="stable")
+        return order
 
     def _limits(self, low: Any, high: Any, low_name: str, high_name: str) -> tuple[Floats, Floats]:
         lows = arguments.per_image(low, len(self), low_name)

@@ -5,6 +5,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def photo(height: int, width: int, seed: int = 0) -> Image.Image:
     return Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
 
 
-def encode(image: Image.Image, form: str = "JPEG", **options: object) -> bytes:
+def encode(image: Image.Image, form: str = "JPEG", **options: Any) -> bytes:
     file = io.BytesIO()
     if form == "JPEG":
         options = {"quality": 90, **options}
@@ -63,7 +64,7 @@ VARIANTS = {
 
 @pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
 @pytest.mark.parametrize("size", [(1, 1), (7, 9), (31, 33), (120, 161)])
-def test_jpeg_is_what_pillow_decodes(options: dict[str, object], size: tuple[int, int]) -> None:
+def test_jpeg_is_what_pillow_decodes(options: dict[str, Any], size: tuple[int, int]) -> None:
     data = encode(photo(*size), **options)
     assert_close(gi.decode_batch([data], device="cpu")[0], reference(data))
 
@@ -153,7 +154,7 @@ def test_batch_is_the_loop_over_its_images() -> None:
 
 @pytest.mark.parametrize("value", [1, 3, 6, 8])
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}], ids=str)
-def test_region_decode_changes_nothing(value: int, options: dict[str, object]) -> None:
+def test_region_decode_changes_nothing(value: int, options: dict[str, Any]) -> None:
     """What is decoded of a file depends on the plan; the result does not."""
     exif = Image.Exif()
     exif[0x0112] = value
@@ -236,7 +237,7 @@ def test_all_bad_sources_are_in_one_error() -> None:
 @pytest.mark.parametrize("lazily", [True, False])
 def test_fill_keeps_the_good_ones(lazily: bool, capfd: pytest.CaptureFixture[str]) -> None:
     entry = gi.open_batch if lazily else gi.decode_batch
-    sources = [GOOD, *(bad for bad, _ in BAD.values()), GOOD]
+    sources: list[Any] = [GOOD, *(bad for bad, _ in BAD.values()), GOOD]
     batch = gi.resize(entry(sources, device="cpu", on_error="fill"), (20, 30))
     images = batch.array()
     alone = gi.resize(entry([GOOD], device="cpu"), (20, 30)).array()[0]

@@ -135,7 +135,7 @@ def test_dlpack_copy_is_a_copy() -> None:
             return self.source.__dlpack_device__()
 
     x = batch()
-    taken = np.from_dlpack(Copied(x))
+    taken = np.from_dlpack(Copied(x))  # type: ignore[arg-type]
     np.testing.assert_array_equal(taken, x.array())
     assert not np.shares_memory(taken, x.array())
 

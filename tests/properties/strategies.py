@@ -1,0 +1,53 @@
+"""Images, batches and parameters for the laws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ..calls import CALLS, Call
+from ..samples import BUILDS, image, rebuilt
+
+# 31, 32 and 33 straddle the vector width; sides of 1 leave filters no neighbour.
+sides = st.one_of(st.sampled_from([1, 2, 3, 31, 32, 33]), st.integers(1, 40))
+dtypes = st.sampled_from(["uint8", "float32"])
+channels = st.sampled_from([1, 3])
+angles = st.floats(-720, 720, allow_nan=False)
+filters = st.sampled_from(["bilinear", "bicubic"])
+interpolations = st.sampled_from(["nearest", "bilinear", "bicubic"])
+calls: st.SearchStrategy[Call] = st.sampled_from(list(CALLS.values()))
+factors = st.floats(0, 3)
+
+
+@st.composite
+def arrays(
+    draw: st.DrawFn,
+    dtype: st.SearchStrategy[str] = dtypes,
+    channels: st.SearchStrategy[int] = channels,
+    square: bool = False,
+) -> NDArray[Any]:
+    """(N, H, W, C) noise, one to three images."""
+    height = draw(sides)
+    width = height if square else draw(sides)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    kind, count, depth = draw(dtype), draw(st.integers(1, 3)), draw(channels)
+    return np.stack([image(rng, height, width, depth, kind) for _ in range(count)])
+
+
+@st.composite
+def ragged(draw: st.DrawFn, dtype: st.SearchStrategy[str] = dtypes) -> list[NDArray[Any]]:
+    """Images of several sizes, in arrays of any build."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    kind, depth = draw(dtype), draw(channels)
+    sizes = draw(st.lists(st.tuples(sides, sides), min_size=1, max_size=6))
+    return [rebuilt(image(rng, *size, depth, kind), draw(st.sampled_from(BUILDS))) for size in sizes]
+
+
+@st.composite
+def drawn_calls(draw: st.DrawFn, n: int, dtype: str) -> tuple[Call, dict[str, Any]]:
+    """A function and parameters for each of ``n`` images."""
+    call = draw(calls)
+    return call, call.each(np.random.default_rng(draw(st.integers(0, 2**32))), n, 255.0 if dtype == "uint8" else 1.0)
