@@ -27,6 +27,7 @@ from .color import (
     solarize,
 )
 from .decode import decode_batch, image_info, open_batch
+from .description import describe
 from .errors import DecodeError, Failure
 from .filters import adjust_sharpness, gaussian_blur
 from .geometry import (
@@ -42,6 +43,7 @@ from .geometry import (
     vertical_flip,
 )
 from .handoff import to_jax, to_tensorflow, to_torch
+from .iou_crop import random_iou_crop
 from .mixing import Mix, blend, cutmix, mixup
 from .policies import augmix, auto_augment, rand_augment, trivial_augment
 from .random_color import (
@@ -66,7 +68,9 @@ from .random_geometry import (
     random_rotation,
     random_vertical_flip,
 )
+from .replay import SavedPlan, apply_plan, load_plan, save_plan
 from .rng import Rng
+from .targets import transform_boxes, transform_masks, transform_points
 from .version import __version__
 
 __all__ = [
@@ -78,6 +82,7 @@ __all__ = [
     "ImageInfo",
     "Mix",
     "Rng",
+    "SavedPlan",
     "__version__",
     "adjust_brightness",
     "adjust_contrast",
@@ -85,6 +90,7 @@ __all__ = [
     "adjust_saturation",
     "adjust_sharpness",
     "affine",
+    "apply_plan",
     "augmix",
     "auto_augment",
     "autocontrast",
@@ -94,12 +100,14 @@ __all__ = [
     "crop",
     "cutmix",
     "decode_batch",
+    "describe",
     "equalize",
     "erase",
     "gaussian_blur",
     "horizontal_flip",
     "image_info",
     "invert",
+    "load_plan",
     "mixup",
     "normalize",
     "open_batch",
@@ -117,6 +125,7 @@ __all__ = [
     "random_grayscale",
     "random_horizontal_flip",
     "random_invert",
+    "random_iou_crop",
     "random_perspective",
     "random_posterize",
     "random_resized_crop",
@@ -128,11 +137,15 @@ __all__ = [
     "resized_crop",
     "rgb_to_grayscale",
     "rotate",
+    "save_plan",
     "solarize",
     "three_augment",
     "to_jax",
     "to_tensorflow",
     "to_torch",
+    "transform_boxes",
+    "transform_masks",
+    "transform_points",
     "trivial_augment",
     "vertical_flip",
 ]

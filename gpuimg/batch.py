@@ -125,7 +125,7 @@ class Batch(Sequence[Any]):
 
     def staged(self) -> Batch:
         """A new stage: what is recorded from here on has this batch's results, in float32, as its source."""
-        if self.plan.changes_nothing:
+        if self.plan.is_fresh:
             return self
         return Batch(self._runtime, self._source, (*self.stages, Plan.start(self.sizes, self.channels)))
 

@@ -289,7 +289,7 @@ def posterize(images: Any, bits: Any, *, where: Any = None) -> Batch:
     [240]
     """
     batch = as_batch(images)
-    levels: Floats = 2.0 ** arguments.integers(bits, len(batch), "bits", low=0, high=8)
+    levels = np.exp2(arguments.integers(bits, len(batch), "bits", low=0, high=8).astype(np.float64))
     return _record(batch, layout.POSTERIZE, where, *posterize_numbers(levels, batch.unit))
 
 

@@ -270,10 +270,19 @@ def resized_crop(
     (2, 8, 8, 3)
     """
     batch = as_batch(images).for_geometry()
-    cut = crop(batch, top, left, height, width, where=where)
-    if len(cut.plan.grid.frames) > len(batch.plan.grid.frames):
-        cut = cut.staged()  # it reaches over the border: the filter must see the black pixels one by one
-    return resize(cut, size, interpolation, None, antialias, where=where)
+    n = len(batch)
+    corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
+    new = arguments.sizes((height, width), n)
+    chosen = arguments.mask(where, n)
+    every = np.ones(n, np.bool_) if chosen is None else chosen
+    black = np.zeros((n, 3))
+    beyond = every & np.any((corner < 0) | (corner + new > batch.sizes), 1)
+    if batch.plan.is_fresh and np.any(beyond):
+        # A filter that reaches over the border must see the black pixels one by one: a stage, for those images only.
+        batch = batch.recorded(_cut(batch.plan, corner, new, black, beyond)).staged()
+        every = every & ~beyond
+    batch = batch.recorded(_cut(batch.plan, corner, new, black, every))
+    return resize(batch, size, interpolation, None, antialias, where=where)
 
 
 def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant", *, where: Any = None) -> Batch:
@@ -307,8 +316,8 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
     [[9, 9, 9], [9, 7, 9], [9, 9, 9]]
     """
     batch = as_batch(images).for_geometry()
-    if padding_mode == "edge" and not batch.plan.ends_at_edge:
-        batch = batch.staged()
+    if padding_mode == "edge":
+        batch = batch.staged()  # clamping repeats the outermost pixels of a source, not of what was made of it
     plan = batch.plan
     n = len(plan)
     if padding_mode not in ("constant", "edge"):

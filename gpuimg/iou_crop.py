@@ -97,11 +97,13 @@ def random_iou_crop(
     if not isinstance(trials, (int, np.integer)) or trials < 1:
         raise ValueError(f"trials must be a whole number of at least 1, not {trials!r}")
     rows, corners = checked_boxes(boxes, batch, format)
-    padded = _padded(follow(batch, corners, rows.owner).seen, rows.owner, n)
+    moved = follow(batch, corners, rows.owner)
+    seen = moved.areas > 0.0
+    padded = _padded(moved.seen[seen], rows.owner[seen], n)
     own = generator.fork()
     result = np.zeros((n, 4), np.int64)  # top, left, height, width
     found = np.zeros(n, bool)
-    going = np.isin(np.arange(n), rows.owner)
+    going = np.isin(np.arange(n), rows.owner[seen])
     for _ in range(_ROUNDS):
         if not going.any():
             break
@@ -144,7 +146,7 @@ def _windows(sizes: Ints, unit: Floats, min_scale: float, max_scale: float) -> I
 
 
 def _best_overlap(windows: Ints, boxes: Floats) -> Floats:
-    """(N, T): the largest intersection over union of a window (N, T, 4) and the boxes (N, K, 4) centred in it, or -1."""
+    """(N, T): largest intersection over union of a window (N, T, 4) and the boxes (N, K, 4) centred in it, or -1."""
     start, size = windows[:, :, None, 1::-1], windows[:, :, None, :1:-1]
     low, high = boxes[:, None, :, :2], boxes[:, None, :, 2:]
     center = (low + high) / 2.0

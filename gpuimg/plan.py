@@ -117,25 +117,24 @@ class Plan:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the result is the source itself, pixel for pixel."""
-        return not self.entries and not self.blurs and self._is_whole_source()
-
-    def _is_whole_source(self) -> bool:
-        n = len(self)
-        height, width = self.sizes[:, 0], self.sizes[:, 1]
-        whole = np.stack([np.zeros(n, np.int64), np.zeros(n, np.int64), width, height], 1)
-        same = np.array_equal(self.grid.frames[0].matrix, np.broadcast_to(np.eye(3), (n, 3, 3)))
-        return same and np.array_equal(self.grid.window, whole)
+        """Whether every result is the source itself, pixel for pixel."""
+        return bool(np.all(self.unchanged_images()))
 
     @property
-    def ends_at_edge(self) -> bool:
-        """Whether clamping to the window repeats the outermost pixels: nothing else lies or is painted beyond them."""
-        matrix = self.grid.frames[0].matrix
-        one = matrix[:, :2, 2]
-        other = one + (matrix[:, :2, :2] @ self.sizes[:, ::-1, None])[..., 0]
-        window = self.grid.window
-        covered = (np.minimum(one, other) <= window[:, :2]) & (np.maximum(one, other) >= window[:, 2:])
-        return len(self.grid.frames) == 1 and bool(np.all(covered) and np.all(_is_whole_pixels(matrix)))
+    def is_fresh(self) -> bool:
+        """Whether nothing was recorded: asked of the calls, not of what they did, which other images may decide."""
+        return not self.entries and not self.history and not self.blurs
+
+    def unchanged_images(self) -> Mask:
+        """Which images (N,) the plan leaves as they are, pixel for pixel."""
+        grid = self.grid
+        whole = np.zeros_like(grid.window)
+        whole[:, 2:] = grid.sizes[:, ::-1]
+        same: Mask = np.all(grid.frames[0].matrix == np.eye(3), (1, 2)) & np.all(grid.window == whole, 1)
+        same = same & (grid.filter != layout.GAUSSIAN)
+        for entry in self.entries:
+            same = same & (entry.codes == layout.SKIP)
+        return same
 
     # -- recording ---------------------------------------------------------------------------------------------
 

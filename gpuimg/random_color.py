@@ -25,6 +25,7 @@ def color_jitter(
     contrast: Any = None,
     saturation: Any = None,
     hue: Any = None,
+    p: Any = 1.0,
     *,
     rng: Any,
 ) -> Batch:
@@ -37,6 +38,8 @@ def color_jitter(
         Range of the factor; one number ``f`` is ``(max(0, 1 - f), 1 + f)``.
     hue : float or (low, high), optional
         Range of the turn, within -0.5 to 0.5; one number is (-number, number).
+    p : float or (N,) float
+        Probability of any change.
     rng : Rng or int
 
     Returns
@@ -46,7 +49,7 @@ def color_jitter(
     Raises
     ------
     ValueError
-        For reversed or out-of-range limits.
+        For reversed or out-of-range limits, or a probability outside 0 to 1.
 
     Notes
     -----
@@ -68,6 +71,7 @@ def color_jitter(
     ]
     order = generator.permutation(4)
     factors = np.stack([generator.uniform(*(r or (0.0, 0.0))) for r in ranges], 1)
+    where = generator.bernoulli(p)
     used = np.array([r is not None for r in ranges])
     used[2:] &= batch.channels == 3
     plan = batch.plan
@@ -75,7 +79,7 @@ def color_jitter(
         op = order[:, k]
         codes = np.where(used[op], _JITTER[op], layout.SKIP)
         params = (factors[np.arange(n), op], batch.channels, 0.0)
-        plan = plan.with_entry(codes, params, statistical=ranges[1] is not None)
+        plan = plan.with_entry(codes, params, where=where, statistical=ranges[1] is not None)
     return batch.recorded(plan)
 
 
@@ -95,6 +99,69 @@ def _hue_range(value: Any) -> tuple[float, float] | None:
         return None
     low, high = limits((-value, value) if np.ndim(value) == 0 else value, "hue", low=-0.5, high=0.5)
     return None if low == high == 0.0 else (low, high)
+
+
+def random_photometric_distort(
+    images: Any,
+    brightness: tuple[float, float] = (0.875, 1.125),
+    contrast: tuple[float, float] = (0.5, 1.5),
+    saturation: tuple[float, float] = (0.5, 1.5),
+    hue: tuple[float, float] = (-0.05, 0.05),
+    p: Any = 0.5,
+    *,
+    rng: Any,
+) -> Batch:
+    """Change brightness, contrast, saturation and hue, each with probability ``p``: SSD's distortion.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    brightness, contrast, saturation : (low, high)
+        Range of the factor.
+    hue : (low, high)
+        Range of the turn, within -0.5 to 0.5.
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits.
+
+    Notes
+    -----
+    Contrast comes before or after saturation and hue, each as likely. Channels are not permuted, unlike in
+    torchvision.
+
+    References
+    ----------
+    Liu et al.: "SSD: Single shot multibox detector", ECCV 2016; torchvision ``RandomPhotometricDistort``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_photometric_distort(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng)
+    ranges = [
+        limits(brightness, "brightness", low=0.0),
+        limits(contrast, "contrast", low=0.0),
+        limits(saturation, "saturation", low=0.0),
+        limits(hue, "hue", low=-0.5, high=0.5),
+    ]
+    chosen = [generator.bernoulli(p) for _ in ranges]
+    amounts = [generator.uniform(*each) for each in ranges]
+    first = generator.bernoulli(0.5)
+    batch = color.adjust_brightness(batch, amounts[0], where=chosen[0])
+    batch = color.adjust_contrast(batch, amounts[1], where=chosen[1] & first)
+    batch = color.adjust_saturation(batch, amounts[2], where=chosen[2])
+    batch = color.adjust_hue(batch, amounts[3], where=chosen[3])
+    return color.adjust_contrast(batch, amounts[1], where=chosen[1] & ~first)
 
 
 def random_grayscale(images: Any, p: Any = 0.1, *, rng: Any) -> Batch:

@@ -341,6 +341,51 @@ def _shear_ranges(shear: Any) -> tuple[tuple[float, float], tuple[float, float]]
     return symmetric(shear, "shear"), (0.0, 0.0)
 
 
+def random_zoom_out(
+    images: Any, fill: Any = 0, side_range: tuple[float, float] = (1.0, 4.0), p: Any = 0.5, *, rng: Any
+) -> Batch:
+    """Place images at random on a larger canvas, with probability ``p``: SSD's zoom-out.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    fill : number, (C,), (N,) or (N, C)
+        Colour of the canvas, as in :func:`pad`.
+    side_range : (low, high)
+        Sides of the canvas as multiples of the image's, at least 1.
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+        The images differ in size, as their canvases do.
+
+    Raises
+    ------
+    ValueError
+        For reversed limits, or limits below 1.
+
+    References
+    ----------
+    Liu et al.: "SSD: Single shot multibox detector", ECCV 2016, section 3.6; torchvision ``RandomZoomOut``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_zoom_out(np.zeros((1, 8, 10, 3), np.uint8), 127, (2.0, 2.0), 1.0, rng=0).sizes.tolist()
+    [[16, 20]]
+    """
+    batch, generator = prepare(images, rng)
+    low, high = limits(side_range, "side_range", low=1.0)
+    where = generator.bernoulli(p)
+    side = generator.uniform(low, high)
+    spare = np.floor(batch.sizes * side[:, None]) - batch.sizes
+    before = np.floor(spare * generator.units(2))
+    (top, left), (bottom, right) = before.T, (spare - before).T
+    return geometry.pad(batch, (left, top, right, bottom), fill, where=where)
+
+
 def random_perspective(
     images: Any,
     distortion_scale: float = 0.5,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from . import arguments
 from .batch import Batch, as_batch
-from .plan import Floats, Ints, Mask, Plan
+from .plan import Floats, Ints, Mask
 from .runtimes import native
 
 _LABELS = 1 << 24  # float32 holds every integer up to here
@@ -100,7 +100,7 @@ def _as_source(mask: Any, scale: float) -> Any:
 def _masks(masks: Any, batch: Batch) -> Any:
     """Checked masks: one (N, H, W) array, or a list of (H, W) arrays."""
     stacked = not isinstance(masks, (list, tuple))
-    arrays = native(masks) if stacked else [native(mask) for mask in masks]
+    arrays: Any = native(masks) if stacked else [native(mask) for mask in masks]
     if stacked and (not hasattr(arrays, "ndim") or arrays.ndim not in (3, 4)):
         raise TypeError("masks must be a list of (H, W) arrays or one (N, H, W) array")
     if len(arrays) != len(batch):
@@ -114,7 +114,7 @@ def _masks(masks: Any, batch: Batch) -> Any:
             raise TypeError(f"masks must agree in dtype: masks[0] is {arrays[0].dtype}, masks[{i}] {mask.dtype}")
         if mask.ndim != 2 and (mask.ndim != 3 or mask.shape[2] != 1):
             raise ValueError(f"masks[{i}] must have shape (H, W), not {tuple(mask.shape)}")
-        if mask.dtype.itemsize > 2 and mask.size and not (-_LABELS <= mask.min() and mask.max() <= _LABELS):
+        if mask.dtype.itemsize > 2 and mask.size and not (mask.min() >= -_LABELS and mask.max() <= _LABELS):
             raise ValueError(f"masks[{i}] must have labels from -{_LABELS} to {_LABELS}")
         if unread[i]:
             mask = mask[:1, :1] * 0
@@ -129,7 +129,8 @@ def _masks(masks: Any, batch: Batch) -> Any:
 def _unread(batch: Batch) -> Mask:
     """(N,): images whose header could not be read, and which are black, of one pixel."""
     failed = np.isin(np.arange(len(batch)), list(batch.errors))
-    return failed & np.all(batch.source.sizes == 1, 1)
+    unread: Mask = failed & np.all(batch.source.sizes == 1, 1)
+    return unread
 
 
 def _kind(value: Any) -> str:
@@ -201,6 +202,10 @@ def _project(matrix: Floats, points: Floats) -> Floats:
     return result
 
 
+def _inverse(matrix: Floats) -> Floats:
+    return np.asarray(np.linalg.inv(matrix), np.float64)
+
+
 def _depth(matrix: Floats, points: Floats) -> Floats:
     """(M, P): what projected points are divided by."""
     depth: Floats = (points @ matrix[:, 2, :2, None])[..., 0] + matrix[:, 2, 2, None]
@@ -217,19 +222,23 @@ def _enclosing(matrix: Floats, corners: Floats) -> Floats:
     depth = _depth(matrix, corners)
     points = _project(matrix, corners)
     box = np.concatenate([points.min(1), points.max(1)], 1)
-    split = depth.min(1, initial=np.inf) * depth.max(1, initial=-np.inf) <= 0.0
+    split = depth.min(1) * depth.max(1) <= 0.0
     return np.where(split[:, None], (-np.inf, -np.inf, np.inf, np.inf), box)
 
 
-def _limits(plan: Plan, back: Floats) -> Iterator[tuple[Floats, Floats]]:
-    """Rectangles (N, 4) outside of which nothing is seen, and the matrices from the stage's source to their frames."""
-    yield np.broadcast_to(np.eye(3), back.shape), plan.grid.window.astype(np.float64)
-    for entry, rectangle in plan.fills():
-        yield plan.grid.frames[entry.frame].matrix @ back, rectangle
+def _limits(batch: Batch) -> Iterator[tuple[Floats, Floats]]:
+    """Rectangles (N, 4) outside of which nothing is seen, the result's last, and the matrices (N, 3, 3) to their frames.
 
-
-def _canvas(plan: Plan) -> Floats:
-    return np.concatenate([np.zeros((len(plan), 2)), plan.sizes[:, ::-1]], 1)
+    The matrices lead from the source images; a stage starts with the window of its own source.
+    """
+    to_stage: Floats = np.tile(np.eye(3), (len(batch), 1, 1))
+    for plan in batch.stages:
+        yield to_stage, plan.grid.window.astype(np.float64)
+        forward = _inverse(plan.grid.frames[0].matrix) @ to_stage
+        for entry, rectangle in plan.fills():
+            yield plan.grid.frames[entry.frame].matrix @ forward, rectangle
+        to_stage = forward
+    yield to_stage, np.concatenate([np.zeros((len(batch), 2)), batch.sizes[:, ::-1]], 1)
 
 
 @dataclass(frozen=True)
@@ -238,6 +247,7 @@ class Moved:
 
     whole: Floats  # (M, 4), around the moved corners
     seen: Floats  # (M, 4), the part that no crop cut off
+    areas: Floats  # (M,), pixels of that part; 0 for what only rounding leaves
     centered: Mask  # (M,): no crop cut off the centre
 
 
@@ -245,28 +255,19 @@ def follow(batch: Batch, boxes: Floats, owner: Ints) -> Moved:
     """Move boxes through all stages; a part that a crop cuts off stays cut off, whatever comes after."""
     whole = seen = _corners(boxes)
     center = whole.mean(1, keepdims=True)
-    centered = np.ones(len(boxes), bool)
-    box = boxes
-    for plan in batch.stages:
-        back = np.linalg.inv(plan.grid.frames[0].matrix)
-        last = plan is batch.stages[-1]
-        limits = [*_limits(plan, back), (back, _canvas(plan))]
-        for k, (matrix, rectangle) in enumerate(limits):
-            to_frame, limit = matrix[owner], rectangle[owner]
-            at = _project(to_frame, center)[:, 0]
-            centered &= np.all((limit[:, :2] < at) & (at < limit[:, 2:]), 1)
-            box = _enclosing(to_frame, seen)
-            inside = _clip(box, limit)
-            if last and k == len(limits) - 1:
-                return Moved(_enclosing(to_frame, whole), inside, centered)
+    there, centered = np.ones((2, len(boxes)), bool)
+    for matrix, rectangle in _limits(batch):
+        to_frame, limit = matrix[owner], rectangle[owner]
+        at = _project(to_frame, center)[:, 0]
+        centered &= np.all((limit[:, :2] < at) & (at < limit[:, 2:]), 1)
+        box = _enclosing(to_frame, seen)
+        inside = np.clip(box, limit[:, [0, 1, 0, 1]], limit[:, [2, 3, 2, 3]])
+        there &= np.all(inside[:, 2:] - inside[:, :2] > _THIN, 1)
+        with np.errstate(invalid="ignore"):  # a box without bounds in a frame without
             cut = np.any(np.abs(inside - box) > _THIN, 1)
-            seen = np.where(cut[:, None, None], _project(np.linalg.inv(to_frame), _corners(inside)), seen)
-        whole, seen, center = (_project(back[owner], points) for points in (whole, seen, center))
-    raise AssertionError("a batch has a stage")
-
-
-def _clip(box: Floats, limit: Floats) -> Floats:
-    return np.clip(box, limit[:, [0, 1, 0, 1]], limit[:, [2, 3, 2, 3]])
+        seen = np.where(cut[:, None, None], _project(_inverse(to_frame), _corners(inside)), seen)
+    areas = np.where(there, np.prod(inside[:, 2:] - inside[:, :2], 1), 0.0)
+    return Moved(_enclosing(to_frame, whole), inside, areas, centered)
 
 
 def _to_corners(rows: Floats, format: str) -> Floats:
@@ -348,7 +349,8 @@ def transform_boxes(
 
     Notes
     -----
-    ``kept`` is about what is seen, with or without ``clip``. A box through which the horizon of a perspective passes
+    Exact for flips, crops and resizes. Boxes follow the pixels; after ``rotate(expand=True)`` torchvision's lie up to
+    a pixel beside them. ``kept`` is about what is seen, with or without ``clip``. A box through which the horizon of a perspective passes
     is as large as the result. No box of an image that could not be read is kept.
 
     References
@@ -367,8 +369,7 @@ def transform_boxes(
     least = arguments.per_image(min_area, len(batch), "min_area", low=0.0)
     rows, found = checked_boxes(boxes, batch, format)
     moved = follow(batch, found, rows.owner)
-    size = moved.seen[:, 2:] - moved.seen[:, :2]
-    kept = np.all(size > _THIN, 1) & (size[:, 0] * size[:, 1] > least[rows.owner]) & ~_unread(batch)[rows.owner]
+    kept = (moved.areas > least[rows.owner]) & ~_unread(batch)[rows.owner]
     if centers:
         kept &= moved.centered
     result = _from_corners(moved.seen if clip else moved.whole, format).astype(rows.dtype)
@@ -408,14 +409,6 @@ def transform_points(x: Batch, points: Any, *, pixel_indices: bool = False) -> A
     batch = as_batch(x)
     rows = _rows(points, len(batch), 2, "points")
     shift = 0.5 if pixel_indices else 0.0
-    back = np.linalg.inv(_to_source(batch))
-    moved = _project(back[rows.owner], rows.flat[:, None] + shift)[:, 0] - shift
+    *_, (forward, _) = _limits(batch)
+    moved = _project(forward[rows.owner], rows.flat[:, None] + shift)[:, 0] - shift
     return rows.like(moved.astype(rows.dtype))
-
-
-def _to_source(batch: Batch) -> Floats:
-    """Matrices (N, 3, 3) from the results of all stages to the source images."""
-    first, *others = (plan.grid.frames[0].matrix for plan in batch.stages)
-    for matrix in others:
-        first = first @ matrix
-    return first

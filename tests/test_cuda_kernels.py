@@ -45,6 +45,8 @@ def _variant(variant: Variant) -> tuple[object, object, int | None]:
     from gpuimg.kernels import cuda as kernels
 
     name, source, kind, functions, neighbours = variant
+    if name == "mix":
+        return kernels.mix, kernels.MIX_SIGNATURE, None
     if name == "statistics":
         reduce = kernels.make_statistics(functions, neighbours)
         return reduce, kernels.statistics_signature(source), kernels.STATISTICS_BLOCK
@@ -58,6 +60,7 @@ VARIANTS: list[Variant] = [
     *(("statistics", source, "", (), near) for source in SOURCES for near in (False, True)),
     ("transform", "uint8", "float16", (dim,), False),
     ("statistics", "uint8", "", (dim,), False),
+    ("mix", "float32", "float32", (), False),
 ]
 
 
@@ -159,9 +162,18 @@ def _statistical(images: list[np.ndarray]) -> gi.Batch:
 
 
 def _other(images: list[np.ndarray]) -> gi.Batch:
-    x = gi.resize(images, (6, 5), "bicubic")
+    x = gi.resize(gi.pad(images, 1, padding_mode="edge"), (6, 5), "bicubic")
     x = gi.solarize(gi.posterize(x, 5), 100 if x.unit != 1 else 0.4)
-    return gi.horizontal_flip(gi.invert(gi.pad(x, 1, fill=7, padding_mode="edge")))
+    return gi.horizontal_flip(gi.invert(gi.pad(x, 1, fill=7)))
+
+
+def _filtered(images: list[np.ndarray]) -> gi.Batch:
+    return gi.adjust_brightness(gi.gaussian_blur(images, [3, 5], [0.8, 2.0]), 1.3)
+
+
+def _sharpened(images: list[np.ndarray]) -> gi.Batch:
+    x = gi.adjust_sharpness(gi.resize(gi.invert(images), (6, 7)), [0.2, 1.9])
+    return gi.adjust_contrast(x, 0.7)
 
 
 CASES = [
@@ -171,6 +183,9 @@ CASES = [
     (_statistical, 1, "float32", "float32", "NHWC"),
     (_other, 3, "uint8", "float16", "NCHW"),
     (_other, 1, "uint8", "uint8", "NHWC"),
+    (_filtered, 3, "uint8", "float32", "NHWC"),
+    (_sharpened, 3, "uint8", "float32", "NCHW"),
+    (_sharpened, 1, "float32", "uint8", "NHWC"),
 ]
 
 
@@ -181,6 +196,7 @@ def test_simulated_results_are_the_cpus(
     pytest.importorskip("numba_cuda")
     assert callable(chain)
     batch = chain(_images(channels, source))
+    assert len(batch.stages) == 1
     expected = batch.array(dtype, order)
     passes, region = batch.plan.compile()
     pixels = batch._source

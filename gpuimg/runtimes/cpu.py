@@ -117,11 +117,14 @@ class CpuRuntime:
         compiled = [plan.compile() for plan in stages]
         flat = out.view(STORAGE[out.dtype.name])
         users = [self._user_row(plan.functions) for plan in stages]
+        starts = _first_stages(stages)
 
         def one(i: int, scratch: _Scratch) -> str | None:
-            pixels, stride, reason = _source_pixels(source, i, compiled[0][1][i], scratch)
+            start = starts[i]
+            pixels, stride, reason = _source_pixels(source, i, compiled[start][1][i], scratch)
             channels = source.channels
-            for k, (plan, (passes, _)) in enumerate(zip(stages, compiled, strict=True)):
+            for k in range(start, len(stages)):
+                plan, passes = stages[k], compiled[k][0]
                 height, width = (int(v) for v in plan.sizes[i])
                 size = height * width * plan.channels
                 if k == len(stages) - 1:
@@ -224,6 +227,16 @@ def _with_slack(flat: Any, start: int, stop: int, scratch: _Scratch) -> Any:
     copy = scratch.flat("source", stop - start + loops.SOURCE_SLACK, np.uint8)
     copy[: stop - start] = flat[start:stop]
     return copy
+
+
+def _first_stages(stages: tuple[Plan, ...]) -> list[int]:
+    """For each image the first stage that changes it, or the last one: what is before need not run."""
+    first = np.zeros(len(stages[0]), np.int64)
+    reached = np.ones(len(first), np.bool_)
+    for plan in stages[:-1]:
+        reached &= plan.unchanged_images()
+        first += reached
+    return [int(k) for k in first]
 
 
 def _source_pixels(source: Files | Pixels, i: int, region: Any, scratch: _Scratch) -> tuple[Any, int, str | None]:

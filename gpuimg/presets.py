@@ -1,0 +1,225 @@
+"""Preprocessing as published, for a start and as examples: short functions of public functions.
+
+Each preset gives a function of a batch and a generator for its samples, which gives the recorded batch:
+
+>>> import gpuimg, numpy as np
+>>> train = gpuimg.presets.imagenet_train(size=64)
+>>> x = train(np.zeros((2, 80, 90, 3), np.uint8), gpuimg.Rng(0, epoch=3, indices=[17, 4]))
+>>> x.array(dtype="float16", layout="NCHW").shape
+(2, 3, 64, 64)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .batch import Batch, as_batch
+from .color import IMAGENET_MEAN, IMAGENET_STD, normalize
+from .geometry import center_crop, resize
+from .iou_crop import random_iou_crop
+from .random_color import (
+    color_jitter,
+    random_gaussian_blur,
+    random_grayscale,
+    random_photometric_distort,
+    three_augment,
+)
+from .random_geometry import random_horizontal_flip, random_resized_crop, random_zoom_out
+from .rng import as_rng
+
+
+def imagenet_train(size: int = 224) -> Callable[[Any, Any], Batch]:
+    """Train a classifier as ResNet: random resized crop, flip, normalize.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results.
+
+    Returns
+    -------
+    function
+        ``(images, rng) -> Batch``; ``rng`` is an :class:`Rng` or an int seed.
+
+    References
+    ----------
+    Szegedy et al.: "Going deeper with convolutions", CVPR 2015; torchvision ``references/classification``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> train = gpuimg.presets.imagenet_train(32)
+    >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
+    (2, 32, 32, 3)
+    """
+
+    def preprocess(images: Any, rng: Any) -> Batch:
+        rng = as_rng(rng, len(images))
+        x = random_resized_crop(images, size, rng=rng)
+        x = random_horizontal_flip(x, rng=rng)
+        return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+
+    return preprocess
+
+
+def imagenet_eval(size: int = 224, resize_size: int = 256) -> Callable[[Any, Any], Batch]:
+    """Evaluate a classifier: resize the shorter side, crop the middle, normalize. Nothing is random.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results.
+    resize_size : int
+        Length of the shorter side before the crop.
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> Batch``.
+
+    References
+    ----------
+    torchvision ``references/classification``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> evaluate = gpuimg.presets.imagenet_eval(32, 36)
+    >>> evaluate(np.zeros((2, 40, 50, 3), np.uint8)).array().shape
+    (2, 32, 32, 3)
+    """
+
+    def preprocess(images: Any, rng: Any = None) -> Batch:
+        x = resize(images, resize_size)
+        x = center_crop(x, (size, size))
+        return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+
+    return preprocess
+
+
+def deit3_train(size: int = 224) -> Callable[[Any, Any], Batch]:
+    """Train a vision transformer as DeiT III: bicubic crop, flip, 3-Augment, colour jitter of 0.3, normalize.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results.
+
+    Returns
+    -------
+    function
+        ``(images, rng) -> Batch``; ``rng`` is an :class:`Rng` or an int seed.
+
+    Notes
+    -----
+    DeiT III mixes the results, too: :func:`mixup` with an alpha of 0.8, or :func:`cutmix`.
+
+    References
+    ----------
+    Touvron, Cord, Jégou: "DeiT III: Revenge of the ViT", ECCV 2022; its code, ``augment.py``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> train = gpuimg.presets.deit3_train(32)
+    >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
+    (2, 32, 32, 3)
+    """
+
+    def preprocess(images: Any, rng: Any) -> Batch:
+        rng = as_rng(rng, len(images))
+        x = random_resized_crop(images, size, interpolation="bicubic", rng=rng)
+        x = random_horizontal_flip(x, rng=rng)
+        x = three_augment(x, rng=rng)
+        x = color_jitter(x, brightness=0.3, contrast=0.3, saturation=0.3, rng=rng)
+        return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+
+    return preprocess
+
+
+def simclr(size: int = 224) -> Callable[[Any, Any], Batch]:
+    """Make a view for contrastive learning: resized crop, flip, strong colour jitter, grey, blur.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results, at least 15.
+
+    Returns
+    -------
+    function
+        ``(images, rng) -> Batch``; ``rng`` is an :class:`Rng` or an int seed. Call it twice for two views, with
+        ``rng.split("one")`` and ``rng.split("two")``.
+
+    Notes
+    -----
+    Not normalised, as in the paper: results are 0 to 1, or 0 to 255 as uint8.
+
+    References
+    ----------
+    Chen, Kornblith, Norouzi, Hinton: "A simple framework for contrastive learning of visual representations",
+    ICML 2020, appendix A, with the ImageNet strength of 1.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> view = gpuimg.presets.simclr(32)
+    >>> view(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
+    (2, 32, 32, 3)
+    """
+    kernel = size // 10 // 2 * 2 + 1  # a tenth of the side, made odd
+
+    def preprocess(images: Any, rng: Any) -> Batch:
+        rng = as_rng(rng, len(images))
+        x = random_resized_crop(images, size, rng=rng)
+        x = random_horizontal_flip(x, rng=rng)
+        x = color_jitter(x, brightness=0.8, contrast=0.8, saturation=0.8, hue=0.2, p=0.8, rng=rng)
+        x = random_grayscale(x, 0.2, rng=rng)
+        return random_gaussian_blur(x, kernel, (0.1, 2.0), 0.5, rng=rng)
+
+    return preprocess
+
+
+def ssd_train(size: int = 300) -> Callable[..., Batch]:
+    """Train a detector as SSD: distort colours, zoom out, crop around boxes, flip, resize, normalize.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results.
+
+    Returns
+    -------
+    function
+        ``(images, rng, boxes=None) -> Batch``; ``rng`` is an :class:`Rng` or an int seed. Boxes, as for
+        :func:`random_iou_crop`, are those of the source images; without them there is no crop. They follow with
+        ``transform_boxes(result, boxes, centers=True)``.
+
+    References
+    ----------
+    Liu et al.: "SSD: Single shot multibox detector", ECCV 2016, sections 2.2 and 3.6; torchvision
+    ``references/detection``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> boxes = [[(10, 10, 30, 40)], [(5, 5, 25, 25), (20, 0, 40, 30)]]
+    >>> x = gpuimg.presets.ssd_train(64)(np.zeros((2, 40, 50, 3), np.uint8), 0, boxes)
+    >>> moved, kept = gpuimg.transform_boxes(x, boxes, centers=True)
+    >>> x.array().shape, [len(each) for each in moved]
+    ((2, 64, 64, 3), [1, 2])
+    """
+
+    def preprocess(images: Any, rng: Any, boxes: Any = None) -> Batch:
+        rng = as_rng(rng, len(images))
+        x = as_batch(images)
+        x = random_photometric_distort(x, rng=rng)
+        x = random_zoom_out(x, [mean / x.unit for mean in IMAGENET_MEAN[: x.channels]], rng=rng)
+        if boxes is not None:
+            x = random_iou_crop(x, boxes, rng=rng)
+        x = random_horizontal_flip(x, rng=rng)
+        x = resize(x, (size, size))
+        return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+
+    return preprocess
