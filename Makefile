@@ -44,6 +44,7 @@ unit: $(VENV)/.test-ready
 
 bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.bench_core
+	$(BIN)/python -m bench.bench_random
 
 # A fresh environment for another extra: the nvImageCodec wheels for CUDA 12 and 13 share files.
 $(VENV)/.made-for-$(EXTRA):

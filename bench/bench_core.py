@@ -112,40 +112,38 @@ def check(files: list[bytes]) -> None:
         raise RuntimeError("the outputs are wrong; no timing of them is worth anything")
 
 
-def throughput(files: list[bytes], rounds: int) -> dict[str, Any]:
-    """Images/s of each job and its ratio to the floor, round-robin."""
+Preprocess = Callable[[gi.Batch, int], gi.Batch]  # of a batch and the index of its first image
+
+
+def throughput(files: list[bytes], rounds: int, chains: dict[str, Preprocess]) -> dict[str, Any]:
+    """Images/s of the floor and of each chain after decoding, and its ratio to the floor, round-robin."""
     out = np.zeros((BATCH, 3, SIZE, SIZE), np.float32)
-    rng = np.random.default_rng(0)
     floor = Floor(threads())
 
-    def job(preprocess: Callable[[gi.Batch, np.random.Generator], gi.Batch]) -> Callable[[list[bytes]], None]:
-        def run(batch: list[bytes]) -> None:
-            preprocess(gi.open_batch(batch, device="cpu"), rng).array("float32", "NCHW", out=out)
+    def run(name: str, at: int) -> None:
+        batch = files[at : at + BATCH]
+        if name == "floor":
+            floor(batch)
+        else:
+            chains[name](gi.open_batch(batch, device="cpu"), at).array("float32", "NCHW", out=out)
 
-        return run
-
-    jobs: dict[str, Callable[[list[bytes]], None]] = {
-        "floor": floor,
-        "eval": job(evaluate),
-        "train": job(train),
-        "train+rotate+colour": job(train_rotate_colour),
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    names = ["floor", *chains]
+    seconds: dict[str, list[float]] = {name: [] for name in names}
     for k in range(rounds + 1):
-        for name, run in jobs.items():
+        for name in names:
             start = time.perf_counter()
             for at in range(0, len(files), BATCH):
-                run(files[at : at + BATCH])
+                run(name, at)
             if k:  # the first round warms up
                 seconds[name].append(time.perf_counter() - start)
-    ratios = {name: np.array(seconds["floor"]) / np.array(seconds[name]) for name in jobs}
+    ratios = {name: np.array(seconds["floor"]) / np.array(seconds[name]) for name in names}
     return {
         name: {
             "images_per_second": round(len(files) / float(np.median(seconds[name]))),
             "ratio_to_floor": round(float(np.median(ratios[name])), 3),
             "ratio_range": [round(float(ratios[name].min()), 3), round(float(ratios[name].max()), 3)],
         }
-        for name in jobs
+        for name in names
     }
 
 
@@ -196,15 +194,18 @@ def _processor() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
-def main() -> None:
-    """Measure, print, and write the result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "core.json")
-    options = parser.parse_args()
-    files = photos.load()
-    check(files)
-    result = {
+def _chains() -> dict[str, Preprocess]:
+    rng = np.random.default_rng(0)
+    return {
+        "eval": lambda x, at: evaluate(x, rng),
+        "train": lambda x, at: train(x, rng),
+        "train+rotate+colour": lambda x, at: train_rotate_colour(x, rng),
+    }
+
+
+def environment(files: list[bytes], rounds: int) -> dict[str, Any]:
+    """What was measured, on what."""
+    return {
         "machine": {"processor": _processor(), "cores": os.cpu_count(), "threads": threads()},
         "versions": {
             "python": platform.python_version(),
@@ -213,15 +214,40 @@ def main() -> None:
         },
         "photos": photos.summary(files),
         "batch": BATCH,
-        "rounds": options.rounds,
-        "throughput": throughput(files, options.rounds),
-        "recording_us_per_image": recording(files),
-        "memory": memory(files),
+        "rounds": rounds,
     }
+
+
+def write(result: dict[str, Any], path: Path) -> None:
+    """Print a result and keep it."""
     text = json.dumps(result, indent=1)
     print(text)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(text + "\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n")
+
+
+def arguments(description: str | None, name: str) -> argparse.Namespace:
+    """Command line of a benchmark: ``--rounds`` and ``--out``."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / name)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, print, and write the result."""
+    options = arguments(__doc__, "core.json")
+    files = photos.load()
+    check(files)
+    write(
+        {
+            **environment(files, options.rounds),
+            "throughput": throughput(files, options.rounds, _chains()),
+            "recording_us_per_image": recording(files),
+            "memory": memory(files),
+        },
+        options.out,
+    )
 
 
 if __name__ == "__main__":
