@@ -7,6 +7,7 @@
 (2, 3, 4, 4)
 """
 
+from . import presets
 from .batch import Batch
 from .codec import ImageInfo
 from .color import (
@@ -54,6 +55,7 @@ from .random_color import (
     random_gaussian_blur,
     random_grayscale,
     random_invert,
+    random_photometric_distort,
     random_posterize,
     random_sharpness,
     random_solarize,
@@ -67,6 +69,7 @@ from .random_geometry import (
     random_resized_crop,
     random_rotation,
     random_vertical_flip,
+    random_zoom_out,
 )
 from .replay import SavedPlan, apply_plan, load_plan, save_plan
 from .rng import Rng
@@ -115,6 +118,7 @@ __all__ = [
     "perspective",
     "pointwise",
     "posterize",
+    "presets",
     "rand_augment",
     "random_affine",
     "random_autocontrast",
@@ -127,12 +131,14 @@ __all__ = [
     "random_invert",
     "random_iou_crop",
     "random_perspective",
+    "random_photometric_distort",
     "random_posterize",
     "random_resized_crop",
     "random_rotation",
     "random_sharpness",
     "random_solarize",
     "random_vertical_flip",
+    "random_zoom_out",
     "resize",
     "resized_crop",
     "rgb_to_grayscale",

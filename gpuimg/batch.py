@@ -90,7 +90,7 @@ class Batch(Sequence[Any]):
     @property
     def changes_nothing(self) -> bool:
         """Whether the results are the source images themselves."""
-        return all(plan.changes_nothing for plan in self.stages)
+        return self.channels == self._source.channels and all(plan.changes_nothing for plan in self.stages)
 
     @property
     def unit(self) -> float:
@@ -154,7 +154,9 @@ class Batch(Sequence[Any]):
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
         """
-        result = Batch(self._runtime, self._result(dtype, layout))
+        pixels = self._result(dtype, layout)
+        fresh = Plan.start(pixels.sizes, pixels.channels)
+        result = Batch(self._runtime, pixels, (fresh.as_normalized() if self.normalized else fresh,))
         result._launches = self._launches
         return result
 

@@ -1,4 +1,8 @@
-"""The ``gpuimg`` command: ``demo`` shows the library at work, ``info`` says what this installation can do."""
+"""The ``gpuimg`` command.
+
+``demo`` shows the library at work, ``preview`` what a preprocessing makes of your images, and ``info`` says what this
+installation can do.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from . import codec, inspection, png
+from . import codec, inspection, png, preview
 from .batch import Batch
 from .color import (
     adjust_brightness,
@@ -70,9 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _check_threads()
         if options.command == "demo":
             _demo(options.photos, options.out, options.device, options.seed)
+        elif options.command == "preview":
+            _preview(options)
         else:
             print(inspection.report())
-    except (_UserError, DecodeError, ImportError, OSError) as error:
+    except (_UserError, preview.PreviewError, DecodeError, ImportError, OSError) as error:
         print(f"gpuimg: {error}", file=sys.stderr)
         return 2
     return 0
@@ -94,6 +100,18 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", type=Path, default=Path("contact_sheet.png"), metavar="PNG", help="%(default)s")
     demo.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
     demo.add_argument("--seed", type=int, default=0, help="of the random parameters (default: %(default)s)")
+    show = commands.add_parser("preview", help="write a sheet of what a preset or a function of yours makes of images")
+    show.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="one row of the sheet each")
+    what = show.add_mutually_exclusive_group()
+    what.add_argument(
+        "--preset", metavar="NAME", help=f"{', '.join(sorted(preview.PRESETS))} (default: imagenet_train)"
+    )
+    what.add_argument("--function", metavar="MODULE:FUNCTION", help="your own (batch, rng) -> Batch")
+    show.add_argument("-n", type=int, default=8, metavar="N", help="draws of each image (default: %(default)s)")
+    show.add_argument("--seed", type=int, default=0, help="of the draws, which are epochs 0 to N - 1 (default: 0)")
+    show.add_argument("--size", type=int, help="of a preset's results (default: its own)")
+    show.add_argument("--out", type=Path, default=Path("preview.png"), metavar="PNG", help="%(default)s")
+    show.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
     commands.add_parser("info", help="versions, devices, decoders, and what is missing")
     return parser
 
@@ -210,3 +228,27 @@ def _sheet(originals: list[Any], results: list[Any]) -> np.ndarray[Any, np.dtype
             x = _MARGIN + k % columns * pitch + (_CELL - picture.shape[1]) // 2
             sheet[y : y + picture.shape[0], x : x + picture.shape[1]] = picture
     return sheet
+
+
+# -- preview -----------------------------------------------------------------------------------------------------------
+
+
+def _preview(options: argparse.Namespace) -> None:
+    for name, least in (("n", 1), ("seed", 0), ("size", 1)):
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise _UserError(f"{'-' if name == 'n' else '--'}{name} must be at least {least}, not {value}")
+    if options.function and options.size:
+        raise _UserError("--size is for presets; a function of yours has a size of its own")
+    missing = [str(path) for path in options.images if not path.is_file()]
+    if missing:
+        raise _UserError(f"no such image: {', '.join(missing)}")
+    if options.function:
+        preprocess = preview.imported(options.function)
+    else:
+        preprocess = preview.preset(options.preset or "imagenet_train", options.size)
+    codec.library()  # an ImportError here says what to install
+    device = _working(options.device)
+    sheet = preview.sheet(options.images, preprocess, options.n, options.seed, device)
+    options.out.write_bytes(png.encode(sheet))
+    print(f"sheet      {options.out.resolve()} ({len(options.images)} x {options.n} draws, seed {options.seed})")

@@ -62,7 +62,7 @@ def describe(x: Batch | SavedPlan, i: int) -> str:
     >>> print(gpuimg.describe(x, 1))
     image 1: 30 x 40 (height x width), 3 channels, uint8
     resize to 15 x 20
-    fill around the image: 0, 0, 0
+    fill around the image: 0
     rotate by -20 degrees
     brightness: factor 0.5
     sampled once: bilinear
@@ -193,11 +193,10 @@ def _op(plan: Plan, code: int, params: Floats, framed: bool, white: float) -> li
     if code == layout.POSTERIZE:
         return [f"posterize: {_number(math.log2(params[1] + 1.0))} bits"]
     if code == layout.AFFINE_COLOR:
-        # Of one-channel images all three are the same.
-        scale, shift = params[:3][: plan.channels], params[3:6][: plan.channels]
-        return [f"normalize: mean {_list(-shift / scale)}, std {_list(1.0 / scale)}"]
+        scale, shift = params[:3], params[3:6]
+        return [f"normalize: mean {_color(-shift / scale)}, std {_color(1.0 / scale)}"]
     if code == layout.PAINT:
-        color = _list(params[15:18][: plan.channels] * white)
+        color = _color(params[15:18] * white)
         if params[18] == 0.0:
             return [f"fill around the image: {color}"]
         x0, y0, x1, y1 = params[9:13]
@@ -211,11 +210,16 @@ def _op(plan: Plan, code: int, params: Floats, framed: bool, white: float) -> li
 
 
 def _number(value: float) -> str:
-    return f"{value + 0.0:.6g}"
+    return f"{round(value, 9) + 0.0:.6g}"
 
 
 def _list(values: Any) -> str:
     return ", ".join(_number(float(v)) for v in values)
+
+
+def _color(values: Floats) -> str:
+    """Three numbers, or one for all channels."""
+    return _number(values[0]) if np.all(values == values[0]) else _list(values)
 
 
 def _size(size: Any) -> str:

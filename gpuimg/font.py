@@ -69,7 +69,7 @@ _DRAWING = """\
 def _glyphs() -> np.ndarray[Any, np.dtype[np.bool_]]:
     """The drawing as (95, 9, 6), each glyph with the gap to the next."""
     lines = [list(line + ".") for line in _DRAWING.splitlines()]
-    ink = np.array(lines) == "#"
+    ink: np.ndarray[Any, np.dtype[np.bool_]] = np.array(lines) == "#"
     return ink.reshape(-1, _HEIGHT, _ROW, ADVANCE).swapaxes(1, 2).reshape(-1, _HEIGHT, ADVANCE)
 
 

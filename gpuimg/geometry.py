@@ -639,15 +639,22 @@ def _points(value: Any, n: int, name: str) -> Floats:
     array = arguments.finite(value, name)
     if array.shape not in ((4, 2), (n, 4, 2)):
         raise ValueError(f"{name} must have shape (4, 2) or ({n}, 4, 2), not {array.shape}")
+    flat = on_a_line(array)
+    if np.any(flat):
+        points = array.reshape(-1, 4, 2)[int(np.argmax(flat))].tolist()
+        raise ValueError(f"no three of the {name} may lie on a line: {points}")
+    return np.broadcast_to(array, (n, 4, 2))
+
+
+def on_a_line(points: Floats) -> Mask:
+    """Where three of four points (..., 4, 2) lie on a line."""
+    flat = np.zeros(points.shape[:-2], np.bool_)
     for k in range(4):
-        one, two, three = (array[..., (k + step) % 4, :] for step in range(3))
+        one, two, three = (points[..., (k + step) % 4, :] for step in range(3))
         a, b = two - one, three - one
         area = a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
-        flat = np.abs(area) <= 1e-9 * np.sum(a * a + b * b, -1)
-        if np.any(flat):
-            points = array.reshape(-1, 4, 2)[int(np.argmax(flat))].tolist()
-            raise ValueError(f"no three of the {name} may lie on a line: {points}")
-    return np.broadcast_to(array, (n, 4, 2))
+        flat |= np.abs(area) <= 1e-9 * np.sum(a * a + b * b, -1)
+    return flat
 
 
 def _homography(source: Floats, target: Floats) -> Floats:

@@ -83,7 +83,7 @@ def random_iou_crop(
     """
     batch = as_batch(x)
     n = len(batch)
-    generator = as_rng(rng, n)
+    generator = as_rng(rng, n, "random_iou_crop")
     if not 0.0 < min_scale <= max_scale <= 1.0:
         raise ValueError(f"min_scale and max_scale must be 0 < min <= max <= 1, not {min_scale!r} and {max_scale!r}")
     if not 0.0 < min_aspect_ratio <= max_aspect_ratio:

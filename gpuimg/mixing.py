@@ -102,7 +102,7 @@ def mixup(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> 
     >>> mix.labels([0, 2], num_classes=3).shape
     (2, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "mixup")
     weight = generator.beta(*_alphas(alpha))
     own, other, index = _partners(batch, partner)
     return Mix(blend(own, other, weight, partner=index), index, weight)
@@ -137,7 +137,7 @@ def cutmix(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) ->
     >>> gpuimg.cutmix(np.zeros((2, 4, 4, 3), np.uint8), rng=0).images.array().shape
     (2, 4, 4, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "cutmix")
     drawn = generator.beta(*_alphas(alpha))
     unit = generator.units(2)
     own, other, index = _partners(batch, partner)
@@ -160,16 +160,15 @@ def _alphas(alpha: float) -> tuple[float, float]:
 
 
 def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
-    """Both batches, computed, and the partner's index of each image."""
+    """Both batches, and the partner's index of each image."""
     n = len(batch)
-    own = batch.compute("float32")
     if isinstance(partner, Batch):
         if len(partner) != n:
             raise ValueError(f"the partner batch has {len(partner)} images, not {n}")
-        return own, partner, np.arange(n)
+        return batch, partner, np.arange(n)
     if partner is None:
-        return own, own, (np.arange(n) - 1) % max(n, 1)
-    return own, own, arguments.integers(partner, n, "partner", low=0, high=n - 1)
+        return batch, batch, (np.arange(n) - 1) % max(n, 1)
+    return batch, batch, arguments.integers(partner, n, "partner", low=0, high=n - 1)
 
 
 def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectangle: Any = None) -> Batch:
@@ -184,7 +183,7 @@ def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectang
     partner : (N,) int, optional
         Index in ``others``; the same one by default.
     rectangle : (N, 4) int, optional
-        ``x0, y0, x1, y1`` in which the partner alone is shown.
+        ``x0, y0, x1, y1`` in which the partner alone is shown; parts outside the image are left out.
 
     Returns
     -------
@@ -208,12 +207,22 @@ def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectang
         raise ValueError(f"batches must be on one device, not {one.device} and {other.device}")
     if one.channels != other.channels:
         raise ValueError(f"batches must agree in channels, not {one.channels} and {other.channels}")
+    if partner is None and len(other) != n:
+        raise ValueError(f"the other batch has {len(other)} images, not {n}; give partner")
     shares = arguments.per_image(weight, n, "weight", low=0.0, high=1.0)
     index = np.arange(n) if partner is None else arguments.integers(partner, n, "partner", low=0, high=len(other) - 1)
-    boxes = np.zeros((n, 4), np.int64) if rectangle is None else np.asarray(rectangle, np.int64).reshape(n, 4)
-    if n and (len(other) == 0 or np.any(one.sizes != other.sizes[index])):
-        k = int(np.argmax(np.any(one.sizes != other.sizes[index], 1))) if len(other) else 0
+    boxes = np.zeros((n, 4), np.int64) if rectangle is None else _rectangles(rectangle, one.sizes)
+    if np.any(one.sizes != other.sizes[index]):
+        k = int(np.argmax(np.any(one.sizes != other.sizes[index], 1)))
         raise ValueError(f"image {k} and its partner differ in size")
     mixed = one.mixed_with(other, shares, index, boxes)
     fresh = Plan.start(mixed.sizes, mixed.channels)
     return mixed.recorded(fresh.as_normalized()) if one.normalized or other.normalized else mixed
+
+
+def _rectangles(rectangle: Any, sizes: Ints) -> Ints:
+    """Rectangles (N, 4), cut at the border."""
+    array = arguments.finite(rectangle, "rectangle")
+    if array.shape != (len(sizes), 4) or np.any(array != np.round(array)):
+        raise ValueError(f"rectangle must be ({len(sizes)}, 4) whole numbers, not {rectangle!r}")
+    return np.clip(array, 0, np.tile(sizes[:, ::-1], 2)).astype(np.int64)

@@ -143,7 +143,7 @@ class Plan:
     ) -> Plan:
         """Append an op to the program; ``params`` are scalars or (N,) arrays, ``codes`` one code or (N,) of them."""
         n = len(self)
-        column = np.empty((n, len(params) + (_FRAME_WORDS if frame else 0)), np.float32)
+        column = np.zeros((n, len(params) + (_FRAME_WORDS if frame else 0)), np.float32)
         for k, value in enumerate(params):
             column[:, k + (_FRAME_WORDS if frame else 0)] = value
         filled = np.broadcast_to(np.asarray(codes, np.int32), (n,))
@@ -381,7 +381,9 @@ def _is_whole_pixels(matrix: Floats) -> Mask:
     """Where a matrix (N, 3, 3) leads from pixels to pixels: flips, quarter turns and shifts."""
     shift = matrix[:, :2, 2]
     turned: Mask = np.all(np.sort(np.abs(matrix[:, :2, :2]), -1) == (0.0, 1.0), (1, 2))
-    return turned & np.all(matrix[:, 2] == (0.0, 0.0, 1.0), 1) & np.all(shift == np.round(shift), 1)
+    flat: Mask = np.all(matrix[:, 2] == (0.0, 0.0, 1.0), 1)
+    whole: Mask = np.all(shift == np.round(shift), 1)
+    return turned & flat & whole
 
 
 def _same_pixels(a: Grid, b: Grid) -> bool:

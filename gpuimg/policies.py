@@ -138,7 +138,7 @@ def rand_augment(
     >>> gpuimg.rand_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
     (2, 16, 16, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "rand_augment")
     _whole(num_ops, "num_ops", 0)
     _whole(num_magnitude_bins, "num_magnitude_bins", 2)
     if not 0 <= _whole(magnitude, "magnitude", 0) < num_magnitude_bins:
@@ -178,7 +178,7 @@ def trivial_augment(
     >>> gpuimg.trivial_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
     (2, 16, 16, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "trivial_augment")
     _whole(num_magnitude_bins, "num_magnitude_bins", 2)
     which = generator.choice(len(_TRIVIAL_AUGMENT))
     share = generator.integers(0, num_magnitude_bins) / (num_magnitude_bins - 1)
@@ -218,7 +218,7 @@ def auto_augment(
     >>> gpuimg.auto_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
     (2, 16, 16, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "auto_augment")
     name = getattr(policy, "value", policy)
     if name not in AUTO_AUGMENT_POLICIES:
         raise ValueError(f'policy must be "imagenet", "cifar10" or "svhn", not {policy!r}')
@@ -285,7 +285,7 @@ def augmix(
     >>> gpuimg.augmix(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
     (2, 16, 16, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "augmix")
     n = len(batch)
     if not 1 <= _whole(severity, "severity", 1) <= 10:
         raise ValueError(f"severity must be from 1 to 10, not {severity!r}")

@@ -55,7 +55,7 @@ def imagenet_train(size: int = 224) -> Callable[[Any, Any], Batch]:
     """
 
     def preprocess(images: Any, rng: Any) -> Batch:
-        rng = as_rng(rng, len(images))
+        rng = as_rng(rng, len(images), "imagenet_train")
         x = random_resized_crop(images, size, rng=rng)
         x = random_horizontal_flip(x, rng=rng)
         return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
@@ -63,7 +63,7 @@ def imagenet_train(size: int = 224) -> Callable[[Any, Any], Batch]:
     return preprocess
 
 
-def imagenet_eval(size: int = 224, resize_size: int = 256) -> Callable[[Any, Any], Batch]:
+def imagenet_eval(size: int = 224, resize_size: int = 256) -> Callable[..., Batch]:
     """Evaluate a classifier: resize the shorter side, crop the middle, normalize. Nothing is random.
 
     Parameters
@@ -128,7 +128,7 @@ def deit3_train(size: int = 224) -> Callable[[Any, Any], Batch]:
     """
 
     def preprocess(images: Any, rng: Any) -> Batch:
-        rng = as_rng(rng, len(images))
+        rng = as_rng(rng, len(images), "deit3_train")
         x = random_resized_crop(images, size, interpolation="bicubic", rng=rng)
         x = random_horizontal_flip(x, rng=rng)
         x = three_augment(x, rng=rng)
@@ -144,7 +144,7 @@ def simclr(size: int = 224) -> Callable[[Any, Any], Batch]:
     Parameters
     ----------
     size : int
-        Height and width of the results, at least 15.
+        Height and width of the results.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def simclr(size: int = 224) -> Callable[[Any, Any], Batch]:
     kernel = size // 10 // 2 * 2 + 1  # a tenth of the side, made odd
 
     def preprocess(images: Any, rng: Any) -> Batch:
-        rng = as_rng(rng, len(images))
+        rng = as_rng(rng, len(images), "simclr")
         x = random_resized_crop(images, size, rng=rng)
         x = random_horizontal_flip(x, rng=rng)
         x = color_jitter(x, brightness=0.8, contrast=0.8, saturation=0.8, hue=0.2, p=0.8, rng=rng)
@@ -212,10 +212,10 @@ def ssd_train(size: int = 300) -> Callable[..., Batch]:
     """
 
     def preprocess(images: Any, rng: Any, boxes: Any = None) -> Batch:
-        rng = as_rng(rng, len(images))
+        rng = as_rng(rng, len(images), "ssd_train")
         x = as_batch(images)
         x = random_photometric_distort(x, rng=rng)
-        x = random_zoom_out(x, [mean / x.unit for mean in IMAGENET_MEAN[: x.channels]], rng=rng)
+        x = random_zoom_out(x, [mean / x.unit for mean in IMAGENET_MEAN], rng=rng)
         if boxes is not None:
             x = random_iou_crop(x, boxes, rng=rng)
         x = random_horizontal_flip(x, rng=rng)

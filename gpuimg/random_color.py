@@ -61,7 +61,7 @@ def color_jitter(
     >>> gpuimg.color_jitter(np.zeros((2, 8, 8, 3), np.uint8), 0.4, 0.4, 0.4, 0.1, rng=0).array().shape
     (2, 8, 8, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "color_jitter")
     n = len(batch)
     ranges = [
         _factor_range(brightness, "brightness"),
@@ -147,7 +147,7 @@ def random_photometric_distort(
     >>> gpuimg.random_photometric_distort(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
     (2, 8, 8, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_photometric_distort")
     ranges = [
         limits(brightness, "brightness", low=0.0),
         limits(contrast, "contrast", low=0.0),
@@ -183,7 +183,7 @@ def random_grayscale(images: Any, p: Any = 0.1, *, rng: Any) -> Batch:
     >>> gpuimg.random_grayscale(np.zeros((2, 8, 8, 3), np.uint8), rng=0).channels
     3
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_grayscale")
     return color.rgb_to_grayscale(batch, batch.channels, where=generator.bernoulli(p))
 
 
@@ -206,7 +206,7 @@ def random_invert(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
     >>> gpuimg.random_invert(np.zeros((1, 1, 1, 1), np.uint8), 1.0, rng=0).array().ravel().tolist()
     [255]
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_invert")
     return color.invert(batch, where=generator.bernoulli(p))
 
 
@@ -230,7 +230,7 @@ def random_solarize(images: Any, threshold: Any, p: Any = 0.5, *, rng: Any) -> B
     >>> gpuimg.random_solarize(np.full((1, 1, 1, 1), 200, np.uint8), 128, 1.0, rng=0).array().ravel().tolist()
     [55]
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_solarize")
     return color.solarize(batch, threshold, where=generator.bernoulli(p))
 
 
@@ -254,7 +254,7 @@ def random_posterize(images: Any, bits: Any, p: Any = 0.5, *, rng: Any) -> Batch
     >>> gpuimg.random_posterize(np.full((1, 1, 1, 1), 255, np.uint8), 4, 1.0, rng=0).array().ravel().tolist()
     [240]
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_posterize")
     return color.posterize(batch, bits, where=generator.bernoulli(p))
 
 
@@ -278,7 +278,7 @@ def random_autocontrast(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
     >>> gpuimg.random_autocontrast(x, 1.0, rng=0).array().ravel().tolist()
     [0, 128, 255]
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_autocontrast")
     return color.autocontrast(batch, where=generator.bernoulli(p))
 
 
@@ -302,7 +302,7 @@ def random_equalize(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
     >>> bool((gpuimg.random_equalize(x, 1.0, rng=0).array() == x).all())
     True
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_equalize")
     return color.equalize(batch, where=generator.bernoulli(p))
 
 
@@ -348,7 +348,7 @@ def random_erasing(
     >>> gpuimg.random_erasing(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
     (2, 8, 8, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_erasing")
     share = limits(scale, "scale", low=0.0, high=1.0)
     logs = np.log(limits(ratio, "ratio", low=1e-6))
     where = generator.bernoulli(p)
@@ -395,7 +395,7 @@ def random_gaussian_blur(images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0),
     >>> gpuimg.random_gaussian_blur(np.zeros((2, 8, 8, 3), np.uint8), 5, rng=0).array().shape
     (2, 8, 8, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_gaussian_blur")
     low, high = limits(sigma, "sigma", low=1e-6)
     where = generator.bernoulli(p)
     return filters.gaussian_blur(batch, kernel_size, generator.uniform(low, high), where=where)
@@ -421,7 +421,7 @@ def random_sharpness(images: Any, sharpness_factor: Any, p: Any = 0.5, *, rng: A
     >>> gpuimg.random_sharpness(np.zeros((2, 8, 8, 3), np.uint8), 2.0, rng=0).array().shape
     (2, 8, 8, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_sharpness")
     return filters.adjust_sharpness(batch, sharpness_factor, where=generator.bernoulli(p))
 
 
@@ -457,7 +457,7 @@ def three_augment(images: Any, *, rng: Any) -> Batch:
     >>> gpuimg.three_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
     (2, 16, 16, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "three_augment")
     which = generator.choice(3)
     sigma = generator.uniform(0.1, 2.0)
     white = 1.0 / batch.unit

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import arguments, geometry
 from .batch import Batch, as_batch
-from .plan import Floats, Ints
+from .plan import Floats, Ints, Mask
 from .rng import Rng, as_rng
 
 _TRIES = 10
@@ -46,10 +46,10 @@ def symmetric(value: Any, name: str) -> tuple[float, float]:
     return limits(value, name)
 
 
-def prepare(images: Any, rng: Any) -> tuple[Batch, Rng]:
-    """The batch and the generator of a call."""
+def prepare(images: Any, rng: Any, name: str) -> tuple[Batch, Rng]:
+    """The batch and the generator of a call to the function ``name``."""
     batch = as_batch(images)
-    return batch, as_rng(rng, len(batch))
+    return batch, as_rng(rng, len(batch), name)
 
 
 def random_resized_crop(
@@ -97,7 +97,7 @@ def random_resized_crop(
     >>> gpuimg.random_resized_crop(x, 8, rng=gpuimg.Rng(0, indices=[5, 6])).array().shape
     (2, 8, 8, 3)
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_resized_crop")
     area = limits(scale, "scale", low=0.0, high=1.0)
     aspect = limits(ratio, "ratio", low=1e-6)
     top, left, height, width = resized_crop_boxes(batch.sizes, generator, area, aspect).T
@@ -168,7 +168,7 @@ def random_crop(
     >>> gpuimg.random_crop(np.zeros((2, 32, 32, 3), np.uint8), 32, padding=4, rng=0).sizes.tolist()
     [[32, 32], [32, 32]]
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_crop")
     n = len(batch)
     new = arguments.sizes((size, size) if np.ndim(size) == 0 else size, n)
     if padding is not None:
@@ -207,7 +207,7 @@ def random_horizontal_flip(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
     >>> gpuimg.random_horizontal_flip(x, 1.0, rng=0).array().ravel().tolist()
     [2, 1, 0]
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_horizontal_flip")
     return geometry.horizontal_flip(batch, where=generator.bernoulli(p))
 
 
@@ -231,7 +231,7 @@ def random_vertical_flip(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
     >>> gpuimg.random_vertical_flip(x, 1.0, rng=0).array().ravel().tolist()
     [2, 1, 0]
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_vertical_flip")
     return geometry.vertical_flip(batch, where=generator.bernoulli(p))
 
 
@@ -271,7 +271,7 @@ def random_rotation(
     >>> gpuimg.random_rotation(np.zeros((2, 8, 8, 3), np.uint8), 30, rng=0).sizes.tolist()
     [[8, 8], [8, 8]]
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_rotation")
     low, high = symmetric(degrees, "degrees")
     return geometry.rotate(batch, generator.uniform(low, high), interpolation, expand, center, fill)
 
@@ -319,7 +319,7 @@ def random_affine(
     >>> gpuimg.random_affine(np.zeros((2, 8, 8, 3), np.uint8), 10, (0.1, 0.1), rng=0).sizes.tolist()
     [[8, 8], [8, 8]]
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_affine")
     n = len(batch)
     low, high = symmetric(degrees, "degrees")
     share = (0.0, 0.0) if translate is None else translate
@@ -376,7 +376,7 @@ def random_zoom_out(
     >>> gpuimg.random_zoom_out(np.zeros((1, 8, 10, 3), np.uint8), 127, (2.0, 2.0), 1.0, rng=0).sizes.tolist()
     [[16, 20]]
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_zoom_out")
     low, high = limits(side_range, "side_range", low=1.0)
     where = generator.bernoulli(p)
     side = generator.uniform(low, high)
@@ -417,13 +417,17 @@ def random_perspective(
     ValueError
         For a scale or probability outside 0 to 1, or what :func:`perspective` refuses.
 
+    Notes
+    -----
+    At a scale above 0.5, three corners may come to lie on a line; such an image stays as it is.
+
     Examples
     --------
     >>> import gpuimg, numpy as np
     >>> gpuimg.random_perspective(np.zeros((2, 8, 8, 3), np.uint8), rng=0).sizes.tolist()
     [[8, 8], [8, 8]]
     """
-    batch, generator = prepare(images, rng)
+    batch, generator = prepare(images, rng, "random_perspective")
     n = len(batch)
     if not 0.0 <= distortion_scale <= 1.0:
         raise ValueError(f"distortion_scale must be in [0, 1], not {distortion_scale!r}")
@@ -437,9 +441,22 @@ def random_perspective(
     is_far = np.array([(False, False), (True, False), (True, True), (False, True)])
     end = np.where(is_far, far, near)
     start = np.where(is_far, size[:, None] - 1.0, 0.0)
-    # Images of a single row or column have no four corners to move.
-    where &= np.all(size > 1.0, 1)
+    # Images of a single row or column have no four corners to move, and some places of the corners no map to them.
+    where &= np.all(size > 1.0, 1) & _can_be_viewed(end)
     safe: Floats = np.array([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)])
     start = np.where(where[:, None, None], start, safe)
     end = np.where(where[:, None, None], end, safe)
     return geometry.perspective(batch, start, end, interpolation, fill, where=where)
+
+
+def _can_be_viewed(end: Floats) -> Mask:
+    """Where a rectangle's corners can be moved to ``end`` (N, 4, 2) by a map that is finite at the origin."""
+    (x0, y0), (x1, y1), (x2, y2), (x3, y3) = end.transpose(1, 2, 0)
+    # Heckbert's square-to-quadrilateral map, times its denominator; its inverse's last element is the depth there.
+    x, y = x0 - x1 + x2 - x3, y0 - y1 + y2 - y3
+    scale = (x1 - x2) * (y3 - y2) - (x3 - x2) * (y1 - y2)
+    g, h = x * (y3 - y2) - (x3 - x2) * y, (x1 - x2) * y - x * (y1 - y2)
+    one = ((x1 - x0) * scale + g * x1) * ((y3 - y0) * scale + h * y3)
+    other = ((x3 - x0) * scale + h * x3) * ((y1 - y0) * scale + g * y1)
+    finite: Mask = np.abs(one - other) > 1e-9 * (np.abs(one) + np.abs(other))
+    return finite & ~geometry.on_a_line(end)

@@ -191,6 +191,10 @@ class Rng:
         The draw holds a fixed number of tries, of which each is taken with a probability above 0.95; the chance that
         none is, and the mode is given, is below 1e-10.
         """
+        return np.exp(self._log_gamma(shape))
+
+    def _log_gamma(self, shape: Any) -> Floats:
+        """Logarithms of a gamma draw: those of small shapes are below what a float64 holds."""
         shapes = arguments.per_image(shape, len(self), "shape", low=1e-6)
         tries = 8
         unit = _to_unit(self.words(3 * tries + 1))
@@ -206,8 +210,8 @@ class Rng:
             good = (cube > 0.0) & (np.log1p(-unit[:, 2 : 3 * tries : 3]) < bound)
         first = np.argmax(good, 1)
         taken = np.where(good.any(1), cube[np.arange(len(self)), first], 1.0) * d[:, 0]
-        boost = np.maximum(1.0 - unit[:, -1], 1e-300) ** (1.0 / shapes)
-        return taken * np.where(shapes < 1.0, boost, 1.0)
+        boost = np.log1p(-unit[:, -1]) / shapes
+        return np.log(taken) + np.where(shapes < 1.0, boost, 0.0)
 
     def beta(self, a: Any, b: Any) -> Floats:
         """Draw from a beta distribution; two draws, since it is the share of one gamma draw in two.
@@ -221,8 +225,10 @@ class Rng:
         ValueError
             For parameters that are not above 0.
         """
-        one, other = self.gamma(a), self.gamma(b)
-        return one / np.maximum(one + other, 1e-300)
+        n = len(self)
+        firsts, seconds = (arguments.per_image(v, n, name, low=1e-6) for v, name in ((a, "a"), (b, "b")))
+        one, other = self._log_gamma(firsts), self._log_gamma(seconds)
+        return np.exp(one - np.logaddexp(one, other))
 
     def integers(self, low: Any, high: Any) -> Ints:
         """Draw whole numbers from low to high - 1; the limits may be (N,).
@@ -243,7 +249,8 @@ class Rng:
             k = int(np.argmax(highs <= lows))
             raise ValueError(f"high must be above low, not {int(highs[k])} and {int(lows[k])} for sample {k}")
         spread = highs - lows
-        return lows + np.minimum((_to_unit(self.words(1)[:, 0]) * spread).astype(np.int64), spread - 1)
+        steps: Ints = np.minimum((_to_unit(self.words(1)[:, 0]) * spread).astype(np.int64), spread - 1)
+        return lows + steps
 
     def bernoulli(self, p: Any = 0.5) -> Mask:
         """Draw True with probability ``p``, which may be (N,).
@@ -313,8 +320,10 @@ class Rng:
         return lows, highs
 
 
-def as_rng(rng: Any, n: int) -> Rng:
+def as_rng(rng: Any, n: int, name: str) -> Rng:
     """What the user passed as ``rng`` for a batch of ``n``: an Rng, or a seed for samples 0 to n - 1.
+
+    A seed gives each function a stream of its own: two calls with the same seed must not make the same choices.
 
     Raises
     ------
@@ -325,10 +334,11 @@ def as_rng(rng: Any, n: int) -> Rng:
     """
     if isinstance(rng, Rng):
         if len(rng) != n:
-            raise ValueError(f"rng is for {len(rng)} samples, but the batch has {n} images")
+            missing = f": image {len(rng)} has no index" if len(rng) < n else ""
+            raise ValueError(f"rng is for {len(rng)} samples, but the batch has {n} images{missing}")
         return rng
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool):
-        return Rng(int(rng), indices=np.arange(n))
+        return Rng(int(rng), indices=np.arange(n)).split(name)
     raise TypeError(f"rng must be a gpuimg.Rng or an int seed, not {rng!r}")
 
 

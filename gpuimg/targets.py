@@ -227,9 +227,9 @@ def _enclosing(matrix: Floats, corners: Floats) -> Floats:
 
 
 def _limits(batch: Batch) -> Iterator[tuple[Floats, Floats]]:
-    """Rectangles (N, 4) outside of which nothing is seen, the result's last, and the matrices (N, 3, 3) to their frames.
+    """Rectangles (N, 4) outside of which nothing is seen, and matrices (N, 3, 3) that lead to them from the sources.
 
-    The matrices lead from the source images; a stage starts with the window of its own source.
+    A stage starts with the window of its own source; the last rectangle is the result.
     """
     to_stage: Floats = np.tile(np.eye(3), (len(batch), 1, 1))
     for plan in batch.stages:
@@ -265,7 +265,8 @@ def follow(batch: Batch, boxes: Floats, owner: Ints) -> Moved:
         there &= np.all(inside[:, 2:] - inside[:, :2] > _THIN, 1)
         with np.errstate(invalid="ignore"):  # a box without bounds in a frame without
             cut = np.any(np.abs(inside - box) > _THIN, 1)
-        seen = np.where(cut[:, None, None], _project(_inverse(to_frame), _corners(inside)), seen)
+        seen = seen.copy()
+        seen[cut] = _project(_inverse(to_frame[cut]), _corners(inside[cut]))
     areas = np.where(there, np.prod(inside[:, 2:] - inside[:, :2], 1), 0.0)
     return Moved(_enclosing(to_frame, whole), inside, areas, centered)
 
@@ -350,8 +351,8 @@ def transform_boxes(
     Notes
     -----
     Exact for flips, crops and resizes. Boxes follow the pixels; after ``rotate(expand=True)`` torchvision's lie up to
-    a pixel beside them. ``kept`` is about what is seen, with or without ``clip``. A box through which the horizon of a perspective passes
-    is as large as the result. No box of an image that could not be read is kept.
+    a pixel beside them. ``kept`` is about what is seen, with or without ``clip``. A box through which the horizon of
+    a perspective passes is as large as the result. No box of an image that could not be read is kept.
 
     References
     ----------

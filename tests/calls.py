@@ -16,6 +16,12 @@ def dim(r: Any, g: Any, b: Any, y: Any, x: Any, value: Any) -> Any:
     return r * value, g * value + y * np.float32(0.01), b * value + x * np.float32(0.01)
 
 
+def gaussian_blur(images: Any, sigma: Any, **options: Any) -> gi.Batch:
+    """With the largest kernel up to 5 that the images allow."""
+    kernel = np.minimum(2 * gi.pad(images, 0).sizes - 1, 5)
+    return gi.gaussian_blur(images, (kernel[:, 1], kernel[:, 0]), sigma, **options)
+
+
 class Call(NamedTuple):
     """A function, what it is given for each image, and what for all of them."""
 
@@ -93,6 +99,8 @@ CALLS = {
         },
     ),
     "normalize": Call(gi.normalize, fixed={"mean": 0.4, "std": 0.3}),
+    "gaussian_blur": Call(gaussian_blur, lambda rng, n, white: {"sigma": rng.uniform(0.3, 2, n)}),
+    "adjust_sharpness": Call(gi.adjust_sharpness, lambda rng, n, white: {"sharpness_factor": rng.uniform(0, 2, n)}),
     "pointwise": Call(gi.pointwise, lambda rng, n, white: {"value": rng.uniform(0, 1, n)}, {"function": dim}),
 }
 

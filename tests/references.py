@@ -365,3 +365,39 @@ def equalize(image: Image) -> Image:
 
 def normalize(image: Image, mean: Any, std: Any) -> Image:
     return (image - np.asarray(mean, np.float64)) / np.asarray(std, np.float64)
+
+
+# -- filters -----------------------------------------------------------------------------------------------------------
+
+
+def gaussian_blur(image: Image, size: tuple[int, int], sigma: tuple[float, float]) -> Image:
+    """Sizes and standard deviations in x and y; the border mirrored about its outermost pixel."""
+    height, width, _ = image.shape
+    x, y = size[0] // 2, size[1] // 2
+    wide = np.pad(image, ((y, y), (x, x), (0, 0)), mode="reflect")
+    rows = np.zeros((height, width + 2 * x, image.shape[2]))
+    for k, weight in enumerate(_gaussian(size[1], sigma[1])):
+        rows += weight * wide[k : k + height]
+    out = np.zeros(image.shape)
+    for k, weight in enumerate(_gaussian(size[0], sigma[0])):
+        out += weight * rows[:, k : k + width]
+    return out
+
+
+def _gaussian(size: int, sigma: float) -> Points:
+    weights = np.exp(-(((np.arange(size) - size // 2) / sigma) ** 2) / 2.0)
+    normalised: Points = weights / weights.sum()
+    return normalised
+
+
+def adjust_sharpness(image: Image, factor: float) -> Image:
+    """Mixed with the mean of nine pixels, of which the middle one counts five times; the outermost stay."""
+    height, width, _ = image.shape
+    wide = np.pad(image, ((1, 1), (1, 1), (0, 0)))
+    smooth = 4.0 * image
+    for row in range(3):
+        for column in range(3):
+            smooth = smooth + wide[row : row + height, column : column + width]
+    out = image.copy()
+    out[1:-1, 1:-1] = np.clip(image * factor + smooth / 13.0 * (1.0 - factor), 0.0, 1.0)[1:-1, 1:-1]
+    return out

@@ -23,6 +23,7 @@ IMAGE_FUNCTIONS = [
     for name in FUNCTIONS
     if next(iter(inspect.signature(getattr(gpuimg, name)).parameters)) == "images" and not name.startswith("to_")
 ]
+RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(getattr(gpuimg, name)).parameters]
 # Only a machine with a GPU can import the CUDA runtime; the CUDA kernels load numba.cuda.
 MODULES = sorted(
     module.name
@@ -48,7 +49,7 @@ def test_all_is_sorted_complete_and_real() -> None:
     assert sorted(set(gpuimg.__all__)) == sorted(gpuimg.__all__)
     assert all(hasattr(gpuimg, name) for name in gpuimg.__all__)
     public = {name for name, value in vars(gpuimg).items() if not name.startswith("_") and not inspect.ismodule(value)}
-    assert public == set(gpuimg.__all__) - {"__version__"}
+    assert public == set(gpuimg.__all__) - {"__version__", "presets"}
     assert len(IMAGE_FUNCTIONS) >= 23
 
 
@@ -76,11 +77,23 @@ def test_class_is_documented(name: str) -> None:
             assert value.__doc__, f"{name}.{member}"
 
 
-@pytest.mark.parametrize("name", IMAGE_FUNCTIONS)
+@pytest.mark.parametrize("name", [name for name in IMAGE_FUNCTIONS if name not in RANDOM_FUNCTIONS and name != "blend"])
 def test_where_is_keyword_only(name: str) -> None:
     where = inspect.signature(getattr(gpuimg, name)).parameters["where"]
     assert where.kind is inspect.Parameter.KEYWORD_ONLY
     assert where.default is None
+
+
+@pytest.mark.parametrize("name", RANDOM_FUNCTIONS)
+def test_rng_is_keyword_only_and_never_hidden(name: str) -> None:
+    rng = inspect.signature(getattr(gpuimg, name)).parameters["rng"]
+    assert rng.kind is inspect.Parameter.KEYWORD_ONLY
+    assert rng.default is inspect.Parameter.empty
+
+
+def test_random_functions_are_here() -> None:
+    assert len(RANDOM_FUNCTIONS) >= 27
+    assert {name for name in FUNCTIONS if name.startswith("random_")} <= set(RANDOM_FUNCTIONS)
 
 
 @pytest.mark.parametrize("name", ["decode_batch", "open_batch", "image_info", "to_torch", "to_jax", "to_tensorflow"])

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 import gpuimg
-from gpuimg import cli, inspection, png
+from gpuimg import cli, font, inspection, png
 from gpuimg.runtimes import probe
 
 PHOTOS = Path(__file__).parents[1] / "examples" / "photos"
@@ -133,6 +133,174 @@ def test_demo_takes_photos_of_one_pixel(tmp_path: Path) -> None:
 def test_module_is_the_command() -> None:
     done = subprocess.run([sys.executable, "-m", "gpuimg", "--version"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, f"gpuimg {gpuimg.__version__}\n")
+
+
+# -- preview -----------------------------------------------------------------------------------------------------------
+
+
+MINE = """
+import gpuimg
+
+def flip(batch, rng):
+    return gpuimg.random_horizontal_flip(batch, rng=rng)
+
+def cut(batch, rng):
+    return gpuimg.cutmix(gpuimg.resize(batch, (64, 64)), rng=rng)
+
+def fails(batch, rng):
+    return gpuimg.rotate(batch, "far")
+
+def loses(batch, rng):
+    return [batch[0]]
+"""
+PREVIEW = ["preview", str(PHOTOS / "cat.jpg"), str(PHOTOS / "cat_portrait.jpg"), "--device", "cpu"]
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of a module in the working directory."""
+    name = f"mine_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    return name
+
+
+def tiles(path: Path) -> list[tuple[int, int, int, int]]:
+    """Top, left, bottom and right of the tiles of a sheet, row by row: what is neither white nor small print."""
+    pixels = sheet(path)
+    ink = np.all((pixels == 40) | (pixels == 120) | (pixels == 255), 2)
+    found = []
+    for left in range(16, pixels.shape[1] - 16, 176):
+        rows = np.flatnonzero((~ink[:, left : left + 168]).mean(1) > 0.3)
+        starts = np.flatnonzero(np.diff(rows, prepend=-9) > 5)
+        for k, start in enumerate(starts):
+            end = starts[k + 1] if k + 1 < len(starts) else len(rows)
+            found.append((int(rows[start]), left, int(rows[end - 1]) + 1, left + 168))
+    return sorted(found)
+
+
+def test_preview_writes_a_sheet(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "preview.png"
+    assert cli.main([*PREVIEW, "-n", "3", "--out", str(out)]) == 0
+    assert f"sheet      {out} (2 x 3 draws, seed 0)" in capfd.readouterr().out
+    pixels = sheet(out)
+    assert pixels.shape[1] == 32 + 4 * 176 - 8
+    assert len(tiles(out)) == 8
+    for part in (pixels[:16], pixels[-16:], pixels[:, :16], pixels[:, -16:]):
+        assert (part == 255).all()
+
+
+def test_preview_draws_one_epoch_a_column(tmp_path: Path) -> None:
+    """The tiles are what the preset makes of the images under the generator that the README names."""
+    out = tmp_path / "preview.png"
+    paths = [Path(PREVIEW[1]), Path(PREVIEW[2])]
+    assert cli.main([*PREVIEW, "--preset", "simclr", "--size", "168", "-n", "2", "--seed", "7", "--out", str(out)]) == 0
+    pixels = sheet(out)
+    images = gpuimg.decode_batch(paths, device="cpu")
+    tops = [top for top, left, *_ in tiles(out) if left == 16]
+    for epoch in range(2):
+        x = gpuimg.presets.simclr(168)(images, gpuimg.Rng(7, epoch=epoch, indices=[0, 1])).array("float32")
+        for k, top in enumerate(tops):
+            left = 16 + (epoch + 1) * 176
+            tile = pixels[top : top + 168, left : left + 168].astype(int)
+            assert np.abs(tile - np.clip(x[k], 0, 1) * 255).max() <= 0.51
+
+
+@pytest.mark.parametrize("name", ["imagenet_train", "imagenet_eval", "deit3_train", "simclr", "ssd_train"])
+def test_preview_of_every_preset(name: str, tmp_path: Path) -> None:
+    out = tmp_path / "preview.png"
+    assert cli.main([*PREVIEW, "--preset", name, "-n", "1", "--out", str(out)]) == 0
+    assert sheet(out).shape[1] == 32 + 2 * 176 - 8
+
+
+def test_preview_depends_on_the_seed_alone(tmp_path: Path) -> None:
+    sheets = []
+    for k, seed in enumerate(("3", "3", "4")):
+        out = tmp_path / f"{k}.png"
+        assert cli.main([*PREVIEW, "--seed", seed, "-n", "2", "--out", str(out)]) == 0
+        sheets.append(out.read_bytes())
+    assert sheets[0] == sheets[1]
+    assert sheets[0] != sheets[2]
+
+
+def test_preview_prints_what_was_drawn(
+    tmp_path: Path, mine: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Under the tiles what differs; above them, once, what is the same."""
+    written: list[str] = []
+    draw = font.draw
+
+    def remembered(picture: np.ndarray, text: str, *place: int) -> None:
+        written.append(text)
+        draw(picture, text, *place)
+
+    monkeypatch.setattr(font, "draw", remembered)
+    out = str(tmp_path / "preview.png")
+    assert cli.main([*PREVIEW, "--function", f"{mine}:flip", "-n", "4", "--out", out]) == 0
+    assert written[:3] == ["seed 0", "original", "cat.jpg"]
+    flips = [gpuimg.Rng(0, epoch=epoch, indices=[0, 1]).bernoulli(0.5) for epoch in range(4)]
+    assert written.count("flip left and right") == np.sum(flips)
+    assert written.count("unchanged") == 8 - np.sum(flips)
+    written.clear()
+    assert cli.main([*PREVIEW, "--preset", "deit3_train", "-n", "2", "--out", out]) == 0
+    assert written[0].startswith("seed 0; resize to 224 x 224; normalize: mean 0.485")
+    assert "resize to 224 x 224" not in written
+    assert sum(text.startswith("crop y ") for text in written) == 4
+    assert sum(text.startswith("brightness ") for text in written) == 4
+    written.clear()
+    assert cli.main([*PREVIEW[:2], *PREVIEW[3:], "--preset", "imagenet_eval", "-n", "2", "--out", out]) == 0
+    assert written[0] == "seed 0"  # nothing differs: everything is under the tiles
+    assert written.count("resize to 256 x 384") == 2
+    written.clear()
+    assert cli.main([*PREVIEW, "--function", f"{mine}:cut", "-n", "2", "--out", out]) == 0
+    assert written.count("mixed with image 1") == written.count("mixed with image 0") == 2
+    capfd.readouterr()
+
+
+def test_preview_finds_modules_of_the_working_directory(mine: str) -> None:
+    Image.new("RGB", (30, 20), (9, 200, 9)).save("a.png")
+    done = run("preview", "a.png", "--function", f"{mine}:flip", "--device", "cpu", cwd=Path.cwd())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path("preview.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--preset", "imagenet"], "no preset 'imagenet'; there are deit3_train, imagenet_eval, imagenet_train"),
+        (["--function", "flip"], "--function must be module:function, not 'flip'"),
+        (["--function", "no_such_module:flip"], "module 'no_such_module' cannot be imported: ModuleNotFoundError"),
+        (["--function", "MINE:no"], "has no function 'no'"),
+        (["--function", "MINE:fails"], "the preprocessing failed: TypeError: angle must be a number"),
+        (["--function", "MINE:fails"], "line 11)"),
+        (["--function", "MINE:loses"], "the preprocessing gave a batch of 1 for 2 images"),
+        (["--function", "MINE:flip", "--size", "8"], "--size is for presets"),
+        (["--size", "0"], "--size must be at least 1, not 0"),
+        (["-n", "0"], "-n must be at least 1, not 0"),
+        (["--seed", "-1"], "--seed must be at least 0, not -1"),
+        (["--device", "tpu"], "'tpu'"),
+        (["--out", "no/folder.png"], "no/folder.png"),
+        (["none.jpg", "--preset", "simclr"], "no such image: none.jpg"),
+    ],
+)
+def test_preview_refuses(arguments: list[str], message: str, mine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = [argument.replace("MINE", mine) for argument in arguments]
+    device = [] if "--device" in words else ["--device", "cpu"]
+    assert message in fails(capfd, *PREVIEW[:3], *words, *device)
+    assert not Path("preview.png").exists()
+
+
+def test_preview_names_corrupt_images(mine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    Path("broken.jpg").write_bytes((PHOTOS / "cat.jpg").read_bytes()[:100])
+    message = fails(capfd, "preview", "broken.jpg", *PREVIEW[1:])
+    assert "broken.jpg" in message
+    assert "cat.jpg" not in message
+
+
+def test_preview_needs_no_pillow(tmp_path: Path) -> None:
+    done = run(*PREVIEW, "-n", "1", cwd=tmp_path, block="PIL")
+    assert done.returncode == 0, done.stderr
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------

@@ -95,6 +95,7 @@ def test_links_and_extras_of_the_readme_exist() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(re.findall(r'"\.\[(\w+)\]"', README)) == {"cpu", "cuda12", "cuda13"} <= set(extras)
     assert (ROOT / "docs" / "contact_sheet.png").stat().st_size < 600_000
+    assert (ROOT / "docs" / "preview.png").stat().st_size < 400_000
 
 
 # -- photos ------------------------------------------------------------------------------------------------------------

@@ -33,6 +33,12 @@ def rows(batch: Any) -> Any:
     return batch[0][..., 0].tolist()
 
 
+def extent(image: NDArray[Any]) -> tuple[int, int]:
+    """Height and width."""
+    height, width, _ = image.shape
+    return height, width
+
+
 def step(image: NDArray[Any]) -> float:
     """What the unit of colours is worth: 1/255 for uint8 images."""
     return 1.0 / 255.0 if image.dtype == np.uint8 else 1.0
@@ -62,8 +68,8 @@ def test_resize_nearest(dtype: str, channels: int) -> None:
     pictures = images(rng, dtype, channels)
     sizes = rng.integers(1, 50, (PER_KIND, 2))
     results = gi.resize(pictures, sizes, "nearest").compute("float32")
-    expected = [references.resize(to_unit(p), *size, "nearest") for p, size in zip(pictures, sizes, strict=True)]
-    ties = [references.resize_near_tie(to_unit(p), *size) for p, size in zip(pictures, sizes, strict=True)]
+    expected = [references.resize(to_unit(p), h, w, "nearest") for p, (h, w) in zip(pictures, sizes, strict=True)]
+    ties = [references.resize_near_tie(to_unit(p), h, w) for p, (h, w) in zip(pictures, sizes, strict=True)]
     assert_nearest(results, expected, ties)
 
 
@@ -84,7 +90,7 @@ def test_resize_as_pillow(dtype: str, channels: int, interpolation: str) -> None
         planes = [Image.fromarray(plane.astype(np.float32)) for plane in np.moveaxis(to_unit(image), 2, 0)]
         expected.append(np.stack([np.asarray(plane.resize((int(width), int(height)), method)) for plane in planes], 2))
     if interpolation == "nearest":
-        ties = [references.resize_near_tie(to_unit(p), *size) for p, size in zip(pictures, sizes, strict=True)]
+        ties = [references.resize_near_tie(to_unit(p), h, w) for p, (h, w) in zip(pictures, sizes, strict=True)]
         assert_nearest(results, expected, ties, share=1.0)  # at ties Pillow goes by the rounding of its running sum
     else:
         assert_close(results, expected, GEOMETRY)
@@ -109,10 +115,10 @@ def test_resize_as_torch(dtype: str, channels: int, interpolation: str, antialia
         out = torch.nn.functional.interpolate(tensor, size=tuple(size.tolist()), mode=mode, antialias=antialias)
         expected.append(out[0].numpy())
     if interpolation == "nearest":
-        ties = [references.resize_near_tie(to_unit(p), *size) for p, size in zip(pictures, sizes, strict=True)]
+        ties = [references.resize_near_tie(to_unit(p), h, w) for p, (h, w) in zip(pictures, sizes, strict=True)]
         # At ties torch goes by the rounding of float32.
-        swapped = ([image.transpose(1, 2, 0) for image in side] for side in (results, expected))
-        assert_nearest(*swapped, ties, share=1.0)
+        ours, theirs = ([image.transpose(1, 2, 0) for image in side] for side in (results, expected))
+        assert_nearest(ours, theirs, ties, share=1.0)
     else:
         assert_close(results, expected, GEOMETRY)
 
@@ -135,7 +141,7 @@ def test_resize_without_antialias_as_opencv(dtype: str, channels: int, interpola
 
 
 @pytest.mark.parametrize(("height", "width"), [(30, 40), (40, 30), (33, 33), (1, 64), (7, 5), (99, 100)])
-@pytest.mark.parametrize(("size", "max_size"), [(1, None), (15, None), (64, None), (15, 16), (10, 19), (64, 90)])
+@pytest.mark.parametrize(("size", "max_size"), [(1, None), (15, None), (64, None), (15, 16), (8, 9), (64, 90)])
 def test_resize_to_a_shorter_side(height: int, width: int, size: int, max_size: int | None) -> None:
     x = gi.resize(np.zeros((1, height, width, 1), np.uint8), size, max_size=max_size)
     expected = np.maximum(references.short_side(height, width, size, max_size), 1)
@@ -217,14 +223,15 @@ def test_center_crop_takes_one_number() -> None:
 def test_resized_crop(reach: int, dtype: str, channels: int, interpolation: str, antialias: bool) -> None:
     rng = np.random.default_rng(8)
     pictures = images(rng, dtype, channels)
-    extent = np.array([image.shape[:2] for image in pictures])
-    size = rng.integers(1, extent + 1) + reach
-    corner = rng.integers(-reach, extent - size + reach + 1)
+    sides = np.array([image.shape[:2] for image in pictures])
+    size = rng.integers(1, sides + 1) + reach
+    corner = rng.integers(-reach, sides - size + reach + 1)
+    (top, left), (height, width) = corner.T, size.T
     new = rng.integers(1, 40, (PER_KIND, 2))
-    x = gi.resized_crop(pictures, *corner.T, *size.T, new, interpolation, antialias)
+    x = gi.resized_crop(pictures, top, left, height, width, new, interpolation, antialias)
     expected = [
-        references.resize(references.crop(to_unit(image), *window), *to, interpolation, antialias)
-        for image, window, to in zip(pictures, np.hstack([corner, size]), new, strict=True)
+        references.resize(references.crop(to_unit(image), *window), h, w, interpolation, antialias)
+        for image, window, (h, w) in zip(pictures, np.hstack([corner, size]), new, strict=True)
     ]
     assert_close(x.compute("float32"), expected, GEOMETRY)
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
@@ -235,15 +242,15 @@ def test_resized_crop(reach: int, dtype: str, channels: int, interpolation: str,
 def test_pad(dtype: str, channels: int, mode: str) -> None:
     rng = np.random.default_rng(9)
     pictures = images(rng, dtype, channels)
-    extent = np.array([image.shape[:2] for image in pictures])
+    sides = np.array([image.shape[:2] for image in pictures])
     # Some sides cut a little off.
-    left, right = rng.integers(-((extent[:, 1] - 1) // 3), 9, (2, PER_KIND))
-    top, bottom = rng.integers(-((extent[:, 0] - 1) // 3), 9, (2, PER_KIND))
+    left, right = rng.integers(-((sides[:, 1] - 1) // 3), 9, (2, PER_KIND))
+    top, bottom = rng.integers(-((sides[:, 0] - 1) // 3), 9, (2, PER_KIND))
     fill = rng.integers(0, 256, (PER_KIND, channels)).astype(dtype)
     results = gi.pad(pictures, (left, top, right, bottom), fill, mode).compute()
     expected = [
-        references.pad(image, *sides, color, mode).astype(dtype)
-        for image, *sides, color in zip(pictures, left, top, right, bottom, fill, strict=True)
+        references.pad(image, left[i], top[i], right[i], bottom[i], fill[i], mode).astype(dtype)
+        for i, image in enumerate(pictures)
     ]
     if dtype == "uint8":
         assert_same(results, expected)
@@ -277,8 +284,8 @@ def check_warp(
     """A warped batch against images sampled at the positions of ``grids``."""
     colors = [None] * len(pictures) if fills is None else [f * step(p) for f, p in zip(fills, pictures, strict=True)]
     expected = [
-        references.sample(to_unit(image), *grid, interpolation, color)
-        for image, grid, color in zip(pictures, grids, colors, strict=True)
+        references.sample(to_unit(image), xs, ys, interpolation, color)
+        for image, (xs, ys), color in zip(pictures, grids, colors, strict=True)
     ]
     if interpolation == "nearest":
         assert_nearest(x.compute("float32"), expected, [references.near_tie(*grid) for grid in grids])
@@ -301,7 +308,7 @@ def test_rotate(dtype: str, channels: int, interpolation: str, expand: bool) -> 
     angle = rng.uniform(-400, 400, PER_KIND)
     fill = colors(rng, dtype, channels)
     x = gi.rotate(pictures, angle, interpolation, expand, fill=fill)
-    grids = [references.rotation(*p.shape[:2], a, expand=expand) for p, a in zip(pictures, angle, strict=True)]
+    grids = [references.rotation(*extent(p), a, expand=expand) for p, a in zip(pictures, angle, strict=True)]
     check_warp(x, pictures, grids, interpolation, fill)
 
 
@@ -314,7 +321,7 @@ def test_rotate_about_a_center_with_the_edge_repeated(dtype: str, channels: int,
     center = rng.uniform(-10, 50, (PER_KIND, 2))
     x = gi.rotate(pictures, angle, interpolation, center=center, fill=None)
     grids = [
-        references.rotation(*p.shape[:2], a, center=tuple(c)) for p, a, c in zip(pictures, angle, center, strict=True)
+        references.rotation(*extent(p), a, center=tuple(c)) for p, a, c in zip(pictures, angle, center, strict=True)
     ]
     check_warp(x, pictures, grids, interpolation, None)
 
@@ -341,7 +348,7 @@ def test_affine(dtype: str, channels: int, interpolation: str, centered: bool) -
     x = gi.affine(pictures, angle, translate, scale, shear, interpolation, fill, center)
     grids = [
         references.affinity(
-            *pictures[i].shape[:2], angle[i], translate[i], scale[i], shear[i], None if center is None else center[i]
+            *extent(pictures[i]), angle[i], translate[i], scale[i], shear[i], None if center is None else center[i]
         )
         for i in range(PER_KIND)
     ]
@@ -350,10 +357,10 @@ def test_affine(dtype: str, channels: int, interpolation: str, centered: bool) -
 
 def draw_points(rng: np.random.Generator, pictures: list[NDArray[Any]]) -> tuple[NDArray[Any], NDArray[Any]]:
     """The corners of each image, and where they move: each within a quarter of the image."""
-    extent = np.array([image.shape[1::-1] for image in pictures])
+    sides = np.array([image.shape[1::-1] for image in pictures])
     unit = np.array([(0, 0), (1, 0), (1, 1), (0, 1)])
-    start = unit * extent[:, None, :]
-    return start, start + rng.uniform(-0.25, 0.25, (len(pictures), 4, 2)) * extent[:, None, :]
+    start = unit * sides[:, None, :]
+    return start, start + rng.uniform(-0.25, 0.25, (len(pictures), 4, 2)) * sides[:, None, :]
 
 
 @kinds
@@ -364,7 +371,7 @@ def test_perspective(dtype: str, channels: int, interpolation: str) -> None:
     start, end = draw_points(rng, pictures)
     fill = colors(rng, dtype, channels)
     x = gi.perspective(pictures, start, end, interpolation, fill)
-    grids = [references.perspective(*p.shape[:2], s, e) for p, s, e in zip(pictures, start, end, strict=True)]
+    grids = [references.perspective(*extent(p), s, e) for p, s, e in zip(pictures, start, end, strict=True)]
     check_warp(x, pictures, grids, interpolation, fill)
 
 
@@ -550,6 +557,7 @@ def test_a_shift_far_away_shows_fill_or_edge() -> None:
 SQUARE = [(0, 0), (4, 0), (4, 4), (0, 4)]
 LINE = [(0, 0), (1, 1), (2, 2), (0, 4)]
 IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
+resize: Any = gi.resize  # called with types that a checker refuses
 
 
 @pytest.mark.parametrize(
@@ -566,9 +574,9 @@ IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
         (lambda x: gi.resize(x, np.nan), "size must be a whole number .*not nan"),
         (lambda x: gi.resize(x, 1 << 25), "size must be a whole number .*not 33554432"),
         (lambda x: gi.resize(x, 4, "lanczos"), "interpolation must be \"nearest\", .*not 'lanczos'"),
-        (lambda x: gi.resize(x, 4, ["bilinear"]), "interpolation must be"),
+        (lambda x: resize(x, 4, ["bilinear"]), "interpolation must be"),
         (lambda x: gi.resize(x, 4, max_size=4), "max_size must be above size=4, not 4"),
-        (lambda x: gi.resize(x, 4, max_size=5.5), "max_size must be a whole number .*not 5.5"),
+        (lambda x: resize(x, 4, max_size=5.5), "max_size must be a whole number .*not 5.5"),
         (lambda x: gi.resize(x, (4, 4), max_size=5), "max_size goes with an int size"),
         (lambda x: gi.crop(x, 0, 0, 0, 2), r"size height must be .*not 0"),
         (lambda x: gi.crop(x, 0.5, 0, 2, 2), "top must be a whole number .*not 0.5"),
@@ -619,7 +627,7 @@ def test_bad_values(call: Any, message: str) -> None:
     [
         (lambda x: gi.resize(x, None), "size must be a number or an array of numbers, not None"),
         (lambda x: gi.resize(x, "8"), "size must be a number .*not '8'"),
-        (lambda x: gi.resize(x, 4, max_size="8"), "max_size must be a number .*not '8'"),
+        (lambda x: resize(x, 4, max_size="8"), "max_size must be a number .*not '8'"),
         (lambda x: gi.crop(x, None, 0, 1, 1), "top must be a number .*not None"),
         (lambda x: gi.pad(x, "ab"), "padding left must be a number .*not 'ab'"),
         (lambda x: gi.pad(x, 1, fill="red"), "fill must be a number .*not 'red'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,11 @@ def test_resize_commutes_with_flips_and_transposition(
 
 @given(strategies.arrays(channels=st.just(3)), strategies.sides, strategies.sides, strategies.angles)
 def test_geometry_commutes_with_channel_permutation(x: NDArray[Any], height: int, width: int, angle: float) -> None:
-    for change in (lambda y: gi.resize(y, (height, width)), lambda y: gi.rotate(y, angle, "bilinear", fill=0.5)):
+    changes: list[Callable[[Any], gi.Batch]] = [
+        lambda y: gi.resize(y, (height, width)),
+        lambda y: gi.rotate(y, angle, "bilinear", fill=0.5),
+    ]
+    for change in changes:
         np.testing.assert_array_equal(change(x[..., [2, 0, 1]]).array(), change(x).array()[..., [2, 0, 1]])
 
 

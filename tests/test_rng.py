@@ -1,0 +1,450 @@
+"""Random numbers: NumPy's bits, the stated distributions, and the same draw in whatever batch."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+from gpuimg.rng import as_rng
+
+from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_share, assert_uniform, chi_square
+from .distributions import kolmogorov_smirnov as ks
+
+LARGEST = (1 << 64) - 1
+
+
+def rng(seed: int = 1, n: int = COUNT) -> gi.Rng:
+    return gi.Rng(seed, indices=np.arange(n))
+
+
+def generator(seed: int, epoch: int, draw: int, index: int, stream: int = 0, block: int = 0) -> np.random.Philox:
+    """NumPy's generator where it is about to give this block; it counts up before each."""
+    counter = block | draw << 64 | index << 128 | stream << 192
+    return np.random.Philox(counter=(counter - 1) % (1 << 256), key=seed | epoch << 64)
+
+
+# -- the tests' own tools ----------------------------------------------------------------------------------------------
+
+
+def test_p_values_are_known_ones() -> None:
+    # scipy.stats.chisquare and kstest, exact
+    assert chi_square([10, 20, 30]) == pytest.approx(0.006737946999085468, rel=1e-12)
+    assert chi_square([12, 8]) == pytest.approx(0.3710933695226961, rel=1e-9)
+    assert chi_square([10, 14, 16, 20], [1, 1, 1, 2]) == pytest.approx(0.4459216983631228, rel=1e-9)
+    sample = (np.arange(400) / 400) ** 1.15
+    assert ks(sample, lambda x: x) == pytest.approx(0.18905550131723592, rel=0.01)
+    assert ks(sample**2, lambda x: x) < 1e-6
+
+
+# -- bits --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [0, 1, 0x0123456789ABCDEF, LARGEST])
+@pytest.mark.parametrize("epoch", [0, 3, LARGEST])
+def test_words_are_numpys(seed: int, epoch: int) -> None:
+    indices = np.array([0, 1, 2, 1000, (1 << 32) + 5, (1 << 63) - 1], np.int64)
+    x = gi.Rng(seed, epoch=epoch, indices=indices)
+    for draw in range(3):
+        words = x.words(11)
+        assert words.dtype == np.uint64
+        for i, index in enumerate(indices.tolist()):
+            np.testing.assert_array_equal(words[i], generator(seed, epoch, draw, index).random_raw(11))
+
+
+def test_later_blocks_of_a_draw_are_counted_in_the_lowest_word() -> None:
+    words = gi.Rng(5, epoch=6, indices=[7]).words(12)[0]
+    np.testing.assert_array_equal(words[8:], generator(5, 6, 0, 7, block=2).random_raw(4))
+
+
+def test_largest_index() -> None:
+    words = gi.Rng(1, indices=np.array([LARGEST], np.uint64)).words(4)[0]
+    np.testing.assert_array_equal(words, generator(1, 0, 0, LARGEST).random_raw(4))
+
+
+def test_uniform_is_numpys_double() -> None:
+    values = gi.Rng(3, epoch=2, indices=[4, 9]).uniform()
+    expected = [np.random.Generator(generator(3, 2, 0, index)).random() for index in (4, 9)]
+    assert values.tolist() == expected
+
+
+def test_a_stream_is_the_highest_word() -> None:
+    part = rng(5, 3).split("crop")
+    words = part.words(4)
+    assert part._stream != 0
+    for i in range(3):
+        np.testing.assert_array_equal(words[i], generator(5, 0, 0, i, part._stream).random_raw(4))
+
+
+def test_streams_do_not_change_between_versions() -> None:
+    assert [hex(w) for w in gi.Rng(7, epoch=1, indices=[3]).words(2)[0].tolist()] == GOLDEN["words"]
+    assert [hex(w) for w in gi.Rng(7, epoch=1, indices=[3]).split("flip").words(2)[0].tolist()] == GOLDEN["split"]
+    twice = gi.Rng(7, epoch=1, indices=[3]).split("a").split("b")
+    assert [hex(w) for w in twice.words(2)[0].tolist()] == GOLDEN["twice"]
+    assert [hex(w) for w in gi.Rng(7, epoch=1, indices=[3]).fork().words(2)[0].tolist()] == GOLDEN["fork"]
+
+
+GOLDEN = {
+    "words": ["0x63e44e2e2af2dd5f", "0xbc5aa0ddc68169c2"],
+    "split": ["0x48b158b27dbe9d61", "0x704516986363961"],
+    "twice": ["0xd44b8577217c8bce", "0x2fff743c4d170760"],
+    "fork": ["0x81588e462863c44c", "0xc1531767d32bf2ac"],
+}
+
+
+# -- distributions -----------------------------------------------------------------------------------------------------
+
+
+def erf(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.array([math.erf(v) for v in x])
+
+
+def test_uniform() -> None:
+    assert_uniform(rng().uniform(), 0, 1)
+    assert_uniform(rng(2).uniform(-3, 5), -3, 5)
+    assert rng(2).uniform(4, 4).tolist() == [4] * COUNT
+
+
+def test_units() -> None:
+    values = rng(3, COUNT // 6).units(6)
+    assert values.shape == (COUNT // 6, 6)
+    for column in values.T:
+        assert_uniform(column, 0, 1)
+
+
+def test_one_sample_over_many_draws() -> None:
+    x = gi.Rng(4, indices=[12])
+    assert_uniform([x.uniform()[0] for _ in range(10_000)], 0, 1)
+
+
+def test_one_sample_over_many_epochs_and_seeds() -> None:
+    assert_uniform([gi.Rng(4, epoch=epoch, indices=[12]).uniform()[0] for epoch in range(10_000)], 0, 1)
+    assert_uniform([gi.Rng(seed, indices=[12]).uniform()[0] for seed in range(10_000)], 0, 1)
+
+
+def test_one_sample_over_many_streams() -> None:
+    x = gi.Rng(4, indices=[12])
+    assert_uniform([x.split(str(k)).uniform()[0] for k in range(10_000)], 0, 1)
+
+
+def test_normal() -> None:
+    assert ks(rng(5).normal(), lambda x: (1 + erf(x / math.sqrt(2))) / 2) > SMALLEST
+    assert ks(rng(6).normal(2, 3), lambda x: (1 + erf((x - 2) / (3 * math.sqrt(2)))) / 2) > SMALLEST
+    assert rng(6).normal(2, 0).tolist() == [2] * COUNT
+
+
+@pytest.mark.parametrize(
+    ("shape", "cdf"),
+    [
+        (0.5, lambda x: erf(np.sqrt(x))),
+        (1.0, lambda x: -np.expm1(-x)),
+        (1.5, lambda x: erf(np.sqrt(x)) - 2 * np.sqrt(x / math.pi) * np.exp(-x)),
+        (2.0, lambda x: 1 - (1 + x) * np.exp(-x)),
+        (3.0, lambda x: 1 - (1 + x + x * x / 2) * np.exp(-x)),
+    ],
+)
+def test_gamma(shape: float, cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
+    assert ks(rng(7).gamma(shape), cdf) > SMALLEST
+
+
+@pytest.mark.parametrize("shape", [0.1, 0.5, 1.0, 7.5, 300.0])
+def test_gamma_moments(shape: float) -> None:
+    """Mean and variance are the shape; a sample's are within five standard errors of them."""
+    values = rng(8, 40_000).gamma(shape)
+    assert abs(values.mean() - shape) < 5 * math.sqrt(shape / 40_000)
+    fourth = 3 * shape**2 + 6 * shape
+    assert abs(values.var() - shape) < 5 * math.sqrt((fourth - shape**2) / 40_000)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "cdf"),
+    [
+        (1.0, 1.0, lambda x: x),
+        (2.0, 2.0, lambda x: x * x * (3 - 2 * x)),
+        (0.5, 0.5, lambda x: 2 / math.pi * np.arcsin(np.sqrt(x))),
+        (3.0, 1.0, lambda x: x**3),
+        (1.0, 0.2, lambda x: 1 - (1 - x) ** 0.2),
+    ],
+)
+def test_beta(a: float, b: float, cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> None:
+    assert ks(rng(19).beta(a, b), cdf) > SMALLEST
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.2, 0.2), (0.2, 0.8), (5.0, 2.0)])
+def test_beta_moments(a: float, b: float) -> None:
+    values = rng(10, 40_000).beta(a, b)
+    variance = a * b / ((a + b) ** 2 * (a + b + 1))
+    assert abs(values.mean() - a / (a + b)) < 5 * math.sqrt(variance / 40_000)
+    assert values.var() == pytest.approx(variance, rel=0.05)
+
+
+def test_beta_of_tiny_parameters_is_one_or_the_other() -> None:
+    """Their gamma draws are below the smallest float64."""
+    values = rng(11).beta(1e-4, 1e-4)
+    assert_share(values > 0.5, 0.5)
+    assert np.mean((values < 0.01) | (values > 0.99)) > 0.99
+
+
+def test_integers() -> None:
+    assert_evenly_spread(rng(12).integers(-3, 8), -3, 7)
+    assert rng(12).integers(4, 5).tolist() == [4] * COUNT
+    assert rng(12).integers(0, 10).dtype == np.int64
+
+
+def test_bernoulli() -> None:
+    for p in (0.05, 0.5, 0.9):
+        assert_share(rng(13).bernoulli(p), p)
+    assert not rng(13).bernoulli(0).any()
+    assert rng(13).bernoulli(1).all()
+
+
+def test_choice() -> None:
+    assert_evenly_spread(rng(14).choice(7), 0, 6)
+    drawn = rng(14).choice(["a", "b", "c"], [0.2, 0, 0.8])
+    assert set(drawn) == {"a", "c"}
+    assert_share(drawn == "c", 0.8)
+    assert rng(14).choice([0.25]).tolist() == [0.25] * COUNT
+
+
+def test_permutation() -> None:
+    orders = rng(15, 24_000).permutation(4)
+    np.testing.assert_array_equal(np.sort(orders, 1), np.tile(np.arange(4), (24_000, 1)))
+    _, counts = np.unique(orders @ [64, 16, 4, 1], return_counts=True)
+    assert len(counts) == 24
+    assert chi_square(counts) > SMALLEST
+
+
+def test_draws_samples_epochs_seeds_and_streams_are_uncorrelated() -> None:
+    x = rng(16)
+    first, second = x.uniform(), x.uniform()
+    others = [
+        second,
+        np.roll(first, 1),
+        gi.Rng(16, epoch=1, indices=np.arange(COUNT)).uniform(),
+        rng(17).uniform(),
+        rng(16).split("a").uniform(),
+        rng(16).split("b").uniform(),
+        rng(16).fork().uniform(),
+    ]
+    table = np.corrcoef([first, *others])
+    # Six standard errors: there are 28 pairs.
+    assert np.abs(table - np.eye(len(table))).max() < 6 / math.sqrt(COUNT)
+
+
+# -- each sample its own -----------------------------------------------------------------------------------------------
+
+DRAWS: list[Callable[[gi.Rng], NDArray[Any]]] = [
+    lambda x: x.uniform(-1, 1),
+    lambda x: x.normal(1, 2),
+    lambda x: x.gamma(0.3),
+    lambda x: x.beta(0.5, 2),
+    lambda x: x.integers(0, 1000),
+    lambda x: x.bernoulli(0.3),
+    lambda x: x.choice(50),
+    lambda x: x.permutation(9),
+    lambda x: x.units(5),
+    lambda x: x.words(9),
+    lambda x: x.split("name").uniform(),
+    lambda x: x.fork().uniform(),
+]
+
+
+def sequence(indices: Any) -> list[NDArray[Any]]:
+    x = gi.Rng(21, epoch=2, indices=indices)
+    return [draw(x) for draw in DRAWS]
+
+
+def test_a_draw_does_not_depend_on_the_batch() -> None:
+    indices = np.array([3, 1, 4, 15, 9, 2, 6, 5, 35, 8])
+    whole = sequence(indices)
+    for part in (slice(0, 1), slice(3, 7), slice(None, None, -1), [9, 0, 0, 4]):
+        for one, other in zip(sequence(indices[part]), whole, strict=True):
+            np.testing.assert_array_equal(one, other[part])
+
+
+def test_a_parameter_for_each_sample() -> None:
+    n = 400
+    low, high = np.linspace(-5, 5, n), np.linspace(-4, 9, n)
+    np.testing.assert_array_equal(
+        rng(22, n).uniform(low, high), [gi.Rng(22, indices=[i]).uniform(low[i], high[i])[0] for i in range(n)]
+    )
+    whole = rng(22, n).integers(np.arange(n), np.arange(n) + 3) - np.arange(n)
+    assert set(whole.tolist()) == {0, 1, 2}
+    p = np.arange(n) % 2
+    np.testing.assert_array_equal(rng(22, n).bernoulli(p), p == 1)
+    np.testing.assert_array_equal(rng(22, n).normal(low, 0), low)
+    small = rng(22, n).gamma(np.where(p, 1e-3, 1e3))
+    assert np.all((small < 100) == (p == 1))
+
+
+def test_a_draw_counts_as_one_whatever_it_takes() -> None:
+    expected = rng(23, 5)
+    expected.uniform()
+    value = expected.uniform()
+    for draw in DRAWS:
+        x = rng(23, 5)
+        draw(x)
+        # A beta is two draws; a stream of a name takes none of this one's.
+        if x._draw == 1:
+            np.testing.assert_array_equal(x.uniform(), value)
+    assert [_draws_of(draw) for draw in DRAWS] == [1, 1, 1, 2, 1, 1, 1, 1, 1, 1, 0, 1]
+
+
+def _draws_of(draw: Callable[[gi.Rng], Any]) -> int:
+    x = rng(23, 5)
+    draw(x)
+    return x._draw
+
+
+def test_draws_repeat_and_epochs_change_them() -> None:
+    for one, other in zip(sequence([1, 2, 3]), sequence([1, 2, 3]), strict=True):
+        np.testing.assert_array_equal(one, other)
+    epochs = [gi.Rng(1, epoch=e, indices=np.arange(100)).uniform() for e in range(3)]
+    assert not np.any(epochs[0] == epochs[1])
+    assert not np.any(epochs[1] == epochs[2])
+
+
+def test_streams_are_of_their_names_only() -> None:
+    x = rng(24, 50)
+    early = x.split("colour").uniform()
+    x.uniform()
+    np.testing.assert_array_equal(x.split("colour").uniform(), early)
+    seen = [early, rng(24, 50).uniform()]
+    seen += [rng(24, 50).split(name).uniform() for name in ("geometry", "", "color", "Colour")]
+    seen += [rng(24, 50).split("a").split("b").uniform(), rng(24, 50).split("b").split("a").uniform()]
+    seen += [rng(24, 50).split("ab").uniform(), rng(24, 50).split("a").uniform()]
+    for i, one in enumerate(seen):
+        for other in seen[:i]:
+            assert not np.any(one == other)
+
+
+def test_forks_differ_from_draw_to_draw() -> None:
+    x = rng(25, 50)
+    one, other = x.fork().uniform(), x.fork().uniform()
+    assert not np.any(one == other)
+    np.testing.assert_array_equal(rng(25, 50).fork().uniform(), one)
+
+
+def test_a_copy_goes_on_where_the_original_was() -> None:
+    x = gi.Rng(26, epoch=4, indices=[5, 6]).split("a")
+    x.uniform()
+    copies = [pickle.loads(pickle.dumps(x)), copy.deepcopy(x), copy.copy(x)]
+    expected = x.uniform()
+    for other in copies:
+        np.testing.assert_array_equal(other.uniform(), expected)
+        assert (other.seed, other.epoch, other.indices.tolist()) == (26, 4, [5, 6])
+
+
+def test_indices_are_copied() -> None:
+    indices = np.array([1, 2])
+    x = gi.Rng(0, indices=indices)
+    expected = gi.Rng(0, indices=[1, 2]).uniform()
+    indices[:] = 9
+    np.testing.assert_array_equal(x.uniform(), expected)
+
+
+def test_no_samples() -> None:
+    x = gi.Rng(0, indices=[])
+    assert len(x) == 0
+    assert x.uniform().shape == x.normal().shape == x.beta(1, 1).shape == x.integers(0, 2).shape == (0,)
+    assert x.permutation(3).shape == x.units(3).shape == (0, 3)
+    assert x.bernoulli().dtype == np.bool_
+
+
+def test_what_it_says_of_itself() -> None:
+    x = gi.Rng(3, epoch=1, indices=[4, 5])
+    x.uniform()
+    assert repr(x) == "<gpuimg.Rng seed=3 epoch=1 of 2 samples, 1 draws>"
+
+
+# -- as an argument ----------------------------------------------------------------------------------------------------
+
+
+def test_an_int_is_a_seed_for_the_samples_in_order() -> None:
+    for seed in (5, np.int64(5), np.uint8(5)):
+        np.testing.assert_array_equal(as_rng(seed, 3).uniform(), gi.Rng(5, indices=[0, 1, 2]).uniform())
+    x = rng(0, 3)
+    assert as_rng(x, 3) is x
+
+
+@pytest.mark.parametrize("value", [None, True, np.True_, 1.5, "1", np.random.default_rng(0), [1], np.arange(3)])
+def test_what_is_no_rng_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match=r"rng must be a gpuimg\.Rng or an int seed, not "):
+        as_rng(value, 3)
+
+
+def test_an_rng_of_another_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="rng is for 2 samples, but the batch has 4 images: image 2 has no index"):
+        as_rng(rng(0, 2), 4)
+    with pytest.raises(ValueError, match="rng is for 5 samples, but the batch has 4 images"):
+        as_rng(rng(0, 5), 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"seed": -1}, ValueError, r"seed must be from 0 to 2\*\*64 - 1, not -1"),
+        ({"seed": 1 << 64}, ValueError, r"seed must be from 0 to 2\*\*64 - 1, not 18446744073709551616"),
+        ({"seed": 1.0}, TypeError, "seed must be a whole number, not 1.0"),
+        ({"seed": None}, TypeError, "seed must be a whole number, not None"),
+        ({"epoch": -3}, ValueError, r"epoch must be from 0 to 2\*\*64 - 1, not -3"),
+        ({"epoch": "2"}, TypeError, "epoch must be a whole number, not '2'"),
+        ({"indices": 3}, ValueError, r"indices must be one-dimensional integers, not int64 of shape \(\)"),
+        ({"indices": [[1]]}, ValueError, r"indices must be one-dimensional integers, not int64 of shape \(1, 1\)"),
+        ({"indices": [0.0, 1.0]}, ValueError, r"indices must be one-dimensional integers, not float64"),
+        ({"indices": [True]}, ValueError, r"indices must be one-dimensional integers, not bool"),
+        ({"indices": [4, -2]}, ValueError, "indices must be at least 0, not -2"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    given: dict[str, Any] = {"seed": 0, "indices": [0]} | arguments
+    with pytest.raises(error, match=message):
+        gi.Rng(**given)
+
+
+def test_indices_are_asked_for() -> None:
+    with pytest.raises(TypeError, match="indices"):
+        gi.Rng(0)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda x: x.uniform(2, 1), ValueError, "high must be at least low, not 1 and 2 for sample 0"),
+        (lambda x: x.uniform([0, 3, 0], 1), ValueError, "high must be at least low, not 1 and 3 for sample 1"),
+        (lambda x: x.uniform([0, 0], 1), ValueError, r"low must be a scalar or have shape \(3,\)"),
+        (lambda x: x.uniform(0, math.inf), ValueError, "high must be a finite number, not inf"),
+        (lambda x: x.normal(0, -1), ValueError, r"std must be a finite number in \[0, inf\], not -1"),
+        (lambda x: x.normal(math.nan), ValueError, "mean must be a finite number, not nan"),
+        (lambda x: x.gamma(0), ValueError, "shape must be a finite number in .*, not 0"),
+        (lambda x: x.beta(1, [1, -1, 1]), ValueError, r"b\[1\] must be a finite number in .*, not -1"),
+        (lambda x: x.integers(3, 3), ValueError, "high must be above low, not 3 and 3 for sample 0"),
+        (lambda x: x.integers(0, [1, 0, 1]), ValueError, "high must be above low, not 0 and 0 for sample 1"),
+        (lambda x: x.integers(0, 2.5), ValueError, "high must be a whole number"),
+        (lambda x: x.bernoulli(1.1), ValueError, r"p must be a finite number in \[0, 1\], not 1.1"),
+        (lambda x: x.bernoulli([0, -0.1, 0]), ValueError, r"p\[1\] must be a finite number in \[0, 1\], not -0.1"),
+        (lambda x: x.bernoulli("often"), TypeError, "p must be a number"),
+        (lambda x: x.choice(0), ValueError, "options must be a number of at least 1 or a sequence, not 0"),
+        (lambda x: x.choice([]), ValueError, "options must be a number of at least 1 or a sequence"),
+        (
+            lambda x: x.choice(2, [0.5, 0.6]),
+            ValueError,
+            r"p must be 2 probabilities that add up to 1, not \[0.5, 0.6\]",
+        ),
+        (lambda x: x.choice(2, [1.5, -0.5]), ValueError, "p must be 2 probabilities that add up to 1"),
+        (lambda x: x.choice(3, [0.5, 0.5]), ValueError, "p must be 3 probabilities that add up to 1"),
+        (lambda x: x.split(3), TypeError, "name must be a string, not int"),
+    ],
+)
+def test_bad_draws_are_refused(call: Callable[[gi.Rng], Any], error: type[Exception], message: str) -> None:
+    x = rng(0, 3)
+    with pytest.raises(error, match=message):
+        call(x)
+    np.testing.assert_array_equal(x.uniform(), rng(0, 3).uniform(), "a refused draw is none")

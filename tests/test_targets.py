@@ -1,0 +1,526 @@
+"""Masks, boxes and points against NumPy formulas, torchvision's numbers, and the pixels that the images show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+
+from .calls import CALLS, RESIZING
+
+#: Every function that moves pixels.
+MOVING = [*RESIZING, "horizontal_flip", "vertical_flip", "rotate", "affine", "perspective"]
+moving = pytest.mark.parametrize("name", MOVING)
+
+
+def blank(n: int = 1, height: int = 40, width: int = 60) -> NDArray[np.uint8]:
+    return np.zeros((n, height, width, 3), np.uint8)
+
+
+def boxes_of(rng: np.random.Generator, n: int, count: int, height: int, width: int) -> NDArray[np.float64]:
+    """Random boxes with whole coordinates, at least 2 x 2."""
+    start = rng.integers(0, (width - 2, height - 2), (n, count, 2))
+    stop = rng.integers(start + 2, np.broadcast_to((width + 1, height + 1), start.shape))
+    return np.concatenate([start, stop], 2).astype(np.float64)
+
+
+# -- masks -------------------------------------------------------------------------------------------------------------
+
+
+@moving
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "int16", "bool"])
+def test_masks_move_as_nearest_images(name: str, dtype: str) -> None:
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 2 if dtype == "bool" else 120, (8, 31, 40)).astype(dtype)
+    call = CALLS[name]
+    each = call.each(rng, 8, 1.0)
+    masks = gi.transform_masks(call.run(np.zeros((8, 31, 40, 3), np.uint8), each), labels)
+    nearest = call._replace(fixed={k: v for k, v in call.fixed.items() if k != "antialias"})
+    if "interpolation" in call.fixed or name in ("resize", "resized_crop", "perspective"):
+        nearest = nearest._replace(fixed=nearest.fixed | {"interpolation": "nearest"})
+    if "fill" in each:
+        each = each | {"fill": 0}
+    pictures = nearest.run(labels[..., None].astype(np.float32), each).compute()
+    assert len(masks) == len(pictures) == 8
+    for mask, picture in zip(masks, pictures, strict=True):
+        assert mask.dtype == dtype
+        # An edge of a fill may blend a pixel of the picture; never one of the mask.
+        whole = picture[..., 0] == np.round(picture[..., 0])
+        assert whole.mean() > 0.99
+        np.testing.assert_array_equal(mask[whole], picture[..., 0][whole].astype(dtype))
+
+
+def test_masks_by_formula() -> None:
+    mask = np.random.default_rng(2).integers(0, 256, (1, 7, 9), np.uint8)
+    x = np.zeros((1, 7, 9, 1), np.uint8)
+    np.testing.assert_array_equal(gi.transform_masks(gi.horizontal_flip(x), mask), mask[:, :, ::-1])
+    np.testing.assert_array_equal(gi.transform_masks(gi.vertical_flip(x), mask), mask[:, ::-1])
+    np.testing.assert_array_equal(gi.transform_masks(gi.crop(x, 2, 1, 4, 5), mask), mask[:, 2:6, 1:6])
+    np.testing.assert_array_equal(gi.transform_masks(gi.rotate(x, 90, expand=True), mask), np.rot90(mask, axes=(1, 2)))
+    rows = ((np.arange(20) + 0.5) * 7 / 20).astype(int)
+    columns = ((np.arange(4) + 0.5) * 9 / 4).astype(int)
+    resized = gi.transform_masks(gi.resize(x, (20, 4)), mask)
+    np.testing.assert_array_equal(resized, mask[:, rows][:, :, columns])
+
+
+@pytest.mark.parametrize(("dtype", "fill"), [("uint8", 255), ("int32", -1), ("int64", 1 << 24), ("bool", True)])
+def test_masks_hold_labels_and_the_fill_only(dtype: str, fill: int) -> None:
+    rng = np.random.default_rng(3)
+    some = np.array([0, 1] if dtype == "bool" else [3, 200] if dtype == "uint8" else [3, (1 << 24) - 1], dtype)
+    labels = rng.choice(some, (32, 90, 90))
+    x = gi.rotate(np.zeros((32, 90, 90, 1), np.uint8), rng.uniform(-180, 180, 32), "bilinear", fill=99)
+    x = gi.affine(x, rng.uniform(-20, 20, 32), (3, 4), 0.7, 5, fill=50)
+    masks = gi.transform_masks(x, labels, fill=fill)
+    assert set(np.unique(masks).tolist()) == {*some.tolist(), fill}
+    assert np.all(masks[:, 0, 0] == fill)
+
+
+def test_masks_know_no_colour() -> None:
+    mask = np.random.default_rng(4).integers(0, 256, (2, 12, 10), np.uint8)
+    x = gi.horizontal_flip(np.zeros((2, 12, 10, 3), np.uint8))
+    changes: list[Callable[[Any], gi.Batch]] = [
+        lambda x: gi.erase(x, 1, 2, 5, 6, 9),
+        gi.invert,
+        gi.equalize,
+        lambda x: gi.adjust_contrast(x, 0.0),
+        lambda x: gi.rgb_to_grayscale(x),
+        lambda x: gi.normalize(x, 0.5, 0.5),
+        lambda x: gi.gaussian_blur(x, 5),
+        lambda x: gi.adjust_sharpness(x, 2.0),
+    ]
+    for change in changes:
+        x = change(x)
+        np.testing.assert_array_equal(gi.transform_masks(x, mask), mask[:, :, ::-1])
+
+
+def test_masks_go_through_all_stages() -> None:
+    mask = np.random.default_rng(5).integers(0, 256, (2, 30, 40), np.uint8)
+    x = gi.gaussian_blur(gi.crop(np.zeros((2, 30, 40, 3), np.uint8), 3, 4, 20, 30), 3)
+    x = gi.adjust_sharpness(gi.adjust_sharpness(gi.pad(gi.vertical_flip(x), 1, 9), 0.5), 2.0)
+    x = gi.horizontal_flip(x)
+    assert len(x.stages) > 2
+    expected = np.pad(mask[:, 3:23, 4:34], ((0, 0), (1, 1), (1, 1)))[:, ::-1, ::-1]
+    np.testing.assert_array_equal(gi.transform_masks(x, mask), expected)
+
+
+def test_masks_repeat_the_edge_where_images_do() -> None:
+    x = gi.pad(np.zeros((1, 2, 3, 1), np.uint8), (1, 0), padding_mode="edge")
+    assert gi.transform_masks(x, [np.array([[1, 2, 3], [4, 5, 6]])])[0].tolist() == [[1, 1, 2, 3, 3], [4, 4, 5, 6, 6]]
+
+
+def test_ragged_masks() -> None:
+    rng = np.random.default_rng(6)
+    masks = [rng.integers(0, 9, size, np.int64) for size in ((5, 7), (9, 4), (1, 1))]
+    x = gi.horizontal_flip([np.zeros((*mask.shape, 3), np.uint8) for mask in masks])
+    moved = gi.transform_masks(x, [masks[0], masks[1][..., None], masks[2]])
+    assert isinstance(moved, list)
+    for mask, result in zip(masks, moved, strict=True):
+        np.testing.assert_array_equal(result, mask[:, ::-1])
+    assert gi.transform_masks(gi.resize(x, (3, 3)), masks).shape == (3, 3, 3)
+
+
+def test_masks_are_not_changed_and_not_shared() -> None:
+    mask = np.array([[[1, 2]]], np.int64)
+    result = gi.transform_masks(gi.invert(np.zeros((1, 1, 2, 3), np.uint8)), mask)
+    result[:] = 7
+    assert mask.tolist() == [[[1, 2]]]
+
+
+# -- boxes -------------------------------------------------------------------------------------------------------------
+
+
+def test_boxes_by_formula() -> None:
+    rng = np.random.default_rng(7)
+    boxes = boxes_of(rng, 3, 5, 40, 60)
+    x0, y0, x1, y1 = np.moveaxis(boxes, 2, 0)
+    x = blank(3)
+    for moved, expected in (
+        (gi.horizontal_flip(x), (60 - x1, y0, 60 - x0, y1)),
+        (gi.vertical_flip(x), (x0, 40 - y1, x1, 40 - y0)),
+        (gi.resize(x, (20, 45)), (x0 * 0.75, y0 * 0.5, x1 * 0.75, y1 * 0.5)),
+        (gi.pad(x, (1, 2, 3, 4)), (x0 + 1, y0 + 2, x1 + 1, y1 + 2)),
+        (gi.crop(x, 7, 11, 20, 30), [np.clip(v, 0, e) for v, e in ((x0 - 11, 30), (y0 - 7, 20), (x1 - 11, 30), (y1 - 7, 20))]),  # noqa: E501
+        (gi.rotate(x, 90, expand=True), (y0, 60 - x1, y1, 60 - x0)),
+        (gi.horizontal_flip(x, where=np.zeros(3, bool)), (x0, y0, x1, y1)),
+    ):  # fmt: skip
+        result, kept = gi.transform_boxes(moved, boxes)
+        np.testing.assert_array_equal(result, np.stack(expected, 2))
+        size = result[..., 2:] - result[..., :2]
+        np.testing.assert_array_equal(kept, np.all(size > 0, 2))
+
+
+# torchvision 0.28, float64, an image of 40 x 60 pixels and the boxes (4, 6, 20, 15) and (30, 2, 50, 31).
+TORCHVISION: list[tuple[Callable[[Any], gi.Batch], list[list[float]]]] = [
+    (
+        lambda x: gi.rotate(x, 30),
+        [
+            [0.48333950160459604, 12.87564434701786, 18.839745962155618, 28.669872981077805],
+            [21.0, 0.0, 52.82050807568878, 29.52627944162883],
+        ],
+    ),
+    (
+        lambda x: gi.affine(x, 20, (3, -4), 1.25, (10.0, 5.0)),
+        [
+            [4.693680541400631, 0.0, 29.857122738838427, 7.165644384122171],
+            [25.946394128172862, 0.0, 60.0, 34.78606312541139],
+        ],
+    ),
+    (
+        lambda x: gi.perspective(
+            x, [(0, 0), (60, 0), (60, 40), (0, 40)], [(2, 1), (55, 3), (58, 39), (4, 36)]
+        ),
+        [
+            [5.751277806252232, 6.313212284759144, 20.214757904800113, 14.759134736824507],
+            [28.26841588837668, 3.732133139907847, 48.14973577300948, 30.31652440726791],
+        ],
+    ),
+    (lambda x: gi.resized_crop(x, 3, 10, 20, 30, (40, 45)), [[0.0, 6.0, 15.0, 24.0], [30.0, 0.0, 45.0, 40.0]]),
+    (
+        lambda x: gi.rotate(gi.crop(x, 3, 10, 20, 30), -15),
+        [
+            [0.0, 0.0, 11.982104184272304, 10.637756427065533],
+            [17.24143868042013, 1.6348369626219208, 30.0, 20.0],
+        ],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("move", "expected"), TORCHVISION, ids=["rotate", "affine", "perspective", "crop", "cut"])
+def test_boxes_as_torchvision(move: Callable[[Any], gi.Batch], expected: list[list[float]]) -> None:
+    boxes, kept = gi.transform_boxes(move(blank()), [[(4, 6, 20, 15), (30, 2, 50, 31)]])
+    np.testing.assert_allclose(boxes[0], expected, atol=1e-5)
+    assert kept[0].tolist() == [True, True]
+
+
+@pytest.mark.parametrize("name", [name for name in MOVING if name != "pad edge"])  # whose masks go on where boxes end
+def test_boxes_are_where_the_pixels_are(name: str) -> None:
+    rng = np.random.default_rng(8)
+    n, height, width = 40, 50, 60
+    boxes = boxes_of(rng, n, 1, height, width)
+    marked = np.zeros((n, height, width), bool)
+    for mask, (x0, y0, x1, y1) in zip(marked, boxes[:, 0].astype(int), strict=True):
+        mask[y0:y1, x0:x1] = True
+    call = CALLS[name]
+    x = call.run(np.zeros((n, height, width, 1), np.uint8), call.each(rng, n, 1.0))
+    moved, kept = gi.transform_boxes(x, boxes)
+    checked = 0
+    for mask, box, seen in zip(gi.transform_masks(x, marked), moved[:, 0], kept[:, 0], strict=True):
+        y, x_ = np.nonzero(mask)
+        if not seen:
+            assert not len(y)
+            continue
+        size = box[2:] - box[:2]
+        if not len(y):
+            continue
+        shown = np.array([x_.min(), y.min(), x_.max() + 1, y.max() + 1])
+        # All pixels whose centres it holds; at corners of a turned box fewer, where those are sharp.
+        assert np.all(shown[:2] >= box[:2] - 0.51)
+        assert np.all(shown[2:] <= box[2:] + 0.51)
+        if name not in ("rotate", "rotate expand", "affine", "perspective"):
+            np.testing.assert_allclose(shown, box, atol=0.51)
+            checked += 1
+        elif np.all(size > 12) and name.startswith("rotate") and np.all((box[:2] > 0) & (box[2:] < mask.shape[::-1])):
+            np.testing.assert_allclose(shown, box, atol=2.1)
+            checked += 1
+    assert checked > 5 or name in ("affine", "perspective")
+
+
+@pytest.mark.parametrize("format", ["xywh", "cxcywh"])
+def test_box_formats(format: str) -> None:
+    rng = np.random.default_rng(9)
+    corners = boxes_of(rng, 4, 3, 40, 60)
+
+    def as_format(box: NDArray[Any]) -> NDArray[Any]:
+        size = box[..., 2:] - box[..., :2]
+        return np.concatenate([box[..., :2] if format == "xywh" else box[..., :2] + size / 2, size], -1)
+
+    x = gi.rotate(gi.crop(blank(4), 3, 5, 30, 30), [0, 10, 90, 45], "bilinear")
+    expected, kept = gi.transform_boxes(x, corners)
+    result, same = gi.transform_boxes(x, as_format(corners), format=format)
+    np.testing.assert_allclose(result, as_format(expected), atol=1e-9)
+    np.testing.assert_array_equal(same, kept)
+
+
+def test_boxes_keep_their_form() -> None:
+    x = gi.horizontal_flip(blank(3))
+    ragged: list[Any] = [np.array([(0, 0, 6, 4), (1, 2, 3, 4)], np.float32), np.zeros((0, 4), np.float32), []]
+    boxes, kept = gi.transform_boxes(x, ragged)
+    assert [b.tolist() for b in boxes] == [[[54, 0, 60, 4], [57, 2, 59, 4]], [], []]
+    assert [k.tolist() for k in kept] == [[True, True], [], []]
+    assert [b.shape for b in boxes] == [(2, 4), (0, 4), (0, 4)]
+    assert gi.transform_boxes(x, np.zeros((3, 0, 4)))[0].shape == (3, 0, 4)
+    assert gi.transform_boxes(x, np.zeros((3, 2, 4), np.float32))[0].dtype == np.float32
+    assert gi.transform_boxes(x, np.zeros((3, 2, 4), np.int64))[0].dtype == np.float64
+
+
+def test_kept_is_what_is_seen() -> None:
+    # The crop shows columns 20 to 40; turning it brings black into view, not what lies beside it.
+    x = gi.rotate(gi.crop(blank(), 0, 20, 40, 20), 30, "bilinear")
+    boxes = [[(0, 0, 19, 40), (41, 10, 60, 30), (10, 10, 25, 30), (20, 10, 20, 30)]]
+    _, kept = gi.transform_boxes(x, boxes)
+    assert kept[0].tolist() == [False, False, True, False]
+    _, kept = gi.transform_boxes(gi.pad(gi.crop(blank(), 0, 20, 40, 20), 20, padding_mode="edge"), boxes)
+    assert kept[0].tolist() == [False, False, True, False]
+    _, kept = gi.transform_boxes(gi.pad(gi.crop(gi.resize(blank(), (20, 30)), 0, 10, 20, 10), 20), boxes)
+    assert kept[0].tolist() == [False, False, True, False]
+    _, kept = gi.transform_boxes(gi.pad(gi.gaussian_blur(gi.crop(blank(), 0, 20, 40, 20), 3), 20), boxes)
+    assert kept[0].tolist() == [False, False, True, False]
+
+
+def test_least_area() -> None:
+    x = gi.resize(blank(2), (20, 30))
+    _, kept = gi.transform_boxes(x, np.tile([(0.0, 0, 10, 4)], (2, 1, 1)), min_area=[9.99, 10.0])
+    assert kept.tolist() == [[True], [False]]
+
+
+def test_boxes_not_clipped() -> None:
+    x = gi.crop(blank(), 10, 10, 10, 10)
+    boxes, kept = gi.transform_boxes(x, [[(5, 5, 15, 15), (0, 0, 3, 3)]], clip=False)
+    assert boxes[0].tolist() == [[-5, -5, 5, 5], [-10, -10, -7, -7]]
+    assert kept[0].tolist() == [True, False]
+
+
+def test_boxes_by_their_centres() -> None:
+    x = gi.pad(gi.crop(blank(), 10, 10, 10, 10), 30)
+    boxes = [[(5, 5, 14, 15), (5, 5, 16, 16), (10, 0, 20, 24)]]
+    assert gi.transform_boxes(x, boxes)[1][0].tolist() == [True, True, True]
+    assert gi.transform_boxes(x, boxes, centers=True)[1][0].tolist() == [False, True, True]
+
+
+def test_a_box_across_the_horizon_is_the_whole_result() -> None:
+    x = gi.perspective(blank(1, 40, 50), [(0, 0), (50, 0), (50, 40), (0, 40)], [(0, 0), (50, 0), (120, 400), (20, 20)])
+    boxes, kept = gi.transform_boxes(x, [[(0, 0, 50, 40)]])
+    assert boxes[0].tolist() == [[0, 0, 50, 40]]
+    assert kept[0].all()
+
+
+# -- points ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["rotate", "affine", "perspective", "resize plain", "horizontal_flip", "crop"])
+def test_points_are_where_the_pixels_are(name: str) -> None:
+    # An image whose values are its coordinates, sampled bilinearly, says where each result pixel came from.
+    rng = np.random.default_rng(10)
+    n, height, width = 6, 30, 40
+    picture = np.zeros((height, width, 3), np.float32)
+    picture[..., 0] = np.arange(width) + 0.5
+    picture[..., 1] = np.arange(height)[:, None] + 0.5
+    call = CALLS[name]
+    options: dict[str, Any] = {"interpolation": "bilinear"} if "interpolation" in call.fixed else {}
+    each = call.each(rng, n, 1.0)
+    if name in ("rotate", "affine", "perspective"):
+        each = each | {"fill": None}
+    x = call._replace(fixed=call.fixed | options).run(np.stack([picture] * n), each)
+    checked = 0
+    for i, result in enumerate(x.compute()):
+        y, x_ = np.indices(result.shape[:2])
+        source = result[..., :2].astype(np.float64)
+        # Away from the border, where the values are those of its outermost pixels.
+        inner = np.all((source > 1.0) & (source < (width - 1.0, height - 1.0)), -1)
+        points = [np.zeros((0, 2))] * n
+        points[i] = source[inner]
+        moved = gi.transform_points(x, points)[i]
+        expected = np.stack([x_ + 0.5, y + 0.5], -1)[inner]
+        np.testing.assert_allclose(moved, expected, atol=1e-3)
+        checked += len(moved)
+    assert checked > 300
+
+
+def test_points_through_stages() -> None:
+    points = np.array([[(3.0, 4.0), (20.0, 10.0), (-5.0, 80.0)]])
+    x = gi.gaussian_blur(gi.crop(blank(), 2, 3, 30, 40), 3)
+    x = gi.vertical_flip(gi.resize(x, (60, 20)))
+    moved = gi.transform_points(x, points)
+    expected = np.stack([(points[..., 0] - 3) * 0.5, 60 - (points[..., 1] - 2) * 2], -1)
+    np.testing.assert_allclose(moved, expected, atol=1e-12)
+
+
+def test_points_as_pixel_indices_are_torchvisions() -> None:
+    x = gi.horizontal_flip(blank())
+    points = np.array([[(4.0, 6.0), (30.0, 2.0)]])
+    assert gi.transform_points(x, points, pixel_indices=True).tolist() == [[[55.0, 6.0], [29.0, 2.0]]]
+    assert gi.transform_points(x, points).tolist() == [[[56.0, 6.0], [30.0, 2.0]]]
+    assert gi.transform_points(x, [points[0].astype(np.float32)])[0].dtype == np.float32
+
+
+# -- the crop of SSD ---------------------------------------------------------------------------------------------------
+
+
+def torchvision_iou_crop(height: int, width: int, boxes: Any, rounds: Any, options: Any, trials: int) -> Any:
+    """``RandomIoUCrop.make_params`` of torchvision 0.28 on given numbers; the window or None for "as it is"."""
+    for unit in rounds:
+        wanted = options[int(unit[0] * len(options))]
+        if wanted >= 1.0:
+            return None
+        for k in range(trials):
+            r = unit[1 + 4 * k : 5 + 4 * k]
+            new_w, new_h = int(width * (0.3 + 0.7 * r[0])), int(height * (0.3 + 0.7 * r[1]))
+            if not 0.5 <= new_w / new_h <= 2.0:
+                continue
+            left, top = int((width - new_w) * r[2]), int((height - new_h) * r[3])
+            right, bottom = left + new_w, top + new_h
+            if left == right or top == bottom:
+                continue
+            overlaps = []
+            for x0, y0, x1, y1 in boxes:
+                if left < 0.5 * (x0 + x1) < right and top < 0.5 * (y0 + y1) < bottom:
+                    shared = max(0, min(right, x1) - max(left, x0)) * max(0, min(bottom, y1) - max(top, y0))
+                    overlaps.append(shared / ((x1 - x0) * (y1 - y0) + new_w * new_h - shared))
+            if overlaps and max(overlaps) >= wanted:
+                return top, left, new_h, new_w
+    return None
+
+
+@pytest.mark.parametrize("options", [None, [0.7], [0.0, 0.5]])
+def test_random_iou_crop_as_torchvision(options: Any) -> None:
+    rng = np.random.default_rng(11)
+    n = 60
+    sizes = rng.integers(20, 90, (n, 2))
+    boxes = [boxes_of(rng, 1, int(rng.integers(0, 6)), h, w)[0] for h, w in sizes]
+    pictures = [np.zeros((h, w, 1), np.uint8) for h, w in sizes]
+    x = gi.random_iou_crop(pictures, boxes, rng=gi.Rng(5, indices=np.arange(n)), sampler_options=options, trials=7)
+    own = gi.Rng(5, indices=np.arange(n)).fork()
+    rounds = np.stack([own.units(29) for _ in range(50)], 1)
+    cropped = 0
+    for i, (height, width) in enumerate(sizes.tolist()):
+        found = torchvision_iou_crop(
+            height, width, boxes[i], rounds[i], options or [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0], 7
+        )
+        top, left, new_h, new_w = found or (0, 0, height, width)
+        cropped += found is not None
+        assert x.sizes[i].tolist() == [new_h, new_w]
+        corner = gi.transform_points(x, [np.zeros((1, 2))] * n)[i][0]
+        assert corner.tolist() == [-left, -top]
+    assert cropped > 5
+    moved, kept = gi.transform_boxes(x, boxes, centers=True)
+    assert all(
+        keep.any()
+        for keep, box, new, old in zip(kept, boxes, x.sizes, sizes, strict=True)
+        if len(box) and not np.array_equal(new, old)
+    )
+    assert all(np.all(box[:, 2:] <= size[::-1]) for box, size in zip(moved, x.sizes, strict=True))
+
+
+def test_random_iou_crop_does_not_depend_on_the_batch() -> None:
+    rng = np.random.default_rng(12)
+    boxes = boxes_of(rng, 12, 3, 40, 60)
+    whole = gi.Rng(3, indices=np.arange(12))
+    x = gi.random_iou_crop(blank(12), boxes, rng=whole)
+    again = gi.random_iou_crop(blank(12), boxes, rng=whole)
+    assert x.sizes.tolist() != again.sizes.tolist()
+    after = whole.uniform()
+    for i in range(12):
+        one = gi.Rng(3, indices=[i])
+        assert gi.random_iou_crop(blank(1), boxes[i : i + 1], rng=one).sizes.tolist() == x.sizes[i : i + 1].tolist()
+        assert gi.random_iou_crop(blank(1), boxes[i : i + 1], rng=one).sizes.tolist() == again.sizes[i : i + 1].tolist()
+        assert one.uniform()[0] == after[i]
+
+
+def test_random_iou_crop_takes_boxes_of_the_source() -> None:
+    boxes = np.array([[(0.0, 0, 8, 8)]])
+    for seed in range(30):
+        x = gi.random_iou_crop(gi.rotate(blank(), 180), boxes, rng=seed, sampler_options=[0.0])
+        assert x.sizes.tolist() != [[40, 60]]
+        assert gi.transform_boxes(x, boxes, centers=True)[1].all()
+
+
+# -- what is refused, and nothing at all -------------------------------------------------------------------------------
+
+
+def refused(function: Callable[..., Any], *args: Any, match: str, error: Any = ValueError, **options: Any) -> None:
+    with pytest.raises(error, match=match):
+        function(*args, **options)
+
+
+def test_bad_masks_are_refused() -> None:
+    x = [np.zeros((4, 6, 3), np.uint8), np.zeros((5, 7, 3), np.uint8)]
+    good = [np.zeros((4, 6), np.uint8), np.zeros((5, 7), np.uint8)]
+    move = gi.transform_masks
+    refused(move, x, good[:1], match="masks are 1, but the batch has 2 images")
+    refused(move, x, [good[0], good[0]], match=r"masks\[1\] is 4 x 6, but its source image 5 x 7")
+    refused(move, x, np.zeros((2, 4, 6), int), match=r"masks\[1\] is 4 x 6, but its source image 5 x 7")
+    refused(move, x, [good[0], good[1] * 1.0], match=r"masks\[1\] must be an integer .* not float64", error=TypeError)
+    refused(move, x, [good[0], good[1] * np.int64(1)], match=r"masks\[0\] is uint8, masks\[1\] int64", error=TypeError)
+    refused(move, x, [good[0], np.zeros((5, 7, 3), np.uint8)], match=r"masks\[1\] must have shape \(H, W\)")
+    refused(move, x, [good[0], "mask"], match=r"masks\[1\] must be .* not str", error=TypeError)
+    refused(move, x, good[0], match=r"masks must be a list of \(H, W\) arrays or one", error=TypeError)
+    refused(move, x[:1], [np.full((4, 6), (1 << 24) + 1)], match=r"masks\[0\] must have labels from")
+    refused(move, x, good, fill=256, match="fill must be a label that uint8 holds, not 256")
+    refused(move, x, good, fill=0.5, match="fill must be a label that uint8 holds, not 0.5")
+
+
+def test_masks_belong_to_the_source_images() -> None:
+    x = gi.resize(np.zeros((1, 4, 6, 3), np.uint8), (2, 3))
+    refused(gi.transform_masks, x, np.zeros((1, 2, 3), int), match=r"masks\[0\] is 2 x 3, but its source image 4 x 6")
+
+
+@pytest.mark.parametrize("call", [gi.transform_boxes, lambda x, boxes, **k: gi.random_iou_crop(x, boxes, rng=0, **k)])
+def test_bad_boxes_are_refused(call: Callable[..., Any]) -> None:
+    x = blank(3)
+    good: Any = [np.zeros((0, 4)), np.array([(0.0, 0, 1, 1)]), np.array([(0.0, 0, 1, 1)] * 3)]
+
+    def bad(*box: float) -> list[Any]:
+        return [*good[:2], np.array([(0.0, 0, 1, 1), box])]
+
+    refused(call, x, good[:2], match="boxes are for 2 images, but the batch has 3")
+    refused(
+        call, x, bad(3, 0, 2, 1), match=r"box 1 of image 2 \(40 x 60\) ends before it starts: \[3.0, 0.0, 2.0, 1.0\]"
+    )
+    refused(call, x, bad(3, 4, 4, 3), match="box 1 of image 2 .* ends before it starts")
+    refused(call, x, bad(0, 0, -1, 1), format="xywh", match=r"box 1 of image 2 .* ends before .*\(xywh\)")
+    refused(call, x, bad(0, 0, 60.1, 1), match="box 1 of image 2 .* reaches out of it")
+    refused(call, x, bad(0, 0, 1, 40.1), match="box 1 of image 2 .* reaches out of it")
+    refused(call, x, bad(-0.1, 0, 1, 1), match="box 1 of image 2 .* reaches out of it")
+    refused(call, x, bad(0, 0, np.nan, 1), match=r"boxes of image 2 must be finite, not \[0.0, 0.0, nan, 1.0\]")
+    refused(call, x, [*good[:2], np.zeros((2, 5))], match=r"\(K, 4\) arrays; boxes\[2\] has shape \(2, 5\)")
+    refused(call, x, np.zeros((3, 4)), match=r"\(K, 4\) arrays, not of shape \(3, 4\)")
+    refused(call, x, "boxes", match="boxes must be a number or an array", error=TypeError)
+    refused(call, x, good, format="yxyx", match="format must be 'xyxy', 'xywh', 'cxcywh', not 'yxyx'")
+    call(x, good)
+    call(x, bad(0, 0, 60.0005, 1))
+
+
+def test_other_bad_arguments_are_refused() -> None:
+    x = blank(2)
+    boxes = np.zeros((2, 1, 4))
+    refused(gi.transform_boxes, x, boxes, min_area=[0, -1], match=r"min_area\[1\] must be")
+    refused(
+        gi.transform_points, x, [np.zeros((1, 2)), np.array([(np.inf, 0)])], match="points of image 1 must be finite"
+    )
+    refused(gi.transform_points, x, np.zeros((1, 4, 2)), match="points are for 1 images, but the batch has 2")
+    crop = gi.random_iou_crop
+    refused(crop, x, boxes, rng=0, min_scale=0.9, max_scale=0.5, match="min_scale and max_scale must be 0 < min <= max")
+    refused(crop, x, boxes, rng=0, max_scale=1.5, match="min_scale and max_scale must be 0 < min <= max <= 1")
+    refused(crop, x, boxes, rng=0, min_aspect_ratio=3.0, match="min_aspect_ratio must be above 0 and at most")
+    refused(crop, x, boxes, rng=0, sampler_options=[], match="sampler_options must be numbers of at least 0")
+    refused(crop, x, boxes, rng=0, sampler_options=[np.nan], match="sampler_options must be numbers of at least 0")
+    refused(crop, x, boxes, rng=0, trials=0, match="trials must be a whole number of at least 1")
+    refused(crop, x, boxes, rng=None, match="rng must be a gpuimg.Rng or an int seed", error=TypeError)
+
+
+def test_no_images() -> None:
+    x = gi.rotate(np.zeros((0, 5, 6, 3), np.uint8), 30)
+    assert gi.transform_masks(x, np.zeros((0, 5, 6), np.int32)).shape == (0, 0, 0)
+    assert gi.transform_masks(x, []).shape == (0, 0, 0)
+    assert gi.transform_boxes(x, []) == ([], [])
+    assert gi.transform_boxes(x, np.zeros((0, 3, 4)))[0].shape == (0, 3, 4)
+    assert gi.transform_points(x, np.zeros((0, 3, 2))).shape == (0, 3, 2)
+    assert len(gi.random_iou_crop(x, [], rng=0)) == 0
+
+
+def test_images_that_could_not_be_read(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (40, 30)).save(tmp_path / "good.jpg")
+    x = gi.open_batch([tmp_path / "good.jpg", b"not an image"], device="cpu", on_error="fill")
+    boxes = np.tile([(0.0, 0, 20, 10)], (2, 1, 1))
+    x = gi.resize(gi.random_iou_crop(x, boxes, rng=1), (8, 8))
+    assert gi.transform_boxes(x, boxes)[1].tolist() == [[True], [False]]
+    masks = gi.transform_masks(x, np.full((2, 30, 40), 5, np.uint8))
+    assert masks[0].tolist() == np.full((8, 8), 5).tolist()
+    assert not masks[1].any()
