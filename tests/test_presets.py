@@ -101,7 +101,9 @@ def test_another_split_into_batches_gives_the_same_bytes(name: str, step: int, p
 def test_a_seed_draws_as_its_generator(name: str, photos: list[NDArray[Any]]) -> None:
     """An int must not start every function of the preset at the same draw."""
     drawn = ALL[name](SIZE)(photos, 9).array("float32")
-    assert_same(list(drawn), list(ALL[name](SIZE)(photos, gi.Rng(9, indices=range(len(photos)))).array("float32")))
+    assert_same(
+        list(drawn), list(ALL[name](SIZE)(photos, gi.Rng(9, indices=range(len(photos))).split(name)).array("float32"))
+    )
 
 
 @every_preset

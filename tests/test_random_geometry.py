@@ -134,7 +134,9 @@ def test_resized_crop_reaches_both_edges() -> None:
 )
 def test_resized_crop_is_a_crop_then_a_resize(interpolation: str, antialias: bool) -> None:
     images = pictures([(40, 31), (17, 60), (33, 32), (5, 7), (64, 64)], "float32")
-    x = gi.random_resized_crop(images, (16, 13), (0.1, 0.9), interpolation=interpolation, antialias=antialias, rng=5)
+    x = gi.random_resized_crop(
+        images, (16, 13), (0.1, 0.9), interpolation=interpolation, antialias=antialias, rng=rng(5, 5)
+    )
     window = x.plan.grid.window
     boxes = np.stack([window[:, 1], window[:, 0], window[:, 3] - window[:, 1], window[:, 2] - window[:, 0]], 1)
     sizes = np.array([picture.shape[:2] for picture in images])
@@ -181,7 +183,7 @@ def test_crop_pixels(dtype: str) -> None:
 
 def test_crop_pads_what_is_missing_on_both_sides() -> None:
     images = pictures([(3, 20), (9, 9)])
-    x = gi.random_crop(images, 8, pad_if_needed=True, padding_mode="edge", rng=9)
+    x = gi.random_crop(images, 8, pad_if_needed=True, padding_mode="edge", rng=rng(9, 2))
     padded = [references.pad(to_unit(images[0]), 0, 5, 0, 5, mode="edge"), to_unit(images[1])]
     top, left = (gi.Rng(9, indices=[0, 1]).units(2) * [[6, 13], [2, 2]]).astype(int).T
     expected = [
@@ -232,7 +234,7 @@ def test_rotation_is_rotate() -> None:
         {"center": (3, 4), "interpolation": "bicubic"},
     ]
     for options in several:
-        x = gi.random_rotation(images, (-70, 20), rng=13, **options)
+        x = gi.random_rotation(images, (-70, 20), rng=rng(13, 3), **options)
         drawn = gi.Rng(13, indices=[0, 1, 2]).uniform(-70, 20)
         assert_same(list(x.compute()), list(gi.rotate(images, drawn, **options).compute()))
 
@@ -283,7 +285,7 @@ def test_affine_draws_are_independent() -> None:
 
 def test_affine_pixels() -> None:
     images = pictures([(20, 30), (12, 9), (31, 31)], "float32")
-    x = gi.random_affine(images, 40, (0.1, 0.2), (0.8, 1.2), (-9, 9, -4, 4), "bilinear", 0.3, (5, 6), rng=21)
+    x = gi.random_affine(images, 40, (0.1, 0.2), (0.8, 1.2), (-9, 9, -4, 4), "bilinear", 0.3, (5, 6), rng=rng(21, 3))
     drawn = gi.Rng(21, indices=[0, 1, 2])
     turn = drawn.uniform(-40, 40)
     x_most, y_most = 0.1 * np.array([30, 9, 31]), 0.2 * np.array([20, 12, 31])
@@ -391,7 +393,7 @@ def test_no_images(name: str) -> None:
 def test_an_int_seed_is_an_rng_of_the_first_samples(name: str) -> None:
     images = pictures([(20, 30), (12, 9), (31, 31)])
     function, given = getattr(gi, name), FUNCTIONS[name]
-    assert_same(list(function(images, *given, rng=5)), list(function(images, *given, rng=rng(5, 3))))
+    assert_same(list(function(images, *given, rng=5)), list(function(images, *given, rng=rng(5, 3).split(name))))
 
 
 @pytest.mark.parametrize(

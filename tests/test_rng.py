@@ -369,22 +369,24 @@ def test_what_it_says_of_itself() -> None:
 
 def test_an_int_is_a_seed_for_the_samples_in_order() -> None:
     for seed in (5, np.int64(5), np.uint8(5)):
-        np.testing.assert_array_equal(as_rng(seed, 3).uniform(), gi.Rng(5, indices=[0, 1, 2]).uniform())
+        np.testing.assert_array_equal(
+            as_rng(seed, 3, "test").uniform(), gi.Rng(5, indices=[0, 1, 2]).split("test").uniform()
+        )
     x = rng(0, 3)
-    assert as_rng(x, 3) is x
+    assert as_rng(x, 3, "test") is x
 
 
 @pytest.mark.parametrize("value", [None, True, np.True_, 1.5, "1", np.random.default_rng(0), [1], np.arange(3)])
 def test_what_is_no_rng_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match=r"rng must be a gpuimg\.Rng or an int seed, not "):
-        as_rng(value, 3)
+        as_rng(value, 3, "test")
 
 
 def test_an_rng_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="rng is for 2 samples, but the batch has 4 images: image 2 has no index"):
-        as_rng(rng(0, 2), 4)
+        as_rng(rng(0, 2), 4, "test")
     with pytest.raises(ValueError, match="rng is for 5 samples, but the batch has 4 images"):
-        as_rng(rng(0, 5), 4)
+        as_rng(rng(0, 5), 4, "test")
 
 
 @pytest.mark.parametrize(
