@@ -1,0 +1,118 @@
+"""Laws of whole chains, with random functions among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import gpuimg as gi
+
+from ..compare import COLOR, assert_close, assert_same
+from . import chains, strategies
+
+seeds = st.integers(0, 2**64 - 1)
+
+
+def indices(n: int) -> st.SearchStrategy[list[int]]:
+    """A sample index for each image, not in order."""
+    return st.lists(st.integers(0, 2**63 - 1), min_size=n, max_size=n, unique=True)
+
+
+def results(batch: gi.Batch, dtype: str | None = None) -> list[NDArray[Any]]:
+    return list(batch.compute(dtype))
+
+
+@given(st.data(), strategies.ragged(), seeds)
+def test_a_batch_is_the_loop_in_any_order(data: st.DataObject, images: list[NDArray[Any]], seed: int) -> None:
+    n = len(images)
+    steps = data.draw(chains.chains(n, str(images[0].dtype)))
+    samples = np.array(data.draw(indices(n)), np.uint64)
+
+    def of(part: list[int]) -> list[NDArray[Any]]:
+        rng = gi.Rng(seed, epoch=1, indices=samples[part])
+        return results(chains.run(steps, [images[i] for i in part], rng, part))
+
+    whole = of(list(range(n)))
+    assert_same([of([i])[0] for i in range(n)], whole)
+    order = data.draw(st.permutations(range(n)))
+    assert_same(of(order), [whole[i] for i in order])
+    several = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=4))
+    assert_same(of(several), [whole[i] for i in several])
+
+
+@given(st.data(), strategies.ragged(), seeds)
+def test_the_same_seed_gives_the_same_bytes_and_leaves_the_images_alone(
+    data: st.DataObject, images: list[NDArray[Any]], seed: int
+) -> None:
+    n = len(images)
+    steps = data.draw(chains.chains(n, str(images[0].dtype)))
+    before = [image.copy() for image in images]
+    first = chains.run(steps, images, gi.Rng(seed, indices=np.arange(n)))
+    sizes = first.sizes.tolist()
+    once = results(first)
+    assert [list(image.shape) for image in once] == [[*size, first.channels] for size in sizes]
+    assert_same(results(chains.run(steps, before, gi.Rng(seed, indices=np.arange(n)))), once)
+    assert_same(images, before)
+
+
+@given(st.data(), strategies.ragged(), seeds)
+def test_results_stay_within_black_and_white(data: st.DataObject, images: list[NDArray[Any]], seed: int) -> None:
+    n = len(images)
+    steps = data.draw(chains.chains(n, str(images[0].dtype), bounded=True))
+    for image in results(chains.run(steps, images, gi.Rng(seed, indices=np.arange(n))), "float32"):
+        assert np.all(np.isfinite(image))
+        assert image.min() >= 0.0
+        # The weights of a filter add up to 1 within a rounding error or two.
+        assert image.max() <= 1.0 + 2e-6
+
+
+@given(st.data(), strategies.ragged(dtype=st.just("float32")), seeds)
+def test_a_fused_pointwise_chain_is_one_function_at_a_time(
+    data: st.DataObject, images: list[NDArray[Any]], seed: int
+) -> None:
+    n = len(images)
+    steps = data.draw(chains.pointwise_chains(n, "float32"))
+    rng = gi.Rng(seed, indices=np.arange(n))
+    fused = chains.run(steps, images, rng)
+    assert_close(results(fused), results(chains.run(steps, images, rng, computed=True)), COLOR)
+
+
+@given(st.data(), strategies.ragged(dtype=st.just("float32")), seeds)
+def test_one_geometric_function_is_as_alone(data: st.DataObject, images: list[NDArray[Any]], seed: int) -> None:
+    n = len(images)
+    geometric = data.draw(chains.geometric_steps(n, "float32"))
+    steps = data.draw(chains.pointwise_chains(n, "float32"))
+    rng = gi.Rng(seed, indices=np.arange(n))
+    alone = chains.run([geometric], images, rng)
+    # Of probability 0: recorded, and nothing else.
+    after = gi.random_equalize(gi.random_invert(alone, 0, rng=rng), 0, rng=rng)
+    assert_same(results(after), results(alone))
+    chain = [geometric, *steps]
+    assert_close(results(chains.run(chain, images, rng)), results(chains.run(chain, images, rng, computed=True)), COLOR)
+
+
+@given(st.data(), strategies.ragged(), seeds)
+def test_a_chain_without_statistics_and_neighbours_is_one_launch(
+    data: st.DataObject, images: list[NDArray[Any]], seed: int
+) -> None:
+    rng = gi.Rng(seed, indices=np.arange(len(images)))
+    x = gi.random_resized_crop(images, 9, rng=rng)
+    steps = [
+        lambda y: gi.random_horizontal_flip(y, rng=rng),
+        lambda y: gi.random_rotation(y, 20, "bilinear", rng=rng),
+        lambda y: gi.random_affine(y, 5, (0.1, 0.1), rng=rng),
+        lambda y: gi.random_perspective(y, rng=rng),
+        lambda y: gi.color_jitter(y, 0.4, None, 0.4, 0.1, rng=rng),
+        lambda y: gi.random_solarize(y, 0.5, rng=rng),
+        lambda y: gi.random_posterize(y, 4, rng=rng),
+        lambda y: gi.random_erasing(y, rng=rng),
+        lambda y: gi.random_grayscale(y, rng=rng),
+    ]
+    for step in data.draw(st.lists(st.sampled_from(steps), max_size=6)):
+        x = step(x)
+    x.array()
+    assert x.launches == 1
