@@ -13,6 +13,7 @@ import numpy as np
 from .. import codec
 from ..kernels import cpu as loops
 from ..kernels import layout
+from ..kernels.cpu_rows import SOURCE_SLACK
 from ..kernels.user import chain
 from ..pixels import ALIGNMENT, STORAGE, Files, Pixels, offsets_of
 from ..plan import Pass, Plan
@@ -222,9 +223,9 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 def _with_slack(flat: Any, start: int, stop: int, scratch: _Scratch) -> Any:
     """Elements ``start`` to ``stop``, and a few behind them that may be read; copied only at the buffer's end."""
-    if stop + loops.SOURCE_SLACK <= flat.size or flat.dtype != np.uint8:
-        return flat[start : stop + loops.SOURCE_SLACK]
-    copy = scratch.flat("source", stop - start + loops.SOURCE_SLACK, np.uint8)
+    if stop + SOURCE_SLACK <= flat.size or flat.dtype != np.uint8:
+        return flat[start : stop + SOURCE_SLACK]
+    copy = scratch.flat("source", stop - start + SOURCE_SLACK, np.uint8)
     copy[: stop - start] = flat[start:stop]
     return copy
 
@@ -249,7 +250,7 @@ def _source_pixels(source: Files | Pixels, i: int, region: Any, scratch: _Scratc
         return _with_slack(source.flat, start, stop, scratch), stride, None
     stride = (x1 - x0) * source.channels
     elements = (y1 - y0) * stride
-    pixels = scratch.flat("source", elements + loops.SOURCE_SLACK, np.uint8)
+    pixels = scratch.flat("source", elements + SOURCE_SLACK, np.uint8)
     view = pixels[:elements].reshape(y1 - y0, x1 - x0, source.channels)
     return pixels, stride, _decode(source, i, scratch, view, (x0, y0, x1, y1))
 
