@@ -12,9 +12,8 @@ import numpy as np
 from . import color, filters
 from .batch import Batch
 from .kernels import layout
-from .random_geometry import limits, prepare
+from .random_geometry import TRIES, drawn_sides, limits, prepare
 
-_TRIES = 10
 # color_jitter's ops, in the order of torchvision's permutation.
 _JITTER = np.array([layout.BRIGHTNESS, layout.CONTRAST, layout.SATURATION, layout.HUE])
 
@@ -350,13 +349,11 @@ def random_erasing(
     """
     batch, generator = prepare(images, rng, "random_erasing")
     share = limits(scale, "scale", low=0.0, high=1.0)
-    logs = np.log(limits(ratio, "ratio", low=1e-6))
+    aspect = limits(ratio, "ratio", low=1e-6)
     where = generator.bernoulli(p)
-    unit = generator.units(2 * _TRIES + 2)
+    unit = generator.units(2 * TRIES + 2)
     height, width = batch.sizes[:, :1], batch.sizes[:, 1:]
-    area = height * width * (share[0] + (share[1] - share[0]) * unit[:, :_TRIES])
-    aspect = np.exp(logs[0] + (logs[1] - logs[0]) * unit[:, _TRIES : 2 * _TRIES])
-    h, w = np.round(np.sqrt(area * aspect)), np.round(np.sqrt(area / aspect))
+    h, w = drawn_sides(height * width, unit, share, aspect)
     fits = (h < height) & (w < width)
     rows, first = np.arange(len(batch)), np.argmax(fits, 1)
     h, w = h[rows, first], w[rows, first]

@@ -16,7 +16,7 @@ from .batch import Batch, as_batch
 from .plan import Floats, Ints, Mask
 from .rng import Rng, as_rng
 
-_TRIES = 10
+TRIES = 10  # of fitting a rectangle into an image, as torchvision
 
 
 def limits(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf) -> tuple[float, float]:
@@ -107,12 +107,9 @@ def random_resized_crop(
 
 def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[float, float], ratio: tuple[float, float]) -> Ints:
     """Boxes (N, 4), top left height width, as drawn by torchvision's ``RandomResizedCrop``; one draw."""
-    unit = rng.units(2 * _TRIES + 2)
+    unit = rng.units(2 * TRIES + 2)
     height, width = sizes[:, :1].astype(np.float64), sizes[:, 1:].astype(np.float64)
-    target = height * width * (scale[0] + (scale[1] - scale[0]) * unit[:, :_TRIES])
-    logs = np.log(ratio)
-    aspect = np.exp(logs[0] + (logs[1] - logs[0]) * unit[:, _TRIES : 2 * _TRIES])
-    w, h = np.round(np.sqrt(target * aspect)), np.round(np.sqrt(target / aspect))
+    w, h = drawn_sides(height * width, unit, scale, ratio)
     fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
     rows, first = np.arange(len(sizes)), np.argmax(fits, 1)
     found = fits.any(1)
@@ -126,6 +123,19 @@ def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[float, float], ratio:
     top = np.where(found, np.floor(unit[:, -2] * (whole_h - h + 1)), (whole_h - h) // 2)
     left = np.where(found, np.floor(unit[:, -1] * (whole_w - w + 1)), (whole_w - w) // 2)
     return np.stack([top, left, h, w], 1).astype(np.int64)
+
+
+def drawn_sides(
+    area: Any, unit: Floats, scale: tuple[float, float], ratio: tuple[float, float]
+) -> tuple[Floats, Floats]:
+    """Sides (N, TRIES) of rectangles of a share of ``area`` (N, 1) and of a ratio, from ``unit`` draws (N, 2 TRIES...).
+
+    The first side is the longer one where the ratio is above 1.
+    """
+    target = area * (scale[0] + (scale[1] - scale[0]) * unit[:, :TRIES])
+    logs = np.log(ratio)
+    aspect = np.exp(logs[0] + (logs[1] - logs[0]) * unit[:, TRIES : 2 * TRIES])
+    return np.round(np.sqrt(target * aspect)), np.round(np.sqrt(target / aspect))
 
 
 def random_crop(
