@@ -107,25 +107,28 @@ class CudaRuntime:
         found: dict[int, str] = {}
         good = [i for i, image in enumerate(files.images) if image is not None]
         with self._stream, quiet():
-            decoder = self._decoder()
             # Made with the private stream as CuPy's current one: Image and decode then agree about the stream.
             targets = nvimgcodec.as_images([pixels.view(i) for i in good])
             streams = [files.images[i].stream for i in good]  # type: ignore[union-attr]
-            try:
-                done = decoder.decode(streams, images=targets, params=params, cuda_stream=self._stream.ptr)
-            except (RuntimeError, ValueError):  # one image made the whole call fail: find out which
-                done = [self._decode_one(decoder, s, t, params) for s, t in zip(streams, targets, strict=True)]
-            for i, image in zip(good, done, strict=True):
+            done = self._decode_all(streams, targets, params) if good else []
+            for i, stream, image in zip(good, streams, done, strict=True):
                 if image is None or (image.height, image.width) != pixels.shape(i)[:2]:
-                    found[i] = codec.reason_of(decoder, files.images[i].stream, params)  # type: ignore[union-attr]
+                    found[i] = codec.reason_of(self._decoder(), stream, params)
             for i in range(len(files.images)):
                 if files.images[i] is None or i in found:
                     pixels.view(i).fill(0)
         return found
 
-    def _decode_one(self, decoder: Any, stream: Any, target: Any, params: Any) -> Any:
+    def _decode_all(self, streams: list[Any], targets: list[Any], params: Any) -> list[Any]:
         try:
-            return decoder.decode(stream, image=target, params=params, cuda_stream=self._stream.ptr)
+            done = self._decoder().decode(streams, images=targets, params=params, cuda_stream=self._stream.ptr)
+        except (RuntimeError, ValueError):  # one image made the whole call fail: find out which
+            return [self._decode_one(s, t, params) for s, t in zip(streams, targets, strict=True)]
+        return list(done)
+
+    def _decode_one(self, stream: Any, target: Any, params: Any) -> Any:
+        try:
+            return self._decoder().decode(stream, image=target, params=params, cuda_stream=self._stream.ptr)
         except (RuntimeError, ValueError):
             return None
 
