@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -108,7 +109,7 @@ class CpuRuntime:
         def one(i: int, scratch: _Scratch) -> str | None:
             return _decode(files, i, scratch, pixels.view(i), None)
 
-        files.report(self._each(len(files.images), one))
+        files.report(self._each(len(files.images), one, decodes=True))
         return pixels
 
     def run(
@@ -141,7 +142,7 @@ class CpuRuntime:
                 pixels = result[y0 * stride + x0 * channels :]
             return reason
 
-        found = self._each(len(stages[0]), one)
+        found = self._each(len(stages[0]), one, decodes=isinstance(source, Files))
         if isinstance(source, Files):
             source.report(found)
         return sum(passes[-1].end_slot + 1 for passes, _ in compiled)
@@ -157,7 +158,7 @@ class CpuRuntime:
                 out[start : start + a.size],
             )  # fmt: skip
 
-        self._each(len(one.offsets), image)
+        self._each(len(one.offsets), image, decodes=False)
 
     def _user_row(self, functions: tuple[Any, ...]) -> Any:
         if not functions:
@@ -166,8 +167,11 @@ class CpuRuntime:
             self._users[functions] = loops.make_user_row(chain(functions))
         return self._users[functions]
 
-    def _each(self, n: int, one: Callable[[int, _Scratch], str | None]) -> dict[int, str]:
-        """Call ``one`` for every image on the worker threads; gives the failures' reasons by index."""
+    def _each(self, n: int, one: Callable[[int, _Scratch], str | None], *, decodes: bool) -> dict[int, str]:
+        """Call ``one`` for every image on the worker threads; gives the failures' reasons by index.
+
+        Only decoding prints to stderr, so only then is it kept quiet.
+        """
         found: dict[int, str] = {}
         order = iter(range(n))
         stop = threading.Event()
@@ -189,7 +193,7 @@ class CpuRuntime:
                 self._give(scratch)
 
         helpers = min(threads(), n) - 1
-        with quiet():
+        with quiet() if decodes else nullcontext():
             if helpers < 1:
                 work()
             else:
