@@ -22,8 +22,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
-# "Sharpness" of a hard edge: a ramp of a millionth of a pixel.
-_HARD = 1e6
+# "Sharpness" of a hard edge: a ramp no float32 position falls into.
+_HARD = 1e30
 _TIE_NUDGE = 1e-4  # as kernels.sampling: edges move with the nudged positions
 # Of layout's filters, as kernels.sampling.reach; a Gaussian is laid over a whole image, whatever its radius.
 _RADIUS = np.array([0.5, 1.0, 2.0, 2.0, 0.5])
