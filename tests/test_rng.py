@@ -140,6 +140,13 @@ def test_normal() -> None:
     assert rng(6).normal(2, 0).tolist() == [2] * COUNT
 
 
+def test_normal_moments() -> None:
+    """A sample's mean and variance are within five standard errors."""
+    values = rng(6, 40_000).normal()
+    assert abs(values.mean()) < 5 / math.sqrt(40_000)
+    assert abs(values.var() - 1) < 5 * math.sqrt(2 / 40_000)
+
+
 @pytest.mark.parametrize(
     ("shape", "cdf"),
     [
