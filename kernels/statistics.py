@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .colour import BYTE_SCALE, FIXED_ONE, INVERSE_FIXED_ONE, ONE, ZERO
+from .colour import FIXED_ONE, INVERSE_FIXED_ONE, ONE, ZERO
 from .scalar import f32, i32, scalar
 
 i64 = np.int64
@@ -44,9 +44,3 @@ def equalize_level(level, below, step):
     safe = max(step, i32(1))
     moved = min((below + safe // i32(2)) // safe, i32(255))
     return f32(i32(level) if step == i32(0) else moved) * f32(1.0 / 255.0)
-
-
-@scalar
-def byte_bin(byte):
-    """Centre of a byte's share of [0, 1]; ``to_byte`` gives it back."""
-    return (f32(byte) + f32(0.5)) / BYTE_SCALE
