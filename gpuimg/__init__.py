@@ -8,6 +8,7 @@
 """
 
 from . import presets
+from .ahead import prefetch
 from .batch import Batch
 from .codec import ImageInfo
 from .color import (
@@ -45,7 +46,9 @@ from .geometry import (
 )
 from .handoff import to_jax, to_tensorflow, to_torch
 from .iou_crop import random_iou_crop
+from .loader import Loader, load
 from .mixing import Mix, blend, cutmix, mixup
+from .pipeline import LoadedBatch
 from .policies import augmix, auto_augment, rand_augment, trivial_augment
 from .random_color import (
     color_jitter,
@@ -83,6 +86,8 @@ __all__ = [
     "DecodeError",
     "Failure",
     "ImageInfo",
+    "LoadedBatch",
+    "Loader",
     "Mix",
     "Rng",
     "SavedPlan",
@@ -110,6 +115,7 @@ __all__ = [
     "horizontal_flip",
     "image_info",
     "invert",
+    "load",
     "load_plan",
     "mixup",
     "normalize",
@@ -118,6 +124,7 @@ __all__ = [
     "perspective",
     "pointwise",
     "posterize",
+    "prefetch",
     "presets",
     "rand_augment",
     "random_affine",

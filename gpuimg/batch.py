@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from .plan import Ints, Plan
 from .runtimes import Runtime, native, runtime_of
 
 _DLPACK_CPU = 1
+
+#: Gives a flat array of so many elements of a dtype.
+Allocate: TypeAlias = Callable[[int, str], Any]
 
 
 class Batch(Sequence[Any]):
@@ -183,15 +186,24 @@ class Batch(Sequence[Any]):
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
         """
+        return self.array_in(self._runtime.empty, dtype, layout, out)
+
+    def array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
+        """As :meth:`array`, in memory that ``allocate`` gives."""
         n = len(self)
         height, width = self._one_size()
         shape = (n, height, width, self.channels) if layout == "NHWC" else (n, self.channels, height, width)
         if out is not None:
             return self._into(out, dtype, layout, shape)
-        pixels = self._result(dtype, layout)
+        pixels = self._result(dtype, layout, allocate)
         if n == 0:
             return pixels.flat.reshape(shape)
         return pixels.stacked()
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all results have one size."""
+        return not np.any(self.sizes[1:] != self.sizes[:-1])
 
     def _one_size(self) -> tuple[int, int]:
         if len(self) == 0:
@@ -226,7 +238,7 @@ class Batch(Sequence[Any]):
         self._run(out.reshape(-1), offsets, name, layout)
         return out
 
-    def _result(self, dtype: Any, layout: str) -> Pixels:
+    def _result(self, dtype: Any, layout: str, allocate: Allocate | None = None) -> Pixels:
         name = self._checked_dtype(dtype)
         self._check_layout(layout)
         source = self._source
@@ -236,7 +248,7 @@ class Batch(Sequence[Any]):
             result = self._runtime.decode(source) if isinstance(source, Files) else source
         else:
             offsets, total = offsets_of(self.sizes, self.channels)
-            flat = self._runtime.empty(total, name)
+            flat = (allocate or self._runtime.empty)(total, name)
             self._run(flat, offsets, name, layout)
             result = Pixels(flat, offsets, self.sizes, self.channels, layout, source.failures)
         self._results[name, layout] = result
@@ -246,10 +258,9 @@ class Batch(Sequence[Any]):
         if isinstance(self._source, Pixels):
             if self._source.layout != layout:
                 return False
-            uniform = len(np.unique(self.sizes, axis=0)) <= 1
             gaps = np.diff(self._source.offsets) != self.sizes[:-1, 0] * self.sizes[:-1, 1] * self.channels
-            return not (uniform and bool(gaps.any()))
-        return layout == "NHWC" and len(np.unique(self.sizes, axis=0)) > 1
+            return not (self.is_uniform and bool(gaps.any()))
+        return layout == "NHWC" and not self.is_uniform
 
     def _run(self, flat: Any, offsets: Ints, name: str, layout: str) -> None:
         source = self._source

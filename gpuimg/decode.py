@@ -102,7 +102,7 @@ def open_batch(
     (2, 8, 8, 3)
     """
     runtime = runtime_for(device)
-    return Batch(runtime, _open(sources, color, on_error, max_pixels))
+    return Batch(runtime, open_files(sources, color, on_error, max_pixels))
 
 
 def decode_batch(
@@ -144,17 +144,25 @@ def decode_batch(
     (30, 40, 3)
     """
     runtime = runtime_for(device)
-    files = _open(sources, color, on_error, max_pixels)
+    files = open_files(sources, color, on_error, max_pixels)
     return Batch(runtime, runtime.decode(files))
 
 
-def _open(sources: Sequence[Source], color: str, on_error: str, max_pixels: int) -> Files:
+def check_options(color: str, max_pixels: int) -> None:
+    """Refuse what is not a colour or a limit."""
     if color not in _COLORS:
         raise ValueError(f'color must be "rgb" or "gray", not {color!r}')
-    if on_error not in ("raise", "fill"):
-        raise ValueError(f'on_error must be "raise" or "fill", not {on_error!r}')
     if not isinstance(max_pixels, (int, np.integer)) or max_pixels < 1:
         raise ValueError(f"max_pixels must be a whole number of at least 1, not {max_pixels!r}")
+
+
+def open_files(
+    sources: Sequence[Source], color: str, on_error: str, max_pixels: int, names: Sequence[str] | None = None
+) -> Files:
+    """Read files and their headers; see :func:`open_batch`. ``names`` say in messages what the sources are."""
+    check_options(color, max_pixels)
+    if on_error not in ("raise", "fill"):
+        raise ValueError(f'on_error must be "raise" or "fill", not {on_error!r}')
     if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
         raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}")
     if sources:
@@ -174,7 +182,6 @@ def _open(sources: Sequence[Source], color: str, on_error: str, max_pixels: int)
             else:
                 images.append(image)
                 sizes[i] = image.height, image.width
-    names = [codec.describe(source) for source in sources]
-    files = Files(images, names, sizes, _COLORS[color], on_error)
+    files = Files(images, names or [codec.describe(source) for source in sources], sizes, _COLORS[color], on_error)
     files.report(found)
     return files

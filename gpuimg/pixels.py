@@ -57,6 +57,14 @@ class Pixels:
         return self.flat[start : start + n * math.prod(shape)].reshape(n, *shape)
 
 
+@dataclass
+class Spent:
+    """Seconds that a runtime worked on a batch, all its threads together."""
+
+    decode: float = 0.0
+    kernels: float = 0.0
+
+
 @dataclass(frozen=True)
 class Files:
     """Encoded images whose headers were read. A source that could not be read has no image and a size of 1 x 1."""
@@ -67,6 +75,7 @@ class Files:
     channels: int
     on_error: str
     failures: dict[int, Failure] = field(default_factory=dict)
+    spent: Spent = field(default_factory=Spent)
 
     @property
     def dtype(self) -> str:

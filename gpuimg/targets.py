@@ -72,7 +72,7 @@ def transform_masks(x: Batch, masks: Any, *, fill: int = 0) -> Any:
     limits = np.iinfo(dtype) if dtype.kind in "iu" else None
     if not (isinstance(fill, (int, np.integer)) and (limits.min <= fill <= limits.max if limits else 0 <= fill <= 1)):
         raise ValueError(f"fill must be a label that {dtype} holds, not {fill!r}")
-    uniform = len(np.unique(batch.sizes, axis=0)) <= 1
+    uniform = batch.is_uniform
     if not len(batch):
         return np.zeros((0, 0, 0), dtype)
     # Bytes are read as multiples of 1/255, everything else as it is.

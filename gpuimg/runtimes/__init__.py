@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from contextlib import AbstractContextManager
 from functools import cache, lru_cache
 from typing import Any, Protocol
 
@@ -43,6 +44,25 @@ class Runtime(Protocol):
 
     def owns(self, array: Any) -> bool:
         """Whether an array is in this device's memory."""
+
+    def lane(self) -> AbstractContextManager[Any]:
+        """Where a thread of a pipeline works beside its consumer: on a GPU a stream of its own."""
+
+    def mark(self) -> Any:
+        """The end of what this thread has enqueued so far."""
+
+    def follow(self, mark: Any, stream: int | None) -> None:
+        """What the caller enqueues from now on, on a stream or its current one, comes after a mark."""
+
+    def slots(self, stream: int | None) -> Slots:
+        """Memory for results that are read on a stream, or their reader's current one."""
+
+
+class Slots(Protocol):
+    """Memory for results that is used again once nothing refers to a result in it any more."""
+
+    def take(self, elements: int, dtype: str) -> Any:
+        """An uninitialised flat array."""
 
 
 @cache

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ class _Scratch:
     def __init__(self) -> None:
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         self._decoder: Any = None
+        self.decoding = 0.0  # seconds, in the call at hand
 
     def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
         """At least this many elements, contents undefined."""
@@ -55,6 +57,40 @@ class _Scratch:
         if self._decoder is None:
             self._decoder = codec.cpu_decoder()
         return self._decoder
+
+
+class _Loan:
+    """Memory that goes back to its owner when the last array in it is gone."""
+
+    def __init__(self, spare: list[np.ndarray[Any, Any]], memory: np.ndarray[Any, Any]) -> None:
+        self._spare = spare
+        self._memory = memory
+        self.__array_interface__ = memory.__array_interface__
+
+    def __del__(self) -> None:
+        self._spare.append(self._memory)
+
+
+class _Slots:
+    """Result memory used again: that of a fresh batch costs a page fault each 4 KB."""
+
+    def __init__(self, allocate: Callable[[int, str], Any]) -> None:
+        self._allocate = allocate
+        self._spare: list[np.ndarray[Any, Any]] = []
+        self._lock = threading.Lock()
+
+    def take(self, elements: int, dtype: str) -> Any:
+        """An uninitialised flat array."""
+        kind = numpy_dtype(dtype)
+        size = elements * kind.itemsize
+        with self._lock:
+            fitting = [k for k, memory in enumerate(self._spare) if memory.size >= size]
+            if fitting:
+                memory = self._spare.pop(fitting[0])
+            else:
+                self._spare.clear()  # too small ones are given back rather than kept beside the larger one
+                memory = self._allocate(size, "uint8")
+        return np.asarray(_Loan(self._spare, memory))[:size].view(kind)
 
 
 class CpuRuntime:
@@ -99,6 +135,22 @@ class CpuRuntime:
             flat[start : start + array.size].reshape(array.shape)[:] = array
         return Pixels(flat, offsets, sizes, channels)
 
+    def slots(self, stream: int | None) -> _Slots:
+        """Memory for results of a pipeline."""
+        return _Slots(self.empty)
+
+    # A pipeline's threads share nothing but the cores.
+
+    def lane(self) -> AbstractContextManager[None]:
+        """Nothing to be set up."""
+        return nullcontext()
+
+    def mark(self) -> None:
+        """What was called is done."""
+
+    def follow(self, mark: None, stream: int | None) -> None:
+        """Nothing to wait for."""
+
     # -- work --------------------------------------------------------------------------------------------------
 
     def decode(self, files: Files) -> Pixels:
@@ -109,7 +161,7 @@ class CpuRuntime:
         def one(i: int, scratch: _Scratch) -> str | None:
             return _decode(files, i, scratch, pixels.view(i), None)
 
-        files.report(self._each(len(files.images), one, decodes=True))
+        files.report(self._each(len(files.images), one, files))
         return pixels
 
     def run(
@@ -142,9 +194,10 @@ class CpuRuntime:
                 pixels = result[y0 * stride + x0 * channels :]
             return reason
 
-        found = self._each(len(stages[0]), one, decodes=isinstance(source, Files))
-        if isinstance(source, Files):
-            source.report(found)
+        files = source if isinstance(source, Files) else None
+        found = self._each(len(stages[0]), one, files)
+        if files is not None:
+            files.report(found)
         return sum(passes[-1].end_slot + 1 for passes, _ in compiled)
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
@@ -158,7 +211,7 @@ class CpuRuntime:
                 out[start : start + a.size],
             )  # fmt: skip
 
-        self._each(len(one.offsets), image, decodes=False)
+        self._each(len(one.offsets), image, None)
 
     def _user_row(self, functions: tuple[Any, ...]) -> Any:
         if not functions:
@@ -167,10 +220,10 @@ class CpuRuntime:
             self._users[functions] = loops.make_user_row(chain(functions))
         return self._users[functions]
 
-    def _each(self, n: int, one: Callable[[int, _Scratch], str | None], *, decodes: bool) -> dict[int, str]:
+    def _each(self, n: int, one: Callable[[int, _Scratch], str | None], files: Files | None) -> dict[int, str]:
         """Call ``one`` for every image on the worker threads; gives the failures' reasons by index.
 
-        Only decoding prints to stderr, so only then is it kept quiet.
+        ``files`` are what it decodes: only decoding prints to stderr, so only then is it kept quiet.
         """
         found: dict[int, str] = {}
         order = iter(range(n))
@@ -178,6 +231,8 @@ class CpuRuntime:
 
         def work() -> None:
             scratch = self._take()
+            scratch.decoding = 0.0
+            begin = time.perf_counter()
             try:
                 while not stop.is_set():
                     i = next(order, None)  # atomic under the GIL
@@ -190,10 +245,15 @@ class CpuRuntime:
                 stop.set()
                 raise
             finally:
+                total = time.perf_counter() - begin
                 self._give(scratch)
+                if files is not None:
+                    with self._lock:
+                        files.spent.decode += scratch.decoding
+                        files.spent.kernels += total - scratch.decoding
 
         helpers = min(threads(), n) - 1
-        with quiet() if decodes else nullcontext():
+        with quiet() if files is not None else nullcontext():
             if helpers < 1:
                 work()
             else:
@@ -263,6 +323,16 @@ def _decode(
     files: Files, i: int, scratch: _Scratch, out: np.ndarray[Any, Any], region: tuple[int, int, int, int] | None
 ) -> str | None:
     """Decode an image, or a region of it, into ``out``; gives the reason and leaves it black if that fails."""
+    begin = time.perf_counter()
+    try:
+        return _decode_image(files, i, scratch, out, region)
+    finally:
+        scratch.decoding += time.perf_counter() - begin
+
+
+def _decode_image(
+    files: Files, i: int, scratch: _Scratch, out: np.ndarray[Any, Any], region: tuple[int, int, int, int] | None
+) -> str | None:
     image = files.images[i]
     if image is None:
         out[:] = 0

@@ -1,8 +1,9 @@
 """The CUDA runtime: CuPy memory and streams, nvImageCodec into one arena, the fused kernel over one uploaded plan.
 
-Streams. Everything of a batch is enqueued on one private, non-null stream. It starts after what the caller's current
-CuPy stream holds, and that stream goes on after it: to the caller, results behave as if computed on the current
-stream, and memory that stream has finished with may be used again.
+Streams. Everything of a batch is enqueued on a private, non-null stream of the calling thread. It starts after what the
+caller's current CuPy stream holds, and that stream goes on after it: to the caller, results behave as if computed on
+the current stream, and memory that stream has finished with may be used again. A thread of a pipeline makes the
+private stream its current one (a lane), so that it waits for nothing of its consumer's.
 
 Memory. The hardware JPEG engine is reported to write its destination when called, whatever the stream still has to do
 before (torchcodec PR 1634), so an arena is decoded into again only after the *host* has waited for its last reader.
@@ -11,7 +12,10 @@ before (torchcodec PR 1634), so an arena is decoded into again only after the *h
 from __future__ import annotations
 
 import threading
+import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -38,6 +42,58 @@ class _Arena:
         self.read = cupy.cuda.Event(disable_timing=True)
 
 
+class _Loan:
+    """Result memory that goes back to its slots when the last array in it is gone, with its reader's last work."""
+
+    def __init__(self, slots: _Slots, memory: Any) -> None:
+        self._slots = slots
+        self.memory = memory
+
+    def __del__(self) -> None:
+        self._slots.give(self.memory)
+
+
+class _Slots:
+    """Result memory used again once the *host* has waited for what its reader had enqueued when it let go of it.
+
+    CuPy's pool would hand it out at once, whatever still reads it on another stream (cupy issue 8068).
+    """
+
+    def __init__(self, device: Any, stream: int | None) -> None:
+        self._device = device
+        self._reader = stream
+        self._spare: list[tuple[Any, Any]] = []
+        self._lock = threading.Lock()
+
+    def take(self, elements: int, dtype: str) -> Any:
+        """An uninitialised flat array."""
+        kind = numpy_dtype(dtype)
+        size = elements * kind.itemsize
+        memory = None
+        with self._lock:
+            fitting = [k for k, (spare, _) in enumerate(self._spare) if spare.size >= size]
+            if fitting:
+                memory, read = self._spare.pop(fitting[0])
+                read.synchronize()
+            else:
+                self._spare.clear()  # too small ones are given back rather than kept beside the larger one
+        if memory is None:
+            memory = cupy.empty(size, cupy.uint8)
+        owned = cupy.cuda.UnownedMemory(memory.data.ptr, size, _Loan(self, memory), self._device.id)
+        return cupy.ndarray((elements,), kind, cupy.cuda.MemoryPointer(owned, 0))
+
+    def give(self, memory: Any) -> None:
+        """Take memory back."""
+        with self._device:
+            read = cupy.cuda.Event(disable_timing=True)
+            read.record(_stream_at(self._reader))
+        self._spare.append((memory, read))  # without the lock: this may run inside `take`, in a garbage collection
+
+
+def _stream_at(address: int | None) -> Any:
+    return cupy.cuda.get_current_stream() if address is None else cupy.cuda.ExternalStream(address)
+
+
 class CudaRuntime:
     """Decodes and runs plans on one GPU."""
 
@@ -48,11 +104,38 @@ class CudaRuntime:
         self.name = f"cuda:{index}"
         self._index = index
         self._device = cupy.cuda.Device(index)
-        with self._device:
-            self._stream = cupy.cuda.Stream(non_blocking=True)
         self._arenas: list[_Arena] = []
         self._lock = threading.Lock()
         self._local = threading.local()
+
+    # -- streams -----------------------------------------------------------------------------------------------
+
+    @property
+    def _stream(self) -> Any:
+        """The calling thread's private stream."""
+        if not hasattr(self._local, "stream"):
+            with self._device:
+                self._local.stream = cupy.cuda.Stream(non_blocking=True)
+        return self._local.stream
+
+    @contextmanager
+    def lane(self) -> Iterator[None]:
+        """Work on this thread's private stream."""
+        with self._device, self._stream:
+            yield
+
+    def mark(self) -> Any:
+        """The end of what this thread has enqueued so far."""
+        return self._stream.record()
+
+    def follow(self, mark: Any, stream: int | None) -> None:
+        """What the caller enqueues from now on, on a stream or its current one, comes after a mark."""
+        with self._device:
+            _stream_at(stream).wait_event(mark)
+
+    def slots(self, stream: int | None) -> _Slots:
+        """Memory for results that are read on a stream, or their reader's current one."""
+        return _Slots(self._device, stream)
 
     # -- memory ------------------------------------------------------------------------------------------------
 
@@ -108,9 +191,11 @@ class CudaRuntime:
         good = [i for i, image in enumerate(files.images) if image is not None]
         with self._stream, quiet():
             # Made with the private stream as CuPy's current one: Image and decode then agree about the stream.
+            begin = time.perf_counter()
             targets = nvimgcodec.as_images([pixels.view(i) for i in good])
             streams = [files.images[i].stream for i in good]  # type: ignore[union-attr]
             done = self._decode_all(streams, targets, params) if good else []
+            files.spent.decode += time.perf_counter() - begin  # of the host: the call waits for the decoders
             for i, stream, image in zip(good, streams, done, strict=True):
                 if image is None or (image.height, image.width) != pixels.shape(i)[:2]:
                     found[i] = codec.reason_of(self._decoder(), stream, params)
@@ -186,7 +271,10 @@ class CudaRuntime:
                 try:
                     pixels = Pixels(arena.memory, starts, source.sizes, source.channels)
                     source.report(self._decode_into(source, pixels))
-                    return self._launch_stages(pixels, stages, out, offsets, kind, planar)
+                    begin = time.perf_counter()
+                    launches = self._launch_stages(pixels, stages, out, offsets, kind, planar)
+                    source.spent.kernels += time.perf_counter() - begin  # of the host: the launches
+                    return launches
                 finally:
                     self._give_arena(arena)
             finally:

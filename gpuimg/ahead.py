@@ -1,0 +1,243 @@
+"""Running a producer ahead of its consumer on threads, in order, with bounded memory, and ending cleanly."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, Generic, Self, TypeVar
+
+T = TypeVar("T")
+
+# Seconds that a stop waits for a thread that is inside somebody's code: a read from a dead file system, say.
+_PATIENCE = 5.0
+
+
+class Stopped(Exception):  # noqa: N818 - not an error, as StopIteration
+    """Somebody wants the next result of what was stopped."""
+
+
+class Ahead(Generic[T]):
+    """Threads that draw jobs one after another and run them side by side; results are given in the jobs' order.
+
+    Drawing a job may take its time (it may wait for another Ahead); one thread at a time draws. A job is drawn only
+    while less than ``depth`` results wait or are being made. An exception, of a job or of the drawing, is given in
+    the place of the result, and is the last.
+    """
+
+    def __init__(self, jobs: Iterator[Callable[[], T]], depth: int, workers: int, name: str) -> None:
+        self._jobs = jobs
+        self._depth = depth
+        self._turn = threading.Lock()
+        self._state = threading.Condition()
+        self._ready: dict[int, tuple[T | None, BaseException | None]] = {}
+        self._drawn = 0
+        self._given = 0
+        self._end: int | None = None
+        self._stopping = False
+        self.busy = 0.0  # seconds in jobs, of all threads together
+        self.waited = 0.0  # seconds that the consumer waited for a result
+        self.depths = 0  # sum of the number of results that were ready when one was asked for
+        self._threads = [
+            threading.Thread(target=self._work, name=f"gpuimg-{name}-{k}", daemon=True) for k in range(workers)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def given(self) -> int:
+        """Results given so far."""
+        return self._given
+
+    def _work(self) -> None:
+        while True:
+            with self._turn:
+                number = self._draw()
+                if number is None:
+                    return
+                try:
+                    job = next(self._jobs)
+                except StopIteration:
+                    self._finish(number)
+                    return
+                except BaseException as error:
+                    self._put(number, None, error)
+                    return
+            start = time.perf_counter()
+            try:
+                result = job()
+            except BaseException as error:
+                self._put(number, None, error)
+                return
+            self._put(number, result, None, time.perf_counter() - start)
+            del job, result  # what a consumer has dropped must not live on here
+
+    def _draw(self) -> int | None:
+        with self._state:
+            while not self._stopping and self._end is None and self._drawn >= self._given + self._depth:
+                self._state.wait()
+            if self._stopping or self._end is not None:
+                return None
+            self._drawn += 1
+            return self._drawn - 1
+
+    def _finish(self, number: int) -> None:
+        with self._state:
+            self._end = number if self._end is None else min(self._end, number)
+            self._state.notify_all()
+
+    def _put(self, number: int, result: T | None, error: BaseException | None, seconds: float = 0.0) -> None:
+        with self._state:
+            self._ready[number] = result, error
+            self.busy += seconds
+            if error is not None:
+                self._finish(number + 1)
+            self._state.notify_all()
+
+    def get(self) -> T:
+        """Give the next result, or raise what was raised in its place.
+
+        Raises
+        ------
+        StopIteration
+            After the last one.
+        Stopped
+            Once it was stopped.
+        """
+        start = time.perf_counter()
+        with self._state:
+            self.depths += len(self._ready)
+            while self._given not in self._ready:
+                if self._stopping:
+                    raise Stopped
+                if self._end is not None and self._given >= self._end:
+                    raise StopIteration
+                self._state.wait()
+            result, error = self._ready.pop(self._given)
+            self._given += 1
+            self.waited += time.perf_counter() - start
+            self._state.notify_all()
+        if error is not None:
+            try:
+                if isinstance(error, StopIteration):  # would end the consumer's loop silently
+                    raise RuntimeError("StopIteration was raised where the next result was being made") from error
+                raise error
+            finally:
+                del error  # the traceback refers to this frame
+        return result  # type: ignore[return-value]  # there is one where there is no error
+
+    def signal(self) -> None:
+        """Tell the threads to end; those in a job end after it."""
+        with self._state:
+            self._stopping = True
+            self._ready.clear()
+            self._state.notify_all()
+
+    def join(self) -> None:
+        """Wait for the threads to end, after :meth:`signal`."""
+        deadline = time.monotonic() + _PATIENCE
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(deadline - time.monotonic(), 0.0))
+                if thread.is_alive():
+                    warnings.warn(f"thread {thread.name} is still busy; it ends when its call returns", stacklevel=2)
+                    return
+        close = getattr(self._jobs, "close", None)
+        if close is not None:
+            close()
+
+
+class Prefetched(Iterator[T]):
+    """What :func:`gpuimg.prefetch` gives: an iterator; also a context manager, whose end stops the threads."""
+
+    def __init__(self, ahead: Ahead[T]) -> None:
+        self._ahead = ahead
+        # Also when the consumer just drops it, and at the interpreter's exit.
+        self._stop = weakref.finalize(self, stop, (ahead,))
+
+    def __next__(self) -> T:
+        try:
+            return self._ahead.get()
+        except Stopped:
+            raise StopIteration from None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Stop and end the threads; the iterator is then at its end."""
+        self._stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def stop(stages: tuple[Ahead[Any], ...]) -> None:
+    """End the threads of several stages that wait for one another."""
+    for stage in stages:
+        stage.signal()
+    for stage in stages:
+        stage.join()
+
+
+def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Prefetched[T]:
+    """Run a producer ahead of its consumer.
+
+    Parameters
+    ----------
+    iterable : iterable
+        With several workers a sequence, that is with ``len`` and items by index, whose items may be got on several
+        threads at a time.
+    depth : int
+        Items made ahead, at least 1: what bounds the memory.
+    workers : int
+        Threads.
+
+    Returns
+    -------
+    iterator
+        Of the same items in the same order. An exception of the producer is raised in the place of its item and ends
+        the iterator. Its threads end at the end of the items, with ``close()``, at the end of a ``with`` block, and
+        when the iterator is dropped.
+
+    Raises
+    ------
+    ValueError
+        For a depth or a number of workers below 1.
+    TypeError
+        For what cannot be iterated over, or not by several workers.
+
+    Examples
+    --------
+    >>> import gpuimg
+    >>> list(gpuimg.prefetch((k * k for k in range(4)), depth=2))
+    [0, 1, 4, 9]
+    """
+    for name, value in (("depth", depth), ("workers", workers)):
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if workers == 1:
+        return Prefetched(Ahead(_drawn(iter(iterable)), depth, 1, "prefetch"))
+    items: Any = iterable
+    if not (hasattr(items, "__len__") and hasattr(items, "__getitem__")):
+        raise TypeError(
+            f"several workers need a sequence (len and items by index), not {type(iterable).__name__}; use workers=1"
+        )
+    jobs = (partial(items.__getitem__, k) for k in range(len(items)))
+    return Prefetched(Ahead(jobs, depth, workers, "prefetch"))
+
+
+def _drawn(items: Iterator[T]) -> Iterator[Callable[[], T]]:
+    """Jobs of items whose making is the drawing itself."""
+    for item in items:
+        yield partial(_same, item)
+
+
+def _same(item: T) -> T:
+    return item

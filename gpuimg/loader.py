@@ -1,0 +1,596 @@
+"""Feeding a training loop: batches read, decoded and augmented ahead of their consumer."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+import warnings
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+from .ahead import Stopped
+from .batch import Batch
+from .codec import MAX_PIXELS
+from .decode import check_options
+from .errors import DecodeError, Failure
+from .mixing import Mix
+from .order import Share
+from .pipeline import LoadedBatch, Made, Pipeline, Position, Preprocess, Settings
+from .pixels import KINDS
+from .rng import Rng
+from .runtimes import runtime_for
+
+_ON_ERROR = ("raise", "skip", "fill")
+_LISTED = 20  # failures in the warning at the end
+_LITTLE = 0.05  # a consumer that waits for less of its time than this is what limits
+
+# (rank, world size) by launcher: torchrun and Accelerate; a Slurm job step; Open MPI; MPICH and Intel MPI. Outside a
+# step, in an sbatch script, SLURM_NTASKS speaks of tasks that are not this process's peers.
+_LAUNCHERS = (
+    ("RANK", "WORLD_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+)
+
+
+def load(
+    source: Any,
+    preprocess: Any = None,
+    *,
+    batch_size: int,
+    device: str | None = None,
+    devices: Sequence[str] | None = None,
+    dtype: Any = None,
+    layout: str = "NHWC",
+    shuffle: bool = False,
+    seed: int = 0,
+    epochs: int | None = 1,
+    drop_last: bool = False,
+    prefetch: int = 2,
+    readers: int = 4,
+    decoders: int = 2,
+    shard: tuple[int, int] | str = "auto",
+    on_error: str = "raise",
+    max_failures: float | None = None,
+    progress: bool = False,
+    stream: Any = None,
+    color: str = "rgb",
+    max_pixels: int = MAX_PIXELS,
+) -> Loader:
+    """Read, decode and augment batches ahead of the loop that consumes them.
+
+    Parameters
+    ----------
+    source : object with ``len`` and ``source[i]``
+        ``source[i]`` gives ``(file bytes or path, label)``, or a mapping with ``"image"`` as of Hugging Face's
+        ``datasets``; it is called on several threads. :func:`folder`, :func:`tar` and others make sources.
+    preprocess : function, optional
+        ``(batch, rng) -> Batch``, as those of :mod:`gpuimg.presets`, where ``rng`` is the :class:`Rng` of the batch's
+        samples. With a third parameter it is given the batch's labels too, and returns ``(images, labels)``. It is
+        called on several threads.
+    batch_size : int
+        Images of a batch of one rank.
+    device : str, optional
+        As in :func:`open_batch`.
+    devices : sequence of str, optional
+        Several devices, in turn: batch ``k`` is made by device ``k % len(devices)``.
+    dtype, layout
+        As in :meth:`Batch.array`.
+    shuffle : bool
+        Each epoch has another order, which depends on ``seed`` and the epoch alone.
+    seed : int
+        Of the order and of ``rng``, 0 to 2**64 - 1.
+    epochs : int or None
+        Epochs of one ``for`` loop over the loader; the next loop goes on with the epoch after. None: endless.
+    drop_last : bool
+        Leave out what does not fill a batch on every rank. Otherwise the last batch of an epoch is smaller, and
+        samples from the epoch's beginning, not ``valid``, give every rank the same number.
+    prefetch : int
+        Batches ready or in the making ahead of the consumer, for each device. With those the consumer holds, and twice
+        ``batch_size`` files, they bound the memory.
+    readers : int
+        Threads that read from the source.
+    decoders : int
+        Batches that are decoded at a time, for each device.
+    shard : (rank, world) or "auto"
+        This process's share: every rank gets the same number of batches and, but for the padding above, no sample is
+        on two of them. ``"auto"``: as the launcher's environment variables say (``RANK`` and ``WORLD_SIZE``, Slurm's
+        in a job step, Open MPI's, MPICH's), else all.
+    on_error : {"raise", "skip", "fill"}
+        For samples that cannot be read or decoded. ``"raise"``: a :class:`DecodeError` in place of the batch.
+        ``"skip"``: the next sample takes the place, so that batches stay full (at the end of an epoch with samples of
+        its beginning, not ``valid``); batches are then made one after another. ``"fill"``: a black image, not
+        ``valid``.
+    max_failures : int or float, optional
+        Under ``"skip"`` and ``"fill"``: more failures in one epoch than this number, or than this fraction of the
+        rank's samples, raise a :class:`DecodeError`.
+    progress : bool
+        Show a progress bar (needs tqdm) with images/s and what limits them.
+    stream : int or stream, optional
+        The consumer's CUDA stream, by default CuPy's current one: a batch is ready for work enqueued there.
+    color, max_pixels
+        As in :func:`open_batch`.
+
+    Returns
+    -------
+    Loader
+        Iterate over it for :class:`LoadedBatch`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arguments out of range, at the call; for what ``preprocess`` or the source give back, in the loop.
+    DecodeError
+        In the loop, naming index, source and reason.
+    ImportError
+        For ``progress`` without tqdm.
+
+    Notes
+    -----
+    A sample's pixels depend on the seed, the epoch, and its index alone: not on the number of threads, ranks or
+    devices, nor, unless ``preprocess`` mixes images, on the batch size. Memory of a batch is used again once
+    nothing refers to it, tensors made of it included. Threads end with the loop, with an exception in it, and with
+    :meth:`Loader.close`.
+
+    Examples
+    --------
+    >>> import gpuimg, io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (40, 30)).save(file, "JPEG")
+    >>> source = [(file.getvalue(), label) for label in range(5)]
+    >>> train = gpuimg.presets.imagenet_train(8)
+    >>> for batch in gpuimg.load(source, train, batch_size=2, shuffle=True, device="cpu"):
+    ...     print(batch.images.shape, batch.labels.shape)
+    (2, 8, 8, 3) (2,)
+    (2, 8, 8, 3) (2,)
+    (1, 8, 8, 3) (1,)
+    """
+    if not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
+        raise TypeError(f"source must have a length and give samples by index, not {type(source).__name__}")
+    if len(source) == 0:
+        raise ValueError("source has no samples")
+    for name, value in {
+        "batch_size": batch_size, "prefetch": prefetch, "readers": readers, "decoders": decoders,
+        **({} if epochs is None else {"epochs": epochs}),
+    }.items():  # fmt: skip
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+    if layout not in ("NHWC", "NCHW"):
+        raise ValueError(f'layout must be "NHWC" or "NCHW", not {layout!r}')
+    if isinstance(dtype, str) and dtype not in KINDS:
+        raise ValueError(f"dtype must be one of {', '.join(map(repr, KINDS))}, not {dtype!r}")
+    if on_error not in _ON_ERROR:
+        raise ValueError(f"on_error must be one of {', '.join(map(repr, _ON_ERROR))}, not {on_error!r}")
+    check_options(color, max_pixels)
+    if device is not None and devices is not None:
+        raise ValueError("give device or devices, not both")
+    if devices is not None and (isinstance(devices, str) or not len(devices)):
+        raise ValueError(f"devices must be a list of device names, not {devices!r}")
+    runtimes = [runtime_for(name) for name in ([device] if devices is None else devices)]
+    rank, world = _shard(shard)
+    Rng(seed, indices=[])  # checks the seed
+    return Loader(
+        Settings(
+            source, _adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
+            bool(drop_last), prefetch, readers, decoders, rank, world, on_error, _pointer(stream), color, max_pixels,
+        ),
+        epochs, max_failures, bool(progress),
+    )  # fmt: skip
+
+
+class Loader:
+    """What :func:`gpuimg.load` gives: iterate over it, once for each run of ``epochs`` epochs.
+
+    A ``for`` loop begins where the last complete one ended; after a loop that was left early, with the epoch after
+    it; after :meth:`load_state_dict`, where that state was taken. Also an iterator (``next``) and a context manager.
+
+    Attributes
+    ----------
+    failures : list of Failure
+        Samples that could not be read or decoded, by index in the source, of all batches given so far.
+    shard : (rank, world)
+    """
+
+    def __init__(self, settings: Settings, epochs: int | None, max_failures: float | None, progress: bool) -> None:
+        self._settings = settings
+        self._epochs = epochs
+        self._most = _most_failures(max_failures, settings.share().count(settings.batch_size, settings.drop_last))
+        self._progress_bar = _progress_bar() if progress else None
+        self._slots = [runtime.slots(settings.stream) for runtime in settings.runtimes]
+        self._position = Position()
+        self._inside = False  # a pass began at an earlier position than the one reached
+        self._pass: weakref.ref[_Pass] | None = None
+        self._own: _Pass | None = None  # for next(loader)
+        self._stats = _Stats()
+        self.failures: list[Failure] = []
+        self.shard = settings.rank, settings.world
+
+    def __len__(self) -> int:
+        """Batches of a whole loop."""
+        if self._epochs is None:
+            raise TypeError("an endless loader has no length")
+        return self._epochs * self._batches(self._settings.share())
+
+    def _batches(self, share: Share) -> int:
+        settings = self._settings
+        return -(-share.count(settings.batch_size, settings.drop_last) // settings.batch_size)
+
+    def __repr__(self) -> str:
+        settings = self._settings
+        devices = ", ".join(runtime.name for runtime in settings.runtimes)
+        return (
+            f"<gpuimg.Loader of {settings.samples} samples, batches of {settings.batch_size} on {devices}, "
+            f"rank {settings.rank} of {settings.world}, epoch {self.epoch}>"
+        )
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch, counted from 0."""
+        return self._reached().epoch
+
+    def __iter__(self) -> Iterator[LoadedBatch]:
+        return self._begin() if self._own is None else self._own
+
+    def _begin(self) -> _Pass:
+        self.close()
+        if self._inside:
+            self._position = Position(self._last_epoch() or self._position.epoch + 1)
+            self._inside = False
+        start, last = self._reached(), self._last_epoch()
+        bar = None if self._progress_bar is None else self._progress_bar(**self._bar(start, last))
+        pipeline = Pipeline(self._settings, self._slots, start, last)
+        self._stats = _Stats(pipeline)
+        running = _Pass(self, pipeline, bar)
+        self._pass = weakref.ref(running)
+        return running
+
+    def __next__(self) -> LoadedBatch:
+        if self._own is None:
+            self._own = self._begin()
+        return next(self._own)
+
+    def _bar(self, start: Position, last: int | None) -> dict[str, Any]:
+        """Options of the progress bar."""
+        settings = self._settings
+        whole = settings.share().count(settings.batch_size, settings.drop_last)
+        rest = settings.share(start.levels).count(settings.batch_size, settings.drop_last) - start.given
+        total = None if last is None else rest + (last - start.epoch - 1) * whole
+        return {"total": total, "unit": "image", "unit_scale": True, "dynamic_ncols": True}
+
+    def close(self) -> None:
+        """End the threads of a loop that is going on; its iterator is then at its end."""
+        running = self._pass() if self._pass is not None else None
+        if running is not None:
+            running.close()
+        self._pass = self._own = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- where it stands ---------------------------------------------------------------------------------------
+
+    def _reached(self) -> Position:
+        """The position, at the next epoch's beginning rather than at an epoch's end."""
+        at = self._position
+        settings = self._settings
+        complete = at.given >= settings.share(at.levels).count(settings.batch_size, settings.drop_last)
+        return Position(at.epoch + 1) if complete else at
+
+    def _last_epoch(self) -> int | None:
+        """The epoch behind the last one of a loop that begins or is at this position."""
+        if self._epochs is None:
+            return None
+        epoch = self._position.epoch if self._inside else self._reached().epoch
+        return (epoch // self._epochs + 1) * self._epochs
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the consumer stands: behind the last batch it was given. Plain numbers, for any file format.
+
+        Returns
+        -------
+        dict
+            For :meth:`load_state_dict` of a loader of the same source, with any batch size, number of ranks, threads
+            and devices. Under ``on_error="skip"`` ranks advance at their own pace: keep the state of each.
+        """
+        at, settings = self._reached(), self._settings
+        return {
+            "version": 1, "samples": settings.samples, "shuffle": settings.shuffle, "seed": settings.seed,
+            "epoch": at.epoch, "levels": [list(level) for level in at.levels], "rank": settings.rank,
+            "world": settings.world, "taken": at.taken, "given": at.given, "alike": settings.on_error != "skip",
+        }  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        """Go on where a state was taken, exact to the sample; the next loop begins there.
+
+        Parameters
+        ----------
+        state : dict or list of dict
+            Of :meth:`state_dict`. A list of the states of all ranks, where they were taken under ``on_error="skip"``
+            by another number of ranks.
+
+        Raises
+        ------
+        ValueError
+            For a state of another source or order, or states that do not belong together.
+        """
+        states = [state] if isinstance(state, Mapping) else sorted(state, key=lambda one: int(one["rank"]))
+        settings = self._settings
+        for one in states:
+            if one.get("version") != 1:
+                raise ValueError(f"this is not a state of a loader that is known here: version {one.get('version')!r}")
+            for name, mine in (("samples", settings.samples), ("shuffle", settings.shuffle)):
+                if one[name] != mine:
+                    raise ValueError(f"the state was taken with {name}={one[name]}, but this loader has {mine}")
+        position = _resumed(states, settings)
+        self.close()
+        self._settings = replace(settings, seed=int(states[0]["seed"]))
+        self._position = position
+        self._inside = False
+
+    # -- how it goes -------------------------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, Any]:
+        """Time and queue depth of each stage of the loop at hand, or of the last one.
+
+        Returns
+        -------
+        dict
+            ``images``, ``seconds`` (since the first batch was asked for), ``images_per_second``; ``read``, ``record``
+            (Python and headers), ``decode`` and ``kernels`` with the ``seconds`` of all their threads together;
+            ``ready``, the batches that were ready on average when one was asked for; ``consumer`` with the ``seconds``
+            it was busy and ``waited``; and ``limit``: ``"read"``, ``"record"``, ``"decode"``, ``"kernels"`` or
+            ``"consumer"``.
+        """
+        return self._stats.summary()
+
+    def _deliver(self, made: Made) -> LoadedBatch:
+        made.runtime.follow(made.mark, self._settings.stream)
+        self._position = made.position
+        self._inside = True
+        self.failures += made.failures
+        failed = self._stats.add(made)
+        if self._most is not None and failed > self._most:
+            error = DecodeError(tuple(self.failures[-failed:]), self._settings.samples)
+            error.add_note(f"these are more than max_failures allows: {self._most} in an epoch")
+            raise error
+        return made.batch
+
+    def _closed(self, running: _Pass) -> None:
+        self._stats.freeze()
+        if self._own is running:
+            self._own = None
+
+    def _ended(self) -> None:
+        """A loop came to its end."""
+        self._position = self._reached()
+        self._inside = False
+        if self._stats.failed:
+            listed = self.failures[-self._stats.failed :]
+            lines = [f"sample {failure.index} ({failure.source}): {failure.reason}" for failure in listed[:_LISTED]]
+            if len(listed) > _LISTED:
+                lines.append(f"and {len(listed) - _LISTED} more, see Loader.failures")
+            what = "left out" if self._settings.on_error == "skip" else "black and not valid"
+            message = f"{len(listed)} samples could not be decoded and were {what}:\n  " + "\n  ".join(lines)
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+class _Pass(Iterator[LoadedBatch]):
+    """One loop over a loader. The threads know the pipeline only, so that dropping this ends them."""
+
+    def __init__(self, loader: Loader, pipeline: Pipeline, bar: Any) -> None:
+        self._loader = loader
+        self._batches = pipeline.batches
+        self._bar = bar
+        self._stop = weakref.finalize(self, _stop, pipeline, bar)
+
+    def __next__(self) -> LoadedBatch:
+        loader = self._loader
+        try:
+            batch = loader._deliver(self._batches.get())
+        except Stopped:
+            raise StopIteration from None
+        except StopIteration:
+            self.close()
+            loader._ended()
+            raise
+        except BaseException:
+            self.close()
+            raise
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"limited by {loader.stats()['limit']}", refresh=False)
+            self._bar.update(len(batch.indices))
+        return batch
+
+    def close(self) -> None:
+        """End the threads."""
+        self._loader._closed(self)
+        self._stop()
+
+
+def _stop(pipeline: Pipeline, bar: Any) -> None:
+    pipeline.stop()
+    if bar is not None:
+        bar.close()
+
+
+class _Stats:
+    """What one loop took."""
+
+    def __init__(self, pipeline: Pipeline | None = None) -> None:
+        self._pipeline = pipeline
+        self._begin = time.perf_counter()
+        self._seconds = {"record": 0.0, "decode": 0.0, "kernels": 0.0}
+        self._frozen: dict[str, Any] | None = None
+        self._epoch = -1
+        self._failed_before = 0  # failures of the epochs before
+        self.images = 0
+        self.failed = 0
+
+    def add(self, made: Made) -> int:
+        """Count a batch; gives the failures of its epoch."""
+        if made.position.epoch != self._epoch:
+            self._epoch, self._failed_before = made.position.epoch, self.failed
+        self.images += len(made.batch.indices)
+        self.failed += len(made.failures)
+        for name, seconds in made.seconds.items():
+            self._seconds[name] += seconds
+        return self.failed - self._failed_before
+
+    def freeze(self) -> None:
+        """Keep the numbers and let the pipeline go."""
+        if self._frozen is None:
+            self._frozen = self.summary()
+        self._pipeline = None
+
+    def summary(self) -> dict[str, Any]:
+        """See :meth:`Loader.stats`."""
+        if self._frozen is not None:
+            return self._frozen
+        seconds = time.perf_counter() - self._begin
+        batches = self._pipeline.batches if self._pipeline is not None else None
+        read, read_waited = self._pipeline.reading() if self._pipeline is not None else (0.0, 0.0)
+        waited = batches.waited if batches is not None else 0.0
+        busy = {name: {"seconds": taken} for name, taken in self._seconds.items()}
+        if waited < _LITTLE * seconds:
+            limit = "consumer"
+        elif read_waited > 0.5 * waited:
+            limit = "read"
+        else:
+            limit = max(self._seconds, key=self._seconds.__getitem__)
+        return {
+            "images": self.images,
+            "seconds": seconds,
+            "images_per_second": self.images / seconds,
+            "read": {"seconds": read, "waited": read_waited},
+            **busy,
+            "ready": batches.depths / batches.given if batches is not None and batches.given else 0.0,
+            "consumer": {"seconds": seconds - waited, "waited": waited},
+            "limit": limit,
+        }
+
+
+def _adapted(preprocess: Any) -> Preprocess | None:
+    """A user's function as ``(batch, rng, labels) -> (images, labels)``."""
+    if preprocess is None:
+        return None
+    if not callable(preprocess):
+        raise TypeError(f"preprocess must be a function (batch, rng) -> Batch, not {type(preprocess).__name__}")
+    least, most = _arity(preprocess)
+
+    def adapted(x: Batch, rng: Rng, labels: Any) -> tuple[Any, Any]:
+        given = preprocess(x, rng, labels) if least >= 3 else preprocess(x, rng) if most >= 2 else preprocess(x)
+        if least < 3:
+            given = given, labels
+        if not isinstance(given, tuple) or isinstance(given, Mix) or len(given) != 2:
+            raise TypeError(
+                "preprocess with three parameters (batch, rng, labels) must return (images, labels), not "
+                f"{type(given).__name__}"
+            )
+        if isinstance(given[0], Mix):
+            raise TypeError(
+                "preprocess returned a Mix, whose labels would be lost: take labels as a third parameter and return "
+                "(mix.images, mix.labels(labels, num_classes))"
+            )
+        if given[0] is None:
+            raise TypeError("preprocess returned None instead of a Batch; is a return missing?")
+        return given
+
+    return adapted
+
+
+def _arity(function: Any) -> tuple[int, int]:
+    """How many arguments a function needs, and takes, by position."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # not known for some built-in functions
+        return 2, 2
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    least = sum(p.default is p.empty for p in positional)
+    endless = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return least, 2 if endless else len(positional)
+
+
+def _shard(shard: Any) -> tuple[int, int]:
+    if shard == "auto":
+        for rank_name, world_name in _LAUNCHERS:
+            if rank_name in os.environ and world_name in os.environ:
+                return _checked_shard(os.environ[rank_name], os.environ[world_name], f"{rank_name} and {world_name}")
+        return 0, 1
+    if isinstance(shard, str) or not isinstance(shard, Sequence) or len(shard) != 2:
+        raise ValueError(f'shard must be (rank, world) or "auto", not {shard!r}')
+    return _checked_shard(shard[0], shard[1], "shard")
+
+
+def _checked_shard(rank: Any, world: Any, where: str) -> tuple[int, int]:
+    try:
+        pair = int(rank), int(world)
+    except (TypeError, ValueError):
+        pair = -1, 0
+    if not 0 <= pair[0] < pair[1]:
+        raise ValueError(f"{where} must be a rank from 0 to world - 1 and a world size, not {rank!r} and {world!r}")
+    return pair
+
+
+def _most_failures(most: Any, samples: int) -> int | None:
+    if most is None:
+        return None
+    if (
+        isinstance(most, bool)
+        or not isinstance(most, (int, float))
+        or most < 0
+        or (isinstance(most, float) and most > 1)
+    ):
+        raise ValueError(f"max_failures must be a whole number or a fraction from 0.0 to 1.0, not {most!r}")
+    return int(most * samples) if isinstance(most, float) else most
+
+
+def _pointer(stream: Any) -> int | None:
+    """A CUDA stream's address: of CuPy's, torch's and Numba's stream objects, or the number itself."""
+    for name in ("ptr", "cuda_stream", "handle"):
+        stream = getattr(stream, name, stream)
+    if stream is None:
+        return None
+    try:
+        return int(getattr(stream, "value", stream))
+    except (TypeError, ValueError):
+        raise TypeError(f"stream must be a CUDA stream or its address, not {type(stream).__name__}") from None
+
+
+def _progress_bar() -> Any:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError as error:
+        raise ImportError('progress=True needs tqdm: pip install "gpuimg[progress]"') from error
+    return tqdm
+
+
+def _resumed(states: Sequence[Mapping[str, Any]], settings: Settings) -> Position:
+    """The position of states, for this loader's rank."""
+    first = states[0]
+    for one in states:
+        for name in ("seed", "epoch", "levels", "world"):
+            if one[name] != first[name]:
+                raise ValueError(f"the states do not belong together: {name} is {first[name]} and {one[name]}")
+    levels = tuple(tuple(int(count) for count in level) for level in first["levels"])
+    world = int(first["world"])
+    if len(states) == 1 and not first["alike"]:
+        if first["taken"] and (first["rank"], world) != (settings.rank, settings.world):
+            raise ValueError(
+                f'this state is that of rank {first["rank"]} of {world} under on_error="skip", where ranks advance at '
+                f"their own pace; rank {settings.rank} of {settings.world} needs the states of all ranks, as a list"
+            )
+        return Position(int(first["epoch"]), levels, int(first["taken"]), int(first["given"]))
+    if len(states) > 1 and [one["rank"] for one in states] != list(range(world)):
+        raise ValueError(f"these are states of ranks {[one['rank'] for one in states]}, not of all {world}")
+    taken = tuple(int(one["taken"]) for one in states) if len(states) > 1 else (int(first["taken"]),) * world
+    if not any(taken):
+        return Position(int(first["epoch"]), levels)
+    return Position(int(first["epoch"]), Share(settings.samples, levels, 0, world).after(taken))
