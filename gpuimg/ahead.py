@@ -110,7 +110,7 @@ class Ahead(Generic[T]):
         start = time.perf_counter()
         with self._state:
             self.depths += len(self._ready)
-            while self._given not in self._ready:
+            while self._stopping or self._given not in self._ready:
                 if self._stopping:
                     raise Stopped
                 if self._end is not None and self._given >= self._end:

@@ -273,7 +273,7 @@ class Batch(Sequence[Any]):
             self._launches += self._runtime.run(source, self.stages, flat, offsets, KINDS[name], layout == "NCHW")
 
     def _checked_dtype(self, dtype: Any) -> str:
-        name = self.dtype if dtype is None else _dtype_name(dtype)
+        name = self.dtype if dtype is None else dtype_name(dtype)
         if name not in KINDS:
             raise ValueError(f"dtype must be one of {', '.join(map(repr, KINDS))}, not {dtype!r}")
         if name == "uint8" and self.normalized:
@@ -346,7 +346,8 @@ class Batch(Sequence[Any]):
         return interface
 
 
-def _dtype_name(dtype: Any) -> str:
+def dtype_name(dtype: Any) -> str:
+    """The name of a dtype of NumPy, torch or JAX."""
     if isinstance(dtype, str):
         return dtype
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)

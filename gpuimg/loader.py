@@ -7,12 +7,12 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 from .ahead import Stopped
-from .batch import Batch
+from .batch import Batch, dtype_name
 from .codec import MAX_PIXELS
 from .decode import check_options
 from .errors import DecodeError, Failure
@@ -162,7 +162,7 @@ def load(
             raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
     if layout not in ("NHWC", "NCHW"):
         raise ValueError(f'layout must be "NHWC" or "NCHW", not {layout!r}')
-    if isinstance(dtype, str) and dtype not in KINDS:
+    if dtype is not None and dtype_name(dtype) not in KINDS:
         raise ValueError(f"dtype must be one of {', '.join(map(repr, KINDS))}, not {dtype!r}")
     if on_error not in _ON_ERROR:
         raise ValueError(f"on_error must be one of {', '.join(map(repr, _ON_ERROR))}, not {on_error!r}")
@@ -187,7 +187,8 @@ class Loader:
     """What :func:`gpuimg.load` gives: iterate over it, once for each run of ``epochs`` epochs.
 
     A ``for`` loop begins where the last complete one ended; after a loop that was left early, with the epoch after
-    it; after :meth:`load_state_dict`, where that state was taken. Also an iterator (``next``) and a context manager.
+    it; after :meth:`load_state_dict`, where that state was taken. Also an iterator (``next``, with which a loop goes on)
+    and a context manager.
 
     Attributes
     ----------
@@ -234,9 +235,9 @@ class Loader:
         return self._reached().epoch
 
     def __iter__(self) -> Iterator[LoadedBatch]:
-        return self._begin() if self._own is None else self._own
+        return self._begin(lambda: self) if self._own is None else self
 
-    def _begin(self) -> _Pass:
+    def _begin(self, owner: Callable[[], Loader | None]) -> _Pass:
         self.close()
         if self._inside:
             self._position = Position(self._last_epoch() or self._position.epoch + 1)
@@ -245,13 +246,13 @@ class Loader:
         bar = None if self._progress_bar is None else self._progress_bar(**self._bar(start, last))
         pipeline = Pipeline(self._settings, self._slots, start, last)
         self._stats = _Stats(pipeline)
-        running = _Pass(self, pipeline, bar)
+        running = _Pass(owner, pipeline, bar)
         self._pass = weakref.ref(running)
         return running
 
     def __next__(self) -> LoadedBatch:
         if self._own is None:
-            self._own = self._begin()
+            self._own = self._begin(weakref.ref(self))  # no cycle: dropping the loader must end the threads
         return next(self._own)
 
     def _bar(self, start: Position, last: int | None) -> dict[str, Any]:
@@ -385,14 +386,16 @@ class Loader:
 class _Pass(Iterator[LoadedBatch]):
     """One loop over a loader. The threads know the pipeline only, so that dropping this ends them."""
 
-    def __init__(self, loader: Loader, pipeline: Pipeline, bar: Any) -> None:
-        self._loader = loader
+    def __init__(self, owner: Callable[[], Loader | None], pipeline: Pipeline, bar: Any) -> None:
+        self._owner = owner
         self._batches = pipeline.batches
         self._bar = bar
         self._stop = weakref.finalize(self, _stop, pipeline, bar)
 
     def __next__(self) -> LoadedBatch:
-        loader = self._loader
+        loader = self._owner()
+        if loader is None:
+            raise StopIteration
         try:
             batch = loader._deliver(self._batches.get())
         except Stopped:
@@ -411,7 +414,9 @@ class _Pass(Iterator[LoadedBatch]):
 
     def close(self) -> None:
         """End the threads."""
-        self._loader._closed(self)
+        loader = self._owner()
+        if loader is not None:
+            loader._closed(self)
         self._stop()
 
 
@@ -580,17 +585,18 @@ def _resumed(states: Sequence[Mapping[str, Any]], settings: Settings) -> Positio
             if one[name] != first[name]:
                 raise ValueError(f"the states do not belong together: {name} is {first[name]} and {one[name]}")
     levels = tuple(tuple(int(count) for count in level) for level in first["levels"])
-    world = int(first["world"])
-    if len(states) == 1 and not first["alike"]:
-        if first["taken"] and (first["rank"], world) != (settings.rank, settings.world):
-            raise ValueError(
-                f'this state is that of rank {first["rank"]} of {world} under on_error="skip", where ranks advance at '
-                f"their own pace; rank {settings.rank} of {settings.world} needs the states of all ranks, as a list"
-            )
-        return Position(int(first["epoch"]), levels, int(first["taken"]), int(first["given"]))
+    epoch, world = int(first["epoch"]), int(first["world"])
     if len(states) > 1 and [one["rank"] for one in states] != list(range(world)):
         raise ValueError(f"these are states of ranks {[one['rank'] for one in states]}, not of all {world}")
+    if world == settings.world:
+        own = [one for one in states if one["rank"] == settings.rank]
+        if own or first["alike"]:
+            mine = own[0] if own else first
+            return Position(epoch, levels, int(mine["taken"]), int(mine["given"]))
+    if len(states) < world and not first["alike"] and first["taken"]:
+        raise ValueError(
+            f'this state is that of rank {first["rank"]} of {world} under on_error="skip", where ranks advance at their '
+            f"own pace; rank {settings.rank} of {settings.world} needs the states of all ranks, as a list"
+        )
     taken = tuple(int(one["taken"]) for one in states) if len(states) > 1 else (int(first["taken"]),) * world
-    if not any(taken):
-        return Position(int(first["epoch"]), levels)
-    return Position(int(first["epoch"]), Share(settings.samples, levels, 0, world).after(taken))
+    return Position(epoch, Share(settings.samples, levels, 0, world).after(taken) if any(taken) else levels)

@@ -40,6 +40,7 @@ class _Pump(threading.Thread):
         with contextlib.suppress(OSError, AttributeError):  # a limit of the system, or another system
             fcntl.fcntl(self._read, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._outside = os.dup(2)
+        self._ours = _identity(write)
         os.dup2(write, 2)
         os.close(write)
         self.said: list[str] | None = None
@@ -62,7 +63,6 @@ class _Pump(threading.Thread):
                 self._line(line + b"\n")
         self._line(rest)
         os.close(self._read)
-        os.close(self._outside)
 
     def _line(self, line: bytes) -> None:
         mark = self._marks.pop(line, None)
@@ -85,13 +85,23 @@ class _Pump(threading.Thread):
         seen.wait(_END_S)
 
     def restore(self) -> None:
-        """Lead the descriptor back."""
-        os.dup2(self._outside, 2)
+        """Lead the descriptor back, unless somebody else has led it elsewhere since."""
+        with contextlib.suppress(OSError):  # closed
+            if _identity(2) == self._ours:
+                os.dup2(self._outside, 2)
 
     def finish(self) -> None:
         """Lead the descriptor back and end."""
         self.restore()
         self.join(_END_S)
+        if not self.is_alive():
+            os.close(self._outside)
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    """What a descriptor leads to."""
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
 
 
 class _Capture:

@@ -1,0 +1,71 @@
+"""Small JPEGs and sources for the loader's tests."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+import gpuimg as gi
+
+
+def jpeg(k: int, size: tuple[int, int] = (20, 28)) -> bytes:
+    """A small photo-like file whose pixels tell it from the others."""
+    rng = np.random.default_rng(k)
+    coarse = Image.fromarray(rng.integers(0, 256, (4, 5, 3), np.uint8))
+    file = io.BytesIO()
+    coarse.resize((size[1], size[0]), Image.Resampling.BICUBIC).save(file, "JPEG", quality=80)
+    return file.getvalue()
+
+
+FILES = [jpeg(k) for k in range(64)]
+CORRUPT = b"\xff\xd8" + FILES[0][20:80]
+
+
+class Source:
+    """``n`` samples labelled by their index; some cannot be read, some cannot be decoded."""
+
+    def __init__(self, n: int, unreadable: Any = (), corrupt: Any = ()) -> None:
+        self.n = n
+        self.unreadable = frozenset(unreadable)
+        self.corrupt = frozenset(corrupt)
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: int) -> tuple[bytes, int]:
+        if i in self.unreadable:
+            raise OSError(5, "disk error")
+        return (CORRUPT if i in self.corrupt else FILES[i % len(FILES)]), i
+
+    @property
+    def bad(self) -> frozenset[int]:
+        """All samples that fail."""
+        return self.unreadable | self.corrupt
+
+
+train = gi.presets.imagenet_train(8)
+
+
+def pixels_of(loader: Any) -> dict[int, str]:
+    """A digest of the pixels of each valid sample."""
+    return {
+        int(i): hashlib.sha256(np.ascontiguousarray(image).tobytes()).hexdigest()
+        for batch in loader
+        for i, image, valid in zip(batch.indices, batch.images, batch.valid, strict=True)
+        if valid
+    }
+
+
+def valid_indices(loader: Any) -> list[int]:
+    """Indices of all valid samples, in their order."""
+    return [int(i) for batch in loader for i in batch.indices[batch.valid]]
+
+
+def cpu(source: Any, preprocess: Callable[..., Any] | None = train, **options: Any) -> gi.Loader:
+    """A loader on the CPU."""
+    return gi.load(source, preprocess, **{"device": "cpu", "batch_size": 8, **options})

@@ -1,0 +1,616 @@
+"""The loader: what it gives, in which order, what it does with bad samples, and that its threads end."""
+
+from __future__ import annotations
+
+import gc
+import resource
+import subprocess
+import sys
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+from tests.loading import FILES, Source, cpu, jpeg, pixels_of, train, valid_indices
+from tests.watchdog import no_hang, ours, watched
+
+__all__ = ["watched"]
+pytestmark = pytest.mark.usefixtures("watched")
+
+
+def directly(indices: list[int], seed: int = 0, epoch: int = 0) -> NDArray[Any]:
+    """The same without a loader."""
+    x = gi.open_batch([FILES[i % len(FILES)] for i in indices], device="cpu")
+    array: NDArray[Any] = train(x, gi.Rng(seed, epoch=epoch, indices=indices)).array("float32", "NCHW")
+    return array
+
+
+# -- what it gives -----------------------------------------------------------------------------------------------------
+
+
+def test_batches_are_those_of_the_functions_themselves() -> None:
+    batches = list(cpu(Source(21), dtype="float32", layout="NCHW"))
+    assert [len(batch.indices) for batch in batches] == [8, 8, 5]
+    for at, batch in zip((0, 8, 16), batches, strict=True):
+        indices = list(range(at, min(at + 8, 21)))
+        np.testing.assert_array_equal(batch.images, directly(indices))
+        assert batch.indices.tolist() == batch.labels.tolist() == indices
+        assert batch.valid.all()
+        assert [str(a.dtype) for a in (batch.indices, batch.labels, batch.valid)] == ["int64", "int64", "bool"]
+
+
+def test_each_epoch_has_its_own_order_and_randomness() -> None:
+    loader = cpu(Source(21), shuffle=True, seed=3, epochs=2)
+    batches = list(loader)
+    assert len(loader) == len(batches) == 6
+    first, second = ([int(i) for batch in part for i in batch.indices] for part in (batches[:3], batches[3:]))
+    assert sorted(first) == sorted(second) == list(range(21))
+    assert first != second
+    np.testing.assert_array_equal(batches[4].images, directly(second[8:16], 3, 1).transpose(0, 2, 3, 1))
+
+
+@pytest.mark.parametrize("batch_size", [16, 64])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_same_pixels_whatever_threads_and_batch_size(
+    threads: int, batch_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = {int(i): d for i, d in pixels_of(cpu(Source(100), batch_size=1, readers=1, decoders=1)).items()}
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", str(threads))
+    loader = cpu(Source(100), shuffle=True, batch_size=batch_size, readers=threads, decoders=threads)
+    assert pixels_of(loader) == expected
+
+
+def test_two_devices_take_turns() -> None:
+    one, two = cpu(Source(50), shuffle=True), cpu(Source(50), shuffle=True, device=None, devices=["cpu", "cpu"])
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_array_equal(a.indices, b.indices)
+        np.testing.assert_array_equal(a.images, b.images)
+
+
+def test_without_preprocess_it_decodes() -> None:
+    files = [jpeg(k, (10 + k, 12)) for k in range(5)]
+    (batch,) = cpu([(data, None) for data in files], None)
+    assert isinstance(batch.images, gi.Batch)
+    assert batch.labels is None
+    for image, expected in zip(batch.images, gi.decode_batch(files, device="cpu"), strict=True):
+        np.testing.assert_array_equal(image, expected)
+
+
+def test_results_of_different_sizes_are_a_batch() -> None:
+    files = [jpeg(k, (10 + k, 12)) for k in range(5)]
+    (batch,) = cpu([(data, None) for data in files], gi.horizontal_flip, dtype="float32", layout="NCHW")
+    assert [image.shape for image in batch.images] == [(3, 10 + k, 12) for k in range(5)]
+    assert batch.images[0].dtype == "float32"
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", np.float32])
+def test_dtypes(dtype: Any) -> None:
+    batch = next(cpu(Source(8), lambda x: gi.resize(x, (8, 8)), dtype=dtype))
+    assert batch.images.dtype == np.dtype(dtype)
+
+
+def test_gray() -> None:
+    assert next(cpu(Source(8), lambda x: gi.resize(x, (8, 8)), color="gray")).images.shape == (8, 8, 8, 1)
+
+
+def test_preprocess_with_labels() -> None:
+    def mix(x: gi.Batch, rng: gi.Rng, labels: Any) -> tuple[Any, Any]:
+        mixed = gi.mixup(gi.resize(x, (8, 8)), rng=rng)
+        return mixed.images, mixed.labels(labels, 8)
+
+    (batch,) = cpu(Source(8), mix)
+    assert batch.labels.shape == (8, 8)
+    np.testing.assert_allclose(batch.labels.sum(1), 1.0, atol=1e-6)
+
+
+def test_boxes_follow_the_images() -> None:
+    boxes = [np.array([[1.0, 2.0, 5.0 + k, 6.0]] * (k + 1), np.float32) for k in range(4)]
+
+    def flip(x: gi.Batch, rng: gi.Rng, labels: Any) -> tuple[Any, Any]:
+        x = gi.horizontal_flip(x)
+        return x, gi.transform_boxes(x, labels)[0]
+
+    (batch,) = cpu([(FILES[k], boxes[k]) for k in range(4)], flip)
+    np.testing.assert_allclose(batch.labels[2][0], [28 - 7, 2, 27, 6])
+
+
+@pytest.mark.parametrize(("labels", "expected"), [
+    ([1, True, np.int8(3)], np.array([1, 1, 3], np.int64)),
+    ([1, 2.5, 3], np.array([1.0, 2.5, 3.0])),
+    ([np.ones(2), np.zeros(2), np.ones(2)], np.array([[1.0, 1], [0, 0], [1, 1]])),
+    (["a", "b", 3], ["a", "b", 3]),
+    ([(1, 2), (3, 4), (5, 6)], [(1, 2), (3, 4), (5, 6)]),
+    ([None, None, None], None),
+])  # fmt: skip
+def test_labels(labels: list[Any], expected: Any) -> None:
+    (batch,) = cpu([(FILES[k], label) for k, label in enumerate(labels)])
+    assert type(batch.labels) is type(expected)
+    np.testing.assert_array_equal(batch.labels, expected)
+    assert getattr(batch.labels, "dtype", None) == getattr(expected, "dtype", None)
+
+
+@pytest.mark.parametrize("item", [
+    {"image": {"bytes": FILES[0], "path": None}, "label": 4},
+    {"image": FILES[0], "label": 4},
+    (bytearray(FILES[0]), 4), [memoryview(FILES[0]), 4], (np.frombuffer(FILES[0], np.uint8), 4),
+])  # fmt: skip
+def test_what_a_source_may_give(item: Any) -> None:
+    batch = next(cpu([item] * 3, None))
+    np.testing.assert_array_equal(batch.images[0], gi.decode_batch([FILES[0]], device="cpu")[0])
+    assert batch.labels.tolist() == [4, 4, 4]
+
+
+def test_paths_are_read_and_named(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{k}.jpg" for k in range(3)]
+    for k, path in enumerate(paths):
+        path.write_bytes(FILES[k])
+    loader = cpu([(path, k) for k, path in enumerate(paths)], on_error="fill")
+    assert [batch.valid.all() for batch in loader] == [True]
+    paths[1].unlink()
+    with pytest.warns(RuntimeWarning, match="No such file"):
+        (batch,) = loader
+    assert batch.valid.tolist() == [True, False, True]
+    assert batch.labels.tolist() == [0, -1, 2]
+    assert loader.failures == [gi.Failure(1, str(paths[1]), "cannot be read: No such file or directory")]
+
+
+# -- epochs and positions ----------------------------------------------------------------------------------------------
+
+
+def test_each_loop_is_the_next_epoch() -> None:
+    once = cpu(Source(20), shuffle=True, epochs=3)
+    again = cpu(Source(20), shuffle=True)
+    expected = valid_indices(once)
+    assert [i for _ in range(3) for i in valid_indices(again)] == expected
+    assert (once.epoch, again.epoch) == (3, 3)
+
+
+def test_after_a_break_comes_the_next_epoch() -> None:
+    loader = cpu(Source(20), shuffle=True)
+    orders = [valid_indices(cpu(Source(20), shuffle=True, epochs=2))[20 * k : 20 * k + 20] for k in range(2)]
+    for batch in loader:
+        assert batch.indices.tolist() == orders[0][:8]
+        break
+    assert ours() == []
+    assert loader.epoch == 0
+    assert valid_indices(loader) == orders[1]
+
+
+def test_next_and_for_go_on_together() -> None:
+    loader = cpu(Source(20))
+    first = next(loader).indices.tolist()
+    assert first + valid_indices(loader) == list(range(20))
+    assert valid_indices(loader) == list(range(20))
+
+
+def test_endless() -> None:
+    loader = cpu(Source(5), epochs=None, batch_size=2)
+    taken = [batch.indices.tolist() for _, batch in zip(range(7), loader, strict=False)]
+    assert taken == [[0, 1], [2, 3], [4]] * 2 + [[0, 1]]
+    with pytest.raises(TypeError, match="endless"):
+        len(loader)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize(("world", "n"), [(1, 40), (3, 40), (4, 40), (7, 5), (3, 3)])
+def test_ranks_get_the_same_number_and_share_no_sample(world: int, n: int, drop_last: bool) -> None:
+    loaders = [cpu(Source(n), shuffle=True, batch_size=4, shard=(r, world), drop_last=drop_last) for r in range(world)]
+    ranks = [list(loader) for loader in loaders]
+    sizes = {tuple(len(batch.indices) for batch in batches) for batches in ranks}
+    assert len(sizes) == 1
+    valid = [int(i) for batches in ranks for batch in batches for i in batch.indices[batch.valid]]
+    assert len(valid) == len(set(valid)) == (n // (4 * world) * 4 * world if drop_last else n)
+    if drop_last:
+        assert sizes == {(4,) * len(loaders[0])}
+
+
+@pytest.mark.parametrize(("variables", "shard"), [
+    ({"RANK": "2", "WORLD_SIZE": "4"}, (2, 4)),
+    ({"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, (1, 2)),
+    ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, (0, 1)),
+    ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"}, (1, 3)),
+    ({"PMI_RANK": "1", "PMI_SIZE": "3"}, (1, 3)),
+    ({"RANK": "1"}, (0, 1)),
+    ({}, (0, 1)),
+])  # fmt: skip
+def test_the_launcher_says_the_rank(
+    variables: dict[str, str], shard: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANK", "WORLD_SIZE", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_RANK", "PMI_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert cpu(Source(4)).shard == shard
+    assert cpu(Source(4), shard=(1, 5)).shard == (1, 5)
+
+
+@pytest.mark.parametrize("at", range(8))
+@pytest.mark.parametrize(("world", "batch_size"), [(1, 8), (1, 5), (3, 4), (2, 8)])
+def test_resume_anywhere_with_another_world_and_batch_size(at: int, world: int, batch_size: int) -> None:
+    """What was given before and what all ranks give after are every sample of the epochs once."""
+    source = Source(27)
+    loader = cpu(source, shuffle=True, seed=5, epochs=2)
+    before = [int(i) for _, batch in zip(range(at), loader, strict=False) for i in batch.indices]
+    state = loader.state_dict()
+    ranks = []
+    for rank in range(world):
+        other = cpu(source, shuffle=True, epochs=2, batch_size=batch_size, shard=(rank, world), decoders=3)
+        other.load_state_dict(state)
+        ranks.append(list(other))
+    assert len({len(batches) for batches in ranks}) == 1
+    after = [int(i) for batches in ranks for batch in batches for i in batch.indices[batch.valid]]
+    assert sorted(before + after) == sorted(2 * list(range(27))) if at < 8 else not after
+    if world == 1 and batch_size == 8:
+        rest = [int(i) for batch in cpu(source, shuffle=True, seed=5, epochs=2) for i in batch.indices][len(before) :]
+        assert after == rest
+
+
+def test_resumed_batches_have_the_same_pixels() -> None:
+    loader = cpu(Source(40), shuffle=True, epochs=2)
+    expected = [batch.images for batch in loader]
+    loader = cpu(Source(40), shuffle=True, epochs=2)
+    for _, _ in zip(range(6), loader, strict=False):
+        pass
+    resumed = cpu(Source(40), shuffle=True, epochs=2, seed=77)
+    resumed.load_state_dict(loader.state_dict())
+    for batch, images in zip(resumed, expected[6:], strict=True):
+        np.testing.assert_array_equal(batch.images, images)
+
+
+def test_a_state_again_and_again() -> None:
+    """A run that is cut off after each batch, with another world each time, still sees each sample once."""
+    seen: list[int] = []
+    state, steps = None, 0
+    while state is None or state["epoch"] == 0:
+        world = 1 + steps % 3
+        ranks = [cpu(Source(50), shuffle=True, batch_size=3, shard=(r, world)) for r in range(world)]
+        for rank in ranks:
+            if state is not None:
+                rank.load_state_dict(state)
+            batch = next(rank)
+            seen += batch.indices[batch.valid].tolist()
+            rank.close()
+        state, steps = ranks[-1].state_dict(), steps + 1
+    assert sorted(seen) == list(range(50))
+
+
+def test_states_are_plain_and_checked() -> None:
+    import json
+
+    loader = cpu(Source(20), shuffle=True)
+    next(loader)
+    state = json.loads(json.dumps(loader.state_dict()))
+    cpu(Source(20), shuffle=True).load_state_dict(state)
+    with pytest.raises(ValueError, match="samples=20, but this loader has 21"):
+        cpu(Source(21), shuffle=True).load_state_dict(state)
+    with pytest.raises(ValueError, match="shuffle=True"):
+        cpu(Source(20)).load_state_dict(state)
+    with pytest.raises(ValueError, match="version"):
+        loader.load_state_dict({})
+    with pytest.raises(ValueError, match="ranks"):
+        loader.load_state_dict([state, state])
+
+
+def test_a_million_samples_cost_nothing() -> None:
+    """Shuffling, sharding and resuming make nothing of the data set's size, and read no sample but those they give."""
+
+    class Million:
+        asked = 0
+
+        def __len__(self) -> int:
+            return 1_000_000
+
+        def __getitem__(self, i: int) -> tuple[bytes, int]:
+            Million.asked += 1
+            return FILES[i % 64], i
+
+    cpu(Source(8), shuffle=True).close()
+    state = cpu(Million(), shuffle=True, batch_size=64).state_dict()
+    tracemalloc.start()
+    for taken in (0, 64 * 1000, 999_936):
+        loader = cpu(Million(), shuffle=True, batch_size=64, shard=(3, 8))
+        loader.load_state_dict({**state, "taken": taken, "given": taken})
+        if taken < 999_936:
+            assert len(next(loader).indices) == 64
+        loader.close()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5_000_000
+    assert Million.asked < 3 * 64 * 10
+
+
+# -- bad samples -------------------------------------------------------------------------------------------------------
+
+UNREADABLE, UNDECODABLE = (3, 17, 30), (5, 8, 39)
+
+
+def test_raising_names_the_samples() -> None:
+    loader = cpu(Source(40, UNREADABLE, UNDECODABLE))
+    with pytest.raises(
+        gi.DecodeError, match=r"2 of 8 images.*\n.*image 3 \(sample 3\): cannot be read: disk error"
+    ) as e:
+        next(loader)
+    assert [failure.index for failure in e.value.failures] == [3, 5]
+    assert isinstance(e.value.__cause__, OSError)
+
+
+def test_an_error_comes_in_its_place() -> None:
+    got: list[list[int]] = []
+    batches = (batch.indices.tolist() for batch in cpu(Source(40, [30]), decoders=4, prefetch=4))
+    with pytest.raises(gi.DecodeError, match="image 30 "):
+        got.extend(batches)
+    assert got == [list(range(k, k + 8)) for k in (0, 8, 16)]
+    assert ours() == []
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_skipping_keeps_batches_full(threads: int) -> None:
+    source = Source(40, UNREADABLE, UNDECODABLE)
+    loader = cpu(source, shuffle=True, on_error="skip", readers=threads, decoders=threads)
+    with pytest.warns(RuntimeWarning, match="6 samples could not be decoded and were left out"):
+        batches = list(loader)
+    assert [len(batch.indices) for batch in batches] == [8] * 5
+    valid = [int(i) for batch in batches for i in batch.indices[batch.valid]]
+    order = valid_indices(cpu(Source(40), shuffle=True))
+    assert valid == [i for i in order if i not in source.bad]
+    assert sorted(failure.index for failure in loader.failures) == sorted(source.bad)
+    assert sum(int((~batch.valid).sum()) for batch in batches) == 6
+    expected = pixels_of(cpu(Source(40)))
+    assert all(pixels_of([batch])[int(i)] == expected[int(i)] for batch in batches for i in batch.indices[batch.valid])
+
+
+def test_filling_marks_them() -> None:
+    source = Source(40, UNREADABLE, UNDECODABLE)
+    loader = cpu(source, lambda x: gi.resize(x, (8, 8)), on_error="fill")
+    with pytest.warns(RuntimeWarning, match=r"sample 3 \(sample 3\): cannot be read: disk error"):
+        batches = list(loader)
+    indices, valid, labels = (
+        np.concatenate([getattr(b, name) for b in batches]) for name in ("indices", "valid", "labels")
+    )
+    assert indices.tolist() == list(range(40))
+    assert set(indices[~valid].tolist()) == source.bad
+    assert all(labels[i] == (-1 if i in UNREADABLE else i) for i in range(40))
+    images = np.concatenate([batch.images for batch in batches])
+    assert not images[~valid].any()
+    assert images[valid].any((1, 2, 3)).all()
+
+
+@pytest.mark.parametrize("policy", ["skip", "fill"])
+@pytest.mark.parametrize(
+    ("most", "raises"), [(0, True), (5, True), (6, False), (0.14, True), (0.15, False), (1.0, False)]
+)
+def test_too_many_failures(policy: str, most: float, raises: bool) -> None:
+    loader = cpu(Source(40, UNREADABLE, UNDECODABLE), on_error=policy, max_failures=most)
+    if raises:
+        with pytest.raises(gi.DecodeError) as caught:
+            list(loader)
+        assert "max_failures" in caught.value.__notes__[0]
+    else:
+        with pytest.warns(RuntimeWarning, match="6 samples"):
+            list(loader)
+
+
+def test_no_good_sample_at_all() -> None:
+    with pytest.raises(gi.DecodeError, match="cannot be read"):
+        list(cpu(Source(10, range(10)), on_error="skip"))
+    with pytest.warns(RuntimeWarning, match="10 samples"):
+        assert not any(batch.valid.any() for batch in cpu(Source(10, range(10)), on_error="fill"))
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_resume_while_skipping(at: int) -> None:
+    source = Source(40, UNREADABLE, UNDECODABLE)
+    whole = cpu(source, shuffle=True, on_error="skip")
+    with pytest.warns(RuntimeWarning):
+        expected = [batch.indices.tolist() for batch in whole]
+    loader = cpu(source, shuffle=True, on_error="skip")
+    for _, _ in zip(range(at), loader, strict=False):
+        pass
+    resumed = cpu(source, shuffle=True, on_error="skip")
+    resumed.load_state_dict(loader.state_dict())
+    rest = [batch.indices.tolist() for _, batch in zip(range(5 - at), resumed, strict=False)]
+    assert rest == expected[at:]
+
+
+def test_resume_while_skipping_in_another_world() -> None:
+    """Ranks stand at different places; the states of all of them say what is left."""
+    source = Source(60, (1, 2, 5, 7), (10, 11, 30))
+    ranks = [cpu(source, shuffle=True, batch_size=4, on_error="skip", shard=(r, 3)) for r in range(3)]
+    seen = [int(i) for rank in ranks for _ in range(2) for i in next(rank).indices]
+    states = [rank.state_dict() for rank in ranks]
+    for rank in ranks:
+        rank.close()
+    assert len({state["taken"] for state in states}) > 1
+    others = [cpu(source, shuffle=True, batch_size=4, on_error="skip", shard=(r, 2)) for r in range(2)]
+    with pytest.raises(ValueError, match="needs the states of all ranks"):
+        others[0].load_state_dict(states[1])
+    for other in others:
+        other.load_state_dict(states[::-1])
+        with pytest.warns(RuntimeWarning):
+            seen += valid_indices(other)
+    assert sorted(seen) == sorted(set(range(60)) - source.bad)
+
+
+# -- mistakes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"batch_size": 0}, "batch_size"), ({"batch_size": 2.0}, "batch_size"), ({"prefetch": 0}, "prefetch"),
+    ({"readers": 0}, "readers"), ({"decoders": -1}, "decoders"), ({"epochs": 0}, "epochs"),
+    ({"layout": "CHW"}, "layout"), ({"dtype": "int8"}, "dtype"), ({"on_error": "ignore"}, "on_error"),
+    ({"max_failures": -1}, "max_failures"), ({"max_failures": 1.5}, "max_failures"), ({"shard": (2, 2)}, "shard"),
+    ({"shard": "all"}, "shard"), ({"shard": 3}, "shard"), ({"devices": ["cpu"]}, "not both"), ({"seed": -1}, "seed"),
+    ({"device": None, "devices": []}, "devices"), ({"color": "bgr"}, "color"), ({"device": "gpu"}, "device"),
+])  # fmt: skip
+def test_wrong_arguments_are_refused_at_the_call(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        cpu(Source(4), **options)
+
+
+def test_wrong_sources_and_functions_are_refused_at_the_call() -> None:
+    with pytest.raises(TypeError, match="source"):
+        cpu(iter([]))
+    with pytest.raises(ValueError, match="no samples"):
+        cpu([])
+    with pytest.raises(TypeError, match="preprocess"):
+        gi.load(Source(4), "resize", batch_size=2)
+    with pytest.raises(TypeError, match="stream"):
+        cpu(Source(4), stream="main")
+
+
+def fails(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    raise KeyError("mine")
+
+
+@pytest.mark.parametrize(("preprocess", "error", "message"), [
+    (fails, KeyError, "mine"),
+    (lambda x: None, TypeError, "return missing"),
+    (lambda x: [1, 2], TypeError, "images"),
+    (lambda x, rng: gi.mixup(gi.resize(x, (8, 8)), rng=rng), TypeError, "Mix"),
+    (lambda x, rng, labels: x, TypeError, r"\(images, labels\)"),
+    (lambda x: x.array()[:2], ValueError, "given 8 images and returned 2"),
+])  # fmt: skip
+def test_errors_of_preprocess_reach_the_loop(preprocess: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        next(cpu(Source(8), preprocess))
+    assert ours() == []
+
+
+@pytest.mark.parametrize("item", [7, (1, 2, 3), {"picture": b""}, (3.5, 1)])
+def test_a_source_that_gives_something_else(item: Any) -> None:
+    with pytest.raises(TypeError, match=r"source\[\d\]"):
+        next(cpu([item] * 3, on_error="skip"))
+
+
+# -- threads, memory, progress -----------------------------------------------------------------------------------------
+
+
+def test_results_stay_while_somebody_holds_them() -> None:
+    """Memory is used again, but never under a result that is still referred to."""
+    loader = cpu(Source(64), batch_size=4, epochs=4)
+    kept, copies = [], []
+    for k, batch in enumerate(loader):
+        if k % 3 == 0:
+            kept.append(batch.images[1:3])  # a view keeps the memory, too
+            copies.append(batch.images[1:3].copy())
+    for view, copy in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(view, copy)
+
+
+def test_memory_is_used_again() -> None:
+    addresses = {batch.images.ctypes.data for batch in cpu(Source(64), batch_size=4, epochs=8)}
+    assert len(addresses) <= 2 + 2 + 1  # ready or in the making, and the consumer's old and new one
+
+
+def test_ten_thousand_batches_in_flat_memory() -> None:
+    loader = cpu(Source(64), lambda x: gi.resize(x, (4, 4)), batch_size=1, epochs=10_000 // 64 + 1)
+    peaks = []
+    for k, _ in enumerate(loader):
+        if k in (1000, 10_000):
+            peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    assert peaks[1] - peaks[0] < 4096  # KiB
+
+
+def test_closing_and_with() -> None:
+    with cpu(Source(64), epochs=None) as loader:
+        for _, _ in zip(range(3), loader, strict=False):
+            pass
+        it = iter(loader)
+        next(it)
+    assert ours() == []
+    assert next(it, None) is None
+    it = iter(loader)
+    next(it)
+    del it
+    gc.collect()
+    assert ours() == []
+
+
+def test_a_new_loop_ends_the_old_one() -> None:
+    loader = cpu(Source(64))
+    old = iter(loader)
+    next(old)
+    assert len(valid_indices(loader)) == 64
+    assert next(old, None) is None
+
+
+def test_stats_say_what_limits() -> None:
+    class Slow(Source):
+        def __getitem__(self, i: int) -> tuple[bytes, int]:
+            time.sleep(0.01)
+            return super().__getitem__(i)
+
+    cpu(Source(8)).close()
+    slow = cpu(Slow(48), readers=1)
+    list(slow)
+    assert slow.stats()["limit"] == "read"
+    loader = cpu(Source(64))
+    for _ in loader:
+        time.sleep(0.05)
+    stats = loader.stats()
+    assert stats["limit"] == "consumer"
+    assert stats["images"] == 64
+    assert stats["consumer"]["seconds"] > 0.4
+    assert stats["ready"] > 0.5
+    assert stats["decode"]["seconds"] > 0
+    assert stats["kernels"]["seconds"] > 0
+
+
+def test_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("tqdm")
+    list(cpu(Source(64), progress=True))
+    shown = capsys.readouterr().err
+    assert "64.0/64.0" in shown
+    assert "limited by" in shown
+
+
+def test_repr() -> None:
+    assert repr(cpu(Source(20), shard=(1, 2))) == (
+        "<gpuimg.Loader of 20 samples, batches of 8 on cpu, rank 1 of 2, epoch 0>"
+    )
+
+
+SCRIPT = """
+import os, signal, sys, threading
+import gpuimg as gi
+from tests.loading import Source, cpu
+loader = cpu(Source(64), epochs=None)
+{body}
+"""
+
+
+@pytest.mark.parametrize(("body", "status"), [
+    ("it = iter(loader); next(it)", 0),
+    ("next(loader); sys.exit(3)", 3),
+    ("for k, _ in enumerate(loader):\n    if k == 3: raise SystemExit(5)", 5),
+    (
+        "try:\n    for k, _ in enumerate(loader):\n        if k == 3: os.kill(os.getpid(), signal.SIGINT)\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(7 if not [t for t in threading.enumerate() if t.name.startswith('gpuimg')] else 8)", 7,
+    ),
+])  # fmt: skip
+def test_the_process_ends(body: str, status: int) -> None:
+    with no_hang():
+        root = Path(__file__).parent.parent
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT.format(body=body)], capture_output=True, timeout=100, cwd=root
+        )
+    assert (done.returncode, done.stderr) == (status, b"")
+
+
+def test_what_others_write_to_stderr_is_passed_on_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    import os
+
+    def consume() -> None:
+        for k, _ in enumerate(cpu(Source(64, corrupt=(3,)), on_error="fill")):
+            os.write(2, b"step %d\n" % k)
+            subprocess.run([sys.executable, "-c", "import sys; sys.stderr.write('child\\n')"], check=True)
+
+    with pytest.warns(RuntimeWarning, match="1 samples"):
+        consume()
+    assert capfd.readouterr().err.splitlines() == [w for k in range(8) for w in (f"step {k}", "child")]

@@ -1,0 +1,215 @@
+"""Running a producer ahead: order, bounds, errors in their place, and threads that end."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import gpuimg as gi
+from tests.watchdog import no_hang, ours, watched
+
+__all__ = ["watched"]
+pytestmark = pytest.mark.usefixtures("watched")
+
+
+class Table:
+    """Items by index, some of which fail."""
+
+    def __init__(self, n: int, bad: tuple[int, ...] = (), delay: float = 0.0) -> None:
+        self.n = n
+        self.bad = bad
+        self.delay = delay
+        self.asked: list[int] = []
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, k: int) -> int:
+        self.asked.append(k)
+        if self.delay:
+            time.sleep(self.delay * (k % 3))
+        if k in self.bad:
+            raise OSError(f"item {k}")
+        return k * k
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 8])
+@pytest.mark.parametrize("depth", [1, 2, 7])
+@pytest.mark.parametrize("n", [0, 1, 2, 40])
+def test_the_same_items_in_the_same_order(n: int, depth: int, workers: int) -> None:
+    table: Any = Table(n, delay=0.0005)
+    items = [k * k for k in range(n)] if workers == 1 else table
+    assert list(gi.prefetch(items, depth, workers=workers)) == [k * k for k in range(n)]
+
+
+def test_workers_work_at_the_same_time() -> None:
+    class Meeting(Table):
+        def __getitem__(self, k: int) -> int:
+            barrier.wait(10.0)
+            return k
+
+    barrier = threading.Barrier(4)
+    table: Any = Meeting(8)
+    assert list(gi.prefetch(table, 4, workers=4)) == list(range(8))
+
+
+def test_no_more_than_depth_ahead() -> None:
+    made = 0
+
+    def producer() -> Iterator[int]:
+        nonlocal made
+        for k in range(50):
+            made += 1
+            yield k
+
+    ahead = gi.prefetch(producer(), depth=3)
+    for k in range(10):
+        assert next(ahead) == k
+        time.sleep(0.002)
+        assert made <= k + 1 + 3
+    ahead.close()
+
+
+def test_it_does_run_ahead() -> None:
+    """While the consumer holds the first item, the producer makes the others."""
+    finished = threading.Event()
+
+    def producer() -> Iterator[int]:
+        yield from range(4)
+        finished.set()
+
+    ahead = gi.prefetch(producer(), depth=4)
+    assert next(ahead) == 0
+    assert finished.wait(10.0)
+    assert list(ahead) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_an_error_comes_in_its_place_and_ends_it(workers: int) -> None:
+    table: Any = Table(9, bad=(4, 6))
+    ahead = gi.prefetch((table[k] for k in range(9)) if workers == 1 else table, 2, workers=workers)
+    got: list[int] = []
+    with pytest.raises(OSError, match="item 4"):
+        got.extend(ahead)
+    assert [next(ahead, None) for _ in range(3)] == [None] * 3
+    assert ours() == []
+    del got
+
+
+def test_a_stray_stop_iteration_does_not_end_the_loop_silently() -> None:
+    class Stray(Table):
+        def __getitem__(self, k: int) -> int:
+            raise StopIteration
+
+    stray: Any = Stray(3)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(gi.prefetch(stray, 2, workers=2))
+
+
+def test_leaving_the_loop_ends_the_threads_and_the_producer() -> None:
+    closed = threading.Event()
+
+    def producer() -> Iterator[int]:
+        try:
+            while True:
+                yield 0
+        finally:
+            closed.set()
+
+    for _ in gi.prefetch(producer(), depth=2):
+        break
+    assert ours() == []
+    assert closed.is_set()
+
+
+def test_an_exception_in_the_consumer_ends_the_threads() -> None:
+    def consume() -> None:
+        for k in gi.prefetch(iter(range(100)), depth=2):
+            if k == 3:
+                raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        consume()
+    assert ours() == []
+
+
+def test_closing_dropping_and_with() -> None:
+    ahead = gi.prefetch(iter(range(100)))
+    next(ahead)
+    ahead.close()
+    ahead.close()
+    assert list(ahead) == []
+    with gi.prefetch(iter(range(100))) as ahead:
+        next(ahead)
+    assert ours() == []
+    dropped = gi.prefetch(iter(range(100)))
+    next(dropped)
+    del dropped
+    gc.collect()
+    assert ours() == []
+
+
+def test_items_are_not_kept_alive() -> None:
+    class Item:
+        alive = 0
+
+        def __init__(self) -> None:
+            Item.alive += 1
+
+        def __del__(self) -> None:
+            Item.alive -= 1
+
+    for item in gi.prefetch((Item() for _ in range(200)), depth=2):
+        del item
+        assert Item.alive <= 2 + 2  # ready, being made, and the one the generator holds
+    gc.collect()
+    assert Item.alive == 0
+
+
+@pytest.mark.parametrize(("options", "error"), [
+    ({"depth": 0}, ValueError), ({"depth": 1.5}, ValueError), ({"workers": 0}, ValueError), ({"workers": 2}, TypeError),
+])  # fmt: skip
+def test_wrong_arguments(options: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"whole number|sequence"):
+        gi.prefetch(iter([1]), **options)
+
+
+SCRIPT = """
+import os, signal, sys, threading, time
+import gpuimg as gi
+
+def slow():
+    while True:
+        time.sleep(0.01)
+        yield 0
+
+{body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ("it = gi.prefetch(slow()); next(it)", 0),  # the interpreter ends with it unfinished
+        ("it = gi.prefetch(slow()); next(it); raise SystemExit(3)", 3),
+        (
+            "try:\n"
+            "    for k, _ in enumerate(gi.prefetch(slow())):\n"
+            "        if k == 3: os.kill(os.getpid(), signal.SIGINT)\n"
+            "except KeyboardInterrupt:\n"
+            "    sys.exit(7 if not [t for t in threading.enumerate() if t.name.startswith('gpuimg')] else 8)",
+            7,
+        ),
+    ],
+)
+def test_the_process_ends(body: str, status: int) -> None:
+    with no_hang():
+        done = subprocess.run([sys.executable, "-c", SCRIPT.format(body=body)], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (status, b"")
