@@ -7,7 +7,7 @@
 (2, 3, 4, 4)
 """
 
-from . import presets
+from . import presets, sources
 from .ahead import prefetch
 from .batch import Batch
 from .codec import ImageInfo
@@ -76,6 +76,7 @@ from .random_geometry import (
 )
 from .replay import SavedPlan, apply_plan, load_plan, save_plan
 from .rng import Rng
+from .sources import array_record, coco, file_list, folder, lmdb, parquet, recordio, tar, tfrecord
 from .targets import transform_boxes, transform_masks, transform_points
 from .version import __version__
 
@@ -99,11 +100,13 @@ __all__ = [
     "adjust_sharpness",
     "affine",
     "apply_plan",
+    "array_record",
     "augmix",
     "auto_augment",
     "autocontrast",
     "blend",
     "center_crop",
+    "coco",
     "color_jitter",
     "crop",
     "cutmix",
@@ -111,16 +114,20 @@ __all__ = [
     "describe",
     "equalize",
     "erase",
+    "file_list",
+    "folder",
     "gaussian_blur",
     "horizontal_flip",
     "image_info",
     "invert",
+    "lmdb",
     "load",
     "load_plan",
     "mixup",
     "normalize",
     "open_batch",
     "pad",
+    "parquet",
     "perspective",
     "pointwise",
     "posterize",
@@ -146,12 +153,16 @@ __all__ = [
     "random_solarize",
     "random_vertical_flip",
     "random_zoom_out",
+    "recordio",
     "resize",
     "resized_crop",
     "rgb_to_grayscale",
     "rotate",
     "save_plan",
     "solarize",
+    "sources",
+    "tar",
+    "tfrecord",
     "three_augment",
     "to_jax",
     "to_tensorflow",

@@ -44,8 +44,12 @@ def to_torch(images: Any, *, dtype: Any = None, layout: str = "NCHW") -> Any:
     >>> gpuimg.to_torch(np.zeros((2, 4, 5, 3), np.uint8)).shape  # doctest: +SKIP
     torch.Size([2, 3, 4, 5])
     """
+    return as_tensor(as_batch(images).array(dtype, layout))
+
+
+def as_tensor(array: Any) -> Any:
+    """An array as a ``torch.Tensor`` of the same memory."""
     torch = _import("torch")
-    array = as_batch(images).array(dtype, layout)
     if isinstance(array, np.ndarray) and array.dtype.name == "bfloat16":
         return torch.from_dlpack(array.view(np.uint16)).view(torch.bfloat16)
     return torch.from_dlpack(array)

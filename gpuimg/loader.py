@@ -187,8 +187,8 @@ class Loader:
     """What :func:`gpuimg.load` gives: iterate over it, once for each run of ``epochs`` epochs.
 
     A ``for`` loop begins where the last complete one ended; after a loop that was left early, with the epoch after
-    it; after :meth:`load_state_dict`, where that state was taken. Also an iterator (``next``, with which a loop goes on)
-    and a context manager.
+    it; after :meth:`load_state_dict`, where that state was taken. Also an iterator (``next``, and a loop goes on from
+    there) and a context manager.
 
     Attributes
     ----------
@@ -595,8 +595,8 @@ def _resumed(states: Sequence[Mapping[str, Any]], settings: Settings) -> Positio
             return Position(epoch, levels, int(mine["taken"]), int(mine["given"]))
     if len(states) < world and not first["alike"] and first["taken"]:
         raise ValueError(
-            f'this state is that of rank {first["rank"]} of {world} under on_error="skip", where ranks advance at their '
-            f"own pace; rank {settings.rank} of {settings.world} needs the states of all ranks, as a list"
+            f'this state is that of rank {first["rank"]} of {world} under on_error="skip", where ranks advance at '
+            f"their own pace; rank {settings.rank} of {settings.world} needs the states of all ranks, as a list"
         )
     taken = tuple(int(one["taken"]) for one in states) if len(states) > 1 else (int(first["taken"]),) * world
     return Position(epoch, Share(settings.samples, levels, 0, world).after(taken) if any(taken) else levels)

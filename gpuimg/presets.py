@@ -1,6 +1,7 @@
 """Preprocessing as published, for a start and as examples: short functions of public functions.
 
-Each preset gives a function of a batch and a generator for its samples, which gives the recorded batch:
+Each preset gives a function of a batch and a generator for its samples, which gives the recorded batch (and can be
+pickled):
 
 >>> import gpuimg, numpy as np
 >>> train = gpuimg.presets.imagenet_train(size=64)
@@ -12,6 +13,7 @@ Each preset gives a function of a batch and a generator for its samples, which g
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .batch import Batch, as_batch
@@ -53,14 +55,14 @@ def imagenet_train(size: int = 224) -> Callable[[Any, Any], Batch]:
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
     """
+    return partial(_imagenet_train, size)
 
-    def preprocess(images: Any, rng: Any) -> Batch:
-        rng = as_rng(rng, len(images), "imagenet_train")
-        x = random_resized_crop(images, size, rng=rng)
-        x = random_horizontal_flip(x, rng=rng)
-        return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
-    return preprocess
+def _imagenet_train(size: int, images: Any, rng: Any) -> Batch:
+    rng = as_rng(rng, len(images), "imagenet_train")
+    x = random_resized_crop(images, size, rng=rng)
+    x = random_horizontal_flip(x, rng=rng)
+    return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
 def imagenet_eval(size: int = 224, resize_size: int = 256) -> Callable[..., Batch]:
@@ -89,13 +91,13 @@ def imagenet_eval(size: int = 224, resize_size: int = 256) -> Callable[..., Batc
     >>> evaluate(np.zeros((2, 40, 50, 3), np.uint8)).array().shape
     (2, 32, 32, 3)
     """
+    return partial(_imagenet_eval, size, resize_size)
 
-    def preprocess(images: Any, rng: Any = None) -> Batch:
-        x = resize(images, resize_size)
-        x = center_crop(x, (size, size))
-        return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
-    return preprocess
+def _imagenet_eval(size: int, resize_size: int, images: Any, rng: Any = None) -> Batch:
+    x = resize(images, resize_size)
+    x = center_crop(x, (size, size))
+    return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
 def deit3_train(size: int = 224) -> Callable[[Any, Any], Batch]:
@@ -126,16 +128,16 @@ def deit3_train(size: int = 224) -> Callable[[Any, Any], Batch]:
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
     """
+    return partial(_deit3_train, size)
 
-    def preprocess(images: Any, rng: Any) -> Batch:
-        rng = as_rng(rng, len(images), "deit3_train")
-        x = random_resized_crop(images, size, interpolation="bicubic", rng=rng)
-        x = random_horizontal_flip(x, rng=rng)
-        x = three_augment(x, rng=rng)
-        x = color_jitter(x, brightness=0.3, contrast=0.3, saturation=0.3, rng=rng)
-        return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
-    return preprocess
+def _deit3_train(size: int, images: Any, rng: Any) -> Batch:
+    rng = as_rng(rng, len(images), "deit3_train")
+    x = random_resized_crop(images, size, interpolation="bicubic", rng=rng)
+    x = random_horizontal_flip(x, rng=rng)
+    x = three_augment(x, rng=rng)
+    x = color_jitter(x, brightness=0.3, contrast=0.3, saturation=0.3, rng=rng)
+    return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
 def simclr(size: int = 224) -> Callable[[Any, Any], Batch]:
@@ -168,17 +170,17 @@ def simclr(size: int = 224) -> Callable[[Any, Any], Batch]:
     >>> view(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
     """
+    return partial(_simclr, size)
+
+
+def _simclr(size: int, images: Any, rng: Any) -> Batch:
     kernel = size // 10 // 2 * 2 + 1  # a tenth of the side, made odd
-
-    def preprocess(images: Any, rng: Any) -> Batch:
-        rng = as_rng(rng, len(images), "simclr")
-        x = random_resized_crop(images, size, rng=rng)
-        x = random_horizontal_flip(x, rng=rng)
-        x = color_jitter(x, brightness=0.8, contrast=0.8, saturation=0.8, hue=0.2, p=0.8, rng=rng)
-        x = random_grayscale(x, 0.2, rng=rng)
-        return random_gaussian_blur(x, kernel, (0.1, 2.0), 0.5, rng=rng)
-
-    return preprocess
+    rng = as_rng(rng, len(images), "simclr")
+    x = random_resized_crop(images, size, rng=rng)
+    x = random_horizontal_flip(x, rng=rng)
+    x = color_jitter(x, brightness=0.8, contrast=0.8, saturation=0.8, hue=0.2, p=0.8, rng=rng)
+    x = random_grayscale(x, 0.2, rng=rng)
+    return random_gaussian_blur(x, kernel, (0.1, 2.0), 0.5, rng=rng)
 
 
 def ssd_train(size: int = 300) -> Callable[..., Batch]:
@@ -210,16 +212,16 @@ def ssd_train(size: int = 300) -> Callable[..., Batch]:
     >>> x.array().shape, [len(each) for each in moved]
     ((2, 64, 64, 3), [1, 2])
     """
+    return partial(_ssd_train, size)
 
-    def preprocess(images: Any, rng: Any, boxes: Any = None) -> Batch:
-        rng = as_rng(rng, len(images), "ssd_train")
-        x = as_batch(images)
-        x = random_photometric_distort(x, rng=rng)
-        x = random_zoom_out(x, [mean / x.unit for mean in IMAGENET_MEAN], rng=rng)
-        if boxes is not None:
-            x = random_iou_crop(x, boxes, rng=rng)
-        x = random_horizontal_flip(x, rng=rng)
-        x = resize(x, (size, size))
-        return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
-    return preprocess
+def _ssd_train(size: int, images: Any, rng: Any, boxes: Any = None) -> Batch:
+    rng = as_rng(rng, len(images), "ssd_train")
+    x = as_batch(images)
+    x = random_photometric_distort(x, rng=rng)
+    x = random_zoom_out(x, [mean / x.unit for mean in IMAGENET_MEAN], rng=rng)
+    if boxes is not None:
+        x = random_iou_crop(x, boxes, rng=rng)
+    x = random_horizontal_flip(x, rng=rng)
+    x = resize(x, (size, size))
+    return normalize(x, IMAGENET_MEAN, IMAGENET_STD)

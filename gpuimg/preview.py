@@ -39,7 +39,7 @@ class Column(NamedTuple):
 PRESETS: dict[str, Callable[..., Preprocess]] = {
     name: function
     for name, function in vars(presets).items()
-    if inspect.isfunction(function) and function.__module__ == presets.__name__
+    if inspect.isfunction(function) and function.__module__ == presets.__name__ and not name.startswith("_")
 }
 
 _CELL = 168  # pixels of a tile's longer side, which is 28 characters of print

@@ -50,6 +50,25 @@ def test_train_step() -> None:
     assert after < before < 3.0
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("train_numpy", r"12 photos, 8 classes, 20 epochs, 40 batches"),
+        ("train_torch", r"36 batches, stopped and resumed after 13"),
+        ("train_jax", r"(2 devices|1 devices), batches of (6|3): \(3, 32, 32, 3\) on each"),
+    ],
+)
+def test_training_loops(name: str, says: str) -> None:
+    framework = name.removeprefix("train_")
+    if framework != "numpy" and os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1":
+        pytest.importorskip(framework)
+    said = python(EXAMPLES / f"{name}.py")
+    found = re.search(says + r"\nloss (\S+) -> (\S+)\n", said)
+    assert found, said
+    before, after = (float(v) for v in found.groups()[-2:])
+    assert after < 0.9 * before < 4.0
+
+
 def test_train_step_without_torch() -> None:
     code = f"import sys, runpy; sys.modules['torch'] = None; runpy.run_path({str(EXAMPLES / 'train_step.py')!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
@@ -58,7 +77,8 @@ def test_train_step_without_torch() -> None:
 
 
 def test_every_example_is_run() -> None:
-    assert sorted(path.name for path in EXAMPLES.glob("*.py")) == ["augment.py", "make_photos.py", "train_step.py"]
+    names = ["augment", "make_photos", "train_jax", "train_numpy", "train_step", "train_torch"]
+    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == names
 
 
 # -- README ------------------------------------------------------------------------------------------------------------

@@ -61,7 +61,8 @@ def test_wheel_holds_the_package_once(wheel: Path) -> None:
         names = archive.namelist()
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for path in [*(ROOT / "gpuimg").glob("*.py"), *(ROOT / "gpuimg" / "runtimes").glob("*.py")]
+        for folder in ("gpuimg", "gpuimg/runtimes", "gpuimg/sources")
+        for path in (ROOT / folder).glob("*.py")
     }
     wanted |= {f"gpuimg/kernels/{path.name}" for path in (ROOT / "kernels").glob("*.py")} | {"gpuimg/py.typed"}
     code = [name for name in names if ".dist-info/" not in name]

@@ -1,0 +1,149 @@
+"""What holds for every source, and what the tests of several need."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import importlib
+import io
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from gpuimg.sources import Table
+
+
+def needs(module: str) -> Any:
+    """An optional library; without it the tests are skipped, unless they must run."""
+    if os.environ.get("GPUIMG_REQUIRE_SOURCES") == "1":
+        return importlib.import_module(module)
+    return pytest.importorskip(module)
+
+
+def photos(n: int, form: str = "JPEG", size: tuple[int, int] = (24, 16)) -> list[bytes]:
+    """``n`` small images, no two alike."""
+    found = []
+    for i in range(n):
+        file = io.BytesIO()
+        Image.fromarray(np.random.default_rng(i).integers(0, 256, (*size, 3), np.uint8)).save(file, form)
+        found.append(file.getvalue())
+    return found
+
+
+def assert_same(actual: Any, expected: Any) -> None:
+    """Equal in type and value, arrays and what holds them too."""
+    if isinstance(expected, np.ndarray):
+        assert actual.dtype == expected.dtype
+        np.testing.assert_array_equal(actual, expected)
+    elif isinstance(expected, dict):
+        assert list(actual) == list(expected)
+        for key, value in expected.items():
+            assert_same(actual[key], value)
+    else:
+        assert type(actual) is type(expected)
+        assert actual == expected
+
+
+def assert_table(table: Table, samples: Sequence[tuple[bytes, Any]], names: Sequence[str]) -> None:
+    """The samples and names, and every way of asking for them."""
+    n = len(samples)
+    assert len(table) == n
+    read = [table[i] for i in range(n)]
+    for (data, label), (wanted, wanted_label) in zip(read, samples, strict=True):
+        assert data == wanted
+        assert_same(label, wanted_label)
+    assert [table.describe(i) for i in range(n)] == list(names)
+    assert table[-1][0] == table[np.int64(n - 1)][0] == samples[-1][0]
+    assert table[-n][0] == samples[0][0]
+    assert table.describe(-1) == names[-1]
+    for i in (n, -n - 1, 10**20):
+        with pytest.raises(IndexError, match=f"sample {i} of {n}"):
+            table[i]
+        with pytest.raises(IndexError):
+            table.describe(i)
+    with pytest.raises(TypeError):
+        table[1.0]  # type: ignore[index]
+
+
+def assert_pickles(table: Table, samples: Sequence[tuple[bytes, Any]]) -> None:
+    """A copy gives the same, before and after the original was read."""
+    for _ in range(2):
+        copy = pickle.loads(pickle.dumps(table))
+        assert [copy.describe(i) for i in range(len(copy))] == [table.describe(i) for i in range(len(table))]
+        assert [data for data, _ in copy] == [data for data, _ in samples]
+
+
+def assert_threads(table: Table, samples: Sequence[tuple[bytes, Any]]) -> None:
+    """Eight threads that read everything at once, each in another order, get the same."""
+
+    def reads(seed: int) -> bool:
+        order = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(table)), 5))
+        return all(table[i][0] == samples[i][0] for i in order)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(reads, range(8)))
+
+
+def assert_law(table: Table, samples: Sequence[tuple[bytes, Any]], names: Sequence[str]) -> None:
+    assert_table(table, samples, names)
+    assert_pickles(table, samples)
+    assert_threads(table, samples)
+
+
+def open_files() -> int:
+    gc.collect()  # what earlier tests left
+    return len(os.listdir("/proc/self/fd"))
+
+
+def assert_vanished(table: Table, i: int, path: Path) -> None:
+    """A file that is gone is an error that names it and the sample."""
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="No such file") as caught:
+        table[i]
+    assert table.describe(i) in str(caught.value)
+    assert path.name in str(caught.value)
+    assert caught.value.errno == errno.ENOENT
+
+
+def assert_names(error: Exception, *names: str) -> None:
+    assert all(name in str(error) for name in names)
+
+
+def outcome(path: Path, build: Callable[[], Table], samples: Sequence[tuple[bytes, Any]]) -> str:
+    """What becomes of a damaged file: "refused", "unreadable", "other" or "same". Every error names the file."""
+    try:
+        table = build()
+    except (ValueError, OSError) as error:
+        assert_names(error, path.name)
+        return "refused"
+    result = "same" if len(table) == len(samples) else "other"
+    for i in range(len(table)):
+        try:
+            read = table[i]
+        except (ValueError, OSError) as error:
+            assert_names(error, path.name, table.describe(i))
+            result = "unreadable"
+        else:
+            if result == "same" and (read[0] != samples[i][0] or repr(read[1]) != repr(samples[i][1])):
+                result = "other"
+    return result
+
+
+def cuts(size: int) -> list[int]:
+    """Lengths to which a file of ``size`` bytes is cut: the first and last ones, and some between."""
+    return sorted(
+        {0, 1, 7, 8, 11, 12, 13, 100, size // 4, size // 2, size - 513, size - 5, size - 4, size - 1} - {size}
+    )
+
+
+def flipped(data: bytes, position: int) -> bytes:
+    changed = bytearray(data)
+    changed[position] ^= 1 << position % 8
+    return bytes(changed)

@@ -1,0 +1,145 @@
+"""COCO annotations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg
+from gpuimg.sources import coco
+
+from .laws import assert_law, assert_table, assert_vanished, photos
+
+IMAGES = [
+    {"id": 9, "file_name": "deep/9.jpg", "height": 24, "width": 16},
+    {"id": 2, "file_name": "2.jpg", "height": 24, "width": 16},
+    {"id": 5, "file_name": "5.jpg", "height": 24, "width": 16},
+]
+CATEGORIES = [{"id": 18, "name": "dog"}, {"id": 1, "name": "person"}]
+ANNOTATIONS = [
+    {"id": 1, "image_id": 9, "category_id": 18, "bbox": [1.5, 2, 3, 4.25], "area": 7.5, "iscrowd": 0},
+    {"id": 2, "image_id": 2, "category_id": 1, "bbox": [0, 0, 16.01, 24.004], "iscrowd": 1},
+    {"id": 3, "image_id": 9, "category_id": 1, "bbox": [-0.01, 5, 0, 0], "area": 1},
+]
+
+
+def label(
+    image: int, boxes: list[list[float]], labels: list[int], area: list[float], crowd: list[bool]
+) -> dict[str, Any]:
+    return {
+        "boxes": np.array(boxes, np.float32).reshape(-1, 4),
+        "labels": np.array(labels, np.int64),
+        "area": np.array(area, np.float32),
+        "iscrowd": np.array(crowd, bool),
+        "image_id": image,
+    }
+
+
+LABELS = [
+    label(2, [[0, 0, 16, 24]], [1], [16.01 * 24.004], [True]),
+    label(5, [], [], [], []),
+    label(9, [[1.5, 2, 4.5, 6.25], [0, 5, 0, 5]], [18, 1], [7.5, 1], [False, False]),
+]
+
+
+def write(root: Path, **content: Any) -> Path:
+    path = root / "instances.json"
+    path.write_text(json.dumps({"images": IMAGES, "categories": CATEGORIES, "annotations": ANNOTATIONS} | content))
+    (root / "deep").mkdir(exist_ok=True)
+    for entry, data in zip(IMAGES, photos(3), strict=True):
+        (root / str(entry["file_name"])).write_bytes(data)
+    return path
+
+
+def test_boxes(tmp_path: Path) -> None:
+    found = coco(tmp_path, write(tmp_path))
+    data = photos(3)
+    samples = list(zip([data[1], data[2], data[0]], LABELS, strict=True))
+    assert_law(found, samples, [f"{tmp_path}/{name}" for name in ("2.jpg", "5.jpg", "deep/9.jpg")])
+    assert found.categories == {18: "dog", 1: "person"}
+    found[0][1]["boxes"][:] = 0
+    assert_table(found, samples, [f"{tmp_path}/{name}" for name in ("2.jpg", "5.jpg", "deep/9.jpg")])
+    assert_vanished(found, 1, tmp_path / "5.jpg")
+
+
+def test_boxes_are_those_that_batches_move(tmp_path: Path) -> None:
+    found = coco(tmp_path, write(tmp_path))
+    _, labels = zip(*found, strict=True)
+    x = gpuimg.horizontal_flip(np.zeros((3, 24, 16, 3), np.uint8))
+    boxes, kept = gpuimg.transform_boxes(x, [entry["boxes"] for entry in labels])
+    np.testing.assert_array_equal(boxes[2], [[11.5, 2, 14.5, 6.25], [16, 5, 16, 5]])
+    assert [part.tolist() for part in kept] == [[True], [], [True, False]]
+
+
+def test_what_pycocotools_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    library = pytest.importorskip("pycocotools.coco")
+    path = write(tmp_path)
+    reference = library.COCO(str(path))
+    capsys.readouterr()
+    found = coco(tmp_path, path)
+    assert [entry["image_id"] for _, entry in found] == sorted(reference.imgs)
+    for _, entry in found:
+        annotations = reference.loadAnns(reference.getAnnIds(imgIds=entry["image_id"]))
+        assert entry["labels"].tolist() == [annotation["category_id"] for annotation in annotations]
+        wanted = np.array([annotation["bbox"] for annotation in annotations]).reshape(-1, 4)
+        widths = entry["boxes"][:, 2:] - entry["boxes"][:, :2]
+        np.testing.assert_allclose(np.concatenate([entry["boxes"][:, :2], widths], 1), wanted, atol=0.011)
+
+
+def test_without_annotations(tmp_path: Path) -> None:
+    path = tmp_path / "test.json"
+    path.write_text(json.dumps({"images": IMAGES[1:2]}))
+    (tmp_path / "2.jpg").write_bytes(b"x")
+    found = coco(tmp_path, path)
+    assert_law(found, [(b"x", label(2, [], [], [], []))], [f"{tmp_path}/2.jpg"])
+    assert found.categories == {}
+
+
+def changed(**values: Any) -> dict[str, Any]:
+    return {"annotations": [ANNOTATIONS[0] | values]}
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (changed(image_id=77), "annotation 1: image_id 77 is not in the file"),
+        (changed(category_id=3), "annotation 1: category_id 3 is not in the file"),
+        (changed(category_id="3"), "annotation 1: category_id must be int, not '3'"),
+        (changed(category_id=True), "annotation 1: category_id must be int, not True"),
+        (changed(bbox=[1, 2, 3]), r"annotation 1: bbox must be \[x, y, width, height\] .*, not \[1, 2, 3\]"),
+        (changed(bbox=[1, 2, -3, 4]), r"annotation 1: bbox must be .*, not \[1, 2, -3, 4\]"),
+        (changed(bbox=[1, 2, float("nan"), 4]), "annotation 1: bbox must be .*nan"),
+        (changed(bbox=[1, "2", 3, 4]), "annotation 1: bbox must be"),
+        (changed(bbox=None), "annotation 1: bbox must be list, not None"),
+        (changed(area="7"), "annotation 1: area must be a number, not '7'"),
+        ({"annotations": [3]}, "annotation 0: image_id must be int, not None"),
+        ({"images": [IMAGES[0], IMAGES[0]]}, "image 9 is there twice"),
+        ({"images": [{"id": 1, "file_name": "a", "height": 3}]}, "image 1: width must be int, not None"),
+        (
+            {"images": [{"id": 1, "width": 4, "height": 3}], "annotations": []},
+            "image 1: file_name must be str, not None",
+        ),
+        ({"images": [{"file_name": "a"}]}, "image 0: id must be int, not None"),
+        ({"images": []}, "no images in it"),
+        ({"categories": [{"id": 1}]}, "category 0: name must be str, not None"),
+    ],
+)
+def test_wrong_entries(tmp_path: Path, content: dict[str, Any], match: str) -> None:
+    path = write(tmp_path, **content)
+    with pytest.raises(ValueError, match=rf"instances\.json: {match}"):
+        coco(tmp_path, path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b"\xff", b"[" * 10**6, b'{"images": 3}', b'{"images": {"a": 1}}']
+)
+def test_no_annotations(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"a\.json: "):
+        coco(tmp_path, tmp_path / "a.json")
+    with pytest.raises(FileNotFoundError, match=r"b\.json"):
+        coco(tmp_path, tmp_path / "b.json")

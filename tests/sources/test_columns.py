@@ -1,0 +1,237 @@
+"""Parquet files."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuimg.sources import columns, parquet
+from gpuimg.sources.columns import Recent
+
+from .laws import assert_law, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _library() -> None:
+    needs("pyarrow")
+
+
+def write(path: Path, images: list[Any], labels: list[Any], group: int = 3, **options: Any) -> Path:
+    arrow, library = needs("pyarrow"), needs("pyarrow.parquet")
+    library.write_table(arrow.table({"image": images, "label": labels}), path, row_group_size=group, **options)
+    return path
+
+
+def as_struct(data: list[bytes]) -> list[dict[str, Any]]:
+    """The layout of Hugging Face's ``datasets``."""
+    return [{"bytes": content, "path": f"{i}.jpg"} for i, content in enumerate(data)]
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", [as_struct, list])
+@pytest.mark.parametrize("options", [{}, {"write_page_checksum": True, "compression": "zstd"}])
+def test_images_and_labels(tmp_path: Path, layout: Any, options: dict[str, Any]) -> None:
+    data = photos(10)
+    write(tmp_path / "a-0", layout(data[:7]), list(range(7)), **options)
+    write(tmp_path / "a-1", layout(data[7:]), [7, 8, 9], **options)
+    names = [f"{tmp_path}/a-{int(i >= 7)}: row {i - 7 * (i >= 7)}" for i in range(10)]
+    pattern = f"{tmp_path}/a-{{0..1}}"
+    assert_law(parquet(pattern), list(zip(data, range(10), strict=True)), names)
+    assert_law(parquet(pattern, cached_groups=1), list(zip(data, range(10), strict=True)), names)
+    assert_law(parquet(pattern, label=None), [(content, None) for content in data], names)
+
+
+@pytest.mark.parametrize("labels", [["cat", None, "dog"], [[1, 2], [], None], [0.5, 1.0, 2.0], [{"a": 1}] * 3])
+def test_labels(tmp_path: Path, labels: list[Any]) -> None:
+    path = write(tmp_path / "a", photos(3), labels)
+    assert_law(parquet(path), list(zip(photos(3), labels, strict=True)), [f"{path}: row {i}" for i in range(3)])
+
+
+def test_other_columns_and_types(tmp_path: Path) -> None:
+    arrow, library = needs("pyarrow"), needs("pyarrow.parquet")
+    columns = {"jpg": arrow.array([b"x", b"y"], arrow.large_binary()), "cls": [1, 2], "large": [b"z" * 999] * 2}
+    library.write_table(arrow.table(columns), tmp_path / "a")
+    assert list(parquet(tmp_path / "a", image="jpg", label="cls")) == [(b"x", 1), (b"y", 2)]
+
+
+def test_images_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "1.jpg").write_bytes(b"beside")
+    images = [{"bytes": None, "path": "1.jpg"}, {"bytes": b"x", "path": None}, {"bytes": None, "path": None}, None]
+    images.append({"bytes": None, "path": "nowhere.jpg"})
+    found = parquet(write(tmp_path / "a", images, [1, 2, 3, 4, 5]))
+    assert [found[0], found[1]] == [(b"beside", 1), (b"x", 2)]
+    for i in (2, 3):
+        with pytest.raises(ValueError, match=f"a: row {i}: column 'image' is empty"):
+            found[i]
+    with pytest.raises(FileNotFoundError, match="a: row 4: No such file"):
+        found[4]
+
+
+def test_empty_groups_and_files(tmp_path: Path) -> None:
+    arrow, library = needs("pyarrow"), needs("pyarrow.parquet")
+    write(tmp_path / "0", photos(2), [0, 1])
+    empty = arrow.table({"image": arrow.array([], arrow.binary()), "label": arrow.array([], arrow.int64())})
+    library.write_table(empty, tmp_path / "1")
+    with library.ParquetWriter(tmp_path / "2", empty.schema) as writer:
+        writer.write_table(empty)
+        writer.write_table(arrow.table({"image": [b"x"], "label": [2]}))
+        writer.write_table(empty)
+    samples = [*zip(photos(2), (0, 1), strict=True), (b"x", 2)]
+    names = [f"{tmp_path}/0: row 0", f"{tmp_path}/0: row 1", f"{tmp_path}/2: row 0"]
+    assert_law(parquet(f"{tmp_path}/{{0..2}}"), samples, names)
+    with pytest.raises(ValueError, match="1: no rows in it"):
+        parquet(tmp_path / "1")
+
+
+# -- what is wrong -----------------------------------------------------------------------------------------------------
+
+
+def test_arguments(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", photos(1), [1])
+    with pytest.raises(ValueError, match="cached_groups must be at least 1, not 0"):
+        parquet(path, cached_groups=0)
+    with pytest.raises(ValueError, match="a: no column 'jpg'; it has 'image', 'label'"):
+        parquet(path, image="jpg")
+    with pytest.raises(ValueError, match="a: no column 'cls'; it has 'image', 'label'"):
+        parquet(path, label="cls")
+    with pytest.raises(ValueError, match="a: column 'label' must hold bytes, or a struct with them, not int64"):
+        parquet(path, image="label")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        parquet(tmp_path / "nowhere")
+
+
+def test_cut_off(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", photos(4), [1, 2, 3, 4])
+    whole = path.read_bytes()
+    samples = list(zip(photos(4), [1, 2, 3, 4], strict=True))
+    for size in cuts(len(whole)):
+        path.write_bytes(whole[:size])
+        assert outcome(path, lambda: parquet(path), samples) == "refused", size
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match="a: empty: 0 bytes"):
+        parquet(path)
+    path.write_bytes(b"no table")
+    with pytest.raises(ValueError, match="a: no Parquet file, or damaged: "):
+        parquet(path)
+
+
+def test_flipped_bits(tmp_path: Path) -> None:
+    data = photos(6, size=(48, 64))
+    path = write(tmp_path / "a", data, list(range(6)), write_page_checksum=True, write_statistics=False)
+    whole = path.read_bytes()
+    samples = list(zip(data, range(6), strict=True))
+    found = []
+    for position in range(4, len(whole), 401):
+        path.write_bytes(flipped(whole, position))
+        found.append(outcome(path, lambda: parquet(path), samples))
+    assert found.count("unreadable") > len(found) * 0.8
+    path.write_bytes(flipped(whole, len(whole) // 4))
+    with pytest.raises((OSError, ValueError), match=r"a: row 0: .*CRC"):
+        parquet(path)[0]
+
+
+def test_changed_after_it_was_indexed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", photos(6), list(range(6)))
+    found = parquet(path)
+    write(path, photos(5), list(range(5)))
+    assert found[0] == (photos(1)[0], 0)
+    with pytest.raises(ValueError, match="a: row 3: row group 1 has changed since it was indexed"):
+        found[3]
+    os.truncate(path, 50)
+    with pytest.raises(ValueError, match="a: row 5: row group 1 cannot be read"):
+        found[5]
+    assert_vanished(found, 4, path)
+    assert found[1] == (photos(2)[1], 1)  # still in memory
+
+
+def test_no_files_stay_open(tmp_path: Path) -> None:
+    for i in range(100):
+        write(tmp_path / str(i), photos(1), [i])
+    before = open_files()
+    assert [label for _, label in parquet(f"{tmp_path}/{{0..99}}")] == list(range(100))
+    assert open_files() == before
+
+
+# -- row groups in memory ----------------------------------------------------------------------------------------------
+
+
+def test_each_group_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a", photos(12), list(range(12)))
+    found = parquet(path, cached_groups=2)
+    opened = columns._opened
+    groups: list[str] = []
+
+    def counted(name: str) -> Any:
+        groups.append(name)
+        return opened(name)
+
+    monkeypatch.setattr(columns, "_opened", counted)
+    assert [label for _, label in found] == list(range(12))
+    assert len(groups) == 4
+    assert [found[i][1] for i in (6, 9, 11, 6, 0, 6, 9)] == [6, 9, 11, 6, 0, 6, 9]
+    assert len(groups) == 6  # 0, and 9 again
+
+
+def test_threads_wait_for_the_one_that_loads() -> None:
+    calls: list[int] = []
+    everyone = threading.Barrier(8)
+
+    def load(key: int) -> int:
+        calls.append(key)
+        time.sleep(0.05)
+        return -key
+
+    recent = Recent(load, 2)
+
+    def ask(_: int) -> Any:
+        everyone.wait(10)
+        return recent(5)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(ask, range(8))) == [-5] * 8
+    assert calls == [5]
+    assert [recent(key) for key in (6, 5, 7, 5, 6)] == [-6, -5, -7, -5, -6]
+    assert calls == [5, 6, 7, 6]  # 7 pushed 6 out, which was used before 5
+
+
+def test_failure_is_tried_again() -> None:
+    calls = []
+
+    def load(key: int) -> int:
+        calls.append(key)
+        if len(calls) == 1:
+            raise OSError("once")
+        return key
+
+    recent = Recent(load, 2)
+    with pytest.raises(OSError, match="once"):
+        recent(5)
+    assert recent(5) == recent(5) == 5
+    assert calls == [5, 5]
+
+
+def test_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    started, go = threading.Event(), threading.Event()
+
+    def load(key: int) -> int:
+        started.set()
+        assert go.wait(10)
+        return key
+
+    recent = Recent(load, 2)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(recent, 1)
+        assert started.wait(10)
+        monkeypatch.setattr(os, "getpid", lambda: -1)  # as if this were the child, where nobody loads
+        monkeypatch.setattr(recent, "_load", lambda key: -key)
+        assert recent(1) == -1
+        go.set()
+        assert future.result(10) == 1

@@ -1,0 +1,236 @@
+"""LMDB databases, as the library writes them."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuimg.sources import lmdb
+
+from .laws import assert_law, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
+from .test_protobuf import messages
+
+
+def write(path: Path, entries: Mapping[bytes, bytes], **options: Any) -> Path:
+    library = needs("lmdb")
+    environment = library.open(str(path), map_size=1 << 26, **options)
+    with environment.begin(write=True) as transaction:
+        for key, value in entries.items():
+            transaction.put(key, value)
+    environment.close()
+    return path
+
+
+def random_entries(n: int, seed: int = 0) -> dict[bytes, bytes]:
+    """Keys of up to 511 bytes, values on leaves and on pages of their own."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.choice([0, 1, 7, 100, 1900, 2100, 4080, 4081, 9000], n)
+    return {b"%d" % i + rng.bytes(int(rng.choice([0, 3, 500]))): rng.bytes(int(size)) for i, size in enumerate(sizes)}
+
+
+def names(file: Path, keys: list[bytes]) -> list[str]:
+    return [f"{file}: key {key.decode('utf-8', 'backslashreplace')}" for key in keys]
+
+
+def label(key: bytes) -> str | bytes:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return key
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------
+
+
+def test_raw(tmp_path: Path) -> None:
+    data = photos(4)
+    path = write(tmp_path / "db", {b"%d" % (9 - i): content for i, content in enumerate(data)})
+    samples = [(content, str(9 - i)) for i, content in enumerate(data)][::-1]
+    expected = [f"{path}/data.mdb: key {number}" for number in range(6, 10)]
+    assert_law(lmdb(path), samples, expected)
+    assert_law(lmdb(os.fsencode(path / "data.mdb")), samples, expected)
+
+
+@pytest.mark.parametrize("format_", [0, 1], ids=["0.9", "1.0"])
+@pytest.mark.parametrize("n", [1, 40, 3000])
+def test_trees_of_any_depth(tmp_path: Path, n: int, format_: int) -> None:
+    library = needs("lmdb")
+    options = {"lib_version": format_} if format_ else {}
+    if format_ and int(library.__version__.split(".")[0]) < 3:
+        pytest.skip("this lmdb writes the format of 0.9 alone")
+    entries = random_entries(n)
+    path = write(tmp_path / "db", entries, subdir=False, **options)
+    environment = library.open(str(path), subdir=False, map_size=1 << 26, **options)
+    with environment.begin(write=True) as transaction:
+        for key in list(entries)[1::3]:
+            transaction.delete(key)
+            del entries[key]
+    with environment.begin(write=True) as transaction:
+        for key, value in random_entries(n // 2, 1).items():
+            entries[key] = value
+            transaction.put(key, value)
+    depth = environment.stat()["depth"]
+    environment.close()
+    assert depth == {1: 1, 40: 2, 3000: 4}[n]
+    keys = sorted(entries)
+    assert_law(lmdb(path), [(entries[key], label(key)) for key in keys], names(path, keys))
+
+
+def test_datum(tmp_path: Path) -> None:
+    kind = messages()["Datum"]
+    data = photos(3)
+    written = [kind(data=content, label=i - 1, encoded=True).SerializeToString() for i, content in enumerate(data)]
+    written += [kind(channels=1, height=2, width=3, data=bytes(6), label=1).SerializeToString(), b"\xff"]
+    path = write(tmp_path / "db", {b"%05d_a.jpg" % i: value for i, value in enumerate(written)})
+    found = lmdb(path, format="datum")
+    assert [found[i] for i in range(3)] == [(content, i - 1) for i, content in enumerate(data)]
+    with pytest.raises(ValueError, match=r"data\.mdb: key 00003_a\.jpg: a Datum with raw pixels \(1 x 2 x 3\)"):
+        found[3]
+    with pytest.raises(ValueError, match=r"key 00004_a\.jpg: the message ends in a number"):
+        found[4]
+
+
+def split(key: bytes, value: bytes) -> tuple[bytes, tuple[bytes, int]]:
+    if len(value) < 4:
+        raise ValueError("too short")
+    return value[4:], (key, struct.unpack("<i", value[:4])[0])
+
+
+def test_parse(tmp_path: Path) -> None:
+    path = write(tmp_path / "db", {b"a": struct.pack("<i", 5) + b"x", b"\xff": struct.pack("<i", -6) + b"y"})
+    samples = [(b"x", (b"a", 5)), (b"y", (b"\xff", -6))]
+    assert_law(lmdb(path, parse=split), samples, names(path / "data.mdb", [b"a", b"\xff"]))
+    with pytest.raises(ValueError, match=r"data\.mdb: key k: too short"):
+        lmdb(write(tmp_path / "short", {b"k": b"x"}), parse=split)[0]
+
+
+def test_database_that_is_open(tmp_path: Path) -> None:
+    library = needs("lmdb")
+    path = write(tmp_path / "db", {b"a": b"x"})
+    environment = library.open(str(path), readonly=True)
+    with environment.begin() as transaction:
+        assert lmdb(path)[0] == lmdb(path)[0] == (transaction.get(b"a"), "a")
+    environment.close()
+
+
+# -- what is wrong -----------------------------------------------------------------------------------------------------
+
+
+def test_arguments(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match='format must be "raw" or "datum", not \'caffe\''):
+        lmdb(tmp_path, format="caffe")
+    with pytest.raises(TypeError, match="parse must be callable, not str"):
+        lmdb(tmp_path, parse="datum")  # type: ignore[arg-type]
+    with pytest.raises(FileNotFoundError, match=r"data\.mdb"):
+        lmdb(tmp_path)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        lmdb(tmp_path / "nowhere")
+
+
+def test_other_databases(tmp_path: Path) -> None:
+    library = needs("lmdb")
+    with pytest.raises(ValueError, match=r"data\.mdb: no entries in it"):
+        lmdb(write(tmp_path / "empty", {}))
+    environment = library.open(str(tmp_path / "named"), max_dbs=2)
+    environment.open_db(b"train")
+    environment.close()
+    with pytest.raises(ValueError, match=r"data\.mdb: a named database 'train'"):
+        lmdb(tmp_path / "named")
+
+
+@pytest.mark.parametrize("content", [b"x", b"no database" * 999, bytes(8192)])
+def test_no_database(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.mdb").write_bytes(content)
+    with pytest.raises(ValueError, match=r"a\.mdb: no LMDB file of a 64-bit"):
+        lmdb(tmp_path / "a.mdb")
+
+
+def test_cut_off(tmp_path: Path) -> None:
+    entries = {b"%03d" % i: data * (1 + i % 3) for i, data in enumerate(photos(40))}
+    path = write(tmp_path / "a.mdb", entries, subdir=False)
+    whole = path.read_bytes()
+    samples = [(value, key.decode()) for key, value in entries.items()]
+    pages = range(4096, len(whole), 4096)
+    for size in (*cuts(len(whole)), *pages, *(size - 1 for size in pages)):
+        path.write_bytes(whole[:size])
+        # The last page may be free: then nothing is missing.
+        allowed = {"refused"} if size < len(whole) - 8192 else {"refused", "same"}
+        assert outcome(path, lambda: lmdb(path), samples) in allowed, size
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match=r"a\.mdb: empty: 0 bytes"):
+        lmdb(path)
+    path.write_bytes(whole[:4200])
+    with pytest.raises(ValueError, match=r"a\.mdb: cut off: 4200 bytes end within the first two pages"):
+        lmdb(path)
+    path.write_bytes(whole[:20000])
+    with pytest.raises(ValueError, match=r"a\.mdb: cut off: page \d+ and what follows end at byte \d+ of 20000"):
+        lmdb(path)
+
+
+def test_flipped_bits(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.mdb", {b"%03d" % i: data for i, data in enumerate(photos(12))}, subdir=False)
+    whole = path.read_bytes()
+    samples = list(lmdb(path))
+    found = set()
+    for page in range(0, len(whole), 4096):
+        for position in (*range(page, page + 200), *range(page + 200, page + 4096, 97)):
+            if position < len(whole):
+                path.write_bytes(flipped(whole, position))
+                found.add(outcome(path, lambda: lmdb(path), samples))
+    assert {"refused", "same"} <= found  # "other" too: values have no checksum
+
+
+def test_pages_that_lead_astray(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.mdb", {b"%03d" % i: bytes(500) for i in range(100)}, subdir=False)
+    whole = path.read_bytes()
+    root = max((0, 1), key=lambda page: struct.unpack_from("<Q", whole, page * 4096 + 16 + 128)[0])
+    at = root * 4096 + 16 + 24 + 48  # the main database
+    entries = struct.unpack_from("<Q", whole, at + 32)[0]
+    assert entries == 100
+
+    def refused(offset: int, form: str, value: int, match: str) -> None:
+        changed = bytearray(whole)
+        struct.pack_into(form, changed, offset, value)
+        path.write_bytes(changed)
+        with pytest.raises(ValueError, match=rf"a\.mdb: {match}"):
+            lmdb(path)
+
+    (branch,) = struct.unpack_from("<Q", whole, at + 40)
+    refused(at + 32, "<Q", 101, "damaged: 100 entries found, not 101")
+    refused(at + 32, "<Q", 1 << 60, "damaged: 1152921504606846976 entries, 2 levels deep, in")
+    refused(at + 6, "<H", 99, "damaged: 100 entries, 99 levels deep")
+    refused(at + 6, "<H", 1, rf"page {branch} is damaged: flags 0x1, 1 levels above the leaves")
+    refused(at + 16, "<Q", 3, "damaged: more pages than the database has")
+    refused(at + 40, "<Q", 10**6, "page 1000000 is damaged: there are")
+    refused(branch * 4096, "<Q", 1, rf"page {branch} is damaged: another number in its header")
+    refused(branch * 4096 + 12, "<H", 4097, rf"page {branch} is damaged: pointers up to byte 4097")
+    refused(branch * 4096 + 16, "<H", 4095, rf"page {branch} is damaged: an entry at byte 4095")
+    node = branch * 4096 + struct.unpack_from("<H", whole, branch * 4096 + 16)[0]
+    refused(node + 6, "<H", 5000, rf"page {branch} is damaged: a key of 5000 bytes at byte")
+    refused(node, "<H", branch, rf"page {branch} is damaged: flags 0x1, 1 levels")
+    refused(node + 4, "<H", 1, r"page 42949\d+ is damaged: there are")
+    leaf = struct.unpack_from("<H", whole, node)[0]
+    first = leaf * 4096 + struct.unpack_from("<H", whole, leaf * 4096 + 16)[0]
+    refused(first, "<H", 9999, rf"page {leaf} is damaged: the value of '000' takes 9999 bytes")
+    refused(first + 4, "<H", 4, "several values for the key '000', but one value")
+    refused(first + 4, "<H", 1, r"page \d+ is damaged: there are")
+    refused(20, "<I", 2, "format 2 with the mark 0xbeefc0de, but formats 1")
+    refused(16 + 24, "<I", 4095, "damaged: pages of 4095 bytes")
+
+
+def test_changed_after_it_was_indexed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.mdb", {b"1": bytes(9000), b"2": bytes(9000)}, subdir=False)
+    before = open_files()
+    found = lmdb(path)
+    assert open_files() == before
+    os.truncate(path, 9000)
+    with pytest.raises(OSError, match=r"a\.mdb: key 1: \d+ of 9000 bytes at offset \d+: the file was cut off"):
+        found[0]
+    assert open_files() == before + 1
+    assert_vanished(lmdb(write(tmp_path / "b.mdb", {b"1": b"x"}, subdir=False)), 0, tmp_path / "b.mdb")

@@ -1,0 +1,183 @@
+"""Class folders and lists of paths."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpuimg.sources import file_list, folder
+
+from .laws import assert_law, assert_vanished, open_files, photos
+
+
+def tree(root: Path, *names: str) -> None:
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(name.encode())
+
+
+# -- class folders -----------------------------------------------------------------------------------------------------
+
+NAMES = ("ant/2.png", "ant/a/1.JPEG", "ant/a b/1.webp", "ant/1.jpg", "bee/x/y/z.tiff", "Cow/1.bmp")
+SORTED = ("Cow/1.bmp", "ant/1.jpg", "ant/2.png", "ant/a/1.JPEG", "ant/a b/1.webp", "bee/x/y/z.tiff")
+LABELS = (0, 1, 1, 1, 1, 2)
+
+
+def test_folder(tmp_path: Path) -> None:
+    tree(tmp_path, *NAMES, "ant/notes.txt", "loose.jpg")
+    found = folder(tmp_path)
+    assert found.classes == ["Cow", "ant", "bee"]
+    samples = [(name.encode(), label) for name, label in zip(SORTED, LABELS, strict=True)]
+    assert_law(found, samples, [f"{tmp_path}/{name}" for name in SORTED])
+
+
+def image_folder(root: str) -> tuple[list[str], list[tuple[str, int]]]:
+    """Classes and samples as torchvision's ImageFolder finds them."""
+    classes = sorted(entry.name for entry in os.scandir(root) if entry.is_dir())
+    samples = [
+        (os.path.join(where, name), label)
+        for label, cls in enumerate(classes)
+        for where, _, names in sorted(os.walk(os.path.join(root, cls), followlinks=True))
+        for name in sorted(names)
+        if name.lower().endswith((".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"))
+    ]
+    return classes, samples
+
+
+def test_folder_is_image_folder(tmp_path: Path) -> None:
+    tree(tmp_path, *NAMES, "ant/a.b/1.jpg", "ant/a/b/1.jpg", "ant/\N{GREEK SMALL LETTER PI}.jpg", "ant/\U0001f40d.jpg")
+    (tmp_path / "elsewhere").mkdir()
+    tree(tmp_path / "elsewhere", "9.jpg", "deep/8.jpg")
+    (tmp_path / "bee" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "dog").symlink_to(tmp_path / "ant")
+    classes, expected = image_folder(str(tmp_path))
+    found = folder(str(tmp_path) + "/")
+    assert found.classes == classes
+    assert [(found.describe(i), found[i][1]) for i in range(len(found))] == expected
+    assert len(expected) == 22
+
+
+def test_folder_extensions(tmp_path: Path) -> None:
+    tree(tmp_path, "a/1.jpg", "a/2.jp2")
+    assert [data for data, _ in folder(tmp_path, extensions=(".jp2",))] == [b"a/2.jp2"]
+    with pytest.raises(ValueError, match="sequence of endings"):
+        folder(tmp_path, extensions=".jpg")
+    with pytest.raises(ValueError, match="sequence of endings"):
+        folder(tmp_path, extensions=())
+
+
+def test_folder_of_names_that_are_not_utf8(tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/a\xff/\xfe.jpg"
+    os.mkdir(os.path.dirname(name))
+    with open(name, "wb") as file:
+        file.write(b"x")
+    found = folder(os.fsencode(tmp_path))
+    assert found[0] == (b"x", 0)
+    assert found.classes == [os.fsdecode(b"a\xff")]
+    assert found.describe(0) == f"{tmp_path}/a\\xff/\\xfe.jpg"
+    os.unlink(name)
+    with pytest.raises(FileNotFoundError, match=r"a\\xff/\\xfe.jpg: No such file"):
+        found[0]
+
+
+def test_folder_errors(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        folder(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=f"{tmp_path}: no class folders"):
+        folder(tmp_path)
+    (tmp_path / "full").mkdir()
+    for i in range(7):
+        (tmp_path / f"empty{i}").mkdir()
+    tree(tmp_path, "full/1.jpg")
+    with pytest.raises(ValueError, match=r"no images \(.jpg, .*for the classes empty0, .*empty4 and 2 more$"):
+        folder(tmp_path)
+
+
+def test_folder_with_a_link_to_itself(tmp_path: Path) -> None:
+    tree(tmp_path, "a/b/1.jpg")
+    (tmp_path / "a" / "b" / "up").symlink_to(tmp_path / "a")
+    with pytest.raises(ValueError, match="a/b/up: a link that leads back"):
+        folder(tmp_path)
+
+
+def test_vanished_file(tmp_path: Path) -> None:
+    tree(tmp_path, "a/1.jpg", "a/2.jpg")
+    before = open_files()
+    found = folder(tmp_path)
+    assert_vanished(found, 1, tmp_path / "a" / "2.jpg")
+    assert found[0][0] == b"a/1.jpg"
+    (tmp_path / "a" / "2.jpg").mkdir()
+    with pytest.raises(IsADirectoryError, match=r"2\.jpg: Is a directory"):
+        found[1]
+    assert open_files() == before
+
+
+# -- lists of paths ----------------------------------------------------------------------------------------------------
+
+
+def test_list_of_paths(tmp_path: Path) -> None:
+    data = photos(3)
+    paths = [tmp_path / f"{i}.jpg" for i in range(3)]
+    for path, content in zip(paths, data, strict=True):
+        path.write_bytes(content)
+    names = [str(path) for path in paths]
+    assert_law(file_list(paths), [(d, None) for d in data], names)
+    assert_law(file_list(names, ["a", None, (1, 2)]), list(zip(data, ["a", None, (1, 2)], strict=True)), names)
+    assert_law(file_list(names, np.array([5, 3, 4])), list(zip(data, [5, 3, 4], strict=True)), names)
+    boxes = np.arange(12.0).reshape(3, 4)
+    assert_law(file_list(names, boxes), list(zip(data, boxes, strict=True)), names)
+
+
+def test_text_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree(tmp_path, "a.jpg", "b c.jpg", "d 5.jpg", "e")
+    text = tmp_path / "list.txt"
+    text.write_bytes(b"a.jpg 3\r\n\n" + b"b c.jpg   -7\n" + b"d 5.jpg\t9 \n" + bytes(tmp_path / "e") + b"\t+1")
+    samples = [(b"a.jpg", 3), (b"b c.jpg", -7), (b"d 5.jpg", 9), (b"e", 1)]
+    names = [str(tmp_path / name) for name in ("a.jpg", "b c.jpg", "d 5.jpg", "e")]
+    assert_law(file_list(text), samples, names)
+    monkeypatch.chdir(tmp_path)
+    assert file_list("list.txt").describe(0) == "a.jpg"
+    assert file_list("list.txt")[1] == samples[1]
+
+
+def test_text_file_without_labels(tmp_path: Path) -> None:
+    tree(tmp_path, "a.jpg", "d 5.jpg", "17")
+    text = tmp_path / "list.txt"
+    text.write_text("a.jpg\nd 5.jpg\n17\n")
+    assert list(file_list(text)) == [(b"a.jpg", None), (b"d 5.jpg", None), (b"17", None)]
+    assert [label for _, label in file_list(text, "xyz")] == ["x", "y", "z"]
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        ("a.jpg 1\n\nb.jpg\n", "list.txt, line 3: no label, but line 1 has one"),
+        ("a.jpg\nb.jpg 2\n", "line 2: a label, but line 1 has none"),
+        ("a.jpg\tcat\n", "line 1: the label must be a whole number, not 'cat'"),
+        ("a.jpg\t1\nb.jpg\t\n", "line 2: no label, but line 1 has one"),
+        (f"a.jpg {1 << 63}", "line 1: the label 9223372036854775808 takes more than 64 bits"),
+        ("\n \n", "list.txt: no paths in it"),
+        ("", "list.txt: no paths in it"),
+    ],
+)
+def test_text_file_errors(tmp_path: Path, content: str, match: str) -> None:
+    (tmp_path / "list.txt").write_text(content)
+    with pytest.raises(ValueError, match=match):
+        file_list(tmp_path / "list.txt")
+
+
+def test_list_errors(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        file_list([])
+    with pytest.raises(ValueError, match="labels are 1, but the paths 2"):
+        file_list(["a", "b"], [1])
+    with pytest.raises(FileNotFoundError, match=r"list\.txt"):
+        file_list(tmp_path / "list.txt")
+    (tmp_path / "list.txt").write_text("a 1")
+    with pytest.raises(ValueError, match=r"list\.txt has labels, and labels were given too"):
+        file_list(tmp_path / "list.txt", [1])
+    (tmp_path / "a").write_bytes(b"x")
+    assert_vanished(file_list([tmp_path / "a"]), 0, tmp_path / "a")

@@ -1,0 +1,179 @@
+"""Conventions of the package: what it loads, what it asks for, and what all sources share."""
+
+from __future__ import annotations
+
+import doctest
+import errno
+import importlib
+import inspect
+import os
+import pickle
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuimg import sources
+from gpuimg.sources import reading
+from gpuimg.sources.base import Table
+from gpuimg.sources.names import Names, printable
+from gpuimg.sources.reading import Files, shards
+
+MODULES = [module.name for module in pkgutil.iter_modules(sources.__path__, "gpuimg.sources.")]
+FUNCTIONS = [name for name in sources.__all__ if isinstance(getattr(sources, name), FunctionType)]
+OPTIONAL = {"google_crc32c", "pyarrow", "array_record", "lmdb", "tfrecord", "google.protobuf", "etils", "absl"}
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+# -- conventions -------------------------------------------------------------------------------------------------------
+
+
+def test_functions_are_the_public_ones() -> None:
+    assert len(FUNCTIONS) == 9
+    assert sorted(sources.__all__) == sources.__all__
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name: str) -> None:
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_is_documented(name: str) -> None:
+    function = getattr(sources, name)
+    for section in ("Parameters", "Returns", "Raises", "Notes", "Examples"):
+        assert f"\n    {section}\n    ---" in function.__doc__
+    for parameter in inspect.signature(function).parameters.values():
+        assert f"\n    {parameter.name} : " in function.__doc__
+        assert parameter.annotation is not inspect.Parameter.empty
+        positional = parameter.name in ("root", "paths", "path", "images", "annotations", "labels")
+        assert positional or parameter.kind is inspect.Parameter.KEYWORD_ONLY
+
+
+def test_import_loads_nothing_optional() -> None:
+    assert python(f"import gpuimg.sources, sys; print(sorted({OPTIONAL!r} & set(sys.modules)))") == "[]"
+
+
+@pytest.mark.parametrize(
+    ("module", "call", "message"),
+    [
+        ("google_crc32c", "tfrecord", 'reading TFRecord needs google-crc32c: pip install "gpuimg[tfrecord]"'),
+        ("pyarrow", "parquet", 'reading Parquet needs pyarrow: pip install "gpuimg[parquet]"'),
+        ("array_record", "array_record", 'reading ArrayRecord needs array_record: pip install "gpuimg[array_record]"'),
+    ],
+)
+def test_missing_library_is_named(module: str, call: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError) as caught:
+        getattr(sources, call)("a")
+    assert str(caught.value) == message
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def test_names() -> None:
+    given = [b"a", b"", b"\xff\0", "\N{SNOWMAN}".encode()]
+    names = Names(given)
+    assert len(names) == 4
+    for copy in (names, Names.of(names.arrays()), pickle.loads(pickle.dumps(names))):
+        assert [copy[i] for i in range(len(copy))] == given
+    assert len(Names([])) == len(Names.of(Names([]).arrays())) == 0
+    many = Names(b"%07d.jpg" % i for i in range(10_000))
+    assert len(many.blob) + many.ends.nbytes < 10_000 * (11 + 8) + 99
+
+
+def test_printable() -> None:
+    assert printable("a\N{SNOWMAN}") == printable("a\N{SNOWMAN}".encode()) == "a\N{SNOWMAN}"
+    assert printable(b"a\xff") == printable("a\udcff") == "a\\xff"
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("a.tar", ["a.tar"]),
+        ("a-{8..11}", ["a-8", "a-9", "a-10", "a-11"]),
+        ("{00..02}/{a,b}.x", ["00/a.x", "00/b.x", "01/a.x", "01/b.x", "02/a.x", "02/b.x"]),
+        ("a{,-b}", ["a", "a-b"]),
+        ("a{b}", ["a{b}"]),
+        ("a{1..}", ["a{1..}"]),
+        (["x{1..2}", b"y", Path("z")], ["x1", "x2", "y", "z"]),
+    ],
+)
+def test_patterns(pattern: Any, expected: list[str]) -> None:
+    assert shards(pattern) == tuple(expected)
+
+
+def test_pattern_of_nothing() -> None:
+    with pytest.raises(ValueError, match="paths must name at least one file"):
+        shards("a-{2..1}")
+
+
+def test_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system may give less than was asked for, before the end of the file."""
+    path = tmp_path / "a"
+    path.write_bytes(bytes(range(100)))
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda descriptor, size, offset: pread(descriptor, min(size, 7), offset))
+    files = Files([str(path)])
+    assert files.read(0, 10, 50) == bytes(range(10, 60))
+    assert files.read(0, 100, 0) == b""
+    with pytest.raises(OSError, match="20 of 30 bytes at offset 80"):
+        files.read(0, 80, 30)
+
+
+def test_disk_error_names_file_and_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Records(Table):
+        def __init__(self) -> None:
+            (tmp_path / "a").write_bytes(b"x")
+            self.files = Files([str(tmp_path / "a")])
+
+        def __len__(self) -> int:
+            return 1
+
+        def _read(self, i: int) -> tuple[bytes, None]:
+            return self.files.read(0, 0, 1), None
+
+        def _name(self, i: int) -> str:
+            return f"{self.files.name(0)}: record {i}"
+
+    def fails(*_: int) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    table = Records()
+    assert table[0] == (b"x", None)
+    monkeypatch.setattr(os, "pread", fails)
+    with pytest.raises(OSError, match=f"{tmp_path}/a: record 0: Input/output error") as caught:
+        table[0]
+    assert caught.value.errno == errno.EIO
+
+
+def test_naming() -> None:
+    with pytest.raises(OSError, match="Input/output error: 'here'") as caught, reading.naming("here"):
+        raise OSError(errno.EIO, "Input/output error")
+    assert caught.value.filename == "here"
+    with pytest.raises(FileNotFoundError, match="there"), reading.naming("here"):
+        os.stat("there")
+    with pytest.raises(ValueError, match=r"^here: wrong$"), reading.naming("here"):
+        raise ValueError("wrong")
+
+
+def test_labels_of_numpy_are_python_numbers() -> None:
+    assert [type(label) for _, label in sources.file_list([__file__], np.array([1]))] == [int]

@@ -1,0 +1,345 @@
+"""Tar files in the layout of WebDataset."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import os
+import re
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuimg.sources import tar
+from gpuimg.sources.reading import OPEN_FILES
+
+from .laws import assert_law, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
+
+
+def write(path: Path, *members: tuple[str, bytes], form: int = tarfile.PAX_FORMAT) -> Path:
+    with tarfile.open(path, "w", format=form) as file:
+        for name, data in members:
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            file.addfile(member, io.BytesIO(data))
+    return path
+
+
+def shards(root: Path, count: int, each: int) -> list[tuple[bytes, int]]:
+    """Shards ``0.tar``, ``1.tar`` and so on, of tiny samples."""
+    samples = [(f"image {i}".encode(), i) for i in range(count * each)]
+    for number in range(count):
+        members = []
+        for data, label in samples[number * each : (number + 1) * each]:
+            members += [(f"{label:05d}.jpg", data), (f"{label:05d}.cls", str(label).encode())]
+        write(root / f"{number}.tar", *members)
+    return samples
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------
+
+
+def test_what_webdataset_writes(tmp_path: Path) -> None:
+    webdataset = needs("webdataset")
+    data = photos(7)
+    labels = [{"id": i, "name": "\N{SNOWMAN}" * i} for i in range(7)]
+    with webdataset.ShardWriter(f"file:{tmp_path}/shard-%03d.tar", maxcount=3, verbose=0) as writer:
+        for i in range(7):
+            writer.write({"__key__": f"n{i:04d}", "jpg": data[i], "cls": i, "json": labels[i], "txt": f"no {i}"})
+    pattern = f"{tmp_path}/shard-{{000..002}}.tar"
+    names = [f"{tmp_path}/shard-00{i // 3}.tar: n{i:04d}" for i in range(7)]
+    for label, wanted in (
+        ("cls", list(range(7))),
+        ("json", labels),
+        ("txt", [f"no {i}" for i in range(7)]),
+        (("cls", "json"), list(enumerate(labels))),
+        (["cls"], [(i,) for i in range(7)]),
+        (None, [None] * 7),
+    ):
+        assert_law(tar(pattern, label=label), list(zip(data, wanted, strict=True)), names)
+
+
+@pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_every_tar_format(tmp_path: Path, form: int) -> None:
+    long = "d" * 80 + "/" + "k" * (90 if form == tarfile.USTAR_FORMAT else 160)
+    path = write(tmp_path / "a.tar", (f"{long}.png", b"x"), (f"{long}.cls", b"4"), form=form)
+    assert_law(tar(path), [(b"x", 4)], [f"{path}: {long}"])
+
+
+def test_members_that_are_no_samples(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w") as file:
+        for name, data in (("a.b/1.JPG", b"x"), ("README", b""), (".hidden.txt", b""), ("__index__.json", b"{}")):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            file.addfile(member, io.BytesIO(data))
+        for name, kind in (("a.dir", tarfile.DIRTYPE), ("link.jpg", tarfile.SYMTYPE), ("1.cls", tarfile.LNKTYPE)):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "a.b/1.JPG"
+            file.addfile(member)
+        member = tarfile.TarInfo("a.b/1.cls")
+        member.size = 1
+        file.addfile(member, io.BytesIO(b"7"))
+    assert_law(tar(path), [(b"x", 7)], [f"{path}: a.b/1"])
+
+
+def test_members_of_a_sample_may_lie_apart(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar", ("1.jpg", b"x"), ("2.jpg", b"y"), ("2.cls", b"2"), ("1.cls", b"1"))
+    assert list(tar(path)) == [(b"x", 1), (b"y", 2)]
+
+
+@pytest.mark.parametrize(
+    ("ending", "value", "wanted"),
+    [
+        ("cls", b" 12\n", 12),
+        ("cls", b"-3", -3),
+        ("cls", b"n01440764", "n01440764"),
+        ("cls", b"1_0", "1_0"),
+        ("cls", b"", ""),
+        ("top.cls", b"5", 5),
+        ("txt", "\N{SNOWMAN} 5".encode(), "\N{SNOWMAN} 5"),
+        ("json", b"[1, {}]", [1, {}]),
+        ("meta.json", b"null", None),
+        ("npy", b"\x93", b"\x93"),
+    ],
+)
+def test_labels(tmp_path: Path, ending: str, value: bytes, wanted: Any) -> None:
+    path = write(tmp_path / "a.tar", ("1.jpg", b"x"), (f"1.{ending}", value))
+    assert_law(tar(path, label=ending), [(b"x", wanted)], [f"{path}: 1"])
+
+
+def test_image_endings(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar", ("1.png", b"png"), ("1.seg.png", b"mask"), ("1.jpg", b"jpg"))
+    assert tar(path, label=None)[0] == (b"jpg", None)
+    assert tar(path, label=None, image=("png", "jpg"))[0] == (b"png", None)
+    assert tar(path, label="png", image="SEG.png")[0] == (b"mask", b"png")
+
+
+def test_paths(tmp_path: Path) -> None:
+    samples = shards(tmp_path, 3, 2)
+    several: list[Any] = [
+        f"{tmp_path}/{{0..2}}.tar",
+        f"{tmp_path}/{{0,1,2}}.tar",
+        os.fsencode(tmp_path) + b"/{0..2}.tar",
+        [tmp_path / "0.tar", str(tmp_path / "{1..2}.tar")],
+    ]
+    for paths in several:
+        assert list(tar(paths)) == samples
+    odd = write(tmp_path / "{0..2}.tar", ("1.jpg", b"x"), ("1.cls", b"1"))
+    assert list(tar(odd)) == [(b"x", 1)]
+
+
+# -- what is wrong -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("members", "match"),
+    [
+        ([("1.jpg", b"x"), ("1.cls", b"1"), ("2.jpg", b"y")], r"a\.tar: 2 has no label \.cls; it has \.jpg"),
+        ([("1.cls", b"1"), ("1.gif", b"x")], r"a\.tar: 1 has no image \(\.jpg, .*; it has \.cls, \.gif"),
+        ([("1.txt", b"1")], r"a\.tar: 1 has no image \(.*\) and no label \.cls; it has \.txt"),
+        ([("1.jpg", b"x"), ("1.JPG", b"x")], r"a\.tar: 1\.JPG is there twice"),
+        ([("README", b"")], r"a\.tar: no samples in it"),
+        ([], r"a\.tar: no samples in it"),
+    ],
+)
+def test_samples_that_lack_something(tmp_path: Path, members: list[tuple[str, bytes]], match: str) -> None:
+    path = write(tmp_path / "a.tar", *members)
+    with pytest.raises(ValueError, match=match):
+        tar(path)
+
+
+@pytest.mark.parametrize(
+    ("ending", "value"), [("json", b"{"), ("json", b"[" * 10**6), ("txt", b"\xff"), ("cls", b"\xff")]
+)
+def test_label_that_cannot_be_read(tmp_path: Path, ending: str, value: bytes) -> None:
+    path = write(tmp_path / "a.tar", ("k.jpg", b"x"), (f"k.{ending}", value))
+    with pytest.raises(ValueError, match=rf"a\.tar: k: its \.{ending} cannot be read: "):
+        tar(path, label=ending)[0]
+
+
+def test_arguments(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar", ("1.jpg", b"x"))
+    with pytest.raises(ValueError, match="image must name at least one ending"):
+        tar(path, image=())
+    with pytest.raises(ValueError, match=r"not '\.jpg'"):
+        tar(path, image=".jpg")
+    with pytest.raises(ValueError, match=r"not ''"):
+        tar(path, label="")
+    with pytest.raises(ValueError, match="at least one file"):
+        tar([])
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        tar([path, tmp_path / "nowhere.tar"], label=None)
+    with pytest.raises(TypeError):
+        tar([3])  # type: ignore[list-item]
+
+
+def test_compressed(tmp_path: Path) -> None:
+    plain = write(tmp_path / "a.tar", ("1.jpg", b"x"))
+    packed = tmp_path / "a.tar.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    with pytest.raises(ValueError, match=r"a\.tar\.gz: compressed with gzip, .*decompress it"):
+        tar(packed)
+
+
+def test_sparse(tmp_path: Path) -> None:
+    header = tarfile.TarInfo("1.jpg")
+    header.type = tarfile.GNUTYPE_SPARSE
+    block = bytearray(header.tobuf(tarfile.GNU_FORMAT))
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    (tmp_path / "a.tar").write_bytes(bytes(block) + bytes(1024))
+    with pytest.raises(ValueError, match=r"a\.tar: 1\.jpg is stored sparsely"):
+        tar(tmp_path / "a.tar")
+
+
+def test_cut_off(tmp_path: Path) -> None:
+    data = photos(3)
+    members = [(f"{i}.{ending}", value) for i in range(3) for ending, value in (("jpg", data[i]), ("cls", b"1"))]
+    path = write(tmp_path / "a.tar", *members)
+    whole = path.read_bytes()
+    samples = [(content, 1) for content in data]
+    end = max(i for i in range(0, len(whole), 512) if any(whole[i - 512 : i]))  # of the last member
+    boundaries = range(512, end + 1, 512)
+    for size in (*cuts(end), *boundaries, end + 1, end + 511):
+        path.write_bytes(whole[:size])
+        assert outcome(path, lambda: tar(path), samples) == "refused", size
+    path.write_bytes(whole[: end + 512])  # a tar file ends with blocks of zeros; one is enough
+    assert outcome(path, lambda: tar(path), samples) == "same"
+    path.write_bytes(whole[:1000])
+    with pytest.raises(ValueError, match=r"a\.tar: cut off: 0\.jpg ends at byte \d+ of 1000"):
+        tar(path)
+    path.write_bytes(whole[:end])
+    with pytest.raises(ValueError, match=rf"a\.tar: cut off: no header and no end of the archive at byte {end} of"):
+        tar(path)
+
+
+def test_flipped_bits(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.tar", ("1.jpg", b"x" * 700), ("1.cls", b"1"), ("\N{SNOWMAN}.jpg", b"y"), ("\N{SNOWMAN}.cls", b"2")
+    )
+    whole = path.read_bytes()
+    samples = [(b"x" * 700, 1), (b"y", 2)]
+    for position in range(0, len(whole), 7):
+        path.write_bytes(flipped(whole, position))
+        outcome(path, lambda: tar(path), samples)  # refused, or read as something else; never more than that
+    path.write_bytes(flipped(whole, 1536 + 512 + 3))
+    path.write_bytes(flipped(whole, 1536 + 3))  # the name in the header of 1.cls
+    with pytest.raises(ValueError, match=r"a\.tar: damaged: .* at byte 1536"):
+        tar(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no tar file", b"x" * 5000])
+def test_no_tar_file(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.tar").write_bytes(content)
+    with pytest.raises(ValueError, match=r"a\.tar: (empty: 0 bytes|not a tar file, or damaged)"):
+        tar(tmp_path / "a.tar")
+
+
+def test_cut_off_after_it_was_indexed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar", ("1.jpg", b"x" * 700), ("1.cls", b"1"), ("2.jpg", b"y"), ("2.cls", b"2"))
+    found = tar(path)
+    os.truncate(path, 1000)
+    with pytest.raises(OSError, match=r"a\.tar: 1: 488 of 700 bytes at offset 512: the file was cut off"):
+        found[0]
+    with pytest.raises(OSError, match=r"a\.tar: 2: 0 of 1 bytes at offset"):
+        found[1]
+    found = tar(write(tmp_path / "b.tar", ("1.jpg", b"x"), ("1.cls", b"1")))
+    assert_vanished(found, 0, tmp_path / "b.tar")
+
+
+# -- descriptors -------------------------------------------------------------------------------------------------------
+
+
+def test_few_files_are_open(tmp_path: Path) -> None:
+    samples = shards(tmp_path, 200, 1)
+    before = open_files()
+    found = tar(f"{tmp_path}/{{0..199}}.tar")
+    assert open_files() == before
+    assert list(found) == samples
+    assert open_files() == before + OPEN_FILES
+    assert_law(found, samples, [f"{tmp_path}/{i}.tar: {i:05d}" for i in range(200)])
+    assert open_files() <= before + OPEN_FILES
+    del found
+    assert open_files() == before
+
+
+def test_small_limit_of_open_files(tmp_path: Path) -> None:
+    import resource
+
+    samples = shards(tmp_path, 60, 1)
+    found = tar(f"{tmp_path}/{{0..59}}.tar")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 20, hard))
+    try:
+        assert [found[i] for i in range(60)] == samples
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# -- the index in a file -----------------------------------------------------------------------------------------------
+
+
+def test_kept_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = shards(tmp_path, 2, 3)
+    index = tmp_path / "index.npz"
+    paths = [tmp_path / "0.tar", tmp_path / "1.tar"]
+    first = tar(paths, index=index)
+    names = [first.describe(i) for i in range(6)]
+    assert sorted(os.listdir(tmp_path)) == ["0.tar", "1.tar", "index.npz"]
+
+    with monkeypatch.context() as without:
+        without.setattr(tarfile, "open", None)
+        assert_law(tar(paths, index=str(index)), samples, names)
+
+    with pytest.raises(ValueError, match=r"no label \.json"):  # other options
+        tar(paths, index=index, label="json")
+    assert list(tar(paths, index=index)) == samples
+
+    os.utime(paths[1], ns=(0, 0))
+    with monkeypatch.context() as without:
+        without.setattr(tarfile, "open", None)
+        with pytest.raises(TypeError):
+            tar(paths, index=index)
+    write(paths[1], ("new.jpg", b"new"), ("new.cls", b"9"))
+    assert list(tar(paths, index=index)) == [*samples[:3], (b"new", 9)]
+    assert list(tar(paths[::-1], index=index)) == [(b"new", 9), *samples[:3]]
+
+
+def test_damaged_index_is_built_anew(tmp_path: Path) -> None:
+    samples = shards(tmp_path, 1, 3)
+    index = tmp_path / "index.npz"
+    assert list(tar(tmp_path / "0.tar", index=index)) == samples
+    whole = index.read_bytes()
+    for size in cuts(len(whole)):
+        index.write_bytes(whole[:size])
+        assert list(tar(tmp_path / "0.tar", index=index)) == samples
+        assert index.read_bytes() == whole
+    for position in range(0, len(whole), 23):
+        index.write_bytes(flipped(whole, position))
+        assert list(tar(tmp_path / "0.tar", index=index)) == samples
+
+
+def test_index_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shards(tmp_path, 1, 1)
+    with pytest.raises(OSError, match="nowhere"):
+        tar(tmp_path / "0.tar", index=tmp_path / "nowhere" / "index.npz")
+
+    def fails(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(OSError, match="No space left"):
+        tar(tmp_path / "0.tar", index=tmp_path / "index.npz")
+    assert os.listdir(tmp_path) == ["0.tar"]
+
+
+def test_messages_are_escaped(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tar", ("\udcff.jpg", b"x"), form=tarfile.GNU_FORMAT)
+    assert tar(path, label=None).describe(0) == f"{path}: \\xff"
+    with pytest.raises(ValueError, match=re.escape(r"a.tar: \xff has no label .cls")):
+        tar(path)
+    assert json.dumps(tar(path, label=None).describe(0))
