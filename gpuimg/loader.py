@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import os
-import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,29 +9,20 @@ from dataclasses import replace
 from typing import Any, Self
 
 from .ahead import Stopped
-from .batch import Batch, dtype_name
+from .batch import dtype_name
 from .codec import MAX_PIXELS
 from .decode import check_options
 from .errors import DecodeError, Failure
-from .mixing import Mix
-from .order import Share
-from .pipeline import LoadedBatch, Made, Pipeline, Position, Preprocess, Settings
+from .order import Position, Share, resumed
+from .pipeline import LoadedBatch, Made, Pipeline, Settings, adapted
 from .pixels import KINDS
+from .progress import Stats, progress_bar
+from .ranks import as_shard
 from .rng import Rng
-from .runtimes import runtime_for
+from .runtimes import Runtime, runtime_for
 
 _ON_ERROR = ("raise", "skip", "fill")
 _LISTED = 20  # failures in the warning at the end
-_LITTLE = 0.05  # a consumer that waits for less of its time than this is what limits
-
-# (rank, world size) by launcher: torchrun and Accelerate; a Slurm job step; Open MPI; MPICH and Intel MPI. Outside a
-# step, in an sbatch script, SLURM_NTASKS speaks of tasks that are not this process's peers.
-_LAUNCHERS = (
-    ("RANK", "WORLD_SIZE"),
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    ("PMI_RANK", "PMI_SIZE"),
-)
 
 
 def load(
@@ -52,7 +40,7 @@ def load(
     drop_last: bool = False,
     prefetch: int = 2,
     readers: int = 4,
-    decoders: int = 2,
+    decoders: int | None = None,
     shard: tuple[int, int] | str = "auto",
     on_error: str = "raise",
     max_failures: float | None = None,
@@ -94,8 +82,9 @@ def load(
         ``batch_size`` files, they bound the memory.
     readers : int
         Threads that read from the source.
-    decoders : int
-        Batches that are decoded at a time, for each device.
+    decoders : int, optional
+        Batches that are made at a time, for each device. By default 1 on the CPU, where one uses all cores
+        (``GPUIMG_NUM_THREADS``), and 2 on a GPU.
     shard : (rank, world) or "auto"
         This process's share: every rank gets the same number of batches and, but for the padding above, no sample is
         on two of them. ``"auto"``: as the launcher's environment variables say (``RANK`` and ``WORLD_SIZE``, Slurm's
@@ -150,37 +139,56 @@ def load(
     (2, 8, 8, 3) (2,)
     (1, 8, 8, 3) (1,)
     """
+    _check_source(source)
+    counts = {"batch_size": batch_size, "prefetch": prefetch, "readers": readers}
+    optional = {"decoders": decoders, "epochs": epochs}
+    _check_counts(counts | {name: value for name, value in optional.items() if value is not None})
+    _check_words(layout, dtype, on_error)
+    check_options(color, max_pixels)
+    runtimes = _runtimes(device, devices)
+    if decoders is None:
+        decoders = 1 if all(runtime.name == "cpu" for runtime in runtimes) else 2
+    rank, world = as_shard(shard)
+    Rng(seed, indices=[])  # checks the seed
+    return Loader(
+        Settings(
+            source, adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
+            bool(drop_last), prefetch, readers, decoders, rank, world, on_error, _pointer(stream), color, max_pixels,
+        ),
+        epochs, max_failures, bool(progress),
+    )  # fmt: skip
+
+
+def _check_source(source: Any) -> None:
     if not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
         raise TypeError(f"source must have a length and give samples by index, not {type(source).__name__}")
     if len(source) == 0:
         raise ValueError("source has no samples")
-    for name, value in {
-        "batch_size": batch_size, "prefetch": prefetch, "readers": readers, "decoders": decoders,
-        **({} if epochs is None else {"epochs": epochs}),
-    }.items():  # fmt: skip
+
+
+def _check_counts(counts: dict[str, Any]) -> None:
+    for name, value in counts.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+def _check_words(layout: Any, dtype: Any, on_error: Any) -> None:
     if layout not in ("NHWC", "NCHW"):
         raise ValueError(f'layout must be "NHWC" or "NCHW", not {layout!r}')
     if dtype is not None and dtype_name(dtype) not in KINDS:
         raise ValueError(f"dtype must be one of {', '.join(map(repr, KINDS))}, not {dtype!r}")
     if on_error not in _ON_ERROR:
         raise ValueError(f"on_error must be one of {', '.join(map(repr, _ON_ERROR))}, not {on_error!r}")
-    check_options(color, max_pixels)
-    if device is not None and devices is not None:
+
+
+def _runtimes(device: str | None, devices: Sequence[str] | None) -> list[Runtime]:
+    if devices is None:
+        return [runtime_for(device)]
+    if device is not None:
         raise ValueError("give device or devices, not both")
-    if devices is not None and (isinstance(devices, str) or not len(devices)):
+    if isinstance(devices, str) or not len(devices):
         raise ValueError(f"devices must be a list of device names, not {devices!r}")
-    runtimes = [runtime_for(name) for name in ([device] if devices is None else devices)]
-    rank, world = _shard(shard)
-    Rng(seed, indices=[])  # checks the seed
-    return Loader(
-        Settings(
-            source, _adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
-            bool(drop_last), prefetch, readers, decoders, rank, world, on_error, _pointer(stream), color, max_pixels,
-        ),
-        epochs, max_failures, bool(progress),
-    )  # fmt: skip
+    return [runtime_for(name) for name in devices]
 
 
 class Loader:
@@ -201,13 +209,13 @@ class Loader:
         self._settings = settings
         self._epochs = epochs
         self._most = _most_failures(max_failures, settings.share().count(settings.batch_size, settings.drop_last))
-        self._progress_bar = _progress_bar() if progress else None
+        self._progress_bar = progress_bar() if progress else None
         self._slots = [runtime.slots(settings.stream) for runtime in settings.runtimes]
         self._position = Position()
         self._inside = False  # a pass began at an earlier position than the one reached
         self._pass: weakref.ref[_Pass] | None = None
         self._own: _Pass | None = None  # for next(loader)
-        self._stats = _Stats()
+        self._stats = Stats()
         self.failures: list[Failure] = []
         self.shard = settings.rank, settings.world
 
@@ -245,7 +253,7 @@ class Loader:
         start, last = self._reached(), self._last_epoch()
         bar = None if self._progress_bar is None else self._progress_bar(**self._bar(start, last))
         pipeline = Pipeline(self._settings, self._slots, start, last)
-        self._stats = _Stats(pipeline)
+        self._stats = Stats(pipeline)
         running = _Pass(owner, pipeline, bar)
         self._pass = weakref.ref(running)
         return running
@@ -330,7 +338,7 @@ class Loader:
             for name, mine in (("samples", settings.samples), ("shuffle", settings.shuffle)):
                 if one[name] != mine:
                     raise ValueError(f"the state was taken with {name}={one[name]}, but this loader has {mine}")
-        position = _resumed(states, settings)
+        position = resumed(states, settings.samples, settings.rank, settings.world)
         self.close()
         self._settings = replace(settings, seed=int(states[0]["seed"]))
         self._position = position
@@ -426,124 +434,6 @@ def _stop(pipeline: Pipeline, bar: Any) -> None:
         bar.close()
 
 
-class _Stats:
-    """What one loop took."""
-
-    def __init__(self, pipeline: Pipeline | None = None) -> None:
-        self._pipeline = pipeline
-        self._begin = time.perf_counter()
-        self._seconds = {"record": 0.0, "decode": 0.0, "kernels": 0.0}
-        self._frozen: dict[str, Any] | None = None
-        self._epoch = -1
-        self._failed_before = 0  # failures of the epochs before
-        self.images = 0
-        self.failed = 0
-
-    def add(self, made: Made) -> int:
-        """Count a batch; gives the failures of its epoch."""
-        if made.position.epoch != self._epoch:
-            self._epoch, self._failed_before = made.position.epoch, self.failed
-        self.images += len(made.batch.indices)
-        self.failed += len(made.failures)
-        for name, seconds in made.seconds.items():
-            self._seconds[name] += seconds
-        return self.failed - self._failed_before
-
-    def freeze(self) -> None:
-        """Keep the numbers and let the pipeline go."""
-        if self._frozen is None:
-            self._frozen = self.summary()
-        self._pipeline = None
-
-    def summary(self) -> dict[str, Any]:
-        """See :meth:`Loader.stats`."""
-        if self._frozen is not None:
-            return self._frozen
-        seconds = time.perf_counter() - self._begin
-        batches = self._pipeline.batches if self._pipeline is not None else None
-        read, read_waited = self._pipeline.reading() if self._pipeline is not None else (0.0, 0.0)
-        waited = batches.waited if batches is not None else 0.0
-        busy = {name: {"seconds": taken} for name, taken in self._seconds.items()}
-        if waited < _LITTLE * seconds:
-            limit = "consumer"
-        elif read_waited > 0.5 * waited:
-            limit = "read"
-        else:
-            limit = max(self._seconds, key=self._seconds.__getitem__)
-        return {
-            "images": self.images,
-            "seconds": seconds,
-            "images_per_second": self.images / seconds,
-            "read": {"seconds": read, "waited": read_waited},
-            **busy,
-            "ready": batches.depths / batches.given if batches is not None and batches.given else 0.0,
-            "consumer": {"seconds": seconds - waited, "waited": waited},
-            "limit": limit,
-        }
-
-
-def _adapted(preprocess: Any) -> Preprocess | None:
-    """A user's function as ``(batch, rng, labels) -> (images, labels)``."""
-    if preprocess is None:
-        return None
-    if not callable(preprocess):
-        raise TypeError(f"preprocess must be a function (batch, rng) -> Batch, not {type(preprocess).__name__}")
-    least, most = _arity(preprocess)
-
-    def adapted(x: Batch, rng: Rng, labels: Any) -> tuple[Any, Any]:
-        given = preprocess(x, rng, labels) if least >= 3 else preprocess(x, rng) if most >= 2 else preprocess(x)
-        if least < 3:
-            given = given, labels
-        if not isinstance(given, tuple) or isinstance(given, Mix) or len(given) != 2:
-            raise TypeError(
-                "preprocess with three parameters (batch, rng, labels) must return (images, labels), not "
-                f"{type(given).__name__}"
-            )
-        if isinstance(given[0], Mix):
-            raise TypeError(
-                "preprocess returned a Mix, whose labels would be lost: take labels as a third parameter and return "
-                "(mix.images, mix.labels(labels, num_classes))"
-            )
-        if given[0] is None:
-            raise TypeError("preprocess returned None instead of a Batch; is a return missing?")
-        return given
-
-    return adapted
-
-
-def _arity(function: Any) -> tuple[int, int]:
-    """How many arguments a function needs, and takes, by position."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # not known for some built-in functions
-        return 2, 2
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    least = sum(p.default is p.empty for p in positional)
-    endless = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    return least, 2 if endless else len(positional)
-
-
-def _shard(shard: Any) -> tuple[int, int]:
-    if shard == "auto":
-        for rank_name, world_name in _LAUNCHERS:
-            if rank_name in os.environ and world_name in os.environ:
-                return _checked_shard(os.environ[rank_name], os.environ[world_name], f"{rank_name} and {world_name}")
-        return 0, 1
-    if isinstance(shard, str) or not isinstance(shard, Sequence) or len(shard) != 2:
-        raise ValueError(f'shard must be (rank, world) or "auto", not {shard!r}')
-    return _checked_shard(shard[0], shard[1], "shard")
-
-
-def _checked_shard(rank: Any, world: Any, where: str) -> tuple[int, int]:
-    try:
-        pair = int(rank), int(world)
-    except (TypeError, ValueError):
-        pair = -1, 0
-    if not 0 <= pair[0] < pair[1]:
-        raise ValueError(f"{where} must be a rank from 0 to world - 1 and a world size, not {rank!r} and {world!r}")
-    return pair
-
-
 def _most_failures(most: Any, samples: int) -> int | None:
     if most is None:
         return None
@@ -567,36 +457,3 @@ def _pointer(stream: Any) -> int | None:
         return int(getattr(stream, "value", stream))
     except (TypeError, ValueError):
         raise TypeError(f"stream must be a CUDA stream or its address, not {type(stream).__name__}") from None
-
-
-def _progress_bar() -> Any:
-    try:
-        from tqdm.auto import tqdm
-    except ImportError as error:
-        raise ImportError('progress=True needs tqdm: pip install "gpuimg[progress]"') from error
-    return tqdm
-
-
-def _resumed(states: Sequence[Mapping[str, Any]], settings: Settings) -> Position:
-    """The position of states, for this loader's rank."""
-    first = states[0]
-    for one in states:
-        for name in ("seed", "epoch", "levels", "world"):
-            if one[name] != first[name]:
-                raise ValueError(f"the states do not belong together: {name} is {first[name]} and {one[name]}")
-    levels = tuple(tuple(int(count) for count in level) for level in first["levels"])
-    epoch, world = int(first["epoch"]), int(first["world"])
-    if len(states) > 1 and [one["rank"] for one in states] != list(range(world)):
-        raise ValueError(f"these are states of ranks {[one['rank'] for one in states]}, not of all {world}")
-    if world == settings.world:
-        own = [one for one in states if one["rank"] == settings.rank]
-        if own or first["alike"]:
-            mine = own[0] if own else first
-            return Position(epoch, levels, int(mine["taken"]), int(mine["given"]))
-    if len(states) < world and not first["alike"] and first["taken"]:
-        raise ValueError(
-            f'this state is that of rank {first["rank"]} of {world} under on_error="skip", where ranks advance at '
-            f"their own pace; rank {settings.rank} of {settings.world} needs the states of all ranks, as a list"
-        )
-    taken = tuple(int(one["taken"]) for one in states) if len(states) > 1 else (int(first["taken"]),) * world
-    return Position(epoch, Share(settings.samples, levels, 0, world).after(taken) if any(taken) else levels)

@@ -9,6 +9,7 @@ whatever the size of the data set, and no sample is lost or doubled when the num
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -89,6 +90,46 @@ class Share:
         if self.levels and len(self.levels[-1]) == 1:
             return (*self.levels[:-1], (self.levels[-1][0] + first,))
         return (*self.levels, (first,))
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where one rank stands: ``taken`` places of its share of an epoch, of which ``given`` became samples."""
+
+    epoch: int = 0
+    levels: tuple[Level, ...] = ()
+    taken: int = 0
+    given: int = 0
+
+
+def resumed(states: Sequence[Mapping[str, Any]], samples: int, rank: int, world: int) -> Position:
+    """Where states of a loader (see :meth:`gpuimg.Loader.state_dict`), in the order of their ranks, leave one rank.
+
+    Raises
+    ------
+    ValueError
+        For states that do not belong together, or are too few.
+    """
+    first = states[0]
+    for one in states:
+        for name in ("seed", "epoch", "levels", "world"):
+            if one[name] != first[name]:
+                raise ValueError(f"the states do not belong together: {name} is {first[name]} and {one[name]}")
+    ranks, before = [int(one["rank"]) for one in states], int(first["world"])
+    if len(states) > 1 and ranks != list(range(before)):
+        raise ValueError(f"these are states of ranks {ranks}, not of all {before}")
+    epoch = int(first["epoch"])
+    levels = tuple(tuple(int(count) for count in level) for level in first["levels"])
+    if world == before and (rank in ranks or first["alike"]):
+        own = states[ranks.index(rank)] if rank in ranks else first
+        return Position(epoch, levels, int(own["taken"]), int(own["given"]))
+    if len(states) < before and not first["alike"] and first["taken"]:
+        raise ValueError(
+            f'this state is that of rank {ranks[0]} of {before} under on_error="skip", where ranks advance at their '
+            f"own pace; rank {rank} of {world} needs the states of all ranks, as a list"
+        )
+    taken = tuple(int(one["taken"]) for one in states) if len(states) > 1 else (int(first["taken"]),) * before
+    return Position(epoch, Share(samples, levels, 0, before).after(taken) if any(taken) else levels)
 
 
 def _lane(n: int, rank: int, world: int) -> int:

@@ -7,11 +7,11 @@ holds depends on those before it having been decoded: such batches are made one 
 
 from __future__ import annotations
 
-import os
+import inspect
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,16 +20,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import codec
 from .ahead import Ahead, Stopped
 from .batch import Batch, as_batch
 from .decode import open_files
 from .errors import DecodeError, Failure
-from .order import Level, Share, shuffled
+from .mixing import Mix
+from .order import Level, Position, Share, shuffled
 from .pixels import Files
 from .plan import Ints, Mask
 from .rng import Rng
 from .runtimes import Runtime, Slots
+from .samples import Sample, collate, read_sample
 from .stderr import quiet
 
 # Samples read by one job: enough to make the threads' hand-over cheap, few enough to spread over all of them.
@@ -64,16 +65,6 @@ class LoadedBatch(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Position:
-    """Where one rank stands: ``taken`` places of its share of an epoch, of which ``given`` became samples."""
-
-    epoch: int = 0
-    levels: tuple[Level, ...] = ()
-    taken: int = 0
-    given: int = 0
-
-
-@dataclass(frozen=True)
 class Settings:
     """What a loader does; checked by :func:`gpuimg.load`."""
 
@@ -103,26 +94,6 @@ class Settings:
     def share(self, levels: tuple[Level, ...] = ()) -> Share:
         """The share of this rank of what is left of an epoch."""
         return Share(self.samples, levels, self.rank, self.world)
-
-
-@dataclass
-class Sample:
-    """What was read of one sample."""
-
-    index: int
-    real: bool  # not padding
-    name: str
-    data: Any = b""
-    label: Any = None
-    error: Exception | None = None
-
-    @property
-    def reason(self) -> str:
-        """Why there are no data."""
-        error = self.error
-        return (
-            f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else f"cannot be read: {error}"
-        )
 
 
 class Opened(NamedTuple):
@@ -348,55 +319,42 @@ def _raise(opened: Opened) -> None:
         raise DecodeError(tuple(failures), len(opened.samples)) from (errors[0] if errors else None)
 
 
-def read_sample(source: Any, index: int, real: bool = True) -> Sample:
-    """Read one sample; what goes wrong inside the source is a failure of the sample."""
-    sample = Sample(index, real, f"sample {index}")
-    try:
-        describe = getattr(source, "describe", None)
-        if describe is not None:
-            sample.name = str(describe(index))
-        item = source[index]
-    except Exception as error:  # whatever a source raises
-        sample.error = error
-        return sample
-    data, sample.label = _pair(item, index)
-    if describe is None and isinstance(data, (str, os.PathLike)):
-        sample.name = os.fspath(data)
-    try:
-        sample.data = codec.read(data)
-    except OSError as error:
-        sample.error = error
-    except TypeError as error:
-        raise TypeError(f"source[{index}]: {error}") from error
-    return sample
-
-
-def _pair(item: Any, index: int) -> tuple[Any, Any]:
-    """Data and label of what a source gave: a pair, or a mapping with "image" as of Hugging Face's ``datasets``."""
-    if isinstance(item, (tuple, list)) and len(item) == 2:
-        return item[0], item[1]
-    if isinstance(item, Mapping) and "image" in item:
-        image = item["image"]
-        if isinstance(image, Mapping):
-            image = image.get("bytes") if image.get("bytes") is not None else image.get("path")
-        rest = {key: value for key, value in item.items() if key != "image"}
-        return image, rest["label"] if set(rest) == {"label"} else rest or None
-    raise TypeError(
-        f'source[{index}] must be a pair (file bytes, label), or a mapping with "image", not {type(item).__name__}'
-    )
-
-
-def collate(labels: list[Any], missing: list[bool]) -> Any:
-    """Labels of samples as one array where they are numbers or arrays of one shape."""
-    known = [label for label, gone in zip(labels, missing, strict=True) if not gone]
-    if all(label is None for label in known):
+def adapted(preprocess: Any) -> Preprocess | None:
+    """A user's function as ``(batch, rng, labels) -> (images, labels)``."""
+    if preprocess is None:
         return None
-    if all(isinstance(label, (int, np.integer)) for label in known):
-        return np.array([-1 if gone else label for label, gone in zip(labels, missing, strict=True)], np.int64)
-    if all(isinstance(label, (int, float, np.integer, np.floating)) for label in known):
-        return np.array([np.nan if gone else label for label, gone in zip(labels, missing, strict=True)], np.float64)
-    first = known[0]
-    if all(isinstance(label, np.ndarray) and label.shape == first.shape for label in known):
-        nothing = np.zeros_like(first)
-        return np.stack([nothing if gone else label for label, gone in zip(labels, missing, strict=True)])
-    return [None if gone else label for label, gone in zip(labels, missing, strict=True)]
+    if not callable(preprocess):
+        raise TypeError(f"preprocess must be a function (batch, rng) -> Batch, not {type(preprocess).__name__}")
+    least, most = _arity(preprocess)
+
+    def called(x: Batch, rng: Rng, labels: Any) -> tuple[Any, Any]:
+        given = preprocess(x, rng, labels) if least >= 3 else preprocess(x, rng) if most >= 2 else preprocess(x)
+        if least < 3:
+            given = given, labels
+        if not isinstance(given, tuple) or isinstance(given, Mix) or len(given) != 2:
+            raise TypeError(
+                "preprocess with three parameters (batch, rng, labels) must return (images, labels), not "
+                f"{type(given).__name__}"
+            )
+        if isinstance(given[0], Mix):
+            raise TypeError(
+                "preprocess returned a Mix, whose labels would be lost: take labels as a third parameter and return "
+                "(mix.images, mix.labels(labels, num_classes))"
+            )
+        if given[0] is None:
+            raise TypeError("preprocess returned None instead of a Batch; is a return missing?")
+        return given
+
+    return called
+
+
+def _arity(function: Any) -> tuple[int, int]:
+    """How many arguments a function needs, and takes, by position."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # not known for some built-in functions
+        return 2, 2
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    least = sum(p.default is p.empty for p in positional)
+    endless = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return least, 2 if endless else len(positional)

@@ -170,4 +170,4 @@ def test_only_the_runtimes_know_cupy() -> None:
 
 def test_frameworks_are_imported_by_name_only_when_asked_for() -> None:
     found = importers("torch", "jax", "tensorflow", "PIL", "cv2", "torchvision", "pyarrow", "array_record", "tqdm")
-    assert found == {"gpuimg/torch.py", "gpuimg/loader.py"}  # a module to be asked for; tqdm, in a function
+    assert found == {"gpuimg/torch.py", "gpuimg/progress.py"}  # a module to be asked for; tqdm, in a function

@@ -1,0 +1,182 @@
+"""The loader against calling the same functions directly, and what its position costs.
+
+    python -m bench.bench_load [--rounds 7] [--out bench/results/load.json]
+
+- direct: ``open_batch``, random resized crop, flip, normalise and ``array(out=)`` on bytes in memory, batch by batch;
+- load: the same through ``gpuimg.load`` from the same bytes, from files in a class folder, and with each way of
+  treating bad samples, two batches ahead;
+- overlap: a consumer that takes as long as the producer, without using the cores (as a training step on a GPU);
+- million: shuffling, sharding and resuming a source of a million samples.
+
+Round-robin, medians of the rounds, ratios of each round's neighbours.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gpuimg as gi
+from bench import photos
+from bench.common import arguments, environment, per_second, ratio, write
+
+BATCH = 64
+SIZE = 224
+MILLION = 1_000_000
+
+train = gi.presets.imagenet_train(SIZE)
+
+
+def loader(source: Any, **options: Any) -> gi.Loader:
+    """What is measured."""
+    return gi.load(source, train, batch_size=BATCH, device="cpu", dtype="float32", layout="NCHW", **options)
+
+
+def throughput(files: list[bytes], folder: Path, rounds: int) -> dict[str, Any]:
+    """Images/s directly and through the loader."""
+    out = np.zeros((BATCH, 3, SIZE, SIZE), np.float32)
+    rounds_done = 0
+
+    def direct() -> None:
+        for at in range(0, len(files), BATCH):
+            x = gi.open_batch(files[at : at + BATCH], device="cpu")
+            rng = gi.Rng(0, epoch=rounds_done, indices=np.arange(at, at + len(x)))
+            train(x, rng).array("float32", "NCHW", out=out[: len(x)])
+
+    memory = [(data, i) for i, data in enumerate(files)]
+    table = gi.folder(folder)
+    loaders = {
+        "load": loader(memory),
+        "load, shuffled": loader(memory, shuffle=True),
+        "load, files": loader(table, shuffle=True),
+        "load, skip": loader(memory, on_error="skip"),
+        "load, two decoders": loader(memory, decoders=2),
+    }
+    runs: dict[str, Callable[[], None]] = {"direct": direct}
+    runs |= {name: lambda each=each: _drain(each) for name, each in loaders.items()}  # type: ignore[misc]
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for k in range(rounds + 1):
+        rounds_done = k
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            if k:  # the first round warms up
+                seconds[name].append(time.perf_counter() - start)
+    result: dict[str, Any] = {}
+    for name in runs:
+        middle, spread = ratio(seconds["direct"], seconds[name])
+        result[name] = {
+            "images_per_second": per_second(len(files), seconds[name]), "of_direct": middle, "range": spread
+        }  # fmt: skip
+    return result
+
+
+def _drain(batches: gi.Loader) -> None:
+    for _ in batches:
+        pass
+
+
+def overlap(files: list[bytes], rounds: int) -> dict[str, Any]:
+    """Wall time with a consumer as slow as the producer, as a multiple of the longer of the two."""
+    source = [(data, i) for i, data in enumerate(files)]
+    batches = loader(source, epochs=8)  # filling the pipeline takes a batch, once
+    _drain(batches)
+    multiples, walls, producers = [], [], []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        _drain(batches)
+        alone = time.perf_counter() - start
+        step = alone / len(batches)
+        start = time.perf_counter()
+        for _ in batches:
+            time.sleep(step)
+        wall = time.perf_counter() - start
+        multiples.append(wall / alone)
+        walls.append(wall)
+        producers.append(alone)
+    return {
+        "producer_s": round(float(np.median(producers)), 3),
+        "wall_s": round(float(np.median(walls)), 3),
+        "wall_of_longer": round(float(np.median(multiples)), 3),
+        "range": [round(min(multiples), 3), round(max(multiples), 3)],
+        "batches": len(batches),
+    }
+
+
+class Million:
+    """A source of a million samples that are generated."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __len__(self) -> int:
+        return MILLION
+
+    def __getitem__(self, i: int) -> tuple[bytes, int]:
+        return self.data, i
+
+
+def position(data: bytes) -> dict[str, Any]:
+    """Milliseconds and megabytes to shuffle, shard and resume, somewhere in a million samples."""
+    from gpuimg.order import Share, shuffled
+
+    source = Million(data)
+    state = loader(source, shuffle=True).state_dict()
+
+    def resume(taken: int) -> None:
+        resumed = loader(source, shuffle=True, shard=(5, 8))
+        resumed.load_state_dict({**state, "taken": taken, "given": taken})
+        share = Share(MILLION, resumed._position.levels, 5, 8)
+        places, _ = share.places(0, BATCH)
+        shuffled(places, MILLION, 0, 0)
+
+    resume(0)
+    times = []
+    for taken in np.linspace(0, MILLION - 1, 50).astype(int).tolist():
+        start = time.perf_counter()
+        resume(taken)
+        times.append(time.perf_counter() - start)
+    tracemalloc.start()
+    resume(MILLION // 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    places = np.arange(1 << 16)
+    start = time.perf_counter()
+    shuffled(places, MILLION, 0, 0)
+    return {
+        "resume_and_first_order_ms": round(1e3 * float(np.median(times)), 3),
+        "worst_ms": round(1e3 * max(times), 3),
+        "peak_megabytes": round(peak / 1e6, 3),
+        "shuffle_us_per_sample": round((time.perf_counter() - start) / len(places) * 1e6, 3),
+    }
+
+
+def main() -> None:
+    """Measure, print, and write the result."""
+    options = arguments(__doc__, "load.json").parse_args()
+    files = photos.load()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for i, data in enumerate(files):
+            path = folder / f"class {i % 4}" / f"{i:04d}.jpg"
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        write(
+            {
+                **environment(photos.summary(files), options.rounds),
+                "throughput": throughput(files, folder, options.rounds),
+                "overlap": overlap(files, options.rounds),
+                "million": position(files[0]),
+            },
+            options.out,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The benchmarks' own parts: their photos, and the form of the peer benchmark's results."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from bench import common, photos
+from bench.peers import __main__ as peers
+from bench.peers import checks, processes, registry
+from bench.peers.base import WORKS
+from bench.peers.race import Race
+
+EXAMPLES = Path(__file__).parents[1] / "examples" / "photos"
+
+
+@pytest.fixture(autouse=True)
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Photographs of this repository in place of scikit-image's, and a folder of the test's own."""
+    images = [Image.open(path).convert("RGB") for path in sorted(EXAMPLES.glob("*.jpg"))[:4]]
+    monkeypatch.setattr(photos, "photographs", lambda: images)
+    monkeypatch.setattr(photos, "FOLDER", tmp_path / "photos")
+
+
+@pytest.mark.parametrize("name", ["S", "P"])
+def test_a_photo_depends_on_its_set_and_index_alone(name: str) -> None:
+    made = [photos.make(name, index) for index in (0, 1)]
+    assert made == [photos.make(name, index) for index in (0, 1)]
+    assert made[0] != made[1]
+
+
+def test_the_photos_of_a_set_are_of_all_kinds() -> None:
+    files = photos.load_set("S", 48)
+    assert photos.load_set("S", 48) == files
+    said = photos.summary_of_set("S", files)
+    assert said["count"] == 48
+    assert said["as_recorded"] == "a part of the set"
+    assert set(said["kinds"]) == {"4:2:0", "4:4:4", "gray", "progressive"}  # type: ignore[call-overload]
+
+
+def test_peers_write_a_result_and_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "peers.json"
+    command = "--count 16 --batch 8 --rounds 1 --threads 2 --works decode,train --peers gpuimg,nvimagecodec,cvcuda"
+    peers.main([*command.split(), "--out", str(out)])
+    capsys.readouterr()
+    result = json.loads(out.read_text())
+    assert {"machine", "versions", "photos", "batch", "rounds", "peers", "works", "checks", "not_run"} <= set(result)
+    assert list(result["works"]) == ["decode", "train"]
+    assert result["checks"]["decode"]["nvimagecodec"]["mean_difference_in_levels"] <= 0.01
+    ours = result["works"]["train"]["gpuimg"]
+    assert ours["images_per_second"] > 0
+    assert ours["cpu_seconds_per_1000_images"] > 0
+    assert ours["gpuimg_over_this"] == 1.0
+    assert 0 < ours["ratio_to_floor"] <= ours["ratio_to_floor_range"][1]
+    assert result["works"]["train"]["nvimagecodec"] is None
+    assert "train" in result["peers"]["nvimagecodec"]["lacks"]
+    assert result["peers"]["gpuimg"]["failed"] == {}
+    for cost in ("import_seconds", "first_batch_seconds", "peak_mib"):
+        assert result["peers"]["gpuimg"][cost] > 0
+    assert "cvcuda" in result["not_run"] or "cvcuda" in result["peers"]
+    table = out.with_suffix(".md").read_text()
+    assert table.count("| decode |") == 1
+    assert f"{ours['images_per_second']:,}" in table
+
+
+def test_a_peer_that_does_not_start_is_named(tmp_path: Path) -> None:
+    files = tmp_path / "files.pickle"
+    files.write_bytes(pickle.dumps([b"not an image"]))
+    with Race(["nobody", "nvimagecodec"], 1, 1, files) as race:
+        result = race.run(["decode"], 1, 1)
+    assert "nobody" in result["not_run"]["nobody"]
+    assert result["works"]["decode"] == {"nvimagecodec": None}
+    assert "decode" in result["peers"]["nvimagecodec"]["failed"]
+
+
+def test_a_wrong_output_is_noticed() -> None:
+    ours = [np.full((4, 5, 3), 100, "uint8")]
+    assert checks.difference("decode", [ours[0] + 3], ours) == {
+        "mean_difference_in_levels": 3.0,
+        "within_2_levels": 0.0,
+    }
+    with pytest.raises(ValueError, match="shape"):
+        checks.difference("decode", [ours[0][:2]], ours)
+    with pytest.raises(ValueError, match="instead of float32"):
+        checks.plausible(ours[0], 1)
+
+
+def test_every_peer_says_which_works_it_lacks() -> None:
+    found = registry.peer_class("gpuimg")
+    assert set(found.lacks) <= set(WORKS)
+    assert registry.compared_with("cvcuda") == "gpuimg-gpu"
+
+
+def test_ratios_are_those_of_the_rounds() -> None:
+    assert common.ratio([2.0, 3.0, 8.0], [1.0, 1.0, 2.0]) == (3.0, [2.0, 4.0])
+
+
+def test_memory_and_time_of_this_process_are_read() -> None:
+    assert processes.memory_mib(os.getpid()) > 10
+    assert processes.cpu_seconds() > 0
