@@ -150,6 +150,10 @@ def load(
         decoders = 1 if all(runtime.name == "cpu" for runtime in runtimes) else 2
     rank, world = as_shard(shard)
     Rng(seed, indices=[])  # checks the seed
+    if drop_last and epochs is None and len(source) < world * batch_size:
+        raise ValueError(
+            f"drop_last leaves nothing of {len(source)} samples in batches of {batch_size} on {world} ranks"
+        )
     return Loader(
         Settings(
             source, adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),

@@ -30,7 +30,7 @@ from .pixels import Files
 from .plan import Ints, Mask
 from .rng import Rng
 from .runtimes import Runtime, Slots
-from .samples import Sample, collate, read_sample
+from .samples import Names, Sample, collate, read_sample
 from .stderr import quiet
 
 # Samples read by one job: enough to make the threads' hand-over cheap, few enough to spread over all of them.
@@ -241,8 +241,8 @@ class Pipeline:
 
     def _open(self, samples: list[Sample]) -> Opened:
         settings = self._settings
-        names = [sample.name for sample in samples]
-        files = open_files([sample.data for sample in samples], settings.color, "fill", settings.max_pixels, names)
+        data = [sample.data for sample in samples]
+        files = open_files(data, settings.color, "fill", settings.max_pixels, Names(samples))
         for k, sample in enumerate(samples):
             if sample.error is not None:
                 files.failures[k] = Failure(k, sample.name, sample.reason)

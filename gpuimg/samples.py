@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,37 +16,55 @@ from . import codec
 class Sample:
     """What was read of one sample."""
 
+    source: Any
     index: int
     real: bool  # not padding
-    name: str
+    path: str | None = None
     data: Any = b""
     label: Any = None
     error: Exception | None = None
 
     @property
+    def name(self) -> str:
+        """The sample in a message."""
+        try:
+            return str(self.source.describe(self.index))
+        except Exception:  # a source need not have it, and it must not hide the failure it is asked about
+            return self.path or f"sample {self.index}"
+
+    @property
     def reason(self) -> str:
         """Why there are no data."""
         error = self.error
-        return (
-            f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else f"cannot be read: {error}"
-        )
+        text = str((error.strerror if isinstance(error, OSError) else None) or error or type(error).__name__)
+        return f"cannot be read: {text.removeprefix(f'{self.name}: ')}"
+
+
+class Names(Sequence[str]):
+    """Names of samples, made when they are asked for."""
+
+    def __init__(self, samples: list[Sample]) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._samples[index].name
 
 
 def read_sample(source: Any, index: int, real: bool = True) -> Sample:
     """Read one sample; what goes wrong inside the source is a failure of the sample."""
-    sample = Sample(index, real, f"sample {index}")
+    sample = Sample(source, index, real)
     try:
-        describe = getattr(source, "describe", None)
-        if describe is not None:
-            sample.name = str(describe(index))
         item = source[index]
     except Exception as error:  # whatever a source raises
         sample.error = error
         return sample
     data, sample.label = _pair(item, index)
-    if describe is None and isinstance(data, (str, os.PathLike)):
-        sample.name = os.fspath(data)
     try:
+        if isinstance(data, (str, os.PathLike)):
+            sample.path = os.fspath(data)
         sample.data = codec.read(data)
     except OSError as error:
         sample.error = error

@@ -159,6 +159,17 @@ def test_paths_are_read_and_named(tmp_path: Path) -> None:
     assert loader.failures == [gi.Failure(1, str(paths[1]), "cannot be read: No such file or directory")]
 
 
+def test_failures_of_a_table_are_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "class" / "a.jpg"
+    path.parent.mkdir()
+    path.write_bytes(FILES[0])
+    loader = cpu(gi.folder(tmp_path))
+    path.unlink()
+    with pytest.raises(gi.DecodeError) as caught:
+        next(loader)
+    assert caught.value.failures == (gi.Failure(0, str(path), "cannot be read: No such file or directory"),)
+
+
 # -- epochs and positions ----------------------------------------------------------------------------------------------
 
 
@@ -459,6 +470,9 @@ def test_wrong_sources_and_functions_are_refused_at_the_call() -> None:
         cpu([])
     with pytest.raises(TypeError, match="preprocess"):
         gi.load(Source(4), "resize", batch_size=2)
+    with pytest.raises(ValueError, match="drop_last leaves nothing"):
+        cpu(Source(4), drop_last=True, epochs=None)
+    assert list(cpu(Source(4), drop_last=True)) == []
     with pytest.raises(TypeError, match="stream"):
         cpu(Source(4), stream="main")
 

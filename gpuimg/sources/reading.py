@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -20,6 +21,10 @@ from .names import printable
 Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 
 OPEN_FILES = 64  # of one source; 1024 is the usual limit of a process
+
+# Where there are fewer descriptors than that.
+_TRIES = 5
+_WAIT_S = 0.005
 
 
 class _Descriptor:
@@ -71,17 +76,21 @@ class Files:
         return data
 
     def _open(self, file: int) -> _Descriptor:
-        try:
-            return self._opened(file)
-        except OSError as error:
-            if error.errno != errno.EMFILE:
-                raise
-            self._opened = _opener(self.paths)  # the limit is smaller: lets go of all that are open
-            return self._opened(file)
+        for _ in range(_TRIES):
+            try:
+                return self._opened(file)
+            except OSError as error:
+                if error.errno != errno.EMFILE:
+                    raise
+            # The limit is smaller: lets go of all that are open, keeps none from here on, and waits for the readers
+            # that still have one.
+            self._opened = _opener(self.paths, 0)
+            time.sleep(_WAIT_S)
+        return self._opened(file)
 
 
-def _opener(paths: tuple[str, ...]) -> Callable[[int], _Descriptor]:
-    @lru_cache(OPEN_FILES)
+def _opener(paths: tuple[str, ...], keep: int = OPEN_FILES) -> Callable[[int], _Descriptor]:
+    @lru_cache(keep)
     def opened(file: int) -> _Descriptor:
         return _Descriptor(paths[file])
 

@@ -1,0 +1,140 @@
+"""The loader where the system gives little: few file descriptors, little memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+SCRIPT = """
+import os, resource, sys, threading
+import gpuimg as gi
+from tests.loading import FILES, Source, cpu
+from tests.watchdog import no_hang, ours
+
+def open_files():
+    return len(os.listdir("/proc/self/fd"))
+
+def limit(kind, value):
+    resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
+
+{body}
+assert ours() == []
+print("done")
+"""
+
+
+def run(body: str, *arguments: str | Path) -> None:
+    """Run in a process of its own, which must end well and say nothing on stderr."""
+    command = [sys.executable, "-c", SCRIPT.format(body=body), *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert (done.stderr, done.stdout) == ("", "done\n")
+
+
+def test_few_file_descriptors(tmp_path: Path) -> None:
+    """Two hundred shards with a dozen descriptors to spare."""
+    run(
+        """
+import io, tarfile
+from pathlib import Path
+folder = Path(sys.argv[1])
+for shard in range(200):
+    with tarfile.open(folder / f"{shard:03d}.tar", "w") as file:
+        for name, data in (("a.jpg", FILES[shard % 64]), ("a.cls", b"%d" % shard)):
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            file.addfile(member, io.BytesIO(data))
+table = gi.tar(str(folder / "{000..199}.tar"))
+list(cpu(Source(8)))
+limit(resource.RLIMIT_NOFILE, open_files() + 12)
+before = open_files()
+with no_hang(100):
+    for _ in range(3):
+        labels = [label for batch in cpu(table, shuffle=True, readers=8) for label in batch.labels.tolist()]
+        assert sorted(labels) == list(range(200))
+assert open_files() <= before + 64  # of the shards, which are kept open for the next reads
+""",
+        tmp_path,
+    )
+
+
+def test_no_file_descriptor_at_all(tmp_path: Path) -> None:
+    """An error of the samples, not of the process; with descriptors again, it goes on."""
+    run(
+        """
+import warnings
+from pathlib import Path
+warnings.simplefilter("ignore", RuntimeWarning)
+folder = Path(sys.argv[1]) / "class"
+folder.mkdir()
+for k in range(16):
+    (folder / f"{k}.jpg").write_bytes(FILES[k])
+table = gi.folder(folder.parent)
+list(cpu(Source(8)))
+before, (soft, hard) = open_files(), resource.getrlimit(resource.RLIMIT_NOFILE)
+limit(resource.RLIMIT_NOFILE, before - 1)
+with no_hang(100):
+    loader = cpu(table, on_error="fill")
+    assert not any(batch.valid.any() for batch in loader)
+limit(resource.RLIMIT_NOFILE, soft)
+assert {failure.reason for failure in loader.failures} == {"cannot be read: Too many open files"}
+assert all(batch.valid.all() for batch in loader)
+assert open_files() == before
+""",
+        tmp_path,
+    )
+
+
+def test_little_memory() -> None:
+    """A batch that does not fit is a MemoryError in the loop; smaller ones go on."""
+    run(
+        """
+list(cpu(Source(16)))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resize = lambda x: gi.resize(x, (2000, 2000))
+small, large = (cpu(Source(64), resize, batch_size=size, dtype="float32", prefetch=1) for size in (1, 32))
+next(small)
+small.close()
+limit(resource.RLIMIT_AS, used + (900 << 20))
+with no_hang(100):
+    try:
+        list(large)
+    except MemoryError:
+        pass
+    else:
+        raise AssertionError("1.5 GB fitted")
+    assert ours() == []
+    assert sum(len(batch.indices) for batch in cpu(Source(20), resize, batch_size=1, dtype="float32", prefetch=1)) == 20
+"""
+    )
+
+
+@pytest.mark.parametrize("policy", ["skip", "fill"])
+def test_a_file_that_vanishes_in_the_middle(policy: str, tmp_path: Path) -> None:
+    run(
+        f"""
+import warnings
+from pathlib import Path
+warnings.simplefilter("ignore", RuntimeWarning)
+folder = Path(sys.argv[1]) / "class"
+folder.mkdir()
+for k in range(64):
+    (folder / f"{{k:02d}}.jpg").write_bytes(FILES[k])
+loader = cpu(gi.folder(folder.parent), on_error={policy!r}, readers=1)
+with no_hang(100):
+    for k, batch in enumerate(loader):
+        if k == 0:
+            (folder / "63.jpg").unlink()
+            (folder / "62.jpg").write_bytes(b"")
+            (folder / "61.jpg").write_bytes(FILES[61][: len(FILES[61]) // 3])
+assert [(failure.index, failure.source[-6:]) for failure in loader.failures] == [
+    (61, "61.jpg"), (62, "62.jpg"), (63, "63.jpg")
+], loader.failures
+""",
+        tmp_path,
+    )
