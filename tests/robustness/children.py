@@ -1,0 +1,106 @@
+"""Running code that may crash or hang: in a child process that says on its stdout, in JSON lines, how far it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any
+
+Event = dict[str, Any]
+
+#: Arguments follow.
+COMMAND = (sys.executable, "-W", "error", "-m", "tests.robustness.soak")
+
+_TAIL = 3000  # characters of the child's last words that are kept
+
+
+class Dead(Exception):  # noqa: N818  (not an error of this program)
+    """The child ended before it said so."""
+
+    def __init__(self, how: str, last_words: str) -> None:
+        super().__init__(how)
+        self.how = how
+        self.last_words = last_words
+
+
+def events(
+    arguments: Sequence[str],
+    *,
+    command: Sequence[str] = COMMAND,
+    timeout: float = 60.0,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Event]:
+    """What a child says, as it says it.
+
+    Raises
+    ------
+    Dead
+        Where it was killed by a signal, failed, or said nothing for ``timeout`` seconds.
+    """
+    with tempfile.TemporaryFile() as words:
+        child = subprocess.Popen(
+            [*command, *arguments], stdout=subprocess.PIPE, stderr=words, env={**os.environ, **(environment or {})}
+        )
+        try:
+            ended = yield from _listen(child, timeout)
+            if not ended:
+                raise Dead(_how(child.wait()), _tail(words))
+        except TimeoutError:
+            child.send_signal(signal.SIGABRT)  # faulthandler writes where it is
+            time.sleep(1.0)
+            raise Dead(f"no progress for {timeout:.0f} s", _tail(words)) from None
+        finally:
+            if child.poll() is None:
+                child.kill()
+            child.wait()
+            if child.stdout is not None:
+                child.stdout.close()
+
+
+def _listen(child: subprocess.Popen[bytes], timeout: float) -> Generator[Event, None, bool]:
+    """Yield events; give whether the child ended well."""
+    if child.stdout is None:
+        raise ValueError("the child has no stdout")
+    rest = b""
+    while True:
+        ready, _, _ = select.select([child.stdout], [], [], timeout)
+        if not ready:
+            raise TimeoutError
+        data = os.read(child.stdout.fileno(), 1 << 16)
+        if not data:
+            return child.wait() == 0
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield json.loads(line)
+
+
+def _how(status: int) -> str:
+    if status < 0:
+        return f"signal {-status} ({signal.Signals(-status).name})"
+    return f"exit status {status}"
+
+
+def _tail(words: Any) -> str:
+    """Of a crash, the stacks that faulthandler writes."""
+    words.seek(0)
+    text: str = words.read().decode(errors="replace")
+    return text.partition("Extension modules:")[0][-_TAIL:]
+
+
+class Voice:
+    """The child's side: a descriptor of its own for what it says, so that a library's words do not get in between."""
+
+    def __init__(self) -> None:
+        self._to = os.dup(1)
+        os.dup2(2, 1)
+
+    def say(self, **event: Any) -> None:
+        """Tell the parent."""
+        os.write(self._to, json.dumps(event).encode() + b"\n")

@@ -1,0 +1,312 @@
+"""The long run: damaged files and intact ones by the hundred thousand, in child processes, resumable.
+
+    python -m tests.robustness.soak --mutations 100000 --images 1000000 --out DIR --state FILE
+
+``DIR/robustness.json`` is written as it goes: counts by outcome and kind of damage, the slowest files, everything that
+broke a rule of :mod:`tests.robustness.check` with its seed, crashes and hangs with theirs, and memory. A run that is
+stopped goes on from the state file. A child that dies or makes no progress is not the end: the mutations it was at are
+run again one by one, the guilty ones are recorded, and the run goes on behind them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import gpuimg as gi
+
+from . import check, children, images
+from .mutate import mutation
+from .originals import digest, originals, photos
+
+Events: TypeAlias = "Callable[[Sequence[str]], Iterable[children.Event]]"
+
+PER_CHILD = {"mutations": 25_000, "batches": 100_000, "loader": 100_000}
+DAMAGED = check.BATCH - check.EVERY  # of a batch
+_KEPT = 200  # findings, crashes and hangs that are written in full
+_WARM = 0.4  # of a child's run before its memory counts: buffers grow to the largest image met
+_PACKAGES = ("nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13", "numpy", "numba", "pillow")
+
+
+@dataclass
+class Memory:
+    """Memory of one child, sampled after each batch."""
+
+    what: str
+    first: int
+    # Images so far; KiB resident, KiB that malloc has given, and KiB of these that nvImageCodec has lost.
+    samples: list[tuple[int, int, int, int]] = field(default_factory=list)
+    lost: float = 0.0
+
+    def summary(self) -> dict[str, Any] | None:
+        """Start and end, as medians of a tenth of the samples each, and the growth between.
+
+        Where libjpeg fails behind the last line, nvImageCodec loses an image's memory each time; the growth of the
+        heap is told without that, the growth of resident memory with it (and with the holes it leaves).
+        """
+        warm = [s for s in self.samples if s[0] >= _WARM * self.samples[-1][0]] if self.samples else []
+        if len(warm) < 20:
+            return None
+        tenth = len(warm) // 10
+        first, last = (
+            [statistics.median(column) for column in zip(*part, strict=True)] for part in (warm[:tenth], warm[-tenth:])
+        )
+        count, resident, heap, lost = (end - start for start, end in zip(first, last, strict=True))
+        return {
+            "what": self.what, "first": self.first, "images": self.samples[-1][0],
+            "start_kib": round(first[1]), "end_kib": round(last[1]), "lost_by_nvimagecodec_kib": round(lost),
+            "growth_kib_per_10000": {
+                "resident": round(resident / count * 10_000), "heap": round((heap - lost) / count * 10_000),
+            },
+        }  # fmt: skip
+
+
+@dataclass
+class Totals:
+    """Everything known so far; what the state file holds."""
+
+    next: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PER_CHILD, 0))
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PER_CHILD, 0.0))
+    outcomes: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    overran: list[int] = field(default_factory=list)
+    leaked: Counter[str] = field(default_factory=Counter)  # bytes by seed
+    images: Counter[str] = field(default_factory=Counter)
+    slow: list[tuple[float, int, str]] = field(default_factory=list)
+    broken: Counter[str] = field(default_factory=Counter)  # findings by rule
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    crashes: list[dict[str, Any]] = field(default_factory=list)
+    hangs: list[dict[str, Any]] = field(default_factory=list)
+    memory: list[dict[str, Any]] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, path: Path) -> Totals:
+        """What a state file says, or a beginning."""
+        if not path.exists():
+            return cls()
+        read = json.loads(path.read_text())
+        for name in ("outcomes", "reasons", "leaked", "images", "broken"):
+            read[name] = Counter(read[name])
+        read["slow"] = [tuple(entry) for entry in read["slow"]]
+        return cls(**read)
+
+    def add(self, event: children.Event) -> None:
+        """Count what a child said of a batch."""
+        for name in ("outcomes", "reasons", "leaked", "images"):
+            getattr(self, name).update(event.get(name, {}))
+        self.overran += event.get("overran", [])
+        self.slow = sorted([*self.slow, *map(tuple, event.get("slow", []))], reverse=True)[:20]
+        for rule, seed, detail in event.get("findings", []):
+            self.broken[rule] += 1
+            if len(self.findings) < _KEPT:
+                self.findings.append({"rule": rule, "seed": seed, "detail": detail})
+
+    def died(self, dead: children.Dead, **where: Any) -> None:
+        """Record a crash or a hang."""
+        kept = self.hangs if dead.how.startswith("no progress") else self.crashes
+        if len(kept) < _KEPT:
+            kept.append({**where, "how": dead.how, "last_words": dead.last_words})
+        self.broken["hang" if kept is self.hangs else "crash"] += 1
+
+    @property
+    def good(self) -> bool:
+        """Whether no rule was broken."""
+        return not self.broken
+
+    def result(self) -> dict[str, Any]:
+        """What ``robustness.json`` says."""
+        ways: dict[str, Counter[str]] = {}
+        kinds: dict[str, Counter[str]] = {}
+        for name, count in self.outcomes.items():
+            kind, way, outcome = name.split(" | ")
+            ways.setdefault(way, Counter())[outcome] += count
+            kinds.setdefault(kind, Counter())[f"{way}: {outcome}"] += count
+        growth: dict[str, dict[str, float]] = {}
+        for what in {m["what"] for m in self.memory}:
+            rates = [m["growth_kib_per_10000"] for m in self.memory if m["what"] == what]
+            growth[what] = {kind: statistics.median(rate[kind] for rate in rates) for kind in ("resident", "heap")}
+        return {
+            "good": self.good,
+            "versions": versions(),
+            "counts": self.next,
+            "seconds": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
+            "outcomes": ways,
+            "by_kind": dict(sorted(kinds.items())),
+            "images": self.images,
+            "reasons": dict(self.reasons.most_common(60)),
+            "slowest": [{"seconds": s, "seed": seed, "what": words} for s, seed, words in self.slow],
+            "broken_rules": self.broken,
+            "findings": self.findings,
+            "crashes": self.crashes,
+            "hangs": self.hangs,
+            "nvimagecodec": {
+                "wrote past an image": self.overran[:_KEPT],
+                "lost memory": {"files": len(self.leaked), "most": dict(self.leaked.most_common(20))},
+            },
+            "growth_kib_per_10000": growth,
+            "memory": self.memory,
+        }
+
+
+def versions() -> dict[str, str]:
+    """What was tested, and with what."""
+    found = {"python": platform.python_version(), "platform": platform.platform(), "gpuimg": gi.__version__}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found | {"originals": digest(originals().values()), "photos": digest(photos().values())}
+
+
+# -- the parent ---------------------------------------------------------------------------------------------------
+
+
+class Soak:
+    """Runs children until the counts are reached, and keeps the files up to date."""
+
+    def __init__(self, out: Path, state: Path, *, run: Events = children.events, every: float = 5.0) -> None:
+        self.totals = Totals.load(state)
+        self._out = out / "robustness.json"
+        self._state = state
+        self._run = run
+        self._every = every
+        self._saved = 0.0
+        out.mkdir(parents=True, exist_ok=True)
+
+    def save(self) -> None:
+        """Write both files, each at once."""
+        for path, content in ((self._state, vars(self.totals)), (self._out, self.totals.result())):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            fresh = path.with_name(path.name + ".new")
+            fresh.write_text(json.dumps(content, indent=1))
+            fresh.replace(path)
+        self._saved = time.monotonic()
+
+    def run(self, what: str, count: int) -> None:
+        """Go on with ``what`` ("mutations", "batches" or "loader") up to number ``count``."""
+        while self.totals.next[what] < count:
+            first = self.totals.next[what]
+            self._child(what, first, min(first + PER_CHILD[what], count))
+            self.save()
+
+    def _child(self, what: str, first: int, stop: int) -> None:
+        memory = Memory(what, first)
+        at, phase = (first, first), "start"
+        begin = time.monotonic()
+        try:
+            for event in self._run([what, str(first), str(stop)]):
+                at, phase = tuple(event.get("at", at)), event.get("phase", phase)
+                if "rss" not in event:
+                    continue
+                self.totals.add(event)
+                self.totals.next[what] = at[1]
+                memory.lost += event.get("lost", 0) / 1024
+                memory.samples.append((at[1] - first, event["rss"], event["heap"], round(memory.lost)))
+                begin = self._clock(what, begin)
+        except children.Dead as dead:
+            self._after(dead, what, at, phase, stop)
+            self._clock(what, begin)
+        if summary := memory.summary():
+            self.totals.memory.append(summary)
+
+    def _clock(self, what: str, begin: float) -> float:
+        now = time.monotonic()
+        self.totals.seconds[what] += now - begin
+        if now - self._saved > self._every:
+            self.save()
+        return now
+
+    def _after(self, dead: children.Dead, what: str, at: tuple[int, int], phase: str, stop: int) -> None:
+        """Find out which of the images a child was at killed it, and go on behind them."""
+        done = self.totals.next[what]
+        if done >= at[1] or what != "mutations":  # between batches, or with no single image to blame
+            self.totals.died(dead, what=what, between=list(at), phase=phase)
+            self.totals.next[what] = max(done, min(at[1] + (at[1] <= done), stop)) if done < stop else done
+            return
+        guilty = 0
+        seed = at[0]
+        while seed < at[1]:
+            try:
+                for event in self._run(["singles", str(seed), str(at[1])]):
+                    seed, phase = event.get("at", (seed,))[0], event.get("phase", phase)
+                    if "rss" in event:
+                        self.totals.add(event)
+                        seed += 1
+            except children.Dead as one:
+                guilty += 1
+                self.totals.died(one, what=what, seed=seed, phase=phase, mutation=mutation(seed)[1])
+                seed += 1
+        if not guilty:
+            self.totals.died(dead, what=what, between=list(at), phase=f"{phase}; none of them alone")
+        self.totals.next[what] = at[1]
+
+
+def memory() -> dict[str, int]:
+    """KiB resident and KiB malloc has given, of this process."""
+    return {"rss": check.memory(), "heap": check.allocated() // 1024}
+
+
+# -- the child ----------------------------------------------------------------------------------------------------
+
+
+def child(what: str, first: int, stop: int) -> None:
+    """Do a part of the work, saying what it is at before and what came of it after."""
+    import faulthandler
+
+    voice = children.Voice()
+    faulthandler.enable(os.dup(2))  # descriptor 2 itself leads elsewhere while gpuimg decodes
+    if what in ("batches", "loader"):
+        run = images.batches if what == "batches" else images.loader
+        for start, end, counts, findings in run(first, stop):
+            voice.say(at=(start, end), **memory(), images=counts, findings=findings)
+        return
+    checker = check.Checker(lambda phase: voice.say(phase=phase))
+    step = 1 if what == "singles" else DAMAGED
+    edges = sorted({first, *range(first - first % step + step, stop, step), stop})  # batches are the same ones always
+    for seeds in map(range, edges, edges[1:]):
+        voice.say(at=(seeds.start, seeds.stop))
+        report = checker.check(seeds)
+        voice.say(
+            at=(seeds.start, seeds.stop), **memory(), outcomes=report.outcomes, reasons=report.reasons,
+            slow=report.slow, findings=report.findings, overran=report.overran, leaked=report.leaked, lost=report.lost,
+        )  # fmt: skip
+    checker.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run; 0 if no rule was broken."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and not arguments[0].startswith("-"):
+        child(arguments[0], int(arguments[1]), int(arguments[2]))
+        return 0
+    parser = argparse.ArgumentParser(prog="python -m tests.robustness.soak", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--mutations", type=int, default=100_000)
+    parser.add_argument("--images", type=int, default=1_000_000, help="half in batches, half through the loader")
+    parser.add_argument("--out", type=Path, required=True, help="folder for robustness.json")
+    parser.add_argument("--state", type=Path, required=True, help="file to go on from")
+    options = parser.parse_args(arguments)
+    soak = Soak(options.out, options.state)
+    soak.run("mutations", options.mutations)
+    halves = options.images // 2 if hasattr(gi, "load") else 0
+    soak.run("batches", options.images - halves)
+    soak.run("loader", halves)
+    soak.save()
+    result = soak.totals.result()
+    print(json.dumps({k: result[k] for k in ("good", "counts", "seconds", "outcomes", "broken_rules")}, indent=1))
+    return 0 if soak.totals.good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
