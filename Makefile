@@ -17,14 +17,16 @@ comma := ,
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: help demo test lint unit bench clean
+.PHONY: help demo test lint unit bench gpu soak clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    decode and augment the photos in examples/photos, write contact_sheet.png"
 	@echo "make test    linter, type check and all tests"
 	@echo "make lint    linter and type check only"
-	@echo "make bench   the benchmark behind the README's numbers, into bench/results"
+	@echo "make bench   the benchmarks behind the README's numbers, beside other libraries, into bench/results"
+	@echo "make gpu     what is claimed of the GPU, measured on this machine's"
+	@echo "make soak    100,000 mutated files and a million images"
 	@echo "make clean   remove the virtual environment and everything that was built"
 	@echo
 	@echo "This machine gets the extra '$(EXTRA)' (EXTRA=cpu, cuda12 or cuda13 to choose)."
@@ -45,6 +47,18 @@ unit: $(VENV)/.test-ready
 bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.bench_core
 	$(BIN)/python -m bench.bench_random
+	$(BIN)/python -m bench.bench_load
+	for set in S 1280x960 L; do $(BIN)/python -m bench.peers --set $$set --out bench/results/peers-$$set.json; done
+	$(BIN)/python -m bench.report bench/results/peers-*.json
+
+# Everything that is claimed of the GPU, measured, in under ten minutes. Uses PYTHON as it is: gpuimg's dependencies for
+# the GPU, pytest and hypothesis must be installed, and the tests need no network.
+gpu:
+	$(PYTHON) -m bench.gpu --out bench/results/gpu --minutes 8
+
+# All mutated files and a million images: hours. Goes on where it was interrupted.
+soak: $(VENV)/.test-ready
+	$(BIN)/python -m tests.robustness.soak --mutations 100000 --images 1000000 --out bench/results --state .soak-state.json
 
 # A fresh environment for another extra: the nvImageCodec wheels for CUDA 12 and 13 share files.
 $(VENV)/.made-for-$(EXTRA):
@@ -62,7 +76,9 @@ $(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
 	touch $@ $(VENV)/.demo-ready
 
 $(VENV)/.bench-ready: $(VENV)/.demo-ready
-	$(PIP) -e '.[$(EXTRA),bench]'
+	$(PIP) '$(TORCH)'
+	$(PIP) -e '.[$(EXTRA),bench,peers]'
+	$(PIP) --no-deps torchvision==0.28.0
 	touch $@
 
 clean:

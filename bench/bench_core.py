@@ -13,54 +13,21 @@ Also: Python time of the recording alone, and peak memory over 100 batches.
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
 import resource
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from bench import photos
-from gpuimg import codec
+from bench import common, photos
+from bench.common import BATCH, SIZE
 from gpuimg.runtimes.cpu import threads
 
-BATCH = 64
-SIZE = 224
 RECORDED = 256  # images of the recording measurement
-
-
-class Floor:
-    """nvImageCodec alone: whole images, one decoder and one buffer a thread."""
-
-    def __init__(self, count: int) -> None:
-        self.library = codec.library()
-        self.decoders = [codec.cpu_decoder() for _ in range(count)]
-        self.buffers = [np.zeros(photos.SIZE[0] * photos.SIZE[1] * 3, np.uint8) for _ in range(count)]
-
-    def __call__(self, files: list[bytes]) -> None:
-        """Decode a batch."""
-
-        def work(k: int) -> None:
-            buffer = self.buffers[k]
-            for data in files[k :: len(self.decoders)]:
-                stream = self.library.CodeStream(data)
-                height, width = stream.height, stream.width
-                target = self.library.as_image(buffer[: height * width * 3].reshape(height, width, 3))
-                if self.decoders[k].decode(stream, image=target) is None:
-                    raise RuntimeError("a photo did not decode")
-
-        with ThreadPoolExecutor(len(self.decoders)) as pool:
-            list(pool.map(work, range(len(self.decoders))))
 
 
 def random_crops(sizes: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], ...]:
@@ -118,7 +85,7 @@ Preprocess = Callable[[gi.Batch, int], gi.Batch]  # of a batch and the index of 
 def throughput(files: list[bytes], rounds: int, chains: dict[str, Preprocess]) -> dict[str, Any]:
     """Images/s of the floor and of each chain after decoding, and its ratio to the floor, round-robin."""
     out = np.zeros((BATCH, 3, SIZE, SIZE), np.float32)
-    floor = Floor(threads())
+    floor = common.Floor(threads())
 
     def run(name: str, at: int) -> None:
         batch = files[at : at + BATCH]
@@ -136,15 +103,12 @@ def throughput(files: list[bytes], rounds: int, chains: dict[str, Preprocess]) -
                 run(name, at)
             if k:  # the first round warms up
                 seconds[name].append(time.perf_counter() - start)
-    ratios = {name: np.array(seconds["floor"]) / np.array(seconds[name]) for name in names}
-    return {
-        name: {
-            "images_per_second": round(len(files) / float(np.median(seconds[name]))),
-            "ratio_to_floor": round(float(np.median(ratios[name])), 3),
-            "ratio_range": [round(float(ratios[name].min()), 3), round(float(ratios[name].max()), 3)],
-        }
-        for name in names
-    }
+    result = {}
+    for name in names:
+        ratio, ratio_range = common.ratio(seconds["floor"], seconds[name])
+        rate = common.per_second(len(files), seconds[name])
+        result[name] = {"images_per_second": rate, "ratio_to_floor": ratio, "ratio_range": ratio_range}
+    return result
 
 
 def recording(files: list[bytes], repeats: int = 30) -> dict[str, float]:
@@ -188,12 +152,6 @@ def memory(files: list[bytes], batches: int = 100) -> dict[str, float]:
     }
 
 
-def _processor() -> str:
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text().splitlines() if path.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
-
-
 def _chains() -> dict[str, Preprocess]:
     rng = np.random.default_rng(0)
     return {
@@ -203,45 +161,14 @@ def _chains() -> dict[str, Preprocess]:
     }
 
 
-def environment(files: list[bytes], rounds: int) -> dict[str, Any]:
-    """What was measured, on what."""
-    return {
-        "machine": {"processor": _processor(), "cores": os.cpu_count(), "threads": threads()},
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("gpuimg", "numpy", "numba")},
-            "nvimgcodec": codec.library().__version__,
-        },
-        "photos": photos.summary(files),
-        "batch": BATCH,
-        "rounds": rounds,
-    }
-
-
-def write(result: dict[str, Any], path: Path) -> None:
-    """Print a result and keep it."""
-    text = json.dumps(result, indent=1)
-    print(text)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text + "\n")
-
-
-def arguments(description: str | None, name: str) -> argparse.Namespace:
-    """Command line of a benchmark: ``--rounds`` and ``--out``."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / name)
-    return parser.parse_args()
-
-
 def main() -> None:
     """Measure, print, and write the result."""
-    options = arguments(__doc__, "core.json")
+    options = common.arguments(__doc__, "core.json").parse_args()
     files = photos.load()
     check(files)
-    write(
+    common.write(
         {
-            **environment(files, options.rounds),
+            **common.environment(photos.summary(files), options.rounds),
             "throughput": throughput(files, options.rounds, _chains()),
             "recording_us_per_image": recording(files),
             "memory": memory(files),

@@ -16,7 +16,8 @@ import time
 import numpy as np
 
 import gpuimg as gi
-from bench import bench_core, photos
+from bench import bench_core, common, photos
+from bench.common import SIZE
 
 RECORDED = 256
 
@@ -28,7 +29,7 @@ def _rng(x: gi.Batch, at: int) -> gi.Rng:
 def jittered(x: gi.Batch, at: int) -> gi.Batch:
     """Random resized crop, rotation, colour jitter."""
     rng = _rng(x, at)
-    x = gi.random_resized_crop(x, bench_core.SIZE, rng=rng)
+    x = gi.random_resized_crop(x, SIZE, rng=rng)
     x = gi.random_rotation(x, 180, rng=rng)
     x = gi.color_jitter(x, 0.4, 0.4, 0.4, 0.1, rng=rng)
     return gi.normalize(x, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
@@ -37,7 +38,7 @@ def jittered(x: gi.Batch, at: int) -> gi.Batch:
 def rand_augmented(x: gi.Batch, at: int) -> gi.Batch:
     """Random resized crop, flip, RandAugment."""
     rng = _rng(x, at)
-    x = gi.random_resized_crop(x, bench_core.SIZE, rng=rng)
+    x = gi.random_resized_crop(x, SIZE, rng=rng)
     x = gi.random_horizontal_flip(x, rng=rng)
     x = gi.rand_augment(x, 2, 9, rng=rng)
     return gi.normalize(x, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
@@ -46,7 +47,7 @@ def rand_augmented(x: gi.Batch, at: int) -> gi.Batch:
 def recording(files: list[bytes], repeats: int = 30) -> dict[str, float]:
     """Microseconds of Python an image to record RandAugment alone, and to compile its plan; and its launches."""
     opened = gi.open_batch(files[:RECORDED], device="cpu")
-    x = gi.resize(opened, (bench_core.SIZE, bench_core.SIZE))
+    x = gi.resize(opened, (SIZE, SIZE))
     taken: dict[str, list[float]] = {"record": [], "compile": []}
     for _ in range(repeats):
         start = time.perf_counter()
@@ -63,12 +64,12 @@ def recording(files: list[bytes], repeats: int = 30) -> dict[str, float]:
 
 def main() -> None:
     """Measure, print, and write the result."""
-    options = bench_core.arguments(__doc__, "random.json")
+    options = common.arguments(__doc__, "random.json").parse_args()
     files = photos.load()
     chains: dict[str, bench_core.Preprocess] = {"crop+rotation+jitter": jittered, "rand_augment": rand_augmented}
-    bench_core.write(
+    common.write(
         {
-            **bench_core.environment(files, options.rounds),
+            **common.environment(photos.summary(files), options.rounds),
             "throughput": bench_core.throughput(files, options.rounds, chains),
             "rand_augment_256_us_per_image": recording(files),
         },

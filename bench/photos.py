@@ -1,8 +1,13 @@
-"""A reproducible folder of natural-looking JPEGs, made from photographs that ship in installable packages.
+"""Reproducible natural-looking JPEGs, made from photographs that ship in installable packages.
 
 Each file: a random photograph, a random crop of it (scaled down where it has the pixels), mirrored or not, with a
 random gamma and white balance; then sensor noise, or a slight blur, until the file has the bits per pixel drawn for
-it. Baseline, 4:2:0, quality 85 to 90, standard Huffman tables: what cameras write.
+it. Quality 85 to 90, standard Huffman tables: what cameras write.
+
+:func:`load` gives files of one size, all baseline 4:2:0. :func:`load_set` gives the sets of the peer benchmarks, a
+mixture of sizes and kinds: S about 500x375, P 854x480, M 1280x800, "1280x960", and L 4000x3000.
+
+    python -m bench.photos [--set S]
 """
 
 from __future__ import annotations
@@ -11,6 +16,11 @@ import argparse
 import hashlib
 import io
 import json
+import os
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +42,39 @@ _FROM_SKIMAGE = (
 _FROM_SKLEARN = ("china.jpg", "flower.jpg")
 
 
+@dataclass(frozen=True)
+class PhotoSet:
+    """Files of one set: how many, batches of how many, their sizes with weights, and their hash."""
+
+    count: int
+    batch: int
+    sizes: tuple[tuple[tuple[int, int], float], ...]
+    panes: int  # along each side; the photographs have too few pixels to fill 12 megapixels one at a time
+    sha256: str  # of all files; Pillow 13.0.0, scikit-image 0.26.0, scikit-learn 1.9.1 and NumPy 2.4.6 give this
+
+
+SETS = {
+    "S": PhotoSet(
+        512,
+        64,
+        (((375, 500), 0.6), ((500, 375), 0.2), ((333, 500), 0.1), ((360, 480), 0.1)),
+        1,
+        "38a645dbbd2644ed3dd53fff7cb5411221d809a2280b10a2705ee930b1922aa1",
+    ),
+    "P": PhotoSet(256, 64, (((480, 854), 1.0),), 1, "13ef78b899533750a3e90fef24bb0e7741b2b5eddd4fab4d17117fc7ff794014"),
+    "M": PhotoSet(
+        128, 32, (((800, 1280), 1.0),), 1, "54249303e843f4d284af126111bc987d668ee04dfa659e06ab18dba7146a4934"
+    ),
+    "1280x960": PhotoSet(
+        128, 32, (((960, 1280), 1.0),), 1, "038eb7ce6533644bc26cdfd2a4c098830b91821ff5560bdd08b76a98d683fe22"
+    ),
+    "L": PhotoSet(24, 8, (((3000, 4000), 1.0),), 3, "75baa90b069d6d49baf47ea0cbcd2ce87ca3d20c9791df25f9537e3aff3d9ee9"),
+}
+_KINDS = (("4:2:0", 0.84), ("4:4:4", 0.08), ("gray", 0.04), ("progressive", 0.04))
+_PATCH = 256  # of this many pixels a side the noise is fitted: encoding 12 megapixels six times would take minutes
+
+
+@cache
 def photographs() -> list[Image.Image]:
     """Photographs of scikit-image and scikit-learn."""
     import skimage
@@ -92,6 +135,144 @@ def _make(rng: np.random.Generator, sources: list[Image.Image], size: tuple[int,
     return data
 
 
+def _draw(rng: np.random.Generator, choices: tuple[tuple[Any, float], ...]) -> Any:
+    return choices[rng.choice(len(choices), p=[weight for _, weight in choices])][0]
+
+
+def _scene(rng: np.random.Generator, size: tuple[int, int]) -> Image.Image:
+    """A mirrored or plain crop of a photograph, with another gamma and white balance."""
+    sources = photographs()
+    source, (height, width) = sources[rng.integers(len(sources))], size
+    fit = min(source.width / width, source.height / height) * rng.uniform(0.6, 1.0)
+    w, h = width * fit, height * fit
+    x, y = rng.uniform(0, source.width - w), rng.uniform(0, source.height - h)
+    image = source.resize((width, height), Image.Resampling.LANCZOS, box=(x, y, x + w, y + h))
+    if rng.random() < 0.5:
+        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    gamma, balance = rng.uniform(0.85, 1.2), rng.uniform(0.93, 1.05, 3)
+    levels = np.clip((np.arange(256) / 255) ** gamma * balance[:, None] * 255 + 0.5, 0, 255).astype(int)
+    return image.point(levels.ravel().tolist())
+
+
+@cache
+def _noise_tile() -> NDArray[np.float32]:
+    """Noise of a sensor, in levels: correlated by demosaicing. Moved and repeated for each file."""
+    rng = np.random.default_rng(0)
+    tile = rng.standard_normal((512, 512, 1), np.float32) + 0.6 * rng.standard_normal((512, 512, 3), np.float32)
+    return np.asarray(tile + 0.35 * (np.roll(tile, 1, 0) + np.roll(tile, 1, 1)), np.float32)
+
+
+def _noisy(image: Image.Image, amount: float, shift: tuple[int, int]) -> Image.Image:
+    pixels = np.asarray(image)
+    result = np.empty_like(pixels)
+    tile = _noise_tile()
+    columns = (np.arange(pixels.shape[1]) + shift[1]) % tile.shape[1]
+    for top in range(0, len(pixels), 64):  # a strip stays in the cache; whole images cost more page faults than work
+        strip = pixels[top : top + 64].astype(np.float32)
+        rows = (np.arange(top, top + len(strip)) + shift[0]) % tile.shape[0]
+        noise = tile[rows[:, None], columns]
+        noise *= np.sqrt(np.float32(0.3) + strip * np.float32(1 / 255))  # shot noise grows with light
+        strip += np.float32(amount) * noise
+        result[top : top + 64] = np.clip(strip + np.float32(0.5), 0, 255)
+    return Image.fromarray(result)
+
+
+def _save(image: Image.Image, kind: str, quality: int) -> bytes:
+    file = io.BytesIO()
+    image = image.convert("L") if kind == "gray" else image
+    options = {} if kind == "gray" else {"subsampling": 0 if kind == "4:4:4" else 2}
+    image.save(file, "JPEG", quality=quality, progressive=kind == "progressive", **options)
+    return file.getvalue()
+
+
+def make(name: str, index: int) -> bytes:
+    """File ``index`` of a set; it depends on nothing else."""
+    of = SETS[name]
+    rng = np.random.default_rng([list(SETS).index(name), index])
+    height, width = _draw(rng, of.sizes)
+    kind = _draw(rng, _KINDS)
+    image = Image.new("RGB", (width, height))
+    for y in range(of.panes):
+        for x in range(of.panes):
+            top, left = height * y // of.panes, width * x // of.panes
+            below, right = height * (y + 1) // of.panes, width * (x + 1) // of.panes
+            image.paste(_scene(rng, (below - top, right - left)), (left, top))
+    quality = int(rng.integers(85, 91))
+    target = float(np.clip(rng.lognormal(np.log(1.7), 0.25), 1.0, 2.5))
+    shift = (int(rng.integers(512)), int(rng.integers(512)))
+    side = min(_PATCH, height, width)
+    corner = ((width - side) // 2, (height - side) // 2)
+    amount, blur = 0.7, 0.0
+    for _ in range(6):
+        smooth = image.filter(ImageFilter.GaussianBlur(blur)) if blur else image
+        patch = smooth.crop((*corner, corner[0] + side, corner[1] + side))
+        rate = len(_save(_noisy(patch, amount, shift), kind, quality)) * 8 / side**2
+        if abs(rate - target) < 0.12 * target:
+            break
+        if rate < target:
+            amount = min(7.0, amount * min(1.9, (target / rate) ** 1.6))
+        elif amount > 0.5:
+            amount = max(0.5, amount * (target / rate) ** 1.2)
+        else:
+            blur = min(1.6, blur + 0.3)
+    return _save(_noisy(smooth, amount, shift), kind, quality)
+
+
+def load_set(name: str, count: int | None = None) -> list[bytes]:
+    """The files of a set, or the first ``count``; they are made at the first call and kept in ``bench/.photos``."""
+    folder = FOLDER / name
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{i:04d}.jpg" for i in range(SETS[name].count if count is None else count)]
+    if all(path.exists() for path in paths):
+        return [path.read_bytes() for path in paths]
+    photographs(), _noise_tile()  # made once, before the threads ask for them
+
+    def write(i: int) -> None:
+        part = paths[i].with_suffix(".part")  # an interrupted run leaves no half file
+        part.write_bytes(make(name, i))
+        part.replace(paths[i])
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(write, [i for i, path in enumerate(paths) if not path.exists()]))
+    return [path.read_bytes() for path in paths]
+
+
+def summary_of_set(name: str, files: list[bytes]) -> dict[str, object]:
+    """What the files of a set are, for a result, and whether they are those of the recorded hash."""
+    headers = [Image.open(io.BytesIO(data)) for data in files]
+    kinds = Counter(
+        "progressive" if "progressive" in image.info else "gray" if image.mode == "L" else _subsampling(image)
+        for image in headers
+    )
+    pixels = np.array([image.width * image.height for image in headers])
+    digest = hashlib.sha256(b"".join(files)).hexdigest()
+    if len(files) != SETS[name].count:
+        recorded = "a part of the set"
+    elif digest == SETS[name].sha256:
+        recorded = "yes"
+    else:
+        recorded = "no: other versions of Pillow, NumPy or the photographs' packages"
+    return {
+        "set": name,
+        "count": len(files),
+        "mean_megapixels": round(float(pixels.mean()) / 1e6, 3),
+        "mean_bytes": round(float(np.mean([len(data) for data in files]))),
+        "bits_per_pixel_p5_p50_p95": _percentiles(np.array([len(data) * 8 for data in files]) / pixels),
+        "kinds": dict(sorted(kinds.items())),
+        "sha256": digest,
+        "as_recorded": recorded,
+    }
+
+
+def _subsampling(image: Any) -> str:
+    """Of a JPEG, from the sampling factors of its luma."""
+    return "4:4:4" if image.layer[0][1:3] == (1, 1) else "4:2:0"
+
+
+def _percentiles(rates: NDArray[np.floating[Any]]) -> list[float]:
+    return [round(float(value), 2) for value in np.percentile(rates, [5, 50, 95])]
+
+
 def load(count: int = COUNT, size: tuple[int, int] = SIZE, seed: int = 0) -> list[bytes]:
     """The files' bytes; they are made at the first call and kept in ``bench/.photos``."""
     folder = FOLDER / f"{size[0]}x{size[1]}-{seed}"
@@ -112,17 +293,22 @@ def summary(files: list[bytes], size: tuple[int, int] = SIZE) -> dict[str, objec
         "height": size[0],
         "width": size[1],
         "mean_bytes": round(float(np.mean([len(data) for data in files]))),
-        "bits_per_pixel_p5_p50_p95": [round(float(v), 2) for v in np.percentile(rates, [5, 50, 95])],
+        "bits_per_pixel_p5_p50_p95": _percentiles(rates),
         "sha256": hashlib.sha256(b"".join(files)).hexdigest(),
     }
 
 
 def main() -> None:
     """Make the photos and print what they are."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=COUNT)
-    count = parser.parse_args().count
-    print(json.dumps(summary(load(count)), indent=1))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int)
+    parser.add_argument("--set", choices=[*SETS, "all"], help="instead of files of one size")
+    options = parser.parse_args()
+    if options.set is None:
+        print(json.dumps(summary(load(options.count or COUNT)), indent=1))
+        return
+    for name in SETS if options.set == "all" else [options.set]:
+        print(json.dumps(summary_of_set(name, load_set(name, options.count)), indent=1))
 
 
 if __name__ == "__main__":

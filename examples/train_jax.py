@@ -37,7 +37,7 @@ def scores(weights: dict[str, Any], images: Any) -> Any:
     return images.mean((1, 2)) @ weights["last"]
 
 
-@jax.jit
+@jax.jit  # type: ignore[untyped-decorator]
 def step(weights: dict[str, Any], images: Any, labels: Any) -> tuple[dict[str, Any], Any]:
     """One step of gradient descent; JAX adds up the devices' parts of the gradient."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from . import arguments
 from .batch import Batch, as_batch
-from .kernels import layout, user
+from .kernels import layout
 from .plan import Floats
 
 #: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
@@ -476,5 +476,9 @@ def pointwise(images: Any, function: Any, value: Any = 0.0, *, where: Any = None
         raise TypeError("function must take six arguments: (r, g, b, y, x, value)")
     values = arguments.per_image(value, n, "value")
     plan, frame = batch.plan.with_frame()
-    plan, index = plan.with_function(function if batch.channels == 3 else user.first_kept(function))
+    if batch.channels == 1:
+        from .kernels import user  # imports Numba, which takes as long as all of gpuimg
+
+        function = user.first_kept(function)
+    plan, index = plan.with_function(function)
     return batch.recorded(plan.with_entry(layout.USER, (index, values), where=arguments.mask(where, n), frame=frame))

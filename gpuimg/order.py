@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .kernels import philox
 from .plan import Ints, Mask
 
 _STREAM = np.uint64(int.from_bytes(hashlib.blake2b(b"shuffle", digest_size=8).digest(), "little"))
@@ -39,6 +38,8 @@ def shuffled(places: Any, n: int, seed: int, epoch: int) -> Ints:
     -------
     (M,) int64
     """
+    from .kernels import philox  # imports Numba, which takes as long as all of gpuimg
+
     given = np.ascontiguousarray(places, np.uint64)
     found = np.empty_like(given)
     philox.shuffle(np.uint64(seed), np.uint64(epoch), _STREAM, np.uint64(n), given, found)

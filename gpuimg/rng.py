@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import arguments
-from .kernels.philox import philox_blocks
 from .plan import Floats, Ints, Mask
 
 _WORDS = 4  # of a Philox block
@@ -116,6 +115,8 @@ class Rng:
         -------
         (N, count) uint64
         """
+        from .kernels.philox import philox_blocks  # imports Numba, which takes as long as all of gpuimg
+
         blocks = -(-count // _WORDS)
         counters = np.empty((len(self), blocks, 4), np.uint64)
         counters[:, :, 0] = np.arange(blocks, dtype=np.uint64)

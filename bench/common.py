@@ -1,0 +1,99 @@
+"""What the benchmarks share: the floor, ratios, the environment, the command line, and the result file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuimg import codec
+from gpuimg.runtimes.cpu import threads
+
+BATCH = 64
+SIZE = 224
+RESULTS = Path(__file__).parent / "results"
+
+
+class Floor:
+    """nvImageCodec alone: whole images, one decoder and one buffer a thread."""
+
+    def __init__(self, count: int) -> None:
+        self.library = codec.library()
+        self.decoders = [codec.cpu_decoder() for _ in range(count)]
+        self.buffers = [np.zeros(0, np.uint8) for _ in range(count)]
+
+    def __call__(self, files: list[bytes], seen: Callable[[int, NDArray[np.uint8]], None] | None = None) -> None:
+        """Decode a batch; ``seen`` gets each image's index and pixels, which the next image overwrites."""
+
+        def work(k: int) -> None:
+            for i in range(k, len(files), len(self.decoders)):
+                stream = self.library.CodeStream(files[i])
+                height, width = stream.height, stream.width
+                if self.buffers[k].size < height * width * 3:
+                    self.buffers[k] = np.zeros(height * width * 3, np.uint8)
+                pixels = self.buffers[k][: height * width * 3].reshape(height, width, 3)
+                if self.decoders[k].decode(stream, image=self.library.as_image(pixels)) is None:
+                    raise RuntimeError("a photo did not decode")
+                if seen is not None:
+                    seen(i, pixels)
+
+        with ThreadPoolExecutor(len(self.decoders)) as pool:
+            list(pool.map(work, range(len(self.decoders))))
+
+
+def per_second(images: int, seconds: Sequence[float]) -> int:
+    """Images/s of the median round."""
+    return round(images / float(np.median(seconds)))
+
+
+def ratio(one: Sequence[float], other: Sequence[float]) -> tuple[float, list[float]]:
+    """Median and range over the rounds of the seconds of ``one`` over those of ``other``."""
+    ratios = np.array(one) / np.array(other)
+    return round(float(np.median(ratios)), 3), [round(float(ratios.min()), 3), round(float(ratios.max()), 3)]
+
+
+def processor() -> str:
+    """Name of the CPU."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def environment(photos: dict[str, object], rounds: int, batch: int = BATCH) -> dict[str, Any]:
+    """What was measured, on what."""
+    return {
+        "machine": {"processor": processor(), "cores": os.cpu_count(), "threads": threads()},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("gpuimg", "numpy", "numba")},
+            "nvimgcodec": codec.library().__version__,
+        },
+        "photos": photos,
+        "batch": batch,
+        "rounds": rounds,
+    }
+
+
+def write(result: dict[str, Any], path: Path) -> None:
+    """Print a result and keep it."""
+    text = json.dumps(result, indent=1)
+    print(text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n")
+
+
+def arguments(description: str | None, name: str, rounds: int = 7) -> argparse.ArgumentParser:
+    """Command line of a benchmark: ``--rounds`` and ``--out``."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument("--out", type=Path, default=RESULTS / name)
+    return parser

@@ -1,0 +1,65 @@
+"""Albumentations on images that OpenCV decodes, in a DataLoader."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import albumentations as A  # noqa: N812 - as its documentation writes it
+import cv2
+import numpy as np
+from albumentations.pytorch import ToTensorV2
+
+from bench.peers import base
+from bench.peers.base import Epoch, Peer
+from bench.peers.torch_loader import data_loader
+
+# Its interpolation is bilinear without antialiasing, unless areas are averaged where an image is made smaller: the
+# nearest it has to the antialiased resizing of the others.
+_RESIZE = {"interpolation": cv2.INTER_LINEAR, "area_for_downscale": "image"}
+
+
+def transforms(work: str) -> Any:
+    """The transforms of a work, from an OpenCV image to a tensor."""
+    if work == "decode":
+        return A.Compose([ToTensorV2()])
+    if work == "eval":
+        steps = [A.SmallestMaxSize(base.SHORTER, **_RESIZE), A.CenterCrop(base.SIZE, base.SIZE)]
+    else:
+        crop = A.RandomResizedCrop((base.SIZE, base.SIZE), scale=base.SCALE, ratio=base.RATIO, **_RESIZE)
+        steps = [crop, A.HorizontalFlip(p=0.5)]
+    if work == "train+rotate+colour":
+        factor = (1 - base.JITTER, 1 + base.JITTER)
+        steps.append(A.Rotate((-base.ANGLE, base.ANGLE), interpolation=cv2.INTER_LINEAR, p=1.0))
+        steps.append(
+            A.ColorJitter(brightness=factor, contrast=factor, saturation=factor, hue=(-base.HUE, base.HUE), p=1.0)
+        )
+    return A.Compose([*steps, A.Normalize(base.MEAN, base.STD), ToTensorV2()])
+
+
+class _Sample:
+    def __init__(self, transform: Any) -> None:
+        self._transform = transform
+
+    def __call__(self, data: bytes) -> Any:
+        # Workers are processes; threads of OpenCV in each would be more than the others have.
+        cv2.setNumThreads(0)
+        image = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
+        return self._transform(image=image)["image"]
+
+
+class Albumentations(Peer):
+    """Worker processes."""
+
+    name = "albumentations"
+    distributions = ("albumentations", "opencv-python-headless", "torch")
+    lacks: ClassVar[dict[str, str]] = {"randaugment": "it has no RandAugment"}
+    notes = "DataLoader with OpenCV; smaller by averaging areas, larger bilinear"
+
+    def start(self, work: str, files: list[bytes]) -> Epoch:
+        """A loader whose workers stay for all epochs."""
+        loader = data_loader(files, _Sample(transforms(work)), work, self.threads, self.batch)
+        return lambda: iter(loader)
+
+    def copied(self, result: Any, work: str) -> Any:
+        """Images of decode are (C, H, W)."""
+        return [image.permute(1, 2, 0).numpy().copy() for image in result] if work == "decode" else result.numpy()

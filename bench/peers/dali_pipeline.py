@@ -1,0 +1,141 @@
+"""NVIDIA DALI in pipeline mode, after its ImageNet examples (ResNet-50 and EfficientNet)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from nvidia.dali import fn, pipeline_def, types
+from nvidia.dali.auto_aug import rand_augment
+
+from bench.peers import base
+from bench.peers.base import Epoch, Peer
+
+_MEAN = [255 * m for m in base.MEAN]
+_STD = [255 * s for s in base.STD]
+
+
+class _Encoded:
+    """Batches of encoded files for ``fn.external_source``; iterating again is the next epoch."""
+
+    def __init__(self, files: list[bytes], size: int) -> None:
+        self._files = [np.frombuffer(data, np.uint8) for data in files]
+        self._size = size
+        self._at = 0
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        self._at = 0
+        return self
+
+    def __next__(self) -> list[Any]:
+        if self._at >= len(self._files):
+            raise StopIteration
+        batch = self._files[self._at : self._at + self._size]
+        self._at += self._size
+        return batch
+
+
+def _decoded(encoded: Any, device: str, work: str) -> Any:
+    """Whole images, or random crops of them: DALI decodes only the region, and draws it itself."""
+    # The hardware decoder's share is that of DALI's examples; without such hardware it means nothing.
+    hardware = {"hw_decoder_load": 0.65} if device == "mixed" else {}
+    if work in ("decode", "eval"):
+        return fn.decoders.image(encoded, device=device, output_type=types.RGB, **hardware)
+    return fn.decoders.image_random_crop(
+        encoded,
+        device=device,
+        output_type=types.RGB,
+        random_area=list(base.SCALE),
+        random_aspect_ratio=list(base.RATIO),
+        num_attempts=10,
+        **hardware,
+    )
+
+
+def _coloured(images: Any) -> Any:
+    """Rotation and colour. DALI's contrast is about half of the range and its hue turns in YIQ: other formulas."""
+    # The grid stays 224x224, as for the others; by default it would grow to hold the rotated image.
+    angle = fn.random.uniform(range=[-base.ANGLE, base.ANGLE])
+    images = fn.rotate(images, angle=angle, interp_type=types.INTERP_LINEAR, keep_size=True, fill_value=0)
+    factor = [1 - base.JITTER, 1 + base.JITTER]
+    return fn.color_twist(
+        images,
+        brightness=fn.random.uniform(range=factor),
+        contrast=fn.random.uniform(range=factor),
+        saturation=fn.random.uniform(range=factor),
+        hue=fn.random.uniform(range=[-360 * base.HUE, 360 * base.HUE]),
+    )
+
+
+def _preprocessed(images: Any, work: str) -> Any:
+    """All after decoding. Triangular interpolation is bilinear with antialiasing."""
+    normalize = {"dtype": types.FLOAT, "output_layout": "CHW", "mean": _MEAN, "std": _STD}
+    if work == "eval":
+        images = fn.resize(images, resize_shorter=base.SHORTER, interp_type=types.INTERP_TRIANGULAR)
+        # An odd margin is rounded down, as by the others; by default it is rounded up, and every pixel is another.
+        return fn.crop_mirror_normalize(images, crop=(base.SIZE, base.SIZE), rounding="truncate", **normalize)
+    images = fn.resize(images, size=[base.SIZE, base.SIZE], interp_type=types.INTERP_TRIANGULAR)
+    if work == "train":
+        return fn.crop_mirror_normalize(images, mirror=fn.random.coin_flip(), **normalize)
+    images = fn.flip(images, horizontal=fn.random.coin_flip())
+    if work == "randaugment":
+        # The shape of all images, so that translations are relative to it.
+        images = rand_augment.rand_augment(images, base.NUM_OPS, base.MAGNITUDE, shape=[base.SIZE, base.SIZE])
+    else:
+        images = _coloured(images)
+    return fn.crop_mirror_normalize(images, **normalize)
+
+
+class DaliPipeline(Peer):
+    """On the CPU."""
+
+    name = "DALI (pipeline)"
+    distributions = ("nvidia-dali-cuda120", "nvidia-dali-cuda130")
+    notes = "bytes given without a copy; prefetch depth 2 (the default); contrast and hue of other formulas"
+    decoder = "cpu"
+    device_id: int | None = None
+
+    def start(self, work: str, files: list[bytes]) -> Epoch:
+        """Build the pipeline, run it to the end of each epoch, and reset it."""
+        source = _Encoded(files, self.batch)
+
+        # RandAugment needs conditional execution, which the others would only be slowed down by.
+        @pipeline_def(
+            batch_size=self.batch,
+            num_threads=self.threads,
+            device_id=self.device_id,
+            enable_conditionals=work == "randaugment",
+        )
+        def definition() -> Any:
+            encoded = fn.external_source(source=source, batch=True, cycle="raise", no_copy=True)
+            images = _decoded(encoded, self.decoder, work)
+            return images if work == "decode" else _preprocessed(images, work)
+
+        pipeline = definition()
+        pipeline.build()
+
+        def epoch() -> Iterator[Any]:
+            while True:
+                try:
+                    (result,) = pipeline.run()
+                except StopIteration:
+                    pipeline.reset()
+                    return
+                # Images of their own sizes stay a list; all else is one tensor, without a copy.
+                yield result if work == "decode" else result.as_tensor()
+
+        return epoch
+
+
+class DaliMixed(DaliPipeline):
+    """Decoding by GPU and CPU, all else on the GPU. Its results stay there."""
+
+    name = "DALI (mixed)"
+    notes = "hw_decoder_load 0.65; results on the GPU"
+    decoder = "mixed"
+    device_id = 0
+
+    def copied(self, result: Any, work: str) -> Any:
+        """A batch, from the GPU."""
+        return super().copied(result.as_cpu(), work)

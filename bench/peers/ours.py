@@ -1,0 +1,114 @@
+"""gpuimg: the functions called on one batch after another, and the loader that works ahead."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+import gpuimg as gi
+from bench.peers import base
+from bench.peers.base import Epoch, Peer
+
+
+def _train(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    x = gi.random_resized_crop(x, base.SIZE, base.SCALE, base.RATIO, rng=rng)
+    return gi.random_horizontal_flip(x, rng=rng)
+
+
+def _rotate_colour(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    x = gi.random_rotation(_train(x, rng), base.ANGLE, interpolation="bilinear", rng=rng)
+    x = gi.color_jitter(x, base.JITTER, base.JITTER, base.JITTER, base.HUE, rng=rng)
+    return gi.normalize(x, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
+
+
+def _rand_augment(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    x = gi.rand_augment(_train(x, rng), base.NUM_OPS, base.MAGNITUDE, rng=rng)
+    return gi.normalize(x, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
+
+
+PREPROCESS: dict[str, Callable[[Any, Any], gi.Batch]] = {
+    "eval": gi.presets.imagenet_eval(base.SIZE, base.SHORTER),
+    "train": gi.presets.imagenet_train(base.SIZE),
+    "train+rotate+colour": _rotate_colour,
+    "randaugment": _rand_augment,
+}
+
+
+class Functions(Peer):
+    """The functions, one batch at a time; results in memory that is used again."""
+
+    name = "gpuimg"
+    distributions = ("gpuimg", "nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13")
+    notes = "one batch after another, nothing made ahead; results in an array that is used again"
+    device = "cpu"
+
+    def start(self, work: str, files: list[bytes]) -> Epoch:
+        """Chains of functions; decode takes new memory, as sizes differ."""
+        if work == "decode":
+            return lambda: (gi.decode_batch(batch, device=self.device) for batch in base.batches(files, self.batch))
+        out = self._memory()
+        number = itertools.count()
+
+        def epoch() -> Iterator[Any]:
+            at, epoch = 0, next(number)
+            for batch in base.batches(files, self.batch):
+                rng = gi.Rng(0, epoch=epoch, indices=range(at, at + len(batch)))
+                x = PREPROCESS[work](gi.open_batch(batch, device=self.device), rng)
+                yield x.array("float32", "NCHW", out=out[: len(batch)])
+                at += len(batch)
+
+        return epoch
+
+    def _memory(self) -> Any:
+        return np.zeros((self.batch, 3, base.SIZE, base.SIZE), np.float32)
+
+
+class FunctionsOnGpu(Functions):
+    """The same on a GPU."""
+
+    name = "gpuimg on the GPU"
+    device = "cuda"
+
+    def start(self, work: str, files: list[bytes]) -> Epoch:
+        """Chains of functions, each batch waited for: a kernel that was only launched is no result."""
+        import cupy
+
+        started = super().start(work, files)
+
+        def epoch() -> Iterator[Any]:
+            for result in started():
+                cupy.cuda.get_current_stream().synchronize()
+                yield result
+
+        return epoch
+
+    def copied(self, result: Any, work: str) -> Any:
+        """A batch, from the GPU."""
+        import cupy
+
+        return [cupy.asnumpy(image) for image in result] if work == "decode" else cupy.asnumpy(result)
+
+    def _memory(self) -> Any:
+        import cupy
+
+        return cupy.zeros((self.batch, 3, base.SIZE, base.SIZE), np.float32)
+
+
+class Loader(Peer):
+    """The loader: batches made ahead of the loop."""
+
+    name = "gpuimg.load"
+    distributions = Functions.distributions
+    lacks: ClassVar[dict[str, str]] = {"decode": "batches of a loader are arrays of one size"}
+    notes = "two batches ahead, made with all the threads (the defaults)"
+
+    def start(self, work: str, files: list[bytes]) -> Epoch:
+        """One loader for all epochs: its next loop is the next epoch."""
+        source = [(data, 0) for data in files]
+        loader = gi.load(
+            source, PREPROCESS[work], batch_size=self.batch, device="cpu", dtype="float32", layout="NCHW", shuffle=False
+        )
+        return lambda: (batch.images for batch in loader)

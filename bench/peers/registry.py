@@ -1,0 +1,46 @@
+"""Which peers there are, and how to get one without importing the others."""
+
+from __future__ import annotations
+
+import importlib
+
+from bench.peers.base import Peer
+
+# In the order of the tables. The floors decode only.
+CPU = {
+    "gpuimg": "bench.peers.ours:Functions",
+    "gpuimg.load": "bench.peers.ours:Loader",
+    "nvimagecodec": "bench.peers.floors:NvImageCodec",
+    "simplejpeg": "bench.peers.simplejpeg_threads:SimpleJpeg",
+    "dali": "bench.peers.dali_pipeline:DaliPipeline",
+    "dali-dynamic": "bench.peers.dali_dynamic:DaliDynamic",
+    "torchvision": "bench.peers.torchvision_loader:Torchvision",
+    "albumentations": "bench.peers.albumentations_loader:Albumentations",
+    "spdl": "bench.peers.spdl_pipeline:Spdl",
+    "grain": "bench.peers.grain_loader:Grain",
+}
+GPU = {
+    "gpuimg-gpu": "bench.peers.ours:FunctionsOnGpu",
+    "dali-mixed": "bench.peers.dali_pipeline:DaliMixed",
+    "torchvision-gpu": "bench.peers.gpu:TorchvisionGpu",
+    "torchcodec-gpu": "bench.peers.gpu:TorchcodecGpu",
+    "kornia-gpu": "bench.peers.gpu:KorniaGpu",
+    "cvcuda": "bench.peers.gpu:CvCuda",
+}
+PEERS = {**CPU, **GPU}
+OURS, OURS_ON_GPU = "gpuimg", "gpuimg-gpu"
+FLOOR = "nvimagecodec"
+
+
+def compared_with(name: str) -> str:
+    """The gpuimg that a peer is compared with: the one on the same device."""
+    return OURS_ON_GPU if name in GPU else OURS
+
+
+def peer_class(name: str) -> type[Peer]:
+    """The class of a peer; its library is imported now."""
+    module, _, attribute = PEERS[name].partition(":")
+    found = getattr(importlib.import_module(module), attribute)
+    if not (isinstance(found, type) and issubclass(found, Peer)):
+        raise TypeError(f"{PEERS[name]} is not a peer")
+    return found

@@ -1,0 +1,147 @@
+"""Plots of the peer benchmark's results (needs matplotlib).
+
+    python -m bench.report bench/results/peers.json [bench/results/peers-L.json ...] [--out docs]
+
+One picture of images/s for each result, ``peers-S.png``, and, given several sets, one of the time of an image against
+its size, ``peers-size.png``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+OURS_COLOUR, COLOUR = "#1b7837", "#8c96a8"
+SHOWN_OVER_SIZE = ("eval", "train")
+
+
+def _plots() -> Any:
+    """Matplotlib, drawing into files."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise SystemExit("the plots need matplotlib: pip install matplotlib") from None
+    mpl.use("agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update(
+        {
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.titlesize": 10,
+            "svg.hashsalt": "0",
+        }
+    )
+    return plt
+
+
+def _save(figure: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110, metadata={"Software": None}, pil_kwargs={"optimize": True})
+    print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
+
+
+def _machine(result: dict[str, Any]) -> str:
+    machine = result["machine"]
+    return f"{machine['processor']}, {machine['threads']} threads each"
+
+
+def speeds(result: dict[str, Any], path: Path) -> None:
+    """Bars of images/s, a panel for each work."""
+    plt = _plots()
+    peers, works = result["peers"], result["works"]
+    present = {work: [name for name in peers if entries.get(name)] for work, entries in works.items()}
+    heights = [max(len(names), 1) for names in present.values()]
+    figure, panels = plt.subplots(
+        len(works),
+        1,
+        figsize=(7.2, 0.24 * sum(heights) + 0.55 * len(works) + 0.6),
+        height_ratios=heights,
+        layout="constrained",
+        squeeze=False,
+        sharex=True,
+    )
+    for panel, (work, names) in zip(panels[:, 0], present.items(), strict=True):
+        rates = [works[work][name]["images_per_second"] for name in names]
+        colours = [OURS_COLOUR if name.startswith("gpuimg") else COLOUR for name in names]
+        panel.barh(range(len(names)), rates, color=colours, height=0.72)
+        for y, rate in enumerate(rates):
+            panel.text(rate, y, f" {rate:,}", va="center", fontsize=8)
+        panel.set_yticks(range(len(names)), [peers[name]["name"] for name in names])
+        panel.invert_yaxis()
+        panel.set_title(work, loc="left", fontweight="bold")
+        panel.tick_params(axis="y", length=0)
+    panels[-1, 0].set_xlabel("images/s (more is better)")
+    panels[-1, 0].margins(x=0.1)
+    photos = result["photos"]
+    figure.suptitle(
+        f"Set {photos['set']}: {photos['mean_megapixels']} megapixels on average; {_machine(result)}", fontsize=9
+    )
+    _save(figure, path)
+    plt.close(figure)
+
+
+def costs(results: list[dict[str, Any]], path: Path) -> None:
+    """Milliseconds of an image against its megapixels, a line for each peer."""
+    plt = _plots()
+    results = sorted(results, key=lambda result: result["photos"]["mean_megapixels"])
+    works = [work for work in SHOWN_OVER_SIZE if all(work in result["works"] for result in results)]
+    if not works:
+        print("no work is in all of the results")
+        return
+    figure, panels = plt.subplots(
+        1, len(works), figsize=(4.6 * len(works), 4.0), layout="constrained", squeeze=False, sharey=True
+    )
+    names = list(dict.fromkeys(name for result in results for name in result["peers"]))
+    styles = dict(zip(names, "os^vDP*X<>ph", strict=False))
+    for panel, work in zip(panels[0], works, strict=True):
+        for k, name in enumerate(names):
+            points = [
+                (result["photos"]["mean_megapixels"], 1000 / result["works"][work][name]["images_per_second"])
+                for result in results
+                if result["works"][work].get(name)
+            ]
+            if points:
+                ours = name.startswith("gpuimg")
+                label = next(result["peers"][name]["name"] for result in results if name in result["peers"])
+                panel.plot(
+                    *zip(*points, strict=True),
+                    marker=styles.get(name, "."),
+                    markersize=5,
+                    linewidth=2.2 if ours else 1.1,
+                    linestyle="-" if name != "gpuimg.load" else "--",
+                    color=OURS_COLOUR if ours else f"C{k}",
+                    label=label,
+                )
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_major_formatter("{x:g}")
+        panel.set_title(work, loc="left", fontweight="bold")
+        panel.set_xlabel("megapixels of a photo")
+        panel.grid(True, which="major", linewidth=0.4)
+    panels[0, 0].set_ylabel("ms for an image (less is better)")
+    panels[0, -1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    figure.suptitle(_machine(results[0]), fontsize=9)
+    _save(figure, path)
+    plt.close(figure)
+
+
+def main() -> None:
+    """Draw what the results hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, nargs="+")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs")
+    options = parser.parse_args()
+    results = [json.loads(path.read_text()) for path in options.results]
+    for result in results:
+        speeds(result, options.out / f"peers-{result['photos']['set']}.png")
+    if len({result["photos"]["set"] for result in results}) > 1:
+        costs(results, options.out / "peers-size.png")
+
+
+if __name__ == "__main__":
+    main()
