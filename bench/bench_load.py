@@ -6,7 +6,7 @@
 - load: the same through ``gpuimg.load`` from the same bytes, from files in a class folder, and with each way of
   treating bad samples, two batches ahead;
 - overlap: a consumer that takes as long as the producer, without using the cores (as a training step on a GPU);
-- million: shuffling, sharding and resuming a source of a million samples.
+- positions: shuffling, sharding and resuming sources of a thousand to a hundred million samples.
 
 Round-robin, medians of the rounds, ratios of each round's neighbours.
 """
@@ -25,10 +25,10 @@ import numpy as np
 import gpuimg as gi
 from bench import photos
 from bench.common import arguments, environment, per_second, ratio, write
+from gpuimg.order import Share, shuffled
 
 BATCH = 64
 SIZE = 224
-MILLION = 1_000_000
 
 train = gi.presets.imagenet_train(SIZE)
 
@@ -109,52 +109,54 @@ def overlap(files: list[bytes], rounds: int) -> dict[str, Any]:
     }
 
 
-class Million:
-    """A source of a million samples that are generated."""
+class Generated:
+    """A source of any number of samples, all the same file."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, n: int) -> None:
         self.data = data
+        self.n = n
 
     def __len__(self) -> int:
-        return MILLION
+        return self.n
 
     def __getitem__(self, i: int) -> tuple[bytes, int]:
         return self.data, i
 
 
-def position(data: bytes) -> dict[str, Any]:
-    """Milliseconds and megabytes to shuffle, shard and resume, somewhere in a million samples."""
-    from gpuimg.order import Share, shuffled
-
-    source = Million(data)
+def position(data: bytes, n: int) -> dict[str, Any]:
+    """Milliseconds and megabytes to shuffle, shard and resume, anywhere in ``n`` samples."""
+    source = Generated(data, n)
     state = loader(source, shuffle=True).state_dict()
 
     def resume(taken: int) -> None:
         resumed = loader(source, shuffle=True, shard=(5, 8))
         resumed.load_state_dict({**state, "taken": taken, "given": taken})
-        share = Share(MILLION, resumed._position.levels, 5, 8)
+        share = Share(n, resumed._position.levels, 5, 8)
         places, _ = share.places(0, BATCH)
-        shuffled(places, MILLION, 0, 0)
+        shuffled(places, n, 0, 0)
 
     resume(0)
-    times = []
-    for taken in np.linspace(0, MILLION - 1, 50).astype(int).tolist():
-        start = time.perf_counter()
-        resume(taken)
-        times.append(time.perf_counter() - start)
+    times = [_seconds(lambda taken=taken: resume(taken)) for taken in np.linspace(0, n - 1, 50).astype(int).tolist()]  # type: ignore[misc]
     tracemalloc.start()
-    resume(MILLION // 2)
+    resume(n // 2)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    places = np.arange(1 << 16)
-    start = time.perf_counter()
-    shuffled(places, MILLION, 0, 0)
+    places = np.arange(min(n, 1 << 16))
     return {
-        "resume_and_first_order_ms": round(1e3 * float(np.median(times)), 3),
+        "samples": n,
+        "resume_and_first_batch_order_ms": round(1e3 * float(np.median(times)), 3),
         "worst_ms": round(1e3 * max(times), 3),
         "peak_megabytes": round(peak / 1e6, 3),
-        "shuffle_us_per_sample": round((time.perf_counter() - start) / len(places) * 1e6, 3),
+        "shuffle_us_per_sample": round(_seconds(lambda: shuffled(places, n, 0, 0)) / len(places) * 1e6, 3),
+        # What a sampler that holds the order pays at each start and resume.
+        "numpy_permutation_ms": round(1e3 * _seconds(lambda: np.random.default_rng(0).permutation(n)), 3),
     }
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def main() -> None:
@@ -172,7 +174,7 @@ def main() -> None:
                 **environment(photos.summary(files), options.rounds),
                 "throughput": throughput(files, folder, options.rounds),
                 "overlap": overlap(files, options.rounds),
-                "million": position(files[0]),
+                "positions": [position(files[0], 10**k) for k in range(3, 9)],
             },
             options.out,
         )

@@ -3,7 +3,7 @@
     python -m bench.report bench/results/peers.json [bench/results/peers-L.json ...] [--out docs]
 
 One picture of images/s for each result, ``peers-S.png``, and, given several sets, one of the time of an image against
-its size, ``peers-size.png``.
+its size, ``peers-size.png``. Of ``load.json`` one of what a position costs against the size of the data set.
 """
 
 from __future__ import annotations
@@ -130,6 +130,29 @@ def costs(results: list[dict[str, Any]], path: Path) -> None:
     plt.close(figure)
 
 
+def positions(result: dict[str, Any], path: Path) -> None:
+    """Milliseconds to shuffle, shard and resume against the number of samples."""
+    plt = _plots()
+    points = result["positions"]
+    samples = [point["samples"] for point in points]
+    figure, panel = plt.subplots(figsize=(5.6, 3.4), layout="constrained")
+    for key, label, colour in (
+        ("numpy_permutation_ms", "a permutation that is held (NumPy)", COLOUR),
+        ("resume_and_first_batch_order_ms", "gpuimg.load: resume, order of a batch", OURS_COLOUR),
+    ):
+        panel.plot(samples, [point[key] for point in points], marker="o", color=colour, label=label)
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    panel.yaxis.set_major_formatter("{x:g}")
+    panel.set_xlabel("samples of the data set")
+    panel.set_ylabel("ms at each start (less is better)")
+    panel.grid(True, which="major", linewidth=0.4)
+    panel.legend(frameon=False, fontsize=8)
+    figure.suptitle(_machine(result), fontsize=9)
+    _save(figure, path)
+    plt.close(figure)
+
+
 def main() -> None:
     """Draw what the results hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -137,6 +160,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs")
     options = parser.parse_args()
     results = [json.loads(path.read_text()) for path in options.results]
+    for result in [result for result in results if "positions" in result]:
+        positions(result, options.out / "positions.png")
+    results = [result for result in results if "works" in result]
     for result in results:
         speeds(result, options.out / f"peers-{result['photos']['set']}.png")
     if len({result["photos"]["set"] for result in results}) > 1:
