@@ -57,6 +57,7 @@ class Encoded(NamedTuple):
     data: Any
     height: int
     width: int
+    orientation: int
 
 
 @lru_cache(maxsize=1)
@@ -158,9 +159,16 @@ def parse(data: Any, max_pixels: int) -> Encoded:
         raise ValueError(f"{height} x {width} is {height * width} pixels, over the limit of max_pixels={max_pixels}")
     if height < 1 or width < 1:
         raise ValueError(f"size {height} x {width}")
-    if exif.swaps_sides(exif.orientation(data)):
+    if bytes(data[:2]) == b"\xff\xd8":
+        frame, block = exif.jpeg_headers(data)
+        if frame != (height, width):
+            raise ValueError("the header is damaged: it tells two sizes")
+        turn = exif.orientation_in(block)
+    else:
+        turn = exif.orientation(data)
+    if exif.swaps_sides(turn):
         height, width = width, height
-    return Encoded(stream, data, height, width)
+    return Encoded(stream, data, height, width, turn)
 
 
 def _not_an_image(data: Any) -> str:
@@ -191,15 +199,19 @@ def info(source: Source, max_pixels: int = MAX_PIXELS) -> ImageInfo:
         stream.num_channels,
         stream.codec_name,
         names.get(chroma, "unknown"),
-        exif.orientation(data),
+        encoded.orientation,
     )
 
 
 def decode_params(color: str) -> Any:
-    """Parameters for ``"rgb"`` or ``"gray"`` pixels, EXIF orientation applied."""
+    """Parameters for ``"rgb"`` or ``"gray"`` pixels as they are stored.
+
+    The orientation is applied by the runtimes: nvImageCodec's parser and OpenCV, which it falls back to, may read
+    different ones in a damaged file, and then it writes past the image.
+    """
     nvimgcodec = library()
     spec = nvimgcodec.ColorSpec.GRAY if color == "gray" else nvimgcodec.ColorSpec.SRGB
-    return nvimgcodec.DecodeParams(apply_exif_orientation=True, color_spec=spec)
+    return nvimgcodec.DecodeParams(apply_exif_orientation=False, color_spec=spec)
 
 
 def cpu_decoder() -> Any:

@@ -1,7 +1,8 @@
-"""EXIF orientation of a JPEG, PNG, WebP or TIFF file, read from its bytes.
+"""EXIF orientation of a JPEG, PNG, WebP or TIFF file, read from its bytes, and turning images by it.
 
-nvImageCodec turns pixels by the orientation but does not tell it, so sizes after it are worked out here.
-Formats: EXIF 2.32 (CIPA DC-008), TIFF 6.0, PNG (eXIf chunk), WebP (EXIF chunk).
+nvImageCodec would turn the pixels, but its parser and the decoder that it falls back to for turned images may read
+different orientations in a damaged file, and then it writes past the image.
+Formats: EXIF 2.32 (CIPA DC-008), TIFF 6.0, PNG (eXIf chunk), WebP (EXIF chunk), JPEG (ITU-T T.81, annex B).
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ _SHORT = 3
 def orientation(data: Any) -> int:
     """Orientation 1 to 8 of file bytes (anything indexable as bytes); 1 where there is none or it cannot be read."""
     try:
-        value = _tiff_orientation(_exif_block(data))
+        block = _exif_block(data)
+    except (struct.error, IndexError, ValueError):
+        return 1
+    return orientation_in(block)
+
+
+def orientation_in(block: memoryview) -> int:
+    """Orientation 1 to 8 of an EXIF block, which is a TIFF file; 1 where there is none or it cannot be read."""
+    if not block:
+        return 1
+    try:
+        value = _tiff_orientation(block)
     except (struct.error, IndexError):
         return 1
     return value if 1 <= value <= 8 else 1
@@ -27,10 +39,84 @@ def swaps_sides(value: int) -> bool:
     return value >= 5
 
 
+def turned(pixels: Any, value: int) -> Any:
+    """Stored pixels (H, W, C) as an orientation shows them; a view."""
+    if value >= 5:
+        pixels = pixels.swapaxes(0, 1)
+    if value in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if value in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return pixels
+
+
+def stored(region: tuple[int, int, int, int], value: int, height: int, width: int) -> tuple[int, int, int, int]:
+    """Where the part (x0, y0, x1, y1) of a turned ``height`` x ``width`` image lies in the file."""
+    x0, y0, x1, y1 = region
+    if value in (2, 3, 6, 7):
+        x0, x1 = width - x1, width - x0
+    if value in (3, 4, 7, 8):
+        y0, y1 = height - y1, height - y0
+    return (y0, x0, y1, x1) if value >= 5 else (x0, y0, x1, y1)
+
+
+def stored_shape(shape: tuple[int, int, int], value: int) -> tuple[int, int, int]:
+    """Shape in the file of an image that an orientation shows in this shape."""
+    height, width, channels = shape
+    return (width, height, channels) if swaps_sides(value) else shape
+
+
+# Start of frame: all but the tables of Huffman and arithmetic coding, and one that is reserved.
+_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
+_START_OF_SCAN = 0xDA
+
+
+def jpeg_headers(data: Any) -> tuple[tuple[int, int], memoryview]:
+    """Height and width in the frame header of a JPEG, as stored, and its first EXIF block.
+
+    Raises
+    ------
+    ValueError
+        For a file whose headers do not follow each other without gaps, or that has not exactly one frame header.
+        Decoders skip stray markers and gaps in different ways: one would find another size than the other, and run
+        over memory.
+    """
+    frame = None
+    block = memoryview(b"")
+    at = 2
+    try:
+        while True:
+            marker = data[at + 1]
+            if data[at] == 0xFF and marker == 0xFF:  # fill byte
+                at += 1
+                continue
+            size = _short(data, at + 2)
+            if data[at] != 0xFF or marker < 0xC0 or 0xD0 <= marker <= 0xD9 or size < 2:
+                raise ValueError("the header is damaged")
+            if marker == _START_OF_SCAN:
+                break
+            if marker in _FRAMES:
+                if frame:
+                    raise ValueError("the header is damaged: it has two frames")
+                frame = _short(data, at + 5), _short(data, at + 7)
+            elif marker == 0xE1 and not block and bytes(data[at + 4 : at + 10]) == b"Exif\0\0":
+                block = memoryview(data)[at + 10 : at + 2 + size]
+            at += 2 + size
+    except IndexError:
+        raise ValueError("the header is cut off or damaged") from None
+    if not frame:
+        raise ValueError("the header is damaged: it has no frame")
+    return frame, block
+
+
+def _short(data: Any, at: int) -> int:
+    return int(data[at]) << 8 | int(data[at + 1])
+
+
 def _exif_block(data: Any) -> memoryview:
     head = bytes(data[:16])
     if head[:2] == b"\xff\xd8":
-        return _jpeg_block(data)
+        return jpeg_headers(data)[1]
     view = memoryview(data)
     if head[:4] in (b"II*\0", b"MM\0*"):
         return view
@@ -39,25 +125,6 @@ def _exif_block(data: Any) -> memoryview:
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return _without_prefix(_chunk(view, 12, b"EXIF", "<", name_first=True))
     return view[:0]
-
-
-def _jpeg_block(data: Any) -> memoryview:
-    at = 2
-    while data[at] == 0xFF:
-        marker = data[at + 1]
-        if marker == 0xDA:  # start of scan: no more headers
-            break
-        if marker == 0xFF:  # fill byte
-            at += 1
-            continue
-        if 0xD0 <= marker <= 0xD9 or marker == 0x01:  # markers without a length
-            at += 2
-            continue
-        size = int(data[at + 2]) << 8 | int(data[at + 3])
-        if marker == 0xE1 and bytes(data[at + 4 : at + 10]) == b"Exif\0\0":
-            return memoryview(data)[at + 10 : at + 2 + size]
-        at += 2 + size
-    return memoryview(b"")
 
 
 def _chunk(data: memoryview, at: int, name: bytes, order: str, *, name_first: bool) -> memoryview:

@@ -21,12 +21,20 @@ _THEIRS = re.compile(
     rb"\[(ERROR|WARNING|INFO|DEBUG)\]|Corrupt JPEG data|Premature end of JPEG|Invalid SOS parameters|"
     rb"Unsupported marker|Warning: unknown JFIF|Inconsistent progression|Application transferred too|"
     rb"Failed to load nv|nvImageCodec|NVIMGCODEC|Maximum supported image|libpng|TIFF(Read|Fetch|Open)|"
-    rb"JPEGLib|imread_|grfmt_|OpenJPEG|exceeds the maximum|^\s*Extra bytes|extraneous bytes|Input file read error"
+    rb"JPEGLib|imread_|grfmt_|OpenJPEG|exceeds the maximum|^\s*Extra bytes|extraneous bytes|"
+    # Parts of nvImageCodec's lines, which those of two threads tear apart; libjpeg's errors (jerror.h).
+    rb"_decoder(\]|[A-Z])|Could not decode|^(\x1b\[[0-9;]*m|[][ ])*(Bogus|Invalid|Unsupported|Didn't expect|"
+    rb"Quantization table|Huffman table|Arithmetic table|Missing Huffman|Fractional sampling|Sorry, arithmetic|"
+    rb"Input file read|Insufficient memory|Empty (input|JPEG)|Not a JPEG|CCIR601|DCT (scaling|coefficient)|"
+    rb"Component index|Sampling factors|Wrong JPEG|Improper call|Requested feature|Suspension not|Too many color|"
+    rb"Cannot (quantize|transcode)|Buffer passed|JPEG (parameter|datastream)|Virtual array|Width and height|"
+    rb"Failed to create temp|Read from EMS|Application requires|Scan script|Progressive)"
 )
 
 # A writer that holds the GIL while the pipe is full would wait for ever: the thread needs the GIL to read.
 _PIPE_BYTES = 1 << 20
 _MARK = b"\x00gpuimg %d\x00\n"
+_MARKED = re.compile(rb"(\x00gpuimg \d+\x00\n)")
 _PARTIAL_LINE_S = 0.02  # that long a line may take to be completed: the libraries write theirs in pieces
 _END_S = 1.0  # a child process may hold the pipe open; the thread then goes on without being waited for
 
@@ -58,17 +66,20 @@ class _Pump(threading.Thread):
             data = os.read(self._read, 1 << 16)
             if not data:
                 break
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                self._line(line + b"\n")
+            data, rest = rest + data, b""
+            # A mark may come in the middle of a line that another thread writes in pieces.
+            for part in _MARKED.split(data):
+                if part in self._marks:
+                    self._marks.pop(part).set()
+                    continue
+                *lines, rest = (rest + part).split(b"\n")
+                for line in lines:
+                    self._line(line + b"\n")
         self._line(rest)
         os.close(self._read)
 
     def _line(self, line: bytes) -> None:
-        mark = self._marks.pop(line, None)
-        if mark is not None:
-            mark.set()
-        elif _THEIRS.search(line):
+        if _THEIRS.search(line):
             self._dropped = True
             if self.said is not None:
                 self.said.append(_ANSI.sub(b"", line).decode(errors="replace").strip())

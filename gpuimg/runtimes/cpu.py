@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import codec
+from .. import codec, exif
 from ..kernels import cpu as loops
 from ..kernels import layout
 from ..kernels.cpu_rows import SOURCE_SLACK
@@ -358,13 +358,19 @@ def _decode_image(
         out[:] = 0
         return files.failures[i].reason if i in files.failures else "not read"
     params = codec.decode_params("gray" if files.channels == 1 else "rgb")
-    stream = image.stream
+    stream, turn = image.stream, image.orientation
+    target = out
+    if turn != 1:
+        height, width, channels = out.shape
+        shape = exif.stored_shape((height, width, channels), turn)
+        target = scratch.flat("stored", out.size, np.uint8)[: out.size].reshape(shape)
     try:
         if region is not None and region != (0, 0, image.width, image.height):
-            stream = codec.region(stream, *region)
-        target = codec.library().as_image(out)
-        done = scratch.decoder.decode(stream, image=target, params=params)
-        if done is not None and (done.height, done.width) == out.shape[:2]:
+            stream = codec.region(stream, *exif.stored(region, turn, image.height, image.width))
+        done = scratch.decoder.decode(stream, image=codec.library().as_image(target), params=params)
+        if done is not None and (done.height, done.width) == target.shape[:2]:
+            if turn != 1:
+                out[:] = exif.turned(target, turn)
             return None
     except (RuntimeError, ValueError):
         pass  # the second, listening decode below finds the words

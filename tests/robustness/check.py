@@ -146,26 +146,21 @@ class Alone:
             return None
         return out if image is not None and (image.height, image.width) == (height, width) else None
 
-    def readings(
-        self, data: bytes, color: str, region: Region | None = None, *, apply: bool = True
-    ) -> Iterator[tuple[str, Pixels]]:
-        """What the file shows: turned by the orientation gpuimg reads in it, or by the one nvImageCodec reads.
+    def pixels(self, data: bytes, color: str, region: Region | None = None, *, apply: bool = False) -> Pixels | None:
+        """What the file shows, or a region of that; None if it does not decode.
 
-        The second, not given without ``apply``, is not safe: where nvImageCodec's header parser and OpenCV read
-        different orientations, it writes past the image, farther than can be guarded.
+        It is turned here by the orientation gpuimg reads. To have nvImageCodec ``apply`` the one it reads is not safe
+        for a damaged file: where its header parser and OpenCV read different ones, it writes past the image, farther
+        than can be guarded.
         """
+        if apply:
+            return self._decode(data, color, region, orient=True)
         orientation = exif.orientation(data)
-        stored = region
         if region is not None and orientation != 1:
             stream = codec.library().CodeStream(data)
-            stored = stored_region(region, orientation, stream.height, stream.width)
-        pixels = self._decode(data, color, stored, orient=False)
-        if pixels is not None:
-            yield "", turned(pixels, orientation)
-        if apply and (orientation != 1 or b"Exif\0\0" in data):
-            pixels = self._decode(data, color, region, orient=True)
-            if pixels is not None:
-                yield ", turned otherwise", pixels
+            region = stored_region(region, orientation, stream.height, stream.width)
+        pixels = self._decode(data, color, region, orient=False)
+        return None if pixels is None else turned(pixels, orientation)
 
 
 # -- the process --------------------------------------------------------------------------------------------------
@@ -326,22 +321,20 @@ class Checker:
         if batch.whole is None:
             return
         regions = [_region(row) for row in batch.cropped.stages[0].compile()[1]]
-        canvases: list[tuple[int, str, Pixels]] = []
+        canvases: dict[int, Pixels] = {}
         for i, slot in enumerate(batch.slots):
             if slot < 0:
                 self._judge_intact(batch, i, -1 - slot, report)
                 continue
             seed, (data, words) = batch.seeds[slot], batch.damaged[slot]
-            kinds = kinds_of(words)
-            kind = kinds[0] if len(kinds) == 1 else "several"
             self._alone.forget()
-            found = [("whole", self._judge_whole(batch, i, seed, data, report))]
+            whole = self._judge_whole(batch, i, seed, data, report)
+            report.outcomes[f"{batch.kind(i)} | whole | {whole}"] += 1
             crop = self._judge_crop(batch, i, seed, data, regions[i], report)
             if isinstance(crop, str):
-                found.append(("crop", crop))
+                report.outcomes[f"{batch.kind(i)} | crop | {crop}"] += 1
             else:
-                canvases += [(i, *reading) for reading in crop]
-            report.outcomes.update(f"{kind} | {way} | {outcome}" for way, outcome in found)
+                canvases[i] = crop
             self._account(batch, i, seed, report)
             report.slow.append((round(self._alone.seconds, 4), seed, words))
         self._judge_crops(batch, canvases, report)
@@ -373,11 +366,10 @@ class Checker:
         status, pixels = batch.whole.status[i], batch.whole[i]
         if status != "ok":
             return self._judge_refused(seed, "whole", status, i in batch.whole.errors, pixels, data, batch, report)
-        difference = "nvImageCodec alone refuses it"
-        for words, expected in self._alone.readings(data, batch.color):
-            if np.array_equal(pixels, expected):
-                return f"decoded{words}"
-            difference = _difference(pixels, expected)
+        expected = self._alone.pixels(data, batch.color)
+        if expected is not None and np.array_equal(pixels, expected):
+            return "decoded"
+        difference = "nvImageCodec alone refuses it" if expected is None else _difference(pixels, expected)
         report.findings.append(Finding("pixels", seed, f"whole: {difference}"))
         return "wrong pixels"
 
@@ -393,51 +385,40 @@ class Checker:
             gi.image_info(data, max_pixels=MAX_PIXELS)
         except ValueError:
             return "refused for its header"
-        if way == "whole" and next(self._alone.readings(data, batch.color, apply=False), None):
+        if way == "whole" and self._alone.pixels(data, batch.color) is not None:
             return "refused, though nvImageCodec alone decodes it"
         return "refused"
 
     def _judge_crop(
         self, batch: _Batch, i: int, seed: int, data: bytes, region: Region, report: Report
-    ) -> str | list[tuple[str, Pixels]]:
-        """The outcome, or what the region shows in each reading, as images to crop."""
+    ) -> str | Pixels:
+        """The outcome; or the image to crop, of which only the region is there."""
         status = batch.cropped.status[i]
         if status != "ok":
             named = i in batch.cropped.errors
             return self._judge_refused(seed, "crop", status, named, batch.results[i], data, batch, report)
         height, width = (int(v) for v in batch.whole.sizes[i])
         x0, y0, x1, y1 = region
-        canvases = []
-        part = None if region == (0, 0, width, height) else region
-        for words, pixels in self._alone.readings(data, batch.color, part):
-            canvas = np.zeros((height, width, pixels.shape[2]), np.uint8)
-            canvas[y0:y1, x0:x1] = pixels
-            canvases.append((words, canvas))
-        if not canvases:
+        pixels = self._alone.pixels(data, batch.color, None if region == (0, 0, width, height) else region)
+        if pixels is None:
             report.findings.append(Finding("pixels", seed, f"crop: nvImageCodec alone refuses the region {region}"))
             return "wrong pixels"
-        return canvases
+        canvas: Pixels = np.zeros((height, width, pixels.shape[2]), np.uint8)
+        canvas[y0:y1, x0:x1] = pixels
+        return canvas
 
-    def _judge_crops(self, batch: _Batch, canvases: list[tuple[int, str, Pixels]], report: Report) -> None:
+    def _judge_crops(self, batch: _Batch, canvases: dict[int, Pixels], report: Report) -> None:
         """Crop the references with gpuimg, as arrays, and compare."""
         if not canvases:
             return
-        expected = _cropped([c for _, _, c in canvases], [batch.crops[i] for i, _, _ in canvases]).array()
-        matched: dict[int, str] = {}
-        for (i, words, _), pixels in zip(canvases, expected, strict=True):
-            if i not in matched and np.array_equal(batch.results[i], pixels):
-                matched[i] = words
-        for i in dict.fromkeys(i for i, _, _ in canvases):
-            slot = batch.slots[i]
-            kinds = kinds_of(batch.damaged[slot][1])
-            kind = kinds[0] if len(kinds) == 1 else "several"
-            outcome = "wrong pixels"
-            if i in matched:
-                cut = batch.whole.status[i] != "ok"
-                outcome = f"decoded{matched[i]}{', though the whole is refused' if cut else ''}"
-            else:
-                report.findings.append(Finding("pixels", batch.seeds[slot], "crop: not what the region shows alone"))
-            report.outcomes[f"{kind} | crop | {outcome}"] += 1
+        expected = _cropped(list(canvases.values()), [batch.crops[i] for i in canvases]).array()
+        for i, pixels in zip(canvases, expected, strict=True):
+            outcome = "decoded" if batch.whole.status[i] == "ok" else "decoded, though the whole is refused"
+            if not np.array_equal(batch.results[i], pixels):
+                seed = batch.seeds[batch.slots[i]]
+                report.findings.append(Finding("pixels", seed, "crop: not what the region shows alone"))
+                outcome = "wrong pixels"
+            report.outcomes[f"{batch.kind(i)} | crop | {outcome}"] += 1
 
 
 @dataclass
@@ -451,6 +432,11 @@ class _Batch:
     cropped: Any = None
     crops: list[Region] = field(default_factory=list)  # top, left, height, width
     results: Any = None
+
+    def kind(self, i: int) -> str:
+        """What was done to image ``i``."""
+        kinds = kinds_of(self.damaged[self.slots[i]][1])
+        return kinds[0] if len(kinds) == 1 else "several"
 
 
 def _region(row: Any) -> Region:

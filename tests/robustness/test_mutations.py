@@ -86,6 +86,17 @@ def test_turning_is_what_pillow_does(value: int) -> None:
     np.testing.assert_array_equal(check.turned(stored[y0:y1, x0:x1], value), upright[1:6, 2:5])
 
 
+@pytest.mark.parametrize("name", originals.originals())
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_reference_turns_intact_files_as_nvimagecodec_does(name: str, color: str) -> None:
+    data, alone = originals.originals()[name], check.Alone()
+    expected = alone.pixels(data, color, apply=True)
+    assert expected is not None
+    pixels = alone.pixels(data, color)
+    assert pixels is not None
+    np.testing.assert_array_equal(pixels, expected)
+
+
 # -- the rules ----------------------------------------------------------------------------------------------------
 
 
