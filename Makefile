@@ -17,7 +17,7 @@ comma := ,
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: help demo test lint unit bench gpu soak clean
+.PHONY: help demo test lint unit bench gpu gpu-photos soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -51,10 +51,14 @@ bench: $(VENV)/.bench-ready
 	for set in S 1280x960 L; do $(BIN)/python -m bench.peers --set $$set --out bench/results/peers-$$set.json; done
 	$(BIN)/python -m bench.report bench/results/peers-*.json
 
-# Everything that is claimed of the GPU, measured, in under ten minutes. Uses PYTHON as it is: gpuimg's dependencies for
-# the GPU, pytest and hypothesis must be installed, and the tests need no network.
+# Everything that is claimed of the GPU, measured, in under ten minutes. Uses PYTHON as it is, with no network: gpuimg's
+# dependencies for the GPU, pytest and hypothesis must be there. `make gpu-photos` first, on any machine: the photos are
+# in bench/.photos, to be taken along.
 gpu:
 	$(PYTHON) -m bench.gpu --out bench/results/gpu --minutes 8
+
+gpu-photos: $(VENV)/.bench-ready
+	$(BIN)/python -m bench.gpu --prepare
 
 # All mutated files and a million images: hours. Goes on where it was interrupted.
 soak: $(VENV)/.test-ready

@@ -1,0 +1,96 @@
+"""The proof on a GPU: tests, agreement with the CPU, stream order, decoders, the kernel, throughput, costs, hand-off.
+
+    python -m bench.gpu --prepare                   makes the photos, on the CPU; do this before the GPU's time runs
+    python -m bench.gpu --out DIR [--minutes 8] [--parts tests,decoding]
+    python -m bench.gpu --out DIR --device cpu      tries the program itself, with tiny sizes
+
+It needs nobody. Whatever fails is named, with the reason, and does not stop the rest; ``DIR/gpu.json`` and
+``DIR/summary.md`` are written anew after every part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.gpu.harness import ROOT, Part, Result, Settings, run_part, run_parts
+from bench.gpu.parts import PARTS
+from bench.gpu.summary import GOOD, assemble, results_of
+
+PHOTOS = Part("photos", "bench.gpu.prepare", 1, "the photos")
+_PREPARE_S = 600.0  # for --prepare
+_PREPARE_SHARE = 0.15  # of --minutes, where they were not made before
+_SMOKE_MINUTES = 2.0
+
+
+def chosen(names: str | None) -> list[Part]:
+    """Parts by name; what they are measured on is always said."""
+    if names is None:
+        return PARTS
+    wanted = {name.strip() for name in names.split(",")}
+    unknown = wanted - {part.name for part in PARTS}
+    if unknown:
+        raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(p.name for p in PARTS)}")
+    return [part for part in PARTS if part.name in wanted | {"machine"}]
+
+
+def header(minutes: float, device: str) -> dict[str, Any]:
+    """When and of what."""
+    commit = ""
+    with contextlib.suppress(OSError):  # no git
+        command = ["git", "describe", "--always", "--dirty"]
+        commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    return {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "commit": commit or "unknown",
+        "device": device,
+        "minutes": minutes,
+    }
+
+
+def main(command: list[str] | None = None) -> int:
+    """Run the parts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results" / "gpu")
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--parts", help=f"some of {','.join(part.name for part in PARTS)}")
+    parser.add_argument("--prepare", action="store_true", help="only make the photos")
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    options = parser.parse_args(command)
+    settings = Settings(options.out.resolve(), options.device, smoke=options.device == "cpu")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as an interrupt: ends the part, keeps its results
+    if options.prepare:
+        made = run_part(PHOTOS, settings, _PREPARE_S, _PREPARE_S)
+        print(made["results"], made["error"] or "")
+        return int(made["status"] not in GOOD)
+    minutes = options.minutes or (_SMOKE_MINUTES if settings.smoke else 8.0)
+    return _measure(chosen(options.parts), settings, minutes)
+
+
+def _measure(parts: list[Part], settings: Settings, minutes: float) -> int:
+    """Parts chosen by name join those of an earlier run in the same folder."""
+    begin = time.monotonic()
+    about = header(minutes, settings.device)
+    earlier = results_of(settings.out)
+    if not settings.smoke:
+        limit = 60 * minutes * _PREPARE_SHARE
+        earlier["photos"] = run_part(PHOTOS, settings, limit, limit)
+        print(f"photos: {earlier['photos']['results']}", flush=True)
+
+    def after(found: dict[str, Result]) -> None:
+        assemble([PHOTOS, *PARTS], settings, {**earlier, **found}, about)
+
+    found = run_parts(parts, settings, 60 * minutes - (time.monotonic() - begin), after)
+    print(f"wrote {settings.out / 'summary.md'} after {time.monotonic() - begin:.0f} s")
+    return int(any(result["status"] not in GOOD for result in found.values()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

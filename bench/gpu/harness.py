@@ -1,0 +1,199 @@
+"""Parts in processes of their own: time limits, results as they come, and one result of all of them.
+
+A part's process keeps ``parts/NAME.json`` up to date while it measures. The parent adds how it ended, and writes
+``gpu.json`` and ``summary.md`` after every part, so that whatever happens, what was measured is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+_STACKS_S = 2.0  # to write where a process hangs
+_DEATH_S = 10.0  # to die: a process inside the GPU's driver takes its time
+_TAIL = 2000  # characters of a process's last words
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of the proof: its module, its share of the time, and what it is about."""
+
+    name: str
+    module: str
+    weight: float
+    title: str
+    least: float = 8.0  # seconds; with less it is left out
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all parts are told."""
+
+    out: Path
+    device: str = "cuda"
+    smoke: bool = False
+
+
+class Budget:
+    """Time for all parts: each gets its share of what the parts before it left."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self._end - time.monotonic()
+
+    def share(self, rest: Sequence[Part]) -> float:
+        """Seconds for the first of the parts that are still to come."""
+        return self.left() * rest[0].weight / sum(part.weight for part in rest)
+
+    def limit(self, share: float) -> float:
+        """Seconds after which a part with this share is ended; by itself it ends with its share."""
+        return min(1.25 * share + 10.0, max(self.left(), 0.0))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a file that is whole at any time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".tmp")
+    part.write_text(json.dumps(value, indent=1, default=_plain) + "\n")
+    part.replace(path)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as JSON knows them."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def read_json(path: Path) -> Result:
+    """A file of results; empty where there is none, or none that can be read."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def part_path(out: Path, name: str, suffix: str = ".json") -> Path:
+    """Where a part's results are."""
+    return out / "parts" / f"{name}{suffix}"
+
+
+def run_part(part: Part, settings: Settings, seconds: float, limit: float) -> Result:
+    """Run a part in a process of its own; gives and writes its result, however it ended."""
+    path = part_path(settings.out, part.name)
+    write_json(path, {"status": "running", "results": {}})
+    begin = time.monotonic()
+    with part_path(settings.out, part.name, ".log").open("wb") as log:
+        child = subprocess.Popen(
+            _command(part, settings, seconds), cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            how = _wait(child, limit)
+        except BaseException:
+            _end(child)
+            _finish(part, settings, "interrupted", time.monotonic() - begin)
+            raise
+    return _finish(part, settings, how, time.monotonic() - begin)
+
+
+def _command(part: Part, settings: Settings, seconds: float) -> list[str]:
+    """A process that runs a part."""
+    return [
+        sys.executable, "-X", "faulthandler", "-m", "bench.gpu.child", part.name, part.module, str(settings.out),
+        "--device", settings.device, "--seconds", f"{seconds:.1f}", *(["--smoke"] if settings.smoke else []),
+    ]  # fmt: skip
+
+
+def _wait(child: subprocess.Popen[bytes], limit: float) -> str:
+    """How a process ended: "" if it ended well."""
+    try:
+        status = child.wait(limit)
+    except subprocess.TimeoutExpired:
+        child.send_signal(signal.SIGABRT)  # faulthandler writes where it hangs
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_STACKS_S)
+        _end(child)
+        return f"timeout: still running after {limit:.0f} s"
+    _end(child)
+    if status < 0:
+        return f"killed by signal {-status} ({signal.Signals(-status).name})"
+    return f"exit status {status}" if status else ""
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a process and those it started; one that the driver does not let go is left behind."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)  # the group is the child's own: it leads a session
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(_DEATH_S)
+
+
+def _finish(part: Part, settings: Settings, how: str, seconds: float) -> Result:
+    """Add to a part's results how it ended."""
+    path = part_path(settings.out, part.name)
+    found = read_json(path)
+    status, error = found.get("status", "running"), found.get("error")
+    if how.startswith(("timeout", "interrupted")):
+        status = how.partition(":")[0]
+    elif how or status == "running":
+        status = "failed"
+    if status not in ("ok", "ok (cpu smoke)") and not error:
+        error = f"{how or 'ended without a word'}\n{_last_words(part_path(settings.out, part.name, '.log'))}".strip()
+    result = {"status": status, "seconds": round(seconds, 1), "results": found.get("results", {}), "error": error}
+    write_json(path, result)
+    return result
+
+
+def _last_words(path: Path) -> str:
+    """End of a log; of a crash, the stacks that faulthandler writes."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        return ""
+    stacks = text.find("Fatal Python error")
+    if stacks >= 0:
+        return text[stacks:].partition("Extension modules:")[0][:_TAIL].strip()
+    return text[-_TAIL:].strip()
+
+
+def run_parts(
+    parts: Sequence[Part], settings: Settings, seconds: float, after: Callable[[dict[str, Result]], None]
+) -> dict[str, Result]:
+    """Run parts one after another; ``after`` is given all results after each of them."""
+    budget = Budget(seconds)
+    found = {part.name: not_run("not reached yet") for part in parts}
+    for k, part in enumerate(parts):
+        share = budget.share(parts[k:])
+        if share < part.least:
+            found[part.name] = not_run("out of time")
+            print(f"{part.name}: not run, out of time", flush=True)
+        else:
+            print(f"{part.name}: {share:.0f} s", flush=True)
+            try:
+                found[part.name] = run_part(part, settings, share, budget.limit(share))
+            except BaseException:
+                found[part.name] = read_json(part_path(settings.out, part.name))
+                after(found)
+                raise
+            print(f"{part.name}: {found[part.name]['status']} in {found[part.name]['seconds']} s", flush=True)
+        after(found)
+    return found
+
+
+def not_run(why: str) -> Result:
+    """Result of a part that did not run."""
+    return {"status": "not run", "seconds": 0.0, "results": {}, "error": why}

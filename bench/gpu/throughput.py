@@ -1,0 +1,241 @@
+"""From files, as bytes and in the page cache, to finished batches: gpuimg, decoding alone, and gpuimg's peers."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gpuimg as gi
+from bench.gpu.chains import CHAINS, DTYPE, LAYOUT, SIZE
+from bench.gpu.child import Context
+from bench.gpu.harness import part_path, read_json
+from bench.gpu.measure import kept, rate, settle
+
+BATCH = 64
+ROUND = 2048  # images of a round of the loader
+PEERS = ("dali-mixed", "torchvision-gpu", "torchcodec-gpu", "cvcuda")
+WORKS = ("train", "train+rotate+colour")
+_LEAST_S = 5.0
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How the loader is set."""
+
+    decoders: int = 2
+    prefetch: int = 2
+    readers: int = 4
+
+    def __str__(self) -> str:
+        """For the table."""
+        return f"{self.decoders} decoders, prefetch {self.prefetch}, {self.readers} readers"
+
+
+class Rows:
+    """Rates as they are measured, under their names."""
+
+    def __init__(self, context: Context, key: str, files: list[bytes], batch: int) -> None:
+        self.context = context
+        self.files = files
+        self.batch = batch
+        self._key = key
+        self.rows: dict[str, Any] = {}
+
+    def add(self, name: str, run: Callable[[], object], images: int | None = None) -> float:
+        """Measure one; gives its images/s, 0 where there is none."""
+        if self.context.left() < _LEAST_S:
+            return 0.0
+        return self.keep(name, kept(lambda: rate(run, images or len(self.files), **self.context.rounds)))
+
+    def keep(self, name: str, found: dict[str, Any]) -> float:
+        """Take in a row; gives its images/s."""
+        self.rows[name] = found
+        self.context.record(self._key, self.rows)
+        return float(found["images_per_second"])
+
+
+def run(context: Context) -> None:
+    """Set S in full; then larger batches and photos; the peers last, as they may crash."""
+    files = context.photos("S", 256)
+    batch = min(BATCH, len(files))
+    context.record("batch", batch)
+    context.record("best decoding of set S", best_decode(context.out))
+    with tempfile.TemporaryDirectory() as name:
+        paths = _written(files, Path(name))
+        best = Loading()
+        for work in WORKS:
+            rows = Rows(context, f"S, {work}", files, batch)
+            _direct(rows, work, paths)
+            best = _loaded(rows, work, best)
+            _load(rows, f"gpuimg.load, {best}, from files", gi.folder(Path(name)), work, best)
+    if not context.smoke:
+        for rows in (
+            Rows(context, "P, train", context.photos("P", 128), batch),
+            Rows(context, f"S, train, batch {min(256, len(files))}", files, min(256, len(files))),
+        ):
+            _direct(rows, "train", None)
+            _memory(rows, "train", best)
+    _peers(context, files, batch)
+
+
+def _written(files: list[bytes], folder: Path) -> list[str]:
+    """The files in folders of two classes: written just now, so in the page cache."""
+    paths = []
+    for i, data in enumerate(files):
+        path = folder / f"class {i % 2}" / f"{i:04d}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+        paths.append(str(path))
+    return paths
+
+
+def _memory_of(device: str, batch: int) -> Any:
+    """A result array, used again for every batch."""
+    if device == "cpu":
+        import numpy as np
+
+        return np.zeros((batch, 3, SIZE, SIZE), DTYPE)
+    import cupy
+
+    return cupy.zeros((batch, 3, SIZE, SIZE), DTYPE)
+
+
+def _direct(rows: Rows, work: str, paths: list[str] | None) -> None:
+    """The functions, one batch after another; and decoding alone."""
+    device, batch = rows.context.device, rows.batch
+    out = _memory_of(device, batch)
+    number = itertools.count()
+
+    def decode() -> None:
+        for at in range(0, len(rows.files), batch):
+            gi.decode_batch(rows.files[at : at + batch], device=device)
+        settle(device)
+
+    def functions(sources: list[Any]) -> None:
+        epoch = next(number)
+        for at in range(0, len(sources), batch):
+            x = gi.open_batch(sources[at : at + batch], device=device)
+            rng = gi.Rng(0, epoch=epoch, indices=range(at, at + len(x)))
+            CHAINS[work](x, rng).array(DTYPE, LAYOUT, out=out[: len(x)])
+        settle(device)
+
+    rows.add("decode alone: gpuimg.decode_batch", decode)
+    rows.add("gpuimg, functions", lambda: functions(rows.files))
+    if paths is not None:
+        rows.add("gpuimg, functions, from files", lambda: functions(list(paths)))
+
+
+def _loader(rows: Rows, source: Any, work: str, loading: Loading, epochs: int | None) -> Any:
+    return gi.load(
+        source, CHAINS[work], batch_size=rows.batch, device=rows.context.device, dtype=DTYPE, layout=LAYOUT,
+        shuffle=True, epochs=epochs, drop_last=True, decoders=loading.decoders, prefetch=loading.prefetch,
+        readers=loading.readers,
+    )  # fmt: skip
+
+
+def _load(rows: Rows, name: str, source: Any, work: str, loading: Loading) -> float:
+    """The loader while it goes on: its threads and queues are there, as in the middle of an epoch."""
+    count = 2 if rows.context.smoke else -(-ROUND // rows.batch)
+    if rows.context.left() < _LEAST_S:
+        return 0.0
+
+    def measure() -> dict[str, Any]:
+        with contextlib.closing(iter(_loader(rows, source, work, loading, None))) as batches:
+
+            def some() -> None:
+                for _ in range(count):
+                    next(batches)
+                settle(rows.context.device)
+
+            return rate(some, count * rows.batch, **{"passes": 1, **rows.context.rounds})
+
+    return rows.keep(name, kept(measure))
+
+
+def _memory(rows: Rows, work: str, loading: Loading) -> float:
+    """The loader on bytes."""
+    return _load(rows, f"gpuimg.load, {loading}", [(data, i) for i, data in enumerate(rows.files)], work, loading)
+
+
+def _loaded(rows: Rows, work: str, start: Loading) -> Loading:
+    """One coordinate of the loader after another for the first work; a loop from its beginning to its end for each."""
+    best, most = start, _memory(rows, work, start)
+    if work == WORKS[0] and not rows.context.smoke:
+        for name, values in (("decoders", (1, 3)), ("prefetch", (4,)), ("readers", (2, 8))):
+            for value in values:
+                tried = replace(best, **{name: value})
+                found = _memory(rows, work, tried)
+                if found > most:
+                    best, most = tried, found
+    source = [(data, i) for i, data in enumerate(rows.files)]
+    epochs = 1 if rows.context.smoke else -(-ROUND // len(rows.files))
+    loader = _loader(rows, source, work, best, epochs)
+
+    def loop() -> None:
+        for _ in loader:
+            pass
+        settle(rows.context.device)
+
+    images = epochs * (len(rows.files) // rows.batch) * rows.batch
+    rows.add(f"gpuimg.load, {best}, a loop of {images:,} images", loop, images)
+    return best
+
+
+def _peers(context: Context, files: list[bytes], batch: int) -> None:
+    """What is installed of the peers' side of the comparison, on the same photos."""
+    try:
+        from bench.peers.registry import peer_class
+    except Exception as error:
+        context.record("peers", {"error": f"{type(error).__name__}: {error}"[:300]})
+        return
+    missing: dict[str, str] = {}
+    threads = len(os.sched_getaffinity(0))
+    for work in ("train", "train+rotate+colour", "decode"):
+        rows = Rows(context, f"peers, S, {work}", files, batch)
+        for name in PEERS if context.on_gpu else ():
+            try:
+                epoch = peer_class(name)(threads, batch).start(work, files)
+            except Exception as error:
+                missing[f"{name}, {work}"] = f"{type(error).__name__}: {error}"[:300]
+                context.record("peers not run", missing)
+                continue
+            rows.add(name, lambda epoch=epoch: [None for _ in epoch()])  # type: ignore[misc]
+
+
+def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Images/s beside decoding alone."""
+    problems: list[str] = []
+    best = results.get("best decoding of set S", 0.0)
+    lines = [f"the best decoders' setting for set S decodes {best:,.0f} images/s"] if best else []
+    for key, rows in results.items():
+        if not isinstance(rows, dict) or not any(isinstance(row, dict) for row in rows.values()):
+            continue
+        base = next((row["images_per_second"] for name, row in rows.items() if name.startswith("decode alone")), 0)
+        problems += [f"{key}, {name}: {row['error']}" for name, row in rows.items() if "error" in row]
+        good = [_row(name, row, base) for name, row in rows.items() if "error" not in row]
+        if good:
+            lines += ["", f"| {key} | images/s | range | of decode alone | CPU s / 1,000 | n |"]
+            lines += ["|---|---|---|---|---|---|", *good, ""]
+    lines += [f"not run: {name}: {why}" for name, why in results.get("peers not run", {}).items()]
+    return problems, lines
+
+
+def _row(name: str, row: dict[str, Any], base: float) -> str:
+    low, high = row["range"]
+    of = f"{row['images_per_second'] / base:.2f}" if base else ""
+    return (
+        f"| {name} | {row['images_per_second']:,.0f} | {low:,.0f} to {high:,.0f} | {of} "
+        f"| {row['cpu_seconds_per_1000_images']} | {row['rounds']} |"
+    )
+
+
+def best_decode(out: Path) -> float:
+    """Images/s of the best setting for set S that the decoders' part found; 0 where it did not run."""
+    points = read_json(part_path(out, "decoding")).get("results", {}).get("points", [])
+    return max((point["images_per_second"] for point in points if point["set"] == "S"), default=0.0)

@@ -1,0 +1,364 @@
+"""The proof on a GPU, as far as it goes without one: its processes, its results, and its parts on the CPU."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from bench.gpu import __main__ as program
+from bench.gpu import agreement, costs, decoding, handoff, harness, kernel, machine, order, suite, summary, throughput
+from bench.gpu.child import Context
+from bench.gpu.harness import Budget, Part, Result, Settings
+from bench.gpu.measure import rate, replaced
+from bench.gpu.parts import PARTS
+from gpuimg.runtimes.probe import gpu_problem
+
+MODULES = [agreement, costs, decoding, handoff, kernel, machine, order, suite, throughput]
+
+FAKES = {
+    "fine": "context.record('answer', 42)",
+    "raises": "context.record('answer', 1); raise ValueError('no such thing')",
+    "hangs": "context.record('answer', 2); time.sleep(60)",
+    "aborts": "context.record('answer', 3); os.abort()",
+    "killed": "context.record('answer', 4); os.kill(os.getpid(), signal.SIGKILL)",
+    "silent": "context.record('answer', 5); os._exit(0)",
+    "leaves": "context.record('child', subprocess.Popen(['sleep', '60']).pid)",
+    "obeys": "\n    while context.left() > 0: time.sleep(0.01)\n    context.record('answer', 6)",
+}
+_HEAD = "import os, signal, subprocess, time\ndef run(context):\n    "
+_CLAIMS = "\ndef claims(results): return [f'bad {results}'], [f'good {results}', '| a | b |']\n"
+
+
+@pytest.fixture
+def part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Part]:
+    """Parts that do what their name says."""
+    for name, body in FAKES.items():
+        (tmp_path / f"fake_{name}.py").write_text(_HEAD + body + _CLAIMS)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{harness.ROOT}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return lambda name: Part(name, f"fake_{name}", 1, f"about {name}", least=0.01)
+
+
+def run(part: Part, out: Path, seconds: float = 5.0, limit: float = 20.0) -> Result:
+    result = harness.run_part(part, Settings(out, "cpu"), seconds, limit)
+    assert harness.read_json(out / "parts" / f"{part.name}.json") == result
+    return result
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "error", "results"),
+    [
+        ("fine", "ok", None, {"answer": 42}),
+        ("raises", "failed", "ValueError: no such thing", {"answer": 1}),
+        ("aborts", "failed", "SIGABRT", {"answer": 3}),
+        ("killed", "failed", "SIGKILL", {"answer": 4}),
+        ("silent", "failed", "without a word", {"answer": 5}),
+        ("obeys", "ok", None, {"answer": 6}),
+    ],
+)
+def test_how_a_part_ends(
+    name: str, status: str, error: str | None, results: Any, part: Callable[[str], Part], tmp_path: Path
+) -> None:
+    result = run(part(name), tmp_path / "out", seconds=0.2 if name == "obeys" else 5.0)
+    assert (result["status"], result["results"]) == (status, results)
+    assert result["error"] is None if error is None else error in result["error"]
+
+
+def test_a_crash_says_where(part: Callable[[str], Part], tmp_path: Path) -> None:
+    assert "fake_aborts.py" in run(part("aborts"), tmp_path)["error"]
+
+
+def test_a_part_that_hangs_is_ended_and_says_where(part: Callable[[str], Part], tmp_path: Path) -> None:
+    begin = time.monotonic()
+    result = run(part("hangs"), tmp_path, limit=1.0)
+    assert time.monotonic() - begin < 8
+    assert result["status"] == "timeout"
+    assert result["results"] == {"answer": 2}
+    assert "fake_hangs.py" in result["error"]
+
+
+def test_what_a_part_started_ends_with_it(part: Callable[[str], Part], tmp_path: Path) -> None:
+    pid = run(part("leaves"), tmp_path)["results"]["child"]
+    for _ in range(100):
+        state = Path(f"/proc/{pid}/stat")
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    raise AssertionError("a process was left behind")
+
+
+def test_a_module_that_is_missing_is_a_failure(tmp_path: Path) -> None:
+    result = run(Part("gone", "no_such_module_here", 1, "nothing"), tmp_path)
+    assert result["status"] == "failed"
+    assert "no_such_module_here" in result["error"]
+
+
+def test_results_so_far_are_there_after_each_part(part: Callable[[str], Part], tmp_path: Path) -> None:
+    parts = [part(name) for name in ("fine", "raises", "silent")]
+    seen: list[list[str]] = []
+    found = harness.run_parts(
+        parts, Settings(tmp_path, "cpu"), 60.0, lambda found: seen.append([part["status"] for part in found.values()])
+    )
+    assert seen == [["ok", "not run", "not run"], ["ok", "failed", "not run"], ["ok", "failed", "failed"]]
+    assert found["silent"]["results"] == {"answer": 5}
+
+
+def test_an_interruption_keeps_what_was_measured(
+    part: Callable[[str], Part], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(child: Any, limit: float) -> str:
+        while harness.read_json(tmp_path / "parts" / "hangs.json").get("results") != {"answer": 2}:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(harness, "_wait", interrupted)
+    seen: list[Result] = []
+    with pytest.raises(KeyboardInterrupt):
+        harness.run_parts([part("hangs"), part("fine")], Settings(tmp_path, "cpu"), 60.0, lambda f: seen.append({**f}))
+    assert seen[-1]["hangs"]["status"] == "interrupted"
+    assert seen[-1]["hangs"]["results"] == {"answer": 2}
+    assert seen[-1]["fine"]["status"] == "not run"
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def test_parts_without_time_are_named(part: Callable[[str], Part], tmp_path: Path) -> None:
+    late = Part("late", "fake_fine", 1, "too late", least=50.0)
+    found = harness.run_parts([part("fine"), late], Settings(tmp_path, "cpu"), 20.0, lambda found: None)
+    assert found["fine"]["status"] == "ok"
+    assert (found["late"]["status"], found["late"]["error"]) == ("not run", "out of time")
+
+
+def test_a_part_gets_its_share_of_what_is_left() -> None:
+    parts = [Part("a", "", 1, ""), Part("b", "", 3, "")]
+    budget = Budget(100.0)
+    assert budget.share(parts) == pytest.approx(25.0, abs=0.1)
+    assert budget.share(parts[1:]) == pytest.approx(100.0, abs=0.1)
+    assert budget.limit(20.0) == pytest.approx(35.0)
+    assert budget.limit(99.0) <= 100.0
+    assert Budget(-1.0).limit(5.0) == 0.0
+
+
+def test_eight_minutes_are_enough_for_every_part() -> None:
+    whole = sum(part.weight for part in PARTS)
+    assert all(0.85 * 480 * part.weight / whole >= part.least for part in PARTS)
+    assert len({part.name for part in PARTS}) == len(PARTS)
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+def test_summary_names_failures_first(part: Callable[[str], Part], tmp_path: Path) -> None:
+    parts = [part("fine"), part("raises")]
+    found = {
+        "fine": {"status": "ok", "seconds": 1.0, "results": {"answer": 1}, "error": None},
+        "raises": {"status": "timeout", "seconds": 9.0, "results": {}, "error": "still running\nFile x\nFile y"},
+    }
+    summary.assemble(parts, Settings(tmp_path, "cuda"), found, {"date": "today"})
+    text = (tmp_path / "summary.md").read_text()
+    failures, _, claims = text.partition("## About fine")
+    assert "**raises: timeout**: still running" in failures
+    assert "File y" in failures
+    assert "fine: bad {'answer': 1}" in failures
+    assert "- good {'answer': 1}\n| a | b |" in claims
+    assert "| raises | timeout | 9.0 |" in claims
+    assert json.loads((tmp_path / "gpu.json").read_text())["parts"] == found
+
+
+def test_summary_of_results_that_nobody_understands(tmp_path: Path) -> None:
+    results = {"chains": {"train, batch 64": {"launches": 1}}, "copy": {"gb_per_s": 1.0}}
+    found = {"kernel": {"status": "ok", "seconds": 1.0, "results": results, "error": None}}
+    assert "could not be put in words: KeyError" in summary.markdown(PARTS, Settings(tmp_path), found, {})
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_parts_have_words_for_nothing(module: Any) -> None:
+    problems, lines = module.claims({})
+    assert (problems, lines) == ([], [])
+
+
+def test_every_part_is_a_module_that_runs() -> None:
+    for part in [program.PHOTOS, *PARTS]:
+        module = importlib.import_module(part.module)
+        assert callable(module.run)
+        assert callable(module.claims)
+    assert {part.module for part in PARTS} == {module.__name__ for module in MODULES}
+
+
+def test_a_default_is_recommended_by_all_sets() -> None:
+    def point(name: str, load: float, images: float, threads: int = 16, **more: Any) -> dict[str, Any]:
+        start = {"threads": threads, "decoders": 1, "options": "", "batch": 64}
+        return {"set": name, "load": load, "images_per_second": images, **start, **more}
+
+    points = [
+        point("S", 0.65, 100), point("S", 0.9, 90), point("S", 1.0, 1000, failed=3), point("S", 0.9, 500, threads=8),
+        point("M", 0.65, 40), point("M", 0.9, 80),
+    ]  # fmt: skip
+    found = decoding.recommended(points)
+    assert found["HARDWARE_SHARE"] == 0.9
+    assert found["scores"] == {0.65: 0.75, 0.9: 0.95}
+    assert decoding.recommended([])["HARDWARE_SHARE"] is None
+
+
+def test_claims_of_the_checks_of_order() -> None:
+    row = {"corrupted_reads": 0, "wrong_decodes": 0, "n": 100, "decode_call_ms": 0.1}
+    cases = {"same stream, no wait": {**row, "corrupted_reads": 100}, "same stream, host wait": row}
+    problems, lines = order.claims({"decoders": {"hardware, batched": cases, "hybrid": {"error": "none here"}}})
+    assert problems == ["hybrid: none here"]
+    assert "| hardware, batched | same stream, no wait | 100 | 100 | 0.1 |" in lines
+    cases["same stream, host wait"]["corrupted_reads"] = 1
+    assert "despite the wait" in order.claims({"decoders": {"hardware, batched": cases}})[0][0]
+    seen = {"order": {"as it is": {"wrong": 0, "n": 24}, "order taken out": {"wrong": 0, "n": 24}}}
+    assert "shows nothing" in handoff.claims(seen)[0][0]
+
+
+# -- tests' outcomes ---------------------------------------------------------------------------------------------------
+
+
+def test_outcomes_of_tests_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "test_three.py"
+    path.write_text(
+        "import pytest\n"
+        "def test_good(): pass\n"
+        "@pytest.mark.parametrize('x', ['a b'])\n"
+        "def test_bad(x): raise ValueError('x is wrong')\n"
+        "def test_left(): pytest.skip('no reason')\n"
+    )
+    context = Context("tests", tmp_path, "cpu", 60.0, True)
+    found = suite._pytest(context, "three", ["--rootdir", str(tmp_path), str(path)], 30.0)
+    assert found["passed"] == ["test_three::test_good"]
+    assert list(found["failed"]) == ["test_three::test_bad[a b]"]
+    assert "x is wrong" in found["failed"]["test_three::test_bad[a b]"]
+    assert found["skipped"] == {"test_three::test_left": "no reason"}
+    problems, lines = suite.claims({"three": found})
+    assert problems == ["`test_three::test_bad[a b]`: ValueError: x is wrong"]
+    assert lines[0].startswith("three: 1 passed, 1 failed, 1 skipped")
+
+
+def test_outcomes_of_a_crash_are_read_from_the_log() -> None:
+    lines = [
+        "tests/test_gpu.py::test_a[x y] PASSED  [ 1%]",
+        "tests/test_gpu.py::test_b ",
+        "Fatal Python error: Segmentation fault",
+    ]
+    found = suite.from_log("\n".join(lines))
+    assert found["passed"] == ["tests/test_gpu.py::test_a[x y]"]
+    assert "Segmentation fault" in found["failed"]["tests/test_gpu.py::test_b"]
+
+
+def test_names_of_tests_are_those_of_the_command_line() -> None:
+    assert suite._node("tests.test_gpu", "test_a[x]") == "tests/test_gpu.py::test_a[x]"
+    assert suite._node("tests.sources.test_files.TestOf", "test_b") == "tests/sources/test_files.py::TestOf::test_b"
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_difference_is_counted() -> None:
+    difference = agreement.Difference()
+    one, other = np.zeros((2, 2, 1), np.float32), np.zeros((2, 2, 1), np.float32)
+    other[0, 0] = 0.25
+    difference.add_floats([one], [other])
+    difference.add_bytes([np.array([0, 9], np.uint8)], [np.array([1, 7], np.uint8)])
+    found = difference.result()
+    assert found["largest_difference"] == 0.25
+    assert found["share_beyond_1e-4"] == 0.25
+    assert (found["uint8_largest_difference"], found["uint8_share_beyond_1"]) == (2, 0.5)
+    one[0, 0] = np.nan
+    difference.add_floats([one], [other])
+    assert difference.worst == np.inf
+
+
+def test_bytes_of_the_model() -> None:
+    images = np.zeros((3, 40, 60, 3), np.uint8)
+    plain = kernel.model_bytes(gi.resize(images, (20, 30)), "float16")
+    assert plain == {
+        "read": 3 * 40 * 60 * 3,
+        "written": 3 * 20 * 30 * 3 * 2,
+        "total": 32_400,
+        "pixels": 1800,
+        "launches": 1,
+    }
+    counted = gi.adjust_contrast(gi.resize(images, (20, 30)), 0.5)
+    assert kernel.model_bytes(counted, "float16")["read"] == 2 * plain["read"]
+    two = gi.gaussian_blur(gi.resize(images, (20, 30)), 3, 1.0)
+    found = kernel.model_bytes(two, "uint8")
+    assert found["written"] == 3 * 20 * 30 * 3 * (4 + 1)
+    assert found["read"] == plain["read"] + 3 * 20 * 30 * 3 * 4
+    two.array("uint8")
+    assert found["launches"] == two.launches == 2
+
+
+def test_a_rate_is_that_of_the_median_round() -> None:
+    found = rate(lambda: time.sleep(0.002), 10, rounds=3, passes=2)
+    assert found["rounds"] == 3
+    assert found["images_per_round"] == 20
+    assert 1000 < found["images_per_second"] <= 5000
+    assert found["range"][0] <= found["images_per_second"] <= found["range"][1]
+
+
+def test_what_was_replaced_comes_back() -> None:
+    class Owner:
+        value = 1
+
+    with replaced(Owner, "value", 2):
+        assert Owner.value == 2
+    assert Owner.value == 1
+
+
+def test_memory_that_grows_is_a_problem() -> None:
+    samples = [{"batches": k, "host_mib": 100.0 + 10 * k} for k in range(20)]
+    found = {"samples": samples, "batches": 20, **costs._growth(samples)}
+    assert found["growth_mib"] == {"host": 140.0}
+    assert "grows" in costs.claims({"memory": found})[0][0]
+
+
+# -- all together ------------------------------------------------------------------------------------------------------
+
+
+def test_the_program_goes_through_on_the_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = "agreement,order,decoding,kernel,throughput"
+    assert program.main(["--device", "cpu", "--out", str(tmp_path), "--parts", chosen]) == 0
+    found = json.loads((tmp_path / "gpu.json").read_text())["parts"]
+    assert set(found) == {"machine", *chosen.split(",")}
+    assert {part["status"] for part in found.values()} == {"ok (cpu smoke)"}
+    functions = found["agreement"]["results"]["functions"]
+    assert max(row["largest_difference"] for row in functions.values()) == 0.0
+    assert not any(row["errors"] for row in functions.values())
+    chains = found["kernel"]["results"]["chains"]
+    assert {row["launches"] for name, row in chains.items() if name.startswith("train,")} == {1}
+    assert all(row["model"]["launches"] == row["launches"] for row in chains.values())
+    assert found["throughput"]["results"]["S, train"]["gpuimg, functions"]["images_per_second"] > 0
+    text = (tmp_path / "summary.md").read_text()
+    assert "none of these numbers says anything about a GPU" in text
+    assert "| gpuimg, functions |" in text
+    capsys.readouterr()
+
+
+def test_an_unknown_part_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="unknown: speed"):
+        program.main(["--out", str(tmp_path), "--parts", "speed"])
+
+
+def test_a_gpu_that_is_missing_is_a_failure(tmp_path: Path) -> None:
+    if gpu_problem() is None:
+        pytest.skip("there is a GPU")
+    part = next(part for part in PARTS if part.name == "kernel")
+    result = harness.run_part(part, Settings(tmp_path, "cuda"), 20.0, 40.0)
+    assert result["status"] == "failed"
+    assert result["error"]
