@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numba import cuda, types
+from numba.cuda.core import config
 
 from . import cast, colour, sampling, statistics, user
 from .layout import (
@@ -49,6 +50,10 @@ from .layout import (
     WINDOW,
 )
 from .scalar import f32, i32, scalar
+
+# Numba takes a launch of less than 128 blocks for a mistake; that of a small batch is none. There is no way to say so
+# for one launch.
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 # Threads of a block, one pixel each. Statistics take the largest block, so that few blocks add to an image's sums.
 BLOCK = 256

@@ -1,109 +1,118 @@
 """What can be said of the CUDA kernels without a GPU: their machine code, and their results in Numba's simulator."""
 
-import functools
-import importlib.util
+from __future__ import annotations
+
+import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
 import gpuimg as gi
-from gpuimg.kernels import layout
-from gpuimg.pixels import offsets_of
+from bench import bench_kernels as bench
+from gpuimg.pixels import KINDS, offsets_of
 
-KINDS = {"float32": layout.FLOAT32, "uint8": layout.UINT8, "float16": layout.FLOAT16, "bfloat16": layout.BFLOAT16}
-CAPABILITIES = [(7, 5), (8, 0), (9, 0)]
-
-
-@numba.njit
-def dim(r, g, b, y, x, value):  # type: ignore[no-untyped-def]
-    return r * value, g * value + x * np.float32(0.001), b * value + y * np.float32(0.001)
+BUDGETS: dict[str, Any] = json.loads(bench.BUDGETS.read_text())
 
 
-def _find(name: str) -> str:
-    spec = importlib.util.find_spec("nvidia")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    for place in spec.submodule_search_locations:
-        for path in Path(place).rglob(name):
-            if os.access(path, os.X_OK):
-                return str(path)
-    raise AssertionError(f"{name} is not installed; it comes with numba-cuda[cu12]")
-
-
-Variant = tuple[str, str, str, tuple[object, ...], bool]
-
-
-@functools.cache
-def _variant(variant: Variant) -> tuple[object, object, int | None]:
-    from gpuimg.kernels import cuda as kernels
-
-    name, source, kind, functions, neighbours = variant
-    if name == "mix":
-        return kernels.mix, kernels.MIX_SIGNATURE, None
-    if name == "statistics":
-        reduce = kernels.make_statistics(functions, neighbours)
-        return reduce, kernels.statistics_signature(source), kernels.STATISTICS_BLOCK
-    transform = kernels.make_transform(functions, KINDS[kind], neighbours)
-    return transform, kernels.transform_signature(source, KINDS[kind]), None
-
-
-SOURCES = ("uint8", "float32")
-VARIANTS: list[Variant] = [
-    *(("transform", source, kind, (), near) for source in SOURCES for kind in KINDS for near in (False, True)),
-    *(("statistics", source, "", (), near) for source in SOURCES for near in (False, True)),
-    ("transform", "uint8", "float16", (dim,), False),
-    ("statistics", "uint8", "", (dim,), False),
-    ("mix", "float32", "float32", (), False),
-]
-
-
-def _name(variant: Variant) -> str:
-    *words, functions, neighbours = variant
-    return "-".join([*map(str, words), "user" if functions else "plain", "neighbours" if neighbours else ""]).strip("-")
-
-
-@pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda c: f"sm_{c[0]}{c[1]}")
-@pytest.mark.parametrize("variant", VARIANTS, ids=_name)
-def test_machine_code(
-    variant: Variant,
-    capability: tuple[int, int],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    """Single precision only, everything in registers, and no more than 64 of them."""
+@pytest.mark.parametrize("capability", bench.CAPABILITIES, ids=bench.target)
+@pytest.mark.parametrize("variant", bench.VARIANTS, ids=str)
+def test_machine_code(variant: bench.Variant, capability: tuple[int, int]) -> None:
+    """Single precision only, everything in registers, no more than 64 of them, and no larger than it was."""
     pytest.importorskip("numba_cuda")
-    from gpuimg.kernels import cuda as kernels
+    code = bench.compiled(variant, capability)
+    assert ".f64" not in code.ptx
+    assert ".local" not in code.ptx
+    assert f".target {bench.target(capability)}" in code.ptx
+    assert code.stack == code.spilled == 0
+    assert code.instructions["registers"] <= 64
+    outgrown = bench.outgrown(bench.key(variant, capability), code.instructions, BUDGETS)
+    assert outgrown is None, outgrown
 
-    # numba-cuda asks the current device for its capability even when it is told one.
-    device = SimpleNamespace(compute_capability=capability)
-    monkeypatch.setattr("numba.cuda.dispatcher.get_current_device", lambda: device)
-    function, signature, block = _variant(variant)
-    ptx = kernels.compile_ptx(function, signature, capability, block)
-    assert ".f64" not in ptx
-    assert ".local" not in ptx
-    target = f"sm_{capability[0]}{capability[1]}"
-    assert f".target {target}" in ptx
-    path = tmp_path / "kernel.ptx"
-    path.write_text(ptx)
-    done = subprocess.run(
-        [_find("ptxas"), "-v", f"-arch={target}", str(path), "-o", str(tmp_path / "kernel.cubin")],
-        capture_output=True,
-        text=True,
-        check=True,
+
+def test_every_kernel_has_a_budget_and_every_budget_a_kernel() -> None:
+    expected = {bench.key(variant, capability) for variant in bench.VARIANTS for capability in bench.CAPABILITIES}
+    assert set(BUDGETS["kernels"]) == expected
+
+
+def test_a_kernel_that_has_grown_is_named() -> None:
+    pytest.importorskip("numba_cuda")
+    budgets = {"made_with": {}, "kernels": {"mix sm_90": {"ptx": 100, "machine": 100, "registers": 20}}}
+    assert bench.outgrown("mix sm_90", {"ptx": 110, "machine": 60, "registers": 22}, budgets) is None
+    said = bench.outgrown("mix sm_90", {"ptx": 110, "machine": 111, "registers": 23}, budgets)
+    assert said is not None
+    assert "mix sm_90 has grown by more than 10%: machine 100 -> 111, registers 20 -> 23" in said
+    assert "python -m bench.bench_kernels --record" in said
+    assert "no budget" in (bench.outgrown("new sm_90", {"ptx": 1}, budgets) or "")
+
+
+def test_instructions_are_counted() -> None:
+    text = (
+        ".version 8.0\n.visible .entry f(\n)\n{\n\t.reg .b32 %r<3>;\n$L:\n\tld.u32 %r1, [a];\n\t@%p bra $L;\n// x;\n}"
     )
-    match = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", done.stderr)
-    registers = re.search(r"Used (\d+) registers", done.stderr)
-    assert match is not None
-    assert registers is not None
-    assert match.groups() == ("0", "0", "0")
-    assert int(registers[1]) <= 64
+    assert bench.ptx_instructions(text) == 2
+
+
+# -- bytes -------------------------------------------------------------------------------------------------------------
+
+
+def _bytes(chain: Any, sizes: Any, dtype: str) -> tuple[bench.Bytes, float]:
+    """Of a chain: bytes a pixel of the result, and pixels of all results."""
+    batch = chain(bench.batch_of(sizes))
+    return bench.bytes_per_pixel(batch, dtype), float(np.sum(np.prod(batch.sizes, 1)))
+
+
+WINDOWS = {
+    # chain, source pixels its taps touch, source and result channels
+    "whole": (lambda x: gi.resize(x, (20, 30)), 2 * 60 * 80, 3),
+    "crop": (lambda x: gi.resized_crop(x, 3, 5, 40, 51, (20, 30)), 2 * 40 * 51, 3),
+    "enlarged": (lambda x: gi.resized_crop(x, 3, 5, 10, 9, (20, 30)), 2 * 10 * 9, 3),
+    "crop alone": (lambda x: gi.crop(x, 7, 9, 11, 13), 2 * 11 * 13, 3),
+    "flipped": (lambda x: gi.horizontal_flip(gi.crop(x, 7, 9, 11, 13)), 2 * 11 * 13, 3),
+    "turned": (lambda x: gi.rotate(gi.crop(x, 7, 9, 12, 12), 90), 2 * 12 * 12, 3),
+    "nearest": (lambda x: gi.resize(x, (15, 20), "nearest"), 2 * 15 * 20, 3),
+    "windows of their own": (lambda x: gi.crop(gi.pad(x, 0), 0, [0, 78], 60, 2), 2 * 60 * 2, 3),
+    "grey": (lambda x: gi.rgb_to_grayscale(gi.resize(x, (20, 30))), 2 * 60 * 80, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_bytes_are_those_of_the_window_and_the_result(name: str, dtype: str) -> None:
+    chain, window, channels = WINDOWS[name]
+    cost, pixels = _bytes(chain, [(60, 80), (60, 80)], dtype)
+    itemsize = {"uint8": 1, "float16": 2, "float32": 4}[dtype]
+    assert cost.total * pixels == pytest.approx(window * 3 + pixels * channels * itemsize)
+
+
+def test_bytes_of_statistics_and_stages() -> None:
+    sizes = [(60, 80), (50, 40)]
+    source = (60 * 80 + 50 * 40) * 3
+
+    def contrast(x: gi.Batch) -> gi.Batch:
+        return gi.equalize(gi.adjust_contrast(gi.resize(x, (20, 20)), 0.5), where=[True, False])
+
+    cost, pixels = _bytes(contrast, sizes, "uint8")
+    assert cost.source * pixels == pytest.approx(source)
+    assert cost.statistics * pixels == pytest.approx(source + 60 * 80 * 3)  # the second image has one of them
+    assert cost.result == 3
+
+    cost, pixels = _bytes(lambda x: gi.resize(gi.gaussian_blur(gi.resize(x, (20, 20)), 3, 1.0), (5, 5)), sizes, "uint8")
+    between = 2 * 20 * 20 * 3 * 4  # float32; of the resized and of the blurred images
+    assert cost.source * pixels == pytest.approx(source)
+    assert cost.stages * pixels == pytest.approx(4 * between)
+    assert cost.statistics == 0
+
+
+def test_bytes_of_a_rotation_are_those_of_the_pixels_it_shows() -> None:
+    cost, pixels = _bytes(lambda x: gi.rotate(x, 45, "bilinear", expand=True), [(100, 100)], "uint8")
+    assert cost.source * pixels == pytest.approx(100 * 100 * 3)
+    cost, pixels = _bytes(lambda x: gi.crop(gi.rotate(x, 45, "bilinear"), 30, 30, 40, 40), [(100, 100)], "uint8")
+    assert 40 * 40 * 3 <= cost.source * pixels <= 44 * 44 * 3  # and a pixel around them
 
 
 _SIMULATE = """

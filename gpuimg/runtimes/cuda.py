@@ -7,23 +7,29 @@ private stream its current one (a lane), so that it waits for nothing of its con
 
 Memory. The hardware JPEG engine is reported to write its destination when called, whatever the stream still has to do
 before (torchcodec PR 1634), so an arena is decoded into again only after the *host* has waited for its last reader.
+CuPy's pool gives memory out again on the stream it was allocated on, whatever uses it on others (cupy issue 8068). So
+the results of a lane, which are read on another stream, and arenas, which all threads use, go back to it only after
+the host has waited for their last use: what it gives a lane was then used by that lane's stream alone.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
 from numba import cuda as numba_cuda
 
-from .. import codec
+from .. import codec, exif
+from ..codec import Encoded
 from ..kernels import cuda as kernels
 from ..kernels import layout
 from ..pixels import ALIGNMENT, STORAGE, Files, Pixels, offsets_of
@@ -42,56 +48,117 @@ class _Arena:
         self.read = cupy.cuda.Event(disable_timing=True)
 
 
+class _Own:
+    """What a thread has for itself, left to another thread when this one ends.
+
+    A stream, because memory that was given back belongs to the stream's address, which a new stream may have before the
+    work on one that is gone is done; a decoder, because it takes long to make and must not be shared.
+    """
+
+    def __init__(self, spare: list[Any], make: Callable[[], Any]) -> None:
+        self._spare = spare
+        try:
+            self.value = spare.pop()
+        except IndexError:
+            self.value = make()
+
+    def __del__(self) -> None:
+        if hasattr(self, "value"):
+            self._spare.append(self.value)
+
+
+class _Decoder:
+    """A decoder and the size of the first batch it was given, which fixes the hardware engine's part for good."""
+
+    def __init__(self, decoder: Any) -> None:
+        self.decoder = decoder
+        self.first = 0
+
+
 class _Loan:
-    """Result memory that goes back to its slots when the last array in it is gone, with its reader's last work."""
+    """Result memory that goes back to its slots when the last array in it is gone.
+
+    ``stream`` is the one whose work on it is the last: that it is written on, from when it is handed over its reader's.
+    """
 
     def __init__(self, slots: _Slots, memory: Any) -> None:
         self._slots = slots
         self.memory = memory
+        self.stream = _address(None)
 
-    def __del__(self) -> None:
-        self._slots.give(self.memory)
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_finalizing():
+            self._slots.give(self.memory, self.stream)
 
 
 class _Slots:
-    """Result memory used again once the *host* has waited for what its reader had enqueued when it let go of it.
+    """Memory for results of lanes, used again once the *host* has waited for the last work on it."""
 
-    CuPy's pool would hand it out at once, whatever still reads it on another stream (cupy issue 8068).
-    """
-
-    def __init__(self, device: Any, stream: int | None) -> None:
+    def __init__(self, device: Any, lane: threading.local) -> None:
         self._device = device
-        self._reader = stream
+        self._lane = lane
         self._spare: list[tuple[Any, Any]] = []
         self._lock = threading.Lock()
 
     def take(self, elements: int, dtype: str) -> Any:
-        """An uninitialised flat array."""
+        """An uninitialised flat array; a decoder may write to it at once."""
         kind = numpy_dtype(dtype)
         size = elements * kind.itemsize
-        memory = None
         with self._lock:
-            fitting = [k for k, (spare, _) in enumerate(self._spare) if spare.size >= size]
-            if fitting:
-                memory, read = self._spare.pop(fitting[0])
-                read.synchronize()
-            else:
-                self._spare.clear()  # too small ones are given back rather than kept beside the larger one
-        if memory is None:
+            spare = self._spare
+            fitting = [k for k, (memory, _) in enumerate(spare) if memory.size >= size]
+            best = min(fitting, key=lambda k: (not spare[k][1].done, spare[k][0].size), default=None)
+            # Too small ones are given back rather than kept beside the larger one.
+            taken = [spare.pop() for _ in range(len(spare))] if best is None else [spare.pop(best)]
+        for _, used in taken:  # not under the lock: a reader may take its time
+            used.synchronize()
+        if best is None:
+            taken.clear()
             memory = cupy.empty(size, cupy.uint8)
-        owned = cupy.cuda.UnownedMemory(memory.data.ptr, size, _Loan(self, memory), self._device.id)
+            cupy.cuda.get_current_stream().synchronize()
+        else:
+            memory = taken[0][0]
+        loan = _Loan(self, memory)
+        self._lane.loans.append(weakref.ref(loan))
+        owned = cupy.cuda.UnownedMemory(memory.data.ptr, size, loan, self._device.id)
         return cupy.ndarray((elements,), kind, cupy.cuda.MemoryPointer(owned, 0))
 
-    def give(self, memory: Any) -> None:
-        """Take memory back."""
+    def give(self, memory: Any, stream: int) -> None:
+        """Take memory back, whose last work is on a stream."""
         with self._device:
-            read = cupy.cuda.Event(disable_timing=True)
-            read.record(_stream_at(self._reader))
-        self._spare.append((memory, read))  # without the lock: this may run inside `take`, in a garbage collection
+            used = _recorded(stream)
+        self._spare.append((memory, used))  # without the lock: this may run inside `take`, in a garbage collection
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # Not by the events: of a cycle they may be gone already, and results may come back only now.
+        if not is_finalizing():
+            self._device.synchronize()
 
 
-def _stream_at(address: int | None) -> Any:
-    return cupy.cuda.get_current_stream() if address is None else cupy.cuda.ExternalStream(address)
+class _Mark(NamedTuple):
+    """The end of what a lane has enqueued, and the results that it made."""
+
+    event: Any
+    loans: list[weakref.ref[_Loan]]
+
+
+# Streams of others are known by their address: CuPy's object for them is deprecated.
+
+
+def _address(stream: int | None) -> int:
+    return int(cupy.cuda.get_current_stream().ptr) if stream is None else stream
+
+
+def _recorded(stream: int) -> Any:
+    """An event at the end of what a stream holds."""
+    event = cupy.cuda.Event(disable_timing=True)
+    cupy.cuda.runtime.eventRecord(event.ptr, stream)
+    return event
+
+
+def _follow(stream: int, event: Any) -> None:
+    """What comes to a stream from now on waits for an event."""
+    cupy.cuda.runtime.streamWaitEvent(stream, event.ptr)
 
 
 class CudaRuntime:
@@ -106,41 +173,60 @@ class CudaRuntime:
         self._device = cupy.cuda.Device(index)
         self._arenas: list[_Arena] = []
         self._lock = threading.Lock()
+        self._streams: list[Any] = []  # of threads that are gone
+        self._decoders: list[_Decoder] = []  # likewise
+        self._warned = False
         self._local = threading.local()
+        self._slots = _Slots(self._device, self._local)  # for all results of lanes that have no slots of their own
 
     # -- streams -----------------------------------------------------------------------------------------------
 
     @property
     def _stream(self) -> Any:
         """The calling thread's private stream."""
-        if not hasattr(self._local, "stream"):
+        if not hasattr(self._local, "own"):
             with self._device:
-                self._local.stream = cupy.cuda.Stream(non_blocking=True)
-        return self._local.stream
+                self._local.own = _Own(self._streams, lambda: cupy.cuda.Stream(non_blocking=True))
+        return self._local.own.value
 
     @contextmanager
     def lane(self) -> Iterator[None]:
         """Work on this thread's private stream."""
         with self._device, self._stream:
-            yield
+            self._local.loans = []
+            try:
+                yield
+            finally:
+                self._local.loans = None
 
-    def mark(self) -> Any:
-        """The end of what this thread has enqueued so far."""
-        return self._stream.record()
+    @property
+    def _in_lane(self) -> bool:
+        return getattr(self._local, "loans", None) is not None
 
-    def follow(self, mark: Any, stream: int | None) -> None:
+    def mark(self) -> _Mark:
+        """The end of what this lane has enqueued so far."""
+        return _Mark(_recorded(self._stream.ptr), self._local.loans)
+
+    def follow(self, mark: _Mark, stream: int | None) -> None:
         """What the caller enqueues from now on, on a stream or its current one, comes after a mark."""
         with self._device:
-            _stream_at(stream).wait_event(mark)
+            reader = _address(stream)
+            _follow(reader, mark.event)
+        for loan in mark.loans:
+            result = loan()
+            if result is not None:
+                result.stream = reader
 
     def slots(self, stream: int | None) -> _Slots:
-        """Memory for results that are read on a stream, or their reader's current one."""
-        return _Slots(self._device, stream)
+        """Memory for results of lanes; which stream reads them is told when they are handed over."""
+        return _Slots(self._device, self._local)
 
     # -- memory ------------------------------------------------------------------------------------------------
 
     def empty(self, elements: int, dtype: str) -> Any:
-        """An uninitialised flat array of the caller's current stream."""
+        """An uninitialised flat array of the caller's current stream; of a lane, one that other streams may read."""
+        if self._in_lane:
+            return self._slots.take(elements, dtype)
         with self._device:
             return cupy.empty(elements, numpy_dtype(dtype))
 
@@ -159,12 +245,17 @@ class CudaRuntime:
             if not isinstance(arrays, (list, tuple)):
                 n, height, width, channels = arrays.shape
                 sizes = np.tile(np.array([[height, width]], np.int64), (n, 1))
-                offsets, _ = offsets_of(sizes, channels)
-                return Pixels(cupy.ascontiguousarray(arrays).reshape(-1), offsets, sizes, channels)
+                offsets, total = offsets_of(sizes, channels)
+                flat = cupy.ascontiguousarray(arrays).reshape(-1)
+                if self._in_lane:  # it may be a lane's result, but the pool's memory
+                    own = self.empty(total, flat.dtype.name)
+                    own[:] = flat
+                    flat = own
+                return Pixels(flat, offsets, sizes, channels)
             sizes = np.array([a.shape[:2] for a in arrays], np.int64).reshape(-1, 2)
             channels = arrays[0].shape[2]
             offsets, total = offsets_of(sizes, channels)
-            flat = cupy.empty(total, arrays[0].dtype)
+            flat = self.empty(total, arrays[0].dtype.name)
             for array, start in zip(arrays, offsets.tolist(), strict=True):
                 flat[start : start + array.size].reshape(array.shape)[:] = cupy.asarray(array)
             return Pixels(flat, offsets, sizes, channels)
@@ -176,11 +267,14 @@ class CudaRuntime:
         offsets, total = offsets_of(files.sizes, files.channels, ALIGNMENT)
         with self._device:
             flat = self.empty(total, "uint8")
-            # The pool may have given memory that a kernel on any stream still reads.
-            self._device.synchronize()
+            if not self._in_lane:
+                # The pool may have given memory that a kernel on any stream still reads.
+                self._device.synchronize()
             pixels = Pixels(flat, offsets, files.sizes, files.channels, failures=files.failures)
-            files.report(self._decode_into(files, pixels))
-            cupy.cuda.get_current_stream().wait_event(self._stream.record())
+            try:
+                files.report(self._decode_into(files, pixels))
+            finally:  # also of a failure: the memory goes back to the caller's stream
+                _follow(_address(None), _recorded(self._stream.ptr))
         return pixels
 
     def _decode_into(self, files: Files, pixels: Pixels) -> dict[int, str]:
@@ -192,42 +286,58 @@ class CudaRuntime:
         with self._stream, quiet():
             # Made with the private stream as CuPy's current one: Image and decode then agree about the stream.
             begin = time.perf_counter()
-            targets = nvimgcodec.as_images([pixels.view(i) for i in good])
-            streams = [files.images[i].stream for i in good]  # type: ignore[union-attr]
-            done = self._decode_all(streams, targets, params) if good else []
+            encoded = [image for image in files.images if image is not None]
+            outs = [pixels.view(i) for i in good]
+            stored = _stored(outs, encoded)
+            if any(one is not out for one, out in zip(stored, outs, strict=True)):
+                self._stream.synchronize()  # the pool gives memory that work of this stream may still use, see above
+            targets = nvimgcodec.as_images(stored)
+            done = self._decode_all([image.stream for image in encoded], targets, params) if good else []
             files.spent.decode += time.perf_counter() - begin  # of the host: the call waits for the decoders
-            for i, stream, image in zip(good, streams, done, strict=True):
-                if image is None or (image.height, image.width) != pixels.shape(i)[:2]:
-                    found[i] = codec.reason_of(self._decoder(), stream, params)
+            for i, file, out, pixels_, image in zip(good, encoded, outs, stored, done, strict=True):
+                if image is None or (image.height, image.width) != pixels_.shape[:2]:
+                    found[i] = codec.reason_of(self._decoder(1), file.stream, params)
+                elif pixels_ is not out:
+                    out[:] = exif.turned(pixels_, file.orientation)
             for i in range(len(files.images)):
                 if files.images[i] is None or i in found:
                     pixels.view(i).fill(0)
         return found
 
     def _decode_all(self, streams: list[Any], targets: list[Any], params: Any) -> list[Any]:
+        decoder = self._decoder(len(streams))
         try:
-            done = self._decoder().decode(streams, images=targets, params=params, cuda_stream=self._stream.ptr)
+            done = decoder.decode(streams, images=targets, params=params, cuda_stream=self._stream.ptr)
         except (RuntimeError, ValueError):  # one image made the whole call fail: find out which
-            return [self._decode_one(s, t, params) for s, t in zip(streams, targets, strict=True)]
+            return [self._decode_one(decoder, s, t, params) for s, t in zip(streams, targets, strict=True)]
         return list(done)
 
-    def _decode_one(self, stream: Any, target: Any, params: Any) -> Any:
+    def _decode_one(self, decoder: Any, stream: Any, target: Any, params: Any) -> Any:
         try:
-            return self._decoder().decode(stream, image=target, params=params, cuda_stream=self._stream.ptr)
+            return decoder.decode(stream, image=target, params=params, cuda_stream=self._stream.ptr)
         except (RuntimeError, ValueError):
             return None
 
-    def _decoder(self) -> Any:
-        """The decoder of the calling thread: they must not be shared."""
+    def _decoder(self, images: int) -> Any:
+        """The calling thread's decoder, fit for a batch of so many images."""
         if not hasattr(self._local, "decoder"):
-            self._local.decoder, on_gpu = codec.gpu_decoder(self._index, max(threads(), 2))
-            if not on_gpu:
-                warnings.warn(
-                    f"nvImageCodec has no GPU JPEG decoder on {self.name} (is nvJPEG installed?): JPEGs are decoded on "
-                    "the CPU and copied; `gpuimg info` says what is missing",
-                    stacklevel=6,
-                )
-        return self._local.decoder
+            self._local.decoder = _Own(self._decoders, self._new_decoder)
+        own = self._local.decoder
+        if own.value.first and images > 2 * own.value.first:
+            own.value = self._new_decoder()
+        own.value.first = own.value.first or images
+        return own.value.decoder
+
+    def _new_decoder(self) -> _Decoder:
+        decoder, on_gpu = codec.gpu_decoder(self._index, max(threads(), 2))
+        if not on_gpu and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"nvImageCodec has no GPU JPEG decoder on {self.name} (is nvJPEG installed?): JPEGs are decoded on "
+                "the CPU and copied; `gpuimg info` says what is missing",
+                stacklevel=8,
+            )
+        return _Decoder(decoder)
 
     def _take_arena(self, size: int) -> _Arena:
         """An arena of at least this size that nothing reads any more."""
@@ -238,11 +348,14 @@ class CudaRuntime:
                 self._arenas.remove(arena)
             else:
                 # Too small ones are given back rather than kept beside the larger one.
+                for small in self._arenas:
+                    small.read.synchronize()
                 self._arenas.clear()
                 arena = None
         if arena is None:
             arena = _Arena(size)
-            self._device.synchronize()  # see decode
+            # See decode; a lane must not wait for its consumer.
+            (self._stream if self._in_lane else self._device).synchronize()
         arena.read.synchronize()
         return arena
 
@@ -257,12 +370,10 @@ class CudaRuntime:
         self, source: Files | Pixels, stages: tuple[Plan, ...], out: Any, offsets: Ints, kind: int, planar: bool
     ) -> int:
         """Run plans: for each a launch for each statistic in it, and one for the result."""
-        n = len(stages[0])
-        if n > _MOST_IMAGES:
-            raise ValueError(f"a batch on a GPU holds at most {_MOST_IMAGES} images, not {n}")
+        _check_count(len(stages[0]))
         with self._device:
-            caller = cupy.cuda.get_current_stream()
-            self._stream.wait_event(caller.record())
+            caller = _address(None)
+            _follow(self._stream.ptr, _recorded(caller))
             try:
                 if isinstance(source, Pixels):
                     return self._launch_stages(source, stages, out, offsets, kind, planar)
@@ -278,13 +389,16 @@ class CudaRuntime:
                 finally:
                     self._give_arena(arena)
             finally:
-                caller.wait_event(self._stream.record())
+                _follow(caller, _recorded(self._stream.ptr))
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images in one launch."""
+        _check_count(len(one.sizes))
+        if len(one.sizes) == 0:
+            return
         with self._device:
-            caller = cupy.cuda.get_current_stream()
-            self._stream.wait_event(caller.record())
+            caller = _address(None)
+            _follow(self._stream.ptr, _recorded(caller))
             elements = one.sizes[:, 0] * one.sizes[:, 1] * one.channels
             host = (
                 (one.sizes[:, 1], np.int32), (elements, np.int32), (weight, np.float32),
@@ -301,7 +415,7 @@ class CudaRuntime:
                     _argument(one.flat[first : first + out.size]), _argument(other.flat), width,
                     np.int32(one.channels), count, share, starts, partners, boxes, _argument(out),
                 )  # fmt: skip
-            caller.wait_event(self._stream.record())
+            _follow(caller, _recorded(self._stream.ptr))
 
     def _launch_stages(
         self, source: Pixels, stages: tuple[Plan, ...], out: Any, offsets: Ints, kind: int, planar: bool
@@ -349,6 +463,19 @@ class CudaRuntime:
                     )
                     launches += 1
         return launches
+
+
+def _check_count(n: int) -> None:
+    if n > _MOST_IMAGES:
+        raise ValueError(f"a batch on a GPU holds at most {_MOST_IMAGES} images, not {n}")
+
+
+def _stored(outs: list[Any], encoded: list[Encoded]) -> list[Any]:
+    """Where images are decoded to: their place in the batch, or memory of its own for one that is to be turned."""
+    return [
+        out if image.orientation == 1 else cupy.empty(exif.stored_shape(out.shape, image.orientation), cupy.uint8)
+        for out, image in zip(outs, encoded, strict=True)
+    ]
 
 
 def _argument(array: Any) -> Any:

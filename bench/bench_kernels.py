@@ -1,0 +1,344 @@
+"""The CUDA kernels as far as they can be judged without a GPU: bytes they must move, and the size of their code.
+
+    python -m bench.bench_kernels             # the bytes of some chains, as a table
+    python -m bench.bench_kernels --record    # compile every variant and write tests/budgets.json
+
+Bytes: each launch reads the source pixels that its taps touch, once (neighbouring threads share them in the caches),
+and writes its results; a statistic reads the window once more, and a stage is written and read as float32. Not
+counted: the plan (under 0.02 bytes a pixel of a 224x224 result), the tables of statistics, and what the decoder writes.
+
+Code: PTX instructions, machine instructions and registers, of every kernel variant for three architectures, as the
+installed numba-cuda and ptxas make them. The test of the kernels fails where one grows by more than a tenth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib.util
+import json
+import os
+import re
+import struct
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numba
+import numpy as np
+
+import gpuimg as gi
+from gpuimg.batch import Batch
+from gpuimg.kernels import layout
+from gpuimg.pixels import KINDS, STORAGE, Pixels, offsets_of
+from gpuimg.plan import Ints, Pass
+from gpuimg.runtimes import runtime_for
+
+BUDGETS = Path(__file__).parent.parent / "tests" / "budgets.json"
+GROWTH = 1.1  # of which a change must be explained, and recorded
+
+# torchvision v2 on CUDA: RandomResizedCrop, rotation, flip, four colour operations, to float and normalise take 97
+# kernels and about this many bytes for each pixel of the result, by a count of the kernels it launches.
+TORCHVISION_BYTES = 1404
+
+# -- bytes -------------------------------------------------------------------------------------------------------------
+
+_RADIUS = {layout.NEAREST: 0.5, layout.LINEAR: 1.0, layout.CUBIC_RENORMALISED: 2.0, layout.CUBIC_CLAMPED: 2.0}
+_NUDGE = 1e-4  # of kernels.sampling
+_STATISTICAL = (layout.CONTRAST, layout.AUTOCONTRAST, layout.EQUALIZE)
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Bytes for each pixel of the result."""
+
+    source: float  # read, by the launches that write results
+    statistics: float  # read again for them
+    stages: float  # written and read between stages
+    result: float
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.source + self.statistics + self.stages + self.result
+
+
+def touched(record: np.void) -> int:
+    """Source pixels that the taps of one image touch."""
+    height, width, kind = int(record["height"]), int(record["width"]), int(record["filter"])
+    u = np.arange(width) - (width - 1) / 2
+    v = (np.arange(height) - (height - 1) / 2)[:, None]
+    m = record["matrix"].astype(np.float64)
+    depth = m[6] * u + m[7] * v + m[8]
+    first, last = [], []
+    for axis in (0, 1):
+        low, high = int(record["window"][axis]), int(record["window"][axis + 2])
+        centre = (m[3 * axis] * u + m[3 * axis + 1] * v + m[3 * axis + 2]) / depth
+        centre = np.clip(centre + (_NUDGE if kind == layout.NEAREST else 0.0), low, high)
+        taps = int(record["taps"][axis])
+        reach = taps / 2 if kind == layout.GAUSSIAN else _RADIUS[kind] * float(record["support"][axis])
+        start = np.floor(centre - reach + 0.5).astype(np.int64)
+        first.append(np.clip(start, low, high - 1) - low)
+        last.append(np.clip(start + taps - 1, low, high - 1) - low)
+    # Rectangles of taps, laid over one another by their corners.
+    rows, columns = (int(record["window"][k + 2] - record["window"][k]) + 1 for k in (1, 0))
+    corners = np.zeros(rows * columns, np.int64)
+    for y, x, sign in (
+        (first[1], first[0], 1), (first[1], last[0] + 1, -1), (last[1] + 1, first[0], -1), (last[1] + 1, last[0] + 1, 1)
+    ):  # fmt: skip
+        corners += sign * np.bincount((y * columns + x).ravel(), minlength=rows * columns)
+    return int(np.count_nonzero(corners.reshape(rows, columns).cumsum(0).cumsum(1)))
+
+
+def _statistics(run: Pass) -> Ints:
+    """How many statistics a pass takes, for each image."""
+    counts = np.zeros(len(run.programs), np.int64)
+    for image, program in enumerate(run.programs):
+        at = 0
+        while program[at] != layout.END:
+            slot = program[at + layout.ENTRY_HEADER + layout.STATISTICS_SLOT]
+            counts[image] += program[at] in _STATISTICAL and run.first_slot <= slot < run.end_slot
+            at += int(program[at + 1])
+    return counts
+
+
+def bytes_per_pixel(batch: Batch, dtype: str) -> Bytes:
+    """What a run of a batch must read and write for each pixel of its results."""
+    source = statistics = stages = 0.0
+    kind, channels = batch.source.dtype, batch.source.channels
+    for number, plan in enumerate(batch.stages):
+        passes, _ = plan.compile()
+        pixel = np.dtype(kind).itemsize * channels
+        for run in passes:
+            pixels = np.array([touched(record) for record in run.records])
+            statistics += pixel * float(np.sum(pixels * _statistics(run)))
+            if run is passes[-1]:
+                if number == 0:
+                    source = pixel * float(np.sum(pixels))
+                else:
+                    stages += pixel * float(np.sum(pixels))
+        kind, channels = "float32", plan.channels
+        if plan is not batch.stages[-1]:
+            stages += np.dtype(kind).itemsize * channels * float(np.sum(np.prod(plan.sizes, 1)))
+    results = float(np.sum(np.prod(batch.sizes, 1)))
+    written = np.dtype(STORAGE[dtype]).itemsize * channels
+    return Bytes(source / results, statistics / results, stages / results, written)
+
+
+def batch_of(sizes: Any) -> Batch:
+    """A batch of images of these sizes, without pixels worth looking at."""
+    array = np.asarray(sizes, np.int64)
+    offsets, total = offsets_of(array, 3)
+    return Batch(runtime_for("cpu"), Pixels(np.empty(total, np.uint8), offsets, array, 3))
+
+
+def chains() -> dict[str, Callable[[Batch], Batch]]:
+    """The work of the other benchmarks, whose modules need the photos' packages."""
+    from bench import bench_core, bench_random, common
+
+    return {
+        "eval": lambda x: bench_core.evaluate(x, np.random.default_rng(0)),
+        "train": lambda x: bench_core.train(x, np.random.default_rng(0)),
+        "train+rotate+colour": lambda x: bench_core.train_rotate_colour(x, np.random.default_rng(0)),
+        "train+RandAugment": lambda x: bench_random.rand_augmented(x, 0),
+        "SimCLR": lambda x: gi.presets.simclr(common.SIZE)(x, 0),
+    }
+
+
+def table(count: int = 64) -> str:
+    """Bytes of the chains on sizes as those of photo set S."""
+    from bench.photos import SETS
+
+    sizes, weights = zip(*SETS["S"].sizes, strict=True)
+    chosen = np.random.default_rng(0).choice(len(sizes), count, p=weights)
+    x = batch_of([sizes[k] for k in chosen])
+    lines = [
+        "| chain, to float16 | source | statistics | stages | result | bytes a pixel | torchvision's bytes |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for name, chain in chains().items():
+        cost = bytes_per_pixel(chain(x), "float16")
+        parts = " | ".join(f"{part:.1f}" for part in (*astuple(cost), cost.total))
+        lines.append(f"| {name} | {parts} | {TORCHVISION_BYTES / cost.total:.0f} times |")
+    lines.append(f"| torchvision v2, as train+rotate+colour | | | | | {TORCHVISION_BYTES:,} | |")
+    return "\n".join(lines)
+
+
+# -- code --------------------------------------------------------------------------------------------------------------
+
+CAPABILITIES = [(7, 5), (8, 0), (9, 0)]
+SOURCES = ("uint8", "float32")
+
+
+@numba.njit
+def dim(r, g, b, y, x, value):  # type: ignore[no-untyped-def]
+    """A user's function."""
+    return r * value, g * value + x * np.float32(0.001), b * value + y * np.float32(0.001)
+
+
+class Variant(NamedTuple):
+    """One kernel that a batch can ask for."""
+
+    kernel: str
+    source: str
+    kind: str = ""
+    functions: tuple[Any, ...] = ()
+    neighbours: bool = False
+
+    def __str__(self) -> str:
+        words = [self.kernel, self.source, self.kind, "user" if self.functions else "plain"]
+        return "-".join(word for word in [*words, "neighbours" if self.neighbours else ""] if word)
+
+
+VARIANTS = [
+    *(Variant("transform", source, kind, (), near) for source in SOURCES for kind in KINDS for near in (False, True)),
+    *(Variant("statistics", source, "", (), near) for source in SOURCES for near in (False, True)),
+    Variant("transform", "uint8", "float16", (dim,)),
+    Variant("statistics", "uint8", "", (dim,)),
+    Variant("mix", "float32", "float32"),
+]
+
+
+class Code(NamedTuple):
+    """A compiled kernel."""
+
+    ptx: str
+    instructions: dict[str, int]  # "ptx" and "machine" instructions, and "registers"
+    stack: int
+    spilled: int  # bytes stored and loaded
+
+
+def target(capability: tuple[int, int]) -> str:
+    """Name of an architecture."""
+    return f"sm_{capability[0]}{capability[1]}"
+
+
+@functools.cache
+def tool(name: str) -> str:
+    """Path of a program of the CUDA toolkit's wheels."""
+    spec = importlib.util.find_spec("nvidia")
+    for place in (spec.submodule_search_locations or []) if spec is not None else []:
+        for path in Path(place).rglob(name):
+            if os.access(path, os.X_OK):
+                return str(path)
+    raise FileNotFoundError(f"{name} is not installed; it comes with numba-cuda[cu12]")
+
+
+@functools.cache
+def _function(variant: Variant) -> tuple[Any, Any, int | None]:
+    from gpuimg.kernels import cuda as kernels
+
+    kernel, source, kind, functions, neighbours = variant
+    if kernel == "mix":
+        return kernels.mix, kernels.MIX_SIGNATURE, None
+    if kernel == "statistics":
+        reduce = kernels.make_statistics(functions, neighbours)
+        return reduce, kernels.statistics_signature(source), kernels.STATISTICS_BLOCK
+    transform = kernels.make_transform(functions, KINDS[kind], neighbours)
+    return transform, kernels.transform_signature(source, KINDS[kind]), None
+
+
+@functools.cache
+def compiled(variant: Variant, capability: tuple[int, int]) -> Code:
+    """Compile a variant for an architecture; needs no GPU."""
+    from gpuimg.kernels import cuda as kernels
+
+    # numba-cuda asks the current device for its capability even when it is told one.
+    device = SimpleNamespace(compute_capability=capability)
+    with mock.patch("numba.cuda.dispatcher.get_current_device", return_value=device):
+        function, signature, block = _function(variant)
+        ptx = kernels.compile_ptx(function, signature, capability, block)
+    with tempfile.TemporaryDirectory() as folder:
+        path, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        path.write_text(ptx)
+        command = [tool("ptxas"), "-v", f"-arch={target(capability)}", str(path), "-o", str(cubin)]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        machine = machine_instructions(cubin.read_bytes())
+    registers = re.search(r"Used (\d+) registers", said)
+    frame = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)
+    if registers is None or frame is None:
+        raise RuntimeError(f"ptxas said something else: {said}")
+    counts = {"ptx": ptx_instructions(ptx), "machine": machine, "registers": int(registers[1])}
+    return Code(ptx, counts, int(frame[1]), int(frame[2]) + int(frame[3]))
+
+
+def ptx_instructions(ptx: str) -> int:
+    """Statements of a PTX text that are no directives."""
+    lines = (line.strip() for line in ptx.splitlines())
+    return sum(line.endswith(";") and not line.startswith((".", "//")) for line in lines)
+
+
+_INSTRUCTION = 16  # bytes, since Volta
+_NOP = 0x918  # the lowest 12 bits of what fills a function's end
+
+
+def machine_instructions(cubin: bytes) -> int:
+    """Instructions of all functions of a cubin, an ELF file with a section for each."""
+    at, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
+    sections = [struct.unpack_from("<IIQQQQ", cubin, at + k * size) for k in range(count)]
+    texts = sections[names][4]
+    total = 0
+    for name, _, _, _, start, length in sections:
+        if cubin[texts + name :].startswith(b".text."):
+            code = np.frombuffer(cubin, "<u8", length // 8, start)[::2] & np.uint64(0xFFF)
+            total += int(np.flatnonzero(code != _NOP)[-1]) + 1
+    return total
+
+
+def toolchain() -> dict[str, str]:
+    """What compiles."""
+    said = subprocess.run([tool("ptxas"), "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"V([\d.]+)", said)
+    return {"numba-cuda": version("numba-cuda"), "ptxas": found[1] if found else "unknown"}
+
+
+def key(variant: Variant, capability: tuple[int, int]) -> str:
+    """Name of a budget."""
+    return f"{variant} {target(capability)}"
+
+
+def outgrown(name: str, now: dict[str, int], budgets: dict[str, Any]) -> str | None:
+    """What to say where a kernel has grown by more than a tenth over its budget."""
+    before = budgets["kernels"].get(name)
+    if before is None:
+        return f"{name} has no budget; record it: python -m bench.bench_kernels --record"
+    grown = [
+        f"{what} {before[what]} -> {count}" for what, count in now.items() if count > GROWTH * before.get(what, count)
+    ]
+    if not grown:
+        return None
+    return (
+        f"{name} has grown by more than {GROWTH - 1:.0%}: {', '.join(grown)}. If that is worth it: "
+        f"python -m bench.bench_kernels --record. The budget is of {budgets['made_with']}, this of {toolchain()}"
+    )
+
+
+def record(path: Path = BUDGETS) -> None:
+    """Write the budgets of all variants, one a line."""
+    lines = [
+        f"  {json.dumps(key(variant, capability))}: {json.dumps(compiled(variant, capability).instructions)}"
+        for variant in VARIANTS
+        for capability in CAPABILITIES
+    ]
+    kernels = ",\n".join(lines)
+    path.write_text(f'{{\n "made_with": {json.dumps(toolchain())},\n "kernels": {{\n{kernels}\n }}\n}}\n')
+
+
+def main() -> None:
+    """Print the table, or record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", help="compile every kernel and write tests/budgets.json")
+    if parser.parse_args().record:
+        record()
+    else:
+        print(table())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""A stand-in for a GPU: the CUDA runtime runs on it unchanged, and its order of operations is checked.
+
+Nothing is computed. What is not modelled: nvImageCodec's and CuPy's own faults, the null stream's implicit order with
+blocking streams (leaving it out is the stricter), and what ``cudaMalloc`` and ``cudaFree`` wait for.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from gpuimg import codec, runtimes
+from gpuimg.kernels import cuda as kernels
+from gpuimg.runtimes import probe
+
+from . import arrays, decoder
+from .decoder import FATES, file
+from .launches import Kernel, Numba
+from .order import Op, Order, Stream
+
+_RUNTIME = "gpuimg.runtimes.cuda"
+
+
+class Standin:
+    """What a test sees of it."""
+
+    def __init__(self) -> None:
+        self.order = Order()
+        self.cupy: Any
+        self.cupy, self.pools = arrays.make(self.order)
+        self.runtime: Any = None  # the module under test
+
+    @property
+    def problems(self) -> list[str]:
+        """What was found wrong."""
+        return self.order.problems
+
+    def use(self, array: Any) -> Op:
+        """Let the caller's current stream read an array."""
+        stream = self.cupy.cuda.get_current_stream()
+        return self.order.enqueue(stream.key, "use", reads=[array.range])
+
+    def stream(self) -> Any:
+        """A stream of the caller's."""
+        return self.cupy.cuda.Stream(non_blocking=True)
+
+
+@contextmanager
+def installed() -> Iterator[Standin]:
+    """Let ``device="cuda:0"`` and ``"cuda:1"`` be stand-ins."""
+    standin = Standin()
+    library = decoder.make(standin.order)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "cupy", standin.cupy)
+        patch.setitem(sys.modules, "cupy.cuda", standin.cupy.cuda)
+        patch.setattr(probe, "gpu_problem", lambda: None)
+        patch.setattr(codec, "library", lambda: library)
+        patch.setattr(kernels, "make_transform", lambda functions, kind, neighbours: "transform")
+        patch.setattr(kernels, "make_statistics", lambda functions, neighbours: "statistics")
+        patch.setattr(kernels, "mix", "mix")
+        patch.setattr(kernels, "jit", lambda name, signature, block=None: Kernel(standin.order, name))
+        before = sys.modules.pop(_RUNTIME, None)
+        runtimes._cuda.cache_clear()
+        gc.disable()  # memory is then given back at the same places in every run
+        gc.freeze()  # a test's own gc.collect() looks at what it made
+        try:
+            standin.runtime = importlib.import_module(_RUNTIME)
+            patch.setattr(standin.runtime, "numba_cuda", Numba(standin.order, standin.cupy))
+            yield standin
+        finally:
+            gc.unfreeze()
+            gc.enable()
+            runtimes._cuda.cache_clear()
+            sys.modules.pop(_RUNTIME, None)
+            if before is not None:
+                sys.modules[_RUNTIME] = before
+
+
+__all__ = ["FATES", "Op", "Order", "Standin", "Stream", "file", "installed"]

@@ -1,0 +1,330 @@
+"""As much of CuPy as the CUDA runtime uses, over NumPy memory; whatever would go to a device is written down.
+
+The memory pool is CuPy's in what matters: memory goes back to the stream it was allocated on when its last reference
+dies, and the next allocation there has it at once, whatever still uses it on other streams. Streams are known by their
+addresses, and a new one has the address of one that is gone, as CUDA's do.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import deque
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any, Self
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from .order import Clock, Op, Order, Stream
+
+_UNIT = 512  # bytes that sizes are rounded up to, as CuPy's pool does
+DEVICES = 2
+
+
+class _Thread(threading.local):
+    """What CuPy keeps for each thread: the device, and each device's stream."""
+
+    def __init__(self) -> None:
+        self.devices = [0]
+        self.streams: list[list[Any]] = [[None] for _ in range(DEVICES)]
+        self.entered: list[int] = []
+
+
+class OutOfMemoryError(MemoryError):
+    """What CuPy raises."""
+
+
+class Pool:
+    """Memory of one device: free blocks of each stream."""
+
+    def __init__(self, order: Order, device: int) -> None:
+        self._order = order
+        self._device = device
+        self._free: dict[int, list[tuple[int, int]]] = {}  # by the address of the stream
+        self._returned: deque[tuple[int, int, int]] = deque()  # by destructors, which may run anywhere
+        self.refuse_above: int | None = None
+
+    def take(self, size: int, stream: int) -> int:
+        """Address of a block."""
+        rounded = max(-(-size // _UNIT), 1) * _UNIT
+        order = self._order
+        with order.lock:
+            while self._returned:
+                owner, address, length = self._returned.popleft()
+                self._free.setdefault(owner, []).append((address, length))
+            if self.refuse_above is not None and size > self.refuse_above:
+                raise OutOfMemoryError(f"Out of memory allocating {size} bytes")
+            free = self._free.setdefault(stream, [])
+            fitting = [block for block in free if block[1] >= rounded]
+            if fitting:
+                block = min(reversed(fitting), key=lambda block: block[1])
+                free.remove(block)
+                address, length = block
+                if length > rounded:
+                    free.append((address + rounded, length - rounded))
+            else:
+                address = order.new_chunk(rounded)
+            order.forget(address, address + rounded)
+            order.note("allocate", (self._device, stream), size=size, address=address, again=bool(fitting))
+            return address
+
+    def give(self, stream: int, address: int, size: int) -> None:
+        """Take a block back."""
+        self._returned.append((stream, address, max(-(-size // _UNIT), 1) * _UNIT))
+
+
+class _Lease:
+    """What gives a block back."""
+
+    def __init__(self, pool: Pool, stream: int, address: int, size: int) -> None:
+        self._pool = pool
+        self._block = stream, address, size
+
+    def __del__(self) -> None:
+        self._pool.give(*self._block)
+
+
+class _Block:
+    def __init__(self, pool: Pool, size: int, stream: int, device: Any) -> None:
+        self.ptr = pool.take(size, stream)
+        self.device = device
+        # The garbage collector does not look into an array. It must not see a destructor here, as it sees none of
+        # CuPy's: it runs those of everything in a cycle, even of what another destructor keeps alive.
+        self._lease = np.array([_Lease(pool, stream, self.ptr, size)], object)
+
+
+def make(order: Order) -> tuple[ModuleType, list[Pool]]:
+    """A module that passes for ``cupy``, and the memory of its devices."""
+    local = _Thread()
+    pools = [Pool(order, device) for device in range(DEVICES)]
+    addresses = list(range(0x10000, 0x1000, -0x10))
+
+    class Device:
+        def __init__(self, device: int | None = None) -> None:
+            self.id = local.devices[-1] if device is None else device
+
+        def __enter__(self) -> Self:
+            local.devices.append(self.id)
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            local.devices.pop()
+
+        def synchronize(self) -> None:
+            order.host_waits("device", order.clock_of(device=self.id))
+
+    events: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+    class Event:
+        def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
+            self._clock: Clock = {}
+            self._recorded: Op | None = None
+            self._device = local.devices[-1]
+            self._destroyed = False
+            self.ptr = id(self)
+            events[self.ptr] = self
+
+        def __del__(self) -> None:
+            self._destroyed = True
+
+        def _used(self) -> None:
+            if self._destroyed:
+                order.found("an event is used that was destroyed")
+
+        def record(self, stream: Any = None) -> None:
+            self._used()
+            key = (stream or get_current_stream()).key
+            if key[0] != self._device:
+                order.found(f"an event of device {self._device} is recorded on stream {key}")
+            self._recorded, self._clock = order.record(key)
+
+        def synchronize(self) -> None:
+            self._used()
+            order.host_waits("event", self._clock, self._recorded)
+
+        @property
+        def done(self) -> bool:
+            return order.is_done(self._clock)
+
+        def make_wait(self, stream: Stream) -> None:
+            self._used()
+            order.stream_waits(stream, self._recorded, self._clock)
+
+    class ExternalStream:
+        def __init__(self, ptr: int, device_id: int = -1) -> None:
+            self.ptr = ptr
+            self.device_id = local.devices[-1] if device_id == -1 else device_id
+
+        @property
+        def key(self) -> Stream:
+            # The null stream's address is that of each device's.
+            return order.stream_at(self.device_id if self.ptr else local.devices[-1], self.ptr)
+
+        def __enter__(self) -> Self:
+            device = local.devices[-1]
+            if self.ptr and self.device_id != device:
+                raise RuntimeError(f"stream of device {self.device_id} used on device {device}")
+            local.streams[device].append(self)
+            local.entered.append(device)
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            local.streams[local.entered.pop()].pop()
+
+        def record(self, event: Any = None) -> Any:
+            event = event or Event()
+            event.record(self)
+            return event
+
+        def wait_event(self, event: Any) -> None:
+            event.make_wait(self.key)
+
+        def synchronize(self) -> None:
+            order.host_waits("stream", order.clock_of([self.key]))
+
+    class StreamOfOurs(ExternalStream):
+        def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
+            super().__init__(0 if null else addresses.pop())
+            self._key = None if null else order.stream_at(self.device_id, self.ptr)
+            if not null and not non_blocking:
+                order.found("a stream that waits for the null stream was made")
+
+        @property
+        def key(self) -> Stream:
+            return super().key if self._key is None else self._key
+
+        def __del__(self) -> None:
+            if self.ptr:
+                order.end_stream(self.ptr)
+                addresses.append(self.ptr)
+
+    null = StreamOfOurs(null=True)
+
+    def get_current_stream(device_id: int = -1) -> Any:
+        stream = local.streams[local.devices[-1] if device_id == -1 else device_id][-1]
+        return stream or null
+
+    class MemoryPointer:
+        def __init__(self, mem: Any, offset: int) -> None:
+            self.mem = mem
+            self.ptr = mem.ptr + offset
+
+        def memset_async(self, value: int, size: int, stream: Any = None) -> None:
+            key = (stream or get_current_stream()).key
+            order.content(self.ptr, self.ptr + size)[:] = value
+            order.enqueue(key, "fill", writes=[(self.ptr, self.ptr + size)])
+
+    class UnownedMemory:
+        def __init__(self, ptr: int, size: int, owner: object, device_id: int = -1) -> None:
+            self.ptr = ptr
+            self.size = size
+            self.owner = owner
+            self.device = Device(device_id)
+
+    class ndarray:  # noqa: N801 - as CuPy's
+        def __init__(self, shape: Any, dtype: Any = float, memptr: Any = None, values: Any = None) -> None:
+            kind = np.dtype(dtype)
+            shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+            if memptr is None:
+                memptr = MemoryPointer(_allocate(math.prod(shape) * kind.itemsize), 0)
+            if values is None:
+                size = math.prod(shape) * kind.itemsize
+                values = order.content(memptr.ptr, memptr.ptr + size).view(kind).reshape(shape)
+            self.data = memptr
+            self.values = values
+            self.shape = values.shape
+            self.dtype = values.dtype
+            self.size = values.size
+            self.nbytes = values.nbytes
+            self.ndim = values.ndim
+            self.flags = values.flags
+            self.device = memptr.mem.device
+
+        def __len__(self) -> int:
+            return len(self.values)
+
+        def _same_memory(self, values: Any) -> Any:
+            moved = values.__array_interface__["data"][0] - self.values.__array_interface__["data"][0]
+            pointer = MemoryPointer(self.data.mem, self.data.ptr - self.data.mem.ptr + (moved if values.size else 0))
+            return ndarray(values.shape, values.dtype, pointer, values)
+
+        @property
+        def range(self) -> tuple[int, int]:
+            return self.data.ptr, self.data.ptr + self.nbytes
+
+        def __iter__(self) -> Iterator[Any]:
+            return (self[k] for k in range(len(self)))
+
+        def reshape(self, *shape: Any) -> Any:
+            return self._same_memory(self.values.reshape(*shape))
+
+        def view(self, dtype: Any) -> Any:
+            return self._same_memory(self.values.view(dtype))
+
+        def __getitem__(self, index: Any) -> Any:
+            return self._same_memory(self.values[index])
+
+        def __setitem__(self, index: Any, value: Any) -> None:
+            target = self[index]
+            order.enqueue(_key(), "copy", reads=[value.range], writes=[target.range])
+
+        def fill(self, value: Any) -> None:
+            self.values.fill(value)
+            order.enqueue(_key(), "fill", writes=[self.range])
+
+        def set(self, values: Any) -> None:
+            if values.shape != self.shape or values.dtype != self.dtype:
+                raise ValueError(f"{values.dtype} {values.shape} set to {self.dtype} {self.shape}")
+            self.values[...] = values
+            order.enqueue(_key(), "upload", writes=[self.range], bytes=values.nbytes)
+
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            stream = get_current_stream().ptr or 1
+            return {"version": 3, "shape": self.shape, "data": (self.data.ptr, False), "stream": stream}
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 2, self.device.id
+
+    def _key() -> Stream:
+        key: Stream = get_current_stream().key
+        if key[0] != local.devices[-1]:
+            order.found(f"work for stream {key} on device {local.devices[-1]}")
+        return key
+
+    def _allocate(size: int) -> _Block:
+        device = local.devices[-1]
+        return _Block(pools[device], size, get_current_stream().ptr, Device(device))
+
+    def empty(shape: Any, dtype: Any = float) -> Any:
+        return ndarray(shape, dtype)
+
+    def zeros(shape: Any, dtype: Any = float) -> Any:
+        array = ndarray(shape, dtype)
+        array.fill(0)
+        return array
+
+    def asarray(values: Any) -> Any:
+        if isinstance(values, ndarray):
+            return values
+        array = ndarray(values.shape, values.dtype)
+        array.set(values)
+        return array
+
+    module: Any = ModuleType("cupy")
+    ndarray.__module__ = "cupy"
+    module.ndarray, module.empty, module.zeros, module.asarray = ndarray, empty, zeros, asarray
+    module.ascontiguousarray = asarray
+    module.uint8, module.int32, module.int64, module.float32 = np.uint8, np.int32, np.int64, np.float32
+    module.from_dlpack = asarray
+    cuda: Any = ModuleType("cupy.cuda")
+    cuda.Device, cuda.Event, cuda.Stream, cuda.ExternalStream = Device, Event, StreamOfOurs, ExternalStream
+    cuda.MemoryPointer, cuda.UnownedMemory, cuda.get_current_stream = MemoryPointer, UnownedMemory, get_current_stream
+    cuda.runtime = ModuleType("cupy.cuda.runtime")
+    cuda.runtime.getDeviceCount = lambda: DEVICES
+    cuda.runtime.eventRecord = lambda event, stream: events[event].record(ExternalStream(stream))
+    cuda.runtime.streamWaitEvent = lambda stream, event, flags=0: events[event].make_wait(ExternalStream(stream).key)
+    module.cuda = cuda
+    return module, pools

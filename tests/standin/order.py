@@ -1,0 +1,236 @@
+"""What happens before what on a device that runs as late as it may, and who touches memory too early.
+
+Every operation of a stream follows those enqueued there before, those before an event the stream waited for, and those
+the host had waited for when it was enqueued. Nothing else is ordered: an operation that was not waited for may run at
+any time. The host is one sequence, in the order of the calls as they were made.
+
+A hardware JPEG decoder writes its destination when it is *called*, whatever its stream still has to do before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Stream = tuple[int, int]  # device, and the address with the number of streams that had it before above it
+_GENERATION = 32  # bits
+Clock = dict[Stream, int]  # how many operations of each stream are done
+Range = tuple[int, int]  # addresses, the end excluded
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation, or one call of the host that matters: ``kind`` and what is told of it."""
+
+    number: int
+    kind: str
+    stream: Stream | None
+    thread: str
+    told: dict[str, Any]
+
+    def __str__(self) -> str:
+        where = "" if self.stream is None else f" on stream {self.stream[1]:#x} of device {self.stream[0]}"
+        return f"#{self.number} {self.kind} {self.told.get('name', '')}{where} [{self.thread}]"
+
+
+@dataclass(frozen=True)
+class Access:
+    """Memory an operation touches."""
+
+    low: int
+    high: int
+    writes: bool
+    stream: Stream
+    count: int  # of the stream's clock
+    op: Op
+    file: object  # what a decoder writes there
+
+
+@dataclass
+class Chunk:
+    """One piece of the device's memory, whoever has it at the moment."""
+
+    low: int
+    content: NDArray[np.uint8]
+    written: NDArray[np.bool_]
+    accesses: list[Access] = field(default_factory=list)
+
+
+_ADDRESSES = itertools.count(1 << 40, 1 << 36)  # each device has its own
+
+
+def joined(clock: Clock, other: Clock) -> None:
+    """Let a clock know what another one knows."""
+    for stream, count in other.items():
+        clock[stream] = max(clock.get(stream, 0), count)
+
+
+class Order:
+    """The log, and what was found wrong while it was written."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.log: list[Op] = []
+        self.problems: list[str] = []
+        self._host: Clock = {}
+        self._streams: dict[Stream, Clock] = {}
+        self._chunks: list[Chunk] = []
+        self._lows: list[int] = []
+        self._next_address = next(_ADDRESSES)
+        self._generations: dict[int, int] = {}
+
+    # -- the log -----------------------------------------------------------------------------------------------
+
+    def note(self, kind: str, stream: Stream | None = None, **told: Any) -> Op:
+        """Write down what was called."""
+        with self.lock:
+            op = Op(len(self.log), kind, stream, threading.current_thread().name, told)
+            self.log.append(op)
+            return op
+
+    def of(self, *kinds: str) -> list[Op]:
+        """What was written down of these kinds."""
+        return [op for op in self.log if op.kind in kinds]
+
+    def found(self, problem: str) -> None:
+        """Something is wrong."""
+        self.problems.append(problem)
+
+    # -- streams -----------------------------------------------------------------------------------------------
+
+    def stream_at(self, device: int, address: int) -> Stream:
+        """The stream that has an address now."""
+        return device, address | self._generations.get(address, 0) << _GENERATION
+
+    def end_stream(self, address: int) -> None:
+        """Leave an address to the next stream, which knows nothing of what is still to be done on this one."""
+        self._generations[address] = self._generations.get(address, 0) + 1
+
+    # -- memory ------------------------------------------------------------------------------------------------
+
+    def new_chunk(self, size: int) -> int:
+        """Address of new memory."""
+        with self.lock:
+            low = self._next_address
+            self._next_address += size + (1 << 20)
+            self._chunks.append(Chunk(low, np.empty(size, np.uint8), np.zeros(size, np.bool_)))
+            self._lows.append(low)
+            return low
+
+    def content(self, low: int, high: int) -> NDArray[np.uint8]:
+        """The bytes at an address."""
+        chunk = self._chunk(low)
+        return chunk.content[low - chunk.low : high - chunk.low]
+
+    def forget(self, low: int, high: int) -> None:
+        """Memory that was allocated: nothing in it means anything, but what touched it before may still do so."""
+        chunk = self._chunk(low)
+        chunk.written[low - chunk.low : high - chunk.low] = False
+
+    def _chunk(self, address: int) -> Chunk:
+        return self._chunks[bisect_right(self._lows, address) - 1]
+
+    # -- operations --------------------------------------------------------------------------------------------
+
+    def enqueue(
+        self,
+        stream: Stream,
+        kind: str,
+        *,
+        reads: Iterable[Range] = (),
+        perhaps: Iterable[Range] = (),
+        writes: Iterable[Range] = (),
+        file: object = None,
+        **told: Any,
+    ) -> Op:
+        """Put an operation on a stream; ``perhaps`` is read where it was written, ``file`` is what a decoder writes."""
+        with self.lock:
+            writes = list(writes)
+            op = self.note(kind, stream, writes=writes, **told)
+            clock = self._streams.setdefault(stream, {})
+            joined(clock, self._host)
+            clock[stream] = count = clock.get(stream, 0) + 1
+            for low, high in reads:
+                chunk = self._chunk(low)
+                if not chunk.written[low - chunk.low : high - chunk.low].all():
+                    self.found(f"{op} reads what nobody wrote")
+                self._touch(Access(low, high, False, stream, count, op, None), clock)
+            for low, high in perhaps:
+                self._touch(Access(low, high, False, stream, count, op, None), clock)
+            for low, high in writes:
+                self._touch(Access(low, high, True, stream, count, op, file), clock)
+                chunk = self._chunk(low)
+                chunk.written[low - chunk.low : high - chunk.low] = True
+            return op
+
+    def _touch(self, access: Access, clock: Clock) -> None:
+        if access.high <= access.low:
+            return
+        stream = access.stream
+        chunk = self._chunk(access.low)
+        if access.high > chunk.low + chunk.content.size:
+            self.found(f"{access.op} touches memory behind its array's end")
+        kept = []
+        for earlier in chunk.accesses:
+            apart = earlier.high <= access.low or access.high <= earlier.low
+            if not apart and earlier.op is not access.op and (access.writes or earlier.writes):
+                self._check(access, earlier, clock)
+            # The last writer stands for all before it, and a stream's last reader for its readers before.
+            covered = access.low <= earlier.low and earlier.high <= access.high
+            if not (covered and (access.writes or (earlier.stream == stream and not earlier.writes))):
+                kept.append(earlier)
+        chunk.accesses = [*kept, access]
+
+    def _check(self, access: Access, earlier: Access, clock: Clock) -> None:
+        by_host = self._host.get(earlier.stream, 0) >= earlier.count
+        what = f"{access.op} {'writes' if access.writes else 'reads'} what {earlier.op} "
+        what += "writes" if earlier.writes else "reads"
+        if access.file is not None:
+            # The same file into the same place again, after a failure, does no harm.
+            if not by_host and access.file is not earlier.file:
+                self.found(f"{what}: the host did not wait for that")
+        elif not by_host and clock.get(earlier.stream, 0) < earlier.count:
+            self.found(f"{what}: nothing puts them in order")
+
+    # -- synchronisation ---------------------------------------------------------------------------------------
+
+    def record(self, stream: Stream) -> tuple[Op, Clock]:
+        """An event's content."""
+        with self.lock:
+            clock = self._streams.setdefault(stream, {})
+            joined(clock, self._host)
+            return self.note("record", stream), dict(clock)
+
+    def stream_waits(self, stream: Stream, recorded: Op | None, clock: Clock) -> None:
+        """A stream waits for an event."""
+        with self.lock:
+            self.note("stream wait", stream, recorded=recorded)
+            joined(self._streams.setdefault(stream, {}), clock)
+
+    def host_waits(self, name: str, clock: Clock, recorded: Op | None = None) -> None:
+        """The host waits for an event, a stream or a device; ``pending`` are streams it had to wait for."""
+        with self.lock:
+            pending = {stream for stream, count in clock.items() if self._host.get(stream, 0) < count}
+            self.note("host wait", name=name, recorded=recorded, pending=pending)
+            joined(self._host, clock)
+
+    def clock_of(self, streams: Iterable[Stream] | None = None, device: int | None = None) -> Clock:
+        """All that was enqueued on some streams, or those of a device."""
+        with self.lock:
+            chosen = [s for s in self._streams if s[0] == device] if streams is None else list(streams)
+            clock: Clock = {}
+            for stream in chosen:
+                joined(clock, self._streams.get(stream, {}))
+            return clock
+
+    def is_done(self, clock: Clock) -> bool:
+        """Whether the host knows that all this is done; a device that runs as late as it may has done nothing else."""
+        with self.lock:
+            return all(self._host.get(stream, 0) >= count for stream, count in clock.items())
