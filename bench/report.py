@@ -3,7 +3,8 @@
     python -m bench.report bench/results/peers.json [bench/results/peers-L.json ...] [--out docs]
 
 One picture of images/s for each result, ``peers-S.png``, and, given several sets, one of the time of an image against
-its size, ``peers-size.png``. Of ``load.json`` one of what a position costs against the size of the data set.
+its size, ``peers-size.png``. Of ``load.json`` one of what a position costs against the size of the data set. And the
+page that shows them, ``results.md``.
 """
 
 from __future__ import annotations
@@ -153,20 +154,80 @@ def positions(result: dict[str, Any], path: Path) -> None:
     plt.close(figure)
 
 
+def page(results: list[dict[str, Any]], load: dict[str, Any] | None, path: Path) -> None:
+    """A page with the pictures and the numbers behind them."""
+    lines = ["# Results", "", "Made by `make bench` (`python -m bench.report`) from the files in `bench/results`.", ""]
+    lines += [f"All on {_machine(results[0])}; a virtual machine that others share, so look at the ranges there."]
+    lines += ["On a GPU: not measured.", "", "## Beside other libraries", ""]
+    lines += [
+        "How many times faster gpuimg was in the same round, median of the rounds. Photos, batches, ranges and what",
+        "each library does differently are in `bench/results/peers-*.md`.",
+        "",
+    ]
+    names = list(dict.fromkeys(name for result in results for name in result["peers"] if name != "gpuimg"))
+    titles = {name: result["peers"][name]["name"] for result in results for name in result["peers"]}
+    lines += [
+        "| photos | work | gpuimg, images/s | " + " | ".join(titles[name] for name in names) + " |",
+        "|---" * (len(names) + 3) + "|",
+    ]
+    for result in results:
+        photos = result["photos"]
+        for work, entries in result["works"].items():
+            if entries.get("gpuimg"):
+                cells = [f"{entries[n]['gpuimg_over_this']:.2f}" if entries.get(n) else "-" for n in names]
+                size = f"{photos['set']}, {photos['mean_megapixels']:.2g} MPix"
+                rate = f"{entries['gpuimg']['images_per_second']:,}"
+                lines.append(f"| {size} | {work} | {rate} | " + " | ".join(cells) + " |")
+    lines += [
+        "",
+        *(f"![images/s, set {result['photos']['set']}](peers-{result['photos']['set']}.png)" for result in results),
+    ]
+    if len(results) > 1:
+        lines += ["", "![milliseconds of an image against its size](peers-size.png)"]
+    if load is not None:
+        lines += [
+            "",
+            "## The loader",
+            "",
+            "Against calling the same functions directly on bytes in memory, same threads:",
+            "",
+        ]
+        lines += ["| | images/s | of direct | range |", "|---|---|---|---|"]
+        for name, entry in load["throughput"].items():
+            low, high = entry["range"]
+            lines.append(
+                f"| {name} | {entry['images_per_second']:,} | {entry['of_direct']:.2f} | {low:.2f} to {high:.2f} |"
+            )
+        over = load["overlap"]
+        lines += [
+            "",
+            f"With a consumer that takes as long as the producer, {over['batches']} batches took "
+            f"{over['wall_of_longer']:.2f} times as long as either alone "
+            f"({over['range'][0]:.2f} to {over['range'][1]:.2f}).",
+            "",
+            "![what a position costs](positions.png)",
+        ]
+    path.write_text("\n".join(lines) + "\n")
+    print(path)
+
+
 def main() -> None:
     """Draw what the results hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path, nargs="+")
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs")
     options = parser.parse_args()
-    results = [json.loads(path.read_text()) for path in options.results]
-    for result in [result for result in results if "positions" in result]:
-        positions(result, options.out / "positions.png")
-    results = [result for result in results if "works" in result]
+    files = [json.loads(path.read_text()) for path in options.results]
+    load = next((one for one in files if "positions" in one), None)
+    results = [one for one in files if "works" in one]
+    if load is not None:
+        positions(load, options.out / "positions.png")
     for result in results:
         speeds(result, options.out / f"peers-{result['photos']['set']}.png")
-    if len({result["photos"]["set"] for result in results}) > 1:
+    if len(results) > 1:
         costs(results, options.out / "peers-size.png")
+    if results:
+        page(results, load, options.out / "results.md")
 
 
 if __name__ == "__main__":
