@@ -26,13 +26,22 @@ class Ahead(Generic[T]):
     Drawing a job may take its time (it may wait for another Ahead); one thread at a time draws. A job is drawn only
     while less than ``depth`` results wait or are being made. An exception, of a job or of the drawing, is given in
     the place of the result, and is the last.
+
+    With ``spare`` all threads but one sleep while half of the depth is ready or being made: more threads than keep up
+    with the consumer are in each other's way.
     """
 
-    def __init__(self, jobs: Iterator[Callable[[], T]], depth: int, workers: int, name: str) -> None:
+    def __init__(
+        self, jobs: Iterator[Callable[[], T]], depth: int, workers: int, name: str, *, spare: bool = False
+    ) -> None:
         self._jobs = jobs
         self._depth = depth
+        self._woken = depth // 2 if spare else depth
         self._turn = threading.Lock()
-        self._state = threading.Condition()
+        self._state = threading.RLock()  # a garbage collection inside it may stop this very Ahead
+        self._filled = threading.Condition(self._state)  # awaited by the consumer,
+        self._space = threading.Condition(self._state)  # by the thread whose turn it is,
+        self._need = threading.Condition(self._state)  # and by the others: to wake one of them for nothing is dear
         self._ready: dict[int, tuple[T | None, BaseException | None]] = {}
         self._drawn = 0
         self._given = 0
@@ -42,7 +51,8 @@ class Ahead(Generic[T]):
         self.waited = 0.0  # seconds that the consumer waited for a result
         self.depths = 0  # sum of the number of results that were ready when one was asked for
         self._threads = [
-            threading.Thread(target=self._work, name=f"gpuimg-{name}-{k}", daemon=True) for k in range(workers)
+            threading.Thread(target=self._work, args=(k == 0,), name=f"gpuimg-{name}-{k}", daemon=True)
+            for k in range(workers)
         ]
         for thread in self._threads:
             thread.start()
@@ -52,8 +62,10 @@ class Ahead(Generic[T]):
         """Results given so far."""
         return self._given
 
-    def _work(self) -> None:
+    def _work(self, first: bool) -> None:
         while True:
+            if not first:
+                self._await_need()
             with self._turn:
                 number = self._draw()
                 if number is None:
@@ -75,10 +87,15 @@ class Ahead(Generic[T]):
             self._put(number, result, None, time.perf_counter() - start)
             del job, result  # what a consumer has dropped must not live on here
 
+    def _await_need(self) -> None:
+        with self._state:
+            while not self._stopping and self._end is None and self._drawn >= self._given + self._woken:
+                self._need.wait()
+
     def _draw(self) -> int | None:
         with self._state:
             while not self._stopping and self._end is None and self._drawn >= self._given + self._depth:
-                self._state.wait()
+                self._space.wait()
             if self._stopping or self._end is not None:
                 return None
             self._drawn += 1
@@ -87,7 +104,7 @@ class Ahead(Generic[T]):
     def _finish(self, number: int) -> None:
         with self._state:
             self._end = number if self._end is None else min(self._end, number)
-            self._state.notify_all()
+            self._wake_all()
 
     def _put(self, number: int, result: T | None, error: BaseException | None, seconds: float = 0.0) -> None:
         with self._state:
@@ -95,7 +112,7 @@ class Ahead(Generic[T]):
             self.busy += seconds
             if error is not None:
                 self._finish(number + 1)
-            self._state.notify_all()
+            self._filled.notify()
 
     def get(self) -> T:
         """Give the next result, or raise what was raised in its place.
@@ -115,11 +132,13 @@ class Ahead(Generic[T]):
                     raise Stopped
                 if self._end is not None and self._given >= self._end:
                     raise StopIteration
-                self._state.wait()
+                self._filled.wait()
             result, error = self._ready.pop(self._given)
             self._given += 1
             self.waited += time.perf_counter() - start
-            self._state.notify_all()
+            self._space.notify()
+            if self._drawn < self._given + self._woken:
+                self._need.notify_all()
         if error is not None:
             try:
                 if isinstance(error, StopIteration):  # would end the consumer's loop silently
@@ -134,7 +153,11 @@ class Ahead(Generic[T]):
         with self._state:
             self._stopping = True
             self._ready.clear()
-            self._state.notify_all()
+            self._wake_all()
+
+    def _wake_all(self) -> None:
+        for condition in (self._filled, self._space, self._need):
+            condition.notify_all()
 
     def join(self) -> None:
         """Wait for the threads to end, after :meth:`signal`."""

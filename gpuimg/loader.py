@@ -39,7 +39,7 @@ def load(
     epochs: int | None = 1,
     drop_last: bool = False,
     prefetch: int = 2,
-    readers: int = 2,
+    readers: int = 4,
     decoders: int | None = None,
     shard: tuple[int, int] | str = "auto",
     on_error: str = "raise",
@@ -81,8 +81,8 @@ def load(
         Batches ready or in the making ahead of the consumer, for each device. With those the consumer holds, and twice
         ``batch_size`` files, they bound the memory.
     readers : int
-        Threads that read from the source. More of them for storage that answers late, as over a network; for files that
-        the system has in its memory they are in each other's way.
+        Threads that read from the source, all but one only where one does not keep up. More of them for storage that
+        answers late, as over a network.
     decoders : int, optional
         Batches that are made at a time, for each device. By default 1 on the CPU, where one uses all cores
         (``GPUIMG_NUM_THREADS``), and 2 on a GPU.

@@ -163,7 +163,7 @@ class Pipeline:
         with self._lock:
             if self._stopped:
                 raise Stopped
-            self._reader = Ahead(self._reading(positions), chunks, settings.readers, "read")
+            self._reader = Ahead(self._reading(positions), chunks, settings.readers, "read", spare=True)
 
     def _stop_reading(self) -> None:
         with self._lock:
