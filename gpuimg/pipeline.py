@@ -129,6 +129,7 @@ class Pipeline:
         self.read_waited = 0.0
         self._quiet = ExitStack()
         self._quiet.enter_context(quiet())  # for the whole pass: turning it on and off for each batch costs 0.2 ms
+        _keep_freed_memory()
         devices = len(settings.runtimes)
         self.batches = Ahead(self._jobs(), settings.prefetch * devices, settings.decoders * devices, "decode")
 
@@ -292,6 +293,16 @@ class Pipeline:
         self._stop_reading()
         self.batches.join()
         self._quiet.close()
+
+
+def _keep_freed_memory() -> None:
+    """Let the allocator keep the memory of one batch's files for those of the next.
+
+    glibc gives it back to the system when a batch is dropped, and each file then faults it in again: 4 % of the time of
+    an image. It keeps up to twice the largest block it has seen freed, of those below 32 MiB; other allocators are
+    not affected.
+    """
+    np.empty((32 << 20) - (64 << 10), np.uint8)  # freed at once; no page of it is touched
 
 
 def _epochs(position: Position, last: int | None) -> Iterator[Position]:
