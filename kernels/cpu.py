@@ -14,7 +14,7 @@ import numpy as np
 from numba import cfunc, njit, types
 
 from . import cast, colour, sampling, statistics
-from .cpu_rows import gathered, project_row, separable
+from .cpu_rows import copy, gathered, project_row, separable
 from .layout import (
     AFFINE_COLOR,
     AUTOCONTRAST,
@@ -41,7 +41,7 @@ from .layout import (
     USER,
     WIDTH,
 )
-from .scalar import FASTMATH, f32, i32, loop
+from .scalar import LOOP, f32, i32, loop
 
 
 @loop
@@ -169,21 +169,21 @@ def _sharpen(factor, plane, height, width, work):
     """Mix every pixel of a plane that has eight neighbours with its smoothed self, in place."""
     above = work[:width]
     present = work[width : 2 * width]
-    above[:] = plane[:width]
+    copy(plane, above)
     for y in range(1, height - 1):
         row = plane[y * width : (y + 1) * width]
         below = plane[(y + 1) * width : (y + 2) * width]
-        present[:] = row
+        copy(row, present)
         for x in range(1, width - 1):
             around = above[x - 1] + above[x] + above[x + 1] + present[x - 1] + present[x + 1]
             around += below[x - 1] + below[x] + below[x + 1]
             row[x] = colour.sharpen(present[x], around, factor)
-        above[:] = present
+        copy(present, above)
 
 
 @loop
-def _reduce(program, at, r, g, b, statistics_):
-    """Statistics of the whole grid for the entry at ``at``, into its slot."""
+def _reduce(program, at, r, g, b, statistics_, counts):
+    """Statistics of the whole grid for the entry at ``at``, into its slot; ``counts`` is work space."""
     code = i32(program[at])
     p = at + ENTRY_HEADER
     slot = i32(program[p + STATISTICS_SLOT]) * STATISTICS_WORDS
@@ -206,7 +206,8 @@ def _reduce(program, at, r, g, b, statistics_):
             statistics_[slot + 2 * c] = low
             statistics_[slot + 2 * c + 1] = gain
         else:
-            counts = np.zeros(256, np.int32)
+            for level in range(256):
+                counts[level] = 0
             for k in range(plane.size):
                 counts[colour.to_byte(plane[k])] += 1
             last = i32(0)
@@ -277,7 +278,7 @@ def _store_row(r, g, b, out, y, height, out_channels, kind, planar):
 
 
 def _make_run(stamp: int) -> Any:
-    @njit(nogil=True, cache=True, fastmath=FASTMATH, error_model="numpy")
+    @njit(cache=True, **LOOP)
     def run_image(
         source, channels, scale, record, words, program, first_slot, statistics_, user, planes, floats, ints, packed,
         out, out_channels, kind, planar
@@ -314,7 +315,7 @@ def _make_run(stamp: int) -> Any:
                         _sharpen(program[stop + ENTRY_HEADER], planes[c, grid], height, width, floats)
                     start = after
                 else:
-                    _reduce(program, stop, planes[0, grid], planes[1, grid], planes[2, grid], statistics_)
+                    _reduce(program, stop, planes[0, grid], planes[1, grid], planes[2, grid], statistics_, ints)
                     start = stop
                 stop = _next_stop(program, after, first_slot)
         if out.size == 0:
@@ -357,7 +358,7 @@ def mix_image(one, other, width, channels, weight, box, out):
             c[k] = colour.mix(a[k], b[k], weight)
         y = at // row
         if y >= box[1] and y < box[3]:
-            c[left:right] = b[left:right]
+            copy(b[left:right], c[left:right])
 
 
 _ROW = types.CPointer(types.float32)

@@ -102,6 +102,13 @@ def split_four_quads(typing_context, quads, k, r, g, b, x):
     return types.none(quads, k, r, g, b, x), generate
 
 
+@loop
+def copy(values, out):
+    """Fill an array from the start of another; an assignment of slices would need an allocator."""
+    for k in range(out.size):
+        out[k] = values[k]
+
+
 def _add_taps(source, channels, columns, rows, wx, wy, packed, r, g, b):
     """Add one tap of each pixel of a row; the overload is the code."""
 
@@ -276,8 +283,8 @@ def separable(source, channels, scale, record, words, y0, y1, planes, floats, in
         b = planes[2, at : at + width]
         _mix_columns(padded, first, ox, wx, nx, quads, r, g, b)
         if channels == 1:
-            g[:] = r
-            b[:] = r
+            copy(r, g)
+            copy(r, b)
     return rows
 
 
@@ -316,8 +323,8 @@ def gathered(source, channels, scale, record, words, y0, y1, planes, floats, int
                 cy = slice(j * width, (j + 1) * width)
                 _add_taps(source, channels, ox[cx], oy[cy], wx[cx], wy[cy], packed[:width], r, g, b)
         if channels == 1:
-            g[:] = r
-            b[:] = r
+            copy(r, g)
+            copy(r, b)
 
 
 @loop
