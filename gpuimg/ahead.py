@@ -15,6 +15,9 @@ T = TypeVar("T")
 # Seconds that a stop waits for a thread that is inside somebody's code: a read from a dead file system, say.
 _PATIENCE = 5.0
 
+# Seconds that a consumer waits for one result before spare threads are woken.
+_HURRY = 0.01
+
 
 class Stopped(Exception):  # noqa: N818 - not an error, as StopIteration
     """Somebody wants the next result of what was stopped."""
@@ -27,8 +30,8 @@ class Ahead(Generic[T]):
     while less than ``depth`` results wait or are being made. An exception, of a job or of the drawing, is given in
     the place of the result, and is the last.
 
-    With ``spare`` all threads but one sleep while half of the depth is ready or being made: more threads than keep up
-    with the consumer are in each other's way.
+    With ``spare`` all threads but one sleep until the consumer has had to wait, and from then on while half of the
+    depth is ready or being made: more threads than keep up with the consumer are in each other's way.
     """
 
     def __init__(
@@ -37,6 +40,7 @@ class Ahead(Generic[T]):
         self._jobs = jobs
         self._depth = depth
         self._woken = depth // 2 if spare else depth
+        self._behind = not spare
         self._turn = threading.Lock()
         self._state = threading.RLock()  # a garbage collection inside it may stop this very Ahead
         self._filled = threading.Condition(self._state)  # awaited by the consumer,
@@ -89,7 +93,11 @@ class Ahead(Generic[T]):
 
     def _await_need(self) -> None:
         with self._state:
-            while not self._stopping and self._end is None and self._drawn >= self._given + self._woken:
+            while (
+                not self._stopping
+                and self._end is None
+                and (not self._behind or self._drawn >= self._given + self._woken)
+            ):
                 self._need.wait()
 
     def _draw(self) -> int | None:
@@ -132,12 +140,14 @@ class Ahead(Generic[T]):
                     raise Stopped
                 if self._end is not None and self._given >= self._end:
                     raise StopIteration
-                self._filled.wait()
+                if not self._filled.wait(None if self._behind else _HURRY):
+                    self._behind = True
+                    self._need.notify_all()
             result, error = self._ready.pop(self._given)
             self._given += 1
             self.waited += time.perf_counter() - start
             self._space.notify()
-            if self._drawn < self._given + self._woken:
+            if self._behind and self._drawn < self._given + self._woken:
                 self._need.notify_all()
         if error is not None:
             try:

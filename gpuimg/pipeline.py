@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -295,8 +295,9 @@ class Pipeline:
         self._quiet.close()
 
 
+@cache
 def _keep_freed_memory() -> None:
-    """Let the allocator keep the memory of one batch's files for those of the next.
+    """Once: let the allocator keep the memory of one batch's files for those of the next.
 
     glibc gives it back to the system when a batch is dropped, and each file then faults it in again: 4 % of the time of
     an image. It keeps up to twice the largest block it has seen freed, of those below 32 MiB; other allocators are

@@ -320,7 +320,8 @@ def test_a_million_samples_cost_nothing() -> None:
             Million.asked += 1
             return FILES[i % 64], i
 
-    cpu(Source(8), shuffle=True).close()
+    for _ in cpu(Source(8), shuffle=True):  # what is made once
+        pass
     state = cpu(Million(), shuffle=True, batch_size=64).state_dict()
     tracemalloc.start()
     for taken in (0, 64 * 1000, 999_936):

@@ -8,11 +8,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 import gpuimg as gi
+from gpuimg.ahead import Ahead, stop
 from tests.watchdog import no_hang, ours, watched
 
 __all__ = ["watched"]
@@ -58,6 +60,26 @@ def test_workers_work_at_the_same_time() -> None:
     barrier = threading.Barrier(4)
     table: Any = Meeting(8)
     assert list(gi.prefetch(table, 4, workers=4)) == list(range(8))
+
+
+def test_spare_threads_help_a_slow_one_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuimg.ahead._HURRY", 0.5)  # also on a busy machine
+
+    def job(k: int) -> int:
+        if k >= 4:  # these end only if four threads are in them
+            barrier.wait(10.0)
+        threads.setdefault(k, threading.current_thread().name)
+        return k
+
+    barrier = threading.Barrier(4)
+    threads: dict[int, str] = {}
+    ahead = Ahead((partial(job, k) for k in range(12)), 8, 4, "spare", spare=True)
+    try:
+        assert [ahead.get() for _ in range(12)] == list(range(12))
+    finally:
+        stop((ahead,))
+    assert len({threads[k] for k in range(4)}) == 1
+    assert len({threads[k] for k in range(4, 12)}) == 4
 
 
 def test_no_more_than_depth_ahead() -> None:
