@@ -37,6 +37,10 @@ def files(sizes: Any = SIZES, fates: tuple[str, ...] = ("good",)) -> list[bytes]
     return [file(height, width, fates[k % len(fates)]) for k, (height, width) in enumerate(sizes)]
 
 
+def turned_files(orientations: list[int]) -> list[bytes]:
+    return [file(40, 56, orientation=k) for k in orientations]
+
+
 def opened(sizes: Any = SIZES, fates: tuple[str, ...] = ("good",), **options: Any) -> gi.Batch:
     return gi.open_batch(files(sizes, fates), device="cuda:0", **options)
 
@@ -131,6 +135,25 @@ def test_whole_images_are_decoded_into_memory_of_the_caller(gpu: Standin) -> Non
             gpu.use(gi.resize(batch, (5, 5)).array())
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["resize", "whole"])
+def test_turned_images(gpu: Standin, whole: bool) -> None:
+    """Decoded as stored into memory of their own, and copied from there in the order of the stream."""
+    turns = [1, 3, 6, 8]
+    with gpu.stream():
+        for _ in range(3):
+            sources = turned_files(turns)
+            x = gi.decode_batch(sources, device="cuda:0") if whole else gi.open_batch(sources, device="cuda:0")
+            assert x.sizes.tolist() == [[40, 56], [40, 56], [56, 40], [56, 40]]
+            for image in x.compute() if whole else gi.resize(x, (8, 8)).array():
+                gpu.use(image)
+            del image
+    copies = gpu.order.of("copy")
+    assert len(copies) == 3 * 3
+    decoded = {op.told["writes"][0] for op in gpu.order.of("decode")}
+    assert {op.told["source"] for op in copies} <= decoded
+    assert {op.stream for op in copies} == {op.stream for op in gpu.order.of("decode")}
+
+
 def test_an_array_of_the_callers_is_written_and_read_in_its_order(gpu: Standin) -> None:
     out = gpu.cupy.zeros((4, 8, 8, 3), np.uint8)
     for _ in range(3):
@@ -220,7 +243,7 @@ def test_running_out_of_memory(gpu: Standin, refused: int) -> None:
 
 
 class Source:
-    """Files of many sizes, some bad."""
+    """Files of many sizes, some turned, some bad."""
 
     def __init__(self, n: int, bad: str | None = None, uniform: bool = False) -> None:
         self.n = n
@@ -233,7 +256,7 @@ class Source:
     def __getitem__(self, i: int) -> tuple[bytes, int]:
         fate = self.bad if self.bad is not None and i % 7 == 3 else "good"
         size = (24, 24) if self.uniform else (16 + 5 * i % 23, 20 + 11 * i % 17)
-        return file(*size, fate), i
+        return file(*size, fate, orientation=(1, 6, 1, 3)[i % 4]), i
 
 
 def small(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
@@ -482,6 +505,7 @@ def much_work(gpu: Standin) -> None:
         del image
         for preprocess in (small, ragged, mixed, growing):
             epoch(gpu, load(Source(40), preprocess, decoders=2))
+        epoch(gpu, load(Source(40), None, decoders=1))
 
 
 def test_much_work_is_in_order(gpu: Standin) -> None:
@@ -499,7 +523,7 @@ def _arena_event_of_another_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> N
 def _overlapping_images(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
     def offsets(sizes: Any, channels: int, step: int = 1) -> Any:
         starts, total = offsets_of(sizes, channels, step)
-        return np.maximum(starts - 1, 0) if step > 1 else starts, total
+        return np.maximum(starts - step, 0), total
 
     patch.setattr(gpu.runtime, "offsets_of", offsets)
 
@@ -526,6 +550,10 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
     "the event after an arena's reader is of another stream": (
         _arena_event_of_another_stream,
         r"decode .* writes what .* launch .* reads: the host did not wait",
+    ),
+    "the host does not wait for the copies of turned images": (
+        lambda gpu, patch: patch.setattr(gpu.cupy.cuda.ExternalStream, "synchronize", _nothing),
+        r"decode .* writes what .* copy .* reads: the host did not wait",
     ),
     "images overlap in the arena": (
         _overlapping_images,

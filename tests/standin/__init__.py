@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gpuimg import codec, runtimes
+from gpuimg import codec, exif, runtimes
 from gpuimg.kernels import cuda as kernels
 from gpuimg.runtimes import probe
 
@@ -61,6 +61,7 @@ def installed() -> Iterator[Standin]:
         patch.setitem(sys.modules, "cupy.cuda", standin.cupy.cuda)
         patch.setattr(probe, "gpu_problem", lambda: None)
         patch.setattr(codec, "library", lambda: library)
+        patch.setattr(exif, "orientation", decoder.orientation)
         patch.setattr(kernels, "make_transform", lambda functions, kind, neighbours: "transform")
         patch.setattr(kernels, "make_statistics", lambda functions, neighbours: "statistics")
         patch.setattr(kernels, "mix", "mix")

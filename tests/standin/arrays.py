@@ -252,13 +252,18 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
 
         @property
         def range(self) -> tuple[int, int]:
-            return self.data.ptr, self.data.ptr + self.nbytes
+            low, high = np.lib.array_utils.byte_bounds(self.values)
+            first = self.data.ptr - self.values.__array_interface__["data"][0]
+            return first + low, first + high
 
         def __iter__(self) -> Iterator[Any]:
             return (self[k] for k in range(len(self)))
 
         def reshape(self, *shape: Any) -> Any:
             return self._same_memory(self.values.reshape(*shape))
+
+        def swapaxes(self, one: int, other: int) -> Any:
+            return self._same_memory(self.values.swapaxes(one, other))
 
         def view(self, dtype: Any) -> Any:
             return self._same_memory(self.values.view(dtype))
@@ -268,7 +273,7 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
 
         def __setitem__(self, index: Any, value: Any) -> None:
             target = self[index]
-            order.enqueue(_key(), "copy", reads=[value.range], writes=[target.range])
+            order.enqueue(_key(), "copy", reads=[value.range], writes=[target.range], source=value.range)
 
         def fill(self, value: Any) -> None:
             self.values.fill(value)

@@ -16,9 +16,14 @@ _MAGIC = b"\0stand-in\0"
 FATES = ("good", "none", "size", "fails", "memory")
 
 
-def file(height: int, width: int, fate: str = "good") -> bytes:
-    """A file of a size."""
-    return _MAGIC + struct.pack("<HHB", height, width, FATES.index(fate))
+def file(height: int, width: int, fate: str = "good", orientation: int = 1) -> bytes:
+    """A file of a size, as stored."""
+    return _MAGIC + struct.pack("<HHBB", height, width, FATES.index(fate), orientation)
+
+
+def orientation(data: bytes) -> int:
+    """What passes for the EXIF orientation."""
+    return data[-1] if data.startswith(_MAGIC) else 1
 
 
 class CodeStream:
@@ -31,7 +36,7 @@ class CodeStream:
         data = bytes(data)
         if not data.startswith(_MAGIC):
             raise RuntimeError("Failed to get image info")
-        self.height, self.width, fate = struct.unpack("<HHB", data[len(_MAGIC) :])
+        self.height, self.width, fate, _ = struct.unpack("<HHBB", data[len(_MAGIC) :])
         self.fate = FATES[fate]
 
 
