@@ -49,7 +49,7 @@ bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.bench_random
 	$(BIN)/python -m bench.bench_load
 	for set in S 1280x960 L; do $(BIN)/python -m bench.peers --set $$set --out bench/results/peers-$$set.json; done
-	$(BIN)/python -m bench.report bench/results/peers-S.json bench/results/peers-1280x960.json bench/results/peers-L.json bench/results/load.json
+	$(BIN)/python -m bench.report bench/results/peers-*.json bench/results/load.json
 
 # Everything that is claimed of the GPU, measured, in under ten minutes. Uses PYTHON as it is, with no network: gpuimg's
 # dependencies for the GPU, pytest and hypothesis must be there. `make gpu-photos` first, on any machine: the photos are

@@ -36,8 +36,9 @@ import numpy as np
 import gpuimg as gi
 from gpuimg.batch import Batch
 from gpuimg.kernels import layout
+from gpuimg.kernels.sampling import TIE_NUDGE
 from gpuimg.pixels import KINDS, STORAGE, Pixels, offsets_of
-from gpuimg.plan import Ints, Pass
+from gpuimg.plan import RADIUS, Ints, Pass
 from gpuimg.runtimes import runtime_for
 
 BUDGETS = Path(__file__).parent.parent / "tests" / "budgets.json"
@@ -48,10 +49,6 @@ GROWTH = 1.1  # of which a change must be explained, and recorded
 TORCHVISION_BYTES = 1404
 
 # -- bytes -------------------------------------------------------------------------------------------------------------
-
-_RADIUS = {layout.NEAREST: 0.5, layout.LINEAR: 1.0, layout.CUBIC_RENORMALISED: 2.0, layout.CUBIC_CLAMPED: 2.0}
-_NUDGE = 1e-4  # of kernels.sampling
-_STATISTICAL = (layout.CONTRAST, layout.AUTOCONTRAST, layout.EQUALIZE)
 
 
 @dataclass(frozen=True)
@@ -80,9 +77,9 @@ def touched(record: np.void) -> int:
     for axis in (0, 1):
         low, high = int(record["window"][axis]), int(record["window"][axis + 2])
         centre = (m[3 * axis] * u + m[3 * axis + 1] * v + m[3 * axis + 2]) / depth
-        centre = np.clip(centre + (_NUDGE if kind == layout.NEAREST else 0.0), low, high)
+        centre = np.clip(centre + (TIE_NUDGE if kind == layout.NEAREST else 0.0), low, high)
         taps = int(record["taps"][axis])
-        reach = taps / 2 if kind == layout.GAUSSIAN else _RADIUS[kind] * float(record["support"][axis])
+        reach = taps / 2 if kind == layout.GAUSSIAN else float(RADIUS[kind] * record["support"][axis])
         start = np.floor(centre - reach + 0.5).astype(np.int64)
         first.append(np.clip(start, low, high - 1) - low)
         last.append(np.clip(start + taps - 1, low, high - 1) - low)
@@ -103,7 +100,7 @@ def _statistics(run: Pass) -> Ints:
         at = 0
         while program[at] != layout.END:
             slot = program[at + layout.ENTRY_HEADER + layout.STATISTICS_SLOT]
-            counts[image] += program[at] in _STATISTICAL and run.first_slot <= slot < run.end_slot
+            counts[image] += program[at] in layout.STATISTICAL and run.first_slot <= slot < run.end_slot
             at += int(program[at + 1])
     return counts
 
@@ -274,12 +271,11 @@ def ptx_instructions(ptx: str) -> int:
     return sum(line.endswith(";") and not line.startswith((".", "//")) for line in lines)
 
 
-_INSTRUCTION = 16  # bytes, since Volta
 _NOP = 0x918  # the lowest 12 bits of what fills a function's end
 
 
 def machine_instructions(cubin: bytes) -> int:
-    """Instructions of all functions of a cubin, an ELF file with a section for each."""
+    """Instructions, of 16 bytes since Volta, of all functions of a cubin, an ELF file with a section for each."""
     at, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
     sections = [struct.unpack_from("<IIQQQQ", cubin, at + k * size) for k in range(count)]
     texts = sections[names][4]

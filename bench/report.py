@@ -88,7 +88,6 @@ def speeds(result: dict[str, Any], path: Path) -> None:
 def costs(results: list[dict[str, Any]], path: Path) -> None:
     """Milliseconds of an image against its megapixels, a line for each peer."""
     plt = _plots()
-    results = sorted(results, key=lambda result: result["photos"]["mean_megapixels"])
     works = [work for work in SHOWN_OVER_SIZE if all(work in result["works"] for result in results)]
     if not works:
         print("no work is in all of the results")
@@ -220,6 +219,7 @@ def main() -> None:
     files = [json.loads(path.read_text()) for path in options.results]
     load = next((one for one in files if "positions" in one), None)
     results = [one for one in files if "works" in one]
+    results.sort(key=lambda result: float(result["photos"]["mean_megapixels"]))
     if load is not None:
         positions(load, options.out / "positions.png")
     for result in results:

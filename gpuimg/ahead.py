@@ -91,20 +91,26 @@ class Ahead(Generic[T]):
             self._put(number, result, None, time.perf_counter() - start)
             del job, result  # what a consumer has dropped must not live on here
 
+    @property
+    def _over(self) -> bool:
+        """Whether nothing more is drawn."""
+        return self._stopping or self._end is not None
+
+    @property
+    def _needs_help(self) -> bool:
+        """Whether more threads than the first are to work."""
+        return self._behind and self._drawn < self._given + self._woken
+
     def _await_need(self) -> None:
         with self._state:
-            while (
-                not self._stopping
-                and self._end is None
-                and (not self._behind or self._drawn >= self._given + self._woken)
-            ):
+            while not self._over and not self._needs_help:
                 self._need.wait()
 
     def _draw(self) -> int | None:
         with self._state:
-            while not self._stopping and self._end is None and self._drawn >= self._given + self._depth:
+            while not self._over and self._drawn >= self._given + self._depth:
                 self._space.wait()
-            if self._stopping or self._end is not None:
+            if self._over:
                 return None
             self._drawn += 1
             return self._drawn - 1
@@ -147,7 +153,7 @@ class Ahead(Generic[T]):
             self._given += 1
             self.waited += time.perf_counter() - start
             self._space.notify()
-            if self._behind and self._drawn < self._given + self._woken:
+            if self._needs_help:
                 self._need.notify_all()
         if error is not None:
             try:

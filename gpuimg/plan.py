@@ -26,8 +26,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 _HARD = 1e30
 _TIE_NUDGE = 1e-4  # as kernels.sampling: edges move with the nudged positions
 # Of layout's filters, as kernels.sampling.reach; a Gaussian is laid over a whole image, whatever its radius.
-_RADIUS = np.array([0.5, 1.0, 2.0, 2.0, 0.5])
-_STATISTICAL = (layout.CONTRAST, layout.AUTOCONTRAST, layout.EQUALIZE)
+RADIUS = np.array([0.5, 1.0, 2.0, 2.0, 0.5])
 _FRAME_WORDS = 9
 # Parameters of PAINT behind the matrix.
 _RECTANGLE = slice(9, 13)
@@ -311,7 +310,7 @@ class Plan:
                 slots[-1] = first + count
             grid = entry.taken_over
             stop = k + 1
-            count = count + np.isin(entry.codes, _STATISTICAL)
+            count = count + np.isin(entry.codes, layout.STATISTICAL)
         if count.any() and not _same_pixels(grid, self.grid):
             runs.append(_Run(grid, stop, first, first + int(count.max())))
             first = runs[-1].end_slot
@@ -334,7 +333,7 @@ class Plan:
                 points = points[:, :2] / depth
             # A view that reaches the horizon has no bounding box.
             unbounded = np.any(depth <= 1e-6, (1, 2))[:, None]
-            reach = _RADIUS[run.grid.filter][:, None] * _support(run.grid) + 2.0
+            reach = RADIUS[run.grid.filter][:, None] * _support(run.grid) + 2.0
             low = np.where(unbounded, -np.inf, points.min(2) - reach)
             high = np.where(unbounded, np.inf, points.max(2) + reach)
             # Clipped before the cast: infinities and far-away views must not overflow.
@@ -358,7 +357,7 @@ class Plan:
             params = programs[:, at + layout.ENTRY_HEADER : at + width]
             params[:] = entry.params
             if entry.taken_over is not None:
-                statistical = np.isin(entry.codes, _STATISTICAL)
+                statistical = np.isin(entry.codes, layout.STATISTICAL)
                 params[statistical, layout.STATISTICS_SLOT] = slot[statistical]
             if entry.frame:
                 frame = grid.frames[entry.frame]
@@ -417,7 +416,7 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
     record["matrix"] = matrix.reshape(-1, 9)
     record["matrix"][:, :6] = (matrix[:, :2] - corner[:, :, None] * matrix[:, 2:]).reshape(-1, 6)
     record["support"] = _support(grid)
-    record["taps"] = np.maximum(np.ceil(2.0 * _RADIUS[grid.filter][:, None] * record["support"] - 1e-4), 1)
+    record["taps"] = np.maximum(np.ceil(2.0 * RADIUS[grid.filter][:, None] * record["support"] - 1e-4), 1)
     if grid.kernel is not None:
         record["taps"] = np.where((grid.filter == layout.GAUSSIAN)[:, None], grid.kernel, record["taps"])
     return record

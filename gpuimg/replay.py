@@ -24,7 +24,6 @@ _ALIGNED = 8
 _LIMIT = 1 << 24
 _LARGE = 1e30  # times sizes, still within float32
 _DTYPES = ("<i4", "<i8", "<f4", "<f8")
-_STATISTICAL = (layout.CONTRAST, layout.AUTOCONTRAST, layout.EQUALIZE)
 # Parameters each op reads; a file may hold no other ops, and no user functions.
 _WIDTHS = {
     layout.SKIP: 0, layout.BRIGHTNESS: 1, layout.CONTRAST: 3, layout.SATURATION: 1, layout.HUE: 1, layout.GRAYSCALE: 0,
@@ -348,7 +347,7 @@ class _Reader:
         _demand(isinstance(frame, int) and 0 <= frame < len(grid.frames), "the frames it refers to")
         _demand(frame or layout.PAINT not in found, "frames of its fills")
         taken_over = None if entry["taken_over"] is None else self._grids[entry["taken_over"]]
-        _demand(taken_over is not None or not found & set(_STATISTICAL), "the pixels its statistics are of")
+        _demand(taken_over is not None or not found & set(layout.STATISTICAL), "the pixels its statistics are of")
         return Entry(codes, params, frame, taken_over)
 
 

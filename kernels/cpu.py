@@ -29,6 +29,7 @@ from .layout import (
     HEIGHT,
     HUE,
     INVERT,
+    LEVELS,
     PAINT,
     POSTERIZE,
     SATURATION,
@@ -113,8 +114,8 @@ def _run_row(program, start, stop, statistics_, user, y, height, r, g, b, xs, ys
         elif code == EQUALIZE:
             for x in range(n):
                 r[x] = statistics_[slot + colour.to_byte(r[x])]
-                g[x] = statistics_[slot + 256 + colour.to_byte(g[x])]
-                b[x] = statistics_[slot + 512 + colour.to_byte(b[x])]
+                g[x] = statistics_[slot + LEVELS + colour.to_byte(g[x])]
+                b[x] = statistics_[slot + 2 * LEVELS + colour.to_byte(b[x])]
         elif code == AFFINE_COLOR:
             scale_r, scale_g, scale_b = program[p], program[p + 1], program[p + 2]
             shift_r, shift_g, shift_b = program[p + 3], program[p + 4], program[p + 5]
@@ -183,7 +184,7 @@ def _sharpen(factor, plane, height, width, work):
 
 @loop
 def _reduce(program, at, r, g, b, statistics_, counts):
-    """Statistics of the whole grid for the entry at ``at``, into its slot; ``counts`` is work space."""
+    """Statistics of the whole grid for the entry at ``at``, into its slot; ``counts`` is work space for a histogram."""
     code = i32(program[at])
     p = at + ENTRY_HEADER
     slot = i32(program[p + STATISTICS_SLOT]) * STATISTICS_WORDS
@@ -206,18 +207,18 @@ def _reduce(program, at, r, g, b, statistics_, counts):
             statistics_[slot + 2 * c] = low
             statistics_[slot + 2 * c + 1] = gain
         else:
-            for level in range(256):
+            for level in range(LEVELS):
                 counts[level] = 0
             for k in range(plane.size):
                 counts[colour.to_byte(plane[k])] += 1
             last = i32(0)
-            for level in range(256):
+            for level in range(LEVELS):
                 if counts[level] > 0:
                     last = counts[level]
             step = statistics.equalize_step(i32(plane.size), last)
             below = i32(0)
-            for level in range(256):
-                statistics_[slot + 256 * c + level] = statistics.equalize_level(level, below, step)
+            for level in range(LEVELS):
+                statistics_[slot + LEVELS * c + level] = statistics.equalize_level(level, below, step)
                 below += counts[level]
 
 

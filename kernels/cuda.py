@@ -30,6 +30,7 @@ from .layout import (
     HEIGHT,
     HUE,
     INVERT,
+    LEVELS,
     MATRIX,
     OUTPUT,
     PAINT,
@@ -195,8 +196,8 @@ def _make_program(functions: tuple[Any, ...]) -> Any:
             elif code == EQUALIZE:
                 slot = i32(table + i32(word(program, p, STATISTICS_SLOT)) * STATISTICS_WORDS)
                 r = word(tables, slot, colour.to_byte(r))
-                g = word(tables, slot, 256 + colour.to_byte(g))
-                b = word(tables, slot, 512 + colour.to_byte(b))
+                g = word(tables, slot, LEVELS + colour.to_byte(g))
+                b = word(tables, slot, 2 * LEVELS + colour.to_byte(b))
             elif code == AFFINE_COLOR:
                 r = r * word(program, p, 0) + word(program, p, 3)
                 g = g * word(program, p, 1) + word(program, p, 4)
@@ -411,8 +412,8 @@ def make_statistics(functions: tuple[Any, ...], neighbours: bool = False) -> Any
                 cuda.atomic.max(shared_counts, 5, _key(-b))
             else:
                 cuda.atomic.add(shared_counts, colour.to_byte(r), 1)
-                cuda.atomic.add(shared_counts, 256 + colour.to_byte(g), 1)
-                cuda.atomic.add(shared_counts, 512 + colour.to_byte(b), 1)
+                cuda.atomic.add(shared_counts, LEVELS + colour.to_byte(g), 1)
+                cuda.atomic.add(shared_counts, 2 * LEVELS + colour.to_byte(b), 1)
         cuda.syncthreads()
         code = i32(word(programs, found[0], 0))
         if code == CONTRAST:
@@ -449,15 +450,15 @@ def make_statistics(functions: tuple[Any, ...], neighbours: bool = False) -> Any
                 tables[table + 2 * thread + 1] = gain
         else:
             if thread < 3:
-                first = image * STATISTICS_WORDS + 256 * thread
+                first = image * STATISTICS_WORDS + LEVELS * thread
                 last = i32(0)
-                for level in range(256):
+                for level in range(LEVELS):
                     count = cuda.atomic.add(counts, first + level, 0)
                     last = count if count > 0 else last
                 step = statistics.equalize_step(found[1], last)
                 below = i32(0)
-                for level in range(256):
-                    tables[table + 256 * thread + level] = statistics.equalize_level(level, below, step)
+                for level in range(LEVELS):
+                    tables[table + LEVELS * thread + level] = statistics.equalize_level(level, below, step)
                     below += cuda.atomic.add(counts, first + level, 0)
 
     return reduce

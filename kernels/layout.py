@@ -59,8 +59,10 @@ USER: Final = 14  # 9 matrix, function index, value
 
 SHARPNESS: Final = 15  # factor; reads the eight neighbours, at most once a program
 
+STATISTICAL: Final = (CONTRAST, AUTOCONTRAST, EQUALIZE)
 STATISTICS_SLOT: Final = 2  # parameter of CONTRAST, AUTOCONTRAST and EQUALIZE that names their slot
-STATISTICS_WORDS: Final = 768  # float32 a slot: one mean, three (low, gain) pairs, or three tables of 256
+LEVELS: Final = 256  # of a byte: entries of a histogram and of a table
+STATISTICS_WORDS: Final = 3 * LEVELS  # float32 a slot: one mean, three (low, gain) pairs, or three tables
 
 # The same record by names, for the host that fills it.
 RECORD: Final = np.dtype(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ DECODES_ONLY = dict.fromkeys([work for work in WORKS if work != "decode"], "it d
 Epoch = Callable[[], Iterator[Any]]
 
 
-class Peer:
+class Peer(ABC):
     """One library, set up for so many threads (or worker processes) and batches of so many images.
 
     A module of this package imports its library at its top: importing it is what a user's script waits for, and
@@ -49,9 +50,9 @@ class Peer:
         self.threads = threads
         self.batch = batch
 
+    @abstractmethod
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Get ready for a work on these files, as before the first epoch of a training."""
-        raise NotImplementedError
 
     def first(self, work: str, files: list[bytes]) -> Any:
         """Results of the first batch, for the check: images of their own sizes, or (N, 3, 224, 224)."""
@@ -63,7 +64,7 @@ class Peer:
         """A batch as NumPy arrays of its own memory."""
         return [np.array(image) for image in result] if work == "decode" else np.array(result)
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most have none
         """Ask worker processes to end."""
 
 

@@ -7,6 +7,7 @@ of parameters a call, so they are called image by image, which is what photos of
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -21,9 +22,9 @@ from bench.peers.torchvision_loader import augmentations, normalization, v2
 class _OnTorch(Peer):
     """Files to tensors on the GPU, tensors to results."""
 
+    @abstractmethod
     def decoded(self, batch: list[bytes]) -> list[Any]:
         """(3, H, W) uint8 images on the GPU."""
-        raise NotImplementedError
 
     def preprocessing(self, work: str) -> Any:
         """A function of such images that gives one tensor."""

@@ -395,7 +395,7 @@ def _run_image(
         span = int(record[layout.WINDOW + 2]) * channels + 4
         tables = max(height * (ny + 1) + width * (nx + 1) + 4 * width + span, (nx + ny) * width)
         floats = scratch.flat("floats", tables + max(width, height) + 5 * width, np.float32)
-        ints = scratch.flat("ints", max(height * ny + width * nx, width * (nx + ny), 256), np.int32)
+        ints = scratch.flat("ints", max(height * ny + width * nx, width * (nx + ny), layout.LEVELS), np.int32)
         packed = scratch.flat("packed", width, np.uint32)
         rows = height if run.first_slot < run.end_slot or plan.sharpens else min(_ROWS, height)
         planes = scratch.flat("planes", 3 * rows * width, np.float32)[: 3 * rows * width].reshape(3, -1)

@@ -289,7 +289,7 @@ class CudaRuntime:
             encoded = [image for image in files.images if image is not None]
             outs = [pixels.view(i) for i in good]
             stored = _stored(outs, encoded)
-            if any(one is not out for one, out in zip(stored, outs, strict=True)):
+            if any(file.orientation != 1 for file in encoded):
                 self._stream.synchronize()  # the pool gives memory that work of this stream may still use, see above
             targets = nvimgcodec.as_images(stored)
             done = self._decode_all([image.stream for image in encoded], targets, params) if good else []
