@@ -529,9 +529,9 @@ def _overlapping_images(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
 
 
 def _results_given_back_on_the_current_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
-    give = gpu.runtime._Slots.give
+    give = gpu.runtime.Slots.give
     other = gpu.stream()
-    patch.setattr(gpu.runtime._Slots, "give", lambda self, memory, stream: give(self, memory, other.ptr))
+    patch.setattr(gpu.runtime.Slots, "give", lambda self, memory, stream: give(self, memory, other.ptr))
 
 
 def _nothing(*_: Any) -> None:
@@ -560,7 +560,7 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
         r"decode .* writes what .* decode .* writes: the host did not wait",
     ),
     "the caller's stream goes on before the result": (
-        lambda gpu, patch: patch.setattr(gpu.runtime, "_follow", _nothing),
+        lambda gpu, patch: patch.setattr(gpu.runtime, "follow", _nothing),
         r"use .* reads what .* launch .* writes: nothing puts them in order",
     ),
     "kernels run on the caller's stream": (

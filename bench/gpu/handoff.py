@@ -185,7 +185,7 @@ def _dropped(context: Context, files: list[bytes]) -> dict[str, Any]:
     import cupy
 
     from bench.gpu.measure import Spin
-    from gpuimg.runtimes import cuda
+    from gpuimg.runtimes import cuda_memory
 
     expected = _expected(context, files)
     spin = Spin()
@@ -206,8 +206,8 @@ def _dropped(context: Context, files: list[bytes]) -> dict[str, Any]:
         return {"wrong": _wrong(taken, expected), "n": len(taken)}
 
     found = {"as it is": consume()}
-    original = cuda._Slots.take
-    with replaced(cuda._Slots, "take", lambda self, elements, dtype: _unordered(original, self, elements, dtype)):
+    original = cuda_memory.Slots.take
+    with replaced(cuda_memory.Slots, "take", lambda self, elements, dtype: _unordered(original, self, elements, dtype)):
         found["host wait taken out"] = consume()
     return found
 

@@ -14,15 +14,13 @@ the host has waited for their last use: what it gives a lane was then used by th
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 import warnings
-import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import cupy
 import numpy as np
@@ -36,6 +34,7 @@ from ..pixels import ALIGNMENT, STORAGE, Files, Pixels, offsets_of
 from ..plan import Ints, Pass, Plan
 from ..stderr import quiet
 from .cpu import numpy_dtype, threads
+from .cuda_memory import Mark, Own, Slots, address, follow, recorded
 
 _MOST_IMAGES = 65535  # blocks along y of one launch
 
@@ -48,117 +47,12 @@ class _Arena:
         self.read = cupy.cuda.Event(disable_timing=True)
 
 
-class _Own:
-    """What a thread has for itself, left to another thread when this one ends.
-
-    A stream, because memory that was given back belongs to the stream's address, which a new stream may have before the
-    work on one that is gone is done; a decoder, because it takes long to make and must not be shared.
-    """
-
-    def __init__(self, spare: list[Any], make: Callable[[], Any]) -> None:
-        self._spare = spare
-        try:
-            self.value = spare.pop()
-        except IndexError:
-            self.value = make()
-
-    def __del__(self) -> None:
-        if hasattr(self, "value"):
-            self._spare.append(self.value)
-
-
 class _Decoder:
     """A decoder and the size of the first batch it was given, which fixes the hardware engine's part for good."""
 
     def __init__(self, decoder: Any) -> None:
         self.decoder = decoder
         self.first = 0
-
-
-class _Loan:
-    """Result memory that goes back to its slots when the last array in it is gone.
-
-    ``stream`` is the one whose work on it is the last: that it is written on, from when it is handed over its reader's.
-    """
-
-    def __init__(self, slots: _Slots, memory: Any) -> None:
-        self._slots = slots
-        self.memory = memory
-        self.stream = _address(None)
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if not is_finalizing():
-            self._slots.give(self.memory, self.stream)
-
-
-class _Slots:
-    """Memory for results of lanes, used again once the *host* has waited for the last work on it."""
-
-    def __init__(self, device: Any, lane: threading.local) -> None:
-        self._device = device
-        self._lane = lane
-        self._spare: list[tuple[Any, Any]] = []
-        self._lock = threading.Lock()
-
-    def take(self, elements: int, dtype: str) -> Any:
-        """An uninitialised flat array; a decoder may write to it at once."""
-        kind = numpy_dtype(dtype)
-        size = elements * kind.itemsize
-        with self._lock:
-            spare = self._spare
-            fitting = [k for k, (memory, _) in enumerate(spare) if memory.size >= size]
-            best = min(fitting, key=lambda k: (not spare[k][1].done, spare[k][0].size), default=None)
-            # Too small ones are given back rather than kept beside the larger one.
-            taken = [spare.pop() for _ in range(len(spare))] if best is None else [spare.pop(best)]
-        for _, used in taken:  # not under the lock: a reader may take its time
-            used.synchronize()
-        if best is None:
-            taken.clear()
-            memory = cupy.empty(size, cupy.uint8)
-            cupy.cuda.get_current_stream().synchronize()
-        else:
-            memory = taken[0][0]
-        loan = _Loan(self, memory)
-        self._lane.loans.append(weakref.ref(loan))
-        owned = cupy.cuda.UnownedMemory(memory.data.ptr, size, loan, self._device.id)
-        return cupy.ndarray((elements,), kind, cupy.cuda.MemoryPointer(owned, 0))
-
-    def give(self, memory: Any, stream: int) -> None:
-        """Take memory back, whose last work is on a stream."""
-        with self._device:
-            used = _recorded(stream)
-        self._spare.append((memory, used))  # without the lock: this may run inside `take`, in a garbage collection
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # Not by the events: of a cycle they may be gone already, and results may come back only now.
-        if not is_finalizing():
-            self._device.synchronize()
-
-
-class _Mark(NamedTuple):
-    """The end of what a lane has enqueued, and the results that it made."""
-
-    event: Any
-    loans: list[weakref.ref[_Loan]]
-
-
-# Streams of others are known by their address: CuPy's object for them is deprecated.
-
-
-def _address(stream: int | None) -> int:
-    return int(cupy.cuda.get_current_stream().ptr) if stream is None else stream
-
-
-def _recorded(stream: int) -> Any:
-    """An event at the end of what a stream holds."""
-    event = cupy.cuda.Event(disable_timing=True)
-    cupy.cuda.runtime.eventRecord(event.ptr, stream)
-    return event
-
-
-def _follow(stream: int, event: Any) -> None:
-    """What comes to a stream from now on waits for an event."""
-    cupy.cuda.runtime.streamWaitEvent(stream, event.ptr)
 
 
 class CudaRuntime:
@@ -177,7 +71,7 @@ class CudaRuntime:
         self._decoders: list[_Decoder] = []  # likewise
         self._warned = False
         self._local = threading.local()
-        self._slots = _Slots(self._device, self._local)  # for all results of lanes that have no slots of their own
+        self._slots = Slots(self._device, self._local)  # for all results of lanes that have no slots of their own
 
     # -- streams -----------------------------------------------------------------------------------------------
 
@@ -186,7 +80,7 @@ class CudaRuntime:
         """The calling thread's private stream."""
         if not hasattr(self._local, "own"):
             with self._device:
-                self._local.own = _Own(self._streams, lambda: cupy.cuda.Stream(non_blocking=True))
+                self._local.own = Own(self._streams, lambda: cupy.cuda.Stream(non_blocking=True))
         return self._local.own.value
 
     @contextmanager
@@ -203,23 +97,23 @@ class CudaRuntime:
     def _in_lane(self) -> bool:
         return getattr(self._local, "loans", None) is not None
 
-    def mark(self) -> _Mark:
+    def mark(self) -> Mark:
         """The end of what this lane has enqueued so far."""
-        return _Mark(_recorded(self._stream.ptr), self._local.loans)
+        return Mark(recorded(self._stream.ptr), self._local.loans)
 
-    def follow(self, mark: _Mark, stream: int | None) -> None:
+    def follow(self, mark: Mark, stream: int | None) -> None:
         """What the caller enqueues from now on, on a stream or its current one, comes after a mark."""
         with self._device:
-            reader = _address(stream)
-            _follow(reader, mark.event)
+            reader = address(stream)
+            follow(reader, mark.event)
         for loan in mark.loans:
             result = loan()
             if result is not None:
                 result.stream = reader
 
-    def slots(self, stream: int | None) -> _Slots:
+    def slots(self, stream: int | None) -> Slots:
         """Memory for results of lanes; which stream reads them is told when they are handed over."""
-        return _Slots(self._device, self._local)
+        return Slots(self._device, self._local)
 
     # -- memory ------------------------------------------------------------------------------------------------
 
@@ -274,7 +168,7 @@ class CudaRuntime:
             try:
                 files.report(self._decode_into(files, pixels))
             finally:  # also of a failure: the memory goes back to the caller's stream
-                _follow(_address(None), _recorded(self._stream.ptr))
+                follow(address(None), recorded(self._stream.ptr))
         return pixels
 
     def _decode_into(self, files: Files, pixels: Pixels) -> dict[int, str]:
@@ -321,7 +215,7 @@ class CudaRuntime:
     def _decoder(self, images: int) -> Any:
         """The calling thread's decoder, fit for a batch of so many images."""
         if not hasattr(self._local, "decoder"):
-            self._local.decoder = _Own(self._decoders, self._new_decoder)
+            self._local.decoder = Own(self._decoders, self._new_decoder)
         own = self._local.decoder
         if own.value.first and images > 2 * own.value.first:
             own.value = self._new_decoder()
@@ -372,8 +266,8 @@ class CudaRuntime:
         """Run plans: for each a launch for each statistic in it, and one for the result."""
         _check_count(len(stages[0]))
         with self._device:
-            caller = _address(None)
-            _follow(self._stream.ptr, _recorded(caller))
+            caller = address(None)
+            follow(self._stream.ptr, recorded(caller))
             try:
                 if isinstance(source, Pixels):
                     return self._launch_stages(source, stages, out, offsets, kind, planar)
@@ -389,7 +283,7 @@ class CudaRuntime:
                 finally:
                     self._give_arena(arena)
             finally:
-                _follow(caller, _recorded(self._stream.ptr))
+                follow(caller, recorded(self._stream.ptr))
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images in one launch."""
@@ -397,8 +291,8 @@ class CudaRuntime:
         if len(one.sizes) == 0:
             return
         with self._device:
-            caller = _address(None)
-            _follow(self._stream.ptr, _recorded(caller))
+            caller = address(None)
+            follow(self._stream.ptr, recorded(caller))
             elements = one.sizes[:, 0] * one.sizes[:, 1] * one.channels
             host = (
                 (one.sizes[:, 1], np.int32), (elements, np.int32), (weight, np.float32),
@@ -415,7 +309,7 @@ class CudaRuntime:
                     _argument(one.flat[first : first + out.size]), _argument(other.flat), width,
                     np.int32(one.channels), count, share, starts, partners, boxes, _argument(out),
                 )  # fmt: skip
-            _follow(caller, _recorded(self._stream.ptr))
+            follow(caller, recorded(self._stream.ptr))
 
     def _launch_stages(
         self, source: Pixels, stages: tuple[Plan, ...], out: Any, offsets: Ints, kind: int, planar: bool

@@ -24,7 +24,7 @@ from .decoder import FATES, file
 from .launches import Kernel, Numba
 from .order import Op, Order, Stream
 
-_RUNTIME = "gpuimg.runtimes.cuda"
+_MODULES = ("gpuimg.runtimes.cuda", "gpuimg.runtimes.cuda_memory")  # that import CuPy
 
 
 class Standin:
@@ -66,21 +66,21 @@ def installed() -> Iterator[Standin]:
         patch.setattr(kernels, "make_statistics", lambda functions, neighbours: "statistics")
         patch.setattr(kernels, "mix", "mix")
         patch.setattr(kernels, "jit", lambda name, signature, block=None: Kernel(standin.order, name))
-        before = sys.modules.pop(_RUNTIME, None)
+        before = {name: sys.modules.pop(name) for name in _MODULES if name in sys.modules}
         runtimes._cuda.cache_clear()
         gc.disable()  # memory is then given back at the same places in every run
         gc.freeze()  # a test's own gc.collect() looks at what it made
         try:
-            standin.runtime = importlib.import_module(_RUNTIME)
+            standin.runtime = importlib.import_module(_MODULES[0])
             patch.setattr(standin.runtime, "numba_cuda", Numba(standin.order, standin.cupy))
             yield standin
         finally:
             gc.unfreeze()
             gc.enable()
             runtimes._cuda.cache_clear()
-            sys.modules.pop(_RUNTIME, None)
-            if before is not None:
-                sys.modules[_RUNTIME] = before
+            for name in _MODULES:
+                sys.modules.pop(name, None)
+            sys.modules.update(before)
 
 
 __all__ = ["FATES", "Op", "Order", "Standin", "Stream", "file", "installed"]
