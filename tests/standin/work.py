@@ -1,0 +1,136 @@
+"""Work for the stand-in: files, sources, chains and loops that its tests share, and the fixtures that give it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from tests.watchdog import no_hang
+
+from . import Standin, file, installed
+
+SIZES = [(40, 56), (31, 33), (1, 9), (64, 64)]
+
+
+@pytest.fixture
+def faulty() -> Iterator[Standin]:
+    """A stand-in, for tests that expect problems."""
+    with no_hang(60.0), installed() as standin:
+        yield standin
+
+
+@pytest.fixture
+def gpu(faulty: Standin) -> Iterator[Standin]:
+    """A stand-in on which nothing may be out of order."""
+    yield faulty
+    assert faulty.problems == []
+
+
+def files(sizes: Any = SIZES, fates: tuple[str, ...] = ("good",)) -> list[bytes]:
+    return [file(height, width, fates[k % len(fates)]) for k, (height, width) in enumerate(sizes)]
+
+
+def turned_files(orientations: list[int]) -> list[bytes]:
+    return [file(40, 56, orientation=k) for k in orientations]
+
+
+def opened(sizes: Any = SIZES, fates: tuple[str, ...] = ("good",), **options: Any) -> gi.Batch:
+    return gi.open_batch(files(sizes, fates), device="cuda:0", **options)
+
+
+def two_statistics(x: Any) -> gi.Batch:
+    """Statistics over two grids, some images with none."""
+    x = gi.adjust_contrast(gi.resize(x, (20, 30)), 0.5)
+    return gi.equalize(gi.resize(x, (16, 16)), where=np.arange(len(x)) % 2 == 0)
+
+
+class Source:
+    """Files of many sizes, some turned, some bad."""
+
+    def __init__(self, n: int, bad: str | None = None, uniform: bool = False) -> None:
+        self.n = n
+        self.bad = bad
+        self.uniform = uniform
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: int) -> tuple[bytes, int]:
+        fate = self.bad if self.bad is not None and i % 7 == 3 else "good"
+        size = (24, 24) if self.uniform else (16 + 5 * i % 23, 20 + 11 * i % 17)
+        return file(*size, fate, orientation=(1, 6, 1, 3)[i % 4]), i
+
+
+def small(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    return gi.horizontal_flip(gi.resize(x, (12, 12)), where=rng.units(1)[:, 0] < 0.5)
+
+
+def blurred(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    return gi.adjust_contrast(gi.gaussian_blur(gi.resize(x, (12, 12)), 3, 1.0), 0.5)
+
+
+def ragged(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    return gi.resize(x, 12)
+
+
+def mixed(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    return gi.mixup(gi.resize(x, (12, 12)), rng=rng).images
+
+
+def growing(x: gi.Batch, rng: gi.Rng, labels: Any) -> tuple[gi.Batch, Any]:
+    """Batches of different sizes."""
+    return gi.resize(x, (8 + 7 * int(labels[0]) % 19, 10)), labels
+
+
+def float_mixed(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    """What is computed in between and goes on from there."""
+    return gi.normalize(gi.cutmix(gi.resize(x, (12, 12)), rng=rng).images, 0.5, 0.5)
+
+
+def alternating(x: gi.Batch, rng: gi.Rng, labels: Any) -> tuple[gi.Batch, Any]:
+    """Whole images, decoded after another batch's large intermediate results."""
+    return (gi.gaussian_blur(gi.resize(x, (60, 60)), 3, 1.0) if labels[0] % 8 else x), labels
+
+
+PREPROCESS: dict[str, Any] = {
+    "small": small,
+    "blurred": blurred,
+    "ragged": ragged,
+    "mixed": mixed,
+    "float_mixed": float_mixed,
+    "growing": growing,
+    "alternating": alternating,
+    "nothing": None,
+}
+
+
+def arrays_of(batch: Any) -> list[Any]:
+    images = batch.images
+    return list(images) if isinstance(images, gi.Batch) else [images]
+
+
+def load(source: Any, preprocess: Any = small, **options: Any) -> gi.Loader:
+    return gi.load(source, preprocess, **{"device": "cuda:0", "batch_size": 4, "readers": 1, **options})
+
+
+def epoch(gpu: Standin, loader: Any, held: int = 0) -> int:
+    """One loop whose consumer reads each batch and keeps the last few; gives the number of batches."""
+    kept: list[Any] = []
+    count = 0
+    for count, batch in enumerate(loader, 1):  # noqa: B007
+        for array in arrays_of(batch):
+            gpu.use(array)
+        kept = [*kept, batch][-held:] if held else []
+        del batch, array
+    return count
+
+
+def waits_of_loaders(gpu: Standin, stream: tuple[int, int]) -> list[Any]:
+    """Waits of a loader's threads that a stream with endless work would not let end."""
+    loaders = [op for op in gpu.order.of("host wait", "stream wait") if op.thread.startswith("gpuimg-")]
+    host = [op for op in loaders if op.kind == "host wait" and stream in op.told["pending"]]
+    return host + [op for op in loaders if op.kind == "stream wait" and op.told["recorded"].stream == stream]

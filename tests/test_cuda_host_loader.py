@@ -1,0 +1,174 @@
+"""The order of operations of loaders on a GPU, on a stand-in for one that runs everything as late as it may."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from tests.standin import Standin
+from tests.standin.work import PREPROCESS, Source, arrays_of, epoch, faulty, gpu, load, small, waits_of_loaders
+
+__all__ = ["faulty", "gpu"]
+
+
+@pytest.mark.parametrize("preprocess", PREPROCESS)
+@pytest.mark.parametrize("held", [0, 1, 3])
+@pytest.mark.parametrize("decoders", [1, 2, 3])
+def test_loaders(gpu: Standin, decoders: int, held: int, preprocess: str) -> None:
+    """Two epochs with a smaller batch between them, and consumers that keep some of the batches."""
+    loader = load(Source(30), PREPROCESS[preprocess], decoders=decoders, epochs=2)
+    assert epoch(gpu, loader, held) == 16
+    lanes = {(op.thread, op.stream) for op in gpu.order.log if op.thread.startswith("gpuimg-decode") and op.stream}
+    assert len(lanes) == len({thread for thread, _ in lanes}) == len({stream for _, stream in lanes}) <= decoders
+    assert (0, 0) not in {stream for _, stream in lanes}
+
+
+@pytest.mark.parametrize("preprocess", ["small", "growing", "mixed"])
+def test_loops_one_after_another(gpu: Standin, preprocess: str) -> None:
+    """Each has threads and streams of its own, but memory of the one before."""
+    loader = load(Source(14), PREPROCESS[preprocess], decoders=2)
+    for _ in range(4):
+        epoch(gpu, loader, 1)
+    for _ in range(3):
+        epoch(gpu, load(Source(14), PREPROCESS[preprocess]), 1)
+
+
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "growing"])
+@pytest.mark.parametrize("given", [True, False], ids=["given", "current"])
+def test_a_consumer_on_a_stream_of_its_own(gpu: Standin, given: bool, preprocess: str) -> None:
+    stream = gpu.stream()
+    loader = load(Source(30), PREPROCESS[preprocess], stream=stream.ptr if given else None)
+    kept: list[Any] = []
+    for batch in loader if given else in_stream(loader, stream):
+        with stream:
+            for array in arrays_of(batch):
+                gpu.use(array)
+        kept = [*kept, batch][-2:]  # dropped outside the stream's block
+        del batch, array
+    assert kept
+
+
+def in_stream(loader: Any, stream: Any) -> Iterator[Any]:
+    """A loop whose steps are made with a stream as CuPy's current one, its body without."""
+    iterator = iter(loader)
+    while True:
+        with stream:
+            batch = next(iterator, None)
+        if batch is None:
+            return
+        yield batch
+        del batch
+
+
+def test_arrays_that_preprocess_made_itself(gpu: Standin) -> None:
+    """They are of CuPy's pool, which would have them again when the consumer drops them."""
+
+    def copied(x: gi.Batch, rng: gi.Rng) -> Any:
+        images = gi.resize(x, (12, 12)).array()
+        copy = gpu.cupy.empty(images.shape, np.uint8)
+        copy[:] = images
+        return copy
+
+    epoch(gpu, load(Source(40), copied, decoders=2))
+    epoch(gpu, load(Source(40), lambda x, rng: list(copied(x, rng)), decoders=2))
+
+
+def test_memory_that_the_garbage_collector_gives_back_on_a_loaders_thread(gpu: Standin) -> None:
+    """Its current stream there is not its reader's."""
+
+    def collecting(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+        gc.collect()
+        return small(x, rng)
+
+    with gpu.stream():
+        for batch in load(Source(40), collecting, decoders=2):
+            gpu.use(batch.images)
+            cycle: list[Any] = [batch]
+            cycle.append(cycle)
+            del batch, cycle
+
+
+def test_a_loader_that_the_garbage_collector_ends(gpu: Standin) -> None:
+    """Destructors of what is in a cycle run in any order."""
+    for _ in range(4):
+        cycle: list[Any] = [load(Source(4), small)]
+        cycle.append(cycle)
+        for batch in cycle[0]:
+            gpu.use(batch.images)
+        cycle.append(batch)
+        del cycle, batch
+        gc.collect()
+
+
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
+def test_loops_that_are_left_early(gpu: Standin, preprocess: str) -> None:
+    """What was made but not given may be unfinished when its memory comes back."""
+    loader = load(Source(40), PREPROCESS[preprocess], decoders=3, prefetch=3)
+    for _ in range(6):
+        for k, batch in enumerate(loader):
+            for array in arrays_of(batch):
+                gpu.use(array)
+            del batch, array
+            if k == 1:
+                break
+        loader.close()
+
+
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "growing"])
+@pytest.mark.parametrize("fate", ["none", "size", "fails"])
+@pytest.mark.parametrize("on_error", ["skip", "fill"])
+def test_loaders_with_bad_images(gpu: Standin, on_error: str, fate: str, preprocess: str) -> None:
+    loader = load(Source(30, fate), PREPROCESS[preprocess], on_error=on_error, decoders=3)
+    with pytest.warns(RuntimeWarning, match="could not be decoded"):
+        epoch(gpu, loader, 1)
+    assert len(loader.failures) == 4
+
+
+@pytest.mark.parametrize("fate", ["none", "fails", "memory"])
+def test_loaders_that_end_with_an_error(gpu: Standin, fate: str) -> None:
+    loader = load(Source(30, fate), decoders=3)
+    for _ in range(3):
+        with pytest.raises(MemoryError if fate == "memory" else gi.DecodeError):
+            epoch(gpu, loader, 1)
+    epoch(gpu, load(Source(30)))
+
+
+@pytest.mark.parametrize("preprocess", PREPROCESS)
+def test_two_devices(gpu: Standin, preprocess: str) -> None:
+    loader = load(Source(40), PREPROCESS[preprocess], device=None, devices=["cuda:0", "cuda:1"], decoders=2)
+    for k, batch in enumerate(loader):
+        with gpu.cupy.cuda.Device(k % 2):
+            for array in arrays_of(batch):
+                assert array.device.id == k % 2
+                gpu.use(array)
+        del batch, array
+
+
+# -- waiting -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preprocess", PREPROCESS)
+def test_a_loader_does_not_wait_for_what_its_consumer_computes(gpu: Standin, preprocess: str) -> None:
+    """As long as the consumer keeps its batches, nothing of a loader depends on the consumer's stream."""
+    with gpu.stream() as stream:
+        kept = []
+        for batch in load(Source(40), PREPROCESS[preprocess], decoders=2):
+            for array in arrays_of(batch):
+                gpu.use(array)
+            kept.append(batch)
+    assert waits_of_loaders(gpu, stream.key) == []
+
+
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
+def test_a_loader_waits_for_what_read_the_memory_it_takes_again(gpu: Standin, preprocess: str) -> None:
+    with gpu.stream() as stream:
+        epoch(gpu, load(Source(40), PREPROCESS[preprocess], decoders=2))
+    waits = waits_of_loaders(gpu, stream.key)
+    assert waits
+    assert {(op.kind, op.told["name"]) for op in waits} == {("host wait", "event")}
+    assert {op.told["recorded"].stream for op in waits} == {stream.key}

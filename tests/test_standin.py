@@ -1,0 +1,200 @@
+"""The stand-in for a GPU itself: it finds what is put out of order, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from gpuimg.pixels import offsets_of
+from tests.standin import Order, Standin
+from tests.standin.work import (
+    Source,
+    epoch,
+    faulty,
+    files,
+    gpu,
+    growing,
+    load,
+    mixed,
+    opened,
+    ragged,
+    small,
+    two_statistics,
+    waits_of_loaders,
+)
+
+__all__ = ["faulty", "gpu"]
+
+
+def much_work(gpu: Standin) -> None:
+    """What every fault below shows in."""
+    for size in (30, 50, 20):
+        for _ in range(2):
+            for image in gi.decode_batch(files([(size, size)] * 3), device="cuda:0"):
+                gpu.use(image)
+            del image
+            gpu.use(gi.resize(opened([(size, size)] * 3), (8, 8)).array())
+    with gpu.stream():
+        image = gpu.cupy.zeros((1, 9, 9, 3), np.uint8)
+        gpu.use(two_statistics(image).array())
+        del image
+        for preprocess in (small, ragged, mixed, growing):
+            epoch(gpu, load(Source(40), preprocess, decoders=2))
+        epoch(gpu, load(Source(40), None, decoders=1))
+
+
+def test_much_work_is_in_order(gpu: Standin) -> None:
+    much_work(gpu)
+
+
+def _arena_event_of_another_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+    def give(self: Any, arena: Any) -> None:
+        arena.read.record(gpu.stream())
+        self._arenas.append(arena)
+
+    patch.setattr(gpu.runtime.CudaRuntime, "_give_arena", give)
+
+
+def _overlapping_images(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+    def offsets(sizes: Any, channels: int, step: int = 1) -> Any:
+        starts, total = offsets_of(sizes, channels, step)
+        return np.maximum(starts - step, 0), total
+
+    patch.setattr(gpu.runtime, "offsets_of", offsets)
+
+
+def _results_given_back_on_the_current_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+    give = gpu.runtime.Slots.give
+    other = gpu.stream()
+    patch.setattr(gpu.runtime.Slots, "give", lambda self, memory, stream: give(self, memory, other.ptr))
+
+
+def _nothing(*_: Any) -> None:
+    """Instead of a wait."""
+
+
+FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
+    "the host does not wait for events": (
+        lambda gpu, patch: patch.setattr(gpu.cupy.cuda.Event, "synchronize", _nothing),
+        r"decode .* writes what .* launch .* reads: the host did not wait",
+    ),
+    "the host does not wait for the device": (
+        lambda gpu, patch: patch.setattr(gpu.cupy.cuda.Device, "synchronize", _nothing),
+        r"decode .* writes what .* use .* reads: the host did not wait",
+    ),
+    "the event after an arena's reader is of another stream": (
+        _arena_event_of_another_stream,
+        r"decode .* writes what .* launch .* reads: the host did not wait",
+    ),
+    "the host does not wait for the copies of turned images": (
+        lambda gpu, patch: patch.setattr(gpu.cupy.cuda.ExternalStream, "synchronize", _nothing),
+        r"decode .* writes what .* copy .* reads: the host did not wait",
+    ),
+    "images overlap in the arena": (
+        _overlapping_images,
+        r"decode .* writes what .* decode .* writes: the host did not wait",
+    ),
+    "the caller's stream goes on before the result": (
+        lambda gpu, patch: patch.setattr(gpu.runtime, "follow", _nothing),
+        r"use .* reads what .* launch .* writes: nothing puts them in order",
+    ),
+    "kernels run on the caller's stream": (
+        lambda gpu, patch: patch.setattr(
+            gpu.runtime.numba_cuda, "external_stream", lambda _: gpu.order.stream_at(0, 0)
+        ),
+        r"launch .* reads what .* decode .* writes: nothing puts them in order",
+    ),
+    "a batch is not ordered before its consumer": (
+        lambda gpu, patch: patch.setattr(gpu.runtime.CudaRuntime, "follow", _nothing),
+        r"use .* reads what .* launch .* writes: nothing puts them in order",
+    ),
+    "the event after a result's reader is of another stream": (
+        _results_given_back_on_the_current_stream,
+        r"launch .* writes what .* use .* reads: nothing puts them in order",
+    ),
+    "results of a loader are of CuPy's pool": (
+        lambda gpu, patch: patch.setattr(
+            gpu.runtime.CudaRuntime, "empty", lambda self, elements, dtype: gpu.cupy.empty(elements, dtype)
+        ),
+        r"launch .* writes what .* use .* reads: nothing puts them in order",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_found(faulty: Standin, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    put_in, words = FAULTS[fault]
+    put_in(faulty, monkeypatch)
+    much_work(faulty)
+    assert any(re.search(words, problem) for problem in faulty.problems)
+
+
+def test_a_loader_that_waits_for_its_consumer_is_found(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu.runtime.CudaRuntime, "_in_lane", False)
+    with gpu.stream() as stream:
+        kept = []
+        for batch in load(Source(40)):
+            gpu.use(batch.images)
+            kept.append(batch)
+    assert waits_of_loaders(gpu, stream.key)
+
+
+A, B = (0, 1), (0, 2)
+
+
+def test_what_is_in_order() -> None:
+    order = Order()
+    low = order.new_chunk(64)
+    memory = (low, low + 64)
+    order.enqueue(A, "write", writes=[memory])
+    order.enqueue(A, "read", reads=[memory])
+    recorded, clock = order.record(A)
+    order.stream_waits(B, recorded, clock)
+    order.enqueue(B, "write", writes=[memory])
+    order.host_waits("stream", order.clock_of([B]))
+    order.enqueue(A, "decode", writes=[memory], file="a")
+    order.enqueue(A, "decode", writes=[memory], file="a")  # the same again
+    assert order.problems == []
+
+
+@pytest.mark.parametrize("after", ["nothing", "event", "same stream"])
+def test_a_decoder_waits_for_nothing_but_the_host(after: str) -> None:
+    order = Order()
+    low = order.new_chunk(64)
+    order.enqueue(A, "write", writes=[(low, low + 64)])
+    if after == "event":
+        order.stream_waits(B, *order.record(A))
+    order.enqueue(A if after == "same stream" else B, "decode", writes=[(low + 63, low + 64)], file="a")
+    assert len(order.problems) == 1
+    assert "the host did not wait" in order.problems[0]
+
+
+def test_what_is_not_in_order() -> None:
+    order = Order()
+    low = order.new_chunk(64)
+    order.enqueue(A, "read", reads=[(low, low + 8)])
+    assert "nobody wrote" in order.problems.pop()
+    order.enqueue(A, "write", writes=[(low, low + 32)])
+    recorded, clock = order.record(A)
+    order.enqueue(A, "write", writes=[(low + 32, low + 64)])
+    order.stream_waits(B, recorded, clock)
+    order.enqueue(B, "read", reads=[(low, low + 32)])
+    assert order.problems == []
+    order.enqueue(B, "read", reads=[(low, low + 33)])  # behind the event
+    assert "nothing puts them in order" in order.problems.pop()
+    order.enqueue(B, "write", writes=[(low + 60, low + 65)])
+    assert "behind its array's end" in order.problems.pop(0)
+
+
+def test_a_stream_knows_nothing_of_one_that_had_its_address() -> None:
+    order = Order()
+    low = order.new_chunk(64)
+    order.enqueue(order.stream_at(0, 16), "write", writes=[(low, low + 64)])
+    order.end_stream(16)
+    order.enqueue(order.stream_at(0, 16), "read", reads=[(low, low + 64)])
+    assert len(order.problems) == 1
