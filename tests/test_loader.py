@@ -598,6 +598,7 @@ SCRIPT = """
 import os, signal, sys, threading
 import gpuimg as gi
 from tests.loading import Source, cpu
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 loader = cpu(Source(64), epochs=None)
 {body}
 """

@@ -206,6 +206,7 @@ def test_wrong_arguments(options: dict[str, Any], error: type[Exception]) -> Non
 SCRIPT = """
 import os, signal, sys, threading, time
 import gpuimg as gi
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 def slow():
     while True:
