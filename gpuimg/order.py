@@ -72,7 +72,8 @@ class Share:
     def places(self, start: int, stop: int) -> tuple[Ints, Mask]:
         """Places in the epoch's order of the rank's samples ``start`` to ``stop - 1``, and which are not padding.
 
-        Behind its last sample a share goes on with the epoch's first ones, as padding.
+        Behind its last sample a share goes on with the epoch's first ones, as padding: the ranks with one each, and
+        each with those behind its own, so that it comes to all samples where bad ones make it go on.
         """
         left = self.left
         k = np.arange(start, stop, dtype=np.int64) * self.world + self.rank
@@ -80,7 +81,8 @@ class Share:
         found = np.where(real, k, 0)
         for taken in reversed(self.levels):
             found = _place_before(found, taken)
-        return np.where(real, found, (k - left) % self.n), real
+        behind = k - left
+        return np.where(real, found, (behind % self.world + behind // self.world) % self.n), real
 
     def after(self, taken: Level) -> tuple[Level, ...]:
         """Levels of the epoch once the ranks of this share's world took so many of their places."""

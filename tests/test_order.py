@@ -99,7 +99,17 @@ def test_shares_are_what_is_left(n: int, levels: tuple[tuple[int, ...], ...], wo
     real = [bool(real[row]) for row in range(max(counts)) for _, real in turns]
     assert places[: len(expected)] == expected
     assert real == [k < len(expected) for k in range(len(real))]
-    assert places[len(expected) :] == [k % n for k in range(len(places) - len(expected))]
+    padding = places[len(expected) :]
+    assert padding[:n] == list(range(min(len(padding), n)))
+    assert set(padding) <= set(range(n))
+
+
+@given(n=st.integers(1, 30), world=st.integers(1, 6), rank=st.integers(0, 5))
+def test_padding_without_end_comes_to_all_samples(n: int, world: int, rank: int) -> None:
+    """A rank with no good sample of its own is to find the good ones, wherever they are."""
+    share = Share(n, (), rank % world, world)
+    places, real = share.places(0, 2 * n + 1)
+    assert set(places[~real].tolist()) == set(range(n))
 
 
 @given(n=st.integers(1, 60), levels=levels_of, taken=st.lists(st.integers(0, 20), min_size=1, max_size=5).map(tuple))
