@@ -30,12 +30,12 @@ def per_image(
     bad = ~np.isfinite(array) | (array < low) | (array > high)
     if whole:
         bad |= array != np.round(array)
-    if np.any(bad):
+    if bad.any():
         where = f"{name}[{int(np.argmax(bad))}]" if array.ndim else name
         kind = "a whole number" if whole else "a finite number"
         limits = "" if low == -np.inf and high == np.inf else f" in [{low:g}, {high:g}]"
         raise ValueError(f"{where} must be {kind}{limits}, not {float(array[bad][0] if array.ndim else array)!r}")
-    return np.broadcast_to(array, (n,))
+    return array if array.ndim else np.full(n, array)  # not broadcast_to, which takes as long as all of the above
 
 
 def numbers(value: Any, name: str) -> Floats:

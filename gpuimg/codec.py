@@ -203,6 +203,7 @@ def info(source: Source, max_pixels: int = MAX_PIXELS) -> ImageInfo:
     )
 
 
+@lru_cache(maxsize=2)
 def decode_params(color: str) -> Any:
     """Parameters for ``"rgb"`` or ``"gray"`` pixels as they are stored.
 

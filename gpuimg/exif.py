@@ -8,6 +8,7 @@ Formats: EXIF 2.32 (CIPA DC-008), TIFF 6.0, PNG (eXIf chunk), WebP (EXIF chunk),
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 _ORIENTATION_TAG = 0x0112
@@ -69,6 +70,8 @@ def stored_shape(shape: tuple[int, int, int], value: int) -> tuple[int, int, int
 # Start of frame: all but the tables of Huffman and arithmetic coding, and one that is reserved.
 _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 _START_OF_SCAN = 0xDA
+_SEGMENT: Callable[[Any, int], tuple[int, int, int]] = struct.Struct(">BBH").unpack_from  # 255, marker, size
+_SIZE: Callable[[Any, int], tuple[int, int]] = struct.Struct(">HH").unpack_from  # height, width
 
 
 def jpeg_headers(data: Any) -> tuple[tuple[int, int], memoryview]:
@@ -86,31 +89,26 @@ def jpeg_headers(data: Any) -> tuple[tuple[int, int], memoryview]:
     at = 2
     try:
         while True:
-            marker = data[at + 1]
-            if data[at] == 0xFF and marker == 0xFF:  # fill byte
+            first, marker, size = _SEGMENT(data, at)
+            if first == marker == 0xFF:  # fill byte
                 at += 1
                 continue
-            size = _short(data, at + 2)
-            if data[at] != 0xFF or marker < 0xC0 or 0xD0 <= marker <= 0xD9 or size < 2:
+            if first != 0xFF or marker < 0xC0 or 0xD0 <= marker <= 0xD9 or size < 2:
                 raise ValueError("the header is damaged")
             if marker == _START_OF_SCAN:
                 break
             if marker in _FRAMES:
                 if frame:
                     raise ValueError("the header is damaged: it has two frames")
-                frame = _short(data, at + 5), _short(data, at + 7)
+                frame = _SIZE(data, at + 5)
             elif marker == 0xE1 and not block and bytes(data[at + 4 : at + 10]) == b"Exif\0\0":
                 block = memoryview(data)[at + 10 : at + 2 + size]
             at += 2 + size
-    except IndexError:
+    except struct.error:
         raise ValueError("the header is cut off or damaged") from None
     if not frame:
         raise ValueError("the header is damaged: it has no frame")
     return frame, block
-
-
-def _short(data: Any, at: int) -> int:
-    return int(data[at]) << 8 | int(data[at + 1])
 
 
 def _exif_block(data: Any) -> memoryview:

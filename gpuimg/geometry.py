@@ -274,14 +274,15 @@ def resized_crop(
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = arguments.sizes((height, width), n)
     chosen = arguments.mask(where, n)
-    every = np.ones(n, np.bool_) if chosen is None else chosen
     black = np.zeros((n, 3))
-    beyond = every & np.any((corner < 0) | (corner + new > batch.sizes), 1)
-    if batch.plan.is_fresh and np.any(beyond):
+    beyond = np.any((corner < 0) | (corner + new > batch.sizes), 1)
+    if chosen is not None:
+        beyond &= chosen
+    if batch.plan.is_fresh and beyond.any():
         # A filter that reaches over the border must see the black pixels one by one: a stage, for those images only.
         batch = batch.recorded(_cut(batch.plan, corner, new, black, beyond)).staged()
-        every = every & ~beyond
-    batch = batch.recorded(_cut(batch.plan, corner, new, black, every))
+        chosen = ~beyond if chosen is None else chosen & ~beyond
+    batch = batch.recorded(_cut(batch.plan, corner, new, black, chosen))
     return resize(batch, size, interpolation, None, antialias, where=where)
 
 

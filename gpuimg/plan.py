@@ -145,7 +145,8 @@ class Plan:
         column = np.zeros((n, len(params) + (_FRAME_WORDS if frame else 0)), np.float32)
         for k, value in enumerate(params):
             column[:, k + (_FRAME_WORDS if frame else 0)] = value
-        filled = np.broadcast_to(np.asarray(codes, np.int32), (n,))
+        filled = np.empty(n, np.int32)
+        filled[:] = codes
         if where is not None:
             filled = np.where(where, filled, np.int32(layout.SKIP))
         entry = Entry(filled, column, frame, self.grid if statistical else None)
