@@ -82,6 +82,11 @@ class Files:
         """Decoded images are bytes."""
         return "uint8"
 
+    def bytes_of(self, i: int) -> int:
+        """Size of a file; 0 for one that could not be read."""
+        image = self.images[i]
+        return 0 if image is None else len(image.data)
+
     def report(self, found: dict[int, str]) -> None:
         """Keep the reasons of images that did not decode; raise them all where that is the policy."""
         for index, reason in found.items():

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import cfunc, njit, types
+from numba.extending import intrinsic
 
 from . import cast, colour, sampling, statistics
 from .cpu_rows import copy, gathered, project_row, separable
@@ -43,6 +45,23 @@ from .layout import (
     WIDTH,
 )
 from .scalar import LOOP, f32, i32, loop
+
+_ROW = types.CPointer(types.float32)
+_ROW_FUNCTION = types.void(types.int32, types.float32, _ROW, _ROW, _ROW, _ROW, _ROW, types.int64)
+
+
+@intrinsic
+def _call_user(typing_context, address, index, value, r, g, b, y, x, n):
+    """Call the ``_ROW_FUNCTION`` at an address: as an argument, a function takes Numba 10 us a call to know again."""
+
+    def generate(context, builder, signature, args):
+        kind = ir.FunctionType(ir.VoidType(), [context.get_value_type(one) for one in _ROW_FUNCTION.args])
+        function = builder.inttoptr(args[0], kind.as_pointer())
+        rows = [context.make_array(signature.args[k])(context, builder, args[k]).data for k in range(3, 8)]
+        builder.call(function, [args[1], args[2], *rows, args[8]])
+        return context.get_dummy_value()
+
+    return types.none(types.intp, types.int32, types.float32, r, g, b, y, x, types.int64), generate
 
 
 @loop
@@ -127,7 +146,7 @@ def _run_row(program, start, stop, statistics_, user, y, height, r, g, b, xs, ys
             _paint_row(program[p : p + 19], y, height, r, g, b, xs, ys)
         elif code == USER:
             project_row(program[p : p + 9], y, height, n, xs, ys)
-            user(i32(program[p + 9]), program[p + 10], r.ctypes, g.ctypes, b.ctypes, ys.ctypes, xs.ctypes, n)
+            _call_user(user, i32(program[p + 9]), program[p + 10], r, g, b, ys, xs, n)
         at += i32(program[at + 1])
 
 
@@ -362,17 +381,8 @@ def mix_image(one, other, width, channels, weight, box, out):
             copy(b[left:right], c[left:right])
 
 
-_ROW = types.CPointer(types.float32)
-_ROW_FUNCTION = types.void(types.int32, types.float32, _ROW, _ROW, _ROW, _ROW, _ROW, types.int64)
-
-
-@cfunc(_ROW_FUNCTION)
-def no_user(index, value, r, g, b, y, x, n):
-    """Stand-in where a plan has no user function."""
-
-
 def make_user_row(chain: Any) -> Any:
-    """Row loop around ``chain(index, r, g, b, y, x, value)``, with the address ``run_image`` calls it by."""
+    """Row loop around ``chain(index, r, g, b, y, x, value)``; ``run_image`` is given its ``address``."""
     from numba import carray
 
     @cfunc(_ROW_FUNCTION)

@@ -6,9 +6,12 @@ taps for everything else. Positions and weights are the scalar functions the CUD
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from . import sampling
@@ -18,8 +21,25 @@ from .scalar import FASTMATH, f32, i32, loop
 u32 = np.uint32
 up = np.uintp  # unsigned indices: no wrap-around check in the loop
 
+# The horizontal pass takes so many rows at a time: they share its weights and offsets. A block is one pixel of each of
+# them, as quads: its channels and a lane that nobody uses.
+_ROWS = 4
+_BLOCK = 4 * _ROWS
+
+# Elements behind a row: what a quad reads there, and up to a whole vector.
+_TAIL = 3 + 15
+
 # A load of four bytes may touch this many elements behind the last pixel.
 SOURCE_SLACK = 3
+
+
+def _pointer(context, builder, kind, array, index, target=None):
+    """Address of an element of an array, as that of another type if given."""
+    address = builder.gep(context.make_array(kind)(context, builder, array).data, [index])
+    return address if target is None else builder.bitcast(address, target.as_pointer())
+
+
+_QUAD = ir.VectorType(ir.FloatType(), 4)
 
 
 @intrinsic
@@ -27,9 +47,7 @@ def load_bytes(typing_context, array, index):
     """Four consecutive bytes of a uint8 array as one little-endian uint32."""
 
     def generate(context, builder, signature, args):
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        address = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(32).as_pointer())
-        value = builder.load(address)
+        value = builder.load(_pointer(context, builder, signature.args[0], args[0], args[1], ir.IntType(32)))
         value.align = 1
         return value
 
@@ -37,55 +55,62 @@ def load_bytes(typing_context, array, index):
 
 
 @intrinsic
-def add_two_quads(typing_context, out, k, fresh, row, a, wa, b, wb):
-    """``out[k:k + 4] = wa * row[a:a + 4] + wb * row[b:b + 4]``, added to what is there unless ``fresh``.
-
-    Numba has LLVM's vectoriser of straight-line code turned off, and a pixel's channels are just that.
-    """
+def move_quad(typing_context, row, k, quads, at):
+    """``quads[at:at + 4] = row[k:k + 4]``."""
 
     def generate(context, builder, signature, args):
-        vector = ir.VectorType(ir.FloatType(), 4)
-        kinds = dict(zip(("out", "k", "fresh", "row", "a", "wa", "b", "wb"), signature.args, strict=True))
-        values = dict(zip(kinds, args, strict=True))
-
-        def address(array, index):
-            data = context.make_array(kinds[array])(context, builder, values[array]).data
-            return builder.bitcast(builder.gep(data, [values[index]]), vector.as_pointer())
-
-        def weighted(index, weight):
-            pixel = builder.load(address("row", index))
-            pixel.align = 4
-            one = builder.insert_element(ir.Constant(vector, ir.Undefined), values[weight], ir.IntType(32)(0))
-            splat = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), 4), [0] * 4))
-            return builder.fmul(pixel, splat, flags=("contract",))
-
-        before = builder.load(address("out", "k"))
-        before.align = 4
-        start = builder.select(values["fresh"], ir.Constant(vector, [0.0] * 4), before)
-        total = builder.fadd(weighted("a", "wa"), start, flags=("contract",))
-        total = builder.fadd(weighted("b", "wb"), total, flags=("contract",))
-        builder.store(total, address("out", "k")).align = 4
+        quad = builder.load(_pointer(context, builder, signature.args[0], args[0], args[1], _QUAD))
+        quad.align = 4
+        builder.store(quad, _pointer(context, builder, signature.args[2], args[2], args[3], _QUAD)).align = 4
         return context.get_dummy_value()
 
-    return types.none(out, k, types.boolean, row, a, wa, b, wb), generate
+    return types.none(row, k, quads, at), generate
 
 
 @intrinsic
-def split_four_quads(typing_context, quads, k, r, g, b, x):
-    """First three lanes of the four quads at ``k`` to ``r[x:x + 4]``, ``g[x:x + 4]`` and ``b[x:x + 4]``."""
+def sum_blocks(typing_context, blocks, first, offsets, weights, x, step, taps, out, k):
+    """``out[k:k + 16]`` as the weighted sum of ``taps`` blocks; theirs are the entries at ``x``, ``x + step``, ...
+
+    Numba has LLVM's vectoriser of straight-line code turned off, and a block is just that.
+    """
 
     def generate(context, builder, signature, args):
-        vector = ir.VectorType(ir.FloatType(), 4)
+        kinds = signature.args
+        blocks, first, offsets, weights, x, step, taps, out, k = args
+        vector = ir.VectorType(ir.FloatType(), _BLOCK)
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), _BLOCK), [0] * _BLOCK)
+        total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * _BLOCK))
+        at = cgutils.alloca_once_value(builder, x)
+        with cgutils.for_range(builder, taps):
+            here = builder.load(at)
+            offset = builder.load(_pointer(context, builder, kinds[2], offsets, here))
+            weight = builder.load(_pointer(context, builder, kinds[3], weights, here))
+            start = builder.sub(builder.sext(offset, first.type), first)
+            block = builder.load(_pointer(context, builder, kinds[0], blocks, start, vector))
+            block.align = 4
+            one = builder.insert_element(ir.Constant(vector, ir.Undefined), weight, ir.IntType(32)(0))
+            weighted = builder.fmul(block, builder.shuffle_vector(one, one, lanes), flags=("contract",))
+            builder.store(builder.fadd(weighted, builder.load(total), flags=("contract",)), total)
+            builder.store(builder.add(here, step), at)
+        builder.store(builder.load(total), _pointer(context, builder, kinds[7], out, k, vector)).align = 4
+        return context.get_dummy_value()
 
+    return types.none(blocks, first, offsets, weights, x, step, taps, out, k), generate
+
+
+@intrinsic
+def split_four_quads(typing_context, blocks, k, r, g, b, x):
+    """First three lanes of the quads at ``k`` in four blocks to ``r[x:x + 4]``, ``g[x:x + 4]`` and ``b[x:x + 4]``."""
+
+    def generate(context, builder, signature, args):
         def address(position, index, step=0):
-            data = context.make_array(signature.args[position])(context, builder, args[position]).data
             at = builder.add(args[index], args[index].type(step))
-            return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+            return _pointer(context, builder, signature.args[position], args[position], at, _QUAD)
 
         def shuffle(one, other, lanes):
             return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), 4), lanes))
 
-        rows = [builder.load(address(0, 1, 4 * step)) for step in range(4)]
+        rows = [builder.load(address(0, 1, _BLOCK * step)) for step in range(4)]
         for row in rows:
             row.align = 4
         red_green_1, red_green_2 = (shuffle(rows[i], rows[i + 1], [0, 4, 1, 5]) for i in (0, 2))
@@ -99,7 +124,7 @@ def split_four_quads(typing_context, quads, k, r, g, b, x):
             builder.store(plane, address(position, 5)).align = 4
         return context.get_dummy_value()
 
-    return types.none(quads, k, r, g, b, x), generate
+    return types.none(blocks, k, r, g, b, x), generate
 
 
 @loop
@@ -178,9 +203,11 @@ def _lay_taps(positions, support, filter, low, high, step, taps, scale, weights,
 
 
 @loop
-def _mix_rows(source, base, offsets, weights, y, height, taps, out):
-    """Weighted sum of source rows, interleaved: the vertical pass, four rows at a time."""
-    n = out.size
+def _mix_rows(source, base, offsets, weights, y, height, taps, least, out):
+    """Weighted sum of source rows, interleaved: the vertical pass, four rows at a time.
+
+    ``out`` is filled up to ``least`` elements at least.
+    """
     for t in range(0, taps, 4):
         last = taps - 1
         a0 = base + offsets[t * height + y]
@@ -191,6 +218,8 @@ def _mix_rows(source, base, offsets, weights, y, height, taps, out):
         w1 = weights[(t + 1) * height + y] if t + 1 < taps else f32(0.0)
         w2 = weights[(t + 2) * height + y] if t + 2 < taps else f32(0.0)
         w3 = weights[(t + 3) * height + y] if t + 3 < taps else f32(0.0)
+        # Whole vectors where there is something to read: a remainder takes as long as all before it.
+        n = out.size if max(a0, a1, a2, a3) + out.size <= source.size else least
         s0 = source[a0 : a0 + n]
         s1 = source[a1 : a1 + n]
         s2 = source[a2 : a2 + n]
@@ -198,6 +227,9 @@ def _mix_rows(source, base, offsets, weights, y, height, taps, out):
         if t == 0 and taps <= 2:
             for k in range(n):
                 out[k] = w0 * f32(s0[k]) + w1 * f32(s1[k])
+        elif t == 0 and taps == 3:
+            for k in range(n):
+                out[k] = w0 * f32(s0[k]) + w1 * f32(s1[k]) + w2 * f32(s2[k])
         elif t == 0:
             for k in range(n):
                 out[k] = w0 * f32(s0[k]) + w1 * f32(s1[k]) + w2 * f32(s2[k]) + w3 * f32(s3[k])
@@ -207,45 +239,53 @@ def _mix_rows(source, base, offsets, weights, y, height, taps, out):
 
 
 @loop
-def _mix_columns(row, first, offsets, weights, taps, quads, r, g, b):
-    """Weighted sum of the pixels of an interleaved row: the horizontal pass, two taps at a time."""
+def _spread(row, channels, pixels, j, blocks):
+    """One interleaved row as row ``j`` of the blocks; reads up to three elements behind its last pixel."""
+    for p in range(pixels):
+        move_quad(row, up(p * channels), blocks, up(_BLOCK * p + 4 * j))
+
+
+@loop
+def _mix_columns(blocks, first, offsets, weights, width, taps, out):
+    """Weighted sums of blocks: the horizontal pass."""
+    for x in range(width):
+        sum_blocks(blocks, up(first), offsets, weights, up(x), up(width), up(taps), out, up(_BLOCK * x))
+
+
+@loop
+def _split(blocks, j, r, g, b):
+    """Row ``j`` of the blocks, by channel."""
     width = r.size
-    for t in range(0, taps, 2):
-        # An odd last tap is paired with itself, at weight zero.
-        u = min(t + 1, taps - 1)
-        paired = f32(1.0) if t + 1 < taps else f32(0.0)
-        offset_t = offsets[t * width : (t + 1) * width]
-        offset_u = offsets[u * width : (u + 1) * width]
-        weight_t = weights[t * width : (t + 1) * width]
-        weight_u = weights[u * width : (u + 1) * width]
-        if t == 0:
-            for x in range(width):
-                at, beside = up(offset_t[x] - first), up(offset_u[x] - first)
-                add_two_quads(quads, up(4 * x), True, row, at, weight_t[x], beside, weight_u[x] * paired)
-        else:
-            for x in range(width):
-                at, beside = up(offset_t[x] - first), up(offset_u[x] - first)
-                add_two_quads(quads, up(4 * x), False, row, at, weight_t[x], beside, weight_u[x] * paired)
     whole = width - width % 4
     for x in range(0, whole, 4):
-        split_four_quads(quads, up(4 * x), r, g, b, up(x))
+        split_four_quads(blocks, up(_BLOCK * x + 4 * j), r, g, b, up(x))
     for x in range(whole, width):
-        k = up(4 * x)
-        r[x] = quads[k]
-        g[x] = quads[k + up(1)]
-        b[x] = quads[k + up(2)]
+        k = up(_BLOCK * x + 4 * j)
+        r[x] = blocks[k]
+        g[x] = blocks[k + up(1)]
+        b[x] = blocks[k + up(2)]
+
+
+def work_space(height: Any, width: Any, nx: Any, ny: Any, columns: Any) -> tuple[Any, Any]:
+    """Elements of ``floats`` and ``ints`` for a grid, its taps and so many columns of the source; all may be arrays."""
+    taps = height * ny + width * nx
+    rows = 3 * columns + _TAIL + _BLOCK * (columns + width)
+    for_separable = taps + height + width + np.maximum(width, height) + rows
+    return np.maximum(for_separable, (3 + nx + ny) * width), np.maximum(taps, (nx + ny) * width)
 
 
 @loop
 def separable(source, channels, scale, record, words, y0, y1, planes, floats, ints):
-    """Rows ``y0`` to ``y1`` of a grid whose x depends on the column only: two one-dimensional passes."""
+    """Rows ``y0`` to ``y1`` of a grid whose x depends on the column only: two one-dimensional passes.
+
+    The tap tables of the first rows stay in ``floats`` and ``ints`` for those after them.
+    """
     height = record[HEIGHT]
     width = record[WIDTH]
     filter = record[FILTER]
     nx = record[TAPS]
     ny = record[TAPS + 1]
-    rows = y1 - y0
-    # Work space: tap tables of both axes, one interleaved source row, one row of quads.
+    # Work space: tap tables of both axes, one interleaved source row, blocks of the source and of the result.
     ys = floats[:height]
     wy = floats[height : height * (ny + 1)]
     end = height * (ny + 1)
@@ -254,38 +294,48 @@ def separable(source, channels, scale, record, words, y0, y1, planes, floats, in
     end += width * (nx + 1)
     total = floats[end : end + max(width, height)]
     end += max(width, height)
-    quads = floats[end : end + 4 * width]
-    end += 4 * width
+    summed = floats[end : end + _BLOCK * width]
+    end += _BLOCK * width
     oy = ints[: height * ny]
     ox = ints[height * ny : height * ny + width * nx]
-    for y in range(height):
-        v = f32(y) - f32(height - 1) * f32(0.5)
-        ys[y] = words[MATRIX + 4] * v + words[MATRIX + 5]
-    for x in range(width):
-        u = f32(x) - f32(width - 1) * f32(0.5)
-        xs[x] = words[MATRIX] * u + words[MATRIX + 2]
-    x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
-    _lay_taps(ys, words[SUPPORT + 1], filter, y_low, y_high, record[STRIDE], ny, scale, wy, oy, total[:height])
-    _lay_taps(xs, words[SUPPORT], filter, x_low, x_high, channels, nx, f32(1.0), wx, ox, total[:width])
+    if y0 == 0:
+        for y in range(height):
+            v = f32(y) - f32(height - 1) * f32(0.5)
+            ys[y] = words[MATRIX + 4] * v + words[MATRIX + 5]
+        for x in range(width):
+            u = f32(x) - f32(width - 1) * f32(0.5)
+            xs[x] = words[MATRIX] * u + words[MATRIX + 2]
+        x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
+        _lay_taps(ys, words[SUPPORT + 1], filter, y_low, y_high, record[STRIDE], ny, scale, wy, oy, total[:height])
+        _lay_taps(xs, words[SUPPORT], filter, x_low, x_high, _BLOCK, nx, f32(1.0), wx, ox, total[:width])
     first = ox[0]
     last = ox[0]
     for k in range(width * nx):
         first = min(first, ox[k])
         last = max(last, ox[k])
-    mixed = floats[end : end + last - first + channels]
-    padded = floats[end : end + last - first + 4]
-    padded[last - first + channels :] = f32(0.0)  # read into lanes nobody uses; garbage there may be slow to multiply
-    for y in range(y0, y1):
-        _mix_rows(source, first, oy, wy, y, height, ny, mixed)
-        at = (y - y0) * width
-        r = planes[0, at : at + width]
-        g = planes[1, at : at + width]
-        b = planes[2, at : at + width]
-        _mix_columns(padded, first, ox, wx, nx, quads, r, g, b)
-        if channels == 1:
-            copy(r, g)
-            copy(r, b)
-    return rows
+    start = first // _BLOCK * channels
+    pixels = (last - first) // _BLOCK + 1
+    least = pixels * channels
+    mixed = floats[end : end + (least + _TAIL) // 16 * 16]
+    end += mixed.size
+    blocks = floats[end : end + _BLOCK * pixels]
+    mixed[least:] = f32(0.0)  # read into lanes nobody uses; garbage there may be slow to multiply
+    for y in range(y0, y1, _ROWS):
+        rows = min(_ROWS, y1 - y)
+        for j in range(rows):
+            _mix_rows(source, start, oy, wy, y + j, height, ny, least, mixed)
+            _spread(mixed, channels, pixels, j, blocks)
+        _mix_columns(blocks, first, ox, wx, width, nx, summed)
+        for j in range(rows):
+            at = (y + j - y0) * width
+            r = planes[0, at : at + width]
+            g = planes[1, at : at + width]
+            b = planes[2, at : at + width]
+            _split(summed, j, r, g, b)
+            if channels == 1:
+                copy(r, g)
+                copy(r, b)
+    return y1 - y0
 
 
 @loop

@@ -5,29 +5,29 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from .. import codec, exif
 from ..kernels import cpu as loops
 from ..kernels import layout
-from ..kernels.cpu_rows import SOURCE_SLACK
+from ..kernels.cpu_rows import SOURCE_SLACK, work_space
 from ..kernels.user import chain
 from ..pixels import ALIGNMENT, STORAGE, Files, Pixels, offsets_of
 from ..plan import Pass, Plan
 from ..stderr import quiet
+from .cpu_memory import Pool, Scratch
 
 # Rows sampled at a time: enough to share the tap tables, few enough to stay in the second-level cache.
 _ROWS = 64
 
-# Results of at least so many bytes come from a pool that keeps so many blocks.
-_POOLED = 1 << 20
-_SPARE = 3
+_CHANNELS = 3  # of the widest images
 
 
 def threads() -> int:
@@ -40,76 +40,7 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Scratch:
-    """Memory of one worker thread, grown as needed and used again, and its decoder."""
-
-    def __init__(self) -> None:
-        self._buffers: dict[str, np.ndarray[Any, Any]] = {}
-        self._decoder: Any = None
-        self.decoding = 0.0  # seconds, in the call at hand
-
-    def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
-        """At least this many elements, contents undefined."""
-        buffer = self._buffers.get(name)
-        if buffer is None or buffer.size < elements or buffer.dtype != dtype:
-            buffer = np.empty(max(elements, 1), dtype)
-            self._buffers[name] = buffer
-        return buffer
-
-    @property
-    def decoder(self) -> Any:
-        """nvImageCodec decoders must not be shared by threads; one is kept with each scratch."""
-        if self._decoder is None:
-            self._decoder = codec.cpu_decoder()
-        return self._decoder
-
-
-class _Loan:
-    """Memory that goes back to its pool when the last array in it is gone."""
-
-    def __init__(self, pool: _Pool, memory: np.ndarray[Any, Any]) -> None:
-        self._pool = pool
-        self._memory = memory
-        self.__array_interface__ = memory.__array_interface__
-
-    def __del__(self) -> None:
-        self._pool.give(self._memory)
-
-
-class _Pool:
-    """Result memory that is used again once nothing refers to a result in it.
-
-    Fresh memory costs a page fault each 4 KB: a fifth of the time of plain decoding.
-    """
-
-    def __init__(self) -> None:
-        self._spare: deque[np.ndarray[Any, Any]] = deque(maxlen=_SPARE)  # the oldest is dropped
-        self._lock = threading.Lock()
-
-    def take(self, size: int) -> Any:
-        """So many bytes, uninitialised and aligned for zero-copy hand-off."""
-        if size < _POOLED:
-            return _aligned(size)
-        with self._lock:
-            memory = next((spare for spare in self._spare if size <= spare.size <= 2 * size), None)
-            if memory is None:
-                memory = _aligned(size)
-            else:
-                # Not `remove`, which would compare the arrays' contents.
-                others = [spare for spare in self._spare if spare is not memory]
-                self._spare.clear()
-                self._spare.extend(others)
-        return np.asarray(_Loan(self, memory))[:size]
-
-    def give(self, memory: np.ndarray[Any, Any]) -> None:
-        """Take memory back; without the lock, as this may run inside ``take``, in a garbage collection."""
-        self._spare.append(memory)
-
-
-def _aligned(size: int) -> np.ndarray[Any, Any]:
-    memory = np.empty(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + size]
+_Worker: TypeAlias = "Callable[[int], str | None]"  # for each image; gives the reason of one that does not decode
 
 
 class CpuRuntime:
@@ -118,8 +49,8 @@ class CpuRuntime:
     name = "cpu"
 
     def __init__(self) -> None:
-        self._spare: list[_Scratch] = []
-        self._pool = _Pool()
+        self._spare: list[Scratch] = []
+        self._pool = Pool()
         self._lock = threading.Lock()
         self._users: dict[tuple[Any, ...], Any] = {}
 
@@ -178,52 +109,30 @@ class CpuRuntime:
         offsets, total = offsets_of(files.sizes, files.channels, ALIGNMENT)
         pixels = Pixels(self.empty(total, "uint8"), offsets, files.sizes, files.channels, failures=files.failures)
 
-        def one(i: int, scratch: _Scratch) -> str | None:
-            return _decode(files, i, scratch, pixels.view(i), None)
+        def worker(scratch: Scratch) -> _Worker:
+            return lambda i: _decode(files, i, scratch, pixels.view(i), None)
 
-        files.report(self._each(len(files.images), one, files))
+        files.report(self._each(len(files.images), worker, files))
         return pixels
 
     def run(
         self, source: Files | Pixels, stages: tuple[Plan, ...], out: Any, offsets: Any, kind: int, planar: bool
     ) -> int:
         """Run all stages of an image before the next one; the launches are those a GPU would need for the batch."""
-        compiled = [plan.compile() for plan in stages]
-        flat = out.view(STORAGE[out.dtype.name])
-        users = [self._user_row(plan.functions) for plan in stages]
-        starts = _first_stages(stages)
-
-        def one(i: int, scratch: _Scratch) -> str | None:
-            start = starts[i]
-            pixels, stride, reason = _source_pixels(source, i, compiled[start][1][i], scratch)
-            channels = source.channels
-            for k in range(start, len(stages)):
-                plan, passes = stages[k], compiled[k][0]
-                height, width = (int(v) for v in plan.sizes[i])
-                size = height * width * plan.channels
-                if k == len(stages) - 1:
-                    result = flat[int(offsets[i]) : int(offsets[i]) + size]
-                    _run_image(i, passes, plan, scratch, pixels, stride, channels, users[k], result, kind, planar)
-                    break
-                # Two buffers in turn: a stage reads one while it writes the other.
-                result = scratch.flat(f"stage{k % 2}", size, np.float32)[:size]
-                _run_image(i, passes, plan, scratch, pixels, stride, channels, users[k], result, layout.FLOAT32, False)
-                x0, y0 = (int(v) for v in compiled[k + 1][1][i, :2])
-                channels = plan.channels
-                stride = width * channels
-                pixels = result[y0 * stride + x0 * channels :]
-            return reason
-
+        compiled = [_Stage(plan, self._user_row(plan.functions)) for plan in stages]
+        call = _Call(
+            source, compiled, _first_stages(stages), out.view(STORAGE[out.dtype.name]), offsets.tolist(), kind, planar
+        )
         files = source if isinstance(source, Files) else None
-        found = self._each(len(stages[0]), one, files)
+        found = self._each(len(stages[0]), call.worker, files)
         if files is not None:
             files.report(found)
-        return sum(passes[-1].end_slot + 1 for passes, _ in compiled)
+        return sum(stage.passes[-1].end_slot + 1 for stage in compiled)
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images on the worker threads."""
 
-        def image(i: int, scratch: _Scratch) -> None:
+        def image(i: int) -> None:
             a, b = one.view(i), other.view(int(partner[i]))
             start = int(one.offsets[i] - one.offsets[0])
             loops.mix_image(
@@ -231,22 +140,24 @@ class CpuRuntime:
                 out[start : start + a.size],
             )  # fmt: skip
 
-        self._each(len(one.offsets), image, None)
+        self._each(len(one.offsets), lambda _: image, None)
 
-    def _user_row(self, functions: tuple[Any, ...]) -> Any:
+    def _user_row(self, functions: tuple[Any, ...]) -> int:
+        """Address of the compiled functions of a plan."""
         if not functions:
-            return loops.no_user
+            return 0
         if functions not in self._users:
             self._users[functions] = loops.make_user_row(chain(functions))
-        return self._users[functions]
+        return int(self._users[functions].address)
 
-    def _each(self, n: int, one: Callable[[int, _Scratch], str | None], files: Files | None) -> dict[int, str]:
-        """Call ``one`` for every image on the worker threads; gives the failures' reasons by index.
+    def _each(self, n: int, worker: Callable[[Scratch], _Worker], files: Files | None) -> dict[int, str]:
+        """Call a worker for every image on each of the threads; gives the failures' reasons by index.
 
-        ``files`` are what it decodes: only decoding prints to stderr, so only then is it kept quiet.
+        ``files`` are what it decodes: only decoding prints to stderr, so only then is it kept quiet. The largest are
+        taken first, so that the threads end together.
         """
         found: dict[int, str] = {}
-        order = iter(range(n))
+        order = iter(range(n) if files is None else sorted(range(n), key=files.bytes_of, reverse=True))
         stop = threading.Event()
 
         def work() -> None:
@@ -254,11 +165,12 @@ class CpuRuntime:
             scratch.decoding = 0.0
             begin = time.perf_counter()
             try:
+                one = worker(scratch)
                 while not stop.is_set():
                     i = next(order, None)  # atomic under the GIL
                     if i is None:
                         break
-                    reason = one(i, scratch)
+                    reason = one(i)
                     if reason is not None:
                         found[i] = reason
             except BaseException:
@@ -284,11 +196,11 @@ class CpuRuntime:
                         future.result()
         return dict(sorted(found.items()))
 
-    def _take(self) -> _Scratch:
+    def _take(self) -> Scratch:
         with self._lock:
-            return self._spare.pop() if self._spare else _Scratch()
+            return self._spare.pop() if self._spare else Scratch()
 
-    def _give(self, scratch: _Scratch) -> None:
+    def _give(self, scratch: Scratch) -> None:
         with self._lock:
             self._spare.append(scratch)
 
@@ -305,7 +217,128 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(name)
 
 
-def _with_slack(flat: Any, start: int, stop: int, scratch: _Scratch) -> Any:
+class _Stage:
+    """A compiled plan: what is read and written of each image, as Python's own numbers, and the memory it takes."""
+
+    def __init__(self, plan: Plan, user: int) -> None:
+        self.passes, region = plan.compile()
+        self.channels = plan.channels
+        self.regions = region.tolist()  # of the source that are read: x0, y0, x1, y1
+        self.strides = (plan.sizes[:, 1] * plan.channels).tolist()
+        self.elements = (plan.sizes[:, 0] * plan.sizes[:, 1] * plan.channels).tolist()
+        self.user = user
+        # Views of each pass's records as the kernels read them, a row an image.
+        self.records = [
+            (run.records.view(np.int32).reshape(len(plan), -1), run.records.view(np.float32).reshape(len(plan), -1))
+            for run in self.passes
+        ]
+        self.memory = np.max([_memory(run, plan.sharpens) for run in self.passes], 0)
+
+    def run(
+        self, i: int, source: Any, stride: int, channels: int, memory: _Memory, out: Any, kind: int, planar: bool
+    ) -> None:
+        """One image through all passes."""
+        source = source[:]
+        source.flags.writeable = False  # one compiled variant, whether or not the user's array may be written to
+        scale = np.float32(1.0 / 255.0 if source.dtype == np.uint8 else 1.0)
+        for run, (records, words) in zip(self.passes, self.records, strict=True):
+            records[i, layout.STRIDE] = stride
+            loops.run_image(
+                source, channels, scale, records[i], words[i], run.programs[i], run.first_slot, memory.statistics,
+                self.user, memory.planes, memory.floats, memory.ints, memory.packed,
+                out if run is self.passes[-1] else out[:0], self.channels, kind, planar,
+            )  # fmt: skip
+
+
+class _Memory(NamedTuple):
+    """A worker thread's memory for the largest image of a call."""
+
+    statistics: Any
+    planes: Any
+    floats: Any
+    ints: Any
+    packed: Any
+
+
+def _memory(run: Pass, sharpens: bool) -> list[int]:
+    """Elements of a ``_Memory`` for the largest image of a pass."""
+    records = run.records
+    if not len(records):
+        return [0] * len(_Memory._fields)
+    height, width = records["height"].astype(np.int64), records["width"].astype(np.int64)
+    nx, ny = records["taps"].astype(np.int64).T
+    rows = height if run.first_slot < run.end_slot or sharpens else np.minimum(_ROWS, height)
+    floats, ints = work_space(height, width, nx, ny, records["window"][:, 2].astype(np.int64))
+    return [
+        run.end_slot * layout.STATISTICS_WORDS,
+        _CHANNELS * int(np.max(rows * width)),
+        2 * int(np.max(width)) + int(np.max(floats)),
+        max(int(np.max(ints)), layout.LEVELS),
+        int(np.max(width)),
+    ]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One run of the runtime: from a source through stages into ``out``."""
+
+    source: Files | Pixels
+    stages: list[_Stage]
+    starts: list[int]  # the stage that each image begins with
+    out: Any
+    offsets: list[int]
+    kind: int
+    planar: bool
+
+    def worker(self, scratch: Scratch) -> _Worker:
+        """What a thread calls for each image."""
+        statistics, planes, floats, ints, packed = np.max([stage.memory for stage in self.stages], 0).tolist()
+        memory = _Memory(
+            scratch.flat("statistics", statistics, np.float32),
+            scratch.flat("planes", planes, np.float32)[:planes].reshape(_CHANNELS, -1),
+            scratch.flat("floats", floats, np.float32),
+            scratch.flat("ints", ints, np.int32),
+            scratch.flat("packed", packed, np.uint32),
+        )
+        return partial(self._one, scratch, memory)
+
+    def _one(self, scratch: Scratch, memory: _Memory, i: int) -> str | None:
+        start = self.starts[i]
+        pixels, stride, reason = self._source_pixels(i, self.stages[start].regions[i], scratch)
+        channels = self.source.channels
+        for k in range(start, len(self.stages) - 1):
+            stage = self.stages[k]
+            # Two buffers in turn: a stage reads one while it writes the other.
+            size = stage.elements[i]
+            result = scratch.flat(f"stage{k % 2}", size, np.float32)[:size]
+            stage.run(i, pixels, stride, channels, memory, result, layout.FLOAT32, False)
+            x0, y0, *_ = self.stages[k + 1].regions[i]
+            channels = stage.channels
+            stride = stage.strides[i]
+            pixels = result[y0 * stride + x0 * channels :]
+        last = self.stages[-1]
+        result = self.out[self.offsets[i] : self.offsets[i] + last.elements[i]]
+        last.run(i, pixels, stride, channels, memory, result, self.kind, self.planar)
+        return reason
+
+    def _source_pixels(self, i: int, region: list[int], scratch: Scratch) -> tuple[Any, int, str | None]:
+        """A region of a source image: its elements from the corner on, the row stride, a failure's reason."""
+        x0, y0, x1, y1 = region
+        source = self.source
+        if isinstance(source, Pixels):
+            height, width = (int(v) for v in source.sizes[i])
+            stride = width * source.channels
+            image = int(source.offsets[i])
+            corner = image + y0 * stride + x0 * source.channels
+            return _with_slack(source.flat, corner, image + height * stride, scratch), stride, None
+        height, width = y1 - y0, x1 - x0
+        stride = width * source.channels
+        pixels = scratch.flat("source", height * stride + SOURCE_SLACK, np.uint8)
+        view = pixels[: height * stride].reshape(height, width, source.channels)
+        return pixels, stride, _decode(source, i, scratch, view, (x0, y0, x1, y1))
+
+
+def _with_slack(flat: Any, start: int, stop: int, scratch: Scratch) -> Any:
     """Elements ``start`` to ``stop``, and a few behind them that may be read; copied only at the buffer's end."""
     if stop + SOURCE_SLACK <= flat.size or flat.dtype != np.uint8:
         return flat[start : stop + SOURCE_SLACK]
@@ -324,23 +357,8 @@ def _first_stages(stages: tuple[Plan, ...]) -> list[int]:
     return [int(k) for k in first]
 
 
-def _source_pixels(source: Files | Pixels, i: int, region: Any, scratch: _Scratch) -> tuple[Any, int, str | None]:
-    """A region of a source image: its elements from the region's corner on, the row stride, a failure's reason."""
-    x0, y0, x1, y1 = (int(v) for v in region)
-    if isinstance(source, Pixels):
-        stride = int(source.sizes[i, 1]) * source.channels
-        start = int(source.offsets[i]) + y0 * stride + x0 * source.channels
-        stop = int(source.offsets[i]) + int(source.sizes[i, 0]) * stride
-        return _with_slack(source.flat, start, stop, scratch), stride, None
-    stride = (x1 - x0) * source.channels
-    elements = (y1 - y0) * stride
-    pixels = scratch.flat("source", elements + SOURCE_SLACK, np.uint8)
-    view = pixels[:elements].reshape(y1 - y0, x1 - x0, source.channels)
-    return pixels, stride, _decode(source, i, scratch, view, (x0, y0, x1, y1))
-
-
 def _decode(
-    files: Files, i: int, scratch: _Scratch, out: np.ndarray[Any, Any], region: tuple[int, int, int, int] | None
+    files: Files, i: int, scratch: Scratch, out: np.ndarray[Any, Any], region: tuple[int, int, int, int] | None
 ) -> str | None:
     """Decode an image, or a region of it, into ``out``; gives the reason and leaves it black if that fails."""
     begin = time.perf_counter()
@@ -351,7 +369,7 @@ def _decode(
 
 
 def _decode_image(
-    files: Files, i: int, scratch: _Scratch, out: np.ndarray[Any, Any], region: tuple[int, int, int, int] | None
+    files: Files, i: int, scratch: Scratch, out: np.ndarray[Any, Any], region: tuple[int, int, int, int] | None
 ) -> str | None:
     image = files.images[i]
     if image is None:
@@ -376,31 +394,3 @@ def _decode_image(
         pass  # the second, listening decode below finds the words
     out[:] = 0
     return codec.reason_of(scratch.decoder, image.stream, params)
-
-
-def _run_image(
-    i: int, passes: list[Pass], plan: Plan, scratch: _Scratch, source: Any, stride: int, channels: int, user: Any,
-    out: Any, kind: int, planar: bool,
-) -> None:  # fmt: skip
-    source = source[:]
-    source.flags.writeable = False  # one compiled variant, whether or not the user's array may be written to
-    statistics = scratch.flat("statistics", passes[-1].end_slot * layout.STATISTICS_WORDS, np.float32)
-    for run in passes:
-        last = run is passes[-1]
-        record = run.records[i : i + 1].view(np.int32)
-        words = run.records[i : i + 1].view(np.float32)
-        record[layout.STRIDE] = stride
-        height, width = int(record[layout.HEIGHT]), int(record[layout.WIDTH])
-        nx, ny = int(record[layout.TAPS]), int(record[layout.TAPS + 1])
-        span = int(record[layout.WINDOW + 2]) * channels + 4
-        tables = max(height * (ny + 1) + width * (nx + 1) + 4 * width + span, (nx + ny) * width)
-        floats = scratch.flat("floats", tables + max(width, height) + 5 * width, np.float32)
-        ints = scratch.flat("ints", max(height * ny + width * nx, width * (nx + ny), layout.LEVELS), np.int32)
-        packed = scratch.flat("packed", width, np.uint32)
-        rows = height if run.first_slot < run.end_slot or plan.sharpens else min(_ROWS, height)
-        planes = scratch.flat("planes", 3 * rows * width, np.float32)[: 3 * rows * width].reshape(3, -1)
-        loops.run_image(
-            source, channels, np.float32(1.0 / 255.0 if source.dtype == np.uint8 else 1.0), record, words,
-            run.programs[i], run.first_slot, statistics, user, planes, floats, ints, packed,
-            out if last else out[:0], plan.channels, kind, planar,
-        )  # fmt: skip

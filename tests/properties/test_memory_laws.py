@@ -1,0 +1,94 @@
+"""The CPU's loops stay within the memory they are given, which their vectors could leave without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import gpuimg as gi
+from gpuimg.runtimes import cpu, runtime_for
+from gpuimg.runtimes.cpu_memory import Pool, Scratch
+
+from ..loading import jpeg
+from . import chains, strategies
+
+_GUARD = 256  # bytes, a multiple of every alignment
+_PATTERN = 0xA5
+
+
+class Fence:
+    """Arrays of exactly the size asked for, each between bytes that nothing may change."""
+
+    around: ClassVar[list[NDArray[np.uint8]]] = []
+
+    @classmethod
+    def array(cls, elements: int, dtype: Any) -> NDArray[Any]:
+        """Memory inside a fence."""
+        size = elements * np.dtype(dtype).itemsize
+        memory = np.full(size + 2 * _GUARD + 64, _PATTERN, np.uint8)
+        start = -memory.ctypes.data % 64 + _GUARD
+        cls.around += [memory[:start], memory[start + size :]]
+        return memory[start : start + size].view(dtype)
+
+    @classmethod
+    def intact(cls) -> bool:
+        """Whether all fences stand; they are forgotten."""
+        around = list(cls.around)
+        cls.around.clear()
+        return all(np.all(part == _PATTERN) for part in around)
+
+
+class Fenced(Scratch):
+    """Scratch memory without an element more than was asked for."""
+
+    def flat(self, name: str, elements: int, dtype: Any) -> NDArray[Any]:
+        return Fence.array(elements, dtype)
+
+
+class FencedPool(Pool):
+    """Memory of results, likewise."""
+
+    def take(self, size: int) -> Any:
+        return Fence.array(size, np.uint8)
+
+
+@contextmanager
+def fences() -> Iterator[None]:
+    """All memory of the CPU runtime comes with fences, which must stand at the end."""
+    runtime = runtime_for("cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "Scratch", Fenced)
+        patch.setattr(runtime, "_spare", [])
+        patch.setattr(runtime, "_pool", FencedPool())
+        yield
+        assert Fence.intact()
+
+
+@given(strategies.ragged(), st.data(), st.sampled_from(["NHWC", "NCHW"]))
+def test_chains_on_arrays(images: list[NDArray[Any]], data: st.DataObject, layout: str) -> None:
+    n = len(images)
+    steps = data.draw(chains.chains(n, str(images[0].dtype)))
+    with fences():
+        chains.run(steps, images, gi.Rng(0, indices=range(n))).compute("float32", layout)
+
+
+@given(
+    sizes=st.lists(st.tuples(strategies.sides, strategies.sides), min_size=1, max_size=4),
+    size=st.tuples(strategies.sides, strategies.sides), interpolation=strategies.interpolations,
+    color=st.sampled_from(["rgb", "gray"]), seed=st.integers(0, 2**32),
+)  # fmt: skip
+def test_parts_of_files(
+    sizes: list[tuple[int, int]], size: tuple[int, int], interpolation: str, color: str, seed: int
+) -> None:
+    files = [jpeg(k, side) for k, side in enumerate(sizes)]
+    with fences():
+        x = gi.open_batch(files, device="cpu", color=color)
+        x = gi.random_resized_crop(x, size, interpolation=interpolation, rng=gi.Rng(seed, indices=range(len(files))))
+        x.array("float32", "NCHW")
