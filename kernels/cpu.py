@@ -16,7 +16,7 @@ from numba import cfunc, njit, types
 from numba.extending import intrinsic
 
 from . import cast, colour, sampling, statistics
-from .cpu_rows import copy, gathered, project_row, separable
+from .cpu_rows import copy, gathered, pointer, project_row, separable
 from .layout import (
     AFFINE_COLOR,
     AUTOCONTRAST,
@@ -46,6 +46,11 @@ from .layout import (
 )
 from .scalar import LOOP, f32, i32, loop
 
+# Rows stored at a time: they lie in the first-level cache, and lines shared with others are few.
+_STORED = 8
+
+_LINE = 16  # float32 of a line of the caches
+
 _ROW = types.CPointer(types.float32)
 _ROW_FUNCTION = types.void(types.int32, types.float32, _ROW, _ROW, _ROW, _ROW, _ROW, types.int64)
 
@@ -57,7 +62,7 @@ def _call_user(typing_context, address, index, value, r, g, b, y, x, n):
     def generate(context, builder, signature, args):
         kind = ir.FunctionType(ir.VoidType(), [context.get_value_type(one) for one in _ROW_FUNCTION.args])
         function = builder.inttoptr(args[0], kind.as_pointer())
-        rows = [context.make_array(signature.args[k])(context, builder, args[k]).data for k in range(3, 8)]
+        rows = [pointer(context, builder, signature.args[k], args[k]) for k in range(3, 8)]
         builder.call(function, [args[1], args[2], *rows, args[8]])
         return context.get_dummy_value()
 
@@ -241,11 +246,63 @@ def _reduce(program, at, r, g, b, statistics_, counts):
                 below += counts[level]
 
 
+@intrinsic
+def _address(typing_context, array):
+    """Where an array begins."""
+
+    def generate(context, builder, signature, args):
+        return builder.ptrtoint(pointer(context, builder, signature.args[0], args[0]), ir.IntType(64))
+
+    return types.int64(array), generate
+
+
+@intrinsic
+def _stream_line(typing_context, values, out, k):
+    """``out[k:k + 16] = values[k:k + 16]`` past the caches; that part of ``out`` must be a line of them."""
+
+    def generate(context, builder, signature, args):
+        line = ir.VectorType(ir.FloatType(), _LINE)
+        value = builder.load(pointer(context, builder, signature.args[0], args[0], args[2], line))
+        value.align = 4
+        store = builder.store(value, pointer(context, builder, signature.args[1], args[1], args[2], line))
+        store.align = 4 * _LINE
+        store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+        return context.get_dummy_value()
+
+    return types.none(values, out, k), generate
+
+
+@intrinsic
+def _finish_streaming(typing_context):
+    """Let other threads see what was streamed before what comes after: such stores may overtake others."""
+
+    def generate(context, builder, signature, args):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
 @loop
-def _store_plane(row, out, kind):
-    """One channel of one row, cast, to consecutive elements."""
+def _stream(values, out):
+    """Fill an array that will not be in the caches when it is read: lines of it are written unread."""
+    lead = min(out.size, (-_address(out) & 63) >> 2)
+    whole = out.size - (out.size - lead) % _LINE
+    for k in range(lead):
+        out[k] = values[k]
+    for k in range(lead, whole, _LINE):
+        _stream_line(values, out, k)
+    for k in range(whole, out.size):
+        out[k] = values[k]
+
+
+@loop
+def _store_plane(row, out, kind, streamed):
+    """One channel of some rows, cast, to consecutive elements."""
     n = row.size
-    if kind == FLOAT32:
+    if kind == FLOAT32 and streamed and _address(out) % 4 == 0:  # as not every array that a user made
+        _stream(row, out)
+    elif kind == FLOAT32:
         for x in range(n):
             out[x] = row[x]
     elif kind == UINT8:
@@ -261,7 +318,7 @@ def _store_plane(row, out, kind):
 
 @loop
 def _store_pixels(r, g, b, out, kind):
-    """A row of colour pixels, cast, channels together."""
+    """Rows of colour pixels, cast, channels together."""
     n = r.size
     if kind == FLOAT32:
         for x in range(n):
@@ -286,22 +343,22 @@ def _store_pixels(r, g, b, out, kind):
 
 
 @loop
-def _store_row(r, g, b, out, y, height, out_channels, kind, planar):
-    """One row of the result, in its layout."""
+def _store_rows(r, g, b, out, at, plane, out_channels, kind, planar, streamed):
+    """Rows of the result from pixel ``at`` on, in its layout; ``plane`` is the number of its pixels."""
     n = r.size
     if planar or out_channels == 1:
         for c in range(out_channels):
-            at = (c * height + y) * n
-            _store_plane(r if c == 0 else g if c == 1 else b, out[at : at + n], kind)
+            start = c * plane + at
+            _store_plane(r if c == 0 else g if c == 1 else b, out[start : start + n], kind, streamed)
     else:
-        _store_pixels(r, g, b, out[3 * y * n : 3 * (y + 1) * n], kind)
+        _store_pixels(r, g, b, out[3 * at : 3 * (at + n)], kind)
 
 
 def _make_run(stamp: int) -> Any:
     @njit(cache=True, **LOOP)
     def run_image(
         source, channels, scale, record, words, program, first_slot, statistics_, user, planes, floats, ints, packed,
-        out, out_channels, kind, planar
+        out, out_channels, kind, planar, streamed
     ):  # fmt: skip
         """Sample, run the program, store: one image through one pass.
 
@@ -349,11 +406,18 @@ def _make_run(stamp: int) -> Any:
                     separable(source, channels, scale, record, words, y0, y1, planes, work, ints)
                 else:
                     gathered(source, channels, scale, record, words, y0, y1, planes, work, ints, packed)
-            for y in range(y0, y1):
-                row = slice((y - y0) * width, (y - y0 + 1) * width)
-                r, g, b = planes[0, row], planes[1, row], planes[2, row]
-                _run_row(program, start, program.size, statistics_, user, y, height, r, g, b, xs, ys)
-                _store_row(r, g, b, out, y, height, out_channels, kind, planar)
+            for y in range(y0, y1, _STORED):
+                first = (y - y0) * width
+                rows = min(_STORED, y1 - y)
+                for k in range(rows):
+                    row = slice(first + k * width, first + (k + 1) * width)
+                    r, g, b = planes[0, row], planes[1, row], planes[2, row]
+                    _run_row(program, start, program.size, statistics_, user, y + k, height, r, g, b, xs, ys)
+                done = slice(first, first + rows * width)
+                r, g, b = planes[0, done], planes[1, done], planes[2, done]
+                _store_rows(r, g, b, out, y * width, height * width, out_channels, kind, planar, streamed)
+        if streamed:
+            _finish_streaming()
         return stamp
 
     return run_image

@@ -33,9 +33,11 @@ _TAIL = 3 + 15
 SOURCE_SLACK = 3
 
 
-def _pointer(context, builder, kind, array, index, target=None):
-    """Address of an element of an array, as that of another type if given."""
-    address = builder.gep(context.make_array(kind)(context, builder, array).data, [index])
+def pointer(context, builder, kind, array, index=None, target=None):
+    """Address of an array or of an element, as that of another type if given."""
+    address = context.make_array(kind)(context, builder, array).data
+    if index is not None:
+        address = builder.gep(address, [index])
     return address if target is None else builder.bitcast(address, target.as_pointer())
 
 
@@ -47,7 +49,7 @@ def load_bytes(typing_context, array, index):
     """Four consecutive bytes of a uint8 array as one little-endian uint32."""
 
     def generate(context, builder, signature, args):
-        value = builder.load(_pointer(context, builder, signature.args[0], args[0], args[1], ir.IntType(32)))
+        value = builder.load(pointer(context, builder, signature.args[0], args[0], args[1], ir.IntType(32)))
         value.align = 1
         return value
 
@@ -59,9 +61,9 @@ def move_quad(typing_context, row, k, quads, at):
     """``quads[at:at + 4] = row[k:k + 4]``."""
 
     def generate(context, builder, signature, args):
-        quad = builder.load(_pointer(context, builder, signature.args[0], args[0], args[1], _QUAD))
+        quad = builder.load(pointer(context, builder, signature.args[0], args[0], args[1], _QUAD))
         quad.align = 4
-        builder.store(quad, _pointer(context, builder, signature.args[2], args[2], args[3], _QUAD)).align = 4
+        builder.store(quad, pointer(context, builder, signature.args[2], args[2], args[3], _QUAD)).align = 4
         return context.get_dummy_value()
 
     return types.none(row, k, quads, at), generate
@@ -83,16 +85,16 @@ def sum_blocks(typing_context, blocks, first, offsets, weights, x, step, taps, o
         at = cgutils.alloca_once_value(builder, x)
         with cgutils.for_range(builder, taps):
             here = builder.load(at)
-            offset = builder.load(_pointer(context, builder, kinds[2], offsets, here))
-            weight = builder.load(_pointer(context, builder, kinds[3], weights, here))
+            offset = builder.load(pointer(context, builder, kinds[2], offsets, here))
+            weight = builder.load(pointer(context, builder, kinds[3], weights, here))
             start = builder.sub(builder.sext(offset, first.type), first)
-            block = builder.load(_pointer(context, builder, kinds[0], blocks, start, vector))
+            block = builder.load(pointer(context, builder, kinds[0], blocks, start, vector))
             block.align = 4
             one = builder.insert_element(ir.Constant(vector, ir.Undefined), weight, ir.IntType(32)(0))
             weighted = builder.fmul(block, builder.shuffle_vector(one, one, lanes), flags=("contract",))
             builder.store(builder.fadd(weighted, builder.load(total), flags=("contract",)), total)
             builder.store(builder.add(here, step), at)
-        builder.store(builder.load(total), _pointer(context, builder, kinds[7], out, k, vector)).align = 4
+        builder.store(builder.load(total), pointer(context, builder, kinds[7], out, k, vector)).align = 4
         return context.get_dummy_value()
 
     return types.none(blocks, first, offsets, weights, x, step, taps, out, k), generate
@@ -105,7 +107,7 @@ def split_four_quads(typing_context, blocks, k, r, g, b, x):
     def generate(context, builder, signature, args):
         def address(position, index, step=0):
             at = builder.add(args[index], args[index].type(step))
-            return _pointer(context, builder, signature.args[position], args[position], at, _QUAD)
+            return pointer(context, builder, signature.args[position], args[position], at, _QUAD)
 
         def shuffle(one, other, lanes):
             return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), 4), lanes))

@@ -29,6 +29,9 @@ _ROWS = 64
 
 _CHANNELS = 3  # of the widest images
 
+# Results of at least so many bytes are written past the caches, which would have lost them when they are read.
+_STREAMED = 8 << 20
+
 
 def threads() -> int:
     """Worker threads: ``GPUIMG_NUM_THREADS``, or the cores this process may use."""
@@ -235,8 +238,9 @@ class _Stage:
         self.memory = np.max([_memory(run, plan.sharpens) for run in self.passes], 0)
 
     def run(
-        self, i: int, source: Any, stride: int, channels: int, memory: _Memory, out: Any, kind: int, planar: bool
-    ) -> None:
+        self, i: int, source: Any, stride: int, channels: int, memory: _Memory, out: Any, kind: int, planar: bool,
+        streamed: bool,
+    ) -> None:  # fmt: skip
         """One image through all passes."""
         source = source[:]
         source.flags.writeable = False  # one compiled variant, whether or not the user's array may be written to
@@ -246,7 +250,7 @@ class _Stage:
             loops.run_image(
                 source, channels, scale, records[i], words[i], run.programs[i], run.first_slot, memory.statistics,
                 self.user, memory.planes, memory.floats, memory.ints, memory.packed,
-                out if run is self.passes[-1] else out[:0], self.channels, kind, planar,
+                out if run is self.passes[-1] else out[:0], self.channels, kind, planar, streamed,
             )  # fmt: skip
 
 
@@ -311,14 +315,15 @@ class _Call:
             # Two buffers in turn: a stage reads one while it writes the other.
             size = stage.elements[i]
             result = scratch.flat(f"stage{k % 2}", size, np.float32)[:size]
-            stage.run(i, pixels, stride, channels, memory, result, layout.FLOAT32, False)
+            stage.run(i, pixels, stride, channels, memory, result, layout.FLOAT32, False, False)
             x0, y0, *_ = self.stages[k + 1].regions[i]
             channels = stage.channels
             stride = stage.strides[i]
             pixels = result[y0 * stride + x0 * channels :]
         last = self.stages[-1]
+        streamed = self.out.nbytes >= _STREAMED
         result = self.out[self.offsets[i] : self.offsets[i] + last.elements[i]]
-        last.run(i, pixels, stride, channels, memory, result, self.kind, self.planar)
+        last.run(i, pixels, stride, channels, memory, result, self.kind, self.planar, streamed)
         return reason
 
     def _source_pixels(self, i: int, region: list[int], scratch: Scratch) -> tuple[Any, int, str | None]:

@@ -60,11 +60,12 @@ class FencedPool(Pool):
 
 
 @contextmanager
-def fences() -> Iterator[None]:
-    """All memory of the CPU runtime comes with fences, which must stand at the end."""
+def fences(streamed: bool = False) -> Iterator[None]:
+    """Memory of the CPU runtime comes with fences, which must stand at the end; all results are streamed or none."""
     runtime = runtime_for("cpu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu, "Scratch", Fenced)
+        patch.setattr(cpu, "_STREAMED", 0 if streamed else 1 << 62)
         patch.setattr(runtime, "_spare", [])
         patch.setattr(runtime, "_pool", FencedPool())
         yield
@@ -92,3 +93,22 @@ def test_parts_of_files(
         x = gi.open_batch(files, device="cpu", color=color)
         x = gi.random_resized_crop(x, size, interpolation=interpolation, rng=gi.Rng(seed, indices=range(len(files))))
         x.array("float32", "NCHW")
+
+
+@given(
+    x=strategies.arrays(), size=st.tuples(strategies.sides, strategies.sides), start=st.integers(0, 63),
+    layout=st.sampled_from(["NHWC", "NCHW"]),
+)  # fmt: skip
+def test_streaming_past_the_caches_changes_nothing(
+    x: NDArray[Any], size: tuple[int, int], start: int, layout: str
+) -> None:
+    """At whatever byte of a line the result begins, and whatever is left of the last one."""
+    expected = gi.resize(x, size).array("float32", layout)
+    memory = Fence.array(start + expected.nbytes + 64, np.uint8)
+    stop = start + expected.nbytes
+    out = memory[start:stop].view(np.float32).reshape(expected.shape)
+    with fences(streamed=True):
+        gi.resize(x, size).array("float32", layout, out=out)
+    np.testing.assert_array_equal(out, expected)
+    assert np.all(memory[:start] == _PATTERN)
+    assert np.all(memory[stop:] == _PATTERN)
