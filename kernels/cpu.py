@@ -286,14 +286,12 @@ def _finish_streaming(typing_context):
 @loop
 def _stream(values, out):
     """Fill an array that will not be in the caches when it is read: lines of it are written unread."""
-    lead = min(out.size, (-_address(out) & 63) >> 2)
+    lead = min(out.size, -(_address(out) // 4) % _LINE)
     whole = out.size - (out.size - lead) % _LINE
-    for k in range(lead):
-        out[k] = values[k]
+    copy(values, out[:lead])
     for k in range(lead, whole, _LINE):
         _stream_line(values, out, k)
-    for k in range(whole, out.size):
-        out[k] = values[k]
+    copy(values[whole:], out[whole:])
 
 
 @loop
@@ -303,8 +301,7 @@ def _store_plane(row, out, kind, streamed):
     if kind == FLOAT32 and streamed and _address(out) % 4 == 0:  # as not every array that a user made
         _stream(row, out)
     elif kind == FLOAT32:
-        for x in range(n):
-            out[x] = row[x]
+        copy(row, out)
     elif kind == UINT8:
         for x in range(n):
             out[x] = colour.store_byte(row[x])

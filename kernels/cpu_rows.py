@@ -26,8 +26,10 @@ up = np.uintp  # unsigned indices: no wrap-around check in the loop
 _ROWS = 4
 _BLOCK = 4 * _ROWS
 
+_VECTOR = 16  # float32 of the widest vectors: loops over whole ones have no remainder
+
 # Elements behind a row: what a quad reads there, and up to a whole vector.
-_TAIL = 3 + 15
+_TAIL = 3 + _VECTOR - 1
 
 # A load of four bytes may touch this many elements behind the last pixel.
 SOURCE_SLACK = 3
@@ -318,7 +320,7 @@ def separable(source, channels, scale, record, words, y0, y1, planes, floats, in
     start = first // _BLOCK * channels
     pixels = (last - first) // _BLOCK + 1
     least = pixels * channels
-    mixed = floats[end : end + (least + _TAIL) // 16 * 16]
+    mixed = floats[end : end + (least + _TAIL) // _VECTOR * _VECTOR]
     end += mixed.size
     blocks = floats[end : end + _BLOCK * pixels]
     mixed[least:] = f32(0.0)  # read into lanes nobody uses; garbage there may be slow to multiply
