@@ -35,6 +35,13 @@ def tiny(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     return gi.resize(x, (2, 2))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    """The kernels, before any test: a thread that still compiles them outlives the patience of a stop."""
+    with cpu(Source(1), tiny) as loader:
+        list(loader)
+
+
 class Restless(Source):
     """A source whose reads take their time, some longer than others."""
 
