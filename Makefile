@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 
 # cpu, cuda12 or cuda13, by the GPU driver of this machine.
-EXTRA  := $(or $(EXTRA),$(shell $(PYTHON) gpuimg/runtimes/probe.py))
+EXTRA  := $(or $(EXTRA),$(shell $(PYTHON) gpuimg/_runtimes/probe.py))
 
 # The hand-off tests need torch, whose CPU and CUDA builds have one name. Which you get, and from which index, is
 # your choice: set TORCH, or pip's own configuration (PIP_INDEX_URL and so on).

@@ -5,7 +5,7 @@
 - floor: nvImageCodec decodes every photo whole, into memory used again, one decoder a thread;
 - eval: resize the shorter side to 256, crop 224, normalise;
 - train: decode + crop of random size + antialiased resize to 224 + flip + normalise, NCHW float32;
-- train+rotate+colour: the same with a rotation by any angle and brightness, contrast, saturation and hue.
+- train+rotate+color: the same with a rotation by any angle and brightness, contrast, saturation and hue.
 
 Everything writes into memory that is used again. Medians of the rounds; the ratio is that of each round's neighbours.
 Also: Python time of the recording alone, and peak memory over 100 batches.
@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 import gpuimg as gi
 from bench import common, photos
 from bench.common import BATCH, SIZE
-from gpuimg.runtimes.cpu import threads
+from gpuimg._plan.compile import compile_plan
+from gpuimg._runtimes.threads import threads
 
 RECORDED = 256  # images of the recording measurement
 
@@ -53,8 +54,8 @@ def train(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
     return gi.normalize(cropped(x, rng), gi.IMAGENET_MEAN, gi.IMAGENET_STD)
 
 
-def train_rotate_colour(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
-    """The same with rotation and colour jitter."""
+def train_rotate_color(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
+    """The same with rotation and color jitter."""
     n = len(x)
     x = gi.rotate(cropped(x, rng), rng.uniform(-180, 180, n))
     x = gi.adjust_brightness(x, rng.uniform(0.6, 1.4, n))
@@ -121,9 +122,9 @@ def recording(files: list[bytes], repeats: int = 30) -> dict[str, float]:
         start = time.perf_counter()
         gi.open_batch(batch, device="cpu")
         read = time.perf_counter()
-        recorded = train_rotate_colour(opened, rng)
+        recorded = train_rotate_color(opened, rng)
         done = time.perf_counter()
-        recorded.plan.compile()
+        compile_plan(recorded._plan)
         taken["headers"].append(read - start)
         taken["record"].append(done - read)
         taken["compile"].append(time.perf_counter() - done)
@@ -140,7 +141,7 @@ def memory(files: list[bytes], batches: int = 100) -> dict[str, float]:
     def run(count: int) -> None:
         for k in range(count):
             at = k * BATCH % (len(files) - BATCH + 1)
-            train_rotate_colour(gi.open_batch(files[at : at + BATCH], device="cpu"), rng).array("float32", "NCHW")
+            train_rotate_color(gi.open_batch(files[at : at + BATCH], device="cpu"), rng).array("float32", "NCHW")
 
     run(10)
     early = peak()
@@ -157,7 +158,7 @@ def _chains() -> dict[str, Preprocess]:
     return {
         "eval": lambda x, at: evaluate(x, rng),
         "train": lambda x, at: train(x, rng),
-        "train+rotate+colour": lambda x, at: train_rotate_colour(x, rng),
+        "train+rotate+color": lambda x, at: train_rotate_color(x, rng),
     }
 
 

@@ -4,7 +4,7 @@
     python -m bench.bench_kernels --record    # compile every variant and write tests/budgets.json
 
 Bytes: each launch reads the source pixels that its taps touch, once (neighbouring threads share them in the caches),
-and writes its results; a statistic reads the window once more, and a stage is written and read as float32. Not
+and writes its results; a statistic reads the window once more, and a segment is written and read as float32. Not
 counted: the plan (under 0.02 bytes a pixel of a 224x224 result), the tables of statistics, and what the decoder writes.
 
 Code: PTX instructions, machine instructions and registers, of every kernel variant for three architectures, as the
@@ -34,17 +34,18 @@ import numba
 import numpy as np
 
 import gpuimg as gi
-from gpuimg.batch import Batch
+from gpuimg._batch.batch import Batch
+from gpuimg._checks.types import Ints
+from gpuimg._plan.compile import RADIUS, Pass, compile_plan
+from gpuimg._runtimes.devices import runtime_for
+from gpuimg._runtimes.images import KINDS, STORAGE, Pixels, offsets_of
 from gpuimg.kernels import layout
 from gpuimg.kernels.sampling import TIE_NUDGE
-from gpuimg.pixels import KINDS, STORAGE, Pixels, offsets_of
-from gpuimg.plan import RADIUS, Ints, Pass
-from gpuimg.runtimes import runtime_for
 
 BUDGETS = Path(__file__).parent.parent / "tests" / "budgets.json"
 GROWTH = 1.1  # of which a change must be explained, and recorded
 
-# torchvision v2 on CUDA: RandomResizedCrop, rotation, flip, four colour operations, to float and normalise take 97
+# torchvision v2 on CUDA: RandomResizedCrop, rotation, flip, four color operations, to float and normalise take 97
 # kernels and about this many bytes for each pixel of the result, by a count of the kernels it launches.
 TORCHVISION_BYTES = 1404
 
@@ -57,13 +58,13 @@ class Bytes:
 
     source: float  # read, by the launches that write results
     statistics: float  # read again for them
-    stages: float  # written and read between stages
+    segments: float  # written and read between segments
     result: float
 
     @property
     def total(self) -> float:
         """All of them."""
-        return self.source + self.statistics + self.stages + self.result
+        return self.source + self.statistics + self.segments + self.result
 
 
 def touched(record: np.void) -> int:
@@ -107,10 +108,10 @@ def _statistics(run: Pass) -> Ints:
 
 def bytes_per_pixel(batch: Batch, dtype: str) -> Bytes:
     """What a run of a batch must read and write for each pixel of its results."""
-    source = statistics = stages = 0.0
-    kind, channels = batch.source.dtype, batch.source.channels
-    for number, plan in enumerate(batch.stages):
-        passes, _ = plan.compile()
+    source = statistics = segments = 0.0
+    kind, channels = batch._source.dtype, batch._source.channels
+    for number, plan in enumerate(batch._segments):
+        passes, _ = compile_plan(plan)
         pixel = np.dtype(kind).itemsize * channels
         for run in passes:
             pixels = np.array([touched(record) for record in run.records])
@@ -119,13 +120,13 @@ def bytes_per_pixel(batch: Batch, dtype: str) -> Bytes:
                 if number == 0:
                     source = pixel * float(np.sum(pixels))
                 else:
-                    stages += pixel * float(np.sum(pixels))
+                    segments += pixel * float(np.sum(pixels))
         kind, channels = "float32", plan.channels
-        if plan is not batch.stages[-1]:
-            stages += np.dtype(kind).itemsize * channels * float(np.sum(np.prod(plan.sizes, 1)))
+        if plan is not batch._segments[-1]:
+            segments += np.dtype(kind).itemsize * channels * float(np.sum(np.prod(plan.sizes, 1)))
     results = float(np.sum(np.prod(batch.sizes, 1)))
     written = np.dtype(STORAGE[dtype]).itemsize * channels
-    return Bytes(source / results, statistics / results, stages / results, written)
+    return Bytes(source / results, statistics / results, segments / results, written)
 
 
 def batch_of(sizes: Any) -> Batch:
@@ -142,7 +143,7 @@ def chains() -> dict[str, Callable[[Batch], Batch]]:
     return {
         "eval": lambda x: bench_core.evaluate(x, np.random.default_rng(0)),
         "train": lambda x: bench_core.train(x, np.random.default_rng(0)),
-        "train+rotate+colour": lambda x: bench_core.train_rotate_colour(x, np.random.default_rng(0)),
+        "train+rotate+color": lambda x: bench_core.train_rotate_color(x, np.random.default_rng(0)),
         "train+RandAugment": lambda x: bench_random.rand_augmented(x, 0),
         "SimCLR": lambda x: gi.presets.simclr(common.SIZE)(x, 0),
     }
@@ -156,14 +157,14 @@ def table(count: int = 64) -> str:
     chosen = np.random.default_rng(0).choice(len(sizes), count, p=weights)
     x = batch_of([sizes[k] for k in chosen])
     lines = [
-        "| chain, to float16 | source | statistics | stages | result | bytes a pixel | torchvision's bytes |",
+        "| chain, to float16 | source | statistics | segments | result | bytes a pixel | torchvision's bytes |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for name, chain in chains().items():
         cost = bytes_per_pixel(chain(x), "float16")
         parts = " | ".join(f"{part:.1f}" for part in (*astuple(cost), cost.total))
         lines.append(f"| {name} | {parts} | {TORCHVISION_BYTES / cost.total:.0f} times |")
-    lines.append(f"| torchvision v2, as train+rotate+colour | | | | | {TORCHVISION_BYTES:,} | |")
+    lines.append(f"| torchvision v2, as train+rotate+color | | | | | {TORCHVISION_BYTES:,} | |")
     return "\n".join(lines)
 
 

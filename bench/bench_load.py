@@ -25,7 +25,7 @@ import numpy as np
 import gpuimg as gi
 from bench import photos
 from bench.common import arguments, environment, per_second, ratio, write
-from gpuimg.order import Share, shuffled
+from gpuimg._loading.sharding import Share, shuffled
 
 BATCH = 64
 SIZE = 224

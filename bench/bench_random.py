@@ -3,7 +3,7 @@
     python -m bench.bench_random [--rounds 7] [--out bench/results/random.json]
 
 - floor: nvImageCodec decodes every photo whole (see bench_core);
-- crop+rotation+jitter: decode, random resized crop to 224, random rotation, colour jitter, normalise;
+- crop+rotation+jitter: decode, random resized crop to 224, random rotation, color jitter, normalise;
 - rand_augment: decode, random resized crop to 224, flip, RandAugment(2, 9), normalise.
 
 Also: Python time of recording a RandAugment batch of 256, and the launches it takes.
@@ -18,6 +18,7 @@ import numpy as np
 import gpuimg as gi
 from bench import bench_core, common, photos
 from bench.common import SIZE
+from gpuimg._plan.compile import compile_plan
 
 RECORDED = 256
 
@@ -27,7 +28,7 @@ def _rng(x: gi.Batch, at: int) -> gi.Rng:
 
 
 def jittered(x: gi.Batch, at: int) -> gi.Batch:
-    """Random resized crop, rotation, colour jitter."""
+    """Random resized crop, rotation, color jitter."""
     rng = _rng(x, at)
     x = gi.random_resized_crop(x, SIZE, rng=rng)
     x = gi.random_rotation(x, 180, rng=rng)
@@ -53,8 +54,8 @@ def recording(files: list[bytes], repeats: int = 30) -> dict[str, float]:
         start = time.perf_counter()
         recorded = gi.rand_augment(x, 2, 9, rng=_rng(x, 0))
         done = time.perf_counter()
-        for plan in recorded.stages:
-            plan.compile()
+        for plan in recorded._segments:
+            compile_plan(plan)
         taken["record"].append(done - start)
         taken["compile"].append(time.perf_counter() - done)
     recorded.array("uint8")

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuimg import codec
-from gpuimg.runtimes.cpu import threads
+from gpuimg._decoding import nvimgcodec
+from gpuimg._runtimes.threads import threads
 
 BATCH = 64
 SIZE = 224
@@ -27,8 +27,8 @@ class Floor:
     """nvImageCodec alone: whole images, one decoder and one buffer a thread."""
 
     def __init__(self, count: int) -> None:
-        self.library = codec.library()
-        self.decoders = [codec.cpu_decoder() for _ in range(count)]
+        self.library = nvimgcodec.library()
+        self.decoders = [nvimgcodec.cpu_decoder() for _ in range(count)]
         self.buffers = [np.zeros(0, np.uint8) for _ in range(count)]
 
     def __call__(self, files: list[bytes], seen: Callable[[int, NDArray[np.uint8]], None] | None = None) -> None:
@@ -75,7 +75,7 @@ def environment(photos: dict[str, object], rounds: int, batch: int = BATCH) -> d
         "versions": {
             "python": platform.python_version(),
             **{name: version(name) for name in ("gpuimg", "numpy", "numba")},
-            "nvimgcodec": codec.library().__version__,
+            "nvimgcodec": nvimgcodec.library().__version__,
         },
         "photos": photos,
         "batch": batch,

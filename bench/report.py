@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-OURS_COLOUR, COLOUR = "#1b7837", "#8c96a8"
+OURS_COLOR, COLOR = "#1b7837", "#8c96a8"
 SHOWN_OVER_SIZE = ("eval", "train")
 
 
@@ -67,8 +67,8 @@ def speeds(result: dict[str, Any], path: Path) -> None:
     )
     for panel, (work, names) in zip(panels[:, 0], present.items(), strict=True):
         rates = [works[work][name]["images_per_second"] for name in names]
-        colours = [OURS_COLOUR if name.startswith("gpuimg") else COLOUR for name in names]
-        panel.barh(range(len(names)), rates, color=colours, height=0.72)
+        colors = [OURS_COLOR if name.startswith("gpuimg") else COLOR for name in names]
+        panel.barh(range(len(names)), rates, color=colors, height=0.72)
         for y, rate in enumerate(rates):
             panel.text(rate, y, f" {rate:,}", va="center", fontsize=8)
         panel.set_yticks(range(len(names)), [peers[name]["name"] for name in names])
@@ -113,7 +113,7 @@ def costs(results: list[dict[str, Any]], path: Path) -> None:
                     markersize=5,
                     linewidth=2.2 if ours else 1.1,
                     linestyle="-" if name != "gpuimg.load" else "--",
-                    color=OURS_COLOUR if ours else f"C{k}",
+                    color=OURS_COLOR if ours else f"C{k}",
                     label=label,
                 )
         panel.set_xscale("log")
@@ -136,11 +136,11 @@ def positions(result: dict[str, Any], path: Path) -> None:
     points = result["positions"]
     samples = [point["samples"] for point in points]
     figure, panel = plt.subplots(figsize=(5.6, 3.4), layout="constrained")
-    for key, label, colour in (
-        ("numpy_permutation_ms", "a permutation that is held (NumPy)", COLOUR),
-        ("resume_and_first_batch_order_ms", "gpuimg.load: resume, order of a batch", OURS_COLOUR),
+    for key, label, color in (
+        ("numpy_permutation_ms", "a permutation that is held (NumPy)", COLOR),
+        ("resume_and_first_batch_order_ms", "gpuimg.load: resume, order of a batch", OURS_COLOR),
     ):
-        panel.plot(samples, [point[key] for point in points], marker="o", color=colour, label=label)
+        panel.plot(samples, [point[key] for point in points], marker="o", color=color, label=label)
     panel.set_xscale("log")
     panel.set_yscale("log")
     panel.yaxis.set_major_formatter("{x:g}")

@@ -35,7 +35,7 @@ class Photo(NamedTuple):
 PHOTOS = (
     Photo("astronaut", "astronaut.png", (0, 0, 512, 512), (400, 400)),
     Photo("astronaut_portrait", "astronaut.png", (90, 0, 402, 416), (312, 416), subsampling="4:4:4", quality=82),
-    Photo("camera", "camera.png", (0, 60, 512, 452), (480, 368), quality=85),  # grey
+    Photo("camera", "camera.png", (0, 60, 512, 452), (480, 368), quality=85),  # gray
     Photo("cat", "chelsea.png", (0, 0, 451, 300), (451, 300), quality=92),
     Photo("cat_portrait", "chelsea.png", (75, 0, 300, 300), (255, 340), quality=92),
     Photo("coffee", "coffee.png", (0, 0, 600, 400), (480, 320), subsampling="4:2:2"),

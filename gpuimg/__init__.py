@@ -8,63 +8,43 @@
 """
 
 from . import presets, sources
-from .ahead import prefetch
-from .batch import Batch
-from .codec import ImageInfo
-from .color import (
-    IMAGENET_MEAN,
-    IMAGENET_STD,
+from ._batch.batch import Batch
+from ._batch.frameworks import to_jax, to_tensorflow, to_torch
+from ._batch.opening import decode_batch, image_info, open_batch
+from ._decoding.decoder import ImageInfo
+from ._loading.loader import Loader, load
+from ._loading.pipeline import LoadedBatch
+from ._loading.prefetch import prefetch
+from ._ops.color import (
     adjust_brightness,
     adjust_contrast,
     adjust_hue,
     adjust_saturation,
     autocontrast,
     equalize,
-    erase,
     invert,
-    normalize,
-    pointwise,
     posterize,
     rgb_to_grayscale,
     solarize,
 )
-from .decode import decode_batch, image_info, open_batch
-from .description import describe
-from .errors import DecodeError, Failure
-from .filters import adjust_sharpness, gaussian_blur
-from .geometry import (
-    affine,
-    center_crop,
-    crop,
-    horizontal_flip,
-    pad,
-    perspective,
-    resize,
-    resized_crop,
-    rotate,
-    vertical_flip,
-)
-from .handoff import to_jax, to_tensorflow, to_torch
-from .iou_crop import random_iou_crop
-from .loader import Loader, load
-from .mixing import Mix, blend, cutmix, mixup
-from .pipeline import LoadedBatch
-from .policies import augmix, auto_augment, rand_augment, trivial_augment
-from .random_color import (
+from ._ops.filters import adjust_sharpness, gaussian_blur
+from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, erase, normalize, pointwise
+from ._ops.resize_crop import center_crop, crop, horizontal_flip, pad, resize, resized_crop, vertical_flip
+from ._ops.targets import transform_boxes, transform_masks, transform_points
+from ._ops.warp import affine, perspective, rotate
+from ._random.color import (
     color_jitter,
     random_autocontrast,
     random_equalize,
     random_erasing,
-    random_gaussian_blur,
     random_grayscale,
     random_invert,
     random_photometric_distort,
     random_posterize,
-    random_sharpness,
     random_solarize,
-    three_augment,
 )
-from .random_geometry import (
+from ._random.filters import random_gaussian_blur, random_sharpness, three_augment
+from ._random.geometry import (
     random_affine,
     random_crop,
     random_horizontal_flip,
@@ -74,11 +54,15 @@ from .random_geometry import (
     random_vertical_flip,
     random_zoom_out,
 )
-from .replay import SavedPlan, apply_plan, load_plan, save_plan
-from .rng import Rng
+from ._random.iou_crop import random_iou_crop
+from ._random.mixing import Mix, blend, cutmix, mixup
+from ._random.policies import augmix, auto_augment, rand_augment, trivial_augment
+from ._random.rng import Rng
+from ._replay.describe import describe
+from ._replay.saved import SavedPlan, apply_plan, load_plan, save_plan
+from ._version import __version__
+from .errors import DecodeError, Failure
 from .sources import array_record, coco, file_list, folder, lmdb, parquet, recordio, tar, tfrecord
-from .targets import transform_boxes, transform_masks, transform_points
-from .version import __version__
 
 __all__ = [
     "IMAGENET_MEAN",

@@ -16,19 +16,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from .batch import Batch, as_batch
-from .color import IMAGENET_MEAN, IMAGENET_STD, normalize
-from .geometry import center_crop, resize
-from .iou_crop import random_iou_crop
-from .random_color import (
+from ._batch.batch import Batch, as_batch
+from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, normalize
+from ._ops.resize_crop import center_crop, resize
+from ._random.color import (
     color_jitter,
-    random_gaussian_blur,
     random_grayscale,
     random_photometric_distort,
-    three_augment,
 )
-from .random_geometry import random_horizontal_flip, random_resized_crop, random_zoom_out
-from .rng import as_rng
+from ._random.filters import random_gaussian_blur, three_augment
+from ._random.geometry import random_horizontal_flip, random_resized_crop, random_zoom_out
+from ._random.iou_crop import random_iou_crop
+from ._random.rng import as_rng
 
 
 def imagenet_train(size: int = 224) -> Callable[[Any, Any], Batch]:
@@ -101,7 +100,7 @@ def _imagenet_eval(size: int, resize_size: int, images: Any, rng: Any = None) ->
 
 
 def deit3_train(size: int = 224) -> Callable[[Any, Any], Batch]:
-    """Train a vision transformer as DeiT III: bicubic crop, flip, 3-Augment, colour jitter of 0.3, normalize.
+    """Train a vision transformer as DeiT III: bicubic crop, flip, 3-Augment, color jitter of 0.3, normalize.
 
     Parameters
     ----------
@@ -141,7 +140,7 @@ def _deit3_train(size: int, images: Any, rng: Any) -> Batch:
 
 
 def simclr(size: int = 224) -> Callable[[Any, Any], Batch]:
-    """Make a view for contrastive learning: resized crop, flip, strong colour jitter, grey, blur.
+    """Make a view for contrastive learning: resized crop, flip, strong color jitter, gray, blur.
 
     Parameters
     ----------
@@ -184,7 +183,7 @@ def _simclr(size: int, images: Any, rng: Any) -> Batch:
 
 
 def ssd_train(size: int = 300) -> Callable[..., Batch]:
-    """Train a detector as SSD: distort colours, zoom out, crop around boxes, flip, resize, normalize.
+    """Train a detector as SSD: distort colors, zoom out, crop around boxes, flip, resize, normalize.
 
     Parameters
     ----------
@@ -219,7 +218,7 @@ def _ssd_train(size: int, images: Any, rng: Any, boxes: Any = None) -> Batch:
     rng = as_rng(rng, len(images), "ssd_train")
     x = as_batch(images)
     x = random_photometric_distort(x, rng=rng)
-    x = random_zoom_out(x, [mean / x.unit for mean in IMAGENET_MEAN], rng=rng)
+    x = random_zoom_out(x, [mean / x._unit for mean in IMAGENET_MEAN], rng=rng)
     if boxes is not None:
         x = random_iou_crop(x, boxes, rng=rng)
     x = random_horizontal_flip(x, rng=rng)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .batch import Batch
-from .handoff import as_tensor
-from .loader import Loader, load
+from ._batch.batch import Batch
+from ._batch.frameworks import as_tensor
+from ._loading.loader import Loader, load
 
 try:
     from torch.utils import data

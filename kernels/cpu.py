@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import cfunc, njit, types
 from numba.extending import intrinsic
 
-from . import cast, colour, sampling, statistics
+from . import cast, color, sampling, statistics
 from .cpu_rows import copy, gathered, pointer, project_row, separable
 from .layout import (
     AFFINE_COLOR,
@@ -81,33 +81,33 @@ def _run_row(program, start, stop, statistics_, user, y, height, r, g, b, xs, ys
         if code == BRIGHTNESS:
             factor = program[p]
             for x in range(n):
-                r[x] = colour.brightness(r[x], factor)
-                g[x] = colour.brightness(g[x], factor)
-                b[x] = colour.brightness(b[x], factor)
+                r[x] = color.brightness(r[x], factor)
+                g[x] = color.brightness(g[x], factor)
+                b[x] = color.brightness(b[x], factor)
         elif code == CONTRAST:
             factor = program[p]
             mean = statistics_[slot]
             for x in range(n):
-                r[x] = colour.blend(r[x], mean, factor)
-                g[x] = colour.blend(g[x], mean, factor)
-                b[x] = colour.blend(b[x], mean, factor)
+                r[x] = color.blend(r[x], mean, factor)
+                g[x] = color.blend(g[x], mean, factor)
+                b[x] = color.blend(b[x], mean, factor)
         elif code == SATURATION:
             factor = program[p]
             for x in range(n):
-                grey = colour.luma(r[x], g[x], b[x])
-                r[x] = colour.blend(r[x], grey, factor)
-                g[x] = colour.blend(g[x], grey, factor)
-                b[x] = colour.blend(b[x], grey, factor)
+                gray = color.luma(r[x], g[x], b[x])
+                r[x] = color.blend(r[x], gray, factor)
+                g[x] = color.blend(g[x], gray, factor)
+                b[x] = color.blend(b[x], gray, factor)
         elif code == HUE:
             shift = program[p]
             for x in range(n):
-                r[x], g[x], b[x] = colour.shift_hue(r[x], g[x], b[x], shift)
+                r[x], g[x], b[x] = color.shift_hue(r[x], g[x], b[x], shift)
         elif code == GRAYSCALE:
             for x in range(n):
-                grey = colour.luma(r[x], g[x], b[x])
-                r[x] = grey
-                g[x] = grey
-                b[x] = grey
+                gray = color.luma(r[x], g[x], b[x])
+                r[x] = gray
+                g[x] = gray
+                b[x] = gray
         elif code == INVERT:
             for x in range(n):
                 r[x] = f32(1.0) - r[x]
@@ -116,30 +116,30 @@ def _run_row(program, start, stop, statistics_, user, y, height, r, g, b, xs, ys
         elif code == SOLARIZE:
             threshold = program[p]
             for x in range(n):
-                r[x] = colour.solarize(r[x], threshold)
-                g[x] = colour.solarize(g[x], threshold)
-                b[x] = colour.solarize(b[x], threshold)
+                r[x] = color.solarize(r[x], threshold)
+                g[x] = color.solarize(g[x], threshold)
+                b[x] = color.solarize(b[x], threshold)
         elif code == POSTERIZE:
             in_scale = program[p]
             top = program[p + 1]
             out_scale = program[p + 2]
             for x in range(n):
-                r[x] = colour.posterize(r[x], in_scale, top, out_scale)
-                g[x] = colour.posterize(g[x], in_scale, top, out_scale)
-                b[x] = colour.posterize(b[x], in_scale, top, out_scale)
+                r[x] = color.posterize(r[x], in_scale, top, out_scale)
+                g[x] = color.posterize(g[x], in_scale, top, out_scale)
+                b[x] = color.posterize(b[x], in_scale, top, out_scale)
         elif code == AUTOCONTRAST:
             low_r, gain_r = statistics_[slot], statistics_[slot + 1]
             low_g, gain_g = statistics_[slot + 2], statistics_[slot + 3]
             low_b, gain_b = statistics_[slot + 4], statistics_[slot + 5]
             for x in range(n):
-                r[x] = colour.stretch(r[x], low_r, gain_r)
-                g[x] = colour.stretch(g[x], low_g, gain_g)
-                b[x] = colour.stretch(b[x], low_b, gain_b)
+                r[x] = color.stretch(r[x], low_r, gain_r)
+                g[x] = color.stretch(g[x], low_g, gain_g)
+                b[x] = color.stretch(b[x], low_b, gain_b)
         elif code == EQUALIZE:
             for x in range(n):
-                r[x] = statistics_[slot + colour.to_byte(r[x])]
-                g[x] = statistics_[slot + LEVELS + colour.to_byte(g[x])]
-                b[x] = statistics_[slot + 2 * LEVELS + colour.to_byte(b[x])]
+                r[x] = statistics_[slot + color.to_byte(r[x])]
+                g[x] = statistics_[slot + LEVELS + color.to_byte(g[x])]
+                b[x] = statistics_[slot + 2 * LEVELS + color.to_byte(b[x])]
         elif code == AFFINE_COLOR:
             scale_r, scale_g, scale_b = program[p], program[p + 1], program[p + 2]
             shift_r, shift_g, shift_b = program[p + 3], program[p + 4], program[p + 5]
@@ -157,7 +157,7 @@ def _run_row(program, start, stop, statistics_, user, y, height, r, g, b, xs, ys
 
 @loop
 def _paint_row(p, y, height, r, g, b, xs, ys):
-    """Colour laid outside (or inside) a rectangle of an earlier frame, blended at its edges."""
+    """Color laid outside (or inside) a rectangle of an earlier frame, blended at its edges."""
     n = r.size
     project_row(p[:9], y, height, n, xs, ys)
     x0, y0, x1, y1, sharp_x, sharp_y = p[9], p[10], p[11], p[12], p[13], p[14]
@@ -202,7 +202,7 @@ def _sharpen(factor, plane, height, width, work):
         for x in range(1, width - 1):
             around = above[x - 1] + above[x] + above[x + 1] + present[x - 1] + present[x + 1]
             around += below[x - 1] + below[x] + below[x + 1]
-            row[x] = colour.sharpen(present[x], around, factor)
+            row[x] = color.sharpen(present[x], around, factor)
         copy(present, above)
 
 
@@ -216,7 +216,7 @@ def _reduce(program, at, r, g, b, statistics_, counts):
         channels = i32(program[p + 1])
         total = np.int64(0)
         for k in range(r.size):
-            total += statistics.to_fixed(colour.grey(r[k], g[k], b[k], channels))
+            total += statistics.to_fixed(color.gray(r[k], g[k], b[k], channels))
         statistics_[slot] = statistics.mean_of(total, r.size)
         return
     for c in range(3):
@@ -234,7 +234,7 @@ def _reduce(program, at, r, g, b, statistics_, counts):
             for level in range(LEVELS):
                 counts[level] = 0
             for k in range(plane.size):
-                counts[colour.to_byte(plane[k])] += 1
+                counts[color.to_byte(plane[k])] += 1
             last = i32(0)
             for level in range(LEVELS):
                 if counts[level] > 0:
@@ -304,7 +304,7 @@ def _store_plane(row, out, kind, streamed):
         copy(row, out)
     elif kind == UINT8:
         for x in range(n):
-            out[x] = colour.store_byte(row[x])
+            out[x] = color.store_byte(row[x])
     elif kind == FLOAT16:
         for x in range(n):
             out[x] = cast.float16_bits(row[x])
@@ -315,7 +315,7 @@ def _store_plane(row, out, kind, streamed):
 
 @loop
 def _store_pixels(r, g, b, out, kind):
-    """Rows of colour pixels, cast, channels together."""
+    """Rows of color pixels, cast, channels together."""
     n = r.size
     if kind == FLOAT32:
         for x in range(n):
@@ -324,9 +324,9 @@ def _store_pixels(r, g, b, out, kind):
             out[3 * x + 2] = b[x]
     elif kind == UINT8:
         for x in range(n):
-            out[3 * x] = colour.store_byte(r[x])
-            out[3 * x + 1] = colour.store_byte(g[x])
-            out[3 * x + 2] = colour.store_byte(b[x])
+            out[3 * x] = color.store_byte(r[x])
+            out[3 * x + 1] = color.store_byte(g[x])
+            out[3 * x + 2] = color.store_byte(b[x])
     elif kind == FLOAT16:
         for x in range(n):
             out[3 * x] = cast.float16_bits(r[x])
@@ -436,7 +436,7 @@ def mix_image(one, other, width, channels, weight, box, out):
         b = other[at : at + row]
         c = out[at : at + row]
         for k in range(row):
-            c[k] = colour.mix(a[k], b[k], weight)
+            c[k] = color.mix(a[k], b[k], weight)
         y = at // row
         if y >= box[1] and y < box[3]:
             copy(b[left:right], c[left:right])

@@ -12,7 +12,7 @@ import numpy as np
 from numba import cuda, types
 from numba.cuda.core import config
 
-from . import cast, colour, sampling, statistics, user
+from . import cast, color, sampling, statistics, user
 from .layout import (
     AFFINE_COLOR,
     AUTOCONTRAST,
@@ -87,7 +87,7 @@ def _weight(tap, c, inverse_support, filter, low, high):
 
 @scalar
 def _sample(source, channels, scale, ints, floats, record, u, v):
-    """Colour of the grid point ``(u, v)``, counted from the grid's centre."""
+    """Color of the grid point ``(u, v)``, counted from the grid's centre."""
     m = i32(record + MATRIX)
     m6, m7, m8 = word(floats, m, 6), word(floats, m, 7), word(floats, m, 8)
     x = sampling.project(word(floats, m, 0), word(floats, m, 1), word(floats, m, 2), m6, m7, m8, u, v)
@@ -137,7 +137,7 @@ def _frame_point(p, at, u, v):
 
 @scalar
 def _paint(p, at, u, v, r, g, b):
-    """Colour laid outside (or inside) a rectangle of an earlier frame, blended at its edges."""
+    """Color laid outside (or inside) a rectangle of an earlier frame, blended at its edges."""
     x, y = _frame_point(p, at, u, v)
     cover = sampling.coverage(x, word(p, at, 9), word(p, at, 11), word(p, at, 13)) * sampling.coverage(
         y, word(p, at, 10), word(p, at, 12), word(p, at, 14)
@@ -161,43 +161,43 @@ def _make_program(functions: tuple[Any, ...]) -> Any:
             if code == BRIGHTNESS:
                 factor = word(program, p, 0)
                 r, g, b = (
-                    colour.brightness(r, factor), colour.brightness(g, factor), colour.brightness(b, factor)
+                    color.brightness(r, factor), color.brightness(g, factor), color.brightness(b, factor)
                 )  # fmt: skip
             elif code == CONTRAST:
                 factor = word(program, p, 0)
                 mean = word(tables, table, i32(word(program, p, STATISTICS_SLOT)) * STATISTICS_WORDS)
-                r, g, b = colour.blend(r, mean, factor), colour.blend(g, mean, factor), colour.blend(b, mean, factor)
+                r, g, b = color.blend(r, mean, factor), color.blend(g, mean, factor), color.blend(b, mean, factor)
             elif code == SATURATION:
                 factor = word(program, p, 0)
-                grey = colour.luma(r, g, b)
-                r, g, b = colour.blend(r, grey, factor), colour.blend(g, grey, factor), colour.blend(b, grey, factor)
+                gray = color.luma(r, g, b)
+                r, g, b = color.blend(r, gray, factor), color.blend(g, gray, factor), color.blend(b, gray, factor)
             elif code == HUE:
-                r, g, b = colour.shift_hue(r, g, b, word(program, p, 0))
+                r, g, b = color.shift_hue(r, g, b, word(program, p, 0))
             elif code == GRAYSCALE:
-                grey = colour.luma(r, g, b)
-                r, g, b = grey, grey, grey
+                gray = color.luma(r, g, b)
+                r, g, b = gray, gray, gray
             elif code == INVERT:
                 r, g, b = f32(1.0) - r, f32(1.0) - g, f32(1.0) - b
             elif code == SOLARIZE:
                 threshold = word(program, p, 0)
                 r, g, b = (
-                    colour.solarize(r, threshold), colour.solarize(g, threshold), colour.solarize(b, threshold)
+                    color.solarize(r, threshold), color.solarize(g, threshold), color.solarize(b, threshold)
                 )  # fmt: skip
             elif code == POSTERIZE:
                 in_scale, top, out_scale = word(program, p, 0), word(program, p, 1), word(program, p, 2)
-                r = colour.posterize(r, in_scale, top, out_scale)
-                g = colour.posterize(g, in_scale, top, out_scale)
-                b = colour.posterize(b, in_scale, top, out_scale)
+                r = color.posterize(r, in_scale, top, out_scale)
+                g = color.posterize(g, in_scale, top, out_scale)
+                b = color.posterize(b, in_scale, top, out_scale)
             elif code == AUTOCONTRAST:
                 slot = i32(table + i32(word(program, p, STATISTICS_SLOT)) * STATISTICS_WORDS)
-                r = colour.stretch(r, word(tables, slot, 0), word(tables, slot, 1))
-                g = colour.stretch(g, word(tables, slot, 2), word(tables, slot, 3))
-                b = colour.stretch(b, word(tables, slot, 4), word(tables, slot, 5))
+                r = color.stretch(r, word(tables, slot, 0), word(tables, slot, 1))
+                g = color.stretch(g, word(tables, slot, 2), word(tables, slot, 3))
+                b = color.stretch(b, word(tables, slot, 4), word(tables, slot, 5))
             elif code == EQUALIZE:
                 slot = i32(table + i32(word(program, p, STATISTICS_SLOT)) * STATISTICS_WORDS)
-                r = word(tables, slot, colour.to_byte(r))
-                g = word(tables, slot, LEVELS + colour.to_byte(g))
-                b = word(tables, slot, 2 * LEVELS + colour.to_byte(b))
+                r = word(tables, slot, color.to_byte(r))
+                g = word(tables, slot, LEVELS + color.to_byte(g))
+                b = word(tables, slot, 2 * LEVELS + color.to_byte(b))
             elif code == AFFINE_COLOR:
                 r = r * word(program, p, 0) + word(program, p, 3)
                 g = g * word(program, p, 1) + word(program, p, 4)
@@ -229,7 +229,7 @@ def _make_pixel(functions: tuple[Any, ...], neighbours: bool) -> Any:
 
     @scalar
     def pixel(source, channels, scale, ints, floats, record, program, start, stop, tables, table, number):
-        """Colour of one grid pixel after the entries from ``start`` to ``stop``.
+        """Color of one grid pixel after the entries from ``start`` to ``stop``.
 
         An entry that reads neighbours evaluates them here again rather than through memory.
         """
@@ -259,9 +259,9 @@ def _make_pixel(functions: tuple[Any, ...], neighbours: bool) -> Any:
                 r, g, b = _sample(source, channels, scale, ints, floats, record, u, v)
             elif inside:
                 factor = word(program, middle, ENTRY_HEADER)
-                r = colour.sharpen(r, around_r, factor)
-                g = colour.sharpen(g, around_g, factor)
-                b = colour.sharpen(b, around_b, factor)
+                r = color.sharpen(r, around_r, factor)
+                g = color.sharpen(g, around_g, factor)
+                b = color.sharpen(b, around_b, factor)
             begin = start if k >= 0 else middle
             end = middle if k >= 0 else stop
             r, g, b = run_program(program, begin, end, tables, table, u, v, r, g, b)
@@ -278,7 +278,7 @@ def _encode_float32(x):
 
 @scalar
 def _encode_uint8(x):
-    return np.uint8(colour.store_byte(x))
+    return np.uint8(color.store_byte(x))
 
 
 @scalar
@@ -401,8 +401,8 @@ def make_statistics(functions: tuple[Any, ...], neighbours: bool = False) -> Any
             )  # fmt: skip
             code = i32(word(programs, found[0], 0))
             if code == CONTRAST:
-                grey_channels = i32(word(programs, found[0], ENTRY_HEADER + 1))
-                cuda.atomic.add(shared_sum, 0, statistics.to_fixed(colour.grey(r, g, b, grey_channels)))
+                gray_channels = i32(word(programs, found[0], ENTRY_HEADER + 1))
+                cuda.atomic.add(shared_sum, 0, statistics.to_fixed(color.gray(r, g, b, gray_channels)))
             elif code == AUTOCONTRAST:
                 cuda.atomic.max(shared_counts, 0, _key(r))
                 cuda.atomic.max(shared_counts, 1, _key(g))
@@ -411,9 +411,9 @@ def make_statistics(functions: tuple[Any, ...], neighbours: bool = False) -> Any
                 cuda.atomic.max(shared_counts, 4, _key(-g))
                 cuda.atomic.max(shared_counts, 5, _key(-b))
             else:
-                cuda.atomic.add(shared_counts, colour.to_byte(r), 1)
-                cuda.atomic.add(shared_counts, LEVELS + colour.to_byte(g), 1)
-                cuda.atomic.add(shared_counts, 2 * LEVELS + colour.to_byte(b), 1)
+                cuda.atomic.add(shared_counts, color.to_byte(r), 1)
+                cuda.atomic.add(shared_counts, LEVELS + color.to_byte(g), 1)
+                cuda.atomic.add(shared_counts, 2 * LEVELS + color.to_byte(b), 1)
         cuda.syncthreads()
         code = i32(word(programs, found[0], 0))
         if code == CONTRAST:
@@ -479,7 +479,7 @@ def mix(one, other, width, channels, elements, weights, starts, partners, boxes,
     inside = (
         x >= word(boxes, box, 0) and y >= word(boxes, box, 1) and x < word(boxes, box, 2) and y < word(boxes, box, 3)
     )
-    out[at] = b if inside else colour.mix(one[at], b, word(weights, image, 0))
+    out[at] = b if inside else color.mix(one[at], b, word(weights, image, 0))
 
 
 MIX_SIGNATURE = types.void(

@@ -54,7 +54,7 @@ POSTERIZE: Final = 9  # in_scale, top, out_scale
 AUTOCONTRAST: Final = 10  # statistics slot at parameter 2
 EQUALIZE: Final = 11  # statistics slot at parameter 2
 AFFINE_COLOR: Final = 12  # 3 scales, 3 shifts
-PAINT: Final = 13  # 9 matrix, rectangle x0 y0 x1 y1, sharpness x y, 3 colour, inside
+PAINT: Final = 13  # 9 matrix, rectangle x0 y0 x1 y1, sharpness x y, 3 color, inside
 USER: Final = 14  # 9 matrix, function index, value
 
 SHARPNESS: Final = 15  # factor; reads the eight neighbours, at most once a program

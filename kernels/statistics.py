@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .colour import FIXED_ONE, INVERSE_FIXED_ONE, ONE, ZERO
+from .color import FIXED_ONE, INVERSE_FIXED_ONE, ONE, ZERO
 from .scalar import f32, i32, scalar
 
 i64 = np.int64

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 GEOMETRY = 0.01 / 255.0
-COLOR = 1e-5
+FORMULA = 1e-5
 HUE = 1e-4
 
 

@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import settings
 
-from gpuimg.runtimes.probe import gpu_problem
+from gpuimg._runtimes.probe import gpu_problem
 
 # deadline=None: the first call of a kernel compiles it.
 settings.register_profile("dev", max_examples=25, deadline=None)

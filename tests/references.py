@@ -274,16 +274,16 @@ def erase(image: Image, i: int, j: int, h: int, w: int, v: Any) -> Image:
     return out
 
 
-# -- colour ------------------------------------------------------------------------------------------------------------
+# -- color ------------------------------------------------------------------------------------------------------------
 
 
-def grey(image: Image) -> Image:
+def gray(image: Image) -> Image:
     """(H, W, 1): torchvision's weights, which sum to 0.9999; one-channel images as they are."""
     return image if image.shape[2] == 1 else (image @ np.array([0.2989, 0.587, 0.114]))[..., None]
 
 
 def rgb_to_grayscale(image: Image, num_output_channels: int = 1) -> Image:
-    return np.repeat(grey(image), num_output_channels, axis=2)
+    return np.repeat(gray(image), num_output_channels, axis=2)
 
 
 def adjust_brightness(image: Image, factor: float) -> Image:
@@ -291,12 +291,12 @@ def adjust_brightness(image: Image, factor: float) -> Image:
 
 
 def adjust_contrast(image: Image, factor: float) -> Image:
-    mean = float(grey(image).mean())
+    mean = float(gray(image).mean())
     return np.clip(image * factor + mean * (1.0 - factor), 0.0, 1.0)
 
 
 def adjust_saturation(image: Image, factor: float) -> Image:
-    return image if image.shape[2] == 1 else np.clip(image * factor + grey(image) * (1.0 - factor), 0.0, 1.0)
+    return image if image.shape[2] == 1 else np.clip(image * factor + gray(image) * (1.0 - factor), 0.0, 1.0)
 
 
 def adjust_hue(image: Image, shift: float) -> Image:

@@ -127,47 +127,88 @@ def test_docstring_of_the_package_runs() -> None:
 
 # -- who imports what --------------------------------------------------------------------------------------------------
 
+#: The folders of the package, lowest first: each imports only those before it. Files at the top stand in for a folder.
+LAYERS = (
+    "kernels", "errors", "_version", "_checks", "_decoding", "_plan", "_runtimes", "_batch", "_ops", "_replay",
+    "_random", "presets", "sources", "_loading", "torch", "_cli",
+)  # fmt: skip
+PUBLIC = {"errors", "presets", "sources", "torch"}
+#: Imports by dotted name: who is allowed to know them.
+OWNERS = {
+    "nvidia": {"gpuimg/_decoding/nvimgcodec.py"},
+    "cupy": {"gpuimg/_runtimes/cuda.py", "gpuimg/_runtimes/cuda_memory.py", "gpuimg/_runtimes/probe.py"},
+    "numba.cuda": {"gpuimg/_runtimes/cuda.py", "kernels/cuda.py"},
+    "torch": {"gpuimg/torch.py"},
+    "tqdm": {"gpuimg/_loading/stats.py"},  # in a function
+    **{name: set() for name in ("jax", "tensorflow", "PIL", "cv2", "torchvision", "pyarrow", "array_record")},
+}
 
-def imports(path: Path) -> set[str]:
-    """Dotted names that a file imports, anywhere in it; relative ones with their dots."""
-    names: set[str] = set()
+
+def module_name(path: Path) -> str:
+    """Dotted name of a file of the package; the kernels are part of it."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = parts if parts[0] == "gpuimg" else ("gpuimg", *parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {
+    module_name(path): path
+    for path in [*(ROOT / "gpuimg").rglob("*.py"), *(ROOT / "kernels").rglob("*.py")]
+    if "kernels" not in path.relative_to(ROOT).parts[1:]
+}
+
+
+def imports(name: str) -> set[str]:
+    """Absolute names of everything a module imports, anywhere in it."""
+    path = FILES[name]
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            base = "." * node.level + (node.module or "")
-            parent = base if base.endswith(".") else base + "."
-            names |= {base} | {parent + alias.name for alias in node.names}
-    return names
+            start = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            found |= {base} | {f"{base}.{alias.name}" for alias in node.names}
+    return found
 
 
-def importers(*prefixes: str) -> set[str]:
-    files = [
-        *(ROOT / "gpuimg").glob("*.py"),
-        *(ROOT / "gpuimg" / "runtimes").glob("*.py"),
-        *(ROOT / "gpuimg" / "sources").glob("*.py"),
-        *(ROOT / "kernels").glob("*.py"),
-    ]
-    return {
-        path.relative_to(ROOT).as_posix()
-        for path in files
-        if any(name == p or name.startswith(p + ".") for name in imports(path) for p in prefixes)
+def inside(name: str) -> set[str]:
+    """Modules of the package that a module imports."""
+    return {found for found in imports(name) if found in FILES and found not in (name, "gpuimg")}
+
+
+def layer(name: str) -> str:
+    """The folder, or the file at the top, that a module is in."""
+    return name.split(".")[1] if "." in name else ""
+
+
+def test_every_folder_has_its_place() -> None:
+    folders = {layer(name) for name in FILES} - {"", "__main__"}
+    assert folders == set(LAYERS)
+    shown = {path.stem for path in (ROOT / "gpuimg").iterdir() if not path.name.startswith(("_", "py."))}
+    assert shown - {"kernels"} == PUBLIC
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if layer(name) in LAYERS])
+def test_a_folder_imports_only_those_below_it(name: str) -> None:
+    below = LAYERS[: LAYERS.index(layer(name)) + 1]
+    assert {layer(found) for found in inside(name)} <= set(below)
+
+
+def test_no_import_cycle() -> None:
+    left = {name: inside(name) for name in FILES if name != "gpuimg"}
+    while left:
+        ready = {name for name, needed in left.items() if not needed & left.keys()}
+        assert ready, f"these import each other: {sorted(left)}"
+        left = {name: needed for name, needed in left.items() if name not in ready}
+
+
+@pytest.mark.parametrize("library", OWNERS)
+def test_only_its_owner_imports_a_library(library: str) -> None:
+    found = {
+        FILES[name].relative_to(ROOT).as_posix()
+        for name in FILES
+        if any(one == library or one.startswith(library + ".") for one in imports(name))
     }
-
-
-def test_only_the_codec_imports_nvimagecodec() -> None:
-    assert importers("nvidia") == {"gpuimg/codec.py"}
-
-
-def test_kernels_import_nothing_from_the_package() -> None:
-    for path in (ROOT / "kernels").glob("*.py"):
-        assert not any(name.startswith(("gpuimg", "..")) for name in imports(path)), path.name
-
-
-def test_only_the_runtimes_know_cupy() -> None:
-    assert {path for path in importers("cupy") if not path.startswith("gpuimg/runtimes/")} <= {"kernels/cuda.py"}
-
-
-def test_frameworks_are_imported_by_name_only_when_asked_for() -> None:
-    found = importers("torch", "jax", "tensorflow", "PIL", "cv2", "torchvision", "pyarrow", "array_record", "tqdm")
-    assert found == {"gpuimg/torch.py", "gpuimg/progress.py"}  # a module to be asked for; tqdm, in a function
+    assert found == OWNERS[library]

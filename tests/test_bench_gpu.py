@@ -21,7 +21,7 @@ from bench.gpu.child import Context
 from bench.gpu.harness import Budget, Part, Result, Settings
 from bench.gpu.measure import rate, replaced
 from bench.gpu.parts import PARTS
-from gpuimg.runtimes.probe import gpu_problem
+from gpuimg._runtimes.probe import gpu_problem
 
 MODULES = [agreement, costs, decoding, handoff, kernel, machine, order, suite, throughput]
 

@@ -15,8 +15,10 @@ import pytest
 from PIL import Image
 
 import gpuimg
-from gpuimg import cli, font, inspection, png
-from gpuimg.runtimes import probe
+from gpuimg._cli import font, png
+from gpuimg._cli import info as inspection
+from gpuimg._cli import main as cli
+from gpuimg._runtimes import probe
 
 PHOTOS = Path(__file__).parents[1] / "examples" / "photos"
 needs_no_gpu = pytest.mark.skipif(probe.driver_devices() > 0, reason="about machines without a GPU")
@@ -27,7 +29,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """``python -m gpuimg`` in a process of its own, optionally with a module made unimportable."""
     start = f"import sys; sys.modules[{block!r}] = None; " if block else "import sys; "
-    code = f"{start}from gpuimg.cli import main; sys.exit(main({list(arguments)!r}))"
+    code = f"{start}from gpuimg._cli.main import main; sys.exit(main({list(arguments)!r}))"
     return subprocess.run(
         [sys.executable, "-c", code], cwd=cwd, env=os.environ | environment, capture_output=True, text=True, timeout=300
     )
@@ -394,7 +396,7 @@ def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_info_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from gpuimg.cli import main; main(['info']);"
+        "import sys; from gpuimg._cli.main import main; main(['info']);"
         "print(sorted({'torch', 'jax', 'tensorflow', 'PIL'} & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)

@@ -1,4 +1,4 @@
-"""Colour against published formulas, other libraries, and examples that pin the conventions."""
+"""Color against published formulas, other libraries, and examples that pin the conventions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from PIL import Image, ImageEnhance, ImageOps
 import gpuimg as gi
 
 from . import references
-from .compare import COLOR, HUE, assert_bytes, assert_close, assert_same
+from .compare import FORMULA, HUE, assert_bytes, assert_close, assert_same
 from .references import to_bytes, to_unit
 from .samples import KINDS, PER_KIND, images
 
@@ -63,7 +63,7 @@ def test_adjust(name: str, low: float, high: float, dtype: str, channels: int) -
     factor[:3] = low, high, (low + high) / 2
     x = getattr(gi, name)(pictures, factor)
     expected = [getattr(references, name)(to_unit(p), f) for p, f in zip(pictures, factor, strict=True)]
-    assert_close(x.compute("float32"), expected, HUE if name == "adjust_hue" else COLOR)
+    assert_close(x.compute("float32"), expected, HUE if name == "adjust_hue" else FORMULA)
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
@@ -73,7 +73,7 @@ def test_without_parameters(name: str, dtype: str, channels: int) -> None:
     pictures = pictures_of(np.random.default_rng(2), dtype, channels)
     x = getattr(gi, name)(pictures)
     expected = [getattr(references, name)(to_unit(image)) for image in pictures]
-    assert_close(x.compute("float32"), expected, COLOR)
+    assert_close(x.compute("float32"), expected, FORMULA)
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
@@ -84,7 +84,7 @@ def test_rgb_to_grayscale(out: int, dtype: str, channels: int) -> None:
     x = gi.rgb_to_grayscale(pictures, out)
     assert x.channels == out
     expected = [references.rgb_to_grayscale(to_unit(image), out) for image in pictures]
-    assert_close(x.compute("float32"), expected, COLOR)
+    assert_close(x.compute("float32"), expected, FORMULA)
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
@@ -99,7 +99,7 @@ def test_solarize(dtype: str, channels: int) -> None:
     threshold[:2] = 0, white
     x = gi.solarize(pictures, threshold)
     expected = [references.solarize(to_unit(p), t / white) for p, t in zip(pictures, threshold, strict=True)]
-    assert_close(x.compute("float32"), expected, COLOR)
+    assert_close(x.compute("float32"), expected, FORMULA)
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
@@ -112,10 +112,10 @@ def test_posterize(dtype: str, channels: int) -> None:
     if dtype == "uint8":
         expected: list[Any] = [references.posterize_bytes(p, b) for p, b in zip(pictures, bits, strict=True)]
         assert_same(x.compute("uint8"), expected)
-        assert_close(x.compute("float32"), map(to_unit, expected), COLOR)
+        assert_close(x.compute("float32"), map(to_unit, expected), FORMULA)
     else:
         expected = [references.posterize(to_unit(p), b) for p, b in zip(pictures, bits, strict=True)]
-        assert_close(x.compute("float32"), expected, COLOR)
+        assert_close(x.compute("float32"), expected, FORMULA)
 
 
 @kinds
@@ -124,7 +124,7 @@ def test_normalize(dtype: str, channels: int) -> None:
     pictures = pictures_of(rng, dtype, channels)
     for mean, std in [(gi.IMAGENET_MEAN[:channels], gi.IMAGENET_STD[:channels]), (0.5, 1.0)]:
         expected = [references.normalize(to_unit(image), mean, std) for image in pictures]
-        assert_close(gi.normalize(pictures, mean, std).compute(), expected, COLOR)
+        assert_close(gi.normalize(pictures, mean, std).compute(), expected, FORMULA)
 
 
 @kinds
@@ -155,7 +155,7 @@ def test_pointwise(dtype: str, channels: int) -> None:
         r, g, b = np.moveaxis(np.broadcast_to(to_unit(image), (*image.shape[:2], 3)), 2, 0)
         y, x = np.mgrid[: image.shape[0], : image.shape[1]]
         expected.append(np.stack([g * number, b + y * 0.01, r * r - x * 0.01][:channels], 2))
-    assert_close(results, expected, COLOR)
+    assert_close(results, expected, FORMULA)
 
 
 # -- against other libraries -------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def pil(image: NDArray[Any]) -> Image.Image:
         (lambda x: gi.adjust_saturation(x, 0.6), lambda x: ImageEnhance.Color(x).enhance(0.6), 1),
         (lambda x: gi.rgb_to_grayscale(x), ImageOps.grayscale, 1),
     ],
-    ids=["invert", "solarize", "posterize", "equalize", "autocontrast", "brightness", "contrast", "saturation", "grey"],
+    ids=["invert", "solarize", "posterize", "equalize", "autocontrast", "brightness", "contrast", "saturation", "gray"],
 )
 def test_as_pillow(ours: Callable[[Any], gi.Batch], theirs: Callable[[Any], Any], most: int, channels: int) -> None:
     rng = np.random.default_rng(9)
@@ -214,9 +214,9 @@ def test_hue_turns_red_to_green_to_blue() -> None:
     assert values(gi.adjust_hue(red, 1 / 12)) == [255, 128, 0]
 
 
-def test_hue_leaves_greys() -> None:
-    greys = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
-    np.testing.assert_array_equal(gi.adjust_hue(greys, 0.3).array(), greys)
+def test_hue_leaves_grays() -> None:
+    grays = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
+    np.testing.assert_array_equal(gi.adjust_hue(grays, 0.3).array(), grays)
 
 
 def test_brightness_is_cut_at_white() -> None:
@@ -225,13 +225,13 @@ def test_brightness_is_cut_at_white() -> None:
     assert values(gi.adjust_brightness(row(7), 0)) == [0]
 
 
-def test_contrast_is_about_the_mean_grey() -> None:
+def test_contrast_is_about_the_mean_gray() -> None:
     assert values(gi.adjust_contrast(row(40, 80), 0)) == [60, 60]
     assert values(gi.adjust_contrast(row(40, 80), 2)) == [20, 100]
     assert values(gi.adjust_contrast(pixel(255, 0, 0), 0)) == [76, 76, 76]  # 0.2989 of 255
 
 
-def test_grey_weights() -> None:
+def test_gray_weights() -> None:
     primaries = np.eye(3, dtype=np.float32).reshape(1, 1, 3, 3)
     np.testing.assert_allclose(values(gi.rgb_to_grayscale(primaries)), [0.2989, 0.587, 0.114], atol=1e-7)
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from gpuimg.pixels import ALIGNMENT
+from gpuimg._plan.compile import compile_plan
+from gpuimg._runtimes.images import ALIGNMENT
 from tests.standin import Standin
 from tests.standin.work import SIZES, faulty, files, gpu, opened, turned_files, two_statistics
 
@@ -62,8 +63,8 @@ def test_a_plan_is_one_upload_of_its_records_and_programs(gpu: Standin, chain: s
     x = CHAINS[chain][0](opened())
     x.compute()
     expected = []
-    for plan in x.stages:
-        passes, _ = plan.compile()
+    for plan in x._segments:
+        passes, _ = compile_plan(plan)
         expected.append(sum(part.nbytes for run in passes for part in (run.records, run.programs)))
     assert [op.told["bytes"] for op in gpu.order.of("upload")] == expected
 

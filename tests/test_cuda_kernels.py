@@ -14,7 +14,8 @@ import pytest
 
 import gpuimg as gi
 from bench import bench_kernels as bench
-from gpuimg.pixels import KINDS, offsets_of
+from gpuimg._plan.compile import compile_plan
+from gpuimg._runtimes.images import KINDS, offsets_of
 
 BUDGETS: dict[str, Any] = json.loads(bench.BUDGETS.read_text())
 
@@ -76,7 +77,7 @@ WINDOWS = {
     "turned": (lambda x: gi.rotate(gi.crop(x, 7, 9, 12, 12), 90), 2 * 12 * 12, 3),
     "nearest": (lambda x: gi.resize(x, (15, 20), "nearest"), 2 * 15 * 20, 3),
     "windows of their own": (lambda x: gi.crop(gi.pad(x, 0), 0, [0, 78], 60, 2), 2 * 60 * 2, 3),
-    "grey": (lambda x: gi.rgb_to_grayscale(gi.resize(x, (20, 30))), 2 * 60 * 80, 1),
+    "gray": (lambda x: gi.rgb_to_grayscale(gi.resize(x, (20, 30))), 2 * 60 * 80, 1),
 }
 
 
@@ -89,7 +90,7 @@ def test_bytes_are_those_of_the_window_and_the_result(name: str, dtype: str) -> 
     assert cost.total * pixels == pytest.approx(window * 3 + pixels * channels * itemsize)
 
 
-def test_bytes_of_statistics_and_stages() -> None:
+def test_bytes_of_statistics_and_segments() -> None:
     sizes = [(60, 80), (50, 40)]
     source = (60 * 80 + 50 * 40) * 3
 
@@ -104,7 +105,7 @@ def test_bytes_of_statistics_and_stages() -> None:
     cost, pixels = _bytes(lambda x: gi.resize(gi.gaussian_blur(gi.resize(x, (20, 20)), 3, 1.0), (5, 5)), sizes, "uint8")
     between = 2 * 20 * 20 * 3 * 4  # float32; of the resized and of the blurred images
     assert cost.source * pixels == pytest.approx(source)
-    assert cost.stages * pixels == pytest.approx(4 * between)
+    assert cost.segments * pixels == pytest.approx(4 * between)
     assert cost.statistics == 0
 
 
@@ -157,8 +158,8 @@ def _images(channels: int, dtype: str) -> list[np.ndarray]:
 def _geometric(images: list[np.ndarray]) -> gi.Batch:
     x = gi.resized_crop(images, [0, 1], [1, 2], 4, [5, 9], (7, 8))
     x = gi.adjust_brightness(x, [0.7, 1.2])
-    x = gi.rotate(x, [30.0, -70.0], fill=200 if x.unit != 1 else 0.8, expand=False)
-    x = gi.erase(x, 1, 2, 3, 2, 9 if x.unit != 1 else 0.1, where=[True, False])
+    x = gi.rotate(x, [30.0, -70.0], fill=200 if x._unit != 1 else 0.8, expand=False)
+    x = gi.erase(x, 1, 2, 3, 2, 9 if x._unit != 1 else 0.1, where=[True, False])
     return gi.normalize(x, 0.5, 0.25)
 
 
@@ -172,7 +173,7 @@ def _statistical(images: list[np.ndarray]) -> gi.Batch:
 
 def _other(images: list[np.ndarray]) -> gi.Batch:
     x = gi.resize(gi.pad(images, 1, padding_mode="edge"), (6, 5), "bicubic")
-    x = gi.solarize(gi.posterize(x, 5), 100 if x.unit != 1 else 0.4)
+    x = gi.solarize(gi.posterize(x, 5), 100 if x._unit != 1 else 0.4)
     return gi.horizontal_flip(gi.invert(gi.pad(x, 1, fill=7)))
 
 
@@ -206,9 +207,9 @@ def test_simulated_results_are_the_cpus(
     pytest.importorskip("numba_cuda")
     assert callable(chain)
     batch = chain(_images(channels, source))
-    assert len(batch.stages) == 1
+    assert len(batch._segments) == 1
     expected = batch.array(dtype, order)
-    passes, region = batch.plan.compile()
+    passes, region = compile_plan(batch._plan)
     pixels = batch._source
     offsets, _ = offsets_of(batch.sizes, batch.channels)
     stride = pixels.sizes[:, 1] * channels
@@ -219,7 +220,7 @@ def test_simulated_results_are_the_cpus(
         "source": pixels.flat,
         "channels": channels,
         "kind": KINDS[dtype],
-        "neighbours": batch.plan.sharpens,
+        "neighbours": batch._plan.sharpens,
         "passes": len(passes),
         "first": [p.first_slot for p in passes],
         "end": [p.end_slot for p in passes],

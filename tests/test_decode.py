@@ -173,7 +173,7 @@ def test_opening_decodes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("decoded")
 
-    monkeypatch.setattr("gpuimg.runtimes.cpu._decode", fail)
+    monkeypatch.setattr("gpuimg._runtimes.cpu._decode", fail)
     x = gi.resize(gi.open_batch([encode(photo(20, 30))], device="cpu"), 8)
     assert x.sizes.tolist() == [[8, 12]]
     assert x.channels == 3
@@ -264,9 +264,9 @@ def test_damage_in_the_middle_stays_quiet(capfd: pytest.CaptureFixture[str]) -> 
 
 
 def test_other_output_on_stderr_is_kept(capfd: pytest.CaptureFixture[str]) -> None:
-    from gpuimg.stderr import quiet
+    from gpuimg._decoding.stderr import silence_stderr
 
-    with quiet():
+    with silence_stderr():
         os.write(2, b"mine\nCorrupt JPEG data: theirs\n")
     assert capfd.readouterr().err == "mine\n"
 
@@ -320,7 +320,7 @@ def test_device_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_device_that_does_not_work_says_why() -> None:
-    from gpuimg.runtimes.probe import gpu_problem
+    from gpuimg._runtimes.probe import gpu_problem
 
     if gpu_problem() is None:
         pytest.skip("this machine has a working GPU")

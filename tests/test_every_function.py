@@ -113,7 +113,7 @@ def test_a_number_is_that_number_for_every_image(call: Call) -> None:
     pictures, each = drawn(call, 7, "uint8", 3, n=5)
     for name, values in each.items():
         one = np.asarray(values)[0]
-        # Parameters of two numbers take each of them alone; points are one (4, 2) array; a colour is one number.
+        # Parameters of two numbers take each of them alone; points are one (4, 2) array; a color is one number.
         scalar = one if one.ndim != 1 else one[0] if one.shape == (1,) else tuple(one)
         same = each | {name: np.repeat(np.asarray(values)[:1], 5, axis=0)}
         assert_same(list(call.run(pictures, each | {name: scalar}).compute()), list(call.run(pictures, same).compute()))

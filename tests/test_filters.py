@@ -14,7 +14,7 @@ from PIL import Image, ImageEnhance
 import gpuimg as gi
 
 from . import references
-from .compare import COLOR, GEOMETRY, assert_bytes, assert_close, assert_same
+from .compare import FORMULA, GEOMETRY, assert_bytes, assert_close, assert_same
 from .references import to_bytes, to_unit
 from .samples import KINDS, image
 
@@ -44,7 +44,7 @@ def test_blur_with_sizes_and_deviations_of_each_image(dtype: str, channels: int)
         references.gaussian_blur(to_unit(picture), (k, k), (s, s))
         for picture, k, s in zip(images, size.tolist(), sigma.tolist(), strict=True)
     ]
-    assert_close(x.compute("float32"), expected, COLOR)
+    assert_close(x.compute("float32"), expected, FORMULA)
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
@@ -52,7 +52,7 @@ def test_blur_with_other_values_for_x_and_y() -> None:
     images = pictures()
     n = len(images)
     x = gi.gaussian_blur(images, (5, 3), (0.7, 2.0))
-    assert_close(x, [references.gaussian_blur(to_unit(picture), (5, 3), (0.7, 2.0)) for picture in images], COLOR)
+    assert_close(x, [references.gaussian_blur(to_unit(picture), (5, 3), (0.7, 2.0)) for picture in images], FORMULA)
     sizes = np.array([(1, 7), (3, 5), (5, 1), (7, 3), (3, 3), (1, 9)])
     sigma = np.random.default_rng(2).uniform(0.2, 3, (n, 2))
     x = gi.gaussian_blur(images, (sizes[:, 0], sizes[:, 1]), (sigma[:, 0], sigma[:, 1]))
@@ -60,7 +60,7 @@ def test_blur_with_other_values_for_x_and_y() -> None:
         references.gaussian_blur(to_unit(picture), (k[0], k[1]), (s[0], s[1]))
         for picture, k, s in zip(images, sizes.tolist(), sigma.tolist(), strict=True)
     ]
-    assert_close(x, expected, COLOR)
+    assert_close(x, expected, FORMULA)
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 13])
@@ -68,7 +68,7 @@ def test_default_deviation(size: int) -> None:
     images = pictures(sizes=[(20, 31), (7, 7)] if size < 13 else [(20, 31)])
     sigma = 0.15 * size + 0.35
     expected = [references.gaussian_blur(to_unit(picture), (size, size), (sigma, sigma)) for picture in images]
-    assert_close(gi.gaussian_blur(images, size), expected, COLOR)
+    assert_close(gi.gaussian_blur(images, size), expected, FORMULA)
 
 
 def test_default_deviation_of_a_literal_size() -> None:
@@ -84,7 +84,7 @@ def test_default_deviation_of_a_literal_size() -> None:
 def test_blur_is_opencvs(size: int, sigma: float) -> None:
     images = pictures(sizes=[(31, 40), (14, 15)])
     expected = [cv2.GaussianBlur(p, (size, size), sigma, borderType=cv2.BORDER_REFLECT_101) for p in images]
-    assert_close(gi.gaussian_blur(images, size, sigma), expected, COLOR)
+    assert_close(gi.gaussian_blur(images, size, sigma), expected, FORMULA)
 
 
 def test_blur_of_size_one_keeps_the_image() -> None:
@@ -101,7 +101,7 @@ def test_blur_keeps_a_constant_image() -> None:
 def test_largest_blur_an_image_can_reflect() -> None:
     images = pictures(sizes=[(4, 9)])
     assert_close(
-        gi.gaussian_blur(images, (17, 7), 2.0), [references.gaussian_blur(to_unit(images[0]), (17, 7), (2, 2))], COLOR
+        gi.gaussian_blur(images, (17, 7), 2.0), [references.gaussian_blur(to_unit(images[0]), (17, 7), (2, 2))], FORMULA
     )
     for size in ((19, 7), (17, 9)):
         with pytest.raises(ValueError, match=r"image 0 of size \(4, 9\) is too small to reflect at its border under a"):
@@ -153,7 +153,7 @@ def test_sharpness(dtype: str, channels: int) -> None:
     factor = [0, 0.4, 1, 1.7, 3, 12, 2, 2, 2, 2]
     x = gi.adjust_sharpness(images, factor)
     expected = [references.adjust_sharpness(to_unit(picture), f) for picture, f in zip(images, factor, strict=True)]
-    assert_close(x.compute("float32"), expected, COLOR)
+    assert_close(x.compute("float32"), expected, FORMULA)
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
@@ -198,18 +198,18 @@ def one_by_one(images: Any, steps: Any) -> gi.Batch:
 
 CHAINS: dict[str, tuple[int, Any]] = {
     "blur": (1, [lambda x: gi.gaussian_blur(x, 5, 1.2)]),
-    "blur, then colour": (
+    "blur, then color": (
         1,
         [lambda x: gi.gaussian_blur(x, 5, 1.2), lambda x: gi.adjust_hue(x, 0.2), lambda x: gi.invert(x)],
     ),
     "blur, then resize": (2, [lambda x: gi.gaussian_blur(x, 5, 1.2), lambda x: gi.resize(x, (20, 11))]),
     "resize, then blur": (2, [lambda x: gi.resize(x, (20, 11)), lambda x: gi.gaussian_blur(x, 5, 1.2)]),
-    "colour, then blur": (2, [lambda x: gi.adjust_brightness(x, 1.5), lambda x: gi.gaussian_blur(x, 5, 1.2)]),
+    "color, then blur": (2, [lambda x: gi.adjust_brightness(x, 1.5), lambda x: gi.gaussian_blur(x, 5, 1.2)]),
     "two blurs": (2, [lambda x: gi.gaussian_blur(x, 5, 1.2), lambda x: gi.gaussian_blur(x, 3, 0.5)]),
     "blur, then flip": (2, [lambda x: gi.gaussian_blur(x, 5, 1.2), gi.horizontal_flip]),
     "blur, then pad": (2, [lambda x: gi.gaussian_blur(x, 5, 1.2), lambda x: gi.pad(x, 3, 0.5)]),
     "sharpness": (1, [lambda x: gi.adjust_sharpness(x, 2.5)]),
-    "sharpness among colour": (
+    "sharpness among color": (
         1,
         [
             lambda x: gi.adjust_brightness(x, 1.5),
@@ -231,7 +231,7 @@ CHAINS: dict[str, tuple[int, Any]] = {
     ),
     "sharpness, then a crop": (2, [lambda x: gi.adjust_sharpness(x, 2.5), lambda x: gi.crop(x, 1, 1, 4, 4)]),
     "two sharpnesses": (2, [lambda x: gi.adjust_sharpness(x, 2.5), lambda x: gi.adjust_sharpness(x, 0.3)]),
-    "two sharpnesses with colour between": (
+    "two sharpnesses with color between": (
         2,
         [
             lambda x: gi.adjust_sharpness(x, 2.5),

@@ -34,14 +34,14 @@ CHAINS: dict[str, Callable[[Any], gi.Batch]] = {
     "bicubic without antialias": lambda x: gi.resize(x, (24, 70), "bicubic", antialias=False),
     "crop": lambda x: gi.resized_crop(x, 0, [-3, 2, 1, 5], 30, 20, (16, 17)),
     "flip": lambda x: gi.vertical_flip(gi.horizontal_flip(x, where=[True, False, True, False])),
-    "rotate": lambda x: gi.rotate(x, [10, -40, 90, 180], "bilinear", fill=0.5 if gi.invert(x).unit == 1 else 99),
+    "rotate": lambda x: gi.rotate(x, [10, -40, 90, 180], "bilinear", fill=0.5 if gi.invert(x)._unit == 1 else 99),
     "expand": lambda x: gi.rotate(x, [10, -40, 90, 180], "bilinear", expand=True),
     "affine": lambda x: gi.affine(x, 20, (3, 4), 1.2, (5, 6), "bilinear", center=(3, 4)),
     "perspective": lambda x: gi.perspective(
         x, [(0, 0), (30, 0), (30, 30), (0, 30)], [(2, 1), (28, 3), (31, 29), (1, 27)]
     ),
     "pad": lambda x: gi.pad(x, (1, 2, 3, 4), fill=1),
-    "colour": lambda x: gi.adjust_hue(gi.adjust_saturation(gi.adjust_brightness(x, 1.2), [0, 0.5, 1, 2]), 0.2),
+    "color": lambda x: gi.adjust_hue(gi.adjust_saturation(gi.adjust_brightness(x, 1.2), [0, 0.5, 1, 2]), 0.2),
     "contrast": lambda x: gi.adjust_contrast(gi.adjust_contrast(x, 1.5), 0.7),
     "autocontrast": lambda x: gi.autocontrast(gi.adjust_brightness(x, 0.5), where=[True, True, False, True]),
     "equalize": lambda x: gi.equalize(x),

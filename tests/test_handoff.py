@@ -148,7 +148,7 @@ def test_bfloat16_capsule_says_bfloat16() -> None:
             self.array = array
 
         def __dlpack__(self, **options: object) -> object:
-            from gpuimg.handoff import export
+            from gpuimg._batch.dlpack import export
 
             return export(self.array, **options)  # type: ignore[arg-type]
 

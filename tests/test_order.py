@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuimg.order import Share, shuffled
+from gpuimg._loading.sharding import Share, shuffled
 from tests.distributions import chi_square
 
 

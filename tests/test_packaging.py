@@ -61,8 +61,8 @@ def test_wheel_holds_the_package_once(wheel: Path) -> None:
         names = archive.namelist()
     wanted = {
         path.relative_to(ROOT).as_posix()
-        for folder in ("gpuimg", "gpuimg/runtimes", "gpuimg/sources")
-        for path in (ROOT / folder).glob("*.py")
+        for path in (ROOT / "gpuimg").rglob("*.py")
+        if "kernels" not in path.parts[len(ROOT.parts) :]
     }
     wanted |= {f"gpuimg/kernels/{path.name}" for path in (ROOT / "kernels").glob("*.py")} | {"gpuimg/py.typed"}
     code = [name for name in names if ".dist-info/" not in name]
@@ -74,7 +74,7 @@ def test_wheel_declares_command_and_extras(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         folder = f"gpuimg-{gpuimg.__version__}.dist-info"
         metadata = archive.read(f"{folder}/METADATA").decode()
-        assert "gpuimg = gpuimg.cli:main" in archive.read(f"{folder}/entry_points.txt").decode()
+        assert "gpuimg = gpuimg._cli.main:main" in archive.read(f"{folder}/entry_points.txt").decode()
     for extra in ("cpu", "cuda12", "cuda13", "torch", "jax", "test", "bench", "dev"):
         assert f"Provides-Extra: {extra}\n" in metadata
     required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]

@@ -15,7 +15,7 @@ from PIL import Image
 import gpuimg as gi
 
 from . import references
-from .compare import COLOR, GEOMETRY, assert_bytes, assert_close, assert_same
+from .compare import FORMULA, GEOMETRY, assert_bytes, assert_close, assert_same
 from .references import to_bytes, to_unit
 from .samples import KINDS, PER_KIND, SIZES, image, images
 
@@ -175,7 +175,7 @@ def test_a_fused_chain_is_the_ops_one_at_a_time(seed: int) -> None:
     for step in steps:
         fused = step(fused)
         single = step(single).compute("float32")
-    assert_close(fused.compute("float32"), list(single), COLOR)
+    assert_close(fused.compute("float32"), list(single), FORMULA)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
@@ -275,7 +275,7 @@ def dark_to_the_right(dtype: str, channels: int) -> list[NDArray[Any]]:
 def test_statistics_are_those_before_later_geometry(statistic: Any, move: Any, dtype: str, channels: int) -> None:
     pictures = dark_to_the_right(dtype, channels)
     expected = [move[1](statistic[1](to_unit(picture))) for picture in pictures]
-    assert_close(move[0](statistic[0](pictures)).compute("float32"), expected, COLOR)
+    assert_close(move[0](statistic[0](pictures)).compute("float32"), expected, FORMULA)
 
 
 @kinds
@@ -284,7 +284,7 @@ def test_statistics_are_those_before_later_geometry(statistic: Any, move: Any, d
 def test_statistics_are_those_after_earlier_geometry(statistic: Any, move: Any, dtype: str, channels: int) -> None:
     pictures = dark_to_the_right(dtype, channels)
     expected = [statistic[1](move[1](to_unit(picture))) for picture in pictures]
-    assert_close(statistic[0](move[0](pictures)).compute("float32"), expected, COLOR)
+    assert_close(statistic[0](move[0](pictures)).compute("float32"), expected, FORMULA)
 
 
 @kinds
@@ -296,7 +296,7 @@ def test_contrast_before_resampling(interpolation: str, dtype: str, channels: in
     x = gi.rotate(x, 20, "bilinear", fill=0)
     y = gi.crop(gi.adjust_contrast(pictures, 0.6).compute("float32"), 2, 1, 9, 8)
     y = gi.rotate(gi.resize(y, (12, 5), interpolation), 20, "bilinear", fill=0)
-    assert_close(x.compute("float32"), list(y.compute()), COLOR)
+    assert_close(x.compute("float32"), list(y.compute()), FORMULA)
 
 
 @kinds
@@ -314,7 +314,7 @@ def test_statistics_of_several_moments(dtype: str, channels: int) -> None:
         y = references.adjust_contrast(y, 0.7) if i != 1 else y
         y = references.pad(y, 1, 1, 1, 1)[:, ::-1]
         expected.append(references.crop(references.adjust_contrast(y, 0.5), 0, 4, 8, 7))
-    assert_close(x.compute("float32"), expected, COLOR)
+    assert_close(x.compute("float32"), expected, FORMULA)
 
 
 def test_the_region_to_decode_holds_the_pixels_of_the_statistics() -> None:

@@ -11,12 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg import mixing, policies
+from gpuimg._random import mixing, policies, policy_tables
+from gpuimg._random.policies import apply_ops
+from gpuimg._random.policy_tables import OP_NAMES
 from gpuimg.kernels import layout
-from gpuimg.policies import OP_NAMES, apply_ops
 
 from . import references
-from .compare import COLOR, GEOMETRY, assert_close, assert_nearest, assert_same
+from .compare import FORMULA, GEOMETRY, assert_close, assert_nearest, assert_same
 from .distributions import (
     COUNT,
     SMALLEST,
@@ -32,10 +33,10 @@ from .samples import KINDS, image
 kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 
 IDENTITY, SHEAR_X, SHEAR_Y, TRANSLATE_X, TRANSLATE_Y, ROTATE = range(6)
-BRIGHTNESS, COLOUR, CONTRAST, SHARPNESS, POSTERIZE, SOLARIZE, AUTOCONTRAST, EQUALIZE, INVERT = range(6, 15)
+BRIGHTNESS, COLOR, CONTRAST, SHARPNESS, POSTERIZE, SOLARIZE, AUTOCONTRAST, EQUALIZE, INVERT = range(6, 15)
 CODES = {
     layout.BRIGHTNESS: BRIGHTNESS,
-    layout.SATURATION: COLOUR,
+    layout.SATURATION: COLOR,
     layout.CONTRAST: CONTRAST,
     layout.SHARPNESS: SHARPNESS,
     layout.POSTERIZE: POSTERIZE,
@@ -71,7 +72,7 @@ def pictures(n: int, dtype: str = "float32", channels: int = 3) -> list[NDArray[
 
 
 def recorded(plan: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The op of each image in a stage of a policy, and its magnitude; nothing moved and no colour is the identity."""
+    """The op of each image in a stage of a policy, and its magnitude; nothing moved and no color is the identity."""
     matrix = plan.grid.frames[0].matrix
     entry = plan.entries[-1]  # before it, what is painted around a moved image
     ops = np.array([CODES.get(code, IDENTITY) for code in entry.codes.tolist()])
@@ -108,14 +109,14 @@ def moved_from(height: int, width: int, op: int, magnitude: float) -> tuple[Any,
     }[op]()
 
 
-def coloured(picture: NDArray[Any], op: int, magnitude: float) -> NDArray[np.float64]:
+def colored(picture: NDArray[Any], op: int, magnitude: float) -> NDArray[np.float64]:
     x = to_unit(picture)
     if op == POSTERIZE and picture.dtype == np.uint8:
         return to_unit(references.posterize_bytes(picture, int(magnitude)))
     result: NDArray[np.float64] = {
         IDENTITY: lambda: x,
         BRIGHTNESS: lambda: references.adjust_brightness(x, 1 + magnitude),
-        COLOUR: lambda: references.adjust_saturation(x, 1 + magnitude),
+        COLOR: lambda: references.adjust_saturation(x, 1 + magnitude),
         CONTRAST: lambda: references.adjust_contrast(x, 1 + magnitude),
         SHARPNESS: lambda: references.adjust_sharpness(x, 1 + magnitude),
         POSTERIZE: lambda: references.posterize(x, int(magnitude)),
@@ -129,13 +130,13 @@ def coloured(picture: NDArray[Any], op: int, magnitude: float) -> NDArray[np.flo
 
 RANGE = {
     SHEAR_X: (-0.99, 0.99), SHEAR_Y: (-0.99, 0.99), TRANSLATE_X: (-32, 32), TRANSLATE_Y: (-32, 32),
-    ROTATE: (-135, 135), BRIGHTNESS: (-0.99, 0.99), COLOUR: (-0.99, 0.99), CONTRAST: (-0.99, 0.99),
+    ROTATE: (-135, 135), BRIGHTNESS: (-0.99, 0.99), COLOR: (-0.99, 0.99), CONTRAST: (-0.99, 0.99),
     SHARPNESS: (-0.99, 0.99), POSTERIZE: (2, 8), SOLARIZE: (0, 1),
 }  # fmt: skip
 
 
 @kinds
-def test_colour_ops_are_the_formulas(dtype: str, channels: int) -> None:
+def test_color_ops_are_the_formulas(dtype: str, channels: int) -> None:
     """All of them in one batch, each image with its own."""
     ops = np.tile([IDENTITY, *range(BRIGHTNESS, INVERT + 1)], 12)
     images = pictures(len(ops), dtype, channels)
@@ -143,8 +144,8 @@ def test_colour_ops_are_the_formulas(dtype: str, channels: int) -> None:
     magnitude = np.array([generator.uniform(*RANGE.get(op, (0, 1))) for op in ops.tolist()])
     magnitude = np.where(ops == POSTERIZE, np.round(magnitude), magnitude).astype(np.float32).astype(np.float64)
     x = apply_ops(gi.pad(images, 0), ops, magnitude, "nearest", 0)
-    expected = [coloured(p, op, m) for p, op, m in zip(images, ops.tolist(), magnitude, strict=True)]
-    assert_close(x.compute("float32"), expected, COLOR)
+    expected = [colored(p, op, m) for p, op, m in zip(images, ops.tolist(), magnitude, strict=True)]
+    assert_close(x.compute("float32"), expected, FORMULA)
 
 
 @kinds
@@ -160,10 +161,10 @@ def test_ops_that_move_pixels_are_the_formulas(dtype: str, channels: int, interp
         moved_from(p.shape[0], p.shape[1], op, m)
         for p, op, m in zip(images, ops.tolist(), magnitude.tolist(), strict=True)
     ]
-    colours = (fill[:, 0] / (255 if dtype == "uint8" else 1)).tolist()
+    colors = (fill[:, 0] / (255 if dtype == "uint8" else 1)).tolist()
     expected = [
         references.sample(to_unit(p), *place, interpolation, f)
-        for p, place, f in zip(images, places, colours, strict=True)
+        for p, place, f in zip(images, places, colors, strict=True)
     ]
     if interpolation == "nearest":
         assert_nearest(x, expected, [references.near_tie(*place) for place in places], share=0.005)
@@ -197,11 +198,13 @@ def test_directions() -> None:
 
 
 def named(policy: str, row: int) -> list[tuple[str, float, int]]:
-    return [(OP_NAMES[int(op)], p, int(bin_)) for op, p, bin_ in policies.AUTO_AUGMENT_POLICIES[policy][row].tolist()]
+    return [
+        (OP_NAMES[int(op)], p, int(bin_)) for op, p, bin_ in policy_tables.AUTO_AUGMENT_POLICIES[policy][row].tolist()
+    ]
 
 
 def test_auto_augment_tables() -> None:
-    for table in policies.AUTO_AUGMENT_POLICIES.values():
+    for table in policy_tables.AUTO_AUGMENT_POLICIES.values():
         assert table.shape == (25, 2, 3)
     # From torchvision's _auto_augment.py.
     assert named("imagenet", 0) == [("Posterize", 0.4, 8), ("Rotate", 0.6, 9)]
@@ -238,7 +241,7 @@ SUMS = {
 )
 def test_auto_augment_sums(policy: str, chances: list[float], bins: list[int]) -> None:
     """Of probabilities and bins over each op, in the order of OP_NAMES: a slip in any row shows."""
-    table = policies.AUTO_AUGMENT_POLICIES[policy].reshape(-1, 3)
+    table = policy_tables.AUTO_AUGMENT_POLICIES[policy].reshape(-1, 3)
     ops = table[:, 0].astype(int)
     np.testing.assert_allclose(np.bincount(ops, table[:, 1], 15), chances)
     np.testing.assert_allclose(np.bincount(ops, table[:, 2] * (1 + np.arange(50)), 15), bins)
@@ -248,7 +251,7 @@ def ends(function: Callable[[int], gi.Batch], stage: int = 0) -> list[dict[str, 
     """Magnitudes by op, of the lowest bin and of the highest."""
     found = []
     for magnitude in (0, 30):
-        ops, values = recorded(function(magnitude).stages[stage])
+        ops, values = recorded(function(magnitude)._segments[stage])
         found.append({OP_NAMES[op]: set(np.round(values[ops == op], 4).tolist()) for op in np.unique(ops).tolist()})
     return found
 
@@ -269,7 +272,7 @@ def test_rand_augment_magnitudes() -> None:
 
 
 def test_rand_augment_magnitude_nine_of_31() -> None:
-    ops, values = recorded(gi.rand_augment(blanks(n=600), rng=rng(1, 600)).stages[0])
+    ops, values = recorded(gi.rand_augment(blanks(n=600), rng=rng(1, 600))._segments[0])
     assert set(np.round(values[ops == ROTATE], 4).tolist()) == {-9.0, 9.0}
     assert set(np.round(values[ops == BRIGHTNESS], 4).tolist()) == {-0.27, 0.27}
     assert set(np.round(values[ops == TRANSLATE_X], 4).tolist()) == {-6.0, 6.0}
@@ -278,10 +281,10 @@ def test_rand_augment_magnitude_nine_of_31() -> None:
 
 
 def test_trivial_augment_magnitudes() -> None:
-    ops, values = recorded(gi.trivial_augment(blanks(), rng=rng(2)).plan)
+    ops, values = recorded(gi.trivial_augment(blanks(), rng=rng(2))._plan)
     for op, low, high in (
         (SHEAR_X, -0.99, 0.99), (SHEAR_Y, -0.99, 0.99), (TRANSLATE_X, -32, 32), (TRANSLATE_Y, -32, 32),
-        (ROTATE, -135, 135), (BRIGHTNESS, -0.99, 0.99), (COLOUR, -0.99, 0.99), (CONTRAST, -0.99, 0.99),
+        (ROTATE, -135, 135), (BRIGHTNESS, -0.99, 0.99), (COLOR, -0.99, 0.99), (CONTRAST, -0.99, 0.99),
         (SHARPNESS, -0.99, 0.99), (POSTERIZE, 2, 8), (SOLARIZE, 0, 1),
     ):  # fmt: skip
         drawn = values[ops == op]
@@ -297,7 +300,7 @@ def assert_ops_uniform(ops: NDArray[np.int64]) -> None:
 
 def test_rand_augment_ops_and_signs() -> None:
     x = gi.rand_augment(blanks(), 3, rng=rng(3))
-    found = [recorded(plan) for plan in x.stages]
+    found = [recorded(plan) for plan in x._segments]
     assert len(found) == 3
     for ops, values in found:
         assert_ops_uniform(ops)
@@ -311,13 +314,13 @@ def test_rand_augment_ops_and_signs() -> None:
 
 
 def test_trivial_augment_ops_bins_and_signs() -> None:
-    ops, values = recorded(gi.trivial_augment(blanks(), rng=rng(4)).plan)
+    ops, values = recorded(gi.trivial_augment(blanks(), rng=rng(4))._plan)
     # The lowest of 31 bins moves nothing, which shows as the identity; so it does where it moves by less than 1.
     moved = np.where((np.arange(14) >= SHEAR_X) & (np.arange(14) <= ROTATE), 30 / 31, 1.0)
     shares = moved / 14
     shares[IDENTITY] += 5 / 31 / 14
     assert chi_square(np.bincount(ops, minlength=14), shares) > SMALLEST
-    for op in (BRIGHTNESS, COLOUR, CONTRAST, SHARPNESS):
+    for op in (BRIGHTNESS, COLOR, CONTRAST, SHARPNESS):
         bins = values[ops == op] / 0.99 * 30
         np.testing.assert_allclose(bins, np.round(bins), atol=1e-4)
         assert_evenly_spread(np.abs(np.round(bins)), 0, 30)
@@ -330,8 +333,8 @@ def test_trivial_augment_ops_bins_and_signs() -> None:
 @pytest.mark.parametrize("policy", ["imagenet", "cifar10", "svhn"])
 def test_auto_augment_draws(policy: str) -> None:
     x = gi.auto_augment(blanks(), policy, rng=rng(5))
-    found = [recorded(plan) for plan in x.stages]
-    table = policies.AUTO_AUGMENT_POLICIES[policy]
+    found = [recorded(plan) for plan in x._segments]
+    table = policy_tables.AUTO_AUGMENT_POLICIES[policy]
     # Pairs of ops: one of 25 rows, each of its ops with its own probability.
     chances = np.zeros((15, 15))
     for (first, p, _), (second, q, _) in table.tolist():
@@ -349,7 +352,7 @@ def test_auto_augment_draws(policy: str) -> None:
     for k, (ops, values) in enumerate(found):
         signed = (ops >= SHEAR_X) & (ops <= SHARPNESS) & (np.abs(values) > 1e-6)
         assert_share(values[signed] > 0, 0.5)
-        top = {ROTATE: 30.0, SHEAR_X: 0.3, SHEAR_Y: 0.3, BRIGHTNESS: 0.9, COLOUR: 0.9, CONTRAST: 0.9, SHARPNESS: 0.9}
+        top = {ROTATE: 30.0, SHEAR_X: 0.3, SHEAR_Y: 0.3, BRIGHTNESS: 0.9, COLOR: 0.9, CONTRAST: 0.9, SHARPNESS: 0.9}
         for op, largest in top.items():
             bins = {round(b, 3) for b in np.abs(values[ops == op] / largest * 9).tolist()}
             assert bins <= set(table[table[:, k, 0] == op][:, k, 2].tolist())
@@ -392,12 +395,12 @@ def test_augmix_ops(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (values[ops == SOLARIZE].min(), values[ops == SOLARIZE].max()) == (0.0, 1.0)
 
 
-def test_augmix_severity_depth_and_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_augmix_severity_depth_and_color(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Recorded(monkeypatch)
     gi.augmix(blanks(1, 1, 4000), 3, 2, 4, all_ops=False, rng=rng(7, 4000))
     assert len(seen.steps) == 8
     for ops, values in seen.steps:
-        assert set(ops.tolist()) == set(range(1, 14)) - {BRIGHTNESS, COLOUR, CONTRAST, SHARPNESS}
+        assert set(ops.tolist()) == set(range(1, 14)) - {BRIGHTNESS, COLOR, CONTRAST, SHARPNESS}
         assert set(np.round(np.abs(values[ops == ROTATE]), 4).tolist()) == {0.0, 3.3333, 6.6667}
 
 
@@ -424,7 +427,7 @@ def test_augmix_weights(monkeypatch: pytest.MonkeyPatch, alpha: float) -> None:
 def by_hand(x: gi.Batch, op: int, magnitude: float, interpolation: str, fill: Any) -> gi.Batch:
     """An op on a batch of one, by the public functions."""
     degrees = math.degrees(math.atan(magnitude))
-    threshold = magnitude / x.unit
+    threshold = magnitude / x._unit
     return {
         IDENTITY: lambda: x,
         SHEAR_X: lambda: gi.affine(x, 0, (0, 0), 1, (degrees, 0), interpolation, fill, (0, 0)),
@@ -433,7 +436,7 @@ def by_hand(x: gi.Batch, op: int, magnitude: float, interpolation: str, fill: An
         TRANSLATE_Y: lambda: gi.affine(x, 0, (0, int(magnitude)), 1, 0, interpolation, fill),
         ROTATE: lambda: gi.rotate(x, magnitude, interpolation, fill=fill),
         BRIGHTNESS: lambda: gi.adjust_brightness(x, 1 + magnitude),
-        COLOUR: lambda: gi.adjust_saturation(x, 1 + magnitude),
+        COLOR: lambda: gi.adjust_saturation(x, 1 + magnitude),
         CONTRAST: lambda: gi.adjust_contrast(x, 1 + magnitude),
         SHARPNESS: lambda: gi.adjust_sharpness(x, 1 + magnitude),
         POSTERIZE: lambda: gi.posterize(x, int(magnitude)),
@@ -441,7 +444,7 @@ def by_hand(x: gi.Batch, op: int, magnitude: float, interpolation: str, fill: An
         AUTOCONTRAST: lambda: gi.autocontrast(x),
         EQUALIZE: lambda: gi.equalize(x),
         INVERT: lambda: gi.invert(x),
-    }[op]().staged()
+    }[op]()._new_segment()
 
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
@@ -451,7 +454,7 @@ def test_a_policy_is_its_ops_one_by_one_image_by_image(name: str, dtype: str, in
     images = pictures(60, dtype)
     fill = 77 if dtype == "uint8" else 0.3
     x = POLICIES[name](images, interpolation=interpolation, fill=fill, rng=rng(9, 60))
-    steps = [recorded(plan) for plan in x.stages]
+    steps = [recorded(plan) for plan in x._segments]
     expected = []
     for i, picture in enumerate(images):
         single = gi.pad([picture], 0)
@@ -463,7 +466,7 @@ def test_a_policy_is_its_ops_one_by_one_image_by_image(name: str, dtype: str, in
                 value = min(max(value + (1e-6 if dtype == "uint8" else 0.0), 0.0), 1.0)
             single = by_hand(single, int(ops[i]), value, interpolation, fill)
         expected.append(single.compute("float32")[0])
-    assert_close(x.compute("float32"), expected, COLOR)
+    assert_close(x.compute("float32"), expected, FORMULA)
 
 
 def test_rand_augment_is_what_its_generator_drew() -> None:
@@ -477,11 +480,11 @@ def test_rand_augment_is_what_its_generator_drew() -> None:
         for i, picture in enumerate(images):
             height, width = picture.shape[:2]
             half = {SHEAR_X: 0.15, SHEAR_Y: 0.15, TRANSLATE_X: 75 / 331 * width, TRANSLATE_Y: 75 / 331 * height,
-                    ROTATE: 15.0, BRIGHTNESS: 0.45, COLOUR: 0.45, CONTRAST: 0.45, SHARPNESS: 0.45}  # fmt: skip
+                    ROTATE: 15.0, BRIGHTNESS: 0.45, COLOR: 0.45, CONTRAST: 0.45, SHARPNESS: 0.45}  # fmt: skip
             op = int(which[i])
             value = {POSTERIZE: 6.0, SOLARIZE: 0.5}.get(op, sign[i] * half.get(op, 0.0))
             chain[i] = by_hand(chain[i], op, value, "nearest", 9)
-    assert_close(x.compute("float32"), [single.compute("float32")[0] for single in chain], COLOR)
+    assert_close(x.compute("float32"), [single.compute("float32")[0] for single in chain], FORMULA)
 
 
 def test_augmix_is_a_mixture_of_its_chains() -> None:
@@ -502,7 +505,7 @@ def test_augmix_is_a_mixture_of_its_chains() -> None:
             for i in np.flatnonzero(step < depth).tolist():
                 height, width = images[i].shape[:2]
                 full = {SHEAR_X: 0.3, SHEAR_Y: 0.3, TRANSLATE_X: width / 3, TRANSLATE_Y: height / 3, ROTATE: 30.0,
-                        BRIGHTNESS: 0.9, COLOUR: 0.9, CONTRAST: 0.9, SHARPNESS: 0.9}  # fmt: skip
+                        BRIGHTNESS: 0.9, COLOR: 0.9, CONTRAST: 0.9, SHARPNESS: 0.9}  # fmt: skip
                 op = int(which[i])
                 value = {POSTERIZE: round(4 - 4 * share[i]), SOLARIZE: 1 - share[i]}.get(
                     op, sign[i] * share[i] * full.get(op, 0.0)
@@ -510,7 +513,7 @@ def test_augmix_is_a_mixture_of_its_chains() -> None:
                 chain[i] = by_hand(chain[i], op, value, "bilinear", 0.2)
         for i in range(n):
             mixed[i] = mixed[i] + weights[k, i] * chain[i].compute()[0]
-    assert_close(x, mixed, COLOR)
+    assert_close(x, mixed, FORMULA)
 
 
 def test_augmix_keeps_what_all_chains_keep() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import gpuimg as gi
-from gpuimg.ahead import Ahead, stop
+from gpuimg._loading.prefetch import Prefetcher, stop
 from tests.watchdog import no_hang, ours, watched
 
 __all__ = ["watched"]
@@ -73,7 +73,7 @@ def test_spare_threads_help_a_slow_one_and_only_then(monkeypatch: pytest.MonkeyP
 
     barrier = threading.Barrier(4)
     threads: dict[int, str] = {}
-    ahead = Ahead((partial(job, k) for k in range(12)), 8, 4, "spare", spare=True)
+    ahead = Prefetcher((partial(job, k) for k in range(12)), 8, 4, "spare", spare=True)
     try:
         assert [ahead.get() for _ in range(12)] == list(range(12))
     finally:

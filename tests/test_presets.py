@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg import font, presets, preview
+from gpuimg import presets
+from gpuimg._cli import font, preview
 from gpuimg.kernels import layout
 
 from .compare import assert_same
@@ -130,18 +131,18 @@ def test_eval_is_the_calls_it_stands_for(photos: list[NDArray[Any]]) -> None:
 
 def chosen(x: gi.Batch, *codes: int) -> NDArray[np.bool_]:
     """(N,): images to which one of these ops is applied, in any stage."""
-    found = [np.isin(entry.codes, codes) for plan in x.stages for entry in plan.entries]
+    found = [np.isin(entry.codes, codes) for plan in x._segments for entry in plan.entries]
     applied: NDArray[np.bool_] = np.any(found, axis=0)
     return applied
 
 
 def blurred(x: gi.Batch) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = np.any([plan.grid.filter == layout.GAUSSIAN for plan in x.stages], axis=0)
+    found: NDArray[np.bool_] = np.any([plan.grid.filter == layout.GAUSSIAN for plan in x._segments], axis=0)
     return found
 
 
 def flipped(x: gi.Batch) -> NDArray[np.bool_]:
-    mirrored: NDArray[np.bool_] = np.linalg.det(x.stages[0].grid.frames[0].matrix[:, :2, :2]) < 0
+    mirrored: NDArray[np.bool_] = np.linalg.det(x._segments[0].grid.frames[0].matrix[:, :2, :2]) < 0
     return mirrored
 
 
@@ -159,7 +160,7 @@ def test_simclr_draws_with_the_papers_probabilities(gray: NDArray[np.uint8]) -> 
     assert share(blurred(x)) == pytest.approx(0.5, abs=0.03)
     assert share(flipped(x)) == pytest.approx(0.5, abs=0.03)
     assert share(jittered & blurred(x)) == pytest.approx(0.4, abs=0.03)  # independent of each other
-    kernel = presets.simclr()(gray[:2], 0).stages[-1].grid.kernel
+    kernel = presets.simclr()(gray[:2], 0)._segments[-1].grid.kernel
     assert kernel is not None
     assert kernel.tolist() == [[23, 23]] * 2
 
@@ -169,12 +170,12 @@ def test_deit3_draws_one_of_three(gray: NDArray[np.uint8]) -> None:
     three = np.stack([chosen(x, layout.GRAYSCALE), chosen(x, layout.SOLARIZE), blurred(x)])
     assert (three.sum(0) == 1).all()
     np.testing.assert_allclose(three.mean(1), 1 / 3, atol=0.03)
-    assert set(np.unique(x.stages[0].grid.filter)) <= {layout.CUBIC_RENORMALISED}
+    assert set(np.unique(x._segments[0].grid.filter)) <= {layout.CUBIC_RENORMALISED}
     assert chosen(x, layout.BRIGHTNESS).all()
     assert not chosen(x, layout.HUE).any()
 
 
-def test_ssd_distorts_each_colour_half_of_the_time(gray: NDArray[np.uint8]) -> None:
+def test_ssd_distorts_each_color_half_of_the_time(gray: NDArray[np.uint8]) -> None:
     x = presets.ssd_train(20)(gray, rng(range(MANY)))
     for code in (layout.BRIGHTNESS, layout.CONTRAST, layout.SATURATION, layout.HUE, layout.PAINT):
         assert share(chosen(x, code)) == pytest.approx(0.5, abs=0.03)

@@ -1,4 +1,4 @@
-"""Random colour, erasing and filters: what is drawn, read back from the plan, and what becomes of the pixels."""
+"""Random color, erasing and filters: what is drawn, read back from the plan, and what becomes of the pixels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import gpuimg as gi
 from gpuimg.kernels import layout
 
 from . import references
-from .compare import COLOR, assert_close, assert_same
+from .compare import FORMULA, assert_close, assert_same
 from .distributions import (
     COUNT,
     SMALLEST,
@@ -49,12 +49,12 @@ def pictures(dtype: str = "uint8", channels: int = 3, repeats: int = 1) -> list[
 
 def codes(x: gi.Batch) -> NDArray[np.int32]:
     """(N, entries): op codes."""
-    return np.stack([entry.codes for entry in x.plan.entries], 1)
+    return np.stack([entry.codes for entry in x._plan.entries], 1)
 
 
 def parameters(x: gi.Batch, k: int = 0) -> NDArray[np.float32]:
     """(N, entries): parameter ``k`` of each op."""
-    return np.stack([entry.params[:, k] for entry in x.plan.entries], 1)
+    return np.stack([entry.params[:, k] for entry in x._plan.entries], 1)
 
 
 # -- color_jitter ------------------------------------------------------------------------------------------------------
@@ -92,8 +92,8 @@ def test_jitter_leaves_out_what_changes_nothing() -> None:
     x = gi.color_jitter(blanks(n=50), None, 0, (1.0, 1.0), 0.2, rng=0)
     assert set(codes(x).ravel().tolist()) == {layout.SKIP, layout.HUE}
     assert np.all(np.sum(codes(x) == layout.HUE, 1) == 1)
-    grey = gi.color_jitter(blanks(n=50, channels=1), 0.5, None, 0.5, 0.2, rng=0)
-    assert set(codes(grey).ravel().tolist()) == {layout.SKIP, layout.BRIGHTNESS}
+    gray = gi.color_jitter(blanks(n=50, channels=1), 0.5, None, 0.5, 0.2, rng=0)
+    assert set(codes(gray).ravel().tolist()) == {layout.SKIP, layout.BRIGHTNESS}
     images = pictures()
     assert_same(list(gi.color_jitter(images, rng=0)), images)
 
@@ -121,7 +121,7 @@ def test_jitter_is_torchvisions_formulas_image_by_image(dtype: str, channels: in
     order = drawn.permutation(4)
     factors = np.stack([drawn.uniform(*r) for r in ((0.4, 1.6), (0.5, 1.5), (0.2, 1.9), (-0.4, 0.4))], 1)
     expected = [jittered(p, o, f.astype(np.float32)) for p, o, f in zip(images, order, factors, strict=True)]
-    assert_close(x.compute("float32"), expected, COLOR)
+    assert_close(x.compute("float32"), expected, FORMULA)
     assert x.launches == 2  # the mean of each image is taken once, wherever its contrast comes
 
 
@@ -135,7 +135,7 @@ def test_jitter_is_the_public_functions_one_at_a_time() -> None:
         single: Any = [picture]
         for code, value in zip(drawn[i], values[i], strict=True):
             single = functions[JITTER.index(code)](single, value).compute()
-        assert_close([x[i]], [single[0]], COLOR)
+        assert_close([x[i]], [single[0]], FORMULA)
 
 
 # -- what is done with a probability -----------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_parameters_of_each_image() -> None:
     assert_same(list(gi.random_sharpness(images, factor, 1, rng=0)), list(gi.adjust_sharpness(images, factor)))
 
 
-def test_grey_images_stay_grey() -> None:
+def test_gray_images_stay_gray() -> None:
     images = pictures(channels=1)
     x = gi.random_grayscale(images, 1, rng=0)
     assert x.channels == 1
@@ -204,7 +204,7 @@ def test_grey_images_stay_grey() -> None:
 
 def rectangles(x: gi.Batch) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
     """Which images are painted on, and (N, 4) left, top, right, bottom."""
-    (entry,) = x.plan.entries
+    (entry,) = x._plan.entries
     return entry.codes == layout.PAINT, entry.params[:, 9:13]
 
 
@@ -263,15 +263,15 @@ def test_erasing_places() -> None:
 def test_erasing_pixels() -> None:
     images = pictures(repeats=2)
     n = len(images)
-    colour = np.random.default_rng(1).integers(0, 256, (n, 3))
-    x = gi.random_erasing(images, 0.7, value=colour, rng=rng(11, n))
+    color = np.random.default_rng(1).integers(0, 256, (n, 3))
+    x = gi.random_erasing(images, 0.7, value=color, rng=rng(11, n))
     painted, box = rectangles(x)
     assert 0 < painted.sum() < n
     expected = []
     for i, picture in enumerate(images):
         left, top, right, bottom = box[i].astype(int).tolist()
         height, width = bottom - top, right - left
-        expected.append(references.erase(picture, top, left, height, width, colour[i]) if painted[i] else picture)
+        expected.append(references.erase(picture, top, left, height, width, color[i]) if painted[i] else picture)
     assert_same(list(x), expected)
 
 
@@ -285,7 +285,7 @@ def test_erasing_where_nothing_fits_keeps_the_image() -> None:
 
 
 def deviations(x: gi.Batch) -> NDArray[np.float64]:
-    return x.plan.grid.frames[0].support
+    return x._plan.grid.frames[0].support
 
 
 def test_blur_draws() -> None:
@@ -293,9 +293,9 @@ def test_blur_draws() -> None:
         x = gi.random_gaussian_blur(blanks(9, 9), 5, sigma, rng=rng(12))
         assert_uniform(deviations(x)[:, 0], low, high)
         np.testing.assert_array_equal(deviations(x)[:, 0], deviations(x)[:, 1])
-        assert np.all(x.plan.grid.filter == layout.GAUSSIAN)
+        assert np.all(x._plan.grid.filter == layout.GAUSSIAN)
     x = gi.random_gaussian_blur(blanks(9, 9), 5, rng=rng(13), p=0.3)
-    chosen = x.plan.grid.filter == layout.GAUSSIAN
+    chosen = x._plan.grid.filter == layout.GAUSSIAN
     assert_share(chosen, 0.3)
     assert_uniform(deviations(x)[chosen, 0], 0.1, 2.0)
 
@@ -315,11 +315,11 @@ def test_blur_is_gaussian_blur() -> None:
 
 def test_three_augment_is_one_of_three_for_each_image() -> None:
     x = gi.three_augment(blanks(13, 13), rng=rng(15))
-    colour, blurred = x.stages
-    grey, solarized = (entry.codes != layout.SKIP for entry in colour.entries)
+    color, blurred = x._segments
+    gray, solarized = (entry.codes != layout.SKIP for entry in color.entries)
     filtered = blurred.grid.filter == layout.GAUSSIAN
-    assert np.all(grey.astype(int) + solarized + filtered == 1)
-    assert chi_square([grey.sum(), solarized.sum(), filtered.sum()]) > SMALLEST
+    assert np.all(gray.astype(int) + solarized + filtered == 1)
+    assert chi_square([gray.sum(), solarized.sum(), filtered.sum()]) > SMALLEST
     assert_uniform(blurred.grid.frames[0].support[filtered, 0], 0.1, 2.0)
     np.testing.assert_array_equal(blurred.grid.kernel, 13)
 

@@ -61,7 +61,7 @@ def test_a_loaded_plan_does_what_was_recorded(name: str, dtype: str, tmp_path: P
 def test_stages_and_statistics_are_replayed(tmp_path: Path) -> None:
     pictures = images(np.random.default_rng(2), "uint8", 3, 13)
     x = everything(pictures)
-    assert len(x.stages) > 2
+    assert len(x._segments) > 2
     plan = restored(x, tmp_path)
     new = others(pictures)
     expected = everything(new)
@@ -286,7 +286,7 @@ def test_any_flipped_byte_is_harmless(tmp_path: Path) -> None:
         except ValueError:
             refusals += 1
             continue
-        if np.array_equal(plan.sizes, [[20, 20]] * 3) and plan.stages[-1].sizes.max() < 300:
+        if np.array_equal(plan.sizes, [[20, 20]] * 3) and plan.segments[-1].sizes.max() < 300:
             assert len(list(gi.apply_plan(plan, pictures).compute("float32"))) == 3
     assert 50 < refusals < 300
 
@@ -346,7 +346,7 @@ def test_description_of_everything() -> None:
         "autocontrast",
         "fill around the image: 9",
         "pad: rows -2 to 44, columns -1 to 63 of 40 x 60",
-        "erase: rows 1 to 4, columns 2 to 6, colour 5",
+        "erase: rows 1 to 4, columns 2 to 6, color 5",
         "sampled once: bicubic",
         "stage 2, on the result so far:",
         "gaussian blur: 3 x 5 pixels, sigma 0.5, 2 (x, y)",
@@ -356,11 +356,11 @@ def test_description_of_everything() -> None:
         "crop and pad: rows -1 to 7, columns 2 to 10 of 46 x 64",
         "grayscale",
         "normalize: mean 0.4, std 0.2",
-        "erase: rows 0 to 1, columns 0 to 1, colour -1.5",
+        "erase: rows 0 to 1, columns 0 to 1, color -1.5",
         "sampled once: nearest",
         "stage 4, on the result so far:",
         "gaussian blur: 3 x 3 pixels, sigma 1, 1 (x, y)",
-        "erase: rows 2 to 3, columns 2 to 3, colour 2.5",
+        "erase: rows 2 to 3, columns 2 to 3, color 2.5",
         "result: 8 x 8, 1 channel",
     ]
     first = gi.describe(x, 0).splitlines()

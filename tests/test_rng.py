@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg.rng import as_rng
+from gpuimg._random.rng import as_rng
 
 from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_share, assert_uniform, chi_square
 from .distributions import kolmogorov_smirnov as ks
@@ -320,11 +320,11 @@ def test_draws_repeat_and_epochs_change_them() -> None:
 
 def test_streams_are_of_their_names_only() -> None:
     x = rng(24, 50)
-    early = x.split("colour").uniform()
+    early = x.split("color").uniform()
     x.uniform()
-    np.testing.assert_array_equal(x.split("colour").uniform(), early)
+    np.testing.assert_array_equal(x.split("color").uniform(), early)
     seen = [early, rng(24, 50).uniform()]
-    seen += [rng(24, 50).split(name).uniform() for name in ("geometry", "", "color", "Colour")]
+    seen += [rng(24, 50).split(name).uniform() for name in ("geometry", "", "color", "Color")]
     seen += [rng(24, 50).split("a").split("b").uniform(), rng(24, 50).split("b").split("a").uniform()]
     seen += [rng(24, 50).split("ab").uniform(), rng(24, 50).split("a").uniform()]
     for i, one in enumerate(seen):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from gpuimg.pixels import offsets_of
+from gpuimg._runtimes.images import offsets_of
 from tests.standin import Order, Standin
 from tests.standin.work import (
     Source,

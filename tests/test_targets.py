@@ -81,7 +81,7 @@ def test_masks_hold_labels_and_the_fill_only(dtype: str, fill: int) -> None:
     assert np.all(masks[:, 0, 0] == fill)
 
 
-def test_masks_know_no_colour() -> None:
+def test_masks_know_no_color() -> None:
     mask = np.random.default_rng(4).integers(0, 256, (2, 12, 10), np.uint8)
     x = gi.horizontal_flip(np.zeros((2, 12, 10, 3), np.uint8))
     changes: list[Callable[[Any], gi.Batch]] = [
@@ -104,7 +104,7 @@ def test_masks_go_through_all_stages() -> None:
     x = gi.gaussian_blur(gi.crop(np.zeros((2, 30, 40, 3), np.uint8), 3, 4, 20, 30), 3)
     x = gi.adjust_sharpness(gi.adjust_sharpness(gi.pad(gi.vertical_flip(x), 1, 9), 0.5), 2.0)
     x = gi.horizontal_flip(x)
-    assert len(x.stages) > 2
+    assert len(x._segments) > 2
     expected = np.pad(mask[:, 3:23, 4:34], ((0, 0), (1, 1), (1, 1)))[:, ::-1, ::-1]
     np.testing.assert_array_equal(gi.transform_masks(x, mask), expected)
 

@@ -11,7 +11,7 @@ SIZE = 224
 DTYPE, LAYOUT = "float16", "NCHW"
 
 
-def _rotate_colour(x: Any, rng: Any) -> gi.Batch:
+def _rotate_color(x: Any, rng: Any) -> gi.Batch:
     x = gi.random_horizontal_flip(gi.random_resized_crop(x, SIZE, rng=rng), rng=rng)
     x = gi.random_rotation(x, 180.0, "bilinear", rng=rng)
     x = gi.color_jitter(x, 0.4, 0.4, 0.4, 0.1, rng=rng)
@@ -26,6 +26,6 @@ def _rand_augment(x: Any, rng: Any) -> gi.Batch:
 
 CHAINS: dict[str, Callable[[Any, Any], gi.Batch]] = {
     "train": gi.presets.imagenet_train(SIZE),
-    "train+rotate+colour": _rotate_colour,
+    "train+rotate+color": _rotate_color,
     "randaugment": _rand_augment,
 }

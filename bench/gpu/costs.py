@@ -20,6 +20,7 @@ from bench.gpu.chains import CHAINS, DTYPE, LAYOUT
 from bench.gpu.child import Context
 from bench.gpu.harness import ROOT
 from bench.gpu.measure import resident_mib, synchronize
+from gpuimg._plan.compile import compile_plan
 
 BATCH = 64
 BATCHES = 1000
@@ -113,7 +114,7 @@ def _recording(context: Context, files: list[bytes]) -> None:
         batch = chain(encoded, rng)
         found[f"{name}, recorded"] = _microseconds(lambda c=chain: c(encoded, rng), len(files), rounds)  # type: ignore[misc]
         found[f"{name}, plan compiled"] = _microseconds(
-            lambda b=batch: [plan.compile() for plan in b.stages],  # type: ignore[misc]
+            lambda b=batch: [compile_plan(plan) for plan in b._segments],  # type: ignore[misc]
             len(files),
             rounds,
         )
@@ -145,7 +146,7 @@ def _memory(context: Context, files: list[bytes]) -> None:
     source = [(data, i) for i, data in enumerate(files)]
     batches = 8 if context.smoke else BATCHES
     loader = gi.load(
-        source, CHAINS["train+rotate+colour"], batch_size=min(BATCH, len(files)), device=context.device, dtype=DTYPE,
+        source, CHAINS["train+rotate+color"], batch_size=min(BATCH, len(files)), device=context.device, dtype=DTYPE,
         layout=LAYOUT, shuffle=True, epochs=None,
     )  # fmt: skip
     samples: list[dict[str, float]] = []

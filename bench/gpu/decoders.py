@@ -32,10 +32,10 @@ class _Lane:
     def __init__(self, decoder: Any, batches: list[list[bytes]]) -> None:
         import cupy
 
-        from gpuimg import codec
+        from gpuimg._decoding import nvimgcodec
 
-        self._library = codec.library()
-        self._params = codec.decode_params("rgb")
+        self._library = nvimgcodec.library()
+        self._params = nvimgcodec.decode_params("rgb")
         self._decoder = decoder
         self._batches = batches
         self._stream = cupy.cuda.Stream(non_blocking=True)
@@ -58,9 +58,10 @@ class _Lane:
 
     @staticmethod
     def _shape(data: bytes) -> tuple[int, int, int]:
-        from gpuimg import codec
+        from gpuimg._decoding import nvimgcodec
+        from gpuimg._decoding.decoder import MAX_PIXELS
 
-        image = codec.parse(data, codec.MAX_PIXELS)
+        image = nvimgcodec.open_image(data, MAX_PIXELS)
         return image.height, image.width, 3
 
     def decode(self) -> int:
@@ -87,9 +88,9 @@ def _offsets(shapes: list[tuple[int, int, int]]) -> Any:
 
 def make_decoder(setting: Setting) -> Any:
     """A decoder as the setting says; images that the hardware does not take are decoded by CUDA, none by the CPU."""
-    from gpuimg import codec
+    from gpuimg._decoding import nvimgcodec
 
-    library = codec.library()
+    library = nvimgcodec.library()
     backends = [library.Backend(library.HYBRID_CPU_GPU)]
     if setting.load > 0:
         backends.insert(0, library.Backend(library.HW_GPU_ONLY, load_hint=setting.load))
@@ -98,9 +99,9 @@ def make_decoder(setting: Setting) -> Any:
 
 def gpuimg_decoder(setting: Setting) -> Any:
     """The decoder that gpuimg makes, whatever the setting's share and options."""
-    from gpuimg import codec
+    from gpuimg._decoding import nvimgcodec
 
-    return codec.gpu_decoder(0, max(setting.threads, 2))[0]
+    return nvimgcodec.gpu_decoder(0, max(setting.threads, 2))[0]
 
 
 def measured(
@@ -114,12 +115,12 @@ def measured(
 
     ``first_alone``: that first call is of a single image, as when somebody looks at a photo before the training.
     """
-    from gpuimg.stderr import quiet
+    from gpuimg._decoding.stderr import silence_stderr
 
     size = min(setting.batch, len(files))
     batches = [files[at : at + size] for at in range(0, len(files) - size + 1, size)]
     batches *= setting.decoders  # the same work for each decoder
-    with quiet(), ThreadPoolExecutor(setting.decoders) as pool:
+    with silence_stderr(), ThreadPoolExecutor(setting.decoders) as pool:
         made = [make(setting) for _ in range(setting.decoders)]
         if first_alone:
             for decoder in made:

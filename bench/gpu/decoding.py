@@ -1,7 +1,7 @@
 """Decoders: the hardware's share, threads, batch size, options, and how many decoders at a time.
 
 One coordinate after another rather than all combinations, with the best found so far for the others; sets S, P, M and
-L are photos of about 0.2, 0.4, 1 and 12 megapixels, of which 4 % are progressive and 4 % grey, as in the wild.
+L are photos of about 0.2, 0.4, 1 and 12 megapixels, of which 4 % are progressive and 4 % gray, as in the wild.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ def _descend(table: Table, files: list[bytes], start: Setting) -> Setting:
 def _ours(context: Context, files: list[bytes], start: Setting) -> None:
     """gpuimg's own decoder, and gpuimg's own call."""
     import gpuimg as gi
-    from gpuimg import codec
+    from gpuimg._decoding import nvimgcodec
 
-    found: dict[str, Any] = {"HARDWARE_SHARE": codec.HARDWARE_SHARE, "to make a decoder, ms": _to_make(start)}
+    found: dict[str, Any] = {"HARDWARE_SHARE": nvimgcodec.HARDWARE_SHARE, "to make a decoder, ms": _to_make(start)}
     found["decoder of gpuimg"] = kept(lambda: measured(files, start, gpuimg_decoder))
     context.record("gpuimg", found)
 
@@ -130,9 +130,11 @@ def _to_make(setting: Setting) -> list[float]:
 
 def _chroma(context: Context, files: list[bytes], start: Setting) -> None:
     """Batches of one chroma subsampling against batches as they come, on each path of the hardware decoder."""
-    from gpuimg import codec
+    from gpuimg._decoding import nvimgcodec
 
-    pure = [data for data in files if codec.info(data).chroma_subsampling == "4:2:0" and b"\xff\xc2" not in data[:4096]]
+    pure = [
+        data for data in files if nvimgcodec.info(data).chroma_subsampling == "4:2:0" and b"\xff\xc2" not in data[:4096]
+    ]
     mixed = files[: len(pure)]
     found: dict[str, Any] = {"images": len(pure)}
     for path in PATHS:

@@ -140,11 +140,11 @@ def _order(context: Context, files: list[bytes]) -> dict[str, Any]:
     import torch
 
     from bench.gpu.measure import Spin
-    from gpuimg.runtimes.cuda import CudaRuntime
+    from gpuimg._runtimes.cuda import CudaRuntime
 
     expected = _expected(context, files)
     spin = Spin()
-    launch = CudaRuntime._launch_stages
+    launch = CudaRuntime._launch_segments
 
     def late(runtime: Any, *arguments: Any) -> int:
         spin(_SPIN_MS)  # on the stream of the loader's thread, behind the decoder and before the kernels
@@ -162,9 +162,9 @@ def _order(context: Context, files: list[bytes]) -> dict[str, Any]:
             side.synchronize()
         return {"wrong": _wrong(taken, expected), "n": len(taken)}
 
-    with replaced(CudaRuntime, "_launch_stages", late):
+    with replaced(CudaRuntime, "_launch_segments", late):
         found = {"as it is": consume()}
-        with replaced(CudaRuntime, "follow", lambda runtime, mark, stream: None):
+        with replaced(CudaRuntime, "wait_event", lambda runtime, event, stream: None):
             found["order taken out"] = consume()
     return found
 
@@ -185,7 +185,7 @@ def _dropped(context: Context, files: list[bytes]) -> dict[str, Any]:
     import cupy
 
     from bench.gpu.measure import Spin
-    from gpuimg.runtimes import cuda_memory
+    from gpuimg._runtimes import cuda_memory
 
     expected = _expected(context, files)
     spin = Spin()
@@ -206,17 +206,19 @@ def _dropped(context: Context, files: list[bytes]) -> dict[str, Any]:
         return {"wrong": _wrong(taken, expected), "n": len(taken)}
 
     found = {"as it is": consume()}
-    original = cuda_memory.Slots.take
-    with replaced(cuda_memory.Slots, "take", lambda self, elements, dtype: _unordered(original, self, elements, dtype)):
+    original = cuda_memory.PooledResults.take
+    with replaced(
+        cuda_memory.PooledResults, "take", lambda self, elements, dtype: _unordered(original, self, elements, dtype)
+    ):
         found["host wait taken out"] = consume()
     return found
 
 
-def _unordered(take: Any, slots: Any, elements: int, dtype: str) -> Any:
+def _unordered(take: Any, pool: Any, elements: int, dtype: str) -> Any:
     """Memory of a slot at once, whatever still reads it."""
-    for k, (memory, _) in enumerate(slots._spare):
-        slots._spare[k] = memory, _Done()
-    return take(slots, elements, dtype)
+    for k, (memory, _) in enumerate(pool._spare):
+        pool._spare[k] = memory, _Done()
+    return take(pool, elements, dtype)
 
 
 class _Done:

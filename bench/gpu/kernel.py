@@ -28,13 +28,15 @@ _LEAST_S = 4.0
 
 def model_bytes(batch: gi.Batch, dtype: str) -> dict[str, int]:
     """Bytes that the kernels of a recorded batch must move, by the model above, and its launches."""
-    source, channels = _ITEM[batch.source.dtype], batch.source.channels
+    source, channels = _ITEM[batch._source.dtype], batch._source.channels
     read = written = launches = 0
-    for k, plan in enumerate(batch.stages):
-        passes, region = plan.compile()
+    for k, plan in enumerate(batch._segments):
+        from gpuimg._plan.compile import compile_plan
+
+        passes, region = compile_plan(plan)
         window = int(((region[:, 2] - region[:, 0]) * (region[:, 3] - region[:, 1])).sum()) * channels * source
         statistics = passes[-1].end_slot
-        source, channels = (_ITEM[dtype] if k == len(batch.stages) - 1 else 4), plan.channels
+        source, channels = (_ITEM[dtype] if k == len(batch._segments) - 1 else 4), plan.channels
         read += window * (statistics + 1)
         written += int(plan.sizes.prod(1).sum()) * channels * source
         launches += statistics + 1
@@ -134,7 +136,7 @@ def _beside_torchvision(context: Context) -> None:
     decoded = gi.decode_batch(context.photos("P", 64), device=context.device).array("uint8", "NHWC")
     tensor = torch.from_dlpack(decoded).permute(0, 3, 1, 2).contiguous()
     found: dict[str, Any] = {"images": list(tensor.shape)}
-    for name, chain in (("train", _torch_train), ("train+rotate+colour", _torch_rotate_colour)):
+    for name, chain in (("train", _torch_train), ("train+rotate+color", _torch_rotate_color)):
         if context.left() < _LEAST_S:
             return
         ours = kept(partial(_ours, decoded, CHAINS[name]))
@@ -154,7 +156,7 @@ def _torch_train(functional: Any, torch: Any, x: Any) -> Any:
     return _torch_end(functional, torch, functional.horizontal_flip(x))
 
 
-def _torch_rotate_colour(functional: Any, torch: Any, x: Any) -> Any:
+def _torch_rotate_color(functional: Any, torch: Any, x: Any) -> Any:
     x = functional.resized_crop(x, 40, 120, 400, 500, [SIZE, SIZE], antialias=True)
     x = functional.rotate(functional.horizontal_flip(x), 33.0, functional.InterpolationMode.BILINEAR)
     x = functional.adjust_brightness(x, 1.2)

@@ -25,8 +25,8 @@ _SMI = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.l
 def run(context: Context) -> None:
     """Versions first; what may fail last."""
     from bench import common
-    from gpuimg.runtimes import probe
-    from gpuimg.runtimes.cpu import threads
+    from gpuimg._runtimes import probe
+    from gpuimg._runtimes.threads import threads
 
     context.record("versions", {"python": platform.python_version(), **_versions()})
     context.record("processor", common.processor())
@@ -60,9 +60,9 @@ def _smi() -> dict[str, str]:
 
 
 def _decoders() -> Any:
-    from gpuimg import codec
+    from gpuimg._decoding import nvimgcodec
 
-    return codec.decoders(gpu=True)
+    return nvimgcodec.decoders(gpu=True)
 
 
 def _cuda() -> dict[str, Any]:

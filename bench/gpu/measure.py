@@ -146,7 +146,7 @@ class KernelTimes:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Put a clock around each launch."""
-        from gpuimg.runtimes import cuda
+        from gpuimg._runtimes import cuda
 
         names = {"_transform_kernel": "transform", "_statistics_kernel": "statistics", "_mix_kernel": "mix"}
         originals = {name: getattr(cuda, name) for name in names}

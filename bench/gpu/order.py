@@ -28,13 +28,13 @@ def run(context: Context) -> None:
     if not context.on_gpu:
         context.record("skipped", "needs a GPU")
         return
-    from gpuimg import codec
+    from gpuimg._decoding import nvimgcodec
 
     files = uniform_baseline(context.photos("P", 128), IMAGES)
-    context.record("images", f"{len(files)} baseline photos of {codec.info(files[0])[:2]}")
+    context.record("images", f"{len(files)} baseline photos of {nvimgcodec.info(files[0])[:2]}")
     context.record("repetitions", REPETITIONS)
     table: dict[str, Any] = {}
-    library = codec.library()
+    library = nvimgcodec.library()
     for name, kind, options in (
         ("hardware, batched", library.HW_GPU_ONLY, ""),
         ("hardware, one by one", library.HW_GPU_ONLY, "nvjpeg_hw_decoder:force_batch_single=1"),
@@ -48,11 +48,11 @@ def run(context: Context) -> None:
 
 def uniform_baseline(files: list[bytes], count: int) -> list[bytes]:
     """Baseline 4:2:0 photos of one size: what the hardware engine takes."""
-    from gpuimg import codec
+    from gpuimg._decoding import nvimgcodec
 
     chosen: dict[tuple[int, int], list[bytes]] = {}
     for data in files:
-        about = codec.info(data)
+        about = nvimgcodec.info(data)
         if about.codec == "jpeg" and about.chroma_subsampling == "4:2:0" and b"\xff\xc2" not in data[:4096]:
             chosen.setdefault((about.height, about.width), []).append(data)
     return max(chosen.values(), key=len)[:count]
@@ -60,13 +60,13 @@ def uniform_baseline(files: list[bytes], count: int) -> list[bytes]:
 
 def _backend(context: Context, files: list[bytes], kind: Any, options: str) -> dict[str, Any]:
     """Corrupted reads of one kind of decoder; an error where this machine has none."""
-    from gpuimg import codec
-    from gpuimg.stderr import quiet
+    from gpuimg._decoding import nvimgcodec
+    from gpuimg._decoding.stderr import silence_stderr
 
-    library = codec.library()
+    library = nvimgcodec.library()
     found: dict[str, Any] = {}
     try:
-        with quiet():
+        with silence_stderr():
             decoder = library.Decoder(
                 device_id=0, max_num_cpu_threads=8, backends=[library.Backend(kind, load_hint=1.0)], options=options
             )
@@ -88,17 +88,17 @@ class _Trial:
         import cupy
 
         from bench.gpu.measure import Spin
-        from gpuimg import codec
+        from gpuimg._decoding import nvimgcodec
 
         self._cupy = cupy
         self._files = files
         self._decoder = decoder
-        self._library = codec.library()
-        self._params = codec.decode_params("rgb")
+        self._library = nvimgcodec.library()
+        self._params = nvimgcodec.decode_params("rgb")
         self._spin = Spin()
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._other = cupy.cuda.Stream(non_blocking=True)
-        height, width = codec.info(files[0])[:2]
+        height, width = nvimgcodec.info(files[0])[:2]
         with self._stream:
             self._buffer = cupy.empty((len(files), height, width, 3), cupy.uint8)
             self._seen = cupy.empty_like(self._buffer)
@@ -161,7 +161,7 @@ def _gpuimg(context: Context, files: list[bytes]) -> dict[str, Any]:
 
     import gpuimg as gi
     from bench.gpu.measure import Spin, replaced, to_host
-    from gpuimg.runtimes import cuda
+    from gpuimg._runtimes import cuda
 
     spin = Spin()
     half = len(files) // 2

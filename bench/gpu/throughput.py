@@ -20,7 +20,7 @@ from bench.gpu.measure import kept, rate, settle
 BATCH = 64
 ROUND = 2048  # images of a round of the loader
 PEERS = ("dali-mixed", "torchvision-gpu", "torchcodec-gpu", "cvcuda")
-WORKS = ("train", "train+rotate+colour")
+WORKS = ("train", "train+rotate+color")
 _LEAST_S = 5.0
 
 
@@ -196,7 +196,7 @@ def _peers(context: Context, files: list[bytes], batch: int) -> None:
         return
     missing: dict[str, str] = {}
     threads = len(os.sched_getaffinity(0))
-    for work in ("train", "train+rotate+colour", "decode"):
+    for work in ("train", "train+rotate+color", "decode"):
         rows = Rows(context, f"peers, S, {work}", files, batch)
         for name in PEERS if context.on_gpu else ():
             try:

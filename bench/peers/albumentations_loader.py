@@ -27,7 +27,7 @@ def transforms(work: str) -> Any:
     else:
         crop = A.RandomResizedCrop((base.SIZE, base.SIZE), scale=base.SCALE, ratio=base.RATIO, **_RESIZE)
         steps = [crop, A.HorizontalFlip(p=0.5)]
-    if work == "train+rotate+colour":
+    if work == "train+rotate+color":
         factor = (1 - base.JITTER, 1 + base.JITTER)
         steps.append(A.Rotate((-base.ANGLE, base.ANGLE), interpolation=cv2.INTER_LINEAR, p=1.0))
         steps.append(

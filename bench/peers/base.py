@@ -24,7 +24,7 @@ WORKS = {
     "decode": "whole images, uint8 RGB, each of its own size",
     "eval": "shorter side to 256, centre crop 224, normalise, NCHW float32",
     "train": "random resized crop to 224, flip, normalise, NCHW float32",
-    "train+rotate+colour": "train with rotation by any angle and jitter of brightness, contrast, saturation and hue",
+    "train+rotate+color": "train with rotation by any angle and jitter of brightness, contrast, saturation and hue",
     "randaugment": "train with RandAugment(2, 9)",
 }
 

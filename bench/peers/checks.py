@@ -11,7 +11,7 @@ from bench.peers.base import MEAN, SIZE, STD
 DETERMINISTIC = ("decode", "eval")
 _MEAN = np.array(MEAN, np.float32)[:, None, None]
 _STD = np.array(STD, np.float32)[:, None, None]
-_SLACK = 2.0  # levels that results may lie outside 0 to 255: rounding, and interpolation in other colour spaces
+_SLACK = 2.0  # levels that results may lie outside 0 to 255: rounding, and interpolation in other color spaces
 
 
 def levels(images: Any) -> Any:

@@ -53,8 +53,8 @@ def _decoded(encoded: Any, device: str, work: str) -> Any:
     )
 
 
-def _coloured(images: Any) -> Any:
-    """Rotation and colour. DALI's contrast is about half of the range and its hue turns in YIQ: other formulas."""
+def _colored(images: Any) -> Any:
+    """Rotation and color. DALI's contrast is about half of the range and its hue turns in YIQ: other formulas."""
     # The grid stays 224x224, as for the others; by default it would grow to hold the rotated image.
     angle = fn.random.uniform(range=[-base.ANGLE, base.ANGLE])
     images = fn.rotate(images, angle=angle, interp_type=types.INTERP_LINEAR, keep_size=True, fill_value=0)
@@ -83,7 +83,7 @@ def _preprocessed(images: Any, work: str) -> Any:
         # The shape of all images, so that translations are relative to it.
         images = rand_augment.rand_augment(images, base.NUM_OPS, base.MAGNITUDE, shape=[base.SIZE, base.SIZE])
     else:
-        images = _coloured(images)
+        images = _colored(images)
     return fn.crop_mirror_normalize(images, **normalize)
 
 

@@ -106,7 +106,7 @@ class KorniaGpu(TorchcodecGpu):
         else:
             crop = augmentation.RandomResizedCrop(size, scale=base.SCALE, ratio=base.RATIO)
             steps = [augmentation.RandomHorizontalFlip(p=0.5)]
-        if work == "train+rotate+colour":
+        if work == "train+rotate+color":
             steps.append(augmentation.RandomRotation(base.ANGLE, p=1.0))
             steps.append(augmentation.ColorJitter(base.JITTER, base.JITTER, base.JITTER, base.HUE, p=1.0))
         elif work == "randaugment":
@@ -146,7 +146,7 @@ class CvCuda(Peer):
         image = tv.resized_crop(image, *base.random_box(rng, *image.shape[:2]), size)
         if rng.random() < 0.5:
             image = tv.horizontal_flip(image)
-        if work == "train+rotate+colour":
+        if work == "train+rotate+color":
             image = tv.rotate(image, rng.uniform(-base.ANGLE, base.ANGLE), "bilinear")
             for adjust in (tv.adjust_brightness, tv.adjust_contrast, tv.adjust_saturation):
                 image = adjust(image, rng.uniform(1 - base.JITTER, 1 + base.JITTER))

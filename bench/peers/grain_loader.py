@@ -39,7 +39,7 @@ def _trained(data: bytes, rng: np.random.Generator) -> Any:
     return base.normalized(np.asarray(_cropped(data, rng)))
 
 
-def _coloured(data: bytes, rng: np.random.Generator) -> Any:
+def _colored(data: bytes, rng: np.random.Generator) -> Any:
     image = _cropped(data, rng).rotate(rng.uniform(-base.ANGLE, base.ANGLE), _BILINEAR)
     for enhance in (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color):
         image = enhance(image).enhance(rng.uniform(1 - base.JITTER, 1 + base.JITTER))
@@ -67,7 +67,7 @@ class Grain(Peer):
         elif work == "eval":
             dataset = dataset.map(_evaluated)
         else:
-            random: Callable[..., Any] = _trained if work == "train" else _coloured
+            random: Callable[..., Any] = _trained if work == "train" else _colored
             dataset = dataset.random_map(random)
         ahead = grain.ReadOptions(num_threads=self.threads, prefetch_buffer_size=2 * self.batch)
         batched = dataset.to_iter_dataset(ahead).batch(self.batch, batch_fn=list if work == "decode" else np.stack)

@@ -18,7 +18,7 @@ def _train(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     return gi.random_horizontal_flip(x, rng=rng)
 
 
-def _rotate_colour(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+def _rotate_color(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
     x = gi.random_rotation(_train(x, rng), base.ANGLE, interpolation="bilinear", rng=rng)
     x = gi.color_jitter(x, base.JITTER, base.JITTER, base.JITTER, base.HUE, rng=rng)
     return gi.normalize(x, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
@@ -32,7 +32,7 @@ def _rand_augment(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
 PREPROCESS: dict[str, Callable[[Any, Any], gi.Batch]] = {
     "eval": gi.presets.imagenet_eval(base.SIZE, base.SHORTER),
     "train": gi.presets.imagenet_train(base.SIZE),
-    "train+rotate+colour": _rotate_colour,
+    "train+rotate+color": _rotate_color,
     "randaugment": _rand_augment,
 }
 

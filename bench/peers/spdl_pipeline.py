@@ -41,7 +41,7 @@ class Spdl(Peer):
     name = "SPDL"
     distributions = ("spdl", "spdl_io", "spdl_core")
     lacks: ClassVar[dict[str, str]] = {
-        "train+rotate+colour": "FFmpeg's eq and hue filters adjust YUV by other measures than factors",
+        "train+rotate+color": "FFmpeg's eq and hue filters adjust YUV by other measures than factors",
         "randaugment": "it has no RandAugment",
     }
     notes = "scaled by FFmpeg in YUV; normalised with NumPy; needs FFmpeg's libraries, not counted in its size"

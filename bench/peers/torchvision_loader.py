@@ -43,7 +43,7 @@ def augmentations(work: str) -> list[Any]:
         return [v2.Resize(base.SHORTER, antialias=True), v2.CenterCrop(base.SIZE)]
     crop = v2.RandomResizedCrop(base.SIZE, scale=base.SCALE, ratio=base.RATIO, antialias=True)
     steps = [crop, v2.RandomHorizontalFlip()]
-    if work == "train+rotate+colour":
+    if work == "train+rotate+color":
         steps.append(v2.RandomRotation(base.ANGLE, interpolation=v2.InterpolationMode.BILINEAR))
         steps.append(v2.ColorJitter(base.JITTER, base.JITTER, base.JITTER, base.HUE))
     elif work == "randaugment":
@@ -81,7 +81,7 @@ class Torchvision(Peer):
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """A loader whose workers stay for all epochs."""
         # The faster of the two for each, in CPU time: 1.3 against 2.0 ms an image for eval and 1.2 against 1.6 for
-        # train; but 2.5 against 2.0 for RandAugment, and no difference with rotation and colour.
+        # train; but 2.5 against 2.0 for RandAugment, and no difference with rotation and color.
         sample = _Sample(transforms(work, on_tensors=work in ("eval", "train")))
         loader = data_loader(files, sample, work, self.threads, self.batch)
         return lambda: iter(loader)

@@ -4,15 +4,15 @@ A source has a length, and gives sample ``i`` as ``(data, label)``: the bytes of
 to it. Anything with ``__len__`` and ``__getitem__`` is one; these read the formats in which data sets come.
 """
 
-from .annotations import coco
-from .array_records import array_record
-from .base import Table
-from .columns import parquet
-from .databases import lmdb
-from .files import file_list, folder
-from .mxnet import recordio
-from .records import tfrecord
-from .shards import tar
+from ._table import Table
+from .array_record import array_record
+from .coco import coco
+from .folder import file_list, folder
+from .lmdb import lmdb
+from .parquet import parquet
+from .recordio import recordio
+from .tar import tar
+from .tfrecord import tfrecord
 
 __all__ = [
     "Table",

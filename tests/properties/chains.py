@@ -64,8 +64,10 @@ OTHERS: dict[str, Callable[[Any, gi.Rng], gi.Batch]] = {
 
 #: Values outside [0, 1] are theirs to give.
 UNBOUNDED = {"normalize", "pointwise", "resize bicubic", "resize plain"}
-RESAMPLING = {name for name, call in CALLS.items() if call.function.__module__ == "gpuimg.geometry"}
-FILTERS = {name for name, call in CALLS.items() if call.function.__module__ == "gpuimg.filters"}
+RESAMPLING = {
+    name for name, call in CALLS.items() if call.function.__module__ in ("gpuimg._ops.resize_crop", "gpuimg._ops.warp")
+}
+FILTERS = {name for name, call in CALLS.items() if call.function.__module__ == "gpuimg._ops.filters"}
 
 
 def _random(name: str, function: Callable[[Any, gi.Rng], gi.Batch]) -> Step:
@@ -95,7 +97,9 @@ def chains(n: int, dtype: str, *, bounded: bool = False) -> st.SearchStrategy[li
 
 def pointwise_chains(n: int, dtype: str) -> st.SearchStrategy[list[Step]]:
     """One to five functions of single pixels and of statistics over them."""
-    given = [name for name, call in CALLS.items() if call.function.__module__ == "gpuimg.color"]
+    given = [
+        name for name, call in CALLS.items() if call.function.__module__ in ("gpuimg._ops.color", "gpuimg._ops.pixels")
+    ]
     return st.lists(_steps(n, dtype, given, POINTWISE), min_size=1, max_size=5)
 
 

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 )
 
 import gpuimg as gi
-from gpuimg.order import shuffled
+from gpuimg._loading.sharding import shuffled
 from tests.loading import CORRUPT, Source, cpu
 from tests.watchdog import no_hang, ours, watched
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg.runtimes import cpu, runtime_for
-from gpuimg.runtimes.cpu_memory import Pool, Scratch
+from gpuimg._runtimes import cpu
+from gpuimg._runtimes.cpu_memory import Pool, Scratch
+from gpuimg._runtimes.devices import runtime_for
 
 from ..loading import jpeg
 from . import chains, strategies

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 
-from ..compare import COLOR, assert_close, assert_same
+from ..compare import FORMULA, assert_close, assert_same
 from . import chains, strategies
 
 seeds = st.integers(0, 2**64 - 1)
@@ -78,7 +78,7 @@ def test_a_fused_pointwise_chain_is_one_function_at_a_time(
     steps = data.draw(chains.pointwise_chains(n, "float32"))
     rng = gi.Rng(seed, indices=np.arange(n))
     fused = chains.run(steps, images, rng)
-    assert_close(results(fused), results(chains.run(steps, images, rng, computed=True)), COLOR)
+    assert_close(results(fused), results(chains.run(steps, images, rng, computed=True)), FORMULA)
 
 
 @given(st.data(), strategies.ragged(dtype=st.just("float32")), seeds)
@@ -92,7 +92,9 @@ def test_one_geometric_function_is_as_alone(data: st.DataObject, images: list[ND
     after = gi.random_equalize(gi.random_invert(alone, 0, rng=rng), 0, rng=rng)
     assert_same(results(after), results(alone))
     chain = [geometric, *steps]
-    assert_close(results(chains.run(chain, images, rng)), results(chains.run(chain, images, rng, computed=True)), COLOR)
+    assert_close(
+        results(chains.run(chain, images, rng)), results(chains.run(chain, images, rng, computed=True)), FORMULA
+    )
 
 
 @given(st.data(), strategies.ragged(), seeds)

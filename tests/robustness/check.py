@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg import codec, exif
+from gpuimg._decoding import exif, nvimgcodec
+from gpuimg._plan.compile import compile_plan
 
 from .mutate import Draw, kinds_of, mutation
 from .originals import originals
@@ -102,7 +103,7 @@ class Alone:
     """nvImageCodec by itself: one file, one decoder, memory in which overruns are seen."""
 
     def __init__(self) -> None:
-        self._decoder = codec.cpu_decoder()
+        self._decoder = nvimgcodec.cpu_decoder()
         self._memory = np.empty(3 * MAX_PIXELS + _GUARD, np.uint8)
         self.forget()
 
@@ -121,7 +122,7 @@ class Alone:
         return None if out is None else out.copy()
 
     def _attempt(self, data: bytes, color: str, region: Region | None, orient: bool) -> Pixels | None:
-        library = codec.library()
+        library = nvimgcodec.library()
         spec = library.ColorSpec.GRAY if color == "gray" else library.ColorSpec.SRGB
         params = library.DecodeParams(apply_exif_orientation=orient, color_spec=spec)
         try:
@@ -157,7 +158,7 @@ class Alone:
             return self._decode(data, color, region, orient=True)
         orientation = exif.orientation(data)
         if region is not None and orientation != 1:
-            stream = codec.library().CodeStream(data)
+            stream = nvimgcodec.library().CodeStream(data)
             region = stored_region(region, orientation, stream.height, stream.width)
         pixels = self._decode(data, color, region, orient=False)
         return None if pixels is None else turned(pixels, orientation)
@@ -320,7 +321,7 @@ class Checker:
     def _judge(self, batch: _Batch, report: Report) -> None:
         if batch.whole is None:
             return
-        regions = [_region(row) for row in batch.cropped.stages[0].compile()[1]]
+        regions = [_region(row) for row in compile_plan(batch.cropped._segments[0])[1]]
         canvases: dict[int, Pixels] = {}
         for i, slot in enumerate(batch.slots):
             if slot < 0:

@@ -31,7 +31,7 @@ def file(index: int) -> tuple[bytes, bool]:
 
 
 def preprocess(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
-    """A random crop and random colours."""
+    """A random crop and random colors."""
     return gi.color_jitter(gi.random_resized_crop(x, _SIZE, rng=rng), 0.4, 0.4, 0.4, 0.1, rng=rng)
 
 

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image, ImageOps
 
 import gpuimg as gi
-from gpuimg.runtimes import cpu
+from gpuimg._runtimes import cpu
 
 from . import check, children, images, mutate, originals, soak
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import os
 import shutil
 import struct
@@ -16,10 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuimg.sources import mxnet, recordio
-from gpuimg.sources.mxnet import joined, unpack
+from gpuimg.sources import recordio
+from gpuimg.sources.recordio import joined, unpack
 
 from .laws import assert_law, assert_vanished, cuts, flipped, outcome
+
+recordio_module = importlib.import_module("gpuimg.sources.recordio")  # the name in the package is the function's
 
 GOLDEN = Path(__file__).parent / "golden"
 MAGIC = struct.pack("<I", 0xCED7230A)
@@ -229,7 +232,7 @@ def test_kept_index(golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = golden.with_suffix(".npz")
     expected = [data for data, _ in recordio(golden, index=index)]
     with monkeypatch.context() as without:
-        without.setattr(mxnet, "_scanned", None)
+        without.setattr(recordio_module, "_scanned", None)
         found = recordio(golden, index=index)
         assert [data for data, _ in found] == expected
         assert found.describe(3) == f"{golden}: record 3"

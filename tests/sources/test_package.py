@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 from gpuimg import sources
-from gpuimg.sources import reading
-from gpuimg.sources.base import Table
-from gpuimg.sources.names import Names, printable
-from gpuimg.sources.reading import Files, shards
+from gpuimg.sources import _reading as reading
+from gpuimg.sources._names import Names, printable
+from gpuimg.sources._reading import OpenFiles, shards
+from gpuimg.sources._table import Table
 
 MODULES = [module.name for module in pkgutil.iter_modules(sources.__path__, "gpuimg.sources.")]
 FUNCTIONS = [name for name in sources.__all__ if isinstance(getattr(sources, name), FunctionType)]
@@ -132,7 +132,7 @@ def test_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(bytes(range(100)))
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda descriptor, size, offset: pread(descriptor, min(size, 7), offset))
-    files = Files([str(path)])
+    files = OpenFiles([str(path)])
     assert files.read(0, 10, 50) == bytes(range(10, 60))
     assert files.read(0, 100, 0) == b""
     with pytest.raises(OSError, match="20 of 30 bytes at offset 80"):
@@ -143,7 +143,7 @@ def test_disk_error_names_file_and_sample(tmp_path: Path, monkeypatch: pytest.Mo
     class Records(Table):
         def __init__(self) -> None:
             (tmp_path / "a").write_bytes(b"x")
-            self.files = Files([str(tmp_path / "a")])
+            self.files = OpenFiles([str(tmp_path / "a")])
 
         def __len__(self) -> int:
             return 1

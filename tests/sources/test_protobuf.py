@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuimg.sources.protobuf import datum, features, fields, signed, values
+from gpuimg.sources._protobuf import datum, features, fields, signed, values
 
 from .laws import assert_same, needs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import importlib
 import os
 import struct
 import zlib
@@ -15,10 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuimg.sources import array_record, records, tfrecord
-from gpuimg.sources.reading import OPEN_FILES
+from gpuimg.sources import array_record, tfrecord
+from gpuimg.sources._reading import OPEN_FILES
 
 from .laws import assert_law, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
+
+tfrecord_module = importlib.import_module("gpuimg.sources.tfrecord")  # the name in the package is the function's
 
 IMAGE, LABEL = "image/encoded", "image/class/label"
 
@@ -174,7 +177,7 @@ def test_kept_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a", examples(3))
     expected = list(tfrecord(path, index=tmp_path / "index"))
     with monkeypatch.context() as without:
-        without.setattr(records, "_scan", None)
+        without.setattr(tfrecord_module, "_scan", None)
         assert list(tfrecord(path, index=tmp_path / "index")) == expected
         assert tfrecord(path, index=tmp_path / "index", label=None)[0][1] is None
     write(path, examples(2))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpuimg.sources import tar
-from gpuimg.sources.reading import OPEN_FILES
+from gpuimg.sources._reading import OPEN_FILES
 
 from .laws import assert_law, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
 

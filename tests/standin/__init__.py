@@ -15,16 +15,17 @@ from typing import Any
 
 import pytest
 
-from gpuimg import codec, exif, runtimes
+from gpuimg._decoding import exif, nvimgcodec
+from gpuimg._runtimes import devices as runtimes
+from gpuimg._runtimes import probe
 from gpuimg.kernels import cuda as kernels
-from gpuimg.runtimes import probe
 
 from . import arrays, decoder
 from .decoder import FATES, file
 from .launches import Kernel, Numba
 from .order import Op, Order, Stream
 
-_MODULES = ("gpuimg.runtimes.cuda", "gpuimg.runtimes.cuda_memory")  # that import CuPy
+_MODULES = ("gpuimg._runtimes.cuda", "gpuimg._runtimes.cuda_memory")  # that import CuPy
 
 
 class Standin:
@@ -60,7 +61,7 @@ def installed() -> Iterator[Standin]:
         patch.setitem(sys.modules, "cupy", standin.cupy)
         patch.setitem(sys.modules, "cupy.cuda", standin.cupy.cuda)
         patch.setattr(probe, "gpu_problem", lambda: None)
-        patch.setattr(codec, "library", lambda: library)
+        patch.setattr(nvimgcodec, "library", lambda: library)
         patch.setattr(exif, "orientation", decoder.orientation)
         patch.setattr(kernels, "make_transform", lambda functions, kind, neighbours: "transform")
         patch.setattr(kernels, "make_statistics", lambda functions, neighbours: "statistics")

@@ -1,0 +1,432 @@
+"""Batch: images as a value. Functions on it record; the pixels are touched once, when it is handed over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .._checks.types import Ints
+from .._plan.plan import Plan
+from .._runtimes.devices import native, runtime_of
+from .._runtimes.images import KINDS, EncodedImages, Pixels, offsets_of
+from .._runtimes.protocol import Outcome, Runtime, Timings
+from ..errors import Failure
+from . import dlpack
+
+#: Gives a flat array of so many elements of a dtype.
+Allocate: TypeAlias = Callable[[int, str], Any]
+
+
+class Batch(Sequence[Any]):
+    """N images on one device: encoded, decoded, or with a plan of what is to be done to them.
+
+    A batch is a sequence of (H, W, C) arrays, and an array where all its images have one size. It is made by
+    :func:`gpuimg.open_batch`, :func:`gpuimg.decode_batch` and every function of the library, and never changes:
+    functions give a new batch that shares the pixels. It runs at most once for each dtype and layout.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = gpuimg.resize([np.zeros((4, 6, 3), np.uint8), np.zeros((5, 5, 3), np.uint8)], (2, 2))
+    >>> len(x), x.device, x.sizes.tolist(), np.asarray(x).shape
+    (2, 'cpu', [[2, 2], [2, 2]], (2, 2, 2, 3))
+    """
+
+    __slots__ = ("_launches", "_results", "_runtime", "_segments", "_source", "_timings")
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        source: EncodedImages | Pixels,
+        segments: tuple[Plan, ...] = (),
+        timings: Timings | None = None,
+    ) -> None:
+        self._runtime = runtime
+        self._source = source  # the images before anything was recorded
+        self._segments = segments or (Plan.start(source.sizes, source.channels),)
+        self._timings = timings or Timings()  # of all batches that were made from this one
+        self._results: dict[tuple[str, str], Pixels] = {}
+        self._launches = 0
+
+    # -- what it is --------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._plan)
+
+    def __repr__(self) -> str:
+        n = len(self)
+        sizes = np.unique(self.sizes, axis=0)
+        shape = "x".join(map(str, sizes[0])) if len(sizes) == 1 else f"{len(sizes)} sizes"
+        state = "encoded" if isinstance(self._source, EncodedImages) else "decoded"
+        todo = "" if self.changes_nothing else f", {sum(len(p.entries) for p in self._segments)} ops recorded"
+        return f"<gpuimg.Batch of {n} images, {shape}, {self.channels} channels, {state}{todo}, on {self.device}>"
+
+    @property
+    def _plan(self) -> Plan:
+        """The plan that is being recorded: of the last segment."""
+        return self._segments[-1]
+
+    @property
+    def device(self) -> str:
+        """``"cpu"``, or ``"cuda:0"`` and so on."""
+        return self._runtime.name
+
+    @property
+    def sizes(self) -> Ints:
+        """(N, 2) int64: height and width of each result, after the EXIF orientation."""
+        return self._plan.sizes
+
+    @property
+    def channels(self) -> int:
+        """Channels of each result, 1 or 3."""
+        return self._plan.channels
+
+    @property
+    def dtype(self) -> str:
+        """Default dtype of the result: that of the source, float32 once normalised."""
+        return "float32" if self.normalized else self._source.dtype
+
+    @property
+    def normalized(self) -> bool:
+        """Whether any of the images is no longer in [0, 1]."""
+        return any(plan.normalized for plan in self._segments)
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the results are the source images themselves."""
+        return self.channels == self._source.channels and all(plan.changes_nothing for plan in self._segments)
+
+    @property
+    def _unit(self) -> float:
+        """What one step of a color given by the user is: 1/255 for uint8 images, 1 for floating-point ones."""
+        return 1.0 if self.dtype == "float32" else 1.0 / 255.0
+
+    @property
+    def errors(self) -> dict[int, Failure]:
+        """Images that could not be decoded, by index; complete once the batch has run."""
+        return dict(self._source.failures)
+
+    @property
+    def status(self) -> list[str]:
+        """``"ok"`` or the reason of the failure, for each image; final once the batch has run."""
+        errors = self.errors
+        return [errors[i].reason if i in errors else "ok" for i in range(len(self))]
+
+    @property
+    def launches(self) -> int:
+        """Kernel launches so far (on the CPU: the passes that would be launches); decoding not counted."""
+        return self._launches
+
+    # -- recording ---------------------------------------------------------------------------------------------
+
+    def _recorded(self, plan: Plan) -> Batch:
+        """The same images with another plan for the last segment."""
+        return self._with_segments((*self._segments[:-1], plan))
+
+    def _with_segments(self, segments: tuple[Plan, ...]) -> Batch:
+        """The source images under other plans, each on the results of the one before."""
+        return Batch(self._runtime, self._source, segments, self._timings)
+
+    def _new_segment(self) -> Batch:
+        """A new segment: what is recorded from here on has this batch's results, in float32, as its source."""
+        if self._plan.is_fresh:
+            return self
+        return self._with_segments((*self._segments, Plan.start(self.sizes, self.channels)))
+
+    def _for_geometry(self) -> Batch:
+        """Start a new segment if a blur or sharpening is pending, because it cannot be resampled lazily."""
+        return self._new_segment() if self._plan.blurs or self._plan.sharpens else self
+
+    # -- running -----------------------------------------------------------------------------------------------
+
+    def compute(self, dtype: Any = None, layout: str = "NHWC") -> Batch:
+        """Run now and give the results as a batch, whose items are views of one buffer; sizes may differ.
+
+        Parameters
+        ----------
+        dtype : {"uint8", "float16", "bfloat16", "float32"}, optional
+            uint8 is 0 to 255, rounded half to even; floating point is 0 to 1 unless normalised.
+        layout : {"NHWC", "NCHW"}
+            Items are (H, W, C) or (C, H, W).
+
+        Returns
+        -------
+        Batch
+
+        Raises
+        ------
+        DecodeError
+            Naming every image that could not be decoded, under ``on_error="raise"``.
+        """
+        pixels = self._result(dtype, layout)
+        fresh = Plan.start(pixels.sizes, pixels.channels)
+        plan = fresh.as_normalized() if self.normalized else fresh
+        result = Batch(self._runtime, pixels, (plan,), self._timings)
+        result._launches = self._launches
+        return result
+
+    def array(self, dtype: Any = None, layout: str = "NHWC", *, out: Any = None) -> Any:
+        """Run now and give all images as one array.
+
+        Parameters
+        ----------
+        dtype : {"uint8", "float16", "bfloat16", "float32"}, optional
+            As in :meth:`compute`; that of ``out`` if given.
+        layout : {"NHWC", "NCHW"}
+        out : array, optional
+            Write into this C-contiguous array of the result's shape, on the batch's device, and give it back.
+
+        Returns
+        -------
+        numpy.ndarray or cupy.ndarray
+            (N, H, W, C) or (N, C, H, W).
+
+        Raises
+        ------
+        ValueError
+            If the images differ in size, or ``out`` does not fit.
+        DecodeError
+            Naming every image that could not be decoded, under ``on_error="raise"``.
+        """
+        return self._array_in(self._runtime.empty, dtype, layout, out)
+
+    def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
+        """As :meth:`array`, in memory that ``allocate`` gives."""
+        n = len(self)
+        height, width = self._one_size()
+        shape = (n, height, width, self.channels) if layout == "NHWC" else (n, self.channels, height, width)
+        if out is not None:
+            return self._into(out, dtype, layout, shape)
+        pixels = self._result(dtype, layout, allocate)
+        if n == 0:
+            return pixels.flat.reshape(shape)
+        return pixels.stacked()
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all results have one size."""
+        return not np.any(self.sizes[1:] != self.sizes[:-1])
+
+    def _one_size(self) -> tuple[int, int]:
+        if len(self) == 0:
+            return 0, 0
+        different = np.any(self.sizes != self.sizes[0], 1)
+        if np.any(different):
+            k = int(np.argmax(different))
+            raise ValueError(
+                f"the images differ in size (image 0 is {tuple(self.sizes[0].tolist())}, image {k} "
+                f"{tuple(self.sizes[k].tolist())}) and make no single array; resize or crop them, or use compute()"
+            )
+        return int(self.sizes[0, 0]), int(self.sizes[0, 1])
+
+    def _into(self, out: Any, dtype: Any, layout: str, shape: tuple[int, ...]) -> Any:
+        if not self._runtime.owns(out):
+            raise ValueError(f"out must be an array on {self.device}, as the batch, not {type(out).__name__}")
+        name = self._checked_dtype(out.dtype if dtype is None else dtype)
+        if out.dtype.name != name:
+            raise ValueError(f"out is {out.dtype.name}, but dtype={name!r} was asked for")
+        if not out.dtype.isnative:
+            raise ValueError(f"out must be in the machine's byte order, not {out.dtype.str!r}")
+        self._check_layout(layout)
+        if tuple(out.shape) != shape:
+            raise ValueError(f"out must have shape {shape}, not {tuple(out.shape)}")
+        if not out.flags.c_contiguous:
+            raise ValueError("out must be C-contiguous")
+        if isinstance(out, np.ndarray) and not out.flags.writeable:
+            raise ValueError("out must be writable")
+        if isinstance(self._source, Pixels) and _overlap(out, self._source.flat):
+            raise ValueError("out must not overlap the images it is computed from")
+        offsets, _ = offsets_of(self.sizes, self.channels)
+        self._run(out.reshape(-1), offsets, name, layout)
+        return out
+
+    def _result(self, dtype: Any, layout: str, allocate: Allocate | None = None) -> Pixels:
+        name = self._checked_dtype(dtype)
+        self._check_layout(layout)
+        source = self._source
+        if (name, layout) in self._results:
+            return self._results[name, layout]
+        if self.changes_nothing and name == source.dtype and self._is_stored_as(layout):
+            result = self._decoded(source) if isinstance(source, EncodedImages) else source
+        else:
+            offsets, total = offsets_of(self.sizes, self.channels)
+            flat = (allocate or self._runtime.empty)(total, name)
+            self._run(flat, offsets, name, layout)
+            result = Pixels(flat, offsets, self.sizes, self.channels, layout, source.failures)
+        self._results[name, layout] = result
+        return result
+
+    def _is_stored_as(self, layout: str) -> bool:
+        if isinstance(self._source, Pixels):
+            if self._source.layout != layout:
+                return False
+            gaps = np.diff(self._source.offsets) != self.sizes[:-1, 0] * self.sizes[:-1, 1] * self.channels
+            return not (self.is_uniform and bool(gaps.any()))
+        return layout == "NHWC" and not self.is_uniform
+
+    def _run(self, flat: Any, offsets: Ints, name: str, layout: str) -> None:
+        source = self._source
+        if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in ("uint8", "float32")):
+            raise TypeError(
+                f"cannot record operations on a {source.dtype} {source.layout} result; use "
+                'compute("uint8" or "float32", layout="NHWC"), or record first'
+            )
+        if len(self):
+            outcome = self._runtime.run(source, self._segments, flat, offsets, KINDS[name], layout == "NCHW")
+            self._launches += outcome.launches
+            self._settle(outcome)
+
+    def _decoded(self, source: EncodedImages) -> Pixels:
+        pixels, outcome = self._runtime.decode(source)
+        self._settle(outcome)
+        return pixels
+
+    def _settle(self, outcome: Outcome) -> None:
+        """Count the time of a run; keep its failures, or raise them: the one place with an error policy."""
+        self._timings.add(outcome.timings)
+        if isinstance(self._source, EncodedImages):
+            self._source.settle(outcome.failures)
+
+    def _checked_dtype(self, dtype: Any) -> str:
+        name = self.dtype if dtype is None else dtype_name(dtype)
+        if name not in KINDS:
+            raise ValueError(f"dtype must be one of {', '.join(map(repr, KINDS))}, not {dtype!r}")
+        if name == "uint8" and self.normalized:
+            raise ValueError('normalised images do not fit "uint8"; ask for "float32", "float16" or "bfloat16"')
+        return name
+
+    @staticmethod
+    def _check_layout(layout: str) -> None:
+        if layout not in ("NHWC", "NCHW"):
+            raise ValueError(f'layout must be "NHWC" or "NCHW", not {layout!r}')
+
+    def _mixed_with(self, other: Batch, weight: Any, partner: Ints, rectangle: Ints) -> Batch:
+        """Results of :func:`gpuimg.blend`, whose arguments are checked there."""
+        one, two = self.compute("float32")._source, other.compute("float32")._source
+        if not (isinstance(one, Pixels) and isinstance(two, Pixels)):
+            raise TypeError("computed batches hold pixels")
+        offsets, total = offsets_of(one.sizes, one.channels)
+        flat = self._runtime.empty(total, "float32")
+        self._runtime.mix(one, two, weight, partner, rectangle, flat)
+        pixels = Pixels(flat, offsets, one.sizes, one.channels, "NHWC", one.failures)
+        return Batch(self._runtime, pixels, timings=self._timings)
+
+    # -- as a sequence -----------------------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        """Image ``index`` as an array (a view); computes the batch if need be."""
+        if isinstance(index, slice):
+            raise TypeError("a batch gives single images; slice the list of sources instead")
+        i = range(len(self))[index]
+        return self._default_result().view(i)
+
+    def __iter__(self) -> Iterator[Any]:
+        pixels = self._default_result()
+        return (pixels.view(i) for i in range(len(self)))
+
+    def _default_result(self) -> Pixels:
+        layout = self._source.layout if isinstance(self._source, Pixels) else "NHWC"
+        return self._result(None, layout)
+
+    # -- hand-off ----------------------------------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if not self._runtime.on_host:
+            raise TypeError("a batch on a GPU is not copied to the host silently; use cupy.asnumpy(batch.array())")
+        array = self._as_stored()
+        if dtype is not None and np.dtype(dtype) != array.dtype:
+            if copy is False:
+                raise ValueError(f"a {array.dtype} result as {np.dtype(dtype)} needs a copy")
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def _as_stored(self) -> Any:
+        return self.array(None, self._source.layout if isinstance(self._source, Pixels) else "NHWC")
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return dlpack.export(self._as_stored(), **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        if self._runtime.on_host:
+            return dlpack.CPU, 0
+        device: tuple[int, int] = self._as_stored().__dlpack_device__()
+        return device
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self._runtime.on_host:
+            raise AttributeError("a batch on the CPU has no __cuda_array_interface__")
+        interface: dict[str, Any] = self._as_stored().__cuda_array_interface__
+        return interface
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name of a dtype of NumPy, torch or JAX."""
+    if isinstance(dtype, str):
+        return dtype
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
+    return str(name) if name else str(dtype).rpartition(".")[2]
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
+
+
+def as_batch(images: Any) -> Batch:
+    """A batch of what the user passed: a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array.
+
+    Raises
+    ------
+    TypeError
+        For anything else, or another dtype than uint8 and float32.
+    ValueError
+        For other shapes, mixed channels, dtypes or devices, or an empty list.
+    """
+    if isinstance(images, Batch):
+        return images
+    images = [native(image) for image in images] if isinstance(images, (list, tuple)) else native(images)
+    if hasattr(images, "shape") and hasattr(images, "dtype"):
+        if len(images.shape) != 4:
+            hint = "; wrap a single image in a list: [image]" if len(images.shape) == 3 else ""
+            raise ValueError(f"images must have shape (N, H, W, C), not {tuple(images.shape)}{hint}")
+        _check_image(images, "images")
+        runtime = runtime_of(images)
+        return Batch(runtime, runtime.from_arrays(images))
+    if not isinstance(images, list):
+        raise TypeError(
+            f"images must be a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array, not {type(images).__name__}"
+        )
+    if not images:
+        raise ValueError(
+            "an empty list has no number of channels and no dtype; use an array of shape (0, H, W, C) instead"
+        )
+    first = images[0]
+    for i, image in enumerate(images):
+        if not (hasattr(image, "shape") and hasattr(image, "dtype")) or len(image.shape) != 3:
+            what = f"shape {tuple(image.shape)}" if hasattr(image, "shape") else type(image).__name__
+            raise TypeError(f"images[{i}] must be an (H, W, C) array, not {what}")
+        _check_image(image, f"images[{i}]")
+        if image.shape[2] != first.shape[2] or image.dtype != first.dtype:
+            raise ValueError(
+                f"images must agree in channels and dtype: images[0] is {first.dtype} with {first.shape[2]} channels, "
+                f"images[{i}] is {image.dtype} with {image.shape[2]}"
+            )
+        if runtime_of(image) is not runtime_of(first):
+            raise ValueError(
+                f"images must be on one device: images[0] is on {runtime_of(first).name}, "
+                f"images[{i}] on {runtime_of(image).name}"
+            )
+    runtime = runtime_of(first)
+    return Batch(runtime, runtime.from_arrays(images))
+
+
+def _check_image(image: Any, name: str) -> None:
+    *_, height, width, channels = image.shape
+    if str(image.dtype) not in ("uint8", "float32"):
+        raise TypeError(f"{name} must be uint8 or float32, not {image.dtype}")
+    if channels not in (1, 3):
+        raise ValueError(f"{name} must have 1 or 3 channels in the last axis, not shape {tuple(image.shape)}")
+    if (height < 1 or width < 1) and (len(image.shape) == 3 or image.shape[0] > 0):
+        raise ValueError(f"{name} must be at least 1 x 1 pixel, not shape {tuple(image.shape)}")

@@ -1,0 +1,138 @@
+"""Handing results to frameworks without a copy, the right way for each.
+
+JAX is given DLPack and never ``__cuda_array_interface__``: its import of the latter keeps no reference to the memory
+and ignores the stream. TensorFlow takes a legacy capsule and no stream, so the work is finished first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .batch import as_batch
+from .dlpack import Exporter, export
+
+
+def to_torch(images: Any, *, dtype: Any = None, layout: str = "NCHW") -> Any:
+    """A ``torch.Tensor`` that shares memory with the result.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    dtype : {"uint8", "float16", "bfloat16", "float32"}, optional
+    layout : {"NCHW", "NHWC"}
+
+    Returns
+    -------
+    torch.Tensor
+        (N, C, H, W) or (N, H, W, C) on the batch's device; it keeps the memory alive.
+
+    Raises
+    ------
+    ImportError
+        Where torch is missing.
+    ValueError
+        If the images differ in size.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.to_torch(np.zeros((2, 4, 5, 3), np.uint8)).shape  # doctest: +SKIP
+    torch.Size([2, 3, 4, 5])
+    """
+    return as_tensor(as_batch(images).array(dtype, layout))
+
+
+def as_tensor(array: Any) -> Any:
+    """An array as a ``torch.Tensor`` of the same memory."""
+    torch = _import("torch")
+    if isinstance(array, np.ndarray) and array.dtype.name == "bfloat16":
+        return torch.from_dlpack(array.view(np.uint16)).view(torch.bfloat16)
+    return torch.from_dlpack(array)
+
+
+def to_jax(images: Any, *, dtype: Any = None, layout: str = "NHWC") -> Any:
+    """A ``jax.Array`` that shares memory with the result.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    dtype : {"uint8", "float16", "bfloat16", "float32"}, optional
+    layout : {"NHWC", "NCHW"}
+
+    Returns
+    -------
+    jax.Array
+        On the batch's device; it keeps the memory alive.
+
+    Raises
+    ------
+    ImportError
+        Where jax is missing.
+    ValueError
+        If the images differ in size, or JAX could only take a copy (host memory that is not aligned to 64 bytes,
+        such as a NumPy array of your own that nothing was done to).
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.to_jax(gpuimg.invert(np.zeros((2, 4, 5, 3), np.uint8))).shape  # doctest: +SKIP
+    (2, 4, 5, 3)
+    """
+    dlpack = _import("jax.dlpack", "jax")
+    array = as_batch(images).array(dtype, layout)
+    try:
+        return dlpack.from_dlpack(Exporter(array), copy=False)
+    except Exception as error:
+        if "align" in str(error) or "copy" in str(error):
+            raise ValueError(f"JAX cannot take this memory without a copy: {error}") from error
+        raise
+
+
+def to_tensorflow(images: Any, *, dtype: Any = None, layout: str = "NHWC") -> Any:
+    """A ``tf.Tensor`` that shares memory with the result.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    dtype : {"uint8", "float16", "bfloat16", "float32"}, optional
+    layout : {"NHWC", "NCHW"}
+
+    Returns
+    -------
+    tf.Tensor
+        On the batch's device; it keeps the memory alive.
+
+    Raises
+    ------
+    ImportError
+        Where tensorflow is missing.
+    ValueError
+        If the images differ in size.
+
+    Notes
+    -----
+    TensorFlow orders nothing with other streams, so on a GPU this call waits for the result.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.to_tensorflow(np.zeros((2, 4, 5, 3), np.uint8)).shape  # doctest: +SKIP
+    TensorShape([2, 4, 5, 3])
+    """
+    tf = _import("tensorflow")
+    array = as_batch(images).array(dtype, layout)
+    if not isinstance(array, np.ndarray):
+        array.device.synchronize()
+    return tf.experimental.dlpack.from_dlpack(export(array))
+
+
+def _import(module: str, package: str | None = None) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        name = package or module
+        raise ImportError(f"{name} is not installed; see {name}'s own installation page for your device") from error

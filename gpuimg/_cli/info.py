@@ -1,0 +1,97 @@
+"""What this installation has and what it lacks, in words: the text of ``gpuimg info``.
+
+Versions are read from the packages' metadata: nothing heavy is imported to print them.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+
+from .._decoding import nvimgcodec
+from .._runtimes import probe
+from .._runtimes.threads import threads
+
+# What is installed under which names; the first one found counts.
+_PACKAGES = {
+    "numpy": ("numpy",),
+    "numba": ("numba",),
+    "nvImageCodec": ("nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13"),
+    "CuPy": ("cupy-cuda12x", "cupy-cuda13x", "cupy"),
+    "numba-cuda": ("numba-cuda",),
+    "torch": ("torch",),
+    "jax": ("jax",),
+    "tensorflow": ("tensorflow", "tensorflow-cpu"),
+}
+_WIDTH = 14
+
+
+def describe_device(name: str) -> str:
+    """The GPU's name, or the number of threads on the CPU."""
+    if name == "cpu":
+        count = threads()
+        return f"{count} thread{'' if count == 1 else 's'}"
+    return probe.device_names()[int(name.partition(":")[2] or 0)]
+
+
+def versions() -> dict[str, list[str]]:
+    """``"version (distribution)"`` of each package of interest; several where it is installed under several names."""
+    found: dict[str, list[str]] = {}
+    for package, names in _PACKAGES.items():
+        found[package] = []
+        for name in names:
+            try:
+                version = metadata.version(name)
+            except metadata.PackageNotFoundError:
+                continue
+            found[package].append(version if name == package else f"{version} ({name})")
+    return found
+
+
+def default_device() -> tuple[str, str]:
+    """The device used by default, and why."""
+    problem = probe.gpu_problem()
+    asked = os.environ.get("GPUIMG_DEVICE")
+    if asked:
+        return asked, "GPUIMG_DEVICE"
+    if problem is None:
+        return "cuda", "a GPU, CuPy and nvImageCodec work together"
+    return "cpu", problem.reason
+
+
+def missing() -> list[str]:
+    """What could be here and is not, each with the line that gets it."""
+    found = versions()
+    problem = probe.gpu_problem()
+    extra = probe.extra()
+    lines = []
+    if len(found["nvImageCodec"]) > 1:
+        lines.append(
+            "nvImageCodec is installed twice, and the two share files; make a fresh environment with one of them: "
+            f'pip install "gpuimg[{extra}]"'
+        )
+    if problem is not None and problem.gpu_present:
+        lines.append(f'the GPU is not used: {problem.reason}; pip install "gpuimg[{extra}]"')
+    elif not found["nvImageCodec"]:
+        lines.append(f'decoding needs nvImageCodec: pip install "gpuimg[{extra}]"')
+    absent = (package for package in ("torch", "jax") if not found[package])
+    lines += [f'gpuimg.to_{package} needs {package}: pip install "gpuimg[{package}]"' for package in absent]
+    return lines
+
+
+def report() -> str:
+    """Everything, as lines of text."""
+    device, reason = default_device()
+    gpus = probe.device_names()
+    cuda = probe.driver_cuda()
+    rows = [("gpuimg", metadata.version("gpuimg")), ("Python", f"{platform.python_version()}, {platform.platform()}")]
+    rows += [(package, ", ".join(found) or "not installed") for package, found in versions().items()]
+    rows += [("", ""), ("cpu", describe_device("cpu"))]
+    rows += [(f"cuda:{index}", name) for index, name in enumerate(gpus)] or [("cuda", "no GPU")]
+    rows += [("CUDA driver", f"up to CUDA {cuda[0]}.{cuda[1]}" if cuda else "none")]
+    rows += [("default", f"{device}: {reason}")]
+    rows += [("decoders", ", ".join(nvimgcodec.decoders(gpu=probe.gpu_problem() is None)) or "none")]
+    lines = [f"{name:{_WIDTH}}{value}".rstrip() for name, value in rows]
+    wanted = missing()
+    return "\n".join([*lines, "", "missing" + ("" if wanted else "       nothing"), *(f"  {line}" for line in wanted)])

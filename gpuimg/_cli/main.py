@@ -1,0 +1,250 @@
+"""The ``gpuimg`` command.
+
+``demo`` shows the library at work, ``preview`` what a preprocessing makes of your images, and ``info`` says what this
+installation can do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch
+from .._batch.opening import decode_batch, open_batch
+from .._decoding import nvimgcodec
+from .._ops.color import (
+    adjust_brightness,
+    adjust_contrast,
+    adjust_hue,
+    adjust_saturation,
+    posterize,
+    rgb_to_grayscale,
+    solarize,
+)
+from .._ops.pixels import erase
+from .._ops.resize_crop import horizontal_flip, resize, resized_crop
+from .._ops.warp import rotate
+from .._runtimes.devices import runtime_for
+from .._runtimes.threads import threads
+from .._version import __version__
+from ..errors import DecodeError
+from . import info, png, preview
+
+_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".jp2"}
+_SIZE = 224  # of the results, the usual input of a network
+_CELL = 120  # of the pictures on the sheet
+_COLUMNS = 6
+_GAP = 6
+_MARGIN = 18
+_MOST = 24  # photos on a sheet
+_ROUNDS = 7
+_RULE = 215  # gray of the line between originals and results
+
+
+class _UserError(Exception):
+    """What the user can mend: printed without a traceback."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        Without the program's name; those of the process by default.
+
+    Returns
+    -------
+    int
+        The exit status: 0, or 2 where the user can mend what went wrong.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        _check_threads()
+        if options.command == "demo":
+            _demo(options.photos, options.out, options.device, options.seed)
+        elif options.command == "preview":
+            _preview(options)
+        else:
+            print(info.report())
+    except (_UserError, preview.PreviewError, DecodeError, ImportError, OSError) as error:
+        print(f"gpuimg: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _check_threads() -> None:
+    try:
+        threads()
+    except ValueError as error:
+        raise _UserError(str(error)) from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gpuimg", description="Image preprocessing for training.")
+    parser.add_argument("--version", action="version", version=f"gpuimg {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+    demo = commands.add_parser("demo", help="decode and augment photos, write a contact sheet, measure images/s")
+    demo.add_argument("--photos", type=Path, metavar="DIR", help="folder of photos (default: examples/photos)")
+    demo.add_argument("--out", type=Path, default=Path("contact_sheet.png"), metavar="PNG", help="%(default)s")
+    demo.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
+    demo.add_argument("--seed", type=int, default=0, help="of the random parameters (default: %(default)s)")
+    show = commands.add_parser("preview", help="write a sheet of what a preset or a function of yours makes of images")
+    show.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="one row of the sheet each")
+    what = show.add_mutually_exclusive_group()
+    what.add_argument(
+        "--preset", metavar="NAME", help=f"{', '.join(sorted(preview.PRESETS))} (default: imagenet_train)"
+    )
+    what.add_argument("--function", metavar="MODULE:FUNCTION", help="your own (batch, rng) -> Batch")
+    show.add_argument("-n", type=int, default=8, metavar="N", help="draws of each image (default: %(default)s)")
+    show.add_argument("--seed", type=int, default=0, help="of the draws, which are epochs 0 to N - 1 (default: 0)")
+    show.add_argument("--size", type=int, help="of a preset's results (default: its own)")
+    show.add_argument("--out", type=Path, default=Path("preview.png"), metavar="PNG", help="%(default)s")
+    show.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
+    commands.add_parser("info", help="versions, devices, decoders, and what is missing")
+    return parser
+
+
+# -- demo --------------------------------------------------------------------------------------------------------------
+
+
+def _demo(folder: Path | None, out: Path, device: str | None, seed: int) -> None:
+    if seed < 0:
+        raise _UserError(f"--seed must be at least 0, not {seed}")
+    photos = _photos(folder)
+    nvimgcodec.library()  # an ImportError here says what to install
+    device = _working(device)
+    print(f"device     {device} ({info.describe_device(device)})")
+    print(f"decoders   {', '.join(nvimgcodec.decoders(gpu=device != 'cpu')) or 'none'}")
+    print(f"photos     {len(photos)} in {photos[0].parent}", flush=True)
+    print("warming up; the first run compiles the kernels, which takes about half a minute ...", file=sys.stderr)
+    results = _augment(open_batch(photos, device=device), np.random.default_rng(seed)).compute()
+    rate = _images_per_second(photos, device, seed)
+    print(
+        f"speed      {rate:.0f} images/s from files to augmented {_SIZE} x {_SIZE} pixels "
+        f"(median of {_ROUNDS} rounds of {len(photos)})"
+    )
+    originals = _fitted(decode_batch(photos, device=device))
+    sheet = _sheet([_on_host(image) for image in originals], [_on_host(image) for image in resize(results, _CELL)])
+    out.write_bytes(png.encode(sheet))
+    print(f"sheet      {out.resolve()} (originals above, results below)")
+
+
+def _photos(folder: Path | None) -> list[Path]:
+    if folder is None:
+        homes = (Path.cwd(), Path(__file__).parents[2])
+        found = next((home / "examples" / "photos" for home in homes if (home / "examples" / "photos").is_dir()), None)
+        if found is None:
+            raise _UserError(
+                "no photos: examples/photos is part of the source tree, not of the installed package; "
+                "name a folder of your own: gpuimg demo --photos DIR"
+            )
+        folder = found
+    if not folder.is_dir():
+        raise _UserError(f"no such folder: {folder}; name one that has photos: gpuimg demo --photos DIR")
+    photos = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
+    if not photos:
+        raise _UserError(f"no photos in {folder} (looked for {', '.join(sorted(_SUFFIXES))})")
+    if len(photos) > _MOST:
+        print(f"{len(photos)} photos; the first {_MOST} are shown", file=sys.stderr)
+    return photos[:_MOST]
+
+
+def _working(device: str | None) -> str:
+    """Full name of the device asked for, or of the default one."""
+    try:
+        return runtime_for(device).name
+    except (ValueError, RuntimeError) as error:
+        raise _UserError(str(error)) from error
+
+
+def _augment(x: Batch, rng: np.random.Generator) -> Batch:
+    """Augment as for training: draw numbers, one for each image, then call."""
+    n = len(x)
+    height, width = (x.sizes.min(1) * rng.uniform(0.65, 1.0, n) * rng.uniform(0.8, 1.0, (2, n))).astype(int)
+    height, width = np.maximum(height, 1), np.maximum(width, 1)
+    top, left = (rng.random((2, n)) * (x.sizes.T - (height, width) + 1)).astype(int)
+    x = resized_crop(x, top, left, height, width, (_SIZE, _SIZE))
+    x = horizontal_flip(x, where=rng.random(n) < 0.5)
+    x = rotate(x, rng.uniform(-25, 25, n), interpolation="bilinear", fill=128)
+    x = adjust_brightness(x, rng.uniform(0.7, 1.3, n))
+    x = adjust_contrast(x, rng.uniform(0.7, 1.3, n))
+    x = adjust_saturation(x, rng.uniform(0.4, 1.6, n))
+    x = adjust_hue(x, rng.uniform(-0.08, 0.08, n))
+    # Strong operations on some of the images only.
+    choice = rng.random(n)
+    x = rgb_to_grayscale(x, 3, where=choice < 0.1)
+    x = solarize(x, 160, where=(choice >= 0.1) & (choice < 0.2))
+    x = posterize(x, 3, where=(choice >= 0.2) & (choice < 0.3))
+    row, column = rng.integers(0, _SIZE - _SIZE // 4, (2, n))
+    return erase(x, row, column, _SIZE // 4, _SIZE // 4, 128, where=rng.random(n) < 0.25)
+
+
+def _images_per_second(photos: list[Path], device: str, seed: int) -> float:
+    """Files to pixels on the host, so that a GPU has finished when the clock stops."""
+    seconds = []
+    for round_ in range(_ROUNDS):
+        rng = np.random.default_rng([seed, round_])
+        start = time.perf_counter()
+        _on_host(_augment(open_batch(photos, device=device), rng).array())
+        seconds.append(time.perf_counter() - start)
+    return len(photos) / statistics.median(seconds)
+
+
+def _fitted(batch: Batch) -> Batch:
+    """Shrink (or enlarge) images to fit into a cell, keeping their shape."""
+    factor = _CELL / batch.sizes.max(1)
+    height, width = np.maximum(np.rint(batch.sizes.T * factor), 1)
+    return resize(batch, (height, width)).compute()
+
+
+def _on_host(array: Any) -> Any:
+    """The array as a NumPy array; waits for a GPU."""
+    return array if isinstance(array, np.ndarray) else array.get()
+
+
+def _sheet(originals: list[Any], results: list[Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Lay out the originals in rows, a line below them, and the results in the same order below it."""
+    columns = min(_COLUMNS, len(originals))
+    rows = -(-len(originals) // columns)
+    pitch = _CELL + _GAP
+    middle = _MARGIN + rows * pitch - _GAP + _MARGIN  # of the line
+    sheet = np.full((2 * middle, 2 * _MARGIN + columns * pitch - _GAP, 3), 255, np.uint8)
+    sheet[middle - 1 : middle + 1, _MARGIN:-_MARGIN] = _RULE
+    for top, pictures in ((_MARGIN, originals), (middle + _MARGIN, results)):
+        for k, picture in enumerate(pictures):
+            y = top + k // columns * pitch + (_CELL - picture.shape[0]) // 2
+            x = _MARGIN + k % columns * pitch + (_CELL - picture.shape[1]) // 2
+            sheet[y : y + picture.shape[0], x : x + picture.shape[1]] = picture
+    return sheet
+
+
+# -- preview -----------------------------------------------------------------------------------------------------------
+
+
+def _preview(options: argparse.Namespace) -> None:
+    for name, least in (("n", 1), ("seed", 0), ("size", 1)):
+        value = getattr(options, name)
+        if value is not None and value < least:
+            raise _UserError(f"{'-' if name == 'n' else '--'}{name} must be at least {least}, not {value}")
+    if options.function and options.size:
+        raise _UserError("--size is for presets; a function of yours has a size of its own")
+    missing = [str(path) for path in options.images if not path.is_file()]
+    if missing:
+        raise _UserError(f"no such image: {', '.join(missing)}")
+    if options.function:
+        preprocess = preview.imported(options.function)
+    else:
+        preprocess = preview.preset(options.preset or "imagenet_train", options.size)
+    nvimgcodec.library()  # an ImportError here says what to install
+    device = _working(options.device)
+    sheet = preview.sheet(options.images, preprocess, options.n, options.seed, device)
+    options.out.write_bytes(png.encode(sheet))
+    print(f"sheet      {options.out.resolve()} ({len(options.images)} x {options.n} draws, seed {options.seed})")

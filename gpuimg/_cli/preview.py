@@ -1,0 +1,234 @@
+"""The sheet of ``gpuimg preview``: images, and what a random preprocessing makes of them, with its parameters."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import presets
+from .._batch.batch import Batch, as_batch
+from .._batch.opening import decode_batch
+from .._ops.resize_crop import resize
+from .._random.mixing import Mix
+from .._random.rng import Rng
+from .._replay.describe import describe
+from ..errors import DecodeError
+from ..kernels import layout
+from . import font
+
+Picture = NDArray[np.uint8]
+Preprocess = Callable[[Batch, Rng], Any]
+
+
+class Column(NamedTuple):
+    """Tiles below each other, with the words under each."""
+
+    title: str
+    pictures: list[Picture]
+    captions: list[list[str]]
+
+
+PRESETS: dict[str, Callable[..., Preprocess]] = {
+    name: function
+    for name, function in vars(presets).items()
+    if inspect.isfunction(function) and function.__module__ == presets.__name__ and not name.startswith("_")
+}
+
+_CELL = 168  # pixels of a tile's longer side, which is 28 characters of print
+_GAP = 8
+_MARGIN = 16
+_OVERSHOOT = 0.5  # more than a bicubic filter goes out of [0, 1]: the image must have been normalised
+_BLACK, _GREY = 40, 120  # of the print
+# Lines of a description that are left out, and how the others are shortened.
+_NOT_PRINTED = ("image ", "result: ", "stage ", "sampled once", "fill around ")
+_SHORTER = (
+    (re.compile(r": factor "), " "),
+    (re.compile(r"gaussian blur: (\S+ x \S+) pixels"), r"blur \1"),
+    (re.compile(r"rows (\S+) to (\S+), columns (\S+) to ([^\s,]+)"), r"y \1..\2, x \3..\4"),
+    (re.compile(r"(crop|pad|erase): "), r"\1 "),
+    (re.compile(r" of \d+ x \d+$"), ""),
+    (re.compile(r"([\d.]+), \1 \(x, y\)"), r"\1"),
+    (re.compile(r"-?\d+\.\d+"), lambda number: f"{float(number[0]):.3g}"),
+)
+
+
+class PreviewError(Exception):
+    """What the user can mend: printed without a traceback."""
+
+
+def preset(name: str, size: int | None) -> Preprocess:
+    """A preset by its name, for results of this size.
+
+    Raises
+    ------
+    PreviewError
+        For an unknown name, listing those there are.
+    """
+    if name not in PRESETS:
+        raise PreviewError(f"no preset {name!r}; there are {', '.join(sorted(PRESETS))}")
+    return PRESETS[name]() if size is None else PRESETS[name](size)
+
+
+def imported(name: str) -> Preprocess:
+    """The function that ``module:function`` names; modules of the working directory are found, too.
+
+    Raises
+    ------
+    PreviewError
+        For a name without a colon, a module that cannot be imported, or a function that is not in it.
+    """
+    module_name, colon, function_name = name.partition(":")
+    if not (module_name and colon and function_name):
+        raise PreviewError(f"--function must be module:function, not {name!r}")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise PreviewError(f"module {module_name!r} cannot be imported: {_in_words(error)}") from error
+    function: Any = module
+    for part in function_name.split("."):
+        function = getattr(function, part, None)
+    if not callable(function):
+        raise PreviewError(f"module {module_name!r} has no function {function_name!r}")
+    checked: Preprocess = function
+    return checked
+
+
+def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, device: str) -> Picture:
+    """Draw one row an image: the original, then what each of the first ``count`` epochs makes of it.
+
+    What every result went through with the same parameters is printed once, above them.
+
+    Raises
+    ------
+    PreviewError
+        For what the preprocessing raises, or a result that is not a batch of as many images.
+    DecodeError
+        For images that cannot be decoded.
+    """
+    images = decode_batch(paths, device=device)
+    captions = [[path.name, f"{height} x {width}"] for path, (height, width) in zip(paths, images.sizes, strict=True)]
+    columns = [Column("original", displayed(images), captions)]
+    for epoch in range(count):
+        result = _called(preprocess, images, Rng(seed, epoch=epoch, indices=np.arange(len(paths))))
+        batch = result.images if isinstance(result, Mix) else result
+        columns.append(Column(f"epoch {epoch}", displayed(batch), [_words(result, i) for i in range(len(paths))]))
+    drawn = [lines for column in columns[1:] for lines in column.captions]
+    same = [line for line in drawn[0] if all(line in lines for lines in drawn)]
+    if all(lines == same for lines in drawn):
+        return _laid_out(f"seed {seed}", columns)  # nothing is random
+    for lines in drawn:
+        lines[:] = [line for line in lines if line not in same] or ["nothing more"]
+    return _laid_out("; ".join([f"seed {seed}", *same]), columns)
+
+
+def _called(preprocess: Preprocess, images: Batch, rng: Rng) -> Batch | Mix:
+    """What the preprocessing gives, computed once so that its failures come to light here."""
+    try:
+        result = preprocess(images, rng)
+        batch = as_batch(result.images if isinstance(result, Mix) else result)
+        batch.compute("float32")
+    except DecodeError:
+        raise
+    except Exception as error:
+        raise PreviewError(f"the preprocessing failed: {_in_words(error)}") from error
+    if len(batch) != len(images):
+        raise PreviewError(f"the preprocessing gave a batch of {len(batch)} for {len(images)} images")
+    return result if isinstance(result, Mix) else batch
+
+
+def _in_words(error: Exception) -> str:
+    """An error of the user's code, and the line of it."""
+    ours = str(Path(__file__).parents[1])
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((ours, "<frozen "))]
+    places = [f" ({frame.filename}, line {frame.lineno})" for frame in frames if "importlib" not in frame.filename]
+    return f"{type(error).__name__}: {error}{places[-1] if places else ''}"
+
+
+# -- pictures ----------------------------------------------------------------------------------------------------------
+
+
+def displayed(batch: Batch) -> list[Picture]:
+    """Results as uint8 pictures of three channels that fit a cell; what normalize did is undone."""
+    pictures = []
+    for i, image in enumerate(batch.compute("float32")):
+        pixels = _on_host(image)
+        pixels = _denormalized(batch, i, pixels)
+        levels = np.rint(np.clip(pixels, 0.0, 1.0) * 255.0).astype(np.uint8)
+        pictures.append(_fitted(np.broadcast_to(levels, (*levels.shape[:2], 3))))
+    return pictures
+
+
+def _denormalized(batch: Batch, i: int, pixels: NDArray[Any]) -> NDArray[Any]:
+    """One image with its normalizing undone; stretched from black to white where it is not known."""
+    for plan in reversed(batch._segments):
+        for entry in reversed(plan.entries):
+            if entry.codes[i] == layout.AFFINE_COLOR:
+                scale, shift = entry.params[i, :3], entry.params[i, 3:6]
+                pixels = (pixels - shift[: pixels.shape[2]]) / scale[: pixels.shape[2]]
+    if pixels.min() < -_OVERSHOOT or pixels.max() > 1.0 + _OVERSHOOT:
+        pixels = (pixels - pixels.min()) / np.ptp(pixels)
+    return pixels
+
+
+def _on_host(array: Any) -> NDArray[Any]:
+    """The array as a NumPy array; waits for a GPU."""
+    host: NDArray[Any] = array if isinstance(array, np.ndarray) else array.get()
+    return host
+
+
+def _fitted(picture: NDArray[Any]) -> Picture:
+    """Shrink a picture to fit into a cell; small ones are enlarged, their pixels kept visible."""
+    height, width = (max(round(side * _CELL / max(picture.shape[:2])), 1) for side in picture.shape[:2])
+    small = max(picture.shape[:2]) < _CELL // 2
+    image = np.ascontiguousarray(picture)[None]
+    fitted: Picture = resize(image, (height, width), "nearest" if small else "bilinear").array("uint8")[0]
+    return fitted
+
+
+# -- print -------------------------------------------------------------------------------------------------------------
+
+
+def _words(batch: Batch | Mix, i: int) -> list[str]:
+    """What image ``i`` went through, in short lines."""
+    if isinstance(batch, Mix):
+        return [f"mixed with image {batch.partner[i]}", f"own weight {batch.weight[i]:.3g}"]
+    lines = [line for line in describe(batch, i).splitlines() if not line.startswith(_NOT_PRINTED)]
+    for pattern, short in _SHORTER:
+        lines = [pattern.sub(short, line) for line in lines]
+    return lines or ["unchanged"]
+
+
+def _laid_out(heading: str, columns: list[Column]) -> Picture:
+    """The columns side by side, a heading above them; rows are as high as their highest tile with its words."""
+    pitch = _CELL + _GAP
+    width = 2 * _MARGIN + len(columns) * pitch - _GAP
+    headings = font.wrap([heading], width - 2 * _MARGIN)
+    prints = [[font.wrap(lines, _CELL) for lines in column.captions] for column in columns]
+    heights = [
+        [picture.shape[0] + _GAP // 2 + len(lines) * font.LINE for picture, lines in zip(*pair, strict=True)]
+        for pair in zip((column.pictures for column in columns), prints, strict=True)
+    ]
+    title = _MARGIN + len(headings) * font.LINE + _GAP
+    tops = title + font.LINE + _GAP // 2 + np.cumsum([0, *(np.max(heights, 0) + _MARGIN)])
+    sheet = np.full((int(tops[-1]), width, 3), 255, np.uint8)
+    for k, line in enumerate(headings):
+        font.draw(sheet, line, _MARGIN, _MARGIN + k * font.LINE, _BLACK)
+    for left, column, printed in zip(range(_MARGIN, width, pitch), columns, prints, strict=False):
+        font.draw(sheet, column.title, left, title, _GREY)
+        for top, picture, lines in zip(tops.tolist(), column.pictures, printed, strict=False):
+            bottom = top + picture.shape[0]
+            sheet[top:bottom, left : left + picture.shape[1]] = picture
+            for k, line in enumerate(lines):
+                font.draw(sheet, line, left, bottom + _GAP // 2 + k * font.LINE, _BLACK)
+    return sheet

@@ -1,0 +1,1 @@
+"""From file bytes to pixels: headers, orientation, decoders."""

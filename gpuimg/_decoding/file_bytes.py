@@ -1,0 +1,71 @@
+"""The bytes of what users name: a path, a buffer, an open file."""
+
+from __future__ import annotations
+
+import os
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+
+Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | np.ndarray[Any, Any] | IO[bytes]"
+
+
+def read(source: Source) -> Any:
+    """File bytes of a source, without a copy where it already is bytes.
+
+    Raises
+    ------
+    TypeError
+        For what is not a source.
+    OSError
+        Where a path cannot be read.
+    """
+    if isinstance(source, bytes):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        descriptor = os.open(source, os.O_RDONLY)
+        try:
+            return _read_all(descriptor)
+        finally:
+            os.close(descriptor)
+    if isinstance(source, (bytearray, memoryview)):
+        return np.frombuffer(source, np.uint8)
+    if isinstance(source, np.ndarray):
+        if source.dtype != np.uint8 or source.ndim != 1:
+            raise TypeError(
+                f"file bytes as an array must be one-dimensional uint8, not {source.dtype} of shape {source.shape}"
+            )
+        return np.ascontiguousarray(source)
+    if hasattr(source, "read"):
+        data = source.read()
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"an open file must be in binary mode; read() gave {type(data).__name__}")
+        return read(data)
+    raise TypeError(
+        "a source is a path, bytes, bytearray, memoryview, a uint8 array of file bytes or an open binary file, "
+        f"not {type(source).__name__}"
+    )
+
+
+def _read_all(descriptor: int) -> bytes:
+    size = os.fstat(descriptor).st_size
+    data = os.read(descriptor, size + 1)  # one call for a regular file
+    if len(data) == size:
+        return data
+    parts = [data]
+    while part := os.read(descriptor, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def describe(source: Source) -> str:
+    """A source in an error message."""
+    if isinstance(source, (str, os.PathLike)):
+        return os.fspath(source)
+    if isinstance(source, np.ndarray):
+        return f"{source.size} bytes"
+    if isinstance(source, memoryview):
+        return f"{source.nbytes} bytes"
+    if isinstance(source, (bytes, bytearray)):
+        return f"{len(source)} bytes"
+    return str(getattr(source, "name", type(source).__name__))

@@ -1,0 +1,1 @@
+"""Feeding a training loop: reading, order, threads, batches ahead of their consumer."""

@@ -1,0 +1,302 @@
+"""The stages between a source and its consumer: readers, then batches that are recorded, decoded and run.
+
+Reading goes ahead sample by sample in the order of the epoch, whatever becomes of the samples. A batch is formed by one
+thread at a time from what was read, and made beside the others. Where bad samples are skipped, which samples a batch
+holds depends on those before it having been decoded: such batches are made one after another.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cache, partial
+from itertools import count
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._batch.batch import Batch, as_batch
+from .._batch.opening import open_images
+from .._checks.types import Ints, Mask
+from .._decoding.stderr import silence_stderr
+from .._random.rng import Rng
+from .._runtimes.images import EncodedImages
+from .._runtimes.protocol import ResultMemory, Runtime
+from ..errors import DecodeError, Failure
+from .prefetch import Prefetcher, Stopped
+from .samples import Sample, SampleNames, collate, read_sample
+from .settings import Settings
+from .sharding import Position, Share, shuffled
+
+# Samples read by one job: enough to make the threads' hand-over cheap, few enough to spread over all of them.
+_CHUNK = 8
+
+
+class LoadedBatch(NamedTuple):
+    """One batch of a loader.
+
+    Attributes
+    ----------
+    images : array or Batch
+        (N, H, W, C) or (N, C, H, W), CuPy on a GPU and NumPy on the CPU, ready for the consumer's stream. A
+        :class:`gpuimg.Batch` without ``preprocess``, or where the images differ in size.
+    labels : array or list
+        int64 for whole numbers, float64 for other numbers, stacked arrays for arrays of one shape, a list for
+        everything else; None if no sample has one. The label of a sample that could not be read is -1, NaN, zeros or
+        None.
+    indices : (N,) int64
+        The samples' indices in the source.
+    valid : (N,) bool
+        False for what is not to be counted: images that are black for want of pixels under ``on_error="fill"``, and
+        samples that come a second time to give every rank the same number.
+    """
+
+    images: Any
+    labels: Any
+    indices: Ints
+    valid: Mask
+
+
+class Opened(NamedTuple):
+    """Samples whose headers were read."""
+
+    samples: list[Sample]
+    images: EncodedImages
+
+
+class Made(NamedTuple):
+    """One batch, and what became known with it."""
+
+    batch: LoadedBatch
+    position: Position  # after it
+    failures: list[Failure]
+    runtime: Runtime
+    event: Any  # after the work on it
+    seconds: dict[str, float]
+
+
+class Pipeline:
+    """The threads of one pass over the data, from a position to the end of an epoch."""
+
+    def __init__(
+        self, settings: Settings, memory: Sequence[ResultMemory], position: Position, last_epoch: int | None
+    ) -> None:
+        self._settings = settings
+        self._memory = memory
+        self._epochs = partial(_epochs, position, last_epoch)
+        self._read: deque[Sample] = deque()
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._reader: Prefetcher[list[Sample]] | None = None
+        self.read_seconds = 0.0  # of readers that are gone
+        self.read_waited = 0.0
+        self._silence = ExitStack()
+        self._silence.enter_context(
+            silence_stderr()
+        )  # for the whole pass: turning it on and off for each batch costs 0.2 ms
+        _keep_freed_memory()
+        devices = len(settings.runtimes)
+        self.batches = Prefetcher(self._jobs(), settings.prefetch * devices, settings.decoders * devices, "decode")
+
+    # -- reading -----------------------------------------------------------------------------------------------
+
+    def _reading(self, positions: Iterator[Position]) -> Iterator[Callable[[], list[Sample]]]:
+        """Jobs that read: all samples of some epochs, or those of one and then its padding for ever."""
+        settings = self._settings
+        chunk = min(_CHUNK, settings.batch_size)
+        for position in positions:
+            share = settings.share(position.levels)
+            stop = position.taken + share.count(settings.batch_size, settings.drop_last) - position.given
+            for start in count(position.taken, chunk):
+                if settings.on_error != "skip":
+                    if start >= stop:
+                        break
+                    yield partial(self._read_samples, share, position.epoch, start, min(start + chunk, stop))
+                else:
+                    yield partial(self._read_samples, share, position.epoch, start, start + chunk)
+
+    def _read_samples(self, share: Share, epoch: int, start: int, stop: int) -> list[Sample]:
+        settings = self._settings
+        places, real = share.places(start, stop)
+        indices = shuffled(places, share.n, settings.seed, epoch) if settings.shuffle else places
+        return [read_sample(settings.source, int(i), bool(r)) for i, r in zip(indices, real, strict=True)]
+
+    def _start_reading(self, positions: Iterator[Position]) -> None:
+        settings = self._settings
+        self._stop_reading()
+        self._read.clear()
+        chunks = -(-2 * settings.batch_size // min(_CHUNK, settings.batch_size)) + settings.readers
+        with self._lock:
+            if self._stopped:
+                raise Stopped
+            self._reader = Prefetcher(self._reading(positions), chunks, settings.readers, "read", spare=True)
+
+    def _stop_reading(self) -> None:
+        with self._lock:
+            reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.signal()
+            reader.join()
+            self.read_seconds += reader.busy
+            self.read_waited += reader.waited
+
+    def _next_sample(self) -> Sample:
+        if not self._read:
+            reader = self._reader
+            if reader is None:
+                raise Stopped
+            self._read.extend(reader.get())
+        return self._read.popleft()
+
+    # -- batches -----------------------------------------------------------------------------------------------
+
+    def _jobs(self) -> Iterator[Callable[[], Made]]:
+        """Jobs that make batches; drawn by one thread at a time."""
+        settings = self._settings
+        numbers = count()
+        skips = settings.on_error == "skip"
+        if not skips:
+            self._start_reading(self._epochs())
+        for position in self._epochs():
+            if skips:
+                self._start_reading(iter([position]))
+            total = settings.share(position.levels).count(settings.batch_size, settings.drop_last)
+            while position.given < total:
+                size = min(settings.batch_size, total - position.given)
+                number = next(numbers)
+                if skips:
+                    made = self._refilled(number, size, position)
+                    position = made.position
+                    yield partial(_same, made)
+                    del made
+                else:
+                    samples = [self._next_sample() for _ in range(size)]
+                    position = replace(position, taken=position.taken + size, given=position.given + size)
+                    yield partial(self._make, number, samples, position)
+                    del samples
+
+    def _make(self, number: int, samples: list[Sample], position: Position) -> Made:
+        """A batch of these samples and no others."""
+        raises = self._settings.on_error == "raise"
+        opened = self._open(samples)
+        if raises:
+            _raise(opened)
+        made = self._run(number, opened, position)
+        if raises:
+            _raise(opened)
+        return made
+
+    def _refilled(self, number: int, size: int, position: Position) -> Made:
+        """A batch of the next good samples."""
+        good: list[Sample] = []
+        failures: list[Failure] = []
+        taken = position.taken
+        while True:
+            while len(good) < size:
+                good.append(self._next_sample())
+                taken += 1
+            opened = self._open(good)
+            if not opened.images.failures:
+                made = self._run(number, opened, replace(position, taken=taken, given=position.given + size))
+                if not opened.images.failures:
+                    return made._replace(failures=failures)
+            failures += _failures(opened)
+            good = [sample for k, sample in enumerate(good) if k not in opened.images.failures]
+            if not good and taken - position.taken > self._settings.samples + size:
+                raise DecodeError(tuple(failures), len(failures))  # there is no good sample at all
+
+    def _open(self, samples: list[Sample]) -> Opened:
+        settings = self._settings
+        data = [sample.data for sample in samples]
+        images = open_images(data, settings.color, "fill", settings.max_pixels, SampleNames(samples))
+        for k, sample in enumerate(samples):
+            if sample.error is not None:
+                images.failures[k] = Failure(k, sample.name, sample.reason)
+        return Opened(samples, images)
+
+    def _run(self, number: int, opened: Opened, position: Position) -> Made:
+        settings = self._settings
+        samples, files = opened
+        which = number % len(settings.runtimes)
+        runtime = settings.runtimes[which]
+        indices = np.array([sample.index for sample in samples], np.int64)
+        labels: Any = collate([sample.label for sample in samples], [sample.error is not None for sample in samples])
+        begin = time.perf_counter()
+        with runtime.private_stream():
+            source = Batch(runtime, files)
+            images: Any = source
+            if settings.preprocess is not None:
+                rng = Rng(settings.seed, epoch=position.epoch, indices=indices)
+                images, labels = settings.preprocess(images, rng, labels)
+                images = as_batch(images)
+                if len(images) != len(samples):
+                    raise ValueError(f"preprocess was given {len(samples)} images and returned {len(images)}")
+            recorded = time.perf_counter()
+            if settings.preprocess is None or not images.is_uniform:
+                images = images.compute(settings.dtype, settings.layout)
+            else:
+                images = images._array_in(self._memory[which].take, settings.dtype, settings.layout)
+            event = runtime.record_event()
+        bad = np.array([k in files.failures for k in range(len(samples))])
+        valid = np.array([sample.real for sample in samples]) & ~bad
+        timings = source._timings
+        seconds = {"record": recorded - begin, "decode": timings.decode, "kernels": timings.kernels}
+        batch = LoadedBatch(images, labels, indices, valid)
+        return Made(batch, position, _failures(opened), runtime, event, seconds)
+
+    # -- ending ------------------------------------------------------------------------------------------------
+
+    def reading(self) -> tuple[float, float]:
+        """Seconds that readers read and that forming batches waited for them."""
+        reader = self._reader
+        more = (reader.busy, reader.waited) if reader is not None else (0.0, 0.0)
+        return self.read_seconds + more[0], self.read_waited + more[1]
+
+    def stop(self) -> None:
+        """End all threads."""
+        with self._lock:
+            self._stopped = True
+        self.batches.signal()
+        self._stop_reading()
+        self.batches.join()
+        self._silence.close()
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Once: let the allocator keep the memory of one batch's files for those of the next.
+
+    glibc gives it back to the system when a batch is dropped, and each file then faults it in again: 4 % of the time of
+    an image. It keeps up to twice the largest block it has seen freed, of those below 32 MiB; other allocators are
+    not affected.
+    """
+    np.empty((32 << 20) - (64 << 10), np.uint8)  # freed at once; no page of it is touched
+
+
+def _epochs(position: Position, last: int | None) -> Iterator[Position]:
+    """A position, and the starts of the epochs behind it up to the one before ``last``."""
+    yield position
+    epochs = count(position.epoch + 1) if last is None else range(position.epoch + 1, last)
+    for epoch in epochs:
+        yield Position(epoch)
+
+
+def _same(made: Made) -> Made:
+    return made
+
+
+def _failures(opened: Opened) -> list[Failure]:
+    """Failures by index in the source; padding would name a sample twice."""
+    found = sorted(opened.images.failures.items())
+    return [Failure(opened.samples[k].index, f.source, f.reason) for k, f in found if opened.samples[k].real]
+
+
+def _raise(opened: Opened) -> None:
+    failures = _failures(opened)
+    if failures:
+        errors = [sample.error for sample in opened.samples if sample.error is not None]
+        raise DecodeError(tuple(failures), len(opened.samples)) from (errors[0] if errors else None)

@@ -1,0 +1,1 @@
+"""The functions on batches, which record; and targets that follow the geometry."""

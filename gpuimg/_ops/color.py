@@ -1,0 +1,351 @@
+"""Color: each function appends one op to the program; all of them run in registers, in the order of the calls.
+
+The formulas are the floating-point ones of ``torchvision.transforms.v2.functional``, in :mod:`gpuimg.kernels.color`.
+Values are clamped to the range of the images after each op, as there, and rounded once, when the result is stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch, as_batch
+from .._checks import arguments
+from .._checks.types import Floats
+from ..kernels import layout
+
+
+def _record(images: Any, code: int, where: Any, *params: Any, statistical: bool = False) -> Batch:
+    batch = as_batch(images)
+    chosen = arguments.mask(where, len(batch))
+    return batch._recorded(batch._plan.with_entry(code, params, where=chosen, statistical=statistical))
+
+
+def _factor(images: Any, value: Any, name: str) -> tuple[Batch, Any]:
+    batch = as_batch(images)
+    return batch, arguments.per_image(value, len(batch), name, low=0.0)
+
+
+def adjust_brightness(images: Any, brightness_factor: Any, *, where: Any = None) -> Batch:
+    """Multiply by a factor and clamp.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    brightness_factor : float or (N,) float
+        At least 0: 0 is black, 1 keeps the image, 2 doubles it.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a negative factor, NaN, or a shape that does not fit the batch.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.adjust_brightness(np.full((1, 1, 1, 3), 100, np.uint8), 1.5).array().ravel().tolist()
+    [150, 150, 150]
+    """
+    batch, factor = _factor(images, brightness_factor, "brightness_factor")
+    return _record(batch, layout.BRIGHTNESS, where, factor)
+
+
+def adjust_contrast(images: Any, contrast_factor: Any, *, where: Any = None) -> Batch:
+    """Blend with the image's mean gray and clamp.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    contrast_factor : float or (N,) float
+        At least 0: 0 is uniform gray, 1 keeps the image.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a negative factor, NaN, or a shape that does not fit the batch.
+
+    Notes
+    -----
+    The mean is that of the pixels at this point of the chain: after everything recorded before, before everything
+    after. It costs one more pass over them.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([0.2, 0.6], np.float32).reshape(1, 1, 2, 1)
+    >>> [round(float(v), 4) for v in gpuimg.adjust_contrast(x, 0.5).array().ravel()]
+    [0.3, 0.5]
+    """
+    batch, factor = _factor(images, contrast_factor, "contrast_factor")
+    return _record(batch, layout.CONTRAST, where, factor, batch.channels, 0.0, statistical=True)
+
+
+def adjust_saturation(images: Any, saturation_factor: Any, *, where: Any = None) -> Batch:
+    """Blend each pixel with its gray and clamp; one-channel images stay as they are.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    saturation_factor : float or (N,) float
+        At least 0: 0 is gray, 1 keeps the image.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a negative factor, NaN, or a shape that does not fit the batch.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([200, 100, 50], np.uint8).reshape(1, 1, 1, 3)
+    >>> gpuimg.adjust_saturation(x, 0).array().ravel().tolist()
+    [124, 124, 124]
+    """
+    batch, factor = _factor(images, saturation_factor, "saturation_factor")
+    return _record(batch, layout.SATURATION if batch.channels == 3 else layout.SKIP, where, factor)
+
+
+def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
+    """Turn the hue in HSV; one-channel images stay as they are.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    hue_factor : float or (N,) float
+        In turns, -0.5 to 0.5: 0 keeps the image, 0.5 and -0.5 give the complementary colors.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a factor out of range, NaN, or a shape that does not fit the batch.
+
+    Notes
+    -----
+    True HSV in floating point, as torchvision for tensors. Pillow works in 8-bit HSV and is up to 16 levels off.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([255, 0, 0], np.uint8).reshape(1, 1, 1, 3)
+    >>> gpuimg.adjust_hue(x, 1 / 3).array().ravel().tolist()
+    [0, 255, 0]
+    """
+    batch = as_batch(images)
+    shift = arguments.per_image(hue_factor, len(batch), "hue_factor", low=-0.5, high=0.5)
+    return _record(batch, layout.HUE if batch.channels == 3 else layout.SKIP, where, shift)
+
+
+def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = None) -> Batch:
+    """Gray values, 0.2989 R + 0.587 G + 0.114 B.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    num_output_channels : {1, 3}
+        3 repeats the gray value.
+    where : (N,) bool, optional
+        The images to change; needs ``num_output_channels=3``, since a batch has one number of channels.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For another number of channels, or ``where`` with one channel.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([200, 100, 50], np.uint8).reshape(1, 1, 1, 3)
+    >>> gpuimg.rgb_to_grayscale(x).array().shape
+    (1, 1, 1, 1)
+    """
+    batch = as_batch(images)
+    if num_output_channels not in (1, 3):
+        raise ValueError(f"num_output_channels must be 1 or 3, not {num_output_channels!r}")
+    if arguments.mask(where, len(batch)) is not None and num_output_channels != batch.channels:
+        raise ValueError("where= needs the number of channels unchanged: a batch has one number of channels")
+    gray = _record(batch, layout.GRAYSCALE if batch.channels == 3 else layout.SKIP, where)
+    return gray._recorded(gray._plan.with_channels(num_output_channels))
+
+
+def invert(images: Any, *, where: Any = None) -> Batch:
+    """Negative: white minus the value.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.invert(np.full((1, 1, 1, 1), 100, np.uint8)).array().ravel().tolist()
+    [155]
+    """
+    return _record(images, layout.INVERT, where)
+
+
+def solarize(images: Any, threshold: Any, *, where: Any = None) -> Batch:
+    """Invert the values at or above a threshold.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    threshold : float or (N,) float
+        In the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a threshold out of range, NaN, or a shape that does not fit the batch.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([99, 100], np.uint8).reshape(1, 1, 2, 1)
+    >>> gpuimg.solarize(x, 100).array().ravel().tolist()
+    [99, 155]
+    """
+    batch = as_batch(images)
+    values = arguments.per_image(threshold, len(batch), "threshold", low=0.0, high=1.0 / batch._unit)
+    # Resampling may leave a byte a rounding error below itself; it still counts as at the threshold.
+    slack = 0.0 if batch._unit == 1.0 else 1e-6
+    return _record(batch, layout.SOLARIZE, where, values * batch._unit - slack)
+
+
+def posterize(images: Any, bits: Any, *, where: Any = None) -> Batch:
+    """Keep the highest bits of each value.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    bits : int or (N,) int
+        0 to 8; 8 keeps 256 levels.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For bits out of range or a shape that does not fit the batch.
+
+    Notes
+    -----
+    As torchvision's: uint8 images are masked (240 with 4 bits stays 240), float32 images are cut to ``floor(x *
+    2**bits) / 2**bits``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.posterize(np.full((1, 1, 1, 1), 255, np.uint8), 4).array().ravel().tolist()
+    [240]
+    """
+    batch = as_batch(images)
+    levels = np.exp2(arguments.integers(bits, len(batch), "bits", low=0, high=8).astype(np.float64))
+    return _record(batch, layout.POSTERIZE, where, *posterize_numbers(levels, batch._unit))
+
+
+def posterize_numbers(levels: Floats, unit: float) -> tuple[Floats, Floats, Floats]:
+    """Parameters of the op for a number of levels; ``unit`` is 1 for floating-point images."""
+    if unit == 1.0:
+        return levels, levels - 1.0, 1.0 / levels
+    # 255.999 / 256: the byte torchvision's to_dtype gives, then its high bits.
+    return levels * (255.999 / 256.0), levels - 1.0, 256.0 / levels / 255.0
+
+
+def autocontrast(images: Any, *, where: Any = None) -> Batch:
+    """Stretch each channel to the full range; a flat channel stays as it is.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Notes
+    -----
+    Darkest and brightest value are those at this point of the chain; finding them costs one more pass.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([50, 100, 150], np.uint8).reshape(1, 1, 3, 1)
+    >>> gpuimg.autocontrast(x).array().ravel().tolist()
+    [0, 128, 255]
+    """
+    return _record(images, layout.AUTOCONTRAST, where, 0.0, 0.0, 0.0, statistical=True)
+
+
+def equalize(images: Any, *, where: Any = None) -> Batch:
+    """Equalise each channel's histogram of 256 levels.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Notes
+    -----
+    The table is Pillow's ``ImageOps.equalize``; values are cut to bytes for it, as in torchvision. The histogram
+    costs one more pass.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+    >>> bool((gpuimg.equalize(x).array() == x).all())
+    True
+    """
+    return _record(images, layout.EQUALIZE, where, 0.0, 0.0, 0.0, statistical=True)

@@ -1,0 +1,397 @@
+"""Resizing, cropping, padding and flipping: geometry that keeps rows and columns.
+
+Each function multiplies a matrix into the plan; the pixels are resampled once, at the end. Names, argument order and
+meaning follow ``torchvision.transforms.v2.functional``. Positions are in pixels. In a chain the smoothest
+interpolation asked for serves the whole chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch, as_batch
+from .._checks import arguments
+from .._checks.types import Floats, Ints, Mask
+from .._plan.plan import Plan
+
+_FAR = 1 << 25  # pixels: further away than any image reaches
+
+
+def shift_matrix(n: int, x: Any, y: Any) -> Floats:
+    """Matrices (N, 3, 3) that add to x and y."""
+    matrix = np.tile(np.eye(3), (n, 1, 1))
+    matrix[:, 0, 2] = x
+    matrix[:, 1, 2] = y
+    return matrix
+
+
+def resize(
+    images: Any,
+    size: Any,
+    interpolation: str = "bilinear",
+    max_size: int | None = None,
+    antialias: bool = True,
+    *,
+    where: Any = None,
+) -> Batch:
+    """Resize images, with an antialiasing filter by default.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+        Images (H, W, C) or (N, H, W, C), uint8 or float32.
+    size : int or (height, width)
+        An int is the new length of the shorter side; the longer one keeps the ratio, rounded down, as torchvision's.
+        Height and width may each be one for all images or (N,); an (N, 2) array is taken too.
+    interpolation : {"bilinear", "nearest", "bicubic"}
+        ``"nearest"`` takes the pixel whose area holds the centre (Pillow's, torch's ``"nearest-exact"``).
+    max_size : int, optional
+        With an int ``size``: upper limit of the longer side; the shorter one shrinks with it.
+    antialias : bool
+        Stretch the filter when shrinking; no effect on ``"nearest"``.
+    where : (N,) bool, optional
+        The images to resize; the others keep their size.
+
+    Returns
+    -------
+    Batch
+        With the new sizes; ragged where they differ.
+
+    Raises
+    ------
+    ValueError
+        For a size below 1, a shape that does not fit the batch, or an unknown interpolation.
+
+    Notes
+    -----
+    Half-pixel centres, weights cut and renormalised at the border: ``interpolate(align_corners=False,
+    antialias=True)``. Bicubic uses a = -0.5 with ``antialias`` and a = -0.75 without, as torch does, and may
+    overshoot in floating-point results.
+
+    References
+    ----------
+    PyTorch ``aten/src/ATen/native/cuda/UpSample.cuh``; Pillow ``src/libImaging/Resample.c``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.resize([np.zeros((30, 40, 3), np.uint8)], 15).sizes.tolist()
+    [[15, 20]]
+    """
+    batch = as_batch(images)._for_geometry()
+    plan = batch._plan
+    chosen = arguments.interpolation(interpolation, antialias=antialias)
+    new = _resized(plan.sizes, size, max_size)
+    return batch._recorded(_resize(plan, new, chosen, antialias, arguments.mask(where, len(plan))))
+
+
+def _resized(old: Ints, size: Any, max_size: int | None) -> Ints:
+    n = len(old)
+    if isinstance(size, Sequence) and len(size) == 1:
+        size = size[0]
+    if not arguments.is_single(size):
+        if max_size is not None:
+            raise ValueError("max_size goes with an int size, the shorter side")
+        return arguments.sizes(size, n)
+    short = arguments.integers(size, n, "size", low=1)
+    small, large = old.min(1), old.max(1)
+    long = (short * large) // np.maximum(small, 1)
+    if max_size is not None:
+        limit = arguments.integers(max_size, n, "max_size")
+        if np.any(limit <= short):
+            raise ValueError(f"max_size must be above size={size}, not {max_size}")
+        over = long > limit
+        short = np.where(over, (limit * short) // long, short)
+        long = np.where(over, limit, long)
+    tall = (old[:, 0] > old[:, 1])[:, None]
+    return np.maximum(np.where(tall, np.stack([long, short], 1), np.stack([short, long], 1)), 1)
+
+
+def _resize(plan: Plan, new: Ints, filter: int, antialias: bool, where: Mask | None) -> Plan:
+    ratio = (plan.sizes / new)[:, ::-1]
+    local = np.zeros((len(plan), 3, 3))
+    local[:, 0, 0] = ratio[:, 0]
+    local[:, 1, 1] = ratio[:, 1]
+    local[:, 2, 2] = 1.0
+    return plan.transformed(local, new, filter=filter, scale=ratio if antialias else None, where=where)
+
+
+def crop(images: Any, top: Any, left: Any, height: Any, width: Any, *, where: Any = None) -> Batch:
+    """Cut out a rectangle; what lies outside the image is black, as torchvision's.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    top, left : int or (N,) int
+        First row and column, in pixels; may be negative.
+    height, width : int or (N,) int
+        Size of the result, at least 1.
+    where : (N,) bool, optional
+        The images to crop.
+
+    Returns
+    -------
+    Batch
+        A later filter does not read pixels outside the rectangle.
+
+    Raises
+    ------
+    ValueError
+        For a size below 1, numbers that are not whole, or shapes that do not fit the batch.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.arange(12, dtype=np.uint8).reshape(1, 3, 4, 1)
+    >>> gpuimg.crop(x, 1, 2, 2, 2).array()[0, :, :, 0].tolist()
+    [[6, 7], [10, 11]]
+    """
+    batch = as_batch(images)._for_geometry()
+    n = len(batch)
+    corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
+    new = arguments.sizes((height, width), n)
+    return batch._recorded(_cut(batch._plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n)))
+
+
+def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask | None) -> Plan:
+    """Move to a rectangle of the present grid; what it shows around that grid is a color, or for None the edge."""
+    n = len(plan)
+    if where is not None:
+        corner = np.where(where[:, None], corner, 0)
+        new = np.where(where[:, None], new, plan.sizes)
+    outside = np.any((corner < 0) | (corner + new > plan.sizes), 1)
+    if color is not None and np.any(outside):
+        # A later filter must see no color on the sides that it does not reach over, and nothing of an image that it
+        # misses altogether.
+        missed = np.any((corner >= plan.sizes) | (corner + new <= 0), 1)[:, None]
+        low = np.where(missed | (corner < 0), 0, -_FAR)
+        high = np.where(missed, 0, np.where(corner + new > plan.sizes, plan.sizes, _FAR))
+        plan = fill_outside(plan, low, high, color, outside)
+    # Only what lies inside the image is a window; the rest is fill.
+    start = np.clip(corner, 0, np.maximum(plan.sizes - 1, 0))
+    stop = np.maximum(np.minimum(corner + new, plan.sizes), start + 1)
+    cut = (
+        plan
+        if where is not None and not where.any()
+        else plan.with_window(np.concatenate([start[:, ::-1], stop[:, ::-1]], 1))
+    )
+    return cut.transformed(shift_matrix(n, corner[:, 1], corner[:, 0]), new)
+
+
+def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | None) -> Plan:
+    """Lay a color around (rows, columns) ``low`` to ``high``; call before the geometry that shows what is there."""
+    plan, frame = plan.with_frame()
+    low = np.broadcast_to(low, high.shape)
+    rectangle = (low[:, 1], low[:, 0], high[:, 1], high[:, 0])
+    return plan.with_paint(rectangle, color, frame, inside=False, where=where)
+
+
+def center_crop(images: Any, output_size: Any, *, where: Any = None) -> Batch:
+    """Cut out the middle; images smaller than it get a black border.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    output_size : int or (height, width)
+        An int is both; each may be (N,).
+    where : (N,) bool, optional
+        The images to crop.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a size below 1 or a shape that does not fit the batch.
+
+    Notes
+    -----
+    An odd margin is split as torchvision's: the corner is rounded half to even.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.center_crop(np.zeros((1, 8, 9, 3), np.uint8), 4).sizes.tolist()
+    [[4, 4]]
+    """
+    batch = as_batch(images)._for_geometry()
+    plan = batch._plan
+    n = len(plan)
+    both = (output_size, output_size) if arguments.is_single(output_size) else output_size
+    new = arguments.sizes(both, n, "output_size")
+    spare = plan.sizes - new
+    # torchvision pads first (the smaller half in front) where the image is too small, then crops.
+    corner = np.where(spare < 0, -((-spare) // 2), np.round(spare / 2.0)).astype(np.int64)
+    return batch._recorded(_cut(plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n)))
+
+
+def resized_crop(
+    images: Any,
+    top: Any,
+    left: Any,
+    height: Any,
+    width: Any,
+    size: Any,
+    interpolation: str = "bilinear",
+    antialias: bool = True,
+    *,
+    where: Any = None,
+) -> Batch:
+    """Cut out a rectangle and resize it: :func:`crop`, then :func:`resize`.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    top, left, height, width : int or (N,) int
+        The rectangle, in pixels.
+    size : int or (height, width)
+        As in :func:`resize`.
+    interpolation : {"bilinear", "nearest", "bicubic"}
+    antialias : bool
+    where : (N,) bool, optional
+        The images to change; the others keep their size.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        As :func:`crop` and :func:`resize`.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.zeros((2, 30, 40, 3), np.uint8)
+    >>> gpuimg.resized_crop(x, [0, 5], 3, 20, [20, 30], (8, 8)).array().shape
+    (2, 8, 8, 3)
+    """
+    batch = as_batch(images)._for_geometry()
+    n = len(batch)
+    corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
+    new = arguments.sizes((height, width), n)
+    chosen = arguments.mask(where, n)
+    black = np.zeros((n, 3))
+    beyond = np.any((corner < 0) | (corner + new > batch.sizes), 1)
+    if chosen is not None:
+        beyond &= chosen
+    if batch._plan.is_fresh and beyond.any():
+        # A filter that reaches over the border must see the black pixels one by one: a stage, for those images only.
+        batch = batch._recorded(_cut(batch._plan, corner, new, black, beyond))._new_segment()
+        chosen = ~beyond if chosen is None else chosen & ~beyond
+    batch = batch._recorded(_cut(batch._plan, corner, new, black, chosen))
+    return resize(batch, size, interpolation, None, antialias, where=where)
+
+
+def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant", *, where: Any = None) -> Batch:
+    """Add a border.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    padding : int, (x, y) or (left, top, right, bottom)
+        Border in pixels; each number may be (N,). Negative numbers crop.
+    fill : number, (C,), (N,) or (N, C)
+        Color of the border in the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
+    padding_mode : {"constant", "edge"}
+        ``"edge"`` repeats the outermost pixels and ignores ``fill``.
+    where : (N,) bool, optional
+        The images to pad.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For another mode, a padding of another length, or one that leaves nothing.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.pad(np.full((1, 1, 1, 1), 7, np.uint8), 1, fill=9).array()[0, :, :, 0].tolist()
+    [[9, 9, 9], [9, 7, 9], [9, 9, 9]]
+    """
+    batch = as_batch(images)._for_geometry()
+    if padding_mode == "edge":
+        batch = batch._new_segment()  # clamping repeats the outermost pixels of a source, not of what was made of it
+    plan = batch._plan
+    n = len(plan)
+    if padding_mode not in ("constant", "edge"):
+        raise ValueError(f'padding_mode must be "constant" or "edge", not {padding_mode!r}')
+    sides = [padding] * 4 if arguments.is_single(padding) else list(padding)
+    if len(sides) == 2:
+        sides = sides * 2
+    if len(sides) != 4:
+        raise ValueError(f"padding must be a number, (x, y) or (left, top, right, bottom), not {padding!r}")
+    names = ("left", "top", "right", "bottom")
+    left, top, right, bottom = (
+        arguments.integers(v, n, f"padding {name}") for v, name in zip(sides, names, strict=True)
+    )
+    new = plan.sizes + np.stack([top + bottom, left + right], 1)
+    if np.any(new < 1):
+        raise ValueError(f"padding {padding!r} leaves nothing of image {int(np.argmax(np.any(new < 1, 1)))}")
+    color = arguments.color(fill, n, plan.channels, batch._unit) if padding_mode == "constant" else None
+    corner = -np.stack([top, left], 1)
+    return batch._recorded(_cut(plan, corner, new, color, arguments.mask(where, n)))
+
+
+def horizontal_flip(images: Any, *, where: Any = None) -> Batch:
+    """Mirror left and right.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    where : (N,) bool, optional
+        The images to mirror.
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.arange(3, dtype=np.uint8).reshape(1, 1, 3, 1)
+    >>> gpuimg.horizontal_flip(x).array().ravel().tolist()
+    [2, 1, 0]
+    """
+    batch = as_batch(images)._for_geometry()
+    plan = batch._plan
+    local = shift_matrix(len(plan), plan.sizes[:, 1], 0.0)
+    local[:, 0, 0] = -1.0
+    return batch._recorded(plan.transformed(local, plan.sizes, where=arguments.mask(where, len(plan))))
+
+
+def vertical_flip(images: Any, *, where: Any = None) -> Batch:
+    """Mirror top and bottom.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    where : (N,) bool, optional
+        The images to mirror.
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.arange(3, dtype=np.uint8).reshape(1, 3, 1, 1)
+    >>> gpuimg.vertical_flip(x).array().ravel().tolist()
+    [2, 1, 0]
+    """
+    batch = as_batch(images)._for_geometry()
+    plan = batch._plan
+    local = shift_matrix(len(plan), 0.0, plan.sizes[:, 0])
+    local[:, 1, 1] = -1.0
+    return batch._recorded(plan.transformed(local, plan.sizes, where=arguments.mask(where, len(plan))))

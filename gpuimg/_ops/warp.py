@@ -1,0 +1,293 @@
+"""Rotation, affine and perspective maps; as in :mod:`gpuimg._ops.resize_crop`, only matrices are multiplied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch, as_batch
+from .._checks import arguments
+from .._checks.types import Floats, Ints, Mask
+from .._plan.plan import Plan
+from .resize_crop import fill_outside, shift_matrix
+
+
+def _cos_sin(degrees: Floats) -> tuple[Floats, Floats]:
+    """Cosine and sine, exact at multiples of a quarter turn."""
+    turn = np.mod(degrees, 360.0)
+    quarter = turn / 90.0
+    exact = quarter == np.round(quarter)
+    k = np.round(quarter).astype(np.int64) % 4
+    radians = np.deg2rad(turn)
+    cos = np.where(exact, np.array([1.0, 0.0, -1.0, 0.0])[k], np.cos(radians))
+    sin = np.where(exact, np.array([0.0, 1.0, 0.0, -1.0])[k], np.sin(radians))
+    return cos, sin
+
+
+def _inverse_affine(angle: Floats, translate: Floats, scale: Floats, shear: Floats, center: Floats) -> Floats:
+    """Output -> source matrices of torchvision's ``_get_inverse_affine_matrix``: clockwise angle, degrees."""
+    shear_x, shear_y = shear[:, 0], shear[:, 1]
+    cos_r, sin_r = _cos_sin(angle - shear_y)
+    cos_y, _ = _cos_sin(shear_y)
+    cos_f, sin_f = _cos_sin(angle)
+    tan_x = np.tan(np.deg2rad(shear_x))
+    a = cos_r / cos_y
+    b = -a * tan_x - sin_f
+    c = sin_r / cos_y
+    d = cos_f - c * tan_x
+    matrix = np.zeros((len(angle), 3, 3))
+    matrix[:, 0, 0] = d / scale
+    matrix[:, 0, 1] = -b / scale
+    matrix[:, 1, 0] = -c / scale
+    matrix[:, 1, 1] = a / scale
+    matrix[:, 2, 2] = 1.0
+    start = -center - translate
+    matrix[:, :2, 2] = (matrix[:, :2, :2] @ start[:, :, None])[..., 0] + center
+    return matrix
+
+
+def _warp(batch: Batch, local: Floats, new: Ints, interpolation: str, fill: Any, where: Mask | None) -> Batch:
+    """Record a warp: color around the image unless ``fill`` is None, then the matrix."""
+    plan = batch._plan
+    chosen = arguments.interpolation(interpolation)
+    if fill is not None:
+        color = arguments.color(fill, len(plan), plan.channels, batch._unit)
+        plan = fill_outside(plan, 0, plan.sizes, color, where)
+    return batch._recorded(plan.transformed(local, new, filter=chosen, where=where))
+
+
+def _center(center: Any, plan: Plan) -> Floats:
+    if center is None:
+        return plan.sizes[:, ::-1] / 2.0
+    return arguments.pair(center, len(plan), "center", ("x", "y"))
+
+
+def rotate(
+    images: Any,
+    angle: Any,
+    interpolation: str = "nearest",
+    expand: bool = False,
+    center: Any = None,
+    fill: Any = 0,
+    *,
+    where: Any = None,
+) -> Batch:
+    """Rotate counter-clockwise.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    angle : float or (N,) float
+        Degrees.
+    interpolation : {"nearest", "bilinear", "bicubic"}
+        Of this step; after a bilinear resize the whole chain is bilinear.
+    expand : bool
+        Make the result as large as the rotated image, each image its own size. ``center`` has no effect then.
+    center : (x, y), optional
+        Centre of rotation in pixels from the top left corner; each may be (N,). The middle by default.
+    fill : number, (C,), (N,), (N, C) or None
+        Color around the image, 0 to 255 for uint8 and 0 to 1 for float32. None repeats the image's edge.
+    where : (N,) bool, optional
+        The images to rotate.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For NaN, unknown names or shapes that do not fit the batch.
+
+    Notes
+    -----
+    At the border the image is blended with ``fill`` by the share of the filter inside it. torchvision's bilinear
+    blend counts that share twice (200 on a fill of 200 gives 150 there); this function does not.
+    Multiples of 90 degrees of a square image are exact.
+
+    References
+    ----------
+    torchvision ``transforms/v2/functional/_geometry.py``, ``_get_inverse_affine_matrix`` and ``_affine_grid``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([[1, 2], [3, 4]], np.uint8).reshape(1, 2, 2, 1)
+    >>> gpuimg.rotate(x, 90).array()[0, :, :, 0].tolist()
+    [[2, 4], [1, 3]]
+    """
+    batch = as_batch(images)._for_geometry()
+    plan = batch._plan
+    n = len(plan)
+    degrees = arguments.per_image(angle, n, "angle")
+    middle = plan.sizes[:, ::-1] / 2.0
+    pivot = middle if expand else _center(center, plan)
+    zero = np.zeros((n, 2))
+    local = _inverse_affine(-degrees, zero, np.ones(n), zero, pivot)
+    new = plan.sizes
+    if expand:
+        new = _expanded(plan.sizes, local)
+        shifted = shift_matrix(n, *(middle - new[:, ::-1] / 2.0).T)
+        local = local @ shifted
+    return _warp(batch, local, new, interpolation, fill, arguments.mask(where, n))
+
+
+def _expanded(sizes: Ints, local: Floats) -> Ints:
+    """Size of the box around rotated images, with torchvision's cut at 1e-4 pixel; exact for quarter turns."""
+    half = (sizes[:, ::-1] / 2.0)[:, :, None]
+    corners = half * np.array([(-1, -1, 1, 1), (-1, 1, -1, 1)], np.float64)
+    moved = np.trunc((local[:, :2, :2] @ corners + half) / 1e-4) * 1e-4
+    box: Floats = np.ceil(moved.max(2)) - np.floor(moved.min(2))
+    turn = np.abs(local[:, :2, :2])
+    quarter = np.all((turn == 0.0) | (turn == 1.0), (1, 2))
+    box = np.where(quarter[:, None], 2.0 * (turn @ half)[..., 0], box)
+    return box[:, ::-1].astype(np.int64)
+
+
+def affine(
+    images: Any,
+    angle: Any,
+    translate: Any,
+    scale: Any,
+    shear: Any,
+    interpolation: str = "nearest",
+    fill: Any = 0,
+    center: Any = None,
+    *,
+    where: Any = None,
+) -> Batch:
+    """Rotate, shift, scale and shear, keeping the size.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    angle : float or (N,) float
+        Degrees, **clockwise**, as torchvision's ``affine`` (and unlike :func:`rotate`).
+    translate : (x, y)
+        Shift in pixels after the rotation; each may be (N,).
+    scale : float or (N,) float
+        Above 0.
+    shear : float or (x, y)
+        Degrees; one number is along x. Each may be (N,).
+    interpolation : {"nearest", "bilinear", "bicubic"}
+    fill : number, (C,), (N,), (N, C) or None
+        As in :func:`rotate`.
+    center : (x, y), optional
+        In pixels; the middle by default.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a scale of 0 or below, NaN, or shapes that do not fit the batch.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.arange(4, dtype=np.uint8).reshape(1, 1, 4, 1)
+    >>> gpuimg.affine(x, 0, (1, 0), 1.0, 0).array().ravel().tolist()
+    [0, 0, 1, 2]
+    """
+    batch = as_batch(images)._for_geometry()
+    plan = batch._plan
+    n = len(plan)
+    both = (shear, 0.0) if arguments.is_single(shear) else shear
+    local = _inverse_affine(
+        arguments.per_image(angle, n, "angle"),
+        arguments.pair(translate, n, "translate", ("x", "y")),
+        arguments.per_image(scale, n, "scale", low=1e-6),
+        arguments.pair(both, n, "shear", ("x", "y"), low=-89.0, high=89.0),
+        _center(center, plan),
+    )
+    return _warp(batch, local, plan.sizes, interpolation, fill, arguments.mask(where, n))
+
+
+def perspective(
+    images: Any,
+    startpoints: Any,
+    endpoints: Any,
+    interpolation: str = "bilinear",
+    fill: Any = 0,
+    *,
+    where: Any = None,
+) -> Batch:
+    """Move four points of the image to four others by a perspective map.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    startpoints, endpoints : (4, 2) or (N, 4, 2) array_like
+        ``(x, y)`` in pixels: where the points are, and where they go.
+    interpolation : {"bilinear", "nearest", "bicubic"}
+    fill : number, (C,), (N,), (N, C) or None
+        As in :func:`rotate`.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For points of another shape, NaN, or three points in a line.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.arange(16, dtype=np.uint8).reshape(1, 4, 4, 1)
+    >>> square = [(0, 0), (4, 0), (4, 4), (0, 4)]
+    >>> bool((gpuimg.perspective(x, square, square).array() == x).all())
+    True
+    """
+    batch = as_batch(images)._for_geometry()
+    n = len(batch)
+    start = _points(startpoints, n, "startpoints")
+    end = _points(endpoints, n, "endpoints")
+    local = _homography(end, start)
+    return _warp(batch, local, batch._plan.sizes, interpolation, fill, arguments.mask(where, n))
+
+
+def _points(value: Any, n: int, name: str) -> Floats:
+    array = arguments.finite(value, name)
+    if array.shape not in ((4, 2), (n, 4, 2)):
+        raise ValueError(f"{name} must have shape (4, 2) or ({n}, 4, 2), not {array.shape}")
+    flat = on_a_line(array)
+    if np.any(flat):
+        points = array.reshape(-1, 4, 2)[int(np.argmax(flat))].tolist()
+        raise ValueError(f"no three of the {name} may lie on a line: {points}")
+    return np.broadcast_to(array, (n, 4, 2))
+
+
+def on_a_line(points: Floats) -> Mask:
+    """Where three of four points (..., 4, 2) lie on a line."""
+    flat = np.zeros(points.shape[:-2], np.bool_)
+    for k in range(4):
+        one, two, three = (points[..., (k + step) % 4, :] for step in range(3))
+        a, b = two - one, three - one
+        area = a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]
+        flat |= np.abs(area) <= 1e-9 * np.sum(a * a + b * b, -1)
+    return flat
+
+
+def _homography(source: Floats, target: Floats) -> Floats:
+    """Matrices (N, 3, 3), last element 1, that take each source point to its target."""
+    n = len(source)
+    x, y = source[..., 0], source[..., 1]
+    zero, one = np.zeros_like(x), np.ones_like(x)
+    rows_x = np.stack([x, y, one, zero, zero, zero, -target[..., 0] * x, -target[..., 0] * y], -1)
+    rows_y = np.stack([zero, zero, zero, x, y, one, -target[..., 1] * x, -target[..., 1] * y], -1)
+    system = np.concatenate([rows_x, rows_y], 1)
+    values = np.concatenate([target[..., 0], target[..., 1]], 1)
+    try:
+        solved = np.linalg.solve(system, values[..., None])[..., 0]
+    except np.linalg.LinAlgError as error:
+        raise ValueError("the horizon of this perspective passes through the top left corner of the image") from error
+    return np.concatenate([solved, np.ones((n, 1))], 1).reshape(n, 3, 3)

@@ -1,0 +1,1 @@
+"""What is recorded for a batch, and its compilation for the kernels."""

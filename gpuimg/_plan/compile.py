@@ -1,0 +1,183 @@
+"""Compilation: a recorded plan as the records and programs that the kernels read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks.types import Floats, Ints
+from ..kernels import layout
+from .plan import FRAME_WORDS, RECTANGLE, Frame, Grid, Plan
+
+# "Sharpness" of a hard edge: a ramp no float32 position falls into.
+_HARD = 1e30
+_TIE_NUDGE = 1e-4  # as kernels.sampling: edges move with the nudged positions
+# Of layout's filters, as kernels.sampling.reach; a Gaussian is laid over a whole image, whatever its radius.
+RADIUS = np.array([0.5, 1.0, 2.0, 2.0, 0.5])
+_CORNERS = np.array([(-1, -1, 1, 1), (-1, 1, -1, 1)], np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One run over a grid: for its statistics, or (the last one) for the result."""
+
+    records: NDArray[np.void]  # (N,) of layout.RECORD; "source", "output" and "stride" are the runtime's to fill
+    programs: NDArray[np.float32]  # (N, L)
+    first_slot: int  # statistics from this slot on are computed by this pass
+    end_slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class _GridPass:
+    grid: Grid
+    stop: int  # entries of the program to run
+    first_slot: int
+    end_slot: int
+
+
+def _same_pixels(a: Grid, b: Grid) -> bool:
+    """Whether two grids are the same pixels: nothing geometric was recorded between them."""
+    return a.sizes is b.sizes and a.frames[0] is b.frames[0]
+
+
+def _from_centre(matrix: Floats, sizes: Ints) -> Floats:
+    """Matrices for positions counted from the centre of the grid: small numbers, which float32 keeps better."""
+    moved = np.array(matrix)
+    moved[:, :, 2] += matrix[:, :, 0] * (sizes[:, 1:] / 2.0) + matrix[:, :, 1] * (sizes[:, :1] / 2.0)
+    depth = moved[:, 2:, 2:]
+    return moved / np.where(depth == 0.0, 1.0, depth)
+
+
+def _support(grid: Grid) -> Floats:
+    """Filter support in source pixels; nearest-neighbour images are never antialiased."""
+    return np.where((grid.filter == layout.NEAREST)[:, None], 1.0, grid.frames[0].support)
+
+
+def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
+    """Records of a grid whose pixels lead to the source by ``matrix``, counted from the region's corner."""
+    record = np.zeros(len(matrix), layout.RECORD)
+    record["height"] = grid.sizes[:, 0]
+    record["width"] = grid.sizes[:, 1]
+    record["filter"] = grid.filter
+    corner = region[:, :2]
+    record["window"][:, :2] = np.maximum(grid.window[:, :2], corner) - corner
+    record["window"][:, 2:] = np.minimum(grid.window[:, 2:], region[:, 2:]) - corner
+    record["separable"] = np.all(matrix[:, (0, 1, 2, 2), (1, 0, 0, 1)] == 0.0, 1)
+    record["matrix"] = matrix.reshape(-1, 9)
+    record["matrix"][:, :6] = (matrix[:, :2] - corner[:, :, None] * matrix[:, 2:]).reshape(-1, 6)
+    record["support"] = _support(grid)
+    record["taps"] = np.maximum(np.ceil(2.0 * RADIUS[grid.filter][:, None] * record["support"] - 1e-4), 1)
+    if grid.kernel is not None:
+        record["taps"] = np.where((grid.filter == layout.GAUSSIAN)[:, None], grid.kernel, record["taps"])
+    return record
+
+
+def _set_edges(params: NDArray[np.float32], grid: Grid, frame: Frame) -> None:
+    """Edges of a painted rectangle: as wide as the filter, or hard for nearest-neighbour images."""
+    hard = (grid.filter == layout.NEAREST)[:, None]
+    params[:, RECTANGLE] -= np.where(hard, np.float32(_TIE_NUDGE), np.float32(0))
+    params[:, 13:15] = np.where(hard, _HARD, 1.0 / frame.support)
+
+
+def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
+    """Passes in the order to run them, the result's last; and the (N, 4) source region they read.
+
+    Records hold positions relative to that region, so that a decoder may produce it alone.
+    """
+    runs, slots = _passes_over_grids(plan)
+    matrices = [_from_centre(run.grid.frames[0].matrix, run.grid.sizes) for run in runs]
+    region = _region(plan, runs, matrices)
+    return [
+        Pass(
+            _records(run.grid, matrix, region),
+            _programs(plan, run.grid, slots[: run.stop]),
+            run.first_slot,
+            run.end_slot,
+        )
+        for run, matrix in zip(runs, matrices, strict=True)
+    ], region
+
+
+def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
+    """Runs over the grids that statistics are taken over, the result's last; and each entry's slots.
+
+    Slots are counted for each image by itself: a column of which some images have the first statistic and some
+    the second needs no more launches than either.
+    """
+    runs: list[_GridPass] = []
+    slots: list[Ints] = []
+    first = 0
+    count = np.zeros(len(plan), np.int64)  # statistics of each image in the present run
+    grid = plan.grid
+    stop = 0
+    for k, entry in enumerate(plan.entries):
+        slots.append(first + count)
+        if entry.taken_over is None:
+            continue
+        if not _same_pixels(entry.taken_over, grid) and count.any():
+            runs.append(_GridPass(grid, stop, first, first + int(count.max())))
+            first = runs[-1].end_slot
+            count = np.zeros(len(plan), np.int64)
+            slots[-1] = first + count
+        grid = entry.taken_over
+        stop = k + 1
+        count = count + np.isin(entry.codes, layout.STATISTICAL)
+    if count.any() and not _same_pixels(grid, plan.grid):
+        runs.append(_GridPass(grid, stop, first, first + int(count.max())))
+        first = runs[-1].end_slot
+        count = np.zeros(len(plan), np.int64)
+    runs.append(_GridPass(plan.grid, len(plan.entries), first, first + int(count.max(initial=0))))
+    return runs, slots
+
+
+def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
+    """Source pixels (x0, y0, x1, y1) that any pass may read."""
+    n = len(plan)
+    start = np.full((n, 2), np.iinfo(np.int64).max)
+    stop = np.zeros((n, 2), np.int64)
+    for run, matrix in zip(runs, matrices, strict=True):
+        half = (run.grid.sizes[:, ::-1] - 1) / 2.0
+        corners = np.ones((n, 3, 4))
+        corners[:, :2] = half[:, :, None] * _CORNERS
+        points = matrix @ corners
+        depth = points[:, 2:]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            points = points[:, :2] / depth
+        # A view that reaches the horizon has no bounding box.
+        unbounded = np.any(depth <= 1e-6, (1, 2))[:, None]
+        reach = RADIUS[run.grid.filter][:, None] * _support(run.grid) + 2.0
+        low = np.where(unbounded, -np.inf, points.min(2) - reach)
+        high = np.where(unbounded, np.inf, points.max(2) + reach)
+        # Clipped before the cast: infinities and far-away views must not overflow.
+        window = run.grid.window
+        first = np.floor(np.clip(low, window[:, :2], window[:, 2:] - 1)).astype(np.int64)
+        last = np.ceil(np.clip(high, first + 1, window[:, 2:])).astype(np.int64)
+        start = np.minimum(start, first)
+        stop = np.maximum(stop, last)
+    return np.concatenate([start, stop], 1)
+
+
+def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:
+    """Programs over a grid, of as many entries as there are slots given."""
+    entries = plan.entries[: len(slots)]
+    widths = [layout.ENTRY_HEADER + entry.params.shape[1] for entry in entries]
+    # Zeros at the end: the END code, and room for the look-ahead of the last entry.
+    programs = np.zeros((len(plan), sum(widths) + 4), np.float32)
+    at = 0
+    for entry, width, slot in zip(entries, widths, slots, strict=True):
+        programs[:, at] = entry.codes
+        programs[:, at + 1] = width
+        params = programs[:, at + layout.ENTRY_HEADER : at + width]
+        params[:] = entry.params
+        if entry.taken_over is not None:
+            statistical = np.isin(entry.codes, layout.STATISTICAL)
+            params[statistical, layout.STATISTICS_SLOT] = slot[statistical]
+        if entry.frame:
+            frame = grid.frames[entry.frame]
+            params[:, :FRAME_WORDS] = _from_centre(frame.matrix, grid.sizes).reshape(-1, 9)
+            if np.any(entry.codes == layout.PAINT):
+                _set_edges(params, grid, frame)
+        at += width
+    return programs

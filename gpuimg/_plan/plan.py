@@ -1,0 +1,259 @@
+"""The plan: what each image of a batch goes through, as numbers.
+
+Recording is vectorised NumPy over the images. Geometry multiplies matrices, everything else appends a column to the
+program: an op code and parameters for every image. :mod:`gpuimg._plan.compile` turns it into what the kernels read.
+
+Coordinates are continuous with half-pixel centres, ``(x, y)``; a matrix leads from the present grid back to an
+earlier frame (output -> source).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks.types import Floats, Ints, Mask
+from ..kernels import layout
+
+FRAME_WORDS = 9
+# Parameters of PAINT behind the matrix.
+RECTANGLE = slice(9, 13)
+_COLOR = slice(15, 18)
+_INSIDE = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """An earlier pixel grid something refers to: the source, or where a fill or a user function was laid down."""
+
+    matrix: Floats  # (N, 3, 3), present grid -> this frame
+    support: Floats  # (N, 2), pixels of this frame one filter unit spans, x and y
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The pixels of one moment of the plan, and how they lead back to every frame before."""
+
+    sizes: Ints  # (N, 2), height and width
+    frames: tuple[Frame, ...]  # frames[0] is the source
+    filter: Ints  # (N,), one of layout's filters
+    window: Ints  # (N, 4), x0 y0 x1 y1 of the source pixels that may be read
+    kernel: Ints | None = None  # (N, 2), taps in x and y of images whose filter is GAUSSIAN
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One column of the program."""
+
+    codes: NDArray[np.int32]  # (N,), SKIP where it does not apply
+    params: NDArray[np.float32]  # (N, P)
+    frame: int = 0  # if not 0, the first nine parameters are the matrix to this frame
+    taken_over: Grid | None = None  # of a statistics entry: the pixels it is taken over
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One move to another grid: what the matrices of the plan no longer tell apart, for people to read."""
+
+    at: int  # entries recorded before it
+    matrix: Floats  # (N, 3, 3), new grid -> the one before
+    sizes: Ints  # (N, 2), of the new grid
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything recorded for a batch of N images. Immutable: every method gives a new plan."""
+
+    grid: Grid
+    channels: int
+    entries: tuple[Entry, ...] = ()
+    functions: tuple[Any, ...] = ()  # user functions, in the order of their index
+    normalized: bool = False
+    blurs: bool = False  # the filter is a blur on the source's own grid: geometry needs a new stage
+    sharpens: bool = False  # an entry reads neighbours: geometry, or another such entry, needs a new stage
+    history: tuple[Step, ...] = ()
+
+    @staticmethod
+    def start(sizes: Ints, channels: int) -> Plan:
+        """The plan that changes nothing, for source images of these (N, 2) sizes."""
+        n = len(sizes)
+        source = Frame(np.tile(np.eye(3), (n, 1, 1)), np.ones((n, 2)))
+        window = np.zeros((n, 4), np.int64)
+        window[:, 2] = sizes[:, 1]
+        window[:, 3] = sizes[:, 0]
+        return Plan(Grid(sizes, (source,), np.full(n, layout.NEAREST), window), channels)
+
+    def __len__(self) -> int:
+        return len(self.grid.sizes)
+
+    @property
+    def sizes(self) -> Ints:
+        """(N, 2) heights and widths of the results."""
+        return self.grid.sizes
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether every result is the source itself, pixel for pixel."""
+        return bool(np.all(self.unchanged_images()))
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing was recorded: asked of the calls, not of what they did, which other images may decide."""
+        return not self.entries and not self.history and not self.blurs
+
+    def unchanged_images(self) -> Mask:
+        """Which images (N,) the plan leaves as they are, pixel for pixel."""
+        grid = self.grid
+        whole = np.zeros_like(grid.window)
+        whole[:, 2:] = grid.sizes[:, ::-1]
+        same: Mask = np.all(grid.frames[0].matrix == np.eye(3), (1, 2)) & np.all(grid.window == whole, 1)
+        same = same & (grid.filter != layout.GAUSSIAN)
+        for entry in self.entries:
+            same = same & (entry.codes == layout.SKIP)
+        return same
+
+    # -- recording ---------------------------------------------------------------------------------------------
+
+    def with_entry(
+        self, codes: Any, params: Any = (), *, where: Mask | None = None, statistical: bool = False, frame: int = 0
+    ) -> Plan:
+        """Append an op to the program; ``params`` are scalars or (N,) arrays, ``codes`` one code or (N,) of them."""
+        n = len(self)
+        column = np.zeros((n, len(params) + (FRAME_WORDS if frame else 0)), np.float32)
+        for k, value in enumerate(params):
+            column[:, k + (FRAME_WORDS if frame else 0)] = value
+        filled = np.empty(n, np.int32)
+        filled[:] = codes
+        if where is not None:
+            filled = np.where(where, filled, np.int32(layout.SKIP))
+        entry = Entry(filled, column, frame, self.grid if statistical else None)
+        return replace(self, entries=(*self.entries, entry))
+
+    def with_blur(self, sigma: Floats, kernel: Ints, where: Mask | None) -> Plan:
+        """Blur the source with Gaussians of (N, 2) standard deviations and sizes in x and y; only on a fresh plan."""
+        source = self.grid.frames[0]
+        chosen = np.full(len(self), layout.GAUSSIAN)
+        if where is not None:
+            chosen = np.where(where, chosen, self.grid.filter)
+            sigma = np.where(where[:, None], sigma, 1.0)
+        grid = replace(
+            self.grid, frames=(Frame(source.matrix, sigma), *self.grid.frames[1:]), filter=chosen, kernel=kernel
+        )
+        return replace(self, grid=grid, blurs=True)
+
+    def with_sharpness(self, factor: Floats, where: Mask | None) -> Plan:
+        """Mix every pixel with its smoothed neighbourhood; once in a plan."""
+        return self.with_entry(layout.SHARPNESS, (factor,), where=where).as_sharpened()
+
+    def as_sharpened(self) -> Plan:
+        """The same, marked as reading neighbours."""
+        return replace(self, sharpens=True)
+
+    def with_frame(self) -> tuple[Plan, int]:
+        """Remember the present grid, for an op that refers to its coordinates; gives the frame's number."""
+        n = len(self)
+        frame = Frame(np.broadcast_to(np.eye(3), (n, 3, 3)), np.ones((n, 2)))
+        frames = (*self.grid.frames, frame)
+        return replace(self, grid=replace(self.grid, frames=frames)), len(frames) - 1
+
+    def with_channels(self, channels: int) -> Plan:
+        """The same with another number of channels from here on."""
+        return replace(self, channels=channels)
+
+    def as_normalized(self) -> Plan:
+        """The same, marked as no longer in [0, 1]."""
+        return replace(self, normalized=True)
+
+    def with_function(self, function: Any) -> tuple[Plan, int]:
+        """Remember a user function; gives its index."""
+        if function in self.functions:
+            return self, self.functions.index(function)
+        return replace(self, functions=(*self.functions, function)), len(self.functions)
+
+    def with_paint(self, rectangle: Any, color: Floats, frame: int, *, inside: bool, where: Mask | None) -> Plan:
+        """Lay ``color`` (N, 3) outside or inside the rectangle (x0, y0, x1, y1) of a remembered frame."""
+        sharpness = (0.0, 0.0)  # filled in by compile, when the last filter is known
+        params = (*rectangle, *sharpness, *color.T, 1.0 if inside else 0.0)
+        return self.with_entry(layout.PAINT, params, where=where, frame=frame)
+
+    def transformed(
+        self,
+        local: Floats,
+        sizes: Ints,
+        *,
+        filter: int = layout.NEAREST,
+        scale: Floats | None = None,
+        where: Mask | None = None,
+    ) -> Plan:
+        """Move to a new grid; ``local`` (N, 3, 3) leads from it to the present one.
+
+        ``scale`` (N, 2): present pixels per new pixel in x and y, where the filter is to be stretched by it.
+        """
+        if where is not None:
+            local = np.where(where[:, None, None], local, np.eye(3))
+            sizes = np.where(where[:, None], sizes, self.sizes)
+            if scale is not None:
+                scale = np.where(where[:, None], scale, 1.0)
+        frames = []
+        for frame in self.grid.frames:
+            support = frame.support
+            if scale is not None:
+                # How far one filter unit of the present grid reaches along each axis of the frame.
+                reach = frame.matrix[:, :2, :2] * np.maximum(scale, 1.0)[:, None, :]
+                support = np.maximum(support, np.sqrt(np.sum(reach * reach, -1)))
+            frames.append(Frame(frame.matrix @ local, support))
+        chosen = np.maximum(self.grid.filter, filter)
+        if where is not None:
+            chosen = np.where(where, chosen, self.grid.filter)
+        history = (*self.history, Step(len(self.entries), local, sizes))
+        return replace(self, grid=Grid(sizes, tuple(frames), chosen, self.grid.window), history=history)
+
+    def with_window(self, rectangle: Ints) -> Plan:
+        """Limit what may be read to a rectangle (N, 4) of the present grid, where that is whole source pixels."""
+        matrix = self.grid.frames[0].matrix
+        linear = matrix[:, :2, :2]
+        shift = matrix[:, :2, 2]
+        before = self.grid.window
+        one = (linear @ rectangle[:, :2, None])[..., 0] + shift
+        other = (linear @ rectangle[:, 2:, None])[..., 0] + shift
+        low = np.maximum(np.minimum(one, other), before[:, :2]).astype(np.int64)
+        high = np.minimum(np.maximum(one, other), before[:, 2:]).astype(np.int64)
+        # A crop that misses its image altogether is fill only; it still needs a pixel to name.
+        low = np.minimum(low, before[:, 2:] - 1)
+        high = np.maximum(high, low + 1)
+        window = np.where(_is_whole_pixels(matrix)[:, None], np.concatenate([low, high], 1), before)
+        return replace(self, grid=replace(self.grid, window=window))
+
+    # -- for what goes with the images ---------------------------------------------------------------------------
+
+    def fills(self) -> Iterator[tuple[Entry, Floats]]:
+        """Entries that lay a color around an earlier image, and its rectangle (N, 4); boundless where they do not."""
+        for entry in self.entries:
+            painted = entry.codes == layout.PAINT
+            if np.any(painted):
+                outside = painted & (entry.params[:, _INSIDE] == 0.0)
+                yield entry, np.where(outside[:, None], entry.params[:, RECTANGLE], (-np.inf, -np.inf, np.inf, np.inf))
+
+    def for_masks(self, color: float) -> Plan:
+        """The geometry alone, for one channel and by nearest neighbour, with ``color`` for every fill around it."""
+        entries = []
+        for entry, rectangle in self.fills():
+            codes = np.where(np.isfinite(rectangle[:, 0]), layout.PAINT, layout.SKIP).astype(np.int32)
+            params = entry.params.copy()
+            params[:, _COLOR] = color
+            entries.append(Entry(codes, params, entry.frame))
+        grid = replace(self.grid, filter=np.full(len(self), layout.NEAREST), kernel=None)
+        return Plan(grid, 1, tuple(entries))
+
+
+def _is_whole_pixels(matrix: Floats) -> Mask:
+    """Where a matrix (N, 3, 3) leads from pixels to pixels: flips, quarter turns and shifts."""
+    shift = matrix[:, :2, 2]
+    turned: Mask = np.all(np.sort(np.abs(matrix[:, :2, :2]), -1) == (0.0, 1.0), (1, 2))
+    flat: Mask = np.all(matrix[:, 2] == (0.0, 0.0, 1.0), 1)
+    whole: Mask = np.all(shift == np.round(shift), 1)
+    return turned & flat & whole

@@ -1,0 +1,364 @@
+"""Random color, erasing and filters: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
+
+``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch
+from .._ops import color, pixels
+from ..kernels import layout
+from .draws import TRIES, drawn_sides, limits, prepare
+
+# color_jitter's ops, in the order of torchvision's permutation.
+_JITTER = np.array([layout.BRIGHTNESS, layout.CONTRAST, layout.SATURATION, layout.HUE])
+
+
+def color_jitter(
+    images: Any,
+    brightness: Any = None,
+    contrast: Any = None,
+    saturation: Any = None,
+    hue: Any = None,
+    p: Any = 1.0,
+    *,
+    rng: Any,
+) -> Batch:
+    """Change brightness, contrast, saturation and hue by random amounts, in an order random for each image.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    brightness, contrast, saturation : float or (low, high), optional
+        Range of the factor; one number ``f`` is ``(max(0, 1 - f), 1 + f)``.
+    hue : float or (low, high), optional
+        Range of the turn, within -0.5 to 0.5; one number is (-number, number).
+    p : float or (N,) float
+        Probability of any change.
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits, or a probability outside 0 to 1.
+
+    Notes
+    -----
+    torchvision draws one order and one set of factors for a whole batch; here each image has its own.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.color_jitter(np.zeros((2, 8, 8, 3), np.uint8), 0.4, 0.4, 0.4, 0.1, rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "color_jitter")
+    n = len(batch)
+    ranges = [
+        _factor_range(brightness, "brightness"),
+        _factor_range(contrast, "contrast"),
+        _factor_range(saturation, "saturation"),
+        _hue_range(hue),
+    ]
+    order = generator.permutation(4)
+    factors = np.stack([generator.uniform(*(r or (0.0, 0.0))) for r in ranges], 1)
+    where = generator.bernoulli(p)
+    used = np.array([r is not None for r in ranges])
+    used[2:] &= batch.channels == 3
+    plan = batch._plan
+    for k in range(4):
+        op = order[:, k]
+        codes = np.where(used[op], _JITTER[op], layout.SKIP)
+        params = (factors[np.arange(n), op], batch.channels, 0.0)
+        plan = plan.with_entry(codes, params, where=where, statistical=ranges[1] is not None)
+    return batch._recorded(plan)
+
+
+def _factor_range(value: Any, name: str) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    if np.ndim(value) == 0:
+        if not float(value) >= 0.0:
+            raise ValueError(f"{name} must be at least 0, or (low, high), not {value!r}")
+        value = max(0.0, 1.0 - float(value)), 1.0 + float(value)
+    low, high = limits(value, name, low=0.0)
+    return None if low == high == 1.0 else (low, high)
+
+
+def _hue_range(value: Any) -> tuple[float, float] | None:
+    if value is None:
+        return None
+    low, high = limits((-value, value) if np.ndim(value) == 0 else value, "hue", low=-0.5, high=0.5)
+    return None if low == high == 0.0 else (low, high)
+
+
+def random_photometric_distort(
+    images: Any,
+    brightness: tuple[float, float] = (0.875, 1.125),
+    contrast: tuple[float, float] = (0.5, 1.5),
+    saturation: tuple[float, float] = (0.5, 1.5),
+    hue: tuple[float, float] = (-0.05, 0.05),
+    p: Any = 0.5,
+    *,
+    rng: Any,
+) -> Batch:
+    """Change brightness, contrast, saturation and hue, each with probability ``p``: SSD's distortion.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    brightness, contrast, saturation : (low, high)
+        Range of the factor.
+    hue : (low, high)
+        Range of the turn, within -0.5 to 0.5.
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits.
+
+    Notes
+    -----
+    Contrast comes before or after saturation and hue, each as likely. Channels are not permuted, unlike in
+    torchvision.
+
+    References
+    ----------
+    Liu et al.: "SSD: Single shot multibox detector", ECCV 2016; torchvision ``RandomPhotometricDistort``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_photometric_distort(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "random_photometric_distort")
+    ranges = [
+        limits(brightness, "brightness", low=0.0),
+        limits(contrast, "contrast", low=0.0),
+        limits(saturation, "saturation", low=0.0),
+        limits(hue, "hue", low=-0.5, high=0.5),
+    ]
+    chosen = [generator.bernoulli(p) for _ in ranges]
+    amounts = [generator.uniform(*each) for each in ranges]
+    first = generator.bernoulli(0.5)
+    batch = color.adjust_brightness(batch, amounts[0], where=chosen[0])
+    batch = color.adjust_contrast(batch, amounts[1], where=chosen[1] & first)
+    batch = color.adjust_saturation(batch, amounts[2], where=chosen[2])
+    batch = color.adjust_hue(batch, amounts[3], where=chosen[3])
+    return color.adjust_contrast(batch, amounts[1], where=chosen[1] & ~first)
+
+
+def random_grayscale(images: Any, p: Any = 0.1, *, rng: Any) -> Batch:
+    """Make images gray with probability ``p``, keeping their channels.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_grayscale(np.zeros((2, 8, 8, 3), np.uint8), rng=0).channels
+    3
+    """
+    batch, generator = prepare(images, rng, "random_grayscale")
+    return color.rgb_to_grayscale(batch, batch.channels, where=generator.bernoulli(p))
+
+
+def random_invert(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Invert images with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_invert(np.zeros((1, 1, 1, 1), np.uint8), 1.0, rng=0).array().ravel().tolist()
+    [255]
+    """
+    batch, generator = prepare(images, rng, "random_invert")
+    return color.invert(batch, where=generator.bernoulli(p))
+
+
+def random_solarize(images: Any, threshold: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Solarize images with probability ``p``; the threshold is as in :func:`solarize`.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    threshold : float or (N,) float
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_solarize(np.full((1, 1, 1, 1), 200, np.uint8), 128, 1.0, rng=0).array().ravel().tolist()
+    [55]
+    """
+    batch, generator = prepare(images, rng, "random_solarize")
+    return color.solarize(batch, threshold, where=generator.bernoulli(p))
+
+
+def random_posterize(images: Any, bits: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Keep the highest bits of images with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    bits : int or (N,) int
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_posterize(np.full((1, 1, 1, 1), 255, np.uint8), 4, 1.0, rng=0).array().ravel().tolist()
+    [240]
+    """
+    batch, generator = prepare(images, rng, "random_posterize")
+    return color.posterize(batch, bits, where=generator.bernoulli(p))
+
+
+def random_autocontrast(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Stretch the contrast of images with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([50, 100, 150], np.uint8).reshape(1, 1, 3, 1)
+    >>> gpuimg.random_autocontrast(x, 1.0, rng=0).array().ravel().tolist()
+    [0, 128, 255]
+    """
+    batch, generator = prepare(images, rng, "random_autocontrast")
+    return color.autocontrast(batch, where=generator.bernoulli(p))
+
+
+def random_equalize(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Equalise the histogram of images with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1)
+    >>> bool((gpuimg.random_equalize(x, 1.0, rng=0).array() == x).all())
+    True
+    """
+    batch, generator = prepare(images, rng, "random_equalize")
+    return color.equalize(batch, where=generator.bernoulli(p))
+
+
+def random_erasing(
+    images: Any,
+    p: Any = 0.5,
+    scale: tuple[float, float] = (0.02, 0.33),
+    ratio: tuple[float, float] = (0.3, 3.3),
+    value: Any = 0,
+    *,
+    rng: Any,
+) -> Batch:
+    """Paint a rectangle of random area, aspect ratio and place with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    scale : (low, high)
+        Area of the rectangle as a share of the image's, 0 to 1.
+    ratio : (low, high)
+        Height over width of the rectangle, drawn evenly in its logarithm.
+    value : number, (C,), (N,) or (N, C)
+        Its color, as in :func:`erase`.
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits.
+
+    Notes
+    -----
+    Ten tries to fit the rectangle; an image in which none fits stays as it is.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_erasing(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "random_erasing")
+    share = limits(scale, "scale", low=0.0, high=1.0)
+    aspect = limits(ratio, "ratio", low=1e-6)
+    where = generator.bernoulli(p)
+    unit = generator.units(2 * TRIES + 2)
+    height, width = batch.sizes[:, :1], batch.sizes[:, 1:]
+    h, w = drawn_sides(height * width, unit, share, aspect)
+    fits = (h < height) & (w < width)
+    rows, first = np.arange(len(batch)), np.argmax(fits, 1)
+    h, w = h[rows, first], w[rows, first]
+    top = np.floor(unit[:, -2] * (height[:, 0] - h + 1))
+    left = np.floor(unit[:, -1] * (width[:, 0] - w + 1))
+    where = where & fits.any(1)
+    top, left, h, w = (np.where(where, v, 0.0) for v in (top, left, h, w))
+    return pixels.erase(batch, top, left, h, w, value, where=where)

@@ -1,0 +1,110 @@
+"""Random blur and sharpness: draw, then call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch
+from .._ops import color, filters
+from .draws import limits, prepare
+
+
+def random_gaussian_blur(images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0), p: Any = 1.0, *, rng: Any) -> Batch:
+    """Blur by a random amount, with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    kernel_size : int, (N,) int or (x, y)
+        As in :func:`gaussian_blur`.
+    sigma : (low, high)
+        Range of the standard deviation in pixels.
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed limits, or what :func:`gaussian_blur` refuses.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_gaussian_blur(np.zeros((2, 8, 8, 3), np.uint8), 5, rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "random_gaussian_blur")
+    low, high = limits(sigma, "sigma", low=1e-6)
+    where = generator.bernoulli(p)
+    return filters.gaussian_blur(batch, kernel_size, generator.uniform(low, high), where=where)
+
+
+def random_sharpness(images: Any, sharpness_factor: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Adjust the sharpness with probability ``p``; torchvision's ``RandomAdjustSharpness``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    sharpness_factor : float or (N,) float
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_sharpness(np.zeros((2, 8, 8, 3), np.uint8), 2.0, rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "random_sharpness")
+    return filters.adjust_sharpness(batch, sharpness_factor, where=generator.bernoulli(p))
+
+
+# DeiT III blurs with standard deviations up to 2; three of them to each side.
+_THREE_AUGMENT_KERNEL = 13
+
+
+def three_augment(images: Any, *, rng: Any) -> Batch:
+    """Apply one of gray, solarize or blur to each image, each as likely: DeiT III's 3-Augment.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For an image with fewer than 7 pixels a side, which the blur cannot reflect.
+
+    References
+    ----------
+    Touvron, Cord, Jégou: "DeiT III: Revenge of the ViT", ECCV 2022. Solarize at half of white; blur of standard
+    deviation 0.1 to 2.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.three_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
+    (2, 16, 16, 3)
+    """
+    batch, generator = prepare(images, rng, "three_augment")
+    which = generator.choice(3)
+    sigma = generator.uniform(0.1, 2.0)
+    white = 1.0 / batch._unit
+    batch = color.rgb_to_grayscale(batch, batch.channels, where=which == 0)
+    batch = color.solarize(batch, np.ceil(white / 2.0) if white > 1.0 else 0.5, where=which == 1)
+    return filters.gaussian_blur(batch, _THREE_AUGMENT_KERNEL, sigma, where=which == 2)

@@ -1,0 +1,425 @@
+"""Random geometry: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
+
+Every function takes ``rng``: a :class:`gpuimg.Rng` for the samples of the batch, or an int seed (for samples 0 to
+N - 1). Each makes a fixed number of draws, so that the draws of a sample do not depend on the batch it is in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch
+from .._checks import arguments
+from .._checks.types import Floats, Ints, Mask
+from .._ops import resize_crop, warp
+from .draws import TRIES, drawn_sides, limits, prepare, symmetric
+from .rng import Rng
+
+
+def random_resized_crop(
+    images: Any,
+    size: Any,
+    scale: tuple[float, float] = (0.08, 1.0),
+    ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0),
+    interpolation: str = "bilinear",
+    antialias: bool = True,
+    *,
+    rng: Any,
+) -> Batch:
+    """Crop a part of random area, aspect ratio and place, and resize it.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    size : int or (height, width)
+        Size of the result; an int is both.
+    scale : (low, high)
+        Area of the part as a share of the image's.
+    ratio : (low, high)
+        Width over height of the part, drawn evenly in its logarithm.
+    interpolation : {"bilinear", "nearest", "bicubic"}
+    antialias : bool
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed ranges, a share outside 0 to 1, or sizes below 1.
+
+    Notes
+    -----
+    Ten tries to fit the part into the image, then the largest middle part of an allowed ratio, as torchvision.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.zeros((2, 30, 40, 3), np.uint8)
+    >>> gpuimg.random_resized_crop(x, 8, rng=gpuimg.Rng(0, indices=[5, 6])).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "random_resized_crop")
+    area = limits(scale, "scale", low=0.0, high=1.0)
+    aspect = limits(ratio, "ratio", low=1e-6)
+    top, left, height, width = resized_crop_boxes(batch.sizes, generator, area, aspect).T
+    both = (size, size) if np.ndim(size) == 0 else size
+    return resize_crop.resized_crop(batch, top, left, height, width, both, interpolation, antialias)
+
+
+def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[float, float], ratio: tuple[float, float]) -> Ints:
+    """Boxes (N, 4), top left height width, as drawn by torchvision's ``RandomResizedCrop``; one draw."""
+    unit = rng.units(2 * TRIES + 2)
+    height, width = sizes[:, :1].astype(np.float64), sizes[:, 1:].astype(np.float64)
+    w, h = drawn_sides(height * width, unit, scale, ratio)
+    fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
+    rows, first = np.arange(len(sizes)), np.argmax(fits, 1)
+    found = fits.any(1)
+    # Where no try fits: the whole image, cut to the nearest allowed ratio, from its middle.
+    whole_h, whole_w = height[:, 0], width[:, 0]
+    whole = whole_w / whole_h
+    narrow, wide = whole < ratio[0], whole > ratio[1]
+    h = np.where(found, h[rows, first], np.where(narrow, np.round(whole_w / ratio[0]), whole_h))
+    w = np.where(found, w[rows, first], np.where(wide & ~narrow, np.round(whole_h * ratio[1]), whole_w))
+    h, w = np.clip(h, 1, whole_h), np.clip(w, 1, whole_w)
+    top = np.where(found, np.floor(unit[:, -2] * (whole_h - h + 1)), (whole_h - h) // 2)
+    left = np.where(found, np.floor(unit[:, -1] * (whole_w - w + 1)), (whole_w - w) // 2)
+    return np.stack([top, left, h, w], 1).astype(np.int64)
+
+
+def random_crop(
+    images: Any,
+    size: Any,
+    padding: Any = None,
+    pad_if_needed: bool = False,
+    fill: Any = 0,
+    padding_mode: str = "constant",
+    *,
+    rng: Any,
+) -> Batch:
+    """Crop a part of fixed size from a random place.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    size : int or (height, width)
+        An int is both.
+    padding : int, (x, y) or (left, top, right, bottom), optional
+        Added before the crop.
+    pad_if_needed : bool
+        Also add what is missing on both sides of images that are too small; otherwise they are refused.
+    fill : number, (C,), (N,) or (N, C)
+    padding_mode : {"constant", "edge"}
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For an image smaller than the crop, naming it, or what :func:`pad` refuses.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_crop(np.zeros((2, 32, 32, 3), np.uint8), 32, padding=4, rng=0).sizes.tolist()
+    [[32, 32], [32, 32]]
+    """
+    batch, generator = prepare(images, rng, "random_crop")
+    n = len(batch)
+    new = arguments.sizes((size, size) if np.ndim(size) == 0 else size, n)
+    if padding is not None:
+        batch = resize_crop.pad(batch, padding, fill, padding_mode)
+    if pad_if_needed:
+        missing = np.maximum(new - batch.sizes, 0)
+        batch = resize_crop.pad(batch, (missing[:, 1], missing[:, 0]), fill, padding_mode)
+    spare = batch.sizes - new
+    if np.any(spare < 0):
+        k = int(np.argmax(np.any(spare < 0, 1)))
+        raise ValueError(
+            f"image {k} of size {tuple(batch.sizes[k].tolist())} is smaller than the crop of "
+            f"{tuple(new[k].tolist())}; give padding or pad_if_needed=True"
+        )
+    corner = np.floor(generator.units(2) * (spare + 1)).astype(np.int64)
+    return resize_crop.crop(batch, corner[:, 0], corner[:, 1], new[:, 0], new[:, 1])
+
+
+def random_horizontal_flip(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Mirror left and right with probability ``p``, a number or (N,).
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.arange(3, dtype=np.uint8).reshape(1, 1, 3, 1)
+    >>> gpuimg.random_horizontal_flip(x, 1.0, rng=0).array().ravel().tolist()
+    [2, 1, 0]
+    """
+    batch, generator = prepare(images, rng, "random_horizontal_flip")
+    return resize_crop.horizontal_flip(batch, where=generator.bernoulli(p))
+
+
+def random_vertical_flip(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+    """Mirror top and bottom with probability ``p``, a number or (N,).
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.arange(3, dtype=np.uint8).reshape(1, 3, 1, 1)
+    >>> gpuimg.random_vertical_flip(x, 1.0, rng=0).array().ravel().tolist()
+    [2, 1, 0]
+    """
+    batch, generator = prepare(images, rng, "random_vertical_flip")
+    return resize_crop.vertical_flip(batch, where=generator.bernoulli(p))
+
+
+def random_rotation(
+    images: Any,
+    degrees: Any,
+    interpolation: str = "nearest",
+    expand: bool = False,
+    center: Any = None,
+    fill: Any = 0,
+    *,
+    rng: Any,
+) -> Batch:
+    """Rotate by a random angle.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    degrees : float or (low, high)
+        Range of the angle, counter-clockwise; one number is (-number, number).
+    interpolation, expand, center, fill
+        As in :func:`rotate`.
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed limits, or what :func:`rotate` refuses.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_rotation(np.zeros((2, 8, 8, 3), np.uint8), 30, rng=0).sizes.tolist()
+    [[8, 8], [8, 8]]
+    """
+    batch, generator = prepare(images, rng, "random_rotation")
+    low, high = symmetric(degrees, "degrees")
+    return warp.rotate(batch, generator.uniform(low, high), interpolation, expand, center, fill)
+
+
+def random_affine(
+    images: Any,
+    degrees: Any,
+    translate: Any = None,
+    scale: Any = None,
+    shear: Any = None,
+    interpolation: str = "nearest",
+    fill: Any = 0,
+    center: Any = None,
+    *,
+    rng: Any,
+) -> Batch:
+    """Rotate, shift, scale and shear at random, keeping the size.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    degrees : float or (low, high)
+        Range of the clockwise angle; one number is (-number, number).
+    translate : (x, y), optional
+        Largest shift as a share of width and height, 0 to 1; whole pixels are drawn.
+    scale : (low, high), optional
+    shear : float, (low, high) or (x low, x high, y low, y high), optional
+        Degrees; without the y limits, shear is along x only.
+    interpolation, fill, center
+        As in :func:`affine`.
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits, or what :func:`affine` refuses.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_affine(np.zeros((2, 8, 8, 3), np.uint8), 10, (0.1, 0.1), rng=0).sizes.tolist()
+    [[8, 8], [8, 8]]
+    """
+    batch, generator = prepare(images, rng, "random_affine")
+    n = len(batch)
+    low, high = symmetric(degrees, "degrees")
+    share = (0.0, 0.0) if translate is None else translate
+    most = arguments.pair(share, n, "translate", ("x", "y"), low=0.0, high=1.0) * batch.sizes[:, ::-1]
+    sizes = (1.0, 1.0) if scale is None else limits(scale, "scale", low=1e-6)
+    along_x, along_y = _shear_ranges(shear)
+    angle = generator.uniform(low, high)
+    shift = np.stack([generator.uniform(-most[:, k], most[:, k]) for k in (0, 1)], 1)
+    factor = generator.uniform(*sizes)
+    sheared = generator.uniform(*along_x), generator.uniform(*along_y)
+    return warp.affine(batch, angle, np.round(shift), factor, sheared, interpolation, fill, center)
+
+
+def _shear_ranges(shear: Any) -> tuple[tuple[float, float], tuple[float, float]]:
+    if shear is None:
+        return (0.0, 0.0), (0.0, 0.0)
+    if np.ndim(shear) and len(shear) == 4:
+        return limits(shear[:2], "shear x"), limits(shear[2:], "shear y")
+    return symmetric(shear, "shear"), (0.0, 0.0)
+
+
+def random_zoom_out(
+    images: Any, fill: Any = 0, side_range: tuple[float, float] = (1.0, 4.0), p: Any = 0.5, *, rng: Any
+) -> Batch:
+    """Place images at random on a larger canvas, with probability ``p``: SSD's zoom-out.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    fill : number, (C,), (N,) or (N, C)
+        Color of the canvas, as in :func:`pad`.
+    side_range : (low, high)
+        Sides of the canvas as multiples of the image's, at least 1.
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+        The images differ in size, as their canvases do.
+
+    Raises
+    ------
+    ValueError
+        For reversed limits, or limits below 1.
+
+    References
+    ----------
+    Liu et al.: "SSD: Single shot multibox detector", ECCV 2016, section 3.6; torchvision ``RandomZoomOut``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_zoom_out(np.zeros((1, 8, 10, 3), np.uint8), 127, (2.0, 2.0), 1.0, rng=0).sizes.tolist()
+    [[16, 20]]
+    """
+    batch, generator = prepare(images, rng, "random_zoom_out")
+    low, high = limits(side_range, "side_range", low=1.0)
+    where = generator.bernoulli(p)
+    side = generator.uniform(low, high)
+    spare = np.floor(batch.sizes * side[:, None]) - batch.sizes
+    before = np.floor(spare * generator.units(2))
+    (top, left), (bottom, right) = before.T, (spare - before).T
+    return resize_crop.pad(batch, (left, top, right, bottom), fill, where=where)
+
+
+def random_perspective(
+    images: Any,
+    distortion_scale: float = 0.5,
+    p: Any = 0.5,
+    interpolation: str = "bilinear",
+    fill: Any = 0,
+    *,
+    rng: Any,
+) -> Batch:
+    """Move the corners inwards at random.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    distortion_scale : float
+        0 to 1: how far towards the middle a corner may go.
+    p : float or (N,) float
+        Probability of a change.
+    interpolation, fill
+        As in :func:`perspective`.
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a scale or probability outside 0 to 1, or what :func:`perspective` refuses.
+
+    Notes
+    -----
+    At a scale above 0.5, three corners may come to lie on a line; such an image stays as it is.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_perspective(np.zeros((2, 8, 8, 3), np.uint8), rng=0).sizes.tolist()
+    [[8, 8], [8, 8]]
+    """
+    batch, generator = prepare(images, rng, "random_perspective")
+    n = len(batch)
+    if not 0.0 <= distortion_scale <= 1.0:
+        raise ValueError(f"distortion_scale must be in [0, 1], not {distortion_scale!r}")
+    where = generator.bernoulli(p)
+    size = batch.sizes[:, ::-1].astype(np.float64)
+    bound = np.floor(distortion_scale * (batch.sizes[:, ::-1] // 2))
+    unit = generator.units(8).reshape(n, 4, 2)
+    near = np.floor(unit * (bound + 1.0)[:, None])
+    # torchvision draws the far corners from [size - bound - 1, size), one place more than the near ones reach.
+    far = size[:, None] - bound[:, None] - 1.0 + near
+    is_far = np.array([(False, False), (True, False), (True, True), (False, True)])
+    end = np.where(is_far, far, near)
+    start = np.where(is_far, size[:, None] - 1.0, 0.0)
+    # Images of a single row or column have no four corners to move, and some places of the corners no map to them.
+    where &= np.all(size > 1.0, 1) & _can_be_viewed(end)
+    safe: Floats = np.array([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)])
+    start = np.where(where[:, None, None], start, safe)
+    end = np.where(where[:, None, None], end, safe)
+    return warp.perspective(batch, start, end, interpolation, fill, where=where)
+
+
+def _can_be_viewed(end: Floats) -> Mask:
+    """Where a rectangle's corners can be moved to ``end`` (N, 4, 2) by a map that is finite at the origin."""
+    (x0, y0), (x1, y1), (x2, y2), (x3, y3) = end.transpose(1, 2, 0)
+    # Heckbert's square-to-quadrilateral map, times its denominator; its inverse's last element is the depth there.
+    x, y = x0 - x1 + x2 - x3, y0 - y1 + y2 - y3
+    scale = (x1 - x2) * (y3 - y2) - (x3 - x2) * (y1 - y2)
+    g, h = x * (y3 - y2) - (x3 - x2) * y, (x1 - x2) * y - x * (y1 - y2)
+    one = ((x1 - x0) * scale + g * x1) * ((y3 - y0) * scale + h * y3)
+    other = ((x3 - x0) * scale + h * x3) * ((y1 - y0) * scale + g * y1)
+    finite: Mask = np.abs(one - other) > 1e-9 * (np.abs(one) + np.abs(other))
+    return finite & ~warp.on_a_line(end)

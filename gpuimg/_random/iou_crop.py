@@ -1,0 +1,158 @@
+"""The random crop of SSD, which looks at how much of the boxes it leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch, as_batch
+from .._checks.types import Floats, Ints
+from .._ops.resize_crop import crop
+from .._ops.targets import checked_boxes, move_boxes
+from .rng import as_rng
+
+_OPTIONS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+_ROUNDS = 50  # enough: with the default options no image is in one of them with a probability above (6/7)**50
+
+
+def random_iou_crop(
+    x: Any,
+    boxes: Any,
+    *,
+    rng: Any,
+    format: str = "xyxy",
+    min_scale: float = 0.3,
+    max_scale: float = 1.0,
+    min_aspect_ratio: float = 0.5,
+    max_aspect_ratio: float = 2.0,
+    sampler_options: Any = None,
+    trials: int = 40,
+) -> Batch:
+    """Crop each image around some of its boxes, as SSD is trained.
+
+    For each image an overlap is drawn from the options; then rectangles, until one of them holds the centre of a box
+    whose intersection over union with it is at least that. Where no trial does, another overlap is drawn; an overlap of
+    1 or more leaves the image as it is.
+
+    Parameters
+    ----------
+    x : Batch, list of arrays or array
+    boxes : (N, K, 4) array or list of (K, 4) arrays
+        In pixels of the source images, as for :func:`transform_boxes`; they are moved here by what is recorded so far.
+    rng : Rng or int
+        A generator for the samples of the batch, or a seed.
+    format : {"xyxy", "xywh", "cxcywh"}
+    min_scale, max_scale : float
+        Range of the rectangle's height and width, as shares of the image's.
+    min_aspect_ratio, max_aspect_ratio : float
+        Range of width divided by height.
+    sampler_options : sequence of float, optional
+        Overlaps, 0 or more; (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1) by default.
+    trials : int
+        Rectangles for each overlap drawn.
+
+    Returns
+    -------
+    Batch
+        Its boxes are ``transform_boxes(result, boxes, centers=True)``: like torchvision, that keeps the boxes whose
+        centre is inside, and cuts them.
+
+    Raises
+    ------
+    ValueError
+        For ranges that are reversed or out of bounds, no options, or boxes that do not fit (saying of which image).
+
+    Notes
+    -----
+    Images without boxes stay as they are, and so do those for which 50 overlaps were drawn in vain; torchvision goes
+    on for ever if none of the options is 1.
+
+    References
+    ----------
+    Liu et al.: "SSD: Single shot multibox detector", ECCV 2016, section 2.2; torchvision ``RandomIoUCrop``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> boxes = [[(10, 10, 30, 40)]]
+    >>> x = gpuimg.random_iou_crop(np.zeros((1, 50, 60, 3), np.uint8), boxes, rng=0)
+    >>> moved, kept = gpuimg.transform_boxes(x, boxes, centers=True)
+    >>> bool(kept[0][0])
+    True
+    """
+    batch = as_batch(x)
+    n = len(batch)
+    generator = as_rng(rng, n, "random_iou_crop")
+    if not 0.0 < min_scale <= max_scale <= 1.0:
+        raise ValueError(f"min_scale and max_scale must be 0 < min <= max <= 1, not {min_scale!r} and {max_scale!r}")
+    if not 0.0 < min_aspect_ratio <= max_aspect_ratio:
+        raise ValueError(
+            f"min_aspect_ratio must be above 0 and at most max_aspect_ratio, not {min_aspect_ratio!r} and "
+            f"{max_aspect_ratio!r}"
+        )
+    options = np.asarray(_OPTIONS if sampler_options is None else sampler_options, np.float64)
+    if options.ndim != 1 or not options.size or not np.all(options >= 0.0):
+        raise ValueError(f"sampler_options must be numbers of at least 0, not {sampler_options!r}")
+    if not isinstance(trials, (int, np.integer)) or trials < 1:
+        raise ValueError(f"trials must be a whole number of at least 1, not {trials!r}")
+    rows, corners = checked_boxes(boxes, batch, format)
+    moved = move_boxes(batch, corners, rows.owner)
+    seen = moved.areas > 0.0
+    padded = _padded(moved.seen[seen], rows.owner[seen], n)
+    own = generator.fork()
+    result = np.zeros((n, 4), np.int64)  # top, left, height, width
+    found = np.zeros(n, bool)
+    going = np.isin(np.arange(n), rows.owner[seen])
+    for _ in range(_ROUNDS):
+        if not going.any():
+            break
+        unit = own.units(1 + 4 * trials)
+        wanted = options[np.minimum((unit[:, 0] * len(options)).astype(np.int64), len(options) - 1)]
+        going &= wanted < 1.0
+        k = np.flatnonzero(going)
+        window = _windows(batch.sizes[k], unit[k, 1:].reshape(-1, trials, 4), min_scale, max_scale)
+        height, width = window[..., 2], window[..., 3]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = width / height
+        shaped = (width > 0) & (ratio >= min_aspect_ratio) & (ratio <= max_aspect_ratio)
+        good = shaped & (_best_overlap(window, padded[k]) >= wanted[k, None])
+        first = np.argmax(good, 1)
+        taken = good.any(1)
+        chosen = k[taken]
+        result[chosen] = window[taken, first[taken]]
+        found[chosen] = True
+        going[chosen] = False
+    top, left, height, width = np.where(found[:, None], result, (0, 0, 1, 1)).T
+    return crop(batch, top, left, height, width, where=found)
+
+
+def _padded(boxes: Floats, owner: Ints, n: int) -> Floats:
+    """Boxes (M, 4) of n images as (n, K, 4), filled up with NaN."""
+    counts = np.bincount(owner, minlength=n)
+    place = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
+    padded = np.full((n, int(counts.max(initial=0)), 4), np.nan)
+    padded[owner, place] = boxes
+    return padded
+
+
+def _windows(sizes: Ints, unit: Floats, min_scale: float, max_scale: float) -> Ints:
+    """Rectangles (N, T, 4), top, left, height and width, from numbers (N, T, 4) in [0, 1)."""
+    share = min_scale + (max_scale - min_scale) * unit[..., :2]
+    width, height = (sizes[:, None, ::-1] * share).astype(np.int64).transpose(2, 0, 1)
+    left = ((sizes[:, 1:] - width) * unit[..., 2]).astype(np.int64)
+    top = ((sizes[:, :1] - height) * unit[..., 3]).astype(np.int64)
+    return np.stack([top, left, height, width], -1)
+
+
+def _best_overlap(windows: Ints, boxes: Floats) -> Floats:
+    """(N, T): largest intersection over union of a window (N, T, 4) and the boxes (N, K, 4) centred in it, or -1."""
+    start, size = windows[:, :, None, 1::-1], windows[:, :, None, :1:-1]
+    low, high = boxes[:, None, :, :2], boxes[:, None, :, 2:]
+    center = (low + high) / 2.0
+    within = np.all((start < center) & (center < start + size), -1)
+    shared = np.prod(np.clip(np.minimum(high, start + size) - np.maximum(low, start), 0.0, None), -1)
+    union = np.prod(high - low, -1) + np.prod(size, -1) - shared
+    with np.errstate(divide="ignore", invalid="ignore"):
+        best: Floats = np.where(within, shared / union, -1.0).max(2)
+    return best

@@ -1,0 +1,229 @@
+"""Mixing images of a batch: MixUp and CutMix, with the partners and weights their labels need."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._batch.batch import Batch, as_batch
+from .._checks import arguments
+from .._checks.types import Floats, Ints
+from .._plan.plan import Plan
+from .draws import prepare
+
+
+class Mix(NamedTuple):
+    """Mixed images and what their labels need.
+
+    Attributes
+    ----------
+    images : Batch
+        float32 images.
+    partner : (N,) int64
+        Index of the image mixed in.
+    weight : (N,) float64
+        Share of the image itself in the label; the partner's is the rest.
+    """
+
+    images: Batch
+    partner: Ints
+    weight: Floats
+
+    def labels(self, labels: Any, num_classes: int, *, partner_labels: Any = None) -> np.ndarray[Any, Any]:
+        """Mix labels as the images were mixed.
+
+        Parameters
+        ----------
+        labels : (N,) int or (N, num_classes) float
+            Classes, or their probabilities.
+        num_classes : int
+        partner_labels : optional
+            Labels of the partner batch, where it was another one.
+
+        Returns
+        -------
+        (N, num_classes) float32
+
+        Raises
+        ------
+        ValueError
+            For another number of labels, or classes outside 0 to ``num_classes - 1``.
+        """
+        own = _probabilities(labels, len(self.weight), num_classes)
+        other = own if partner_labels is None else _probabilities(partner_labels, len(self.weight), num_classes)
+        weight = self.weight[:, None].astype(np.float32)
+        mixed: np.ndarray[Any, Any] = own * weight + other[self.partner] * (np.float32(1.0) - weight)
+        return mixed
+
+
+def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any]:
+    array = np.asarray(labels)
+    if array.shape == (n, num_classes) and array.dtype.kind == "f":
+        return array.astype(np.float32)
+    if array.shape != (n,) or array.dtype.kind not in "iu":
+        raise ValueError(f"labels must be ({n},) classes or ({n}, {num_classes}) probabilities, not {array.shape}")
+    if n and (array.min() < 0 or array.max() >= num_classes):
+        raise ValueError(f"classes must be from 0 to {num_classes - 1}, not {int(array.min())} to {int(array.max())}")
+    chosen: np.ndarray[Any, Any] = np.eye(num_classes, dtype=np.float32)[array]
+    return chosen
+
+
+def mixup(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> Mix:
+    """Blend each image with another one. Computed now, in float32.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+        All of one size.
+    alpha : float
+        The share of the image is drawn from Beta(alpha, alpha).
+    rng : Rng or int
+    partner : (N,) int or Batch, optional
+        The image mixed in, by index, or a batch of the same number and size of images. By default the one before
+        in the batch, as in torchvision.
+
+    Returns
+    -------
+    Mix
+
+    Raises
+    ------
+    ValueError
+        For an alpha that is not above 0, images of different sizes, or partners that do not fit.
+
+    References
+    ----------
+    Zhang et al.: "mixup: Beyond empirical risk minimization", ICLR 2018.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> mix = gpuimg.mixup(np.zeros((2, 4, 4, 3), np.uint8), rng=0)
+    >>> mix.labels([0, 2], num_classes=3).shape
+    (2, 3)
+    """
+    batch, generator = prepare(images, rng, "mixup")
+    weight = generator.beta(*_alphas(alpha))
+    own, other, index = _partners(batch, partner)
+    return Mix(blend(own, other, weight, partner=index), index, weight)
+
+
+def cutmix(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> Mix:
+    """Paste a rectangle of another image into each image. Computed now, in float32.
+
+    Parameters
+    ----------
+    images, alpha, rng, partner
+        As in :func:`mixup`; the rectangle's share of the image is 1 minus the draw, before it is cut at the border.
+
+    Returns
+    -------
+    Mix
+        Its weights are the shares of the areas as pasted.
+
+    Raises
+    ------
+    ValueError
+        As :func:`mixup`.
+
+    References
+    ----------
+    Yun et al.: "CutMix: Regularization strategy to train strong classifiers with localizable features", ICCV 2019;
+    torchvision ``CutMix``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.cutmix(np.zeros((2, 4, 4, 3), np.uint8), rng=0).images.array().shape
+    (2, 4, 4, 3)
+    """
+    batch, generator = prepare(images, rng, "cutmix")
+    drawn = generator.beta(*_alphas(alpha))
+    unit = generator.units(2)
+    own, other, index = _partners(batch, partner)
+    height, width = batch.sizes[:, 0], batch.sizes[:, 1]
+    center_x, center_y = np.floor(unit[:, 0] * width), np.floor(unit[:, 1] * height)
+    half = 0.5 * np.sqrt(1.0 - drawn)
+    # torchvision truncates the half sides, then cuts at the border.
+    half_w, half_h = np.floor(half * width), np.floor(half * height)
+    x0, x1 = np.maximum(center_x - half_w, 0), np.minimum(center_x + half_w, width)
+    y0, y1 = np.maximum(center_y - half_h, 0), np.minimum(center_y + half_h, height)
+    weight = 1.0 - (x1 - x0) * (y1 - y0) / (width * height)
+    rectangle = np.stack([x0, y0, x1, y1], 1).astype(np.int64)
+    return Mix(blend(own, other, np.ones(len(batch)), partner=index, rectangle=rectangle), index, weight)
+
+
+def _alphas(alpha: float) -> tuple[float, float]:
+    if not (np.isfinite(alpha) and alpha > 0):
+        raise ValueError(f"alpha must be above 0, not {alpha!r}")
+    return alpha, alpha
+
+
+def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
+    """Both batches, and the partner's index of each image."""
+    n = len(batch)
+    if isinstance(partner, Batch):
+        if len(partner) != n:
+            raise ValueError(f"the partner batch has {len(partner)} images, not {n}")
+        return batch, partner, np.arange(n)
+    if partner is None:
+        return batch, batch, (np.arange(n) - 1) % max(n, 1)
+    return batch, batch, arguments.integers(partner, n, "partner", low=0, high=n - 1)
+
+
+def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectangle: Any = None) -> Batch:
+    """Mix two batches: ``weight * images[i] + (1 - weight) * others[partner[i]]``. Computed now, in float32.
+
+    Parameters
+    ----------
+    images, others : Batch, list of arrays or array
+        All of one size and on one device.
+    weight : float or (N,) float
+        0 to 1.
+    partner : (N,) int, optional
+        Index in ``others``; the same one by default.
+    rectangle : (N, 4) int, optional
+        ``x0, y0, x1, y1`` in which the partner alone is shown; parts outside the image are left out.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For images of different sizes, numbers, channels or devices, or weights outside 0 to 1.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> a, b = np.zeros((1, 1, 1, 1), np.float32), np.ones((1, 1, 1, 1), np.float32)
+    >>> gpuimg.blend(a, b, 0.75).array().ravel().tolist()
+    [0.25]
+    """
+    one, other = as_batch(images), as_batch(others)
+    n = len(one)
+    if one.device != other.device:
+        raise ValueError(f"batches must be on one device, not {one.device} and {other.device}")
+    if one.channels != other.channels:
+        raise ValueError(f"batches must agree in channels, not {one.channels} and {other.channels}")
+    if partner is None and len(other) != n:
+        raise ValueError(f"the other batch has {len(other)} images, not {n}; give partner")
+    shares = arguments.per_image(weight, n, "weight", low=0.0, high=1.0)
+    index = np.arange(n) if partner is None else arguments.integers(partner, n, "partner", low=0, high=len(other) - 1)
+    boxes = np.zeros((n, 4), np.int64) if rectangle is None else _rectangles(rectangle, one.sizes)
+    if np.any(one.sizes != other.sizes[index]):
+        k = int(np.argmax(np.any(one.sizes != other.sizes[index], 1)))
+        raise ValueError(f"image {k} and its partner differ in size")
+    mixed = one._mixed_with(other, shares, index, boxes)
+    fresh = Plan.start(mixed.sizes, mixed.channels)
+    return mixed._recorded(fresh.as_normalized()) if one.normalized or other.normalized else mixed
+
+
+def _rectangles(rectangle: Any, sizes: Ints) -> Ints:
+    """Rectangles (N, 4), cut at the border."""
+    array = arguments.finite(rectangle, "rectangle")
+    if array.shape != (len(sizes), 4) or np.any(array != np.round(array)):
+        raise ValueError(f"rectangle must be ({len(sizes)}, 4) whole numbers, not {rectangle!r}")
+    return np.clip(array, 0, np.tile(sizes[:, ::-1], 2)).astype(np.int64)

@@ -1,0 +1,390 @@
+"""Augmentation policies: which op, and how much of it, is a few numbers an image.
+
+One step of a policy is one matrix and one column of the program for the whole batch, whatever the images drew.
+Operations, magnitudes and probabilities are those of ``torchvision.transforms.v2`` (``_auto_augment.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._batch.batch import Batch
+from .._checks.arguments import whole_number
+from .._checks.types import Floats, Ints
+from .._ops.color import posterize_numbers
+from .._ops.warp import affine
+from ..kernels import layout
+from . import mixing
+from .draws import prepare
+from .policy_tables import (
+    AUTO_AUGMENT_POLICIES,
+    AUTOCONTRAST,
+    BRIGHTNESS,
+    COLOR,
+    CONTRAST,
+    EQUALIZE,
+    IDENTITY,
+    INVERT,
+    OP_NAMES,
+    POSTERIZE,
+    ROTATE,
+    SHARPNESS,
+    SHEAR_X,
+    SHEAR_Y,
+    SOLARIZE,
+    TRANSLATE_X,
+    TRANSLATE_Y,
+)
+from .rng import Rng
+
+_CODES = np.array(
+    [layout.SKIP] * 6
+    + [layout.BRIGHTNESS, layout.SATURATION, layout.CONTRAST, layout.SHARPNESS, layout.POSTERIZE, layout.SOLARIZE,
+       layout.AUTOCONTRAST, layout.EQUALIZE, layout.INVERT]
+)  # fmt: skip
+
+# Magnitude of each bin: a function of the bin's position in [0, 1] and of the image's (width, height).
+_Magnitude = Callable[[Floats, Floats], Floats]
+
+
+class _Op(NamedTuple):
+    op: int
+    magnitude: _Magnitude
+    signed: bool
+
+
+def _linear(last: float) -> _Magnitude:
+    return lambda share, size: share * last
+
+
+def _of_width(share_of: float) -> _Magnitude:
+    return lambda share, size: share * (share_of * size[:, 0])
+
+
+def _of_height(share_of: float) -> _Magnitude:
+    return lambda share, size: share * (share_of * size[:, 1])
+
+
+def _bits(most: int, fewer: int) -> _Magnitude:
+    return lambda share, size: np.round(most - share * fewer)
+
+
+def _threshold(share: Floats, size: Floats) -> Floats:
+    return 1.0 - share
+
+
+def _space(
+    shear: float, translate_x: _Magnitude, translate_y: _Magnitude, rotate: float, factor: float, bits: _Magnitude
+) -> tuple[_Op, ...]:
+    none = _linear(0.0)
+    return (
+        _Op(IDENTITY, none, False),
+        _Op(SHEAR_X, _linear(shear), True),
+        _Op(SHEAR_Y, _linear(shear), True),
+        _Op(TRANSLATE_X, translate_x, True),
+        _Op(TRANSLATE_Y, translate_y, True),
+        _Op(ROTATE, _linear(rotate), True),
+        *(_Op(op, _linear(factor), True) for op in (BRIGHTNESS, COLOR, CONTRAST, SHARPNESS)),
+        _Op(POSTERIZE, bits, False),
+        _Op(SOLARIZE, _threshold, False),
+        _Op(AUTOCONTRAST, none, False),
+        _Op(EQUALIZE, none, False),
+    )
+
+
+_RAND_AUGMENT = _space(0.3, _of_width(150.0 / 331.0), _of_height(150.0 / 331.0), 30.0, 0.9, _bits(8, 4))
+_TRIVIAL_AUGMENT = _space(0.99, _linear(32.0), _linear(32.0), 135.0, 0.99, _bits(8, 6))
+_AUGMIX = _space(0.3, _of_width(1.0 / 3.0), _of_height(1.0 / 3.0), 30.0, 0.9, _bits(4, 4))[1:]
+_AUTO_AUGMENT = {op.op: op for op in (*_RAND_AUGMENT, _Op(INVERT, _linear(0.0), False))}
+
+
+def rand_augment(
+    images: Any,
+    num_ops: int = 2,
+    magnitude: int = 9,
+    num_magnitude_bins: int = 31,
+    interpolation: str = "nearest",
+    fill: Any = 0,
+    *,
+    rng: Any,
+) -> Batch:
+    """Apply RandAugment: a few ops of one strength, drawn for each image.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    num_ops : int
+        Ops of each image, one after the other.
+    magnitude : int
+        Their strength, 0 to ``num_magnitude_bins - 1``.
+    num_magnitude_bins : int
+    interpolation : {"nearest", "bilinear", "bicubic"}
+        Of the ops that move pixels.
+    fill : number, (C,), (N,) or (N, C)
+        Color around moved images.
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a magnitude outside the bins or a negative number of ops.
+
+    Notes
+    -----
+    Signed strengths are negative for half of the images. Each op is a stage of its own, as if applied one by one.
+
+    References
+    ----------
+    Cubuk et al.: "RandAugment: Practical automated data augmentation", 2019; torchvision ``RandAugment``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.rand_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
+    (2, 16, 16, 3)
+    """
+    batch, generator = prepare(images, rng, "rand_augment")
+    num_ops = whole_number(num_ops, "num_ops", 0)
+    bins = whole_number(num_magnitude_bins, "num_magnitude_bins", 2)
+    strength = whole_number(magnitude, "magnitude", 0, bins - 1)
+    share = np.full(len(batch), strength / (bins - 1))
+    for _ in range(num_ops):
+        which, sign = generator.choice(len(_RAND_AUGMENT)), _signs(generator)
+        batch = _step(batch, _RAND_AUGMENT, which, share, sign, interpolation, fill)
+    return batch
+
+
+def trivial_augment(
+    images: Any, num_magnitude_bins: int = 31, interpolation: str = "nearest", fill: Any = 0, *, rng: Any
+) -> Batch:
+    """Apply TrivialAugment (wide): one op of random strength for each image.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    num_magnitude_bins : int
+    interpolation, fill
+        As in :func:`rand_augment`.
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    References
+    ----------
+    Müller, Hutter: "TrivialAugment: Tuning-free yet state-of-the-art data augmentation", ICCV 2021; torchvision
+    ``TrivialAugmentWide``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.trivial_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
+    (2, 16, 16, 3)
+    """
+    batch, generator = prepare(images, rng, "trivial_augment")
+    bins = whole_number(num_magnitude_bins, "num_magnitude_bins", 2)
+    which = generator.choice(len(_TRIVIAL_AUGMENT))
+    share = generator.integers(0, bins) / (bins - 1)
+    return _step(batch, _TRIVIAL_AUGMENT, which, share, _signs(generator), interpolation, fill)
+
+
+def auto_augment(
+    images: Any, policy: str = "imagenet", interpolation: str = "nearest", fill: Any = 0, *, rng: Any
+) -> Batch:
+    """Apply AutoAugment: one of the learned pairs of ops for each image.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    policy : {"imagenet", "cifar10", "svhn"}
+        The data set the pairs were learned on.
+    interpolation, fill
+        As in :func:`rand_augment`.
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For another policy.
+
+    References
+    ----------
+    Cubuk et al.: "AutoAugment: Learning augmentation strategies from data", CVPR 2019; torchvision ``AutoAugment``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.auto_augment(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
+    (2, 16, 16, 3)
+    """
+    batch, generator = prepare(images, rng, "auto_augment")
+    name = getattr(policy, "value", policy)
+    if name not in AUTO_AUGMENT_POLICIES:
+        raise ValueError(f'policy must be "imagenet", "cifar10" or "svhn", not {policy!r}')
+    table = AUTO_AUGMENT_POLICIES[name]
+    chosen = table[generator.choice(len(table))]  # (N, 2, 3): op, probability, bin
+    space = tuple(_AUTO_AUGMENT[op] for op in range(len(OP_NAMES)))
+    for k in range(2):
+        applied = generator.bernoulli(chosen[:, k, 1])
+        which = np.where(applied, chosen[:, k, 0], IDENTITY).astype(np.int64)
+        batch = _step(batch, space, which, chosen[:, k, 2] / 9.0, _signs(generator), interpolation, fill)
+    return batch
+
+
+def augmix(
+    images: Any,
+    severity: int = 3,
+    mixture_width: int = 3,
+    chain_depth: int = -1,
+    alpha: float = 1.0,
+    all_ops: bool = True,
+    interpolation: str = "bilinear",
+    fill: Any = 0,
+    *,
+    rng: Any,
+) -> Batch:
+    """Apply AugMix: a random mixture of the image and of several short chains of ops. Computed now, in float32.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+        All of one size.
+    severity : int
+        Strength of the ops, 1 to 10.
+    mixture_width : int
+        Number of chains.
+    chain_depth : int
+        Ops of each chain; -1 draws 1 to 3.
+    alpha : float
+        Parameter of the mixing weights' distributions, above 0.
+    all_ops : bool
+        Also brightness, color, contrast and sharpness.
+    interpolation, fill
+        As in :func:`rand_augment`.
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+        float32 images in [0, 1].
+
+    Raises
+    ------
+    ValueError
+        For parameters out of range, or images of different sizes.
+
+    References
+    ----------
+    Hendrycks et al.: "AugMix: A simple data processing method to improve robustness and uncertainty", ICLR 2020;
+    torchvision ``AugMix``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.augmix(np.zeros((2, 16, 16, 3), np.uint8), rng=0).array().shape
+    (2, 16, 16, 3)
+    """
+    batch, generator = prepare(images, rng, "augmix")
+    n = len(batch)
+    severity = whole_number(severity, "severity", 1, 10)
+    mixture_width = whole_number(mixture_width, "mixture_width")
+    if chain_depth != -1:
+        chain_depth = whole_number(chain_depth, "chain_depth")
+    if not (np.isfinite(alpha) and alpha > 0):
+        raise ValueError(f"alpha must be above 0, not {alpha!r}")
+    color_only = (BRIGHTNESS, COLOR, CONTRAST, SHARPNESS)
+    space = tuple(op for op in _AUGMIX if all_ops or op.op not in color_only)
+    kept = generator.beta(alpha, alpha)
+    gammas = np.stack([generator.gamma(alpha) for _ in range(mixture_width)], 1)
+    weights = (1.0 - kept)[:, None] * gammas / np.maximum(gammas.sum(1, keepdims=True), 1e-300)
+    mixed = batch.compute("float32")
+    so_far = kept
+    for k in range(mixture_width):
+        depth = np.full(n, chain_depth) if chain_depth > 0 else generator.integers(1, 4)
+        chain = batch
+        for step in range(int(chain_depth) if chain_depth > 0 else 3):
+            which = generator.choice(len(space))
+            share = generator.integers(0, severity) / 9.0
+            sign = _signs(generator)
+            codes = (_Op(IDENTITY, _linear(0.0), False), *space)
+            chain = _step(chain, codes, np.where(step < depth, which + 1, 0), share, sign, interpolation, fill)
+        # A running mean: after chain k, the first k chains and the image have their shares of so_far.
+        total = so_far + weights[:, k]
+        mixed = mixing.blend(mixed, chain, so_far / np.maximum(total, 1e-300))
+        so_far = total
+    return mixed
+
+
+def _signs(rng: Rng) -> Floats:
+    return np.where(rng.bernoulli(0.5), -1.0, 1.0)
+
+
+def _step(
+    batch: Batch, space: tuple[_Op, ...], which: Ints, share: Floats, sign: Floats, interpolation: str, fill: Any
+) -> Batch:
+    """Apply to each image the op of ``space`` it drew."""
+    size = batch.sizes[:, ::-1].astype(np.float64)
+    ops = np.array([op.op for op in space])[which]
+    strengths = np.stack([op.magnitude(share, size) for op in space], 1)[np.arange(len(which)), which]
+    signed = np.array([op.signed for op in space])[which]
+    return apply_ops(batch, ops, np.where(signed, strengths * sign, strengths), interpolation, fill)
+
+
+def apply_ops(batch: Batch, ops: Ints, magnitudes: Floats, interpolation: str, fill: Any) -> Batch:
+    """Apply op ``ops[i]`` (of this module) with ``magnitudes[i]`` to image i.
+
+    What is recorded does not depend on which ops were drawn: another image's sharpness must not decide whether this
+    one's pixels are resampled once or twice.
+    """
+    batch = batch._for_geometry()
+    moved = (ops >= SHEAR_X) & (ops <= ROTATE)
+    batch = _move(batch, ops, np.where(moved, magnitudes, 0.0), moved, interpolation, fill)
+    return batch._recorded(_color_entry(batch, ops, magnitudes).as_sharpened())
+
+
+def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation: str, fill: Any) -> Batch:
+    n = len(batch)
+    zero = np.zeros(n)
+    # torchvision's affine takes degrees and shears by their tangent, about the top left corner.
+    degrees = np.rad2deg(np.arctan(magnitudes))
+    shear_x = np.where(ops == SHEAR_X, degrees, zero)
+    shear_y = np.where(ops == SHEAR_Y, degrees, zero)
+    shift_x = np.where(ops == TRANSLATE_X, np.trunc(magnitudes), zero)
+    shift_y = np.where(ops == TRANSLATE_Y, np.trunc(magnitudes), zero)
+    angle = np.where(ops == ROTATE, -magnitudes, zero)
+    corner = (ops == SHEAR_X) | (ops == SHEAR_Y)
+    middle = batch.sizes / 2.0
+    center = (np.where(corner, 0.0, middle[:, 1]), np.where(corner, 0.0, middle[:, 0]))
+    return affine(batch, angle, (shift_x, shift_y), 1.0, (shear_x, shear_y), interpolation, fill, center, where=moved)
+
+
+def _color_entry(batch: Batch, ops: Ints, magnitudes: Floats) -> Any:
+    """One column of the program with an op of its own for each image."""
+    params = np.zeros((3, len(batch)))
+    factor = (ops >= BRIGHTNESS) & (ops <= SHARPNESS)
+    params[0] = np.where(factor, 1.0 + magnitudes, 0.0)
+    params[1] = np.where(ops == CONTRAST, batch.channels, 0.0)
+    threshold = magnitudes - (0.0 if batch._unit == 1.0 else 1e-6)
+    params[0] = np.where(ops == SOLARIZE, threshold, params[0])
+    posterized = ops == POSTERIZE
+    if posterized.any():
+        levels = 2.0 ** np.where(posterized, np.trunc(magnitudes), 8.0)
+        numbers = posterize_numbers(levels, batch._unit)
+        params = np.where(posterized, np.stack(numbers), params)
+    codes = np.where(ops >= BRIGHTNESS, _CODES[ops], layout.SKIP)
+    if batch.channels == 1:
+        codes = np.where(ops == COLOR, layout.SKIP, codes)
+    statistical = bool(np.isin(ops, (CONTRAST, AUTOCONTRAST, EQUALIZE)).any())
+    return batch._plan.with_entry(codes, tuple(params), statistical=statistical)

@@ -1,0 +1,112 @@
+"""The ops of augmentation policies, and AutoAugment's published policies as data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._checks.types import Floats
+
+# Ops of a policy step. Those up to ROTATE move pixels, the others change color.
+IDENTITY, SHEAR_X, SHEAR_Y, TRANSLATE_X, TRANSLATE_Y, ROTATE = range(6)
+BRIGHTNESS, COLOR, CONTRAST, SHARPNESS, POSTERIZE, SOLARIZE, AUTOCONTRAST, EQUALIZE, INVERT = range(6, 15)
+OP_NAMES = (
+    "Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
+    "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize", "Invert",
+)  # fmt: skip
+
+
+def _table(rows: tuple[tuple[tuple[int, float, int], tuple[int, float, int]], ...]) -> Floats:
+    """Sub-policies as (P, 2, 3): op, probability, magnitude bin of 10."""
+    return np.array(rows, np.float64)
+
+
+# The published policies; "bin" 0 stands where the op has no strength.
+AUTO_AUGMENT_POLICIES = {
+    "imagenet": _table(
+        (
+            ((POSTERIZE, 0.4, 8), (ROTATE, 0.6, 9)),
+            ((SOLARIZE, 0.6, 5), (AUTOCONTRAST, 0.6, 0)),
+            ((EQUALIZE, 0.8, 0), (EQUALIZE, 0.6, 0)),
+            ((POSTERIZE, 0.6, 7), (POSTERIZE, 0.6, 6)),
+            ((EQUALIZE, 0.4, 0), (SOLARIZE, 0.2, 4)),
+            ((EQUALIZE, 0.4, 0), (ROTATE, 0.8, 8)),
+            ((SOLARIZE, 0.6, 3), (EQUALIZE, 0.6, 0)),
+            ((POSTERIZE, 0.8, 5), (EQUALIZE, 1.0, 0)),
+            ((ROTATE, 0.2, 3), (SOLARIZE, 0.6, 8)),
+            ((EQUALIZE, 0.6, 0), (POSTERIZE, 0.4, 6)),
+            ((ROTATE, 0.8, 8), (COLOR, 0.4, 0)),
+            ((ROTATE, 0.4, 9), (EQUALIZE, 0.6, 0)),
+            ((EQUALIZE, 0.0, 0), (EQUALIZE, 0.8, 0)),
+            ((INVERT, 0.6, 0), (EQUALIZE, 1.0, 0)),
+            ((COLOR, 0.6, 4), (CONTRAST, 1.0, 8)),
+            ((ROTATE, 0.8, 8), (COLOR, 1.0, 2)),
+            ((COLOR, 0.8, 8), (SOLARIZE, 0.8, 7)),
+            ((SHARPNESS, 0.4, 7), (INVERT, 0.6, 0)),
+            ((SHEAR_X, 0.6, 5), (EQUALIZE, 1.0, 0)),
+            ((COLOR, 0.4, 0), (EQUALIZE, 0.6, 0)),
+            ((EQUALIZE, 0.4, 0), (SOLARIZE, 0.2, 4)),
+            ((SOLARIZE, 0.6, 5), (AUTOCONTRAST, 0.6, 0)),
+            ((INVERT, 0.6, 0), (EQUALIZE, 1.0, 0)),
+            ((COLOR, 0.6, 4), (CONTRAST, 1.0, 8)),
+            ((EQUALIZE, 0.8, 0), (EQUALIZE, 0.6, 0)),
+        )
+    ),
+    "cifar10": _table(
+        (
+            ((INVERT, 0.1, 0), (CONTRAST, 0.2, 6)),
+            ((ROTATE, 0.7, 2), (TRANSLATE_X, 0.3, 9)),
+            ((SHARPNESS, 0.8, 1), (SHARPNESS, 0.9, 3)),
+            ((SHEAR_Y, 0.5, 8), (TRANSLATE_Y, 0.7, 9)),
+            ((AUTOCONTRAST, 0.5, 0), (EQUALIZE, 0.9, 0)),
+            ((SHEAR_Y, 0.2, 7), (POSTERIZE, 0.3, 7)),
+            ((COLOR, 0.4, 3), (BRIGHTNESS, 0.6, 7)),
+            ((SHARPNESS, 0.3, 9), (BRIGHTNESS, 0.7, 9)),
+            ((EQUALIZE, 0.6, 0), (EQUALIZE, 0.5, 0)),
+            ((CONTRAST, 0.6, 7), (SHARPNESS, 0.6, 5)),
+            ((COLOR, 0.7, 7), (TRANSLATE_X, 0.5, 8)),
+            ((EQUALIZE, 0.3, 0), (AUTOCONTRAST, 0.4, 0)),
+            ((TRANSLATE_Y, 0.4, 3), (SHARPNESS, 0.2, 6)),
+            ((BRIGHTNESS, 0.9, 6), (COLOR, 0.2, 8)),
+            ((SOLARIZE, 0.5, 2), (INVERT, 0.0, 0)),
+            ((EQUALIZE, 0.2, 0), (AUTOCONTRAST, 0.6, 0)),
+            ((EQUALIZE, 0.2, 0), (EQUALIZE, 0.6, 0)),
+            ((COLOR, 0.9, 9), (EQUALIZE, 0.6, 0)),
+            ((AUTOCONTRAST, 0.8, 0), (SOLARIZE, 0.2, 8)),
+            ((BRIGHTNESS, 0.1, 3), (COLOR, 0.7, 0)),
+            ((SOLARIZE, 0.4, 5), (AUTOCONTRAST, 0.9, 0)),
+            ((TRANSLATE_Y, 0.9, 9), (TRANSLATE_Y, 0.7, 9)),
+            ((AUTOCONTRAST, 0.9, 0), (SOLARIZE, 0.8, 3)),
+            ((EQUALIZE, 0.8, 0), (INVERT, 0.1, 0)),
+            ((TRANSLATE_Y, 0.7, 9), (AUTOCONTRAST, 0.9, 0)),
+        )
+    ),
+    "svhn": _table(
+        (
+            ((SHEAR_X, 0.9, 4), (INVERT, 0.2, 0)),
+            ((SHEAR_Y, 0.9, 8), (INVERT, 0.7, 0)),
+            ((EQUALIZE, 0.6, 0), (SOLARIZE, 0.6, 6)),
+            ((INVERT, 0.9, 0), (EQUALIZE, 0.6, 0)),
+            ((EQUALIZE, 0.6, 0), (ROTATE, 0.9, 3)),
+            ((SHEAR_X, 0.9, 4), (AUTOCONTRAST, 0.8, 0)),
+            ((SHEAR_Y, 0.9, 8), (INVERT, 0.4, 0)),
+            ((SHEAR_Y, 0.9, 5), (SOLARIZE, 0.2, 6)),
+            ((INVERT, 0.9, 0), (AUTOCONTRAST, 0.8, 0)),
+            ((EQUALIZE, 0.6, 0), (ROTATE, 0.9, 3)),
+            ((SHEAR_X, 0.9, 4), (SOLARIZE, 0.3, 3)),
+            ((SHEAR_Y, 0.8, 8), (INVERT, 0.7, 0)),
+            ((EQUALIZE, 0.9, 0), (TRANSLATE_Y, 0.6, 6)),
+            ((INVERT, 0.9, 0), (EQUALIZE, 0.6, 0)),
+            ((CONTRAST, 0.3, 3), (ROTATE, 0.8, 4)),
+            ((INVERT, 0.8, 0), (TRANSLATE_Y, 0.0, 2)),
+            ((SHEAR_Y, 0.7, 6), (SOLARIZE, 0.4, 8)),
+            ((INVERT, 0.6, 0), (ROTATE, 0.8, 4)),
+            ((SHEAR_Y, 0.3, 7), (TRANSLATE_X, 0.9, 3)),
+            ((SHEAR_X, 0.1, 6), (INVERT, 0.6, 0)),
+            ((SOLARIZE, 0.7, 2), (TRANSLATE_Y, 0.6, 7)),
+            ((SHEAR_Y, 0.8, 4), (INVERT, 0.8, 0)),
+            ((SHEAR_X, 0.7, 9), (TRANSLATE_Y, 0.8, 3)),
+            ((SHEAR_Y, 0.8, 5), (AUTOCONTRAST, 0.7, 0)),
+            ((SHEAR_X, 0.7, 2), (INVERT, 0.1, 0)),
+        )
+    ),
+}

@@ -1,0 +1,358 @@
+"""Random numbers that belong to a sample, not to a batch, a worker or a device."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import arguments
+from .._checks.types import Floats, Ints, Mask
+
+_WORDS = 4  # of a Philox block
+_WORD_LIMIT = 1 << 64
+
+
+class Rng:
+    """Draws for the samples of one batch: the k-th draw of a sample is the same whatever batch it is in.
+
+    A counter-based generator, keyed by seed and epoch and counted by stream, sample index and draw number. Each
+    method is one draw and gives one value for each sample.
+
+    Parameters
+    ----------
+    seed : int
+        0 to 2**64 - 1.
+    epoch : int
+        0 to 2**64 - 1; another epoch gives other numbers.
+    indices : (N,) int
+        Index of each sample in the data set, at least 0.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For a seed or epoch out of range, or indices of another shape or kind.
+
+    Notes
+    -----
+    Philox4x64-10, bit for bit that of ``numpy.random.Philox``: key (seed, epoch), counter (block of the draw, draw
+    number, sample index, stream). The object counts its draws; that is its only state.
+
+    References
+    ----------
+    Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+
+    Examples
+    --------
+    >>> import gpuimg
+    >>> whole = gpuimg.Rng(7, indices=[10, 11, 12]).uniform()
+    >>> part = gpuimg.Rng(7, indices=[12]).uniform()
+    >>> bool(whole[2] == part[0])
+    True
+    """
+
+    def __init__(self, seed: int, *, epoch: int = 0, indices: Any) -> None:
+        self.seed = _word(seed, "seed")
+        self.epoch = _word(epoch, "epoch")
+        array = np.asarray(indices)
+        if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+            raise ValueError(f"indices must be one-dimensional integers, not {array.dtype} of shape {array.shape}")
+        if array.size and array.min() < 0:
+            raise ValueError(f"indices must be at least 0, not {int(array.min())}")
+        self.indices: NDArray[np.uint64] = array.astype(np.uint64)
+        self._stream = 0
+        self._draw = 0
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __repr__(self) -> str:
+        return f"<gpuimg.Rng seed={self.seed} epoch={self.epoch} of {len(self)} samples, {self._draw} draws>"
+
+    def split(self, name: str) -> Rng:
+        """Give an independent stream for the same samples, starting at its own first draw.
+
+        Parameters
+        ----------
+        name : str
+            The same name gives the same stream; streams of streams depend on all their names.
+
+        Returns
+        -------
+        Rng
+        """
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a string, not {type(name).__name__}")
+        other = Rng(self.seed, epoch=self.epoch, indices=self.indices)
+        text = self._stream.to_bytes(8, "little") + name.encode()
+        other._stream = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+        return other
+
+    def fork(self) -> Rng:
+        """Give a stream of its own to this draw: for a function that needs more draws for some samples than others.
+
+        Returns
+        -------
+        Rng
+        """
+        other = self.split(f"draw {self._draw}")
+        self._draw += 1
+        return other
+
+    def words(self, count: int = _WORDS) -> NDArray[np.uint64]:
+        """Draw raw 64-bit words.
+
+        Parameters
+        ----------
+        count : int
+            Words of each sample.
+
+        Returns
+        -------
+        (N, count) uint64
+        """
+        from ..kernels.philox import philox_blocks  # imports Numba, which takes as long as all of gpuimg
+
+        blocks = -(-count // _WORDS)
+        counters = np.empty((len(self), blocks, 4), np.uint64)
+        counters[:, :, 0] = np.arange(blocks, dtype=np.uint64)
+        counters[:, :, 1] = self._draw
+        counters[:, :, 2] = self.indices[:, None]
+        counters[:, :, 3] = self._stream
+        self._draw += 1
+        out = np.empty((len(self) * blocks, 4), np.uint64)
+        philox_blocks(np.uint64(self.seed), np.uint64(self.epoch), counters.reshape(-1, 4), out)
+        return out.reshape(len(self), blocks * 4)[:, :count]
+
+    def units(self, count: int) -> Floats:
+        """Draw several numbers in [0, 1) at once, as one draw.
+
+        Parameters
+        ----------
+        count : int
+            Numbers of each sample.
+
+        Returns
+        -------
+        (N, count) float64
+        """
+        return _to_unit(self.words(count))
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0) -> Floats:
+        """Draw from [low, high); the limits may be (N,).
+
+        Returns
+        -------
+        (N,) float64
+
+        Raises
+        ------
+        ValueError
+            For reversed limits.
+        """
+        lows, highs = self._limits(low, high, "low", "high")
+        return lows + (highs - lows) * _to_unit(self.words(1)[:, 0])
+
+    def normal(self, mean: Any = 0.0, std: Any = 1.0) -> Floats:
+        """Draw from a normal distribution (Box and Muller's method); the parameters may be (N,).
+
+        Returns
+        -------
+        (N,) float64
+
+        Raises
+        ------
+        ValueError
+            For a negative standard deviation.
+        """
+        n = len(self)
+        means = arguments.per_image(mean, n, "mean")
+        stds = arguments.per_image(std, n, "std", low=0.0)
+        unit = _to_unit(self.words(2))
+        return means + stds * np.sqrt(-2.0 * np.log1p(-unit[:, 0])) * np.cos(2.0 * np.pi * unit[:, 1])
+
+    def gamma(self, shape: Any) -> Floats:
+        """Draw from a gamma distribution of scale 1 (Marsaglia and Tsang's method); ``shape`` may be (N,).
+
+        Returns
+        -------
+        (N,) float64
+
+        Raises
+        ------
+        ValueError
+            For a shape that is not above 0.
+
+        Notes
+        -----
+        The draw holds a fixed number of tries, of which each is taken with a probability above 0.95; the chance that
+        none is, and the mode is given, is below 1e-10.
+        """
+        return np.exp(self._log_gamma(shape))
+
+    def _log_gamma(self, shape: Any) -> Floats:
+        """Logarithms of a gamma draw: those of small shapes are below what a float64 holds."""
+        shapes = arguments.per_image(shape, len(self), "shape", low=1e-6)
+        tries = 8
+        unit = _to_unit(self.words(3 * tries + 1))
+        # A shape below 1 is drawn one higher and scaled down (Marsaglia and Tsang, section 6).
+        lifted = np.where(shapes < 1.0, shapes + 1.0, shapes)
+        d = (lifted - 1.0 / 3.0)[:, None]
+        normal = np.sqrt(-2.0 * np.log1p(-unit[:, 0 : 3 * tries : 3])) * np.cos(
+            2.0 * np.pi * unit[:, 1 : 3 * tries : 3]
+        )
+        cube = (1.0 + normal / np.sqrt(9.0 * d)) ** 3
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bound = 0.5 * normal**2 + d - d * cube + d * np.log(cube)
+            good = (cube > 0.0) & (np.log1p(-unit[:, 2 : 3 * tries : 3]) < bound)
+        first = np.argmax(good, 1)
+        taken = np.where(good.any(1), cube[np.arange(len(self)), first], 1.0) * d[:, 0]
+        boost = np.log1p(-unit[:, -1]) / shapes
+        return np.log(taken) + np.where(shapes < 1.0, boost, 0.0)
+
+    def beta(self, a: Any, b: Any) -> Floats:
+        """Draw from a beta distribution; two draws, since it is the share of one gamma draw in two.
+
+        Returns
+        -------
+        (N,) float64
+
+        Raises
+        ------
+        ValueError
+            For parameters that are not above 0.
+        """
+        n = len(self)
+        firsts, seconds = (arguments.per_image(v, n, name, low=1e-6) for v, name in ((a, "a"), (b, "b")))
+        one, other = self._log_gamma(firsts), self._log_gamma(seconds)
+        return np.exp(one - np.logaddexp(one, other))
+
+    def integers(self, low: Any, high: Any) -> Ints:
+        """Draw whole numbers from low to high - 1; the limits may be (N,).
+
+        Returns
+        -------
+        (N,) int64
+
+        Raises
+        ------
+        ValueError
+            For limits that are not whole, or leave nothing between them.
+        """
+        n = len(self)
+        lows = arguments.integers(low, n, "low")
+        highs = arguments.integers(high, n, "high")
+        if np.any(highs <= lows):
+            k = int(np.argmax(highs <= lows))
+            raise ValueError(f"high must be above low, not {int(highs[k])} and {int(lows[k])} for sample {k}")
+        spread = highs - lows
+        steps: Ints = np.minimum((_to_unit(self.words(1)[:, 0]) * spread).astype(np.int64), spread - 1)
+        return lows + steps
+
+    def bernoulli(self, p: Any = 0.5) -> Mask:
+        """Draw True with probability ``p``, which may be (N,).
+
+        Returns
+        -------
+        (N,) bool
+
+        Raises
+        ------
+        ValueError
+            For a probability outside 0 to 1.
+        """
+        chance = arguments.per_image(p, len(self), "p", low=0.0, high=1.0)
+        return _to_unit(self.words(1)[:, 0]) < chance
+
+    def choice(self, options: int | Sequence[Any], p: Any = None) -> NDArray[Any]:
+        """Draw one of several options.
+
+        Parameters
+        ----------
+        options : int or sequence
+            An int means the numbers below it.
+        p : sequence of float, optional
+            Probabilities, adding up to 1; equal ones by default.
+
+        Returns
+        -------
+        (N,) array
+
+        Raises
+        ------
+        ValueError
+            For no options, or probabilities that do not fit.
+        """
+        values = np.arange(options) if isinstance(options, (int, np.integer)) else np.asarray(options)
+        if values.ndim != 1 or not len(values):
+            raise ValueError(f"options must be a number of at least 1 or a sequence, not {options!r}")
+        if p is None:
+            limits = np.arange(1, len(values) + 1) / len(values)
+        else:
+            chances = np.asarray(p, np.float64)
+            if chances.shape != values.shape or np.any(chances < 0) or abs(chances.sum() - 1.0) > 1e-6:
+                raise ValueError(f"p must be {len(values)} probabilities that add up to 1, not {p!r}")
+            limits = np.cumsum(chances)
+        chosen = np.searchsorted(limits, _to_unit(self.words(1)[:, 0]), side="right")
+        return values[np.minimum(chosen, len(values) - 1)]
+
+    def permutation(self, count: int) -> Ints:
+        """Draw an order of the numbers below ``count``, for each sample its own.
+
+        Returns
+        -------
+        (N, count) int64
+        """
+        order: Ints = np.argsort(self.words(count), axis=1, kind="stable")
+        return order
+
+    def _limits(self, low: Any, high: Any, low_name: str, high_name: str) -> tuple[Floats, Floats]:
+        lows = arguments.per_image(low, len(self), low_name)
+        highs = arguments.per_image(high, len(self), high_name)
+        if np.any(highs < lows):
+            k = int(np.argmax(highs < lows))
+            raise ValueError(
+                f"{high_name} must be at least {low_name}, not {highs[k]:g} and {lows[k]:g} for sample {k}"
+            )
+        return lows, highs
+
+
+def as_rng(rng: Any, n: int, name: str) -> Rng:
+    """What the user passed as ``rng`` for a batch of ``n``: an Rng, or a seed for samples 0 to n - 1.
+
+    A seed gives each function a stream of its own: two calls with the same seed must not make the same choices.
+
+    Raises
+    ------
+    TypeError
+        For anything else, None included: randomness never comes from a hidden global.
+    ValueError
+        For an Rng of another number of samples.
+    """
+    if isinstance(rng, Rng):
+        if len(rng) != n:
+            missing = f": image {len(rng)} has no index" if len(rng) < n else ""
+            raise ValueError(f"rng is for {len(rng)} samples, but the batch has {n} images{missing}")
+        return rng
+    if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool):
+        return Rng(int(rng), indices=np.arange(n)).split(name)
+    raise TypeError(f"rng must be a gpuimg.Rng or an int seed, not {rng!r}")
+
+
+def _word(value: Any, name: str) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
+    if not 0 <= number < _WORD_LIMIT:
+        raise ValueError(f"{name} must be from 0 to 2**64 - 1, not {number}")
+    return number
+
+
+def _to_unit(words: NDArray[np.uint64]) -> Floats:
+    """Words as numbers in [0, 1), from their upper 53 bits."""
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -1,0 +1,1 @@
+"""Recorded plans as files and in words."""

@@ -1,0 +1,231 @@
+"""What an image goes through, in words: for people who debug their augmentation."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch, as_batch
+from .._checks.types import Floats
+from .._plan.plan import Plan
+from ..kernels import layout
+from .saved import SavedPlan
+
+_FILTERS = {
+    layout.NEAREST: "nearest",
+    layout.LINEAR: "bilinear",
+    layout.CUBIC_RENORMALISED: "bicubic",
+    layout.CUBIC_CLAMPED: "bicubic",
+}
+_FACTORS = {
+    layout.BRIGHTNESS: "brightness",
+    layout.CONTRAST: "contrast",
+    layout.SATURATION: "saturation",
+    layout.SHARPNESS: "sharpness",
+}
+_PLAIN = {
+    layout.GRAYSCALE: "grayscale",
+    layout.INVERT: "invert",
+    layout.AUTOCONTRAST: "autocontrast",
+    layout.EQUALIZE: "equalize",
+}
+_SAME = 1e-9
+
+
+def describe(x: Batch | SavedPlan, i: int) -> str:
+    """Say in words what one image goes through.
+
+    Parameters
+    ----------
+    x : Batch or SavedPlan
+    i : int
+        Which image.
+
+    Returns
+    -------
+    str
+        A line for each operation that applies to the image, in order, with its parameters. Colors are in the unit of
+        the images. Geometry is told from its matrices: an :func:`affine` that only rotates reads as a rotation.
+
+    Raises
+    ------
+    IndexError
+        For an image that is not there.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = gpuimg.resize(np.zeros((2, 30, 40, 3), np.uint8), (15, 20))
+    >>> x = gpuimg.adjust_brightness(gpuimg.rotate(x, [10, -20], "bilinear"), [1.5, 0.5])
+    >>> print(gpuimg.describe(x, 1))
+    image 1: 30 x 40 (height x width), 3 channels, uint8
+    resize to 15 x 20
+    fill around the image: 0
+    rotate by -20 degrees
+    brightness: factor 0.5
+    sampled once: bilinear
+    result: 15 x 20, 3 channels
+    """
+    saved = x if isinstance(x, SavedPlan) else SavedPlan.of(as_batch(x))
+    k = range(len(saved))[operator.index(i)]
+    lines = [f"image {k}: {_size(saved.sizes[k])} (height x width), {_channels(saved.channels)}, {saved.dtype}"]
+    before = saved.sizes[k]
+    white = 255.0 if saved.dtype == "uint8" else 1.0
+    for number, plan in enumerate(saved.segments):
+        if number:
+            lines.append(f"stage {number + 1}, on the result so far:")
+        lines += _stage(plan, k, before, white)
+        before = plan.sizes[k]
+        white = 1.0 if plan.normalized else white
+    last = saved.segments[-1]
+    return "\n".join([*lines, f"result: {_size(last.sizes[k])}, {_channels(last.channels)}"])
+
+
+def _stage(plan: Plan, k: int, before: Any, white: float) -> list[str]:
+    lines = []
+    chosen = int(plan.grid.filter[k])
+    if chosen == layout.GAUSSIAN and plan.grid.kernel is not None:
+        size, sigma = plan.grid.kernel[k], plan.grid.frames[0].support[k]
+        lines.append(f"gaussian blur: {size[0]} x {size[1]} pixels, sigma {_list(sigma)} (x, y)")
+    moved = False
+    steps = list(plan.history)
+    for at in range(len(plan.entries) + 1):
+        while steps and steps[0].at == at:
+            step = steps.pop(0)
+            words = _move(step.matrix[k], before, step.sizes[k])
+            lines += words
+            moved |= bool(words)
+            before = step.sizes[k]
+        if at < len(plan.entries):
+            entry = plan.entries[at]
+            if np.any(entry.codes == layout.AFFINE_COLOR):
+                white = 1.0  # colors after normalize are laid down as they are
+            lines += _op(plan, int(entry.codes[k]), entry.params[k].astype(np.float64), bool(entry.frame), white)
+    if moved and chosen in _FILTERS:
+        lines.append(f"sampled once: {_FILTERS[chosen]}")
+    return lines
+
+
+# -- geometry ----------------------------------------------------------------------------------------------------------
+
+
+def _move(matrix: Floats, old: Any, new: Any) -> list[str]:
+    """One step from a grid of size ``old`` to one of size ``new``; ``matrix`` leads back."""
+    height, width = (int(v) for v in old)
+    rows, columns = (int(v) for v in new)
+    if _is(matrix, np.eye(3)):
+        return [] if (height, width) == (rows, columns) else [_window(0, 0, rows, columns, height, width)]
+    if _is(matrix, _matrix(-1.0, 1.0, width, 0.0)):
+        return ["flip left and right"]
+    if _is(matrix, _matrix(1.0, -1.0, 0.0, height)):
+        return ["flip top and bottom"]
+    if _is(matrix, _matrix(width / columns, height / rows, 0.0, 0.0)):
+        return [f"resize to {rows} x {columns}"]
+    left, top = matrix[:2, 2]
+    if _is(matrix, _matrix(1.0, 1.0, left, top)):
+        if (height, width) == (rows, columns):
+            return [f"shift by {_list((-left, -top))} pixels (x, y)"]
+        return [_window(top, left, rows, columns, height, width)]
+    forward = np.asarray(np.linalg.inv(matrix), np.float64)
+    if not _is(matrix[2], (0.0, 0.0, 1.0)):
+        corners = np.array([(0, 0, 1), (width, 0, 1), (width, height, 1), (0, height, 1)], np.float64) @ forward.T
+        points = ", ".join(f"({_list(point[:2] / point[2])})" for point in corners)
+        return [f"perspective: the corners go to {points} (x, y)"]
+    return [_affine(forward, (width, height), (columns, rows))]
+
+
+def _affine(forward: Floats, old: tuple[int, int], new: tuple[int, int]) -> str:
+    """Rotation after shear after scale, about the middle."""
+    (a, b), (c, d) = forward[:2, :2]
+    across = math.hypot(a, c)
+    down = (a * d - b * c) / across
+    shear = math.degrees(math.atan2(a * b + c * d, across * abs(down)))
+    angle = -math.degrees(math.atan2(c, a))
+    shift = forward[:2, :2] @ (np.array(old) / 2.0) + forward[:2, 2] - np.array(new) / 2.0
+    words = [f"rotate by {_number(angle)} degrees"]
+    if not _is((across, down), (1.0, 1.0)):
+        words.append(f"scale by {_list((across, down))} (x, y)")
+    if abs(shear) > _SAME:
+        words.append(f"shear by {_number(shear)} degrees")
+    if np.max(np.abs(shift)) > 1e-6:
+        words.append(f"move the middle by {_list(shift)} pixels (x, y)")
+    if abs(angle) <= _SAME and len(words) > 1:
+        words = words[1:]
+    text = ", ".join(words)
+    return text if new == old else f"{text}, onto {new[1]} x {new[0]}"
+
+
+def _window(top: float, left: float, rows: int, columns: int, height: int, width: int) -> str:
+    where = (
+        f"rows {_number(top)} to {_number(top + rows)}, columns {_number(left)} to {_number(left + columns)} "
+        f"of {height} x {width}"
+    )
+    inside = top >= 0 and left >= 0 and top + rows <= height and left + columns <= width
+    around = top <= 0 and left <= 0 and top + rows >= height and left + columns >= width
+    return f"{'crop' if inside else 'pad' if around else 'crop and pad'}: {where}"
+
+
+def _matrix(scale_x: float, scale_y: float, x: float, y: float) -> Floats:
+    return np.array([(scale_x, 0.0, x), (0.0, scale_y, y), (0.0, 0.0, 1.0)])
+
+
+def _is(one: Any, other: Any) -> bool:
+    return bool(np.allclose(one, other, rtol=_SAME, atol=_SAME))
+
+
+# -- everything else ---------------------------------------------------------------------------------------------------
+
+
+def _op(plan: Plan, code: int, params: Floats, framed: bool, white: float) -> list[str]:
+    """One op of the program."""
+    if code == layout.SKIP:
+        return []
+    if code in _PLAIN:
+        return [_PLAIN[code]]
+    if code in _FACTORS:
+        return [f"{_FACTORS[code]}: factor {_number(params[0])}"]
+    if code == layout.HUE:
+        return [f"hue: {_number(params[0])} turns"]
+    if code == layout.SOLARIZE:
+        return [f"solarize: from {_number(params[0] * white)}"]
+    if code == layout.POSTERIZE:
+        return [f"posterize: {_number(math.log2(params[1] + 1.0))} bits"]
+    if code == layout.AFFINE_COLOR:
+        scale, shift = params[:3], params[3:6]
+        return [f"normalize: mean {_color(-shift / scale)}, std {_color(1.0 / scale)}"]
+    if code == layout.PAINT:
+        color = _color(params[15:18] * white)
+        if params[18] == 0.0:
+            return [f"fill around the image: {color}"]
+        x0, y0, x1, y1 = params[9:13]
+        rows, columns = f"rows {_number(y0)} to {_number(y1)}", f"columns {_number(x0)} to {_number(x1)}"
+        return [f"erase: {rows}, {columns}, color {color}"]
+    if code == layout.USER:
+        function = plan.functions[int(params[9])]
+        name = getattr(getattr(function, "py_func", function), "__name__", "a function")
+        return [f"pointwise: {name}, value {_number(params[10])}"]
+    return [f"op {code}: {_list(params[9:] if framed else params)}"]
+
+
+def _number(value: float) -> str:
+    return f"{round(value, 9) + 0.0:.6g}"
+
+
+def _list(values: Any) -> str:
+    return ", ".join(_number(float(v)) for v in values)
+
+
+def _color(values: Floats) -> str:
+    """Three numbers, or one for all channels."""
+    return _number(values[0]) if np.all(values == values[0]) else _list(values)
+
+
+def _size(size: Any) -> str:
+    return f"{int(size[0])} x {int(size[1])}"
+
+
+def _channels(count: int) -> str:
+    return "1 channel" if count == 1 else f"{count} channels"

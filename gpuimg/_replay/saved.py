@@ -1,0 +1,364 @@
+"""Recorded plans as files, and applied to other images.
+
+A file is one flat ``.npy`` array of bytes: the length of a JSON header, the header, and the arrays it refers to. What
+several parts of a plan share is stored once and shared again when it is loaded.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._batch.batch import Batch, as_batch
+from .._checks.types import Floats, Ints
+from .._plan.plan import Entry, Frame, Grid, Plan, Step
+from ..kernels import layout
+
+_FORMAT = "gpuimg plan 1"
+_ALIGNED = 8
+_LIMIT = 1 << 24
+_LARGE = 1e30  # times sizes, still within float32
+_DTYPES = ("<i4", "<i8", "<f4", "<f8")
+# Parameters each op reads; a file may hold no other ops, and no user functions.
+_WIDTHS = {
+    layout.SKIP: 0, layout.BRIGHTNESS: 1, layout.CONTRAST: 3, layout.SATURATION: 1, layout.HUE: 1, layout.GRAYSCALE: 0,
+    layout.INVERT: 0, layout.SOLARIZE: 1, layout.POSTERIZE: 3, layout.AUTOCONTRAST: 3, layout.EQUALIZE: 3,
+    layout.AFFINE_COLOR: 6, layout.PAINT: 19, layout.SHARPNESS: 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class SavedPlan:
+    """What the images of a batch go through, without the images.
+
+    Attributes
+    ----------
+    sizes : (N, 2) int64
+        Heights and widths of the images it is for.
+    channels : int
+    dtype : str
+        ``"uint8"`` or ``"float32"``: thresholds and levels depend on it.
+    segments : tuple
+        The plans, each for the results of the one before.
+    """
+
+    sizes: Ints
+    channels: int
+    dtype: str
+    segments: tuple[Plan, ...]
+
+    @staticmethod
+    def of(batch: Batch) -> SavedPlan:
+        """The plan of a recorded batch."""
+        return SavedPlan(batch._source.sizes, batch._source.channels, batch._source.dtype, batch._segments)
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+
+def apply_plan(plan: SavedPlan | Batch, images: Any) -> Batch:
+    """Send other images through what was recorded, parameter for parameter.
+
+    Parameters
+    ----------
+    plan : SavedPlan or Batch
+        From :func:`load_plan`, or a batch whose plan is to be used.
+    images : Batch, list of arrays or array
+        As many images as the plan is for, of the same sizes, channels and dtype. A recorded batch goes on from its
+        results.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For images that differ from those the plan is for, saying which.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = gpuimg.rotate(np.zeros((1, 2, 2, 1), np.uint8), [90])
+    >>> gpuimg.apply_plan(x, np.array([[1, 2], [3, 4]], np.uint8).reshape(1, 2, 2, 1)).array()[0, :, :, 0].tolist()
+    [[2, 4], [1, 3]]
+    """
+    saved = plan if isinstance(plan, SavedPlan) else SavedPlan.of(plan)
+    batch = as_batch(images)
+    if len(batch) != len(saved):
+        raise ValueError(f"the plan is for {len(saved)} images, not {len(batch)}")
+    different = np.any(batch.sizes != saved.sizes, 1)
+    if np.any(different):
+        k = int(np.argmax(different))
+        raise ValueError(
+            f"the plan is for an image {k} of size {tuple(saved.sizes[k].tolist())}, not "
+            f"{tuple(batch.sizes[k].tolist())}"
+        )
+    if (batch.channels, batch.dtype) != (saved.channels, saved.dtype):
+        raise ValueError(
+            f"the plan is for {saved.dtype} images with {saved.channels} channels, not {batch.dtype} with "
+            f"{batch.channels}"
+        )
+    before = () if batch.changes_nothing else batch._segments
+    return batch._with_segments((*before, *saved.segments))
+
+
+def save_plan(x: Batch, path: str | PathLike[str]) -> None:
+    """Write what was recorded in a batch to a ``.npy`` file.
+
+    Parameters
+    ----------
+    x : Batch
+    path : path
+        Written under exactly this name.
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    ValueError
+        If the plan calls your own functions: these cannot be saved.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np, pathlib, tempfile
+    >>> images = np.arange(6, dtype=np.uint8).reshape(1, 1, 6, 1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     gpuimg.save_plan(gpuimg.horizontal_flip(images), pathlib.Path(folder, "plan.npy"))
+    ...     plan = gpuimg.load_plan(pathlib.Path(folder, "plan.npy"))
+    >>> gpuimg.apply_plan(plan, images).array().ravel().tolist()
+    [5, 4, 3, 2, 1, 0]
+    """
+    saved = SavedPlan.of(as_batch(x))
+    if any(plan.functions for plan in saved.segments):
+        raise ValueError("a plan that calls your own functions (pointwise) cannot be saved; apply_plan takes the batch")
+    writer = _Writer()
+    content = {
+        "format": _FORMAT,
+        "dtype": saved.dtype,
+        "channels": saved.channels,
+        "sizes": writer.array(saved.sizes),
+        "stages": [writer.plan(plan) for plan in saved.segments],
+        **writer.tables,
+    }
+    header = json.dumps(content).encode()
+    header += b" " * (-len(header) % _ALIGNED)
+    parts = [np.array([len(header)], "<i8").tobytes(), header, *writer.parts]
+    with open(path, "wb") as file:
+        np.save(file, np.frombuffer(b"".join(parts), np.uint8), allow_pickle=False)
+
+
+class _Writer:
+    """Parts of plans as JSON; shared arrays, frames and grids are numbers in a table."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.tables: dict[str, list[Any]] = {"arrays": [], "frames": [], "grids": []}
+        self._known: dict[int, int] = {}
+        self._length = 0
+
+    def _once(self, table: str, thing: Any, content: Any) -> int:
+        """Place of a thing in its table; ``content`` makes what stands there."""
+        if id(thing) not in self._known:
+            made = content()
+            self._known[id(thing)] = len(self.tables[table])
+            self.tables[table].append(made)
+        return self._known[id(thing)]
+
+    def array(self, array: NDArray[Any]) -> int:
+        def content() -> list[Any]:
+            start = self._length
+            data = array.astype(array.dtype.newbyteorder("<")).tobytes()
+            data += b"\0" * (-len(data) % _ALIGNED)
+            self.parts.append(data)
+            self._length += len(data)
+            return [array.dtype.newbyteorder("<").str, list(array.shape), start]
+
+        return self._once("arrays", array, content)
+
+    def frame(self, frame: Frame) -> int:
+        return self._once("frames", frame, lambda: [self.array(frame.matrix), self.array(frame.support)])
+
+    def grid(self, grid: Grid) -> int:
+        def content() -> dict[str, Any]:
+            return {
+                "sizes": self.array(grid.sizes),
+                "frames": [self.frame(frame) for frame in grid.frames],
+                "filter": self.array(grid.filter),
+                "window": self.array(grid.window),
+                "kernel": None if grid.kernel is None else self.array(grid.kernel),
+            }
+
+        return self._once("grids", grid, content)
+
+    def plan(self, plan: Plan) -> dict[str, Any]:
+        entries = [
+            {
+                "codes": self.array(entry.codes),
+                "params": self.array(entry.params),
+                "frame": entry.frame,
+                "taken_over": None if entry.taken_over is None else self.grid(entry.taken_over),
+            }
+            for entry in plan.entries
+        ]
+        return {
+            "grid": self.grid(plan.grid),
+            "channels": plan.channels,
+            "entries": entries,
+            "normalized": plan.normalized,
+            "blurs": plan.blurs,
+            "sharpens": plan.sharpens,
+            "history": [[step.at, self.array(step.matrix), self.array(step.sizes)] for step in plan.history],
+        }
+
+
+def load_plan(path: str | PathLike[str]) -> SavedPlan:
+    """Read a plan that :func:`save_plan` wrote.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    SavedPlan
+        For :func:`apply_plan` and :func:`describe`.
+
+    Raises
+    ------
+    ValueError
+        For anything that is not such a file, or a damaged one. Nothing in a file is executed.
+    OSError
+        Where the file cannot be read.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np, pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     gpuimg.save_plan(gpuimg.invert(np.zeros((2, 3, 4, 3), np.uint8)), pathlib.Path(folder, "plan.npy"))
+    ...     gpuimg.load_plan(pathlib.Path(folder, "plan.npy")).sizes.tolist()
+    [[3, 4], [3, 4]]
+    """
+    with open(path, "rb") as file:
+        raw = io.BytesIO(file.read())
+    try:
+        data = np.lib.format.read_array(raw, allow_pickle=False)
+        _demand(data.dtype == np.uint8 and data.ndim == 1, "bytes")
+        start = _ALIGNED + int(data[:_ALIGNED].view("<i8")[0])
+        content = json.loads(data[_ALIGNED:start].tobytes())
+        _demand(content["format"] == _FORMAT, f"the format {_FORMAT!r}")
+        return _Reader(content, data[start:]).saved(content)
+    except Exception as error:  # NumPy and json raise many kinds, down to those of Python's tokenizer
+        raise ValueError(f"{path} is not a plan saved by this version of gpuimg: {error}") from error
+
+
+def _demand(good: Any, what: str) -> None:
+    if not good:
+        raise ValueError(f"it must have {what}")
+
+
+class _Reader:
+    """Plans from JSON, checked: a program with fewer parameters than its ops read would read beyond them."""
+
+    def __init__(self, content: dict[str, Any], data: NDArray[np.uint8]) -> None:
+        self._arrays = [_read(data, *array) for array in content["arrays"]]
+        self._frames = [self._frame(*frame) for frame in content["frames"]]
+        self._grids = [self._grid(grid) for grid in content["grids"]]
+
+    def _array(self, index: int, dtype: Any, *shape: int) -> Any:
+        array = self._arrays[index]
+        _demand(array.dtype == dtype, f"an array of {np.dtype(dtype)}")
+        _demand(array.shape[1:] == shape and array.ndim == len(shape) + 1, f"an array of shape (N, {shape})")
+        _demand(array.dtype.kind != "f" or np.all(np.abs(array) <= _LARGE), "finite numbers")
+        return array
+
+    def _sizes(self, index: int) -> Ints:
+        sizes: Ints = self._array(index, np.int64, 2)
+        _demand(np.all((sizes >= 1) & (sizes <= _LIMIT)), "image sizes")
+        return sizes
+
+    def _frame(self, matrix: int, support: int) -> Frame:
+        supports: Floats = self._array(support, np.float64, 2)
+        _demand(np.all((supports >= 1e-6) & (supports <= _LIMIT)), "filters of some width")
+        return Frame(self._array(matrix, np.float64, 3, 3), supports)
+
+    def _grid(self, grid: dict[str, Any]) -> Grid:
+        filters = self._array(grid["filter"], np.int64)
+        blurred = filters == layout.GAUSSIAN
+        _demand(np.all((filters >= layout.NEAREST) & (filters <= layout.GAUSSIAN)), "known filters")
+        kernel = None if grid["kernel"] is None else self._array(grid["kernel"], np.int64, 2)
+        _demand(kernel is not None or not blurred.any(), "the sizes of its blurs")
+        _demand(kernel is None or np.all((kernel >= 1) & (kernel % 2 == 1)), "odd sizes of its blurs")
+        frames = tuple(self._frames[k] for k in grid["frames"])
+        _demand(frames, "a source")
+        return Grid(self._sizes(grid["sizes"]), frames, filters, self._array(grid["window"], np.int64, 4), kernel)
+
+    def saved(self, content: dict[str, Any]) -> SavedPlan:
+        sizes = self._sizes(content["sizes"])
+        channels, dtype = content["channels"], content["dtype"]
+        _demand(channels in (1, 3) and dtype in ("uint8", "float32"), "1 or 3 channels of uint8 or float32")
+        _demand(all(len(array) == len(sizes) for array in self._arrays), "the same number of images throughout")
+        segments = []
+        source = sizes
+        for stage in content["stages"]:
+            segments.append(self._plan(stage, source))
+            source = segments[-1].sizes
+        _demand(segments, "a segment")
+        return SavedPlan(sizes, channels, dtype, tuple(segments))
+
+    def _plan(self, stage: dict[str, Any], source: Ints) -> Plan:
+        grid = self._grids[stage["grid"]]
+        entries = [self._entry(entry, grid) for entry in stage["entries"]]
+        grids = [grid, *(entry.taken_over for entry in entries if entry.taken_over is not None)]
+        for one in grids:
+            low, high = one.window[:, :2], one.window[:, 2:]
+            _demand(np.all((low >= 0) & (low < high) & (high <= source[:, ::-1])), "windows inside the images")
+            if one.kernel is not None:
+                large = np.any(one.kernel // 2 >= source[:, ::-1], 1) & (one.filter == layout.GAUSSIAN)
+                _demand(not large.any(), "blurs smaller than the images")
+        for k, entry in enumerate(entries):
+            known = len(grid.frames) if entry.taken_over is None else len(entry.taken_over.frames)
+            _demand(all(before.frame < known for before in entries[: k + 1]), "the frames it refers to")
+        sharpened = sum((entry.codes == layout.SHARPNESS).astype(int) for entry in entries)
+        _demand(np.all(np.asarray(sharpened) <= 1), "one sharpness a segment")
+        _demand(stage["channels"] in (1, 3), "1 or 3 channels")
+        flags = {name: stage[name] for name in ("normalized", "blurs", "sharpens")}
+        _demand(all(isinstance(flag, bool) for flag in flags.values()), "flags")
+        history = tuple(
+            Step(int(at), self._array(matrix, np.float64, 3, 3), self._sizes(sizes))
+            for at, matrix, sizes in stage["history"]
+        )
+        return Plan(grid, stage["channels"], tuple(entries), history=history, **flags)
+
+    def _entry(self, entry: dict[str, Any], grid: Grid) -> Entry:
+        codes = self._array(entry["codes"], np.int32)
+        width = self._arrays[entry["params"]].shape[1]
+        params = self._array(entry["params"], np.float32, width)
+        found = set(np.unique(codes).tolist())
+        _demand(all(_WIDTHS.get(code, width + 1) <= width for code in found), "known ops with all their parameters")
+        frame = entry["frame"]
+        _demand(isinstance(frame, int) and 0 <= frame < len(grid.frames), "the frames it refers to")
+        _demand(frame or layout.PAINT not in found, "frames of its fills")
+        taken_over = None if entry["taken_over"] is None else self._grids[entry["taken_over"]]
+        _demand(taken_over is not None or not found & set(layout.STATISTICAL), "the pixels its statistics are of")
+        return Entry(codes, params, frame, taken_over)
+
+
+def _read(data: NDArray[np.uint8], dtype: str, shape: list[int], start: int) -> NDArray[Any]:
+    _demand(dtype in _DTYPES, "plain arrays")
+    kind = np.dtype(dtype)
+    _demand(all(n >= 0 for n in shape) and len(shape) >= 1 and start >= 0, "plain arrays")
+    size = int(np.prod(shape, dtype=object)) * kind.itemsize
+    part = data[start : start + size]
+    _demand(len(part) == size, "all its data")
+    array = part.view(kind).reshape(shape)
+    array.flags.writeable = False
+    return array

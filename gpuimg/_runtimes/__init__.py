@@ -1,0 +1,1 @@
+"""The two devices: memory, decoding into it, running plans."""

@@ -1,0 +1,87 @@
+"""The one place that compares device names: which runtime a name, or an array, belongs to."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from .protocol import Runtime
+
+_DLPACK_CPU = 1
+_CPU = "cpu"
+
+
+def on_cpu(device: str) -> bool:
+    """Whether a device's full name is the CPU's."""
+    return device == _CPU
+
+
+@cache
+def _cuda(index: int) -> Runtime:
+    from .cuda import CudaRuntime
+
+    return CudaRuntime(index)
+
+
+@lru_cache(maxsize=1)
+def _cpu() -> Runtime:
+    from .cpu import CpuRuntime
+
+    return CpuRuntime()
+
+
+@lru_cache(maxsize=1)
+def default_device() -> str:
+    """``"cuda"`` if a GPU, CuPy and nvImageCodec work together, else ``"cpu"``; ``GPUIMG_DEVICE`` overrides it."""
+    from .probe import gpu_problem
+
+    problem = gpu_problem()
+    if problem is None:
+        return "cuda"
+    if problem.gpu_present:
+        warnings.warn(f"this machine has a GPU, but gpuimg runs on the CPU: {problem.reason}", stacklevel=4)
+    return _CPU
+
+
+def runtime_for(device: str | None) -> Runtime:
+    """The runtime of a device name.
+
+    Raises
+    ------
+    ValueError
+        For another name.
+    RuntimeError
+        Where the device does not work, with the reason.
+    """
+    name = device if device is not None else os.environ.get("GPUIMG_DEVICE") or default_device()
+    if name == _CPU:
+        return _cpu()
+    match = re.fullmatch(r"cuda(?::(\d+))?", name) if isinstance(name, str) else None
+    if not match:
+        raise ValueError(f'device must be "cpu", "cuda" or "cuda:1" (any index), not {name!r}')
+    from .probe import gpu_problem
+
+    problem = gpu_problem()
+    if problem is not None:
+        raise RuntimeError(f"device {name!r} does not work here: {problem.reason}")
+    return _cuda(int(match[1] or 0))
+
+
+def native(array: Any) -> Any:
+    """An array as NumPy's or CuPy's, sharing its memory: those themselves, and anything that speaks DLPack."""
+    if isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__"):
+        ours = isinstance(array, np.ndarray) or type(array).__module__.partition(".")[0] == "cupy"
+        return array if ours else _cuda(array.__dlpack_device__()[1]).from_dlpack(array)
+    if hasattr(array, "__dlpack__") and array.__dlpack_device__()[0] == _DLPACK_CPU:
+        return _cpu().from_dlpack(array)
+    return array
+
+
+def runtime_of(array: Any) -> Runtime:
+    """The runtime in whose memory an array is."""
+    return _cuda(array.device.id) if hasattr(array, "__cuda_array_interface__") else _cpu()

@@ -1,0 +1,106 @@
+"""Where a batch's pixels are: encoded images, or one flat buffer with offsets and sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._checks.types import Ints
+from .._decoding.decoder import EncodedImage
+from ..errors import DecodeError, Failure
+from ..kernels import layout as words
+
+#: Results are aligned to this many bytes: JAX takes over 64-byte aligned host memory without a copy.
+ALIGNMENT = 64
+
+#: dtype names a result can have -> (storage dtype for the kernels, kind of store).
+KINDS = {"float32": words.FLOAT32, "uint8": words.UINT8, "float16": words.FLOAT16, "bfloat16": words.BFLOAT16}
+STORAGE = {"float32": "float32", "uint8": "uint8", "float16": "uint16", "bfloat16": "uint16"}
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Images in one flat buffer: image ``i`` is ``flat[offsets[i]:]`` of ``sizes[i]`` and ``channels``."""
+
+    flat: Any  # 1-D array of the device's library
+    offsets: Ints
+    sizes: Ints  # (N, 2)
+    channels: int
+    layout: str = "NHWC"
+    failures: dict[int, Failure] = field(default_factory=dict)  # images that are black for want of pixels
+
+    @property
+    def dtype(self) -> str:
+        """Name of the dtype."""
+        return str(self.flat.dtype.name)
+
+    def shape(self, i: int) -> tuple[int, int, int]:
+        """Shape of one image."""
+        height, width = (int(v) for v in self.sizes[i])
+        return (height, width, self.channels) if self.layout == "NHWC" else (self.channels, height, width)
+
+    def view(self, i: int) -> Any:
+        """One image, as a view."""
+        shape = self.shape(i)
+        start = int(self.offsets[i])
+        return self.flat[start : start + math.prod(shape)].reshape(shape)
+
+    def stacked(self) -> Any:
+        """All images as one array, as a view; they must be of one size and lie one behind the other."""
+        n = len(self.offsets)
+        shape = self.shape(0)
+        start = int(self.offsets[0])
+        return self.flat[start : start + n * math.prod(shape)].reshape(n, *shape)
+
+
+@dataclass(frozen=True)
+class EncodedImages:
+    """Images whose headers were read. A source that could not be read has no image and a size of 1 x 1."""
+
+    images: Sequence[EncodedImage | None]
+    names: Sequence[str]
+    sizes: Ints
+    channels: int
+    on_error: str
+    failures: dict[int, Failure] = field(default_factory=dict)
+
+    @property
+    def dtype(self) -> str:
+        """Decoded images are bytes."""
+        return "uint8"
+
+    def bytes_of(self, i: int) -> int:
+        """Size of a file; 0 for one that could not be read."""
+        image = self.images[i]
+        return 0 if image is None else len(image.data)
+
+    def settle(self, reasons: dict[int, str]) -> None:
+        """Keep the reasons of images that failed; raise them all where that is the policy of the batch."""
+        for index, reason in reasons.items():
+            self.failures[index] = Failure(index, self.names[index], reason)
+        if self.failures and self.on_error == "raise":
+            raise DecodeError(tuple(self.failures[k] for k in sorted(self.failures)), len(self.images))
+
+
+def offsets_of(sizes: Ints, channels: int, step: int = 1) -> tuple[Ints, int]:
+    """Element offsets of images laid one behind the other, each start a multiple of ``step``; and the total."""
+    elements = sizes[:, 0] * sizes[:, 1] * channels
+    padded = -(-elements // step) * step
+    ends = np.cumsum(padded)
+    return ends - padded, int(ends[-1]) if len(ends) else 0
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The NumPy dtype of a result; bfloat16 is that of ``ml_dtypes``."""
+    if name == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError as error:
+            raise ImportError('dtype "bfloat16" needs ml_dtypes: pip install ml_dtypes') from error
+        kind: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return kind
+    return np.dtype(name)

@@ -1,0 +1,178 @@
+"""Where the values of an LMDB file lie: a walk over its pages, without the library.
+
+The library maps the file and trusts it: one that is cut off or damaged ends the process with a signal. It also refuses
+a file that is open already, and its environments do not survive a fork. To read a file at rest none of it is needed:
+every key and every place comes from the pages, each of which is checked.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from array import array
+from collections.abc import Iterator
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._names import Names, printable
+from ._reading import read_at
+
+_MAGIC = 0xBEEFC0DE
+_META = struct.Struct("<IIQQ48s48sQQ")  # magic, version, address, map size, free and main database, last page, txn
+_DATABASE = struct.Struct("<IHHQQQQQ")  # page size, flags, depth, branch, leaf and overflow pages, entries, root
+_NODE = struct.Struct("<HHHH")  # size of the value or number of a page (low, high, flags), size of the key
+_PAGE_NUMBER = struct.Struct("<Q")
+_TAIL = struct.Struct("<HHH")  # flags, end of the pointers, start of the nodes: the last words of a page's header
+
+_BRANCH, _LEAF, _OVERFLOW = 0x01, 0x02, 0x04  # flags of a page
+_ON_PAGES, _DATABASES, _DUPLICATES = 0x01, 0x02, 0x04  # flags of a node
+_EMPTY = (1 << 64) - 1  # the root of a database without entries
+_DEPTH = 32  # of which the library's cursors are capable
+
+
+class _Layout(NamedTuple):
+    """What differs between the formats of LMDB 0.9 (version 1) and 1.0 (version 3)."""
+
+    version: int
+    header: int  # bytes
+    base: int  # from where a page's pointers count
+    align: int  # of a value on a leaf
+
+
+_LAYOUTS = (_Layout(1, 16, 0, 1), _Layout(3, 24, 24, 2))
+
+
+class Places(NamedTuple):
+    """Keys (N,) in their order; where in the file each value starts, and its size (N,) int64."""
+
+    keys: Names
+    offset: NDArray[np.int64]
+    size: NDArray[np.int64]
+
+
+def places(descriptor: int) -> Places:
+    """Every key of an LMDB file, and where its value lies.
+
+    Raises
+    ------
+    ValueError
+        For what is no LMDB file of a 64-bit machine with this byte order, is cut off or damaged, or holds named
+        databases or several values for a key.
+
+    References
+    ----------
+    OpenLDAP ``libraries/liblmdb/mdb.c``: ``MDB_page``, ``MDB_meta``, ``MDB_db``, ``MDB_node``.
+    """
+    return _Walk(descriptor).places()
+
+
+class _Walk:
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.length = os.fstat(descriptor).st_size
+        self.layout, self.page_size, self.pages, database = self._newest_meta()
+        _, _, self.depth, branches, leaves, _, self.entries, self.root = _DATABASE.unpack(database)
+        self.left = branches + leaves  # pages that the walk may still meet: no more, so that it ends
+        self.offsets, self.sizes = array("q"), array("q")
+
+    def places(self) -> Places:
+        if self.depth > _DEPTH or self.entries * _NODE.size > self.length:
+            raise ValueError(f"damaged: {self.entries} entries, {self.depth} levels deep, in {self.length} bytes")
+        keys = Names(self._visit(self.root, self.depth) if self.root != _EMPTY else ())
+        if len(keys) != self.entries:
+            raise ValueError(f"damaged: {len(keys)} entries found, not {self.entries}")
+        return Places(keys, np.array(self.offsets, np.int64), np.array(self.sizes, np.int64))
+
+    # -- meta pages ------------------------------------------------------------------------------------------------
+
+    def _newest_meta(self) -> tuple[_Layout, int, int, bytes]:
+        """Layout, page size, number of pages, and the main database."""
+        head = read_at(self.descriptor, 0, 256)
+        layout = next((a for a in _LAYOUTS if head[a.header : a.header + 4] == _MAGIC.to_bytes(4, "little")), None)
+        if layout is None:
+            words = "no LMDB file of a 64-bit little-endian machine" if head else "empty: 0 bytes"
+            raise ValueError(words)
+        first = self._meta(layout, head)
+        size: int = _DATABASE.unpack(first[4])[0]
+        if size < 256 or size > 1 << 16 or size & (size - 1):
+            raise ValueError(f"damaged: pages of {size} bytes")
+        second = self._meta(layout, read_at(self.descriptor, size, 256))
+        newest = max(first, second, key=lambda meta: meta[7])
+        return layout, size, newest[6] + 1, newest[5]
+
+    def _meta(self, layout: _Layout, page: bytes) -> tuple[Any, ...]:
+        if len(page) < layout.header + _META.size:
+            raise ValueError(f"cut off: {self.length} bytes end within the first two pages")
+        found = _META.unpack_from(page, layout.header)
+        if found[:2] != (_MAGIC, layout.version):
+            raise ValueError(
+                f"format {found[1]} with the mark {found[0]:#010x}, but formats 1 (LMDB 0.9) and 3 (LMDB 1.0) are read"
+            )
+        return found
+
+    # -- the tree --------------------------------------------------------------------------------------------------
+
+    def _visit(self, number: int, levels: int) -> Iterator[bytes]:
+        """Keys below a page; where their values lie is noted on the way."""
+        page = self._page(number)
+        flags, lower, _ = _TAIL.unpack_from(page, self.layout.header - _TAIL.size)
+        kind = flags & (_BRANCH | _LEAF | _OVERFLOW)
+        if kind != (_LEAF if levels == 1 else _BRANCH):
+            _damaged(number, f"flags {flags:#x}, {levels} levels above the leaves")
+        end = self.layout.base + lower
+        if not self.layout.header <= end <= self.page_size or end % 2:
+            _damaged(number, f"pointers up to byte {end}")
+        for (pointer,) in struct.iter_unpack("<H", page[self.layout.header : end]):
+            at = pointer + self.layout.base
+            if not end <= at <= self.page_size - _NODE.size:
+                _damaged(number, f"an entry at byte {at}")
+            low, high, node, key_size = _NODE.unpack_from(page, at)
+            at += _NODE.size
+            if at + key_size > self.page_size:
+                _damaged(number, f"a key of {key_size} bytes at byte {at}")
+            if kind == _BRANCH:
+                yield from self._visit(low | high << 16 | node << 32, levels - 1)
+            else:
+                yield self._entry(number, page, at, key_size, low | high << 16, node)
+
+    def _page(self, number: int) -> bytes:
+        self.left -= 1
+        if self.left < 0:
+            raise ValueError("damaged: more pages than the database has")
+        self._within(number, number * self.page_size, self.page_size)
+        page = read_at(self.descriptor, number * self.page_size, self.page_size)
+        if len(page) != self.page_size or _PAGE_NUMBER.unpack_from(page)[0] != number:
+            _damaged(number, "another number in its header")
+        return page
+
+    def _entry(self, number: int, page: bytes, at: int, key_size: int, size: int, node: int) -> bytes:
+        key = page[at : at + key_size]
+        if node & (_DATABASES | _DUPLICATES):
+            what = "a named database" if node & _DATABASES else "several values for the key"
+            raise ValueError(f"{what} {printable(key)!r}, but one value for each key is read")
+        at += key_size + -key_size % self.layout.align
+        if node & _ON_PAGES:
+            if at + _PAGE_NUMBER.size > self.page_size:
+                _damaged(number, f"the value of {printable(key)!r} at byte {at}")
+            (first,) = _PAGE_NUMBER.unpack_from(page, at)
+            offset = first * self.page_size + self.layout.header
+            self._within(first, offset, size)
+        else:
+            offset = number * self.page_size + at
+            if at + size > self.page_size:
+                _damaged(number, f"the value of {printable(key)!r} takes {size} bytes at byte {at}")
+        self.offsets.append(offset)
+        self.sizes.append(size)
+        return key
+
+    def _within(self, number: int, offset: int, size: int) -> None:
+        if not 2 <= number < self.pages:
+            _damaged(number, f"there are {self.pages}")
+        if offset + size > self.length:
+            raise ValueError(f"cut off: page {number} and what follows end at byte {offset + size} of {self.length}")
+
+
+def _damaged(number: int, what: str) -> NoReturn:
+    raise ValueError(f"page {number} is damaged: {what}")

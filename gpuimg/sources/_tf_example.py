@@ -1,0 +1,60 @@
+"""Records that are a ``tf.train.Example``, or an image alone."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ._names import printable
+from ._protobuf import Values, features, values
+
+
+class Keys(NamedTuple):
+    """Which features of an example are the image and its label; None where there is none."""
+
+    image: str | None
+    label: str | None
+
+    @classmethod
+    def of(cls, image: str | None, label: str | None) -> Keys:
+        """Checked keys; a record that is an image has no label."""
+        for name, key in (("image", image), ("label", label)):
+            if key is not None and not isinstance(key, str):
+                raise TypeError(f"{name} must be the name of a feature, or None, not {key!r}")
+        return cls(image, label if image is not None else None)
+
+    def sample(self, record: bytes) -> tuple[bytes, Any]:
+        """Image and label of a record.
+
+        Raises
+        ------
+        ValueError
+            For a record that is no example, or lacks one of the features (saying which it has).
+        """
+        if self.image is None:
+            return record, None
+        found = features(record)
+        images = _values(found, self.image)
+        if not isinstance(images, list):
+            raise ValueError(f"feature {self.image!r} must hold bytes, not {images.dtype}")
+        if len(images) != 1:
+            raise ValueError(f"feature {self.image!r} must hold one image, not {len(images)}")
+        return images[0], None if self.label is None else _single(_values(found, self.label))
+
+
+def _values(found: dict[bytes, memoryview], key: str) -> Values:
+    try:
+        feature = found[key.encode()]
+    except KeyError:
+        has = ", ".join(sorted(repr(printable(name)) for name in found)) or "none"
+        raise ValueError(f"no feature {key!r}; it has {has}") from None
+    try:
+        return values(feature)
+    except ValueError as error:
+        raise ValueError(f"feature {key!r}: {error}") from error
+
+
+def _single(several: Values) -> Any:
+    """One value as itself; none or several as they are."""
+    if len(several) != 1:
+        return several
+    return several[0] if isinstance(several, list) else several[0].item()

@@ -1,0 +1,250 @@
+"""Images in files of their own: class folders and lists of paths."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._decoding.file_bytes import read
+from ._names import Names, printable
+from ._reading import Path
+from ._table import Table
+
+# Those of torchvision's ImageFolder.
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+
+
+class ImageFiles(Table):
+    """Image files with a label each; the base of the sources whose images are files."""
+
+    def __init__(self, root: Path, names: Iterable[bytes], labels: Any) -> None:
+        self._root = os.fsencode(root)
+        self._names = Names(names)
+        self._labels = labels
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def _path(self, i: int) -> str:
+        return os.fsdecode(os.path.join(self._root, self._names[i]))
+
+    def _name(self, i: int) -> str:
+        return printable(self._path(i))
+
+    def _read(self, i: int) -> tuple[Any, Any]:
+        return read(self._path(i)), self._label(i)
+
+    def _label(self, i: int) -> Any:
+        label = self._labels[i] if self._labels is not None else None
+        return int(label) if isinstance(label, np.integer) else label
+
+
+# -- class folders -----------------------------------------------------------------------------------------------------
+
+
+class Folder(ImageFiles):
+    """Images in one folder per class.
+
+    Attributes
+    ----------
+    classes : list of str
+        Names of the class folders; a label is a position in this list.
+    """
+
+    classes: list[str]
+
+
+def folder(root: Path, *, extensions: Sequence[str] = EXTENSIONS) -> Folder:
+    """Images in one folder per class, in the order of torchvision's ``ImageFolder``.
+
+    Parameters
+    ----------
+    root : path
+        Folder of the class folders. Classes are sorted by name, and samples by class, folder and name; class folders
+        are searched to any depth, and links to folders are followed.
+    extensions : sequence of str
+        Endings of the files that are images, in lower case; those in capitals are found too.
+
+    Returns
+    -------
+    Folder
+        Labels are ``int``, positions in its list ``classes``.
+
+    Raises
+    ------
+    OSError
+        Where a folder cannot be read.
+    ValueError
+        Where there is no class folder, a class folder without images, or a link that leads back to a folder it is in.
+
+    Notes
+    -----
+    Takes some 2 s for a million files whose folders the system has in its memory, and some 40 bytes a file. Names need
+    not be UTF-8. Files that vanish later are an error when they are read.
+
+    References
+    ----------
+    torchvision ``datasets/folder.py``: ``find_classes``, ``make_dataset``.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> root = pathlib.Path(tempfile.mkdtemp())
+    >>> for name in ("cat/1.jpg", "cat/2.JPG", "dog/3.png"):
+    ...     (root / name).parent.mkdir(exist_ok=True)
+    ...     _ = (root / name).write_bytes(name.encode())
+    >>> photos = folder(root)
+    >>> len(photos), photos.classes, photos[-1]
+    (3, ['cat', 'dog'], (b'dog/3.png', 1))
+    """
+    endings = tuple(extensions)
+    if isinstance(extensions, str) or not endings:
+        raise ValueError(f"extensions must be a sequence of endings such as ('.jpg', '.png'), not {extensions!r}")
+    base = os.fsdecode(root)
+    with os.scandir(base) as entries:
+        classes = sorted(entry.name for entry in entries if entry.is_dir())
+    if not classes:
+        raise ValueError(f"{printable(base)}: no class folders")
+    counts: list[int] = []
+    result = Folder(base, _class_files(base, classes, endings, counts), None)
+    empty = [printable(name) for name, count in zip(classes, counts, strict=True) if not count]
+    if empty:
+        more = f" and {len(empty) - 5} more" if len(empty) > 5 else ""
+        raise ValueError(
+            f"{printable(base)}: no images ({', '.join(endings)}) for the classes {', '.join(empty[:5])}{more}"
+        )
+    result._labels = np.repeat(np.arange(len(classes), dtype=np.int32), counts)
+    result.classes = classes
+    return result
+
+
+def _class_files(base: str, classes: list[str], endings: tuple[str, ...], counts: list[int]) -> Iterator[bytes]:
+    """Paths relative to ``base``, class by class; how many each has is appended to ``counts``."""
+    start = len(os.path.join(base, ""))
+    for name in classes:
+        paths = [
+            os.path.join(where, file)[start:]
+            for where, files in sorted(_walk(os.path.join(base, name), ()))
+            for file in sorted(files)
+            if file.lower().endswith(endings)
+        ]
+        counts.append(len(paths))
+        yield from map(os.fsencode, paths)
+
+
+def _walk(top: str, above: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, list[str]]]:
+    """A folder and those in it, with their files; ``above`` are device and inode of the folders it is in."""
+    status = os.stat(top)
+    identity = status.st_dev, status.st_ino
+    if identity in above:
+        raise ValueError(f"{printable(top)}: a link that leads back to a folder it is in")
+    inner: list[str] = []
+    files: list[str] = []
+    with os.scandir(top) as entries:
+        for entry in entries:
+            (inner if entry.is_dir() else files).append(entry.name)
+    yield top, files
+    for name in inner:
+        yield from _walk(os.path.join(top, name), (*above, identity))
+
+
+# -- lists of paths ----------------------------------------------------------------------------------------------------
+
+
+def file_list(paths: Path | Sequence[Path], labels: Any = None) -> ImageFiles:
+    """Images whose paths are listed, in Python or in a text file.
+
+    Parameters
+    ----------
+    paths : sequence of paths, or path
+        The images, or a text file with a line ``path`` or ``path label`` for each. The label is the whole number after
+        the last tab, or else after the last blank; paths are relative to the folder of the text file. Empty lines are
+        passed over.
+    labels : sequence, optional
+        A label for each path, of any type.
+
+    Returns
+    -------
+    ImageFiles
+        Labels are the items of ``labels``, those of the text file as ``int``, or None.
+
+    Raises
+    ------
+    ValueError
+        For another number of labels than paths, labels given twice, no paths, or a line without a label where others
+        have one or with a label that is no whole number (naming the line).
+    OSError
+        Where the text file cannot be read.
+
+    Notes
+    -----
+    The images are not looked at here: one that is missing is an error when it is read.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> root = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (root / "my cat.jpg").write_bytes(b"...")
+    >>> _ = (root / "list.txt").write_text("my cat.jpg 281")
+    >>> file_list(root / "list.txt")[0]
+    (b'...', 281)
+    >>> file_list([root / "my cat.jpg"], ["cat"])[0]
+    (b'...', 'cat')
+    """
+    root: Path = b""
+    if isinstance(paths, (str, bytes, os.PathLike)):
+        root = os.path.dirname(os.fsencode(paths))
+        names, listed = _parsed(os.fsencode(paths))
+        if listed is not None and labels is not None:
+            raise ValueError(f"{printable(os.fsencode(paths))} has labels, and labels were given too")
+        labels = labels if listed is None else listed
+    else:
+        names = [os.fsencode(path) for path in paths]
+        if not names:
+            raise ValueError("paths must name at least one file")
+    if labels is not None and len(labels) != len(names):
+        raise ValueError(f"labels are {len(labels)}, but the paths {len(names)}")
+    return ImageFiles(root, names, labels)
+
+
+def _parsed(path: bytes) -> tuple[list[bytes], Any]:
+    """Paths and labels of a text file; None for the labels where no line has one."""
+    with open(path, "rb") as file:
+        lines = [(number, line.strip()) for number, line in enumerate(file, 1)]
+    parsed = []
+    for number, line in lines:
+        if line:
+            try:
+                parsed.append((number, *_fields(line)))
+            except ValueError as error:
+                raise ValueError(f"{printable(path)}, line {number}: {error}") from None
+    if not parsed:
+        raise ValueError(f"{printable(path)}: no paths in it")
+    labelled = parsed[0][2] is not None
+    for number, _, label in parsed:
+        if (label is not None) != labelled:
+            a, b = ("no label", "one") if labelled else ("a label", "none")
+            raise ValueError(f"{printable(path)}, line {number}: {a}, but line {parsed[0][0]} has {b}")
+    labels = np.array([label for _, _, label in parsed], np.int64) if labelled else None
+    return [name for _, name, _ in parsed], labels
+
+
+def _fields(line: bytes) -> tuple[bytes, int | None]:
+    """Path and label of a line."""
+    name, tab, word = line.rpartition(b"\t")
+    if not tab:
+        name, _, word = line.rpartition(b" ")
+    if not re.fullmatch(rb"[-+]?\d+", word):
+        if tab:
+            raise ValueError(f"the label must be a whole number, not {printable(word)!r}")
+        return line, None
+    if not name:  # a number alone is a file's name
+        return line, None
+    label = int(word)
+    if not -(1 << 63) <= label < 1 << 63:
+        raise ValueError(f"the label {label} takes more than 64 bits")
+    return name.strip(), label

@@ -1,0 +1,102 @@
+"""Images in LMDB databases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from ._btree import Places, places
+from ._names import printable
+from ._protobuf import datum
+from ._reading import OpenFiles, Path, naming
+from ._table import Table
+
+Parse: TypeAlias = "Callable[[bytes, bytes], tuple[Any, Any]]"
+
+
+class LMDB(Table):
+    """Values of an LMDB database, in the order of their keys."""
+
+    def __init__(self, path: str, found: Places, parse: Parse) -> None:
+        self._files = OpenFiles([path])
+        self._keys, self._offset, self._size = found
+        self._parse = parse
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def _name(self, i: int) -> str:
+        return f"{self._files.name(0)}: key {printable(self._keys[i])}"
+
+    def _read(self, i: int) -> tuple[Any, Any]:
+        return self._parse(self._keys[i], self._files.read(0, int(self._offset[i]), int(self._size[i])))
+
+
+def lmdb(path: Path, *, format: str = "raw", parse: Parse | None = None) -> LMDB:
+    """Images in an LMDB database.
+
+    Parameters
+    ----------
+    path : path
+        Its folder, or the file with the data.
+    format : {"raw", "datum"}
+        ``"raw"``: a value is an image, and its label the key, as ``str`` or, where that is not UTF-8, ``bytes``.
+        ``"datum"``: a value is Caffe's ``Datum`` with an encoded image, and its label an ``int``.
+    parse : callable, optional
+        For other layouts: called with the key and the value, both ``bytes``, it gives image and label. Threads call it
+        at once; a ``ValueError`` from it names the sample.
+
+    Returns
+    -------
+    LMDB
+        Samples in the order of the database, that of the keys' bytes.
+
+    Raises
+    ------
+    ValueError
+        For a file that is empty, no LMDB file, cut off or damaged, or that holds named databases or several values
+        for a key.
+    OSError
+        Where the file cannot be read.
+
+    Notes
+    -----
+    The file is read without the LMDB library, which trusts what it maps: here a file that is cut off or damaged, now or
+    later, is an error. It must not be written to meanwhile, as there is no lock. All keys are read when it is opened:
+    some 3 us each, and 24 bytes besides their own. A sample is then one ``pread``. Values have no checksum.
+
+    References
+    ----------
+    OpenLDAP ``libraries/liblmdb/mdb.c``: the format of the file. Caffe ``src/caffe/proto/caffe.proto``: ``Datum``.
+
+    Examples
+    --------
+    >>> photos = lmdb("train_lmdb", format="datum")  # doctest: +SKIP
+    >>> data, label = photos[0]  # doctest: +SKIP
+    """
+    if format not in _FORMATS:
+        raise ValueError(f'format must be "raw" or "datum", not {format!r}')
+    if parse is not None and not callable(parse):
+        raise TypeError(f"parse must be callable, not {type(parse).__name__}")
+    name = os.fsdecode(path)
+    file = os.path.join(name, "data.mdb") if os.path.isdir(name) else name
+    with naming(file), open(file, "rb", 0) as opened:
+        found = places(opened.fileno())
+        if not len(found.keys):
+            raise ValueError("no entries in it")
+    return LMDB(file, found, parse or _FORMATS[format])
+
+
+def _raw(key: bytes, value: bytes) -> tuple[bytes, str | bytes]:
+    try:
+        return value, key.decode()
+    except UnicodeDecodeError:
+        return value, key
+
+
+def _datum(_: bytes, value: bytes) -> tuple[bytes, int]:
+    return datum(value)
+
+
+_FORMATS: dict[str, Parse] = {"raw": _raw, "datum": _datum}

@@ -1,0 +1,219 @@
+"""Images in columns of Parquet files."""
+
+from __future__ import annotations
+
+import operator
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+
+from .._decoding.file_bytes import read
+from ._names import printable
+from ._reading import Path, naming, shards
+from ._table import Table, optional
+
+
+class Parquet(Table):
+    """Rows of Parquet files."""
+
+    def __init__(self, paths: tuple[str, ...], image: str, label: str | None, cached_groups: int) -> None:
+        self._paths, self._image, self._label, self._cached = paths, image, label, cached_groups
+        counts = [_rows(path, image, label) for path in paths]
+        self._file = np.repeat(np.arange(len(paths)), [len(rows) for rows in counts])
+        self._group = np.concatenate([np.arange(len(rows)) for rows in counts])
+        self._end = np.cumsum(np.concatenate([np.array(rows, np.int64) for rows in counts]))
+        if not len(self):
+            raise ValueError(
+                f"{printable(paths[0])}: no rows in it" + (", nor in the others" if len(paths) > 1 else "")
+            )
+        self._first = np.searchsorted(self._file, np.arange(len(paths)))
+        self._groups = Recent(self._load, cached_groups)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_groups"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._groups = Recent(self._load, self._cached)
+
+    def __len__(self) -> int:
+        return int(self._end[-1]) if len(self._end) else 0
+
+    def _name(self, i: int) -> str:
+        file = int(self._file[np.searchsorted(self._end, i, "right")])
+        return f"{printable(self._paths[file])}: row {i - self._start(int(self._first[file]))}"
+
+    def _start(self, group: int) -> int:
+        return int(self._end[group - 1]) if group else 0
+
+    def _read(self, i: int) -> tuple[Any, Any]:
+        group = int(np.searchsorted(self._end, i, "right"))
+        table, row = self._groups(group), i - self._start(group)
+        image = table.column(self._image)[row].as_py()
+        label = None if self._label is None else table.column(self._label)[row].as_py()
+        if not isinstance(image, dict):
+            data, path = image, None
+        else:
+            data, path = image.get("bytes"), image.get("path")
+        if data is None and path is not None:
+            data = read(os.path.join(os.path.dirname(self._paths[self._file[group]]), path))
+        if data is None:
+            raise ValueError(f"column {self._image!r} is empty")
+        return data, label
+
+    def _load(self, group: int) -> Any:
+        """A row group, decoded."""
+        arrow = optional("pyarrow", "Parquet", "pyarrow", "parquet")
+        path, number = self._paths[self._file[group]], int(self._group[group])
+        rows = int(self._end[group]) - self._start(group)
+        columns = [self._image] if self._label is None else [self._image, self._label]
+        try:
+            with _opened(path) as file:
+                if number >= file.num_row_groups or file.metadata.row_group(number).num_rows != rows:
+                    raise ValueError(f"row group {number} has changed since it was indexed")
+                return file.read_row_group(number, columns=columns, use_threads=False)
+        except arrow.ArrowException as error:
+            raise ValueError(f"row group {number} cannot be read: {error}") from error
+
+
+def parquet(
+    paths: Path | Sequence[Path],
+    *,
+    image: str = "image",
+    label: str | None = "label",
+    cached_groups: int = 8,
+) -> Parquet:
+    """Images in Parquet files, as Hugging Face's ``datasets`` writes them, or in any column of bytes.
+
+    Parameters
+    ----------
+    paths : path, sequence of paths, or pattern
+        ``"train-{00000..00041}-of-00042.parquet"`` stands for 42 files.
+    image : str
+        Column of the images: bytes, or a struct of ``bytes`` and ``path``. Without bytes the file at the path is read,
+        relative to the folder of the Parquet file.
+    label : str or None
+        Column of the labels, of any type; None gives None.
+    cached_groups : int
+        Row groups that are kept in memory, decoded: those used last.
+
+    Returns
+    -------
+    Parquet
+        Rows in the order of the files. A label is what pyarrow's ``as_py`` makes of it: ``int``, ``str``, ``list``, ...
+
+    Raises
+    ------
+    ValueError
+        For a file that is empty, cut off or damaged, lacks one of the columns, or has no bytes for images.
+    OSError
+        Where a file cannot be read.
+    ImportError
+        Without pyarrow: ``pip install "gpuimg[parquet]"``.
+
+    Notes
+    -----
+    A row group is decoded whole. Read in order, or shuffled within fewer than ``cached_groups`` groups, each is decoded
+    once; a row of a group that is no longer there costs the decoding of all the rows of its group. **A shuffled pass
+    over more groups than are kept reads a whole group for nearly every sample**: write small groups
+    (``row_group_size=100``), keep them all, or use another format.
+
+    Two threads that want the same group decode it once. The checksums of pages are verified where a writer stored them
+    (pyarrow: ``write_page_checksum=True``).
+
+    References
+    ----------
+    Apache Parquet, *File Format*: https://parquet.apache.org/docs/file-format/. Hugging Face ``datasets.Image``: the
+    struct.
+
+    Examples
+    --------
+    >>> photos = parquet("train-{00000..00041}-of-00042.parquet")  # doctest: +SKIP
+    >>> data, label = photos[0]  # doctest: +SKIP
+    """
+    if operator.index(cached_groups) < 1:
+        raise ValueError(f"cached_groups must be at least 1, not {cached_groups}")
+    optional("pyarrow.parquet", "Parquet", "pyarrow", "parquet")
+    return Parquet(shards(paths), image, label, operator.index(cached_groups))
+
+
+def _opened(path: str) -> Any:
+    library = optional("pyarrow.parquet", "Parquet", "pyarrow", "parquet")
+    return library.ParquetFile(path, memory_map=False, pre_buffer=False, page_checksum_verification=True)
+
+
+def _rows(path: str, image: str, label: str | None) -> list[int]:
+    """Rows of each row group of a file whose columns are as they should be."""
+    arrow = optional("pyarrow", "Parquet", "pyarrow", "parquet")
+    with naming(path):
+        if not os.stat(path).st_size:
+            raise ValueError("empty: 0 bytes")
+        try:
+            with _opened(path) as file:
+                schema, metadata = file.schema_arrow, file.metadata
+                counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+        except arrow.ArrowException as error:
+            raise ValueError(f"no Parquet file, or damaged: {error}") from error
+        for column in (image,) if label is None else (image, label):
+            if schema.names.count(column) != 1:
+                raise ValueError(f"no column {column!r}; it has {', '.join(map(repr, schema.names))}")
+        kind = schema.field(image).type
+        inner = [kind.field(i).name for i in range(kind.num_fields)] if arrow.types.is_struct(kind) else []
+        if "bytes" in inner:
+            kind = kind.field("bytes").type
+        if not (arrow.types.is_binary(kind) or arrow.types.is_large_binary(kind)):
+            raise ValueError(f"column {image!r} must hold bytes, or a struct with them, not {schema.field(image).type}")
+    return counts
+
+
+class Recent:
+    """What ``load`` gives for a key, kept for the ``capacity`` keys used last.
+
+    A key is loaded by the first thread that asks for it; others wait for that. A failure reaches all who wait, and is
+    tried again when the key is asked for next.
+
+    Examples
+    --------
+    >>> squares = Recent(lambda key: print("loading", key) or key**2, 2)
+    >>> squares(3), squares(3)
+    loading 3
+    (9, 9)
+    """
+
+    def __init__(self, load: Callable[[int], Any], capacity: int) -> None:
+        self._load, self._capacity = load, capacity
+        self._renew()
+
+    def _renew(self) -> None:
+        self._found: OrderedDict[int, Future[Any]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def __call__(self, key: int) -> Any:
+        """The value of a key, loaded or waited for where it is not there."""
+        if self._process != os.getpid():  # a fork: the threads that load for the parent are not here
+            self._renew()
+        with self._lock:
+            future = self._found.get(key)
+            if future is not None:
+                self._found.move_to_end(key)
+            else:
+                mine = self._found[key] = Future()
+                if len(self._found) > self._capacity:
+                    self._found.popitem(last=False)
+        return future.result() if future is not None else self._loaded(key, mine)
+
+    def _loaded(self, key: int, mine: Future[Any]) -> Any:
+        try:
+            mine.set_result(self._load(key))
+        except BaseException as error:
+            with self._lock:
+                if self._found.get(key) is mine:
+                    del self._found[key]
+            mine.set_exception(error)
+        return mine.result()
