@@ -36,11 +36,10 @@ import numpy as np
 import gpuimg as gi
 from gpuimg._batch.batch import Batch
 from gpuimg._checks.types import Ints
-from gpuimg._plan.compile import RADIUS, Pass, compile_plan
+from gpuimg._plan.compile import Pass, compile_plan
 from gpuimg._runtimes.devices import runtime_for
 from gpuimg._runtimes.images import KINDS, STORAGE, Pixels, offsets_of
-from gpuimg.kernels import layout
-from gpuimg.kernels.sampling import TIE_NUDGE
+from gpuimg.kernels import layout, ops
 
 BUDGETS = Path(__file__).parent.parent / "tests" / "budgets.json"
 GROWTH = 1.1  # of which a change must be explained, and recorded
@@ -78,9 +77,9 @@ def touched(record: np.void) -> int:
     for axis in (0, 1):
         low, high = int(record["window"][axis]), int(record["window"][axis + 2])
         centre = (m[3 * axis] * u + m[3 * axis + 1] * v + m[3 * axis + 2]) / depth
-        centre = np.clip(centre + (TIE_NUDGE if kind == layout.NEAREST else 0.0), low, high)
+        centre = np.clip(centre + (layout.TIE_NUDGE if kind == layout.NEAREST else 0.0), low, high)
         taps = int(record["taps"][axis])
-        reach = taps / 2 if kind == layout.GAUSSIAN else float(RADIUS[kind] * record["support"][axis])
+        reach = taps / 2 if kind == layout.GAUSSIAN else float(layout.RADIUS[kind] * record["support"][axis])
         start = np.floor(centre - reach + 0.5).astype(np.int64)
         first.append(np.clip(start, low, high - 1) - low)
         last.append(np.clip(start + taps - 1, low, high - 1) - low)
@@ -99,9 +98,9 @@ def _statistics(run: Pass) -> Ints:
     counts = np.zeros(len(run.programs), np.int64)
     for image, program in enumerate(run.programs):
         at = 0
-        while program[at] != layout.END:
-            slot = program[at + layout.ENTRY_HEADER + layout.STATISTICS_SLOT]
-            counts[image] += program[at] in layout.STATISTICAL and run.first_slot <= slot < run.end_slot
+        while program[at] != ops.END.code:
+            slot = program[at + ops.ENTRY_HEADER + ops.SLOT]
+            counts[image] += ops.HAS_STATISTIC[int(program[at])] and run.first_slot <= slot < run.end_slot
             at += int(program[at + 1])
     return counts
 

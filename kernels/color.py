@@ -1,12 +1,16 @@
 """Color of one pixel: every formula of the library, on float32 values where 1 is white.
 
+Formulas of ops have the names of :mod:`kernels.ops`, whose table says how they are called.
+
 The formulas are torchvision's float ones (``torchvision/transforms/v2/functional/_color.py``), written without
 branches so that the CPU's row loop vectorises and the GPU's warps do not diverge.
 """
 
 from __future__ import annotations
 
-from .scalar import clamp, confine, f32, floor, i32, scalar
+from .ops import LEVELS
+from .sampling import coverage
+from .scalar import clamp, confine, f32, floor, i32, scalar, word
 
 ONE = f32(1.0)
 ZERO = f32(0.0)
@@ -30,9 +34,15 @@ def luma(r, g, b):
 
 
 @scalar
-def gray(r, g, b, channels):
+def gray_of(r, g, b, channels):
     """Gray value of a color pixel, or the value itself of a one-channel one."""
     return r if channels == 1 else luma(r, g, b)
+
+
+@scalar
+def blend(x, other, factor):
+    """``x`` mixed with ``other`` and clamped; factor 1 keeps ``x``."""
+    return unit(x * factor + other * (ONE - factor))
 
 
 @scalar
@@ -42,9 +52,16 @@ def brightness(x, factor):
 
 
 @scalar
-def blend(x, other, factor):
-    """``x`` mixed with ``other`` (contrast: the mean gray; saturation: the pixel's gray); factor 1 keeps ``x``."""
-    return unit(x * factor + other * (ONE - factor))
+def contrast(x, factor, mean):
+    """``x`` mixed with the image's mean gray."""
+    return blend(x, mean, factor)
+
+
+@scalar
+def saturation(r, g, b, factor):
+    """A pixel mixed with its gray."""
+    gray = luma(r, g, b)
+    return blend(r, gray, factor), blend(g, gray, factor), blend(b, gray, factor)
 
 
 @scalar
@@ -59,8 +76,8 @@ def hsv_channel(k, hue6, value, chroma):
 
 
 @scalar
-def shift_hue(r, g, b, shift):
-    """Hue turned by ``shift`` (in turns) in HSV."""
+def hue(r, g, b, turns):
+    """Hue turned in HSV."""
     value = max(max(r, g), b)
     chroma = value - min(min(r, g), b)
     inverse = ONE / (chroma if chroma > ZERO else ONE)
@@ -68,13 +85,26 @@ def shift_hue(r, g, b, shift):
     from_green = f32(2.0) + (b - r) * inverse
     from_blue = f32(4.0) + (r - g) * inverse
     sixths = from_red if value == r else from_green if value == g else from_blue
-    turns = sixths * f32(1.0 / 6.0) + shift
-    hue6 = (turns - floor(turns)) * f32(6.0)
+    turned = sixths * f32(1.0 / 6.0) + turns
+    hue6 = (turned - floor(turned)) * f32(6.0)
     return (
         hsv_channel(f32(5.0), hue6, value, chroma),
         hsv_channel(f32(3.0), hue6, value, chroma),
         hsv_channel(f32(1.0), hue6, value, chroma),
     )
+
+
+@scalar
+def grayscale(r, g, b):
+    """Gray in all three channels."""
+    gray = luma(r, g, b)
+    return gray, gray, gray
+
+
+@scalar
+def invert(x):
+    """The negative of ``x``."""
+    return ONE - x
 
 
 @scalar
@@ -91,8 +121,39 @@ def posterize(x, in_scale, top, out_scale):
 
 @scalar
 def stretch(x, low, gain):
-    """``x`` moved so that ``low`` becomes 0, then scaled: autocontrast."""
+    """``x`` moved so that ``low`` becomes 0, then scaled."""
     return unit((x - low) * gain)
+
+
+@scalar
+def autocontrast(r, g, b, low_r, gain_r, low_g, gain_g, low_b, gain_b):
+    """Channels moved so that their darkest values become 0, then scaled."""
+    return stretch(r, low_r, gain_r), stretch(g, low_g, gain_g), stretch(b, low_b, gain_b)
+
+
+@scalar
+def equalize(r, g, b, tables, slot):
+    """Channels through the tables of a slot."""
+    return (
+        word(tables, slot, to_byte(r)),
+        word(tables, slot, LEVELS + to_byte(g)),
+        word(tables, slot, 2 * LEVELS + to_byte(b)),
+    )
+
+
+@scalar
+def normalize(r, g, b, scale_r, scale_g, scale_b, shift_r, shift_g, shift_b):
+    """Channels scaled, then shifted; not clamped."""
+    return r * scale_r + shift_r, g * scale_g + shift_g, b * scale_b + shift_b
+
+
+@scalar
+def paint(r, g, b, x, y, x0, y0, x1, y1, sharpness_x, sharpness_y, red, green, blue, inside):
+    """Color laid outside (or inside) a rectangle of an earlier frame, blended at its edges."""
+    cover = coverage(x, x0, x1, sharpness_x) * coverage(y, y0, y1, sharpness_y)
+    keep = inside + (ONE - inside - inside) * cover
+    paint = ONE - keep
+    return r * keep + red * paint, g * keep + green * paint, b * keep + blue * paint
 
 
 @scalar

@@ -1,4 +1,4 @@
-"""The words of a plan: one record an image, and the op codes of its program.
+"""The words of a record, of which a plan has one an image; its program's are in :mod:`kernels.ops`.
 
 A record is read by the kernels as 4-byte words through two views of the same memory, int32 and float32, so that
 a whole plan is one upload and nothing that varies from call to call enters a compile key.
@@ -32,37 +32,21 @@ CUBIC_CLAMPED: Final = 3  # Keys a = -0.75, taps outside the window repeat the e
 
 GAUSSIAN: Final = 4  # standard deviation in the support words, size in the taps words, border reflected
 
+# How far each filter reaches, in units of its support; a Gaussian reaches as far as its taps.
+RADIUS: Final = (0.5, 1.0, 2.0, 2.0, 0.5)
+
+# Exact arithmetic puts nearest-neighbor ties on pixel edges; float32 lands a little to either side of them. The nudge
+# settles such ties upwards on both runtimes. It is far below any step that is not a tie.
+TIE_NUDGE: Final = 1e-4
+
+# float32 holds every whole number up to here: the limit of sizes, coordinates and labels.
+EXACT: Final = 1 << 24
+
 # Kinds of result; the 16-bit floats are written as their bits.
 FLOAT32: Final = 0
 UINT8: Final = 1
 FLOAT16: Final = 2
 BFLOAT16: Final = 3
-
-# A program is a run of entries: op code, words to the next entry, parameters.
-ENTRY_HEADER: Final = 2
-
-END: Final = 0
-SKIP: Final = 1
-BRIGHTNESS: Final = 2  # factor
-CONTRAST: Final = 3  # factor, channels, statistics slot
-SATURATION: Final = 4  # factor
-HUE: Final = 5  # shift in turns
-GRAYSCALE: Final = 6  # -
-INVERT: Final = 7  # -
-SOLARIZE: Final = 8  # threshold
-POSTERIZE: Final = 9  # in_scale, top, out_scale
-AUTOCONTRAST: Final = 10  # statistics slot at parameter 2
-EQUALIZE: Final = 11  # statistics slot at parameter 2
-AFFINE_COLOR: Final = 12  # 3 scales, 3 shifts
-PAINT: Final = 13  # 9 matrix, rectangle x0 y0 x1 y1, sharpness x y, 3 color, inside
-USER: Final = 14  # 9 matrix, function index, value
-
-SHARPNESS: Final = 15  # factor; reads the eight neighbours, at most once a program
-
-STATISTICAL: Final = (CONTRAST, AUTOCONTRAST, EQUALIZE)
-STATISTICS_SLOT: Final = 2  # parameter of CONTRAST, AUTOCONTRAST and EQUALIZE that names their slot
-LEVELS: Final = 256  # of a byte: entries of a histogram and of a table
-STATISTICS_WORDS: Final = 3 * LEVELS  # float32 a slot: one mean, three (low, gain) pairs, or three tables
 
 # The same record by names, for the host that fills it.
 RECORD: Final = np.dtype(

@@ -101,7 +101,11 @@ PAINT = _op(
 )  # fmt: skip
 POINTWISE = _op("pointwise", "function", "value", frame=True, user=True)
 SHARPNESS = _op("sharpness", "factor", neighbors=True)
-CLAMP = _op("clamp", channelwise=True)
+
+#: Where the parameters of "paint" are that are four and three numbers, for ``params[:, RECTANGLE]``.
+RECTANGLE: Final = slice(PAINT.at("x0"), PAINT.at("y1") + 1)
+EDGES: Final = slice(PAINT.at("sharpness_x"), PAINT.at("sharpness_y") + 1)
+COLOR: Final = slice(PAINT.at("red"), PAINT.at("blue") + 1)
 
 #: Which op codes take a statistic, for ``HAS_STATISTIC[codes]``.
 HAS_STATISTIC = np.array([op.statistic is not None for op in OPS])

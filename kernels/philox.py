@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .compiled import kept
+
 u64 = np.uint64
 
 _MULTIPLIER_0 = u64(0xD2E7470EE14C6C93)
@@ -19,7 +21,7 @@ _ROUNDS = 10
 _SHUFFLE_ROUNDS = 24
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _high(a, b):
     """Upper 64 bits of a product."""
     a_low, a_high = a & _LOW, a >> _HALF
@@ -29,7 +31,7 @@ def _high(a, b):
     return a_high * b_high + (middle >> _HALF) + (other >> _HALF)
 
 
-@njit(cache=True, forceinline=True)
+@njit(forceinline=True)
 def _block(k0, k1, c0, c1, c2, c3):
     """Four words of one key and one counter."""
     for _ in range(_ROUNDS):
@@ -41,7 +43,7 @@ def _block(k0, k1, c0, c1, c2, c3):
     return c0, c1, c2, c3
 
 
-@njit(cache=True)
+@kept
 def philox_blocks(key_0, key_1, counters, out):
     """Fill ``out`` (M, 4) with the blocks of the counters (M, 4), all uint64."""
     for i in range(len(counters)):
@@ -50,7 +52,7 @@ def philox_blocks(key_0, key_1, counters, out):
         )
 
 
-@njit(cache=True, nogil=True)
+@kept
 def shuffle(key_0, key_1, stream, n, positions, out):
     """Fill ``out`` with the places of ``positions`` in a pseudo-random order of the numbers below ``n``; all uint64.
 

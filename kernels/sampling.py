@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 
-from .layout import CUBIC_CLAMPED, CUBIC_RENORMALISED, GAUSSIAN, LINEAR, NEAREST
+from .layout import CUBIC_CLAMPED, CUBIC_RENORMALISED, GAUSSIAN, LINEAR, NEAREST, RADIUS, TIE_NUDGE
 from .scalar import confine, f32, floor, i32, scalar
 
-# Exact arithmetic puts nearest-neighbour ties on pixel edges; float32 lands a little to either side of them.
-# The nudge settles such ties upwards on both runtimes. It is far below any step that is not a tie.
-TIE_NUDGE = f32(1e-4)
+_NUDGE = f32(TIE_NUDGE)
+_NEAREST_RADIUS = f32(RADIUS[NEAREST])
+_LINEAR_RADIUS = f32(RADIUS[LINEAR])
+_CUBIC_RADIUS = f32(RADIUS[CUBIC_RENORMALISED])
 
 
 @scalar
@@ -28,7 +29,7 @@ def reach(filter, support, taps):
     """How far from a position the taps go, in source pixels."""
     if filter == GAUSSIAN:
         return f32(taps) * f32(0.5)
-    radius = f32(2.0) if filter >= CUBIC_RENORMALISED else f32(0.5) if filter == NEAREST else f32(1.0)
+    radius = _CUBIC_RADIUS if filter >= CUBIC_RENORMALISED else _NEAREST_RADIUS if filter == NEAREST else _LINEAR_RADIUS
     return radius * support
 
 
@@ -39,7 +40,7 @@ def tap_centre(c, filter, low, high):
     Far outside, the taps must still meet the window. Only those that repeat its edge may leave it, and then see
     nothing but the edge.
     """
-    nudge = TIE_NUDGE if filter == NEAREST else f32(0.0)
+    nudge = _NUDGE if filter == NEAREST else f32(0.0)
     margin = f32(1.5) if filter == CUBIC_CLAMPED else f32(0.0)
     return confine(c + nudge, low - margin, high + margin)
 

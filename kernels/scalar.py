@@ -18,6 +18,7 @@ LOOP = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "_nrt": Fal
 
 f32 = np.float32
 i32 = np.int32
+up = np.uintp  # unsigned indices: no wrap-around check
 
 
 def scalar(function: Callable[..., Any]) -> Any:
@@ -51,3 +52,9 @@ def clamp(x, low, high):
 def confine(x, low, high):
     """``x`` limited to ``[low, high]``; a NaN becomes ``low``: for what leads to an index."""
     return min(high, max(low, x))
+
+
+@scalar
+def word(words, at, k):
+    """Element ``at + k``, neither of them negative: said as unsigned, it needs no wrap-around check."""
+    return words[up(at) + up(k)]

@@ -119,12 +119,12 @@ def test_bytes_of_a_rotation_are_those_of_the_pixels_it_shows() -> None:
 _SIMULATE = """
 import sys
 import numpy as np
-from gpuimg.kernels import cuda as kernels, layout
+from gpuimg.kernels import cuda as kernels, layout, ops
 from numba import cuda
 
 case = np.load(sys.argv[1])
 n, slots = int(case["n"]), int(case["slots"])
-tables = np.zeros(max(n * slots * layout.STATISTICS_WORDS, 1), np.float32)
+tables = np.zeros(max(n * slots * ops.STATISTICS_WORDS, 1), np.float32)
 out = np.zeros_like(case["expected"])
 source = case["source"]
 scale = np.float32(1 / 255 if source.dtype == np.uint8 else 1)
@@ -134,12 +134,12 @@ passes = int(case["passes"])
 for k in range(passes):
     ints, programs = case[f"ints{k}"], case[f"programs{k}"]
     common = (source, int(case["channels"]), scale, ints, ints.view(np.float32), programs.reshape(-1),
-              programs.shape[1], tables, slots * layout.STATISTICS_WORDS)
+              programs.shape[1], tables, slots * ops.STATISTICS_WORDS)
     pixels = int(case["pixels"])
     for slot in range(int(case["first"][k]), int(case["end"][k])):
         sums = np.zeros(n, np.int64)
         extremes = np.full(n * kernels.EXTREMES, -0x7F7F7F80, np.int32)
-        counts = np.zeros(n * layout.STATISTICS_WORDS, np.int32)
+        counts = np.zeros(n * ops.STATISTICS_WORDS, np.int32)
         tickets = np.zeros(n, np.int32)
         block = 32  # fewer than on a device: the simulator starts a thread for each
         reduce[(-(-pixels // block), n), block](*common, slot, sums, extremes, counts, tickets)

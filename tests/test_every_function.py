@@ -189,7 +189,7 @@ def test_sizes_are_known_before_anything_runs(call: Call) -> None:
         (np.zeros((1, 4, 4, 3), ">f4"), TypeError, "images must be uint8 or float32, not >f4"),
         (np.zeros((1, 4, 4, 4), np.uint8), ValueError, r"1 or 3 channels in the last axis, not shape \(1, 4, 4, 4\)"),
         (np.zeros((1, 0, 4, 3), np.uint8), ValueError, r"at least 1 x 1 pixel, not shape \(1, 0, 4, 3\)"),
-        ([], ValueError, "an empty list does not say its channels and dtype"),
+        ([], ValueError, "an empty list has no number of channels and no dtype"),
         ("photo.jpg", TypeError, "images must be a Batch, a list .*not str"),
         ([np.zeros((4, 4), np.uint8)], TypeError, r"images\[0\] must be an \(H, W, C\) array, not shape \(4, 4\)"),
         ([np.zeros((4, 4, 3), np.uint8), 5], TypeError, r"images\[1\] must be an \(H, W, C\) array, not int"),

@@ -64,7 +64,8 @@ def test_wheel_holds_the_package_once(wheel: Path) -> None:
         for path in (ROOT / "gpuimg").rglob("*.py")
         if "kernels" not in path.parts[len(ROOT.parts) :]
     }
-    wanted |= {f"gpuimg/kernels/{path.name}" for path in (ROOT / "kernels").glob("*.py")} | {"gpuimg/py.typed"}
+    wanted |= {f"gpuimg/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "kernels").rglob("*.py")}
+    wanted |= {"gpuimg/py.typed"}
     code = [name for name in names if ".dist-info/" not in name]
     assert sorted(code) == sorted(wanted)
     assert f"gpuimg-{gpuimg.__version__}.dist-info/licenses/LICENSE" in names

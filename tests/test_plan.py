@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
+from gpuimg._plan.compile import compile_plan
 
 from . import references
 from .compare import FORMULA, GEOMETRY, assert_bytes, assert_close, assert_same
@@ -285,6 +286,41 @@ def test_statistics_are_those_after_earlier_geometry(statistic: Any, move: Any, 
     pictures = dark_to_the_right(dtype, channels)
     expected = [statistic[1](move[1](to_unit(picture))) for picture in pictures]
     assert_close(statistic[0](move[0](pictures)).compute("float32"), expected, FORMULA)
+
+
+PERMUTING = {
+    "flip": lambda x: gi.horizontal_flip(x),
+    "some flipped": lambda x: gi.vertical_flip(x, where=[True, False, True]),
+    "quarter turn": lambda x: gi.rotate(x, 90, expand=True),
+    "all together": lambda x: gi.rotate(gi.horizontal_flip(gi.vertical_flip(x)), 270, expand=True),
+    "crop to all of it": lambda x: gi.crop(x, 0, 0, *x.sizes.T),
+}
+
+
+@statistical
+@pytest.mark.parametrize("move", PERMUTING.values(), ids=PERMUTING)
+def test_no_second_pass_for_geometry_that_permutes(statistic: Any, move: Any) -> None:
+    """The statistics of the same pixels in another order are the same: they are taken on the last grid."""
+    for before in (lambda x: x, lambda x: gi.rotate(gi.resize(x, (9, 14)), 20, "bilinear")):
+        x = statistic[0](before(dark_to_the_right("float32", 3)))
+        passes, _ = compile_plan(move(x)._plan)
+        assert [(one.first_slot, one.end_slot) for one in passes] == [(0, 1)]
+        assert_close(move(x).compute("float32"), list(move(x.compute())), FORMULA)
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda x: gi.resize(x, (7, 7)),
+        lambda x: gi.crop(x, 0, 0, 8, 8),
+        lambda x: gi.pad(gi.crop(x, 0, 0, 8, 8), (0, 0, x.sizes[:, 1] - 8, x.sizes[:, 0] - 8)),
+        lambda x: gi.rotate(x, 45),
+        lambda x: gi.rotate(x, 90, where=[True, False, False]),
+        lambda x: gi.affine(x, 0, (1, 0), 1.0, 0),
+    ],
+)
+def test_a_second_pass_for_other_pixels(move: Any) -> None:
+    assert len(compile_plan(move(gi.autocontrast(dark_to_the_right("uint8", 3)))._plan)[0]) == 2
 
 
 @kinds

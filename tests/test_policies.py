@@ -14,7 +14,7 @@ import gpuimg as gi
 from gpuimg._random import mixing, policies, policy_tables
 from gpuimg._random.policies import apply_ops
 from gpuimg._random.policy_tables import OP_NAMES
-from gpuimg.kernels import layout
+from gpuimg.kernels import ops as op_table
 
 from . import references
 from .compare import FORMULA, GEOMETRY, assert_close, assert_nearest, assert_same
@@ -35,15 +35,15 @@ kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 IDENTITY, SHEAR_X, SHEAR_Y, TRANSLATE_X, TRANSLATE_Y, ROTATE = range(6)
 BRIGHTNESS, COLOR, CONTRAST, SHARPNESS, POSTERIZE, SOLARIZE, AUTOCONTRAST, EQUALIZE, INVERT = range(6, 15)
 CODES = {
-    layout.BRIGHTNESS: BRIGHTNESS,
-    layout.SATURATION: COLOR,
-    layout.CONTRAST: CONTRAST,
-    layout.SHARPNESS: SHARPNESS,
-    layout.POSTERIZE: POSTERIZE,
-    layout.SOLARIZE: SOLARIZE,
-    layout.AUTOCONTRAST: AUTOCONTRAST,
-    layout.EQUALIZE: EQUALIZE,
-    layout.INVERT: INVERT,
+    op_table.BRIGHTNESS.code: BRIGHTNESS,
+    op_table.SATURATION.code: COLOR,
+    op_table.CONTRAST.code: CONTRAST,
+    op_table.SHARPNESS.code: SHARPNESS,
+    op_table.POSTERIZE.code: POSTERIZE,
+    op_table.SOLARIZE.code: SOLARIZE,
+    op_table.AUTOCONTRAST.code: AUTOCONTRAST,
+    op_table.EQUALIZE.code: EQUALIZE,
+    op_table.INVERT.code: INVERT,
 }
 SIZES = [(7, 9), (31, 32), (33, 31), (12, 40), (8, 8), (40, 7)]
 
@@ -617,16 +617,20 @@ def test_no_images(name: str) -> None:
         ("rand_augment", {"num_ops": -1}, "num_ops must be a whole number of at least 0, not -1"),
         ("rand_augment", {"num_ops": 1.5}, "num_ops must be a whole number of at least 0, not 1.5"),
         ("rand_augment", {"num_ops": True}, "num_ops must be a whole number of at least 0, not True"),
-        ("rand_augment", {"magnitude": 31}, "magnitude must be from 0 to 30, not 31"),
-        ("rand_augment", {"magnitude": -1}, "magnitude must be a whole number of at least 0, not -1"),
-        ("rand_augment", {"magnitude": 9, "num_magnitude_bins": 9}, "magnitude must be from 0 to 8, not 9"),
+        ("rand_augment", {"magnitude": 31}, "magnitude must be a whole number from 0 to 30, not 31"),
+        ("rand_augment", {"magnitude": -1}, "magnitude must be a whole number from 0 to 30, not -1"),
+        (
+            "rand_augment",
+            {"magnitude": 9, "num_magnitude_bins": 9},
+            "magnitude must be a whole number from 0 to 8, not 9",
+        ),
         ("rand_augment", {"num_magnitude_bins": 1}, "num_magnitude_bins must be a whole number of at least 2, not 1"),
         ("rand_augment", {"fill": (1, 2)}, "fill must be a number"),
         ("trivial_augment", {"num_magnitude_bins": 0}, "num_magnitude_bins must be a whole number of at least 2"),
         ("auto_augment", {"policy": "mnist"}, 'policy must be "imagenet", "cifar10" or "svhn", not \'mnist\''),
         ("auto_augment", {"policy": None}, 'policy must be "imagenet", "cifar10" or "svhn", not None'),
-        ("augmix", {"severity": 0}, "severity must be a whole number of at least 1, not 0"),
-        ("augmix", {"severity": 11}, "severity must be from 1 to 10, not 11"),
+        ("augmix", {"severity": 0}, "severity must be a whole number from 1 to 10, not 0"),
+        ("augmix", {"severity": 11}, "severity must be a whole number from 1 to 10, not 11"),
         ("augmix", {"mixture_width": 0}, "mixture_width must be a whole number of at least 1, not 0"),
         ("augmix", {"chain_depth": 0}, "chain_depth must be a whole number of at least 1, not 0"),
         ("augmix", {"alpha": 0.0}, "alpha must be above 0, not 0.0"),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import gpuimg as gi
 from gpuimg import presets
 from gpuimg._cli import font, preview
-from gpuimg.kernels import layout
+from gpuimg.kernels import layout, ops
 
 from .compare import assert_same
 
@@ -153,10 +153,10 @@ def gray() -> NDArray[np.uint8]:
 
 def test_simclr_draws_with_the_papers_probabilities(gray: NDArray[np.uint8]) -> None:
     x = presets.simclr(20)(gray, rng(range(MANY)))
-    jittered = chosen(x, layout.BRIGHTNESS)
-    assert np.array_equal(jittered, chosen(x, layout.HUE))
+    jittered = chosen(x, ops.BRIGHTNESS.code)
+    assert np.array_equal(jittered, chosen(x, ops.HUE.code))
     assert share(jittered) == pytest.approx(0.8, abs=0.03)
-    assert share(chosen(x, layout.GRAYSCALE)) == pytest.approx(0.2, abs=0.03)
+    assert share(chosen(x, ops.GRAYSCALE.code)) == pytest.approx(0.2, abs=0.03)
     assert share(blurred(x)) == pytest.approx(0.5, abs=0.03)
     assert share(flipped(x)) == pytest.approx(0.5, abs=0.03)
     assert share(jittered & blurred(x)) == pytest.approx(0.4, abs=0.03)  # independent of each other
@@ -167,17 +167,17 @@ def test_simclr_draws_with_the_papers_probabilities(gray: NDArray[np.uint8]) -> 
 
 def test_deit3_draws_one_of_three(gray: NDArray[np.uint8]) -> None:
     x = presets.deit3_train(20)(gray, rng(range(MANY)))
-    three = np.stack([chosen(x, layout.GRAYSCALE), chosen(x, layout.SOLARIZE), blurred(x)])
+    three = np.stack([chosen(x, ops.GRAYSCALE.code), chosen(x, ops.SOLARIZE.code), blurred(x)])
     assert (three.sum(0) == 1).all()
     np.testing.assert_allclose(three.mean(1), 1 / 3, atol=0.03)
     assert set(np.unique(x._segments[0].grid.filter)) <= {layout.CUBIC_RENORMALISED}
-    assert chosen(x, layout.BRIGHTNESS).all()
-    assert not chosen(x, layout.HUE).any()
+    assert chosen(x, ops.BRIGHTNESS.code).all()
+    assert not chosen(x, ops.HUE.code).any()
 
 
 def test_ssd_distorts_each_color_half_of_the_time(gray: NDArray[np.uint8]) -> None:
     x = presets.ssd_train(20)(gray, rng(range(MANY)))
-    for code in (layout.BRIGHTNESS, layout.CONTRAST, layout.SATURATION, layout.HUE, layout.PAINT):
+    for code in (ops.BRIGHTNESS.code, ops.CONTRAST.code, ops.SATURATION.code, ops.HUE.code, ops.PAINT.code):
         assert share(chosen(x, code)) == pytest.approx(0.5, abs=0.03)
     assert share(flipped(x)) == pytest.approx(0.5, abs=0.03)
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg.kernels import layout
+from gpuimg.kernels import layout, ops
 
 from . import references
 from .compare import FORMULA, assert_close, assert_same
@@ -30,7 +30,7 @@ from .samples import KINDS, image
 
 kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 SIZES = [(7, 9), (31, 32), (33, 31), (12, 40), (8, 8), (64, 7)]
-JITTER = [layout.BRIGHTNESS, layout.CONTRAST, layout.SATURATION, layout.HUE]
+JITTER = [ops.BRIGHTNESS.code, ops.CONTRAST.code, ops.SATURATION.code, ops.HUE.code]
 
 
 def rng(seed: int, n: int = COUNT) -> gi.Rng:
@@ -90,10 +90,10 @@ def test_jitter_factors(given: Any, ranges: list[tuple[float, float]]) -> None:
 
 def test_jitter_leaves_out_what_changes_nothing() -> None:
     x = gi.color_jitter(blanks(n=50), None, 0, (1.0, 1.0), 0.2, rng=0)
-    assert set(codes(x).ravel().tolist()) == {layout.SKIP, layout.HUE}
-    assert np.all(np.sum(codes(x) == layout.HUE, 1) == 1)
+    assert set(codes(x).ravel().tolist()) == {ops.SKIP.code, ops.HUE.code}
+    assert np.all(np.sum(codes(x) == ops.HUE.code, 1) == 1)
     gray = gi.color_jitter(blanks(n=50, channels=1), 0.5, None, 0.5, 0.2, rng=0)
-    assert set(codes(gray).ravel().tolist()) == {layout.SKIP, layout.BRIGHTNESS}
+    assert set(codes(gray).ravel().tolist()) == {ops.SKIP.code, ops.BRIGHTNESS.code}
     images = pictures()
     assert_same(list(gi.color_jitter(images, rng=0)), images)
 
@@ -142,13 +142,13 @@ def test_jitter_is_the_public_functions_one_at_a_time() -> None:
 
 # Arguments, op code, default probability, and the function that is called.
 OPTIONAL: dict[str, tuple[tuple[Any, ...], int, float, Callable[[Any, Any], gi.Batch]]] = {
-    "random_grayscale": ((), layout.GRAYSCALE, 0.1, lambda x, where: gi.rgb_to_grayscale(x, 3, where=where)),
-    "random_invert": ((), layout.INVERT, 0.5, lambda x, where: gi.invert(x, where=where)),
-    "random_solarize": ((99,), layout.SOLARIZE, 0.5, lambda x, where: gi.solarize(x, 99, where=where)),
-    "random_posterize": ((3,), layout.POSTERIZE, 0.5, lambda x, where: gi.posterize(x, 3, where=where)),
-    "random_autocontrast": ((), layout.AUTOCONTRAST, 0.5, lambda x, where: gi.autocontrast(x, where=where)),
-    "random_equalize": ((), layout.EQUALIZE, 0.5, lambda x, where: gi.equalize(x, where=where)),
-    "random_sharpness": ((2.0,), layout.SHARPNESS, 0.5, lambda x, where: gi.adjust_sharpness(x, 2.0, where=where)),
+    "random_grayscale": ((), ops.GRAYSCALE.code, 0.1, lambda x, where: gi.rgb_to_grayscale(x, 3, where=where)),
+    "random_invert": ((), ops.INVERT.code, 0.5, lambda x, where: gi.invert(x, where=where)),
+    "random_solarize": ((99,), ops.SOLARIZE.code, 0.5, lambda x, where: gi.solarize(x, 99, where=where)),
+    "random_posterize": ((3,), ops.POSTERIZE.code, 0.5, lambda x, where: gi.posterize(x, 3, where=where)),
+    "random_autocontrast": ((), ops.AUTOCONTRAST.code, 0.5, lambda x, where: gi.autocontrast(x, where=where)),
+    "random_equalize": ((), ops.EQUALIZE.code, 0.5, lambda x, where: gi.equalize(x, where=where)),
+    "random_sharpness": ((2.0,), ops.SHARPNESS.code, 0.5, lambda x, where: gi.adjust_sharpness(x, 2.0, where=where)),
 }
 optional = pytest.mark.parametrize("name", OPTIONAL)
 
@@ -160,7 +160,7 @@ def test_share_of_the_images(name: str) -> None:
     assert_share(codes(function(blanks(), *given, rng=rng(5)))[:, 0] == code, usual)
     for p in (0.03, 0.7):
         drawn = codes(function(blanks(), *given, p, rng=rng(6)))
-        assert set(drawn.ravel().tolist()) == {code, layout.SKIP}
+        assert set(drawn.ravel().tolist()) == {code, ops.SKIP.code}
         assert_share(drawn[:, 0] == code, p)
 
 
@@ -205,7 +205,7 @@ def test_gray_images_stay_gray() -> None:
 def rectangles(x: gi.Batch) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
     """Which images are painted on, and (N, 4) left, top, right, bottom."""
     (entry,) = x._plan.entries
-    return entry.codes == layout.PAINT, entry.params[:, 9:13]
+    return entry.codes == ops.PAINT.code, entry.params[:, ops.RECTANGLE]
 
 
 def erased_box(height: int, width: int, unit: Any, scale: Any, ratio: Any) -> tuple[int, int, int, int] | None:
@@ -316,7 +316,7 @@ def test_blur_is_gaussian_blur() -> None:
 def test_three_augment_is_one_of_three_for_each_image() -> None:
     x = gi.three_augment(blanks(13, 13), rng=rng(15))
     color, blurred = x._segments
-    gray, solarized = (entry.codes != layout.SKIP for entry in color.entries)
+    gray, solarized = (entry.codes != ops.SKIP.code for entry in color.entries)
     filtered = blurred.grid.filter == layout.GAUSSIAN
     assert np.all(gray.astype(int) + solarized + filtered == 1)
     assert chi_square([gray.sum(), solarized.sum(), filtered.sum()]) > SMALLEST

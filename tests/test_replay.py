@@ -258,7 +258,7 @@ def test_plans_that_would_read_beyond_their_memory_are_refused(tmp_path: Path) -
     words = {
         window: "windows inside", sizes: "image sizes", matrix: "finite", filters: "known filters",
         unknown: "known ops", wide: "known ops", statistics: "the pixels its statistics are of",
-        frame: "the frames it refers to", unframed: "frames of its fills", early: "the frames it refers to",
+        frame: "the frames it refers to", unframed: "the frames it refers to", early: "the frames it refers to",
         kernel: "blurs smaller", shorter: "same number of images", channels: "1 or 3 channels", version: "the format",
     }  # fmt: skip
     for change, message in words.items():

@@ -217,7 +217,7 @@ def test_going_on_from_a_ragged_result() -> None:
 
 def test_channels_first_results_are_not_gone_on_from() -> None:
     x = gi.invert(np.zeros((1, 2, 2, 3), np.uint8)).compute(layout="NCHW")
-    with pytest.raises(TypeError, match="images computed as uint8 NCHW are results"):
+    with pytest.raises(TypeError, match="cannot record operations on a uint8 NCHW result"):
         gi.invert(x).array()
 
 

@@ -45,7 +45,7 @@ class Batch(Sequence[Any]):
     ) -> None:
         self._runtime = runtime
         self._source = source  # the images before anything was recorded
-        self._segments = segments or (Plan.start(source.sizes, source.channels),)
+        self._segments = segments or (Plan.start(source.sizes, source.channels, of_bytes=source.dtype == "uint8"),)
         self._timings = timings or Timings()  # of all batches that were made from this one
         self._results: dict[tuple[str, str], Pixels] = {}
         self._launches = 0
@@ -133,7 +133,7 @@ class Batch(Sequence[Any]):
         """A new segment: what is recorded from here on has this batch's results, in float32, as its source."""
         if self._plan.is_fresh:
             return self
-        return self._with_segments((*self._segments, Plan.start(self.sizes, self.channels)))
+        return self._with_segments((*self._segments, self._plan.then()))
 
     def _for_geometry(self) -> Batch:
         """Start a new segment if a blur or sharpening is pending, because it cannot be resampled lazily."""
@@ -161,9 +161,9 @@ class Batch(Sequence[Any]):
             Naming every image that could not be decoded, under ``on_error="raise"``.
         """
         pixels = self._result(dtype, layout)
-        fresh = Plan.start(pixels.sizes, pixels.channels)
-        plan = fresh.as_normalized() if self.normalized else fresh
-        result = Batch(self._runtime, pixels, (plan,), self._timings)
+        result = Batch(self._runtime, pixels, timings=self._timings)
+        if self.normalized:
+            result = result._recorded(result._plan.as_normalized())
         result._launches = self._launches
         return result
 

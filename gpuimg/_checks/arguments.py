@@ -11,8 +11,6 @@ import numpy as np
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import layout
 
-_INT_LIMIT = 1 << 24  # sizes and coordinates: float32 holds every integer up to here
-
 
 def per_image(
     value: Any,
@@ -103,10 +101,10 @@ def mask(where: Any, n: int) -> Mask | None:
 
 def sizes(size: Any, n: int, name: str = "size") -> Ints:
     """``(height, width)``, each scalar or (N,), as (N, 2) int64 of at least 1."""
-    return pair(size, n, name, ("height", "width"), low=1, high=_INT_LIMIT, whole=True).astype(np.int64)
+    return pair(size, n, name, ("height", "width"), low=1, high=layout.EXACT, whole=True).astype(np.int64)
 
 
-def integers(value: Any, n: int, name: str, *, low: int = -_INT_LIMIT, high: int = _INT_LIMIT) -> Ints:
+def integers(value: Any, n: int, name: str, *, low: int = -layout.EXACT, high: int = layout.EXACT) -> Ints:
     """A whole-number parameter, scalar or (N,), as (N,) int64."""
     return per_image(value, n, name, low=low, high=high, whole=True).astype(np.int64)
 

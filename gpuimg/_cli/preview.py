@@ -22,7 +22,7 @@ from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._replay.describe import describe
 from ..errors import DecodeError
-from ..kernels import layout
+from ..kernels import ops
 from . import font
 
 Picture = NDArray[np.uint8]
@@ -173,7 +173,7 @@ def _denormalized(batch: Batch, i: int, pixels: NDArray[Any]) -> NDArray[Any]:
     """One image with its normalizing undone; stretched from black to white where it is not known."""
     for plan in reversed(batch._segments):
         for entry in reversed(plan.entries):
-            if entry.codes[i] == layout.AFFINE_COLOR:
+            if entry.codes[i] == ops.NORMALIZE.code:
                 scale, shift = entry.params[i, :3], entry.params[i, 3:6]
                 pixels = (pixels - shift[: pixels.shape[2]]) / scale[: pixels.shape[2]]
     if pixels.min() < -_OVERSHOOT or pixels.max() > 1.0 + _OVERSHOOT:

@@ -13,13 +13,12 @@ import numpy as np
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
 from .._checks.types import Floats
-from ..kernels import layout
+from ..kernels import ops
 
 
-def _record(images: Any, code: int, where: Any, *params: Any, statistical: bool = False) -> Batch:
+def _record(images: Any, op: ops.Op, where: Any, *params: Any) -> Batch:
     batch = as_batch(images)
-    chosen = arguments.mask(where, len(batch))
-    return batch._recorded(batch._plan.with_entry(code, params, where=chosen, statistical=statistical))
+    return batch._recorded(batch._plan.with_entry(op, params, where=arguments.mask(where, len(batch))))
 
 
 def _factor(images: Any, value: Any, name: str) -> tuple[Batch, Any]:
@@ -54,7 +53,7 @@ def adjust_brightness(images: Any, brightness_factor: Any, *, where: Any = None)
     [150, 150, 150]
     """
     batch, factor = _factor(images, brightness_factor, "brightness_factor")
-    return _record(batch, layout.BRIGHTNESS, where, factor)
+    return _record(batch, ops.BRIGHTNESS, where, factor)
 
 
 def adjust_contrast(images: Any, contrast_factor: Any, *, where: Any = None) -> Batch:
@@ -90,7 +89,7 @@ def adjust_contrast(images: Any, contrast_factor: Any, *, where: Any = None) -> 
     [0.3, 0.5]
     """
     batch, factor = _factor(images, contrast_factor, "contrast_factor")
-    return _record(batch, layout.CONTRAST, where, factor, batch.channels, 0.0, statistical=True)
+    return _record(batch, ops.CONTRAST, where, factor)
 
 
 def adjust_saturation(images: Any, saturation_factor: Any, *, where: Any = None) -> Batch:
@@ -121,7 +120,7 @@ def adjust_saturation(images: Any, saturation_factor: Any, *, where: Any = None)
     [124, 124, 124]
     """
     batch, factor = _factor(images, saturation_factor, "saturation_factor")
-    return _record(batch, layout.SATURATION if batch.channels == 3 else layout.SKIP, where, factor)
+    return _record(batch, ops.SATURATION if batch.channels == 3 else ops.SKIP, where, factor)
 
 
 def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
@@ -157,7 +156,7 @@ def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
     """
     batch = as_batch(images)
     shift = arguments.per_image(hue_factor, len(batch), "hue_factor", low=-0.5, high=0.5)
-    return _record(batch, layout.HUE if batch.channels == 3 else layout.SKIP, where, shift)
+    return _record(batch, ops.HUE if batch.channels == 3 else ops.SKIP, where, shift)
 
 
 def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = None) -> Batch:
@@ -192,7 +191,7 @@ def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = 
         raise ValueError(f"num_output_channels must be 1 or 3, not {num_output_channels!r}")
     if arguments.mask(where, len(batch)) is not None and num_output_channels != batch.channels:
         raise ValueError("where= needs the number of channels unchanged: a batch has one number of channels")
-    gray = _record(batch, layout.GRAYSCALE if batch.channels == 3 else layout.SKIP, where)
+    gray = _record(batch, ops.GRAYSCALE if batch.channels == 3 else ops.SKIP, where)
     return gray._recorded(gray._plan.with_channels(num_output_channels))
 
 
@@ -215,7 +214,7 @@ def invert(images: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.invert(np.full((1, 1, 1, 1), 100, np.uint8)).array().ravel().tolist()
     [155]
     """
-    return _record(images, layout.INVERT, where)
+    return _record(images, ops.INVERT, where)
 
 
 def solarize(images: Any, threshold: Any, *, where: Any = None) -> Batch:
@@ -247,9 +246,15 @@ def solarize(images: Any, threshold: Any, *, where: Any = None) -> Batch:
     """
     batch = as_batch(images)
     values = arguments.per_image(threshold, len(batch), "threshold", low=0.0, high=1.0 / batch._unit)
-    # Resampling may leave a byte a rounding error below itself; it still counts as at the threshold.
-    slack = 0.0 if batch._unit == 1.0 else 1e-6
-    return _record(batch, layout.SOLARIZE, where, values * batch._unit - slack)
+    return _record(batch, ops.SOLARIZE, where, solarize_parameter(values * batch._unit, batch._unit))
+
+
+def solarize_parameter(threshold: Floats, unit: float) -> Floats:
+    """The op's parameter for thresholds in [0, 1]; ``unit`` is 1 for floating-point images.
+
+    Resampling may leave a byte a rounding error below itself; it still counts as at the threshold.
+    """
+    return threshold if unit == 1.0 else threshold - 1e-6
 
 
 def posterize(images: Any, bits: Any, *, where: Any = None) -> Batch:
@@ -285,10 +290,10 @@ def posterize(images: Any, bits: Any, *, where: Any = None) -> Batch:
     """
     batch = as_batch(images)
     levels = np.exp2(arguments.integers(bits, len(batch), "bits", low=0, high=8).astype(np.float64))
-    return _record(batch, layout.POSTERIZE, where, *posterize_numbers(levels, batch._unit))
+    return _record(batch, ops.POSTERIZE, where, *posterize_parameters(levels, batch._unit))
 
 
-def posterize_numbers(levels: Floats, unit: float) -> tuple[Floats, Floats, Floats]:
+def posterize_parameters(levels: Floats, unit: float) -> tuple[Floats, Floats, Floats]:
     """Parameters of the op for a number of levels; ``unit`` is 1 for floating-point images."""
     if unit == 1.0:
         return levels, levels - 1.0, 1.0 / levels
@@ -320,7 +325,7 @@ def autocontrast(images: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.autocontrast(x).array().ravel().tolist()
     [0, 128, 255]
     """
-    return _record(images, layout.AUTOCONTRAST, where, 0.0, 0.0, 0.0, statistical=True)
+    return _record(images, ops.AUTOCONTRAST, where)
 
 
 def equalize(images: Any, *, where: Any = None) -> Batch:
@@ -348,4 +353,4 @@ def equalize(images: Any, *, where: Any = None) -> Batch:
     >>> bool((gpuimg.equalize(x).array() == x).all())
     True
     """
-    return _record(images, layout.EQUALIZE, where, 0.0, 0.0, 0.0, statistical=True)
+    return _record(images, ops.EQUALIZE, where)

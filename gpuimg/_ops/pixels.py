@@ -8,7 +8,7 @@ import numpy as np
 
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
-from ..kernels import layout
+from ..kernels import ops
 
 #: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -91,7 +91,7 @@ def normalize(images: Any, mean: Any, std: Any, *, where: Any = None) -> Batch:
         raise ValueError(f"std must be above 0, not {std!r}")
     three = np.resize(means, 3), np.resize(stds, 3)
     chosen = arguments.mask(where, len(batch))
-    plan = batch._plan.with_entry(layout.AFFINE_COLOR, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen)
+    plan = batch._plan.with_entry(ops.NORMALIZE, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen)
     return batch._recorded(plan.as_normalized())
 
 
@@ -141,4 +141,4 @@ def pointwise(images: Any, function: Any, value: Any = 0.0, *, where: Any = None
 
         function = user.first_kept(function)
     plan, index = plan.with_function(function)
-    return batch._recorded(plan.with_entry(layout.USER, (index, values), where=arguments.mask(where, n), frame=frame))
+    return batch._recorded(plan.with_entry(ops.POINTWISE, (index, values), where=arguments.mask(where, n), frame=frame))

@@ -17,8 +17,8 @@ from .._batch.batch import Batch, as_batch
 from .._checks import arguments
 from .._checks.types import Floats, Ints, Mask
 from .._runtimes.devices import native
+from ..kernels import layout
 
-_LABELS = 1 << 24  # float32 holds every integer up to here
 _FILLED = 1e30  # marks what a fill covers, far above any label
 _SLACK = 1e-3  # pixels that a box may reach out of its image: rounding of float32 coordinates
 _THIN = 1e-6  # pixels: a box this thin or thinner has no area, and a cut this small is rounding
@@ -114,8 +114,8 @@ def _masks(masks: Any, batch: Batch) -> Any:
             raise TypeError(f"masks must agree in dtype: masks[0] is {arrays[0].dtype}, masks[{i}] {mask.dtype}")
         if mask.ndim != 2 and (mask.ndim != 3 or mask.shape[2] != 1):
             raise ValueError(f"masks[{i}] must have shape (H, W), not {tuple(mask.shape)}")
-        if mask.dtype.itemsize > 2 and mask.size and not (mask.min() >= -_LABELS and mask.max() <= _LABELS):
-            raise ValueError(f"masks[{i}] must have labels from -{_LABELS} to {_LABELS}")
+        if mask.dtype.itemsize > 2 and mask.size and not (mask.min() >= -layout.EXACT and mask.max() <= layout.EXACT):
+            raise ValueError(f"masks[{i}] must have labels from -{layout.EXACT} to {layout.EXACT}")
         if unread[i]:
             mask = mask[:1, :1] * 0
         elif list(mask.shape[:2]) != size:

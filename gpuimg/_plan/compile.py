@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks.types import Floats, Ints
-from ..kernels import layout
-from .plan import FRAME_WORDS, RECTANGLE, Frame, Grid, Plan
+from .._checks.types import Floats, Ints, Mask
+from ..kernels import layout, ops
+from .plan import Frame, Grid, Plan, is_whole_pixels
 
 # "Sharpness" of a hard edge: a ramp no float32 position falls into.
 _HARD = 1e30
-_TIE_NUDGE = 1e-4  # as kernels.sampling: edges move with the nudged positions
-# Of layout's filters, as kernels.sampling.reach; a Gaussian is laid over a whole image, whatever its radius.
-RADIUS = np.array([0.5, 1.0, 2.0, 2.0, 0.5])
+_RADIUS = np.array(layout.RADIUS)
+_CLAMP = ops.BRIGHTNESS  # by a factor of 1
+_ROUNDING = 1e-9  # of products of matrices
 _CORNERS = np.array([(-1, -1, 1, 1), (-1, 1, -1, 1)], np.float64)
 
 
@@ -38,8 +38,23 @@ class _GridPass:
 
 
 def _same_pixels(a: Grid, b: Grid) -> bool:
-    """Whether two grids are the same pixels: nothing geometric was recorded between them."""
-    return a.sizes is b.sizes and a.frames[0] is b.frames[0]
+    """Whether two grids are the same pixels, in whatever order: between them are at most flips and quarter turns."""
+    if a.sizes is b.sizes and a.frames[0] is b.frames[0]:
+        return True
+    one, other = a.frames[0], b.frames[0]
+    same = np.array_equal(a.window, b.window) and np.array_equal(a.filter, b.filter)
+    if not same or a.kernel is not b.kernel or not np.array_equal(_support(a), _support(b)):
+        return False
+    # From the pixels of b to those of a: a permutation if it leads from pixels to pixels and from the grid onto it.
+    between = np.linalg.inv(one.matrix) @ other.matrix
+    whole = np.round(between)
+    if np.max(np.abs(between - whole), initial=0.0) > _ROUNDING or not np.all(is_whole_pixels(whole)):
+        return False
+    corners = np.zeros((len(whole), 2, 2))
+    corners[:, :, 1] = b.sizes[:, ::-1]
+    moved = whole[:, :2, :2] @ corners + whole[:, :2, 2:]
+    onto = np.stack([np.zeros_like(a.sizes), a.sizes[:, ::-1]], 2)
+    return np.array_equal(np.sort(moved, 2), onto)
 
 
 def _from_centre(matrix: Floats, sizes: Ints) -> Floats:
@@ -68,7 +83,7 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
     record["matrix"] = matrix.reshape(-1, 9)
     record["matrix"][:, :6] = (matrix[:, :2] - corner[:, :, None] * matrix[:, 2:]).reshape(-1, 6)
     record["support"] = _support(grid)
-    record["taps"] = np.maximum(np.ceil(2.0 * RADIUS[grid.filter][:, None] * record["support"] - 1e-4), 1)
+    record["taps"] = np.maximum(np.ceil(2.0 * _RADIUS[grid.filter][:, None] * record["support"] - 1e-4), 1)
     if grid.kernel is not None:
         record["taps"] = np.where((grid.filter == layout.GAUSSIAN)[:, None], grid.kernel, record["taps"])
     return record
@@ -77,8 +92,8 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
 def _set_edges(params: NDArray[np.float32], grid: Grid, frame: Frame) -> None:
     """Edges of a painted rectangle: as wide as the filter, or hard for nearest-neighbour images."""
     hard = (grid.filter == layout.NEAREST)[:, None]
-    params[:, RECTANGLE] -= np.where(hard, np.float32(_TIE_NUDGE), np.float32(0))
-    params[:, 13:15] = np.where(hard, _HARD, 1.0 / frame.support)
+    params[:, ops.RECTANGLE] -= np.where(hard, np.float32(layout.TIE_NUDGE), np.float32(0))
+    params[:, ops.EDGES] = np.where(hard, _HARD, 1.0 / frame.support)
 
 
 def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
@@ -123,7 +138,7 @@ def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
             slots[-1] = first + count
         grid = entry.taken_over
         stop = k + 1
-        count = count + np.isin(entry.codes, layout.STATISTICAL)
+        count = count + ops.HAS_STATISTIC[entry.codes]
     if count.any() and not _same_pixels(grid, plan.grid):
         runs.append(_GridPass(grid, stop, first, first + int(count.max())))
         first = runs[-1].end_slot
@@ -147,7 +162,7 @@ def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
             points = points[:, :2] / depth
         # A view that reaches the horizon has no bounding box.
         unbounded = np.any(depth <= 1e-6, (1, 2))[:, None]
-        reach = RADIUS[run.grid.filter][:, None] * _support(run.grid) + 2.0
+        reach = _RADIUS[run.grid.filter][:, None] * _support(run.grid) + 2.0
         low = np.where(unbounded, -np.inf, points.min(2) - reach)
         high = np.where(unbounded, np.inf, points.max(2) + reach)
         # Clipped before the cast: infinities and far-away views must not overflow.
@@ -159,25 +174,45 @@ def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
     return np.concatenate([start, stop], 1)
 
 
+def _overshoots(plan: Plan, grid: Grid) -> Mask:
+    """Images whose filter may leave [0, 1] and must not: Pillow and torchvision clamp what they resample of bytes."""
+    cubic: Mask = (grid.filter == layout.CUBIC_RENORMALISED) | (grid.filter == layout.CUBIC_CLAMPED)
+    return cubic & plan.of_bytes
+
+
+def ops_used(plan: Plan) -> Mask:
+    """(len(ops.OPS),): which ops the programs of a plan hold."""
+    used = np.zeros(len(ops.OPS), np.bool_)
+    used[_CLAMP.code] = bool(np.any(_overshoots(plan, plan.grid)))
+    for entry in plan.entries:
+        used[entry.codes] = True
+    return used
+
+
 def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:
     """Programs over a grid, of as many entries as there are slots given."""
     entries = plan.entries[: len(slots)]
-    widths = [layout.ENTRY_HEADER + entry.params.shape[1] for entry in entries]
+    overshoots = _overshoots(plan, grid)
+    lead = ops.ENTRY_HEADER + _CLAMP.width if overshoots.any() else 0
+    widths = [ops.ENTRY_HEADER + entry.params.shape[1] for entry in entries]
     # Zeros at the end: the END code, and room for the look-ahead of the last entry.
-    programs = np.zeros((len(plan), sum(widths) + 4), np.float32)
-    at = 0
+    programs = np.zeros((len(plan), lead + sum(widths) + 4), np.float32)
+    if lead:
+        programs[:, 0] = np.where(overshoots, _CLAMP.code, ops.SKIP.code)
+        programs[:, 1:lead] = lead, 1.0
+    at = lead
     for entry, width, slot in zip(entries, widths, slots, strict=True):
         programs[:, at] = entry.codes
         programs[:, at + 1] = width
-        params = programs[:, at + layout.ENTRY_HEADER : at + width]
+        params = programs[:, at + ops.ENTRY_HEADER : at + width]
         params[:] = entry.params
         if entry.taken_over is not None:
-            statistical = np.isin(entry.codes, layout.STATISTICAL)
-            params[statistical, layout.STATISTICS_SLOT] = slot[statistical]
+            statistical = ops.HAS_STATISTIC[entry.codes]
+            params[statistical, ops.SLOT] = slot[statistical]
         if entry.frame:
             frame = grid.frames[entry.frame]
-            params[:, :FRAME_WORDS] = _from_centre(frame.matrix, grid.sizes).reshape(-1, 9)
-            if np.any(entry.codes == layout.PAINT):
+            params[:, : ops.FRAME_WORDS] = _from_centre(frame.matrix, grid.sizes).reshape(-1, 9)
+            if np.any(entry.codes == ops.PAINT.code):
                 _set_edges(params, grid, frame)
         at += width
     return programs

@@ -17,13 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
-from ..kernels import layout
-
-FRAME_WORDS = 9
-# Parameters of PAINT behind the matrix.
-RECTANGLE = slice(9, 13)
-_COLOR = slice(15, 18)
-_INSIDE = 18
+from ..kernels import layout, ops
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +64,7 @@ class Plan:
 
     grid: Grid
     channels: int
+    of_bytes: bool = False  # the source's values are bytes, or were made of them: resampling stays within [0, 1]
     entries: tuple[Entry, ...] = ()
     functions: tuple[Any, ...] = ()  # user functions, in the order of their index
     normalized: bool = False
@@ -78,14 +73,18 @@ class Plan:
     history: tuple[Step, ...] = ()
 
     @staticmethod
-    def start(sizes: Ints, channels: int) -> Plan:
+    def start(sizes: Ints, channels: int, *, of_bytes: bool) -> Plan:
         """The plan that changes nothing, for source images of these (N, 2) sizes."""
         n = len(sizes)
         source = Frame(np.tile(np.eye(3), (n, 1, 1)), np.ones((n, 2)))
         window = np.zeros((n, 4), np.int64)
         window[:, 2] = sizes[:, 1]
         window[:, 3] = sizes[:, 0]
-        return Plan(Grid(sizes, (source,), np.full(n, layout.NEAREST), window), channels)
+        return Plan(Grid(sizes, (source,), np.full(n, layout.NEAREST), window), channels, of_bytes)
+
+    def then(self) -> Plan:
+        """The plan that changes nothing, for the results of this one."""
+        return Plan.start(self.sizes, self.channels, of_bytes=self.of_bytes and not self.normalized)
 
     def __len__(self) -> int:
         return len(self.grid.sizes)
@@ -113,24 +112,31 @@ class Plan:
         same: Mask = np.all(grid.frames[0].matrix == np.eye(3), (1, 2)) & np.all(grid.window == whole, 1)
         same = same & (grid.filter != layout.GAUSSIAN)
         for entry in self.entries:
-            same = same & (entry.codes == layout.SKIP)
+            same = same & (entry.codes == ops.SKIP.code)
         return same
 
     # -- recording ---------------------------------------------------------------------------------------------
 
     def with_entry(
-        self, codes: Any, params: Any = (), *, where: Mask | None = None, statistical: bool = False, frame: int = 0
+        self, op: ops.Op | NDArray[np.int32], params: Any = (), *, where: Mask | None = None, frame: int = 0
     ) -> Plan:
-        """Append an op to the program; ``params`` are scalars or (N,) arrays, ``codes`` one code or (N,) of them."""
+        """Append an op to the program, or one of (N,) op codes for each image.
+
+        ``params`` are scalars or (N,) arrays. Those that the table keeps for itself (the matrix to ``frame``, what a
+        statistic is taken over) are filled in, here and by the compilation.
+        """
         n = len(self)
-        column = np.zeros((n, len(params) + (FRAME_WORDS if frame else 0)), np.float32)
-        for k, value in enumerate(params):
-            column[:, k + (FRAME_WORDS if frame else 0)] = value
-        filled = np.empty(n, np.int32)
-        filled[:] = codes
+        codes = np.full(n, op.code, np.int32) if isinstance(op, ops.Op) else op
         if where is not None:
-            filled = np.where(where, filled, np.int32(layout.SKIP))
-        entry = Entry(filled, column, frame, self.grid if statistical else None)
+            codes = np.where(where, codes, np.int32(ops.SKIP.code))
+        first = ops.FRAME_WORDS if frame else 0
+        statistical = bool(ops.HAS_STATISTIC[codes].any())
+        column = np.zeros((n, max(first + len(params), ops.SLOT + 1 if statistical else 0)), np.float32)
+        for k, value in enumerate(params, first):
+            column[:, k] = value
+        if statistical:
+            column[ops.HAS_STATISTIC[codes], ops.CHANNELS] = self.channels
+        entry = Entry(codes, column, frame, self.grid if statistical else None)
         return replace(self, entries=(*self.entries, entry))
 
     def with_blur(self, sigma: Floats, kernel: Ints, where: Mask | None) -> Plan:
@@ -147,7 +153,7 @@ class Plan:
 
     def with_sharpness(self, factor: Floats, where: Mask | None) -> Plan:
         """Mix every pixel with its smoothed neighbourhood; once in a plan."""
-        return self.with_entry(layout.SHARPNESS, (factor,), where=where).as_sharpened()
+        return self.with_entry(ops.SHARPNESS, (factor,), where=where).as_sharpened()
 
     def as_sharpened(self) -> Plan:
         """The same, marked as reading neighbours."""
@@ -176,9 +182,9 @@ class Plan:
 
     def with_paint(self, rectangle: Any, color: Floats, frame: int, *, inside: bool, where: Mask | None) -> Plan:
         """Lay ``color`` (N, 3) outside or inside the rectangle (x0, y0, x1, y1) of a remembered frame."""
-        sharpness = (0.0, 0.0)  # filled in by compile, when the last filter is known
+        sharpness = (0.0, 0.0)  # filled in by the compilation, when the last filter is known
         params = (*rectangle, *sharpness, *color.T, 1.0 if inside else 0.0)
-        return self.with_entry(layout.PAINT, params, where=where, frame=frame)
+        return self.with_entry(ops.PAINT, params, where=where, frame=frame)
 
     def transformed(
         self,
@@ -196,8 +202,6 @@ class Plan:
         if where is not None:
             local = np.where(where[:, None, None], local, np.eye(3))
             sizes = np.where(where[:, None], sizes, self.sizes)
-            if scale is not None:
-                scale = np.where(where[:, None], scale, 1.0)
         frames = []
         for frame in self.grid.frames:
             support = frame.support
@@ -205,6 +209,8 @@ class Plan:
                 # How far one filter unit of the present grid reaches along each axis of the frame.
                 reach = frame.matrix[:, :2, :2] * np.maximum(scale, 1.0)[:, None, :]
                 support = np.maximum(support, np.sqrt(np.sum(reach * reach, -1)))
+                if where is not None:
+                    support = np.where(where[:, None], support, frame.support)
             frames.append(Frame(frame.matrix @ local, support))
         chosen = np.maximum(self.grid.filter, filter)
         if where is not None:
@@ -225,7 +231,7 @@ class Plan:
         # A crop that misses its image altogether is fill only; it still needs a pixel to name.
         low = np.minimum(low, before[:, 2:] - 1)
         high = np.maximum(high, low + 1)
-        window = np.where(_is_whole_pixels(matrix)[:, None], np.concatenate([low, high], 1), before)
+        window = np.where(is_whole_pixels(matrix)[:, None], np.concatenate([low, high], 1), before)
         return replace(self, grid=replace(self.grid, window=window))
 
     # -- for what goes with the images ---------------------------------------------------------------------------
@@ -233,24 +239,25 @@ class Plan:
     def fills(self) -> Iterator[tuple[Entry, Floats]]:
         """Entries that lay a color around an earlier image, and its rectangle (N, 4); boundless where they do not."""
         for entry in self.entries:
-            painted = entry.codes == layout.PAINT
+            painted = entry.codes == ops.PAINT.code
             if np.any(painted):
-                outside = painted & (entry.params[:, _INSIDE] == 0.0)
-                yield entry, np.where(outside[:, None], entry.params[:, RECTANGLE], (-np.inf, -np.inf, np.inf, np.inf))
+                outside = painted & (entry.params[:, ops.PAINT.at("inside")] == 0.0)
+                rectangle = entry.params[:, ops.RECTANGLE]
+                yield entry, np.where(outside[:, None], rectangle, (-np.inf, -np.inf, np.inf, np.inf))
 
     def for_masks(self, color: float) -> Plan:
-        """The geometry alone, for one channel and by nearest neighbour, with ``color`` for every fill around it."""
+        """The geometry alone, for one channel and by nearest neighbor, with ``color`` for every fill around it."""
         entries = []
         for entry, rectangle in self.fills():
-            codes = np.where(np.isfinite(rectangle[:, 0]), layout.PAINT, layout.SKIP).astype(np.int32)
+            codes = np.where(np.isfinite(rectangle[:, 0]), ops.PAINT.code, ops.SKIP.code).astype(np.int32)
             params = entry.params.copy()
-            params[:, _COLOR] = color
+            params[:, ops.COLOR] = color
             entries.append(Entry(codes, params, entry.frame))
         grid = replace(self.grid, filter=np.full(len(self), layout.NEAREST), kernel=None)
-        return Plan(grid, 1, tuple(entries))
+        return Plan(grid, 1, entries=tuple(entries))
 
 
-def _is_whole_pixels(matrix: Floats) -> Mask:
+def is_whole_pixels(matrix: Floats) -> Mask:
     """Where a matrix (N, 3, 3) leads from pixels to pixels: flips, quarter turns and shifts."""
     shift = matrix[:, :2, 2]
     turned: Mask = np.all(np.sort(np.abs(matrix[:, :2, :2]), -1) == (0.0, 1.0), (1, 2))

@@ -11,11 +11,11 @@ import numpy as np
 
 from .._batch.batch import Batch
 from .._ops import color, pixels
-from ..kernels import layout
+from ..kernels import ops
 from .draws import TRIES, drawn_sides, limits, prepare
 
 # color_jitter's ops, in the order of torchvision's permutation.
-_JITTER = np.array([layout.BRIGHTNESS, layout.CONTRAST, layout.SATURATION, layout.HUE])
+_JITTER = np.array([op.code for op in (ops.BRIGHTNESS, ops.CONTRAST, ops.SATURATION, ops.HUE)], np.int32)
 
 
 def color_jitter(
@@ -76,9 +76,8 @@ def color_jitter(
     plan = batch._plan
     for k in range(4):
         op = order[:, k]
-        codes = np.where(used[op], _JITTER[op], layout.SKIP)
-        params = (factors[np.arange(n), op], batch.channels, 0.0)
-        plan = plan.with_entry(codes, params, where=where, statistical=ranges[1] is not None)
+        codes = np.where(used[op], _JITTER[op], np.int32(ops.SKIP.code))
+        plan = plan.with_entry(codes, (factors[np.arange(n), op],), where=where)
     return batch._recorded(plan)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
 from .._checks.types import Floats, Ints
-from .._plan.plan import Plan
 from .draws import prepare
 
 
@@ -217,8 +216,7 @@ def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectang
         k = int(np.argmax(np.any(one.sizes != other.sizes[index], 1)))
         raise ValueError(f"image {k} and its partner differ in size")
     mixed = one._mixed_with(other, shares, index, boxes)
-    fresh = Plan.start(mixed.sizes, mixed.channels)
-    return mixed._recorded(fresh.as_normalized()) if one.normalized or other.normalized else mixed
+    return mixed._recorded(mixed._plan.as_normalized()) if one.normalized or other.normalized else mixed
 
 
 def _rectangles(rectangle: Any, sizes: Ints) -> Ints:

@@ -14,9 +14,9 @@ import numpy as np
 from .._batch.batch import Batch
 from .._checks.arguments import whole_number
 from .._checks.types import Floats, Ints
-from .._ops.color import posterize_numbers
+from .._ops.color import posterize_parameters, solarize_parameter
 from .._ops.warp import affine
-from ..kernels import layout
+from ..kernels import ops as op_table
 from . import mixing
 from .draws import prepare
 from .policy_tables import (
@@ -40,11 +40,12 @@ from .policy_tables import (
 )
 from .rng import Rng
 
-_CODES = np.array(
-    [layout.SKIP] * 6
-    + [layout.BRIGHTNESS, layout.SATURATION, layout.CONTRAST, layout.SHARPNESS, layout.POSTERIZE, layout.SOLARIZE,
-       layout.AUTOCONTRAST, layout.EQUALIZE, layout.INVERT]
+# Op codes of the policies' ops, in their order: those that move pixels change no color.
+_COLOR_OPS = (
+    op_table.BRIGHTNESS, op_table.SATURATION, op_table.CONTRAST, op_table.SHARPNESS, op_table.POSTERIZE,
+    op_table.SOLARIZE, op_table.AUTOCONTRAST, op_table.EQUALIZE, op_table.INVERT,
 )  # fmt: skip
+_CODES = np.array([op_table.SKIP.code] * BRIGHTNESS + [op.code for op in _COLOR_OPS], np.int32)
 
 # Magnitude of each bin: a function of the bin's position in [0, 1] and of the image's (width, height).
 _Magnitude = Callable[[Floats, Floats], Floats]
@@ -372,19 +373,15 @@ def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation
 
 def _color_entry(batch: Batch, ops: Ints, magnitudes: Floats) -> Any:
     """One column of the program with an op of its own for each image."""
-    params = np.zeros((3, len(batch)))
+    params = np.zeros((len(op_table.POSTERIZE.parameters), len(batch)))
     factor = (ops >= BRIGHTNESS) & (ops <= SHARPNESS)
     params[0] = np.where(factor, 1.0 + magnitudes, 0.0)
-    params[1] = np.where(ops == CONTRAST, batch.channels, 0.0)
-    threshold = magnitudes - (0.0 if batch._unit == 1.0 else 1e-6)
-    params[0] = np.where(ops == SOLARIZE, threshold, params[0])
+    params[0] = np.where(ops == SOLARIZE, solarize_parameter(magnitudes, batch._unit), params[0])
     posterized = ops == POSTERIZE
     if posterized.any():
         levels = 2.0 ** np.where(posterized, np.trunc(magnitudes), 8.0)
-        numbers = posterize_numbers(levels, batch._unit)
-        params = np.where(posterized, np.stack(numbers), params)
-    codes = np.where(ops >= BRIGHTNESS, _CODES[ops], layout.SKIP)
+        params = np.where(posterized, np.stack(posterize_parameters(levels, batch._unit)), params)
+    codes = _CODES[ops]
     if batch.channels == 1:
-        codes = np.where(ops == COLOR, layout.SKIP, codes)
-    statistical = bool(np.isin(ops, (CONTRAST, AUTOCONTRAST, EQUALIZE)).any())
-    return batch._plan.with_entry(codes, tuple(params), statistical=statistical)
+        codes = np.where(ops == COLOR, np.int32(op_table.SKIP.code), codes)
+    return batch._plan.with_entry(codes, tuple(params))

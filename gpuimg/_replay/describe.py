@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from .._batch.batch import Batch, as_batch
 from .._checks.types import Floats
 from .._plan.plan import Plan
-from ..kernels import layout
+from ..kernels import layout, ops
 from .saved import SavedPlan
 
 _FILTERS = {
@@ -19,18 +20,6 @@ _FILTERS = {
     layout.LINEAR: "bilinear",
     layout.CUBIC_RENORMALISED: "bicubic",
     layout.CUBIC_CLAMPED: "bicubic",
-}
-_FACTORS = {
-    layout.BRIGHTNESS: "brightness",
-    layout.CONTRAST: "contrast",
-    layout.SATURATION: "saturation",
-    layout.SHARPNESS: "sharpness",
-}
-_PLAIN = {
-    layout.GRAYSCALE: "grayscale",
-    layout.INVERT: "invert",
-    layout.AUTOCONTRAST: "autocontrast",
-    layout.EQUALIZE: "equalize",
 }
 _SAME = 1e-9
 
@@ -101,9 +90,9 @@ def _stage(plan: Plan, k: int, before: Any, white: float) -> list[str]:
             before = step.sizes[k]
         if at < len(plan.entries):
             entry = plan.entries[at]
-            if np.any(entry.codes == layout.AFFINE_COLOR):
+            if np.any(entry.codes == ops.NORMALIZE.code):
                 white = 1.0  # colors after normalize are laid down as they are
-            lines += _op(plan, int(entry.codes[k]), entry.params[k].astype(np.float64), bool(entry.frame), white)
+            lines += _op(plan, ops.OPS[entry.codes[k]], entry.params[k].astype(np.float64), white)
     if moved and chosen in _FILTERS:
         lines.append(f"sampled once: {_FILTERS[chosen]}")
     return lines
@@ -179,35 +168,45 @@ def _is(one: Any, other: Any) -> bool:
 # -- everything else ---------------------------------------------------------------------------------------------------
 
 
-def _op(plan: Plan, code: int, params: Floats, framed: bool, white: float) -> list[str]:
-    """One op of the program."""
-    if code == layout.SKIP:
+def _op(plan: Plan, op: ops.Op, params: Floats, white: float) -> list[str]:
+    """One op of the program: its name and parameters, or words of its own."""
+    if op is ops.SKIP:
         return []
-    if code in _PLAIN:
-        return [_PLAIN[code]]
-    if code in _FACTORS:
-        return [f"{_FACTORS[code]}: factor {_number(params[0])}"]
-    if code == layout.HUE:
-        return [f"hue: {_number(params[0])} turns"]
-    if code == layout.SOLARIZE:
-        return [f"solarize: from {_number(params[0] * white)}"]
-    if code == layout.POSTERIZE:
-        return [f"posterize: {_number(math.log2(params[1] + 1.0))} bits"]
-    if code == layout.AFFINE_COLOR:
-        scale, shift = params[:3], params[3:6]
-        return [f"normalize: mean {_color(-shift / scale)}, std {_color(1.0 / scale)}"]
-    if code == layout.PAINT:
-        color = _color(params[15:18] * white)
-        if params[18] == 0.0:
-            return [f"fill around the image: {color}"]
-        x0, y0, x1, y1 = params[9:13]
-        rows, columns = f"rows {_number(y0)} to {_number(y1)}", f"columns {_number(x0)} to {_number(x1)}"
-        return [f"erase: {rows}, {columns}, color {color}"]
-    if code == layout.USER:
-        function = plan.functions[int(params[9])]
-        name = getattr(getattr(function, "py_func", function), "__name__", "a function")
-        return [f"pointwise: {name}, value {_number(params[10])}"]
-    return [f"op {code}: {_list(params[9:] if framed else params)}"]
+    if op in _WORDS:
+        return [_WORDS[op](plan, params, white)]
+    values = ", ".join(f"{name} {_number(params[op.at(name)])}" for name in op.parameters)
+    return [f"{op.name}: {values}" if values else op.name]
+
+
+def _painted(plan: Plan, params: Floats, white: float) -> str:
+    color = _color(params[ops.COLOR] * white)
+    if params[ops.PAINT.at("inside")] == 0.0:
+        return f"fill around the image: {color}"
+    x0, y0, x1, y1 = params[ops.RECTANGLE]
+    rows, columns = f"rows {_number(y0)} to {_number(y1)}", f"columns {_number(x0)} to {_number(x1)}"
+    return f"erase: {rows}, {columns}, color {color}"
+
+
+def _normalized(plan: Plan, params: Floats, white: float) -> str:
+    scale, shift = params[:3], params[3:6]
+    return f"normalize: mean {_color(-shift / scale)}, std {_color(1.0 / scale)}"
+
+
+def _pointwise(plan: Plan, params: Floats, white: float) -> str:
+    function = plan.functions[int(params[ops.POINTWISE.at("function")])]
+    name = getattr(getattr(function, "py_func", function), "__name__", "a function")
+    return f"pointwise: {name}, value {_number(params[ops.POINTWISE.at('value')])}"
+
+
+# Ops whose recorded parameters are not what the user gave: (plan, params, white) -> words.
+_WORDS: dict[ops.Op, Callable[[Plan, Floats, float], str]] = {
+    ops.HUE: lambda plan, params, white: f"hue: {_number(params[0])} turns",
+    ops.SOLARIZE: lambda plan, params, white: f"solarize: from {_number(params[0] * white)}",
+    ops.POSTERIZE: lambda plan, params, white: f"posterize: {_number(math.log2(params[1] + 1.0))} bits",
+    ops.NORMALIZE: _normalized,
+    ops.PAINT: _painted,
+    ops.POINTWISE: _pointwise,
+}
 
 
 def _number(value: float) -> str:

@@ -18,19 +18,14 @@ from numpy.typing import NDArray
 from .._batch.batch import Batch, as_batch
 from .._checks.types import Floats, Ints
 from .._plan.plan import Entry, Frame, Grid, Plan, Step
-from ..kernels import layout
+from ..kernels import layout, ops
 
 _FORMAT = "gpuimg plan 1"
 _ALIGNED = 8
-_LIMIT = 1 << 24
 _LARGE = 1e30  # times sizes, still within float32
 _DTYPES = ("<i4", "<i8", "<f4", "<f8")
-# Parameters each op reads; a file may hold no other ops, and no user functions.
-_WIDTHS = {
-    layout.SKIP: 0, layout.BRIGHTNESS: 1, layout.CONTRAST: 3, layout.SATURATION: 1, layout.HUE: 1, layout.GRAYSCALE: 0,
-    layout.INVERT: 0, layout.SOLARIZE: 1, layout.POSTERIZE: 3, layout.AUTOCONTRAST: 3, layout.EQUALIZE: 3,
-    layout.AFFINE_COLOR: 6, layout.PAINT: 19, layout.SHARPNESS: 1,
-}  # fmt: skip
+# Parameters each op reads, by its code; a file may hold no other ops, and none of the user's.
+_WIDTHS = {op.code: op.width for op in ops.OPS if not op.user and op is not ops.END}
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,12 +277,12 @@ class _Reader:
 
     def _sizes(self, index: int) -> Ints:
         sizes: Ints = self._array(index, np.int64, 2)
-        _demand(np.all((sizes >= 1) & (sizes <= _LIMIT)), "image sizes")
+        _demand(np.all((sizes >= 1) & (sizes <= layout.EXACT)), "image sizes")
         return sizes
 
     def _frame(self, matrix: int, support: int) -> Frame:
         supports: Floats = self._array(support, np.float64, 2)
-        _demand(np.all((supports >= 1e-6) & (supports <= _LIMIT)), "filters of some width")
+        _demand(np.all((supports >= 1e-6) & (supports <= layout.EXACT)), "filters of some width")
         return Frame(self._array(matrix, np.float64, 3, 3), supports)
 
     def _grid(self, grid: dict[str, Any]) -> Grid:
@@ -307,14 +302,15 @@ class _Reader:
         _demand(channels in (1, 3) and dtype in ("uint8", "float32"), "1 or 3 channels of uint8 or float32")
         _demand(all(len(array) == len(sizes) for array in self._arrays), "the same number of images throughout")
         segments = []
-        source = sizes
+        before = Plan.start(sizes, channels, of_bytes=dtype == "uint8")
         for stage in content["stages"]:
-            segments.append(self._plan(stage, source))
-            source = segments[-1].sizes
+            segments.append(self._plan(stage, before))
+            before = segments[-1].then()
         _demand(segments, "a segment")
         return SavedPlan(sizes, channels, dtype, tuple(segments))
 
-    def _plan(self, stage: dict[str, Any], source: Ints) -> Plan:
+    def _plan(self, stage: dict[str, Any], before: Plan) -> Plan:
+        source = before.sizes
         grid = self._grids[stage["grid"]]
         entries = [self._entry(entry, grid) for entry in stage["entries"]]
         grids = [grid, *(entry.taken_over for entry in entries if entry.taken_over is not None)]
@@ -327,7 +323,7 @@ class _Reader:
         for k, entry in enumerate(entries):
             known = len(grid.frames) if entry.taken_over is None else len(entry.taken_over.frames)
             _demand(all(before.frame < known for before in entries[: k + 1]), "the frames it refers to")
-        sharpened = sum((entry.codes == layout.SHARPNESS).astype(int) for entry in entries)
+        sharpened = sum((entry.codes == ops.SHARPNESS.code).astype(int) for entry in entries)
         _demand(np.all(np.asarray(sharpened) <= 1), "one sharpness a segment")
         _demand(stage["channels"] in (1, 3), "1 or 3 channels")
         flags = {name: stage[name] for name in ("normalized", "blurs", "sharpens")}
@@ -336,7 +332,7 @@ class _Reader:
             Step(int(at), self._array(matrix, np.float64, 3, 3), self._sizes(sizes))
             for at, matrix, sizes in stage["history"]
         )
-        return Plan(grid, stage["channels"], tuple(entries), history=history, **flags)
+        return Plan(grid, stage["channels"], before.of_bytes, tuple(entries), history=history, **flags)
 
     def _entry(self, entry: dict[str, Any], grid: Grid) -> Entry:
         codes = self._array(entry["codes"], np.int32)
@@ -346,9 +342,13 @@ class _Reader:
         _demand(all(_WIDTHS.get(code, width + 1) <= width for code in found), "known ops with all their parameters")
         frame = entry["frame"]
         _demand(isinstance(frame, int) and 0 <= frame < len(grid.frames), "the frames it refers to")
-        _demand(frame or layout.PAINT not in found, "frames of its fills")
+        known = [ops.OPS[code] for code in found]
+        _demand(frame or not any(op.frame for op in known), "the frames it refers to")
         taken_over = None if entry["taken_over"] is None else self._grids[entry["taken_over"]]
-        _demand(taken_over is not None or not found & set(layout.STATISTICAL), "the pixels its statistics are of")
+        _demand(
+            taken_over is not None or not any(op.statistic for op in known),
+            "the pixels its statistics are of",
+        )
         return Entry(codes, params, frame, taken_over)
 
 

@@ -16,14 +16,12 @@ import numpy as np
 from .._decoding import exif
 from .._decoding.decoder import Region
 from .._decoding.stderr import silence_stderr
-from .._plan.compile import Pass, compile_plan
+from .._plan.compile import Pass, compile_plan, ops_used
 from .._plan.plan import Plan
 from ..kernels import cpu as loops
-from ..kernels import layout
-from ..kernels.cpu_rows import SOURCE_SLACK, work_space
-from ..kernels.user import chain
+from ..kernels import layout, ops
 from .cpu_memory import Pool, Scratch
-from .images import ALIGNMENT, STORAGE, EncodedImages, Pixels, numpy_dtype, offsets_of
+from .images import ALIGNMENT, EncodedImages, Pixels, numpy_dtype, offsets_of
 from .protocol import Outcome, Timings
 from .threads import threads
 
@@ -49,7 +47,6 @@ class CpuRuntime:
         self._spare: list[Scratch] = []
         self._pool = Pool()
         self._lock = threading.Lock()
-        self._users: dict[tuple[Any, ...], Any] = {}
 
     # -- memory ------------------------------------------------------------------------------------------------
 
@@ -125,11 +122,16 @@ class CpuRuntime:
         planar: bool,
     ) -> Outcome:
         """Run all segments of an image before the next one; the launches are those a GPU would need for the batch."""
-        compiled = [_Segment(plan, self._user_row(plan.functions)) for plan in segments]
-        call = _Call(
-            source, compiled, _first_segments(segments), out.view(STORAGE[out.dtype.name]), offsets.tolist(), kind,
-            planar,
-        )  # fmt: skip
+        starts = _first_segments(segments)
+        last = len(segments) - 1
+        compiled = []
+        for k, plan in enumerate(segments):
+            # What a segment reads: results of the one before, and source images that those before leave as they are.
+            read = {"float32"} if k else set()
+            if k in starts:
+                read.add(source.dtype)
+            compiled.append(_Segment(plan, *((kind, planar) if k == last else _BETWEEN), read))
+        call = _Call(source, compiled, starts, out.view(np.uint8), offsets.tolist())
         outcome = self._each(len(segments[0]), call.worker, source if isinstance(source, EncodedImages) else None)
         outcome.launches = sum(segment.passes[-1].end_slot + 1 for segment in compiled)
         return outcome
@@ -146,14 +148,6 @@ class CpuRuntime:
             )  # fmt: skip
 
         self._each(len(one.offsets), lambda _: image, None)
-
-    def _user_row(self, functions: tuple[Any, ...]) -> int:
-        """Address of the compiled functions of a plan."""
-        if not functions:
-            return 0
-        if functions not in self._users:
-            self._users[functions] = loops.make_user_row(chain(functions))
-        return int(self._users[functions].address)
 
     def _each(self, n: int, worker: Callable[[Scratch], _Worker], images: EncodedImages | None) -> Outcome:
         """Call a worker for every image on each of the threads; gives the failures' reasons in order, and the times.
@@ -205,16 +199,28 @@ class CpuRuntime:
             return self._spare.pop() if self._spare else Scratch()
 
 
+# What values of a source are multiplied with, so that white is 1.
+_SCALES = {"uint8": np.float32(1.0 / 255.0), "float32": np.float32(1.0)}
+
+# Results of a segment that another one reads: their kind, and whether each channel is a plane.
+_BETWEEN = (layout.FLOAT32, False)
+
+
 class _Segment:
     """A compiled plan: what is read and written of each image, as Python's own numbers, and the memory it takes."""
 
-    def __init__(self, plan: Plan, user: int) -> None:
+    def __init__(self, plan: Plan, kind: int, planar: bool, sources: set[str]) -> None:
         self.passes, region = compile_plan(plan)
         self.channels = plan.channels
         self.regions = region.tolist()  # of the source that are read: x0, y0, x1, y1
         self.strides = (plan.sizes[:, 1] * plan.channels).tolist()
-        self.elements = (plan.sizes[:, 0] * plan.sizes[:, 1] * plan.channels).tolist()
-        self.user = user
+        self.itemsize = loops.BYTES_OF[kind]
+        self.bytes = (plan.sizes[:, 0] * plan.sizes[:, 1] * (plan.channels * self.itemsize)).tolist()
+        separable = np.concatenate([run.records["separable"] for run in self.passes])
+        used = ops_used(plan)
+        self.calls = {
+            source: loops.call_table(source, kind, planar, used, separable, plan.functions) for source in sources
+        }
         # Views of each pass's records as the kernels read them, a row an image.
         self.records = [
             (run.records.view(np.int32).reshape(len(plan), -1), run.records.view(np.float32).reshape(len(plan), -1))
@@ -223,19 +229,19 @@ class _Segment:
         self.memory = np.max([_memory(run, plan.sharpens) for run in self.passes], 0)
 
     def run(
-        self, i: int, source: Any, stride: int, channels: int, memory: _Memory, out: Any, kind: int, planar: bool,
-        streamed: bool,
+        self, i: int, source: Any, stride: int, channels: int, memory: _Memory, out: Any, streamed: bool
     ) -> None:  # fmt: skip
         """One image through all passes."""
-        source = source[:]
+        size, dtype = source.size, source.dtype.name
+        calls, scale = self.calls[dtype], _SCALES[dtype]
+        source = source.view(np.uint8)
         source.flags.writeable = False  # one compiled variant, whether or not the user's array may be written to
-        scale = np.float32(1.0 / 255.0 if source.dtype == np.uint8 else 1.0)
         for run, (records, words) in zip(self.passes, self.records, strict=True):
             records[i, layout.STRIDE] = stride
             loops.run_image(
-                source, channels, scale, records[i], words[i], run.programs[i], run.first_slot, memory.statistics,
-                self.user, memory.planes, memory.floats, memory.ints, memory.packed,
-                out if run is self.passes[-1] else out[:0], self.channels, kind, planar, streamed,
+                calls, source, size, channels, scale, records[i], words[i], run.programs[i], run.first_slot,
+                memory.statistics, memory.planes, memory.floats, memory.ints, memory.packed,
+                out if run is self.passes[-1] else out[:0], self.channels, streamed,
             )  # fmt: skip
 
 
@@ -257,12 +263,12 @@ def _memory(run: Pass, sharpens: bool) -> list[int]:
     height, width = records["height"].astype(np.int64), records["width"].astype(np.int64)
     nx, ny = records["taps"].astype(np.int64).T
     rows = height if run.first_slot < run.end_slot or sharpens else np.minimum(_ROWS, height)
-    floats, ints = work_space(height, width, nx, ny, records["window"][:, 2].astype(np.int64))
+    floats, ints = loops.work_space(height, width, nx, ny, records["window"][:, 2].astype(np.int64))
     return [
-        run.end_slot * layout.STATISTICS_WORDS,
+        run.end_slot * ops.STATISTICS_WORDS,
         _CHANNELS * int(np.max(rows * width)),
         2 * int(np.max(width)) + int(np.max(floats)),
-        max(int(np.max(ints)), layout.LEVELS),
+        max(int(np.max(ints)), ops.LEVELS),
         int(np.max(width)),
     ]
 
@@ -274,10 +280,8 @@ class _Call:
     source: EncodedImages | Pixels
     segments: list[_Segment]
     starts: list[int]  # the segment that each image begins with
-    out: Any
-    offsets: list[int]
-    kind: int
-    planar: bool
+    out: Any  # bytes
+    offsets: list[int]  # elements
 
     def worker(self, scratch: Scratch) -> _Worker:
         """What a thread calls for each image."""
@@ -298,17 +302,17 @@ class _Call:
         for k in range(start, len(self.segments) - 1):
             segment = self.segments[k]
             # Two buffers in turn: a segment reads one while it writes the other.
-            size = segment.elements[i]
-            result = scratch.flat(f"segment{k % 2}", size, np.float32)[:size]
-            segment.run(i, pixels, stride, channels, memory, result, layout.FLOAT32, False, False)
+            size = segment.bytes[i]
+            result = scratch.flat(f"segment{k % 2}", size, np.uint8)[:size]
+            segment.run(i, pixels, stride, channels, memory, result, False)
             x0, y0, *_ = self.segments[k + 1].regions[i]
             channels = segment.channels
             stride = segment.strides[i]
-            pixels = result[y0 * stride + x0 * channels :]
+            pixels = result.view(np.float32)[y0 * stride + x0 * channels :]
         last = self.segments[-1]
         streamed = self.out.nbytes >= _STREAMED
-        result = self.out[self.offsets[i] : self.offsets[i] + last.elements[i]]
-        last.run(i, pixels, stride, channels, memory, result, self.kind, self.planar, streamed)
+        begin = self.offsets[i] * last.itemsize
+        last.run(i, pixels, stride, channels, memory, self.out[begin : begin + last.bytes[i]], streamed)
         return reason
 
     def _source_pixels(self, i: int, region: list[int], scratch: Scratch) -> tuple[Any, int, str | None]:
@@ -323,16 +327,16 @@ class _Call:
             return _with_slack(source.flat, corner, image + height * stride, scratch), stride, None
         height, width = y1 - y0, x1 - x0
         stride = width * source.channels
-        pixels = scratch.flat("source", height * stride + SOURCE_SLACK, np.uint8)
+        pixels = scratch.flat("source", height * stride + loops.SOURCE_SLACK, np.uint8)
         view = pixels[: height * stride].reshape(height, width, source.channels)
         return pixels, stride, _decode(source, i, scratch, view, (x0, y0, x1, y1))
 
 
 def _with_slack(flat: Any, start: int, stop: int, scratch: Scratch) -> Any:
     """Elements ``start`` to ``stop``, and a few behind them that may be read; copied only at the buffer's end."""
-    if stop + SOURCE_SLACK <= flat.size or flat.dtype != np.uint8:
-        return flat[start : stop + SOURCE_SLACK]
-    copy = scratch.flat("source", stop - start + SOURCE_SLACK, np.uint8)
+    if stop + loops.SOURCE_SLACK <= flat.size or flat.dtype != np.uint8:
+        return flat[start : stop + loops.SOURCE_SLACK]
+    copy = scratch.flat("source", stop - start + loops.SOURCE_SLACK, np.uint8)
     copy[: stop - start] = flat[start:stop]
     return copy
 

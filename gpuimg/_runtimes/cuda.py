@@ -34,7 +34,7 @@ from .._decoding.stderr import silence_stderr
 from .._plan.compile import Pass, compile_plan
 from .._plan.plan import Plan
 from ..kernels import cuda as kernels
-from ..kernels import layout
+from ..kernels import layout, ops
 from .cuda_memory import Event, PerThread, PooledResults, address, recorded, wait
 from .images import ALIGNMENT, STORAGE, EncodedImages, Pixels, numpy_dtype, offsets_of
 from .protocol import Outcome, Timings
@@ -326,7 +326,7 @@ class CudaRuntime:
         stream = numba_cuda.external_stream(self._stream.ptr)
         with self._stream:
             parts = _upload(passes)
-            table_words = passes[-1].end_slot * layout.STATISTICS_WORDS
+            table_words = passes[-1].end_slot * ops.STATISTICS_WORDS
             tables = cupy.empty(max(n * table_words, 1), cupy.float32)
             scale = np.float32(1.0 / 255.0 if source.dtype == "uint8" else 1.0)
             launches = 0
@@ -389,7 +389,7 @@ def _accumulators(n: int) -> tuple[Any, Any, Any, Any]:
     sums = cupy.zeros(n, cupy.int64)
     extremes = cupy.empty(n * kernels.EXTREMES, cupy.int32)
     extremes.data.memset_async(0x80, extremes.nbytes)  # below the key of every float in use
-    counts = cupy.zeros(n * layout.STATISTICS_WORDS, cupy.int32)
+    counts = cupy.zeros(n * ops.STATISTICS_WORDS, cupy.int32)
     tickets = cupy.zeros(n, cupy.int32)
     return _argument(sums), _argument(extremes), _argument(counts), _argument(tickets)
 

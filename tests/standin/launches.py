@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuimg.kernels import layout
+from gpuimg.kernels import layout, ops
 
 from .order import Order, Range, Stream
 
@@ -97,9 +97,9 @@ def _sampled(
         reads += gathered
         writes += gathered
         for i in range(n):
-            own = i * table + int(slot) * layout.STATISTICS_WORDS
+            own = i * table + int(slot) * ops.STATISTICS_WORDS
             perhaps.append(_part(tables, i * table, own))
-            writes.append(_part(tables, own, own + layout.STATISTICS_WORDS))
+            writes.append(_part(tables, own, own + ops.STATISTICS_WORDS))
     return reads, perhaps, writes, int(pixels.max())
 
 

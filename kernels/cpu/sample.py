@@ -9,22 +9,35 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic, overload
 
-from . import sampling
-from .layout import FILTER, GAUSSIAN, HEIGHT, MATRIX, STRIDE, SUPPORT, TAPS, WIDTH, WINDOW
-from .scalar import FASTMATH, f32, i32, loop
+from .. import sampling
+from ..compiled import Piece
+from ..layout import FILTER, GAUSSIAN, HEIGHT, MATRIX, RECORD_WORDS, STRIDE, SUPPORT, TAPS, WIDTH, WINDOW
+from ..scalar import f32, i32, loop, up
+from .calls import ADD_TAPS, LAY_TAPS, MIX_ROWS
+from .intrinsics import (
+    ADDRESSES,
+    BLOCK,
+    BYTES,
+    FLOATS,
+    INTS,
+    SOURCES,
+    UINTS,
+    array_at,
+    caller,
+    copy,
+    load_bytes,
+    move_quad,
+    split_four_quads,
+    sum_blocks,
+)  # fmt: skip
 
 u32 = np.uint32
-up = np.uintp  # unsigned indices: no wrap-around check in the loop
 
 # The horizontal pass takes so many rows at a time: they share its weights and offsets. A block is one pixel of each of
 # them, as quads: its channels and a lane that nobody uses.
-_ROWS = 4
-_BLOCK = 4 * _ROWS
+_ROWS = BLOCK // 4
 
 _VECTOR = 16  # float32 of the widest vectors: loops over whole ones have no remainder
 
@@ -35,146 +48,16 @@ _TAIL = 3 + _VECTOR - 1
 SOURCE_SLACK = 3
 
 
-def pointer(context, builder, kind, array, index=None, target=None):
-    """Address of an array or of an element, as that of another type if given."""
-    address = context.make_array(kind)(context, builder, array).data
-    if index is not None:
-        address = builder.gep(address, [index])
-    return address if target is None else builder.bitcast(address, target.as_pointer())
+# -- taps --------------------------------------------------------------------------------------------------------------
 
 
-_QUAD = ir.VectorType(ir.FloatType(), 4)
-
-
-@intrinsic
-def load_bytes(typing_context, array, index):
-    """Four consecutive bytes of a uint8 array as one little-endian uint32."""
-
-    def generate(context, builder, signature, args):
-        value = builder.load(pointer(context, builder, signature.args[0], args[0], args[1], ir.IntType(32)))
-        value.align = 1
-        return value
-
-    return types.uint32(array, index), generate
-
-
-@intrinsic
-def move_quad(typing_context, row, k, quads, at):
-    """``quads[at:at + 4] = row[k:k + 4]``."""
-
-    def generate(context, builder, signature, args):
-        quad = builder.load(pointer(context, builder, signature.args[0], args[0], args[1], _QUAD))
-        quad.align = 4
-        builder.store(quad, pointer(context, builder, signature.args[2], args[2], args[3], _QUAD)).align = 4
-        return context.get_dummy_value()
-
-    return types.none(row, k, quads, at), generate
-
-
-@intrinsic
-def sum_blocks(typing_context, blocks, first, offsets, weights, x, step, taps, out, k):
-    """``out[k:k + 16]`` as the weighted sum of ``taps`` blocks; theirs are the entries at ``x``, ``x + step``, ...
-
-    Numba has LLVM's vectoriser of straight-line code turned off, and a block is just that.
-    """
-
-    def generate(context, builder, signature, args):
-        kinds = signature.args
-        blocks, first, offsets, weights, x, step, taps, out, k = args
-        vector = ir.VectorType(ir.FloatType(), _BLOCK)
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), _BLOCK), [0] * _BLOCK)
-        total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * _BLOCK))
-        at = cgutils.alloca_once_value(builder, x)
-        with cgutils.for_range(builder, taps):
-            here = builder.load(at)
-            offset = builder.load(pointer(context, builder, kinds[2], offsets, here))
-            weight = builder.load(pointer(context, builder, kinds[3], weights, here))
-            start = builder.sub(builder.sext(offset, first.type), first)
-            block = builder.load(pointer(context, builder, kinds[0], blocks, start, vector))
-            block.align = 4
-            one = builder.insert_element(ir.Constant(vector, ir.Undefined), weight, ir.IntType(32)(0))
-            weighted = builder.fmul(block, builder.shuffle_vector(one, one, lanes), flags=("contract",))
-            builder.store(builder.fadd(weighted, builder.load(total), flags=("contract",)), total)
-            builder.store(builder.add(here, step), at)
-        builder.store(builder.load(total), pointer(context, builder, kinds[7], out, k, vector)).align = 4
-        return context.get_dummy_value()
-
-    return types.none(blocks, first, offsets, weights, x, step, taps, out, k), generate
-
-
-@intrinsic
-def split_four_quads(typing_context, blocks, k, r, g, b, x):
-    """First three lanes of the quads at ``k`` in four blocks to ``r[x:x + 4]``, ``g[x:x + 4]`` and ``b[x:x + 4]``."""
-
-    def generate(context, builder, signature, args):
-        def address(position, index, step=0):
-            at = builder.add(args[index], args[index].type(step))
-            return pointer(context, builder, signature.args[position], args[position], at, _QUAD)
-
-        def shuffle(one, other, lanes):
-            return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), 4), lanes))
-
-        rows = [builder.load(address(0, 1, _BLOCK * step)) for step in range(4)]
-        for row in rows:
-            row.align = 4
-        red_green_1, red_green_2 = (shuffle(rows[i], rows[i + 1], [0, 4, 1, 5]) for i in (0, 2))
-        blue_1, blue_2 = (shuffle(rows[i], rows[i + 1], [2, 6, 3, 7]) for i in (0, 2))
-        planes = (
-            shuffle(red_green_1, red_green_2, [0, 1, 4, 5]),
-            shuffle(red_green_1, red_green_2, [2, 3, 6, 7]),
-            shuffle(blue_1, blue_2, [0, 1, 4, 5]),
-        )
-        for position, plane in zip((2, 3, 4), planes, strict=True):
-            builder.store(plane, address(position, 5)).align = 4
-        return context.get_dummy_value()
-
-    return types.none(blocks, k, r, g, b, x), generate
-
-
-@loop
-def copy(values, out):
-    """Fill an array from the start of another; an assignment of slices would need an allocator."""
-    for k in range(out.size):
-        out[k] = values[k]
-
-
-def _add_taps(source, channels, columns, rows, wx, wy, packed, r, g, b):
-    """Add one tap of each pixel of a row; the overload is the code."""
-
-
-@overload(_add_taps, jit_options={"fastmath": FASTMATH, "error_model": "numpy"})
-def _add_taps_overload(source, channels, columns, rows, wx, wy, packed, r, g, b):
-    """Bytes go through a row of packed pixels, so that all but the load vectorises (measured: 3x)."""
-
-    def from_bytes(source, channels, columns, rows, wx, wy, packed, r, g, b):
-        for x in range(r.size):
-            packed[x] = load_bytes(source, columns[x] + rows[x])
-        for x in range(r.size):
-            weight = wx[x] * wy[x]
-            pixel = packed[x]
-            r[x] += weight * f32(i32(pixel & u32(255)))
-            g[x] += weight * f32(i32((pixel >> u32(8)) & u32(255)))
-            b[x] += weight * f32(i32((pixel >> u32(16)) & u32(255)))
-
-    def from_floats(source, channels, columns, rows, wx, wy, packed, r, g, b):
-        second = up(1 if channels == 3 else 0)
-        for x in range(r.size):
-            weight = wx[x] * wy[x]
-            at = up(columns[x] + rows[x])
-            r[x] += weight * source[at]
-            g[x] += weight * source[at + second]
-            b[x] += weight * source[at + second + second]
-
-    return from_bytes if source.dtype == types.uint8 else from_floats
-
-
-@loop
-def _lay_taps(positions, support, filter, low, high, step, taps, scale, weights, offsets, total):
+def _lay_taps(positions_, n, support, filter, low, high, step, taps, scale, weights_, offsets_, total_):
     """Weights and element offsets of the taps of every position along one axis.
 
-    ``weights`` and ``offsets`` hold ``taps`` rows of ``positions.size``; the weights of a position add up to ``scale``.
+    ``weights`` and ``offsets`` hold ``taps`` rows of ``n``; the weights of a position add up to ``scale``.
     """
-    n = positions.size
+    positions, total = array_at(positions_, n), array_at(total_, n)
+    weights, offsets = array_at(weights_, n * taps), array_at(offsets_, n * taps)
     low_f = f32(low)
     high_f = f32(high)
     inverse = f32(1.0) / support
@@ -206,12 +89,24 @@ def _lay_taps(positions, support, filter, low, high, step, taps, scale, weights,
             weight[x] *= total[x]
 
 
-@loop
-def _mix_rows(source, base, offsets, weights, y, height, taps, least, out):
+_LAY_TAPS = types.void(
+    FLOATS, types.int64, types.float32, types.int32, types.int32, types.int32, types.int32, types.int32, types.float32,
+    FLOATS, INTS, FLOATS,
+)  # fmt: skip
+LAY_TAPS_PIECE = Piece("lay_taps", _lay_taps, _LAY_TAPS)
+_call_lay_taps = caller(_LAY_TAPS)
+
+
+# -- two passes --------------------------------------------------------------------------------------------------------
+
+
+def _mix_rows(source_, size, base, offsets_, weights_, y, height, taps, least, out_, out_size):
     """Weighted sum of source rows, interleaved: the vertical pass, four rows at a time.
 
     ``out`` is filled up to ``least`` elements at least.
     """
+    source, out = array_at(source_, size), array_at(out_, out_size)
+    offsets, weights = array_at(offsets_, height * taps), array_at(weights_, height * taps)
     for t in range(0, taps, 4):
         last = taps - 1
         a0 = base + offsets[t * height + y]
@@ -242,18 +137,29 @@ def _mix_rows(source, base, offsets, weights, y, height, taps, least, out):
                 out[k] += w0 * f32(s0[k]) + w1 * f32(s1[k]) + w2 * f32(s2[k]) + w3 * f32(s3[k])
 
 
+def _mix_rows_types(source: Any) -> Any:
+    return types.void(
+        source, types.int64, types.int64, INTS, FLOATS, types.int64, types.int64, types.int64, types.int64, FLOATS,
+        types.int64,
+    )  # fmt: skip
+
+
+MIX_ROWS_PIECES = {name: Piece(f"mix_rows_{name}", _mix_rows, _mix_rows_types(kind)) for name, kind in SOURCES.items()}
+_call_mix_rows = caller(_mix_rows_types(BYTES))  # or any other pointer
+
+
 @loop
 def _spread(row, channels, pixels, j, blocks):
     """One interleaved row as row ``j`` of the blocks; reads up to three elements behind its last pixel."""
     for p in range(pixels):
-        move_quad(row, up(p * channels), blocks, up(_BLOCK * p + 4 * j))
+        move_quad(row, up(p * channels), blocks, up(BLOCK * p + 4 * j))
 
 
 @loop
 def _mix_columns(blocks, first, offsets, weights, width, taps, out):
     """Weighted sums of blocks: the horizontal pass."""
     for x in range(width):
-        sum_blocks(blocks, up(first), offsets, weights, up(x), up(width), up(taps), out, up(_BLOCK * x))
+        sum_blocks(blocks, up(first), offsets, weights, up(x), up(width), up(taps), out, up(BLOCK * x))
 
 
 @loop
@@ -262,9 +168,9 @@ def _split(blocks, j, r, g, b):
     width = r.size
     whole = width - width % 4
     for x in range(0, whole, 4):
-        split_four_quads(blocks, up(_BLOCK * x + 4 * j), r, g, b, up(x))
+        split_four_quads(blocks, up(BLOCK * x + 4 * j), r, g, b, up(x))
     for x in range(whole, width):
-        k = up(_BLOCK * x + 4 * j)
+        k = up(BLOCK * x + 4 * j)
         r[x] = blocks[k]
         g[x] = blocks[k + up(1)]
         b[x] = blocks[k + up(2)]
@@ -273,17 +179,29 @@ def _split(blocks, j, r, g, b):
 def work_space(height: Any, width: Any, nx: Any, ny: Any, columns: Any) -> tuple[Any, Any]:
     """Elements of ``floats`` and ``ints`` for a grid, its taps and so many columns of the source; all may be arrays."""
     taps = height * ny + width * nx
-    rows = 3 * columns + _TAIL + _BLOCK * (columns + width)
+    rows = 3 * columns + _TAIL + BLOCK * (columns + width)
     for_separable = taps + height + width + np.maximum(width, height) + rows
     return np.maximum(for_separable, (3 + nx + ny) * width), np.maximum(taps, (nx + ny) * width)
 
 
-@loop
-def separable(source, channels, scale, record, words, y0, y1, planes, floats, ints):
+SAMPLE = types.void(
+    ADDRESSES, BYTES, types.int64, types.int64, types.float32, INTS, FLOATS, types.int64, types.int64, FLOATS,
+    types.int64, FLOATS, types.int64, INTS, types.int64, UINTS,
+)  # fmt: skip
+
+
+def _separable(
+    calls_, source, size, channels, scale, record_, words_, y0, y1, planes_, plane_size, floats_, floats_size, ints_,
+    ints_size, packed
+):  # fmt: skip
     """Rows ``y0`` to ``y1`` of a grid whose x depends on the column only: two one-dimensional passes.
 
     The tap tables of the first rows stay in ``floats`` and ``ints`` for those after them.
     """
+    calls = array_at(calls_, ADD_TAPS + 1)
+    record, words = array_at(record_, RECORD_WORDS), array_at(words_, RECORD_WORDS)
+    planes = array_at(planes_, 3 * plane_size)
+    floats, ints = array_at(floats_, floats_size), array_at(ints_, ints_size)
     height = record[HEIGHT]
     width = record[WIDTH]
     filter = record[FILTER]
@@ -298,8 +216,8 @@ def separable(source, channels, scale, record, words, y0, y1, planes, floats, in
     end += width * (nx + 1)
     total = floats[end : end + max(width, height)]
     end += max(width, height)
-    summed = floats[end : end + _BLOCK * width]
-    end += _BLOCK * width
+    summed = floats[end : end + BLOCK * width]
+    end += BLOCK * width
     oy = ints[: height * ny]
     ox = ints[height * ny : height * ny + width * nx]
     if y0 == 0:
@@ -310,41 +228,101 @@ def separable(source, channels, scale, record, words, y0, y1, planes, floats, in
             u = f32(x) - f32(width - 1) * f32(0.5)
             xs[x] = words[MATRIX] * u + words[MATRIX + 2]
         x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
-        _lay_taps(ys, words[SUPPORT + 1], filter, y_low, y_high, record[STRIDE], ny, scale, wy, oy, total[:height])
-        _lay_taps(xs, words[SUPPORT], filter, x_low, x_high, _BLOCK, nx, f32(1.0), wx, ox, total[:width])
+        stride = record[STRIDE]
+        _call_lay_taps(
+            calls[LAY_TAPS], (ys, ys.size, words[SUPPORT + 1], filter, y_low, y_high, stride, ny, scale, wy, oy, total)
+        )
+        _call_lay_taps(
+            calls[LAY_TAPS], (xs, xs.size, words[SUPPORT], filter, x_low, x_high, BLOCK, nx, f32(1.0), wx, ox, total)
+        )
     first = ox[0]
     last = ox[0]
     for k in range(width * nx):
         first = min(first, ox[k])
         last = max(last, ox[k])
-    start = first // _BLOCK * channels
-    pixels = (last - first) // _BLOCK + 1
+    start = first // BLOCK * channels
+    pixels = (last - first) // BLOCK + 1
     least = pixels * channels
     mixed = floats[end : end + (least + _TAIL) // _VECTOR * _VECTOR]
     end += mixed.size
-    blocks = floats[end : end + _BLOCK * pixels]
+    blocks = floats[end : end + BLOCK * pixels]
     mixed[least:] = f32(0.0)  # read into lanes nobody uses; garbage there may be slow to multiply
     for y in range(y0, y1, _ROWS):
         rows = min(_ROWS, y1 - y)
         for j in range(rows):
-            _mix_rows(source, start, oy, wy, y + j, height, ny, least, mixed)
+            _call_mix_rows(
+                calls[MIX_ROWS], (source, size, start, oy, wy, y + j, height, ny, least, mixed, mixed.size)
+            )  # fmt: skip
             _spread(mixed, channels, pixels, j, blocks)
         _mix_columns(blocks, first, ox, wx, width, nx, summed)
         for j in range(rows):
             at = (y + j - y0) * width
-            r = planes[0, at : at + width]
-            g = planes[1, at : at + width]
-            b = planes[2, at : at + width]
+            r = planes[at : at + width]
+            g = planes[plane_size + at : plane_size + at + width]
+            b = planes[2 * plane_size + at : 2 * plane_size + at + width]
             _split(summed, j, r, g, b)
             if channels == 1:
                 copy(r, g)
                 copy(r, b)
-    return y1 - y0
 
 
-@loop
-def gathered(source, channels, scale, record, words, y0, y1, planes, floats, ints, packed):
+SEPARABLE_PIECE = Piece("separable", _separable, SAMPLE)
+
+
+# -- two-dimensional taps ----------------------------------------------------------------------------------------------
+
+
+def _add_byte_taps(source_, size, channels, columns_, rows_, wx_, wy_, packed_, r_, g_, b_, n):
+    """Add one tap of each pixel of a row, by way of packed pixels: all but the load vectorises (measured: 3x)."""
+    source, packed = array_at(source_, size), array_at(packed_, n)
+    columns, rows, wx, wy = array_at(columns_, n), array_at(rows_, n), array_at(wx_, n), array_at(wy_, n)
+    r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
+    for x in range(n):
+        packed[x] = load_bytes(source, columns[x] + rows[x])
+    for x in range(n):
+        weight = wx[x] * wy[x]
+        pixel = packed[x]
+        r[x] += weight * f32(i32(pixel & u32(255)))
+        g[x] += weight * f32(i32((pixel >> u32(8)) & u32(255)))
+        b[x] += weight * f32(i32((pixel >> u32(16)) & u32(255)))
+
+
+def _add_float_taps(source_, size, channels, columns_, rows_, wx_, wy_, packed, r_, g_, b_, n):
+    """Add one tap of each pixel of a row."""
+    source = array_at(source_, size)
+    columns, rows, wx, wy = array_at(columns_, n), array_at(rows_, n), array_at(wx_, n), array_at(wy_, n)
+    r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
+    second = up(1 if channels == 3 else 0)
+    for x in range(n):
+        weight = wx[x] * wy[x]
+        at = up(columns[x] + rows[x])
+        r[x] += weight * source[at]
+        g[x] += weight * source[at + second]
+        b[x] += weight * source[at + second + second]
+
+
+def _add_taps_types(source: Any) -> Any:
+    return types.void(
+        source, types.int64, types.int64, INTS, INTS, FLOATS, FLOATS, UINTS, FLOATS, FLOATS, FLOATS, types.int64
+    )
+
+
+_ADD_TAPS = {"uint8": _add_byte_taps, "float32": _add_float_taps}
+ADD_TAPS_PIECES = {
+    name: Piece(f"add_taps_{name}", _ADD_TAPS[name], _add_taps_types(kind)) for name, kind in SOURCES.items()
+}
+_call_add_taps = caller(_add_taps_types(BYTES))  # or any other pointer
+
+
+def _gathered(
+    calls_, source, size, channels, scale, record_, words_, y0, y1, planes_, plane_size, floats_, floats_size, ints_,
+    ints_size, packed
+):  # fmt: skip
     """Rows ``y0`` to ``y1`` of any grid: two-dimensional taps, a row of pixels at a time."""
+    calls = array_at(calls_, ADD_TAPS + 1)
+    record, words = array_at(record_, RECORD_WORDS), array_at(words_, RECORD_WORDS)
+    planes = array_at(planes_, 3 * plane_size)
+    floats, ints = array_at(floats_, floats_size), array_at(ints_, ints_size)
     height = record[HEIGHT]
     width = record[WIDTH]
     filter = record[FILTER]
@@ -361,12 +339,17 @@ def gathered(source, channels, scale, record, words, y0, y1, planes, floats, int
     x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
     for y in range(y0, y1):
         project_row(m, y, height, width, xs, ys)
-        _lay_taps(xs, words[SUPPORT], filter, x_low, x_high, channels, nx, f32(1.0), wx, ox, total)
-        _lay_taps(ys, words[SUPPORT + 1], filter, y_low, y_high, record[STRIDE], ny, scale, wy, oy, total)
+        _call_lay_taps(
+            calls[LAY_TAPS], (xs, xs.size, words[SUPPORT], filter, x_low, x_high, channels, nx, f32(1.0), wx, ox, total)
+        )
+        stride = record[STRIDE]
+        _call_lay_taps(
+            calls[LAY_TAPS], (ys, ys.size, words[SUPPORT + 1], filter, y_low, y_high, stride, ny, scale, wy, oy, total)
+        )
         at = (y - y0) * width
-        r = planes[0, at : at + width]
-        g = planes[1, at : at + width]
-        b = planes[2, at : at + width]
+        r = planes[at : at + width]
+        g = planes[plane_size + at : plane_size + at + width]
+        b = planes[2 * plane_size + at : 2 * plane_size + at + width]
         for x in range(width):
             r[x] = f32(0.0)
             g[x] = f32(0.0)
@@ -375,10 +358,15 @@ def gathered(source, channels, scale, record, words, y0, y1, planes, floats, int
             for i in range(nx):
                 cx = slice(i * width, (i + 1) * width)
                 cy = slice(j * width, (j + 1) * width)
-                _add_taps(source, channels, ox[cx], oy[cy], wx[cx], wy[cy], packed[:width], r, g, b)
+                _call_add_taps(
+                    calls[ADD_TAPS], (source, size, channels, ox[cx], oy[cy], wx[cx], wy[cy], packed, r, g, b, width)
+                )
         if channels == 1:
             copy(r, g)
             copy(r, b)
+
+
+GATHERED_PIECE = Piece("gathered", _gathered, SAMPLE)
 
 
 @loop

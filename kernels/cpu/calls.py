@@ -1,0 +1,17 @@
+"""Where the pieces' addresses stand in the table that loops call them by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..ops import OPS
+
+LAY_TAPS: Final = 0
+MIX_ROWS: Final = 1
+ADD_TAPS: Final = 2
+SAMPLE_SEPARABLE: Final = 3
+SAMPLE_GATHERED: Final = 4
+STORE: Final = 5
+ROWS: Final = 6  # of ops, by their codes: one row of pixels
+GRIDS: Final = ROWS + len(OPS)  # of ops that take a statistic or read neighbors: the whole grid
+CALLS: Final = GRIDS + len(OPS)

@@ -1,0 +1,200 @@
+"""What Numba cannot say: vectors, stores past the caches, and calls of compiled loops by their addresses."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+from ..scalar import loop
+
+LINE = 16  # float32 of a line of the caches
+BLOCK = 16  # float32 of a block, see sample.py
+
+_QUAD = ir.VectorType(ir.FloatType(), 4)
+
+# Pointers in the types of pieces, which other loops call by their addresses.
+BYTES = types.CPointer(types.uint8)
+FLOATS = types.CPointer(types.float32)
+INTS = types.CPointer(types.int32)
+UINTS = types.CPointer(types.uint32)
+ADDRESSES = types.CPointer(types.int64)
+
+#: Pointers to source images, by their dtype.
+SOURCES = {"uint8": BYTES, "float32": FLOATS}
+
+
+def pointer(context, builder, kind, array, index=None, target=None):
+    """Address of an array or of an element, as that of another type if given."""
+    address = context.make_array(kind)(context, builder, array).data
+    if index is not None:
+        address = builder.gep(address, [index])
+    return address if target is None else builder.bitcast(address, target.as_pointer())
+
+
+@intrinsic
+def array_at(typing_context, address, size):
+    """So many elements at a pointer as an array; Numba's ``carray`` needs its allocator."""
+    kind = types.Array(address.dtype, 1, "C")
+
+    def generate(context, builder, signature, args):
+        array = context.make_array(kind)(context, builder)
+        itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+        populate_array(array, args[0], [args[1]], [itemsize], itemsize, None)
+        return array._getvalue()
+
+    return kind(address, types.intp), generate
+
+
+@intrinsic
+def load_bytes(typing_context, array, index):
+    """Four consecutive bytes of a uint8 array as one little-endian uint32."""
+
+    def generate(context, builder, signature, args):
+        value = builder.load(pointer(context, builder, signature.args[0], args[0], args[1], ir.IntType(32)))
+        value.align = 1
+        return value
+
+    return types.uint32(array, index), generate
+
+
+@intrinsic
+def move_quad(typing_context, row, k, quads, at):
+    """``quads[at:at + 4] = row[k:k + 4]``."""
+
+    def generate(context, builder, signature, args):
+        quad = builder.load(pointer(context, builder, signature.args[0], args[0], args[1], _QUAD))
+        quad.align = 4
+        builder.store(quad, pointer(context, builder, signature.args[2], args[2], args[3], _QUAD)).align = 4
+        return context.get_dummy_value()
+
+    return types.none(row, k, quads, at), generate
+
+
+@intrinsic
+def sum_blocks(typing_context, blocks, first, offsets, weights, x, step, taps, out, k):
+    """``out[k:k + 16]`` as the weighted sum of ``taps`` blocks; theirs are the entries at ``x``, ``x + step``, ...
+
+    Numba has LLVM's vectoriser of straight-line code turned off, and a block is just that.
+    """
+
+    def generate(context, builder, signature, args):
+        kinds = signature.args
+        blocks, first, offsets, weights, x, step, taps, out, k = args
+        vector = ir.VectorType(ir.FloatType(), BLOCK)
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), [0] * BLOCK)
+        total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * BLOCK))
+        at = cgutils.alloca_once_value(builder, x)
+        with cgutils.for_range(builder, taps):
+            here = builder.load(at)
+            offset = builder.load(pointer(context, builder, kinds[2], offsets, here))
+            weight = builder.load(pointer(context, builder, kinds[3], weights, here))
+            start = builder.sub(builder.sext(offset, first.type), first)
+            block = builder.load(pointer(context, builder, kinds[0], blocks, start, vector))
+            block.align = 4
+            one = builder.insert_element(ir.Constant(vector, ir.Undefined), weight, ir.IntType(32)(0))
+            weighted = builder.fmul(block, builder.shuffle_vector(one, one, lanes), flags=("contract",))
+            builder.store(builder.fadd(weighted, builder.load(total), flags=("contract",)), total)
+            builder.store(builder.add(here, step), at)
+        builder.store(builder.load(total), pointer(context, builder, kinds[7], out, k, vector)).align = 4
+        return context.get_dummy_value()
+
+    return types.none(blocks, first, offsets, weights, x, step, taps, out, k), generate
+
+
+@intrinsic
+def split_four_quads(typing_context, blocks, k, r, g, b, x):
+    """First three lanes of the quads at ``k`` in four blocks to ``r[x:x + 4]``, ``g[x:x + 4]`` and ``b[x:x + 4]``."""
+
+    def generate(context, builder, signature, args):
+        def address(position, index, step=0):
+            at = builder.add(args[index], args[index].type(step))
+            return pointer(context, builder, signature.args[position], args[position], at, _QUAD)
+
+        def shuffle(one, other, lanes):
+            return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), 4), lanes))
+
+        rows = [builder.load(address(0, 1, BLOCK * step)) for step in range(4)]
+        for row in rows:
+            row.align = 4
+        red_green_1, red_green_2 = (shuffle(rows[i], rows[i + 1], [0, 4, 1, 5]) for i in (0, 2))
+        blue_1, blue_2 = (shuffle(rows[i], rows[i + 1], [2, 6, 3, 7]) for i in (0, 2))
+        planes = (
+            shuffle(red_green_1, red_green_2, [0, 1, 4, 5]),
+            shuffle(red_green_1, red_green_2, [2, 3, 6, 7]),
+            shuffle(blue_1, blue_2, [0, 1, 4, 5]),
+        )
+        for position, plane in zip((2, 3, 4), planes, strict=True):
+            builder.store(plane, address(position, 5)).align = 4
+        return context.get_dummy_value()
+
+    return types.none(blocks, k, r, g, b, x), generate
+
+
+def caller(kind):
+    """An intrinsic ``(address, arguments)`` that calls a piece of these types; arrays are passed as pointers."""
+
+    @intrinsic
+    def call(typing_context, address, arguments):
+        def generate(context, builder, signature, values):
+            passed = []
+            for k, (wanted, given) in enumerate(zip(kind.args, arguments.types, strict=True)):
+                value = builder.extract_value(values[1], k)
+                if isinstance(given, types.Array):
+                    value = pointer(context, builder, given, value)
+                elif not isinstance(given, types.CPointer):
+                    value = context.cast(builder, value, given, wanted)
+                passed.append(value)
+            function = ir.FunctionType(ir.VoidType(), [one.type for one in passed])
+            builder.call(builder.inttoptr(values[0], function.as_pointer()), passed)
+            return context.get_dummy_value()
+
+        return types.none(types.intp, arguments), generate
+
+    return call
+
+
+@loop
+def copy(values, out):
+    """Fill an array from the start of another; an assignment of slices would need an allocator."""
+    for k in range(out.size):
+        out[k] = values[k]
+
+
+@intrinsic
+def address_of(typing_context, array):
+    """Where an array begins."""
+
+    def generate(context, builder, signature, args):
+        return builder.ptrtoint(pointer(context, builder, signature.args[0], args[0]), ir.IntType(64))
+
+    return types.int64(array), generate
+
+
+@intrinsic
+def stream_line(typing_context, values, out, k):
+    """``out[k:k + 16] = values[k:k + 16]`` past the caches; that part of ``out`` must be a line of them."""
+
+    def generate(context, builder, signature, args):
+        line = ir.VectorType(ir.FloatType(), LINE)
+        value = builder.load(pointer(context, builder, signature.args[0], args[0], args[2], line))
+        value.align = 4
+        store = builder.store(value, pointer(context, builder, signature.args[1], args[1], args[2], line))
+        store.align = 4 * LINE
+        store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+        return context.get_dummy_value()
+
+    return types.none(values, out, k), generate
+
+
+@intrinsic
+def finish_streaming(typing_context):
+    """Let other threads see what was streamed before what comes after: such stores may overtake others."""
+
+    def generate(context, builder, signature, args):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.none(), generate

@@ -1,0 +1,159 @@
+"""The CPU runtime's programs: each op is a loop over a row of pixels, or over the whole grid, made from the op table.
+
+On a CPU the program runs with the operation loop outside and the pixel loop inside, so that LLVM vectorises each
+formula; the formulas themselves are the scalar functions the CUDA kernel calls too.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from .. import color, statistics
+from ..compiled import Piece
+from ..ops import CHANNELS, FRAME_WORDS, HISTOGRAM, LEVELS, MEAN, OPS, RANGE, SLOT, STATISTICS_WORDS, Op
+from ..program import PIXEL_OPS, formula_of, values_of
+from ..scalar import f32, i32, loop
+from .intrinsics import FLOATS, INTS, array_at, caller, copy
+from .sample import project_row
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+_ROW = types.void(FLOATS, FLOATS, types.int64, types.int64, FLOATS, FLOATS, FLOATS, FLOATS, FLOATS, types.int64)
+call_row = caller(_ROW)
+
+
+def _make_row(op: Op, functions: tuple[Any, ...] = ()) -> Any:
+    read, apply = values_of(op), formula_of(op, functions)
+    width = op.width
+
+    def row(params_, statistics_, y, height, r_, g_, b_, xs, ys, n):
+        """The op over one row of pixels."""
+        params, tables = array_at(params_, width), array_at(statistics_, 1)
+        r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
+        values = read(params, 0, tables, 0)
+        zero = f32(0.0)
+        for x in range(n):
+            r[x], g[x], b[x] = apply(r[x], g[x], b[x], zero, zero, values)
+
+    def framed_row(params_, statistics_, y, height, r_, g_, b_, xs_, ys_, n):
+        """The op over one row of pixels, whose positions in its frame are found first."""
+        params, tables = array_at(params_, width), array_at(statistics_, 1)
+        r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
+        xs, ys = array_at(xs_, n), array_at(ys_, n)
+        project_row(params[:FRAME_WORDS], y, height, n, xs, ys)
+        values = read(params, 0, tables, 0)
+        for x in range(n):
+            r[x], g[x], b[x] = apply(r[x], g[x], b[x], xs[x], ys[x], values)
+
+    return framed_row if op.frame else row
+
+
+#: The loops of ops over a row, by their codes; those of users' functions are made for each plan.
+ROW_PIECES = {op.code: Piece(f"row_{op.name}", _make_row(op), _ROW) for op in PIXEL_OPS if not op.user}
+
+
+@cache
+def user_row(op: Op, functions: tuple[Any, ...]) -> Piece:
+    """The loop of an op that calls these functions of the user's, which may do anything."""
+    return Piece(f"row_{op.name}", _make_row(op, functions), _ROW, users=True)
+
+
+# -- whole grids -------------------------------------------------------------------------------------------------------
+
+_GRID = types.void(FLOATS, FLOATS, FLOATS, FLOATS, FLOATS, types.int64, types.int64, FLOATS, INTS)
+call_grid = caller(_GRID)
+
+
+def _mean(params_, statistics_, r_, g_, b_, height, width, work, counts):
+    """The mean gray of the grid, into its slot."""
+    n = height * width
+    params = array_at(params_, SLOT + 1)
+    r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
+    slot = i32(params[SLOT]) * STATISTICS_WORDS
+    words = array_at(statistics_, slot + STATISTICS_WORDS)
+    channels = i32(params[CHANNELS])
+    total = np.int64(0)
+    for k in range(n):
+        total += statistics.to_fixed(color.gray_of(r[k], g[k], b[k], channels))
+    words[slot] = statistics.mean_of(total, n)
+
+
+def _range(params_, statistics_, r_, g_, b_, height, width, work, counts):
+    """Low end and gain of each channel, into their slot."""
+    n = height * width
+    params = array_at(params_, SLOT + 1)
+    slot = i32(params[SLOT]) * STATISTICS_WORDS
+    words = array_at(statistics_, slot + STATISTICS_WORDS)
+    for c in range(3):
+        plane = array_at(r_ if c == 0 else g_ if c == 1 else b_, n)
+        low = plane[0]
+        high = plane[0]
+        for k in range(n):
+            low = min(low, plane[k])
+            high = max(high, plane[k])
+        low, gain = statistics.stretch_of(low, high)
+        words[slot + 2 * c] = low
+        words[slot + 2 * c + 1] = gain
+
+
+def _histogram(params_, statistics_, r_, g_, b_, height, width, work, counts_):
+    """The equalizing table of each channel, into their slot."""
+    n = height * width
+    params = array_at(params_, SLOT + 1)
+    counts = array_at(counts_, LEVELS)
+    slot = i32(params[SLOT]) * STATISTICS_WORDS
+    words = array_at(statistics_, slot + STATISTICS_WORDS)
+    for c in range(3):
+        plane = array_at(r_ if c == 0 else g_ if c == 1 else b_, n)
+        for level in range(LEVELS):
+            counts[level] = 0
+        for k in range(n):
+            counts[color.to_byte(plane[k])] += 1
+        last = i32(0)
+        for level in range(LEVELS):
+            if counts[level] > 0:
+                last = counts[level]
+        step = statistics.equalize_step(i32(n), last)
+        below = i32(0)
+        for level in range(LEVELS):
+            words[slot + LEVELS * c + level] = statistics.equalize_level(level, below, step)
+            below += counts[level]
+
+
+@loop
+def _sharpen(factor, plane, height, width, work):
+    """Mix every pixel of a plane that has eight neighbors with its smoothed self, in place."""
+    above = work[:width]
+    present = work[width : 2 * width]
+    copy(plane, above)
+    for y in range(1, height - 1):
+        row = plane[y * width : (y + 1) * width]
+        below = plane[(y + 1) * width : (y + 2) * width]
+        copy(row, present)
+        for x in range(1, width - 1):
+            around = above[x - 1] + above[x] + above[x + 1] + present[x - 1] + present[x + 1]
+            around += below[x - 1] + below[x] + below[x + 1]
+            row[x] = color.sharpen(present[x], around, factor)
+        copy(present, above)
+
+
+def _sharpness(params_, statistics_, r_, g_, b_, height, width, work_, counts):
+    """Mix the grid with its smoothed self."""
+    n = height * width
+    factor = array_at(params_, 1)[0]
+    work = array_at(work_, 2 * width)
+    _sharpen(factor, array_at(r_, n), height, width, work)
+    _sharpen(factor, array_at(g_, n), height, width, work)
+    _sharpen(factor, array_at(b_, n), height, width, work)
+
+
+_STATISTICS = {MEAN: _mean, RANGE: _range, HISTOGRAM: _histogram, None: _sharpness}
+
+#: The loops of ops over the whole grid, by their codes: they fill the op's statistics slot, or change the grid.
+GRID_PIECES = {
+    op.code: Piece(f"grid_{op.name}", _STATISTICS[op.statistic], _GRID) for op in OPS if op.neighbors or op.statistic
+}

@@ -1,0 +1,103 @@
+"""The CPU runtime's stores: rows of results, cast, in their layout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+
+from .. import cast, color
+from ..compiled import Piece
+from ..layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
+from ..scalar import loop, scalar
+from .intrinsics import BYTES, FLOATS, LINE, address_of, array_at, caller, copy, finish_streaming, stream_line
+
+
+@scalar
+def _as_float32(x):
+    return x
+
+
+# Kinds of result: what is stored of a value, the type of it, and its bytes.
+_CASTS = {FLOAT32: _as_float32, UINT8: color.store_byte, FLOAT16: cast.float16_bits, BFLOAT16: cast.bfloat16_bits}
+_STORED = {FLOAT32: types.float32, UINT8: types.uint8, FLOAT16: types.uint16, BFLOAT16: types.uint16}
+BYTES_OF = {kind: stored.bitwidth // 8 for kind, stored in _STORED.items()}
+
+
+@loop
+def _stream(values, out):
+    """Fill an array that will not be in the caches when it is read: lines of it are written unread."""
+    lead = min(out.size, -(address_of(out) // 4) % LINE)
+    whole = out.size - (out.size - lead) % LINE
+    copy(values, out[:lead])
+    for k in range(lead, whole, LINE):
+        stream_line(values, out, k)
+    copy(values[whole:], out[whole:])
+
+
+def _make_plane(kind: int) -> Any:
+    convert = _CASTS[kind]
+
+    @loop
+    def store_plane(row, out, streamed):
+        """One channel of some rows, cast, to consecutive elements."""
+        for x in range(row.size):
+            out[x] = convert(row[x])
+
+    @loop
+    def store_floats(row, out, streamed):
+        if streamed and address_of(out) % 4 == 0:  # as not every array that a user made
+            _stream(row, out)
+        else:
+            copy(row, out)
+
+    return store_floats if kind == FLOAT32 else store_plane
+
+
+def _make_store(kind: int, planar: bool) -> Any:
+    convert, store_plane = _CASTS[kind], _make_plane(kind)
+
+    def store_planar(r_, g_, b_, n, out_, at, plane, channels, streamed):
+        """Rows of the result from pixel ``at`` on, a plane a channel; ``plane`` is the number of its pixels."""
+        r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
+        out = array_at(out_, plane * channels)
+        store_plane(r, out[at : at + n], streamed)
+        if channels == 3:
+            store_plane(g, out[plane + at : plane + at + n], streamed)
+            store_plane(b, out[2 * plane + at : 2 * plane + at + n], streamed)
+        if streamed:
+            finish_streaming()
+
+    def store_pixels(r_, g_, b_, n, out_, at, plane, channels, streamed):
+        """Rows of the result from pixel ``at`` on, channels together."""
+        r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
+        out = array_at(out_, plane * channels)
+        if channels == 1:
+            store_plane(r, out[at : at + n], streamed)
+            if streamed:
+                finish_streaming()
+            return
+        pixels = out[3 * at : 3 * (at + n)]
+        for x in range(n):
+            pixels[3 * x] = convert(r[x])
+            pixels[3 * x + 1] = convert(g[x])
+            pixels[3 * x + 2] = convert(b[x])
+
+    return store_planar if planar else store_pixels
+
+
+def _types(stored: Any) -> Any:
+    return types.void(FLOATS, FLOATS, FLOATS, types.int64, stored, types.int64, types.int64, types.int64, types.int64)
+
+
+#: Pieces that store, by the kind of result and whether each channel is a plane.
+STORE_PIECES = {
+    (kind, planar): Piece(
+        f"store_{stored}_{kind}_{'planes' if planar else 'pixels'}",
+        _make_store(kind, planar),
+        _types(types.CPointer(stored)),
+    )
+    for kind, stored in _STORED.items()
+    for planar in (False, True)
+}
+call_store = caller(_types(BYTES))  # or any other pointer

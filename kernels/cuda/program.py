@@ -1,0 +1,126 @@
+"""A pixel of a grid: sampled, then taken through the entries of its image's program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import color
+from ..layout import HEIGHT, WIDTH
+from ..ops import END, ENTRY_HEADER, Op
+from ..program import PIXEL_OPS, formula_of, reads_neighbors, values_of
+from ..scalar import f32, i32, scalar, word
+from .sample import frame_point, sample
+
+_HALF = f32(0.5)
+_END = f32(END.code)
+
+
+def _step(op: Op, functions: tuple[Any, ...]) -> Any:
+    """A scalar function that applies an op to one pixel, whose grid point is ``(u, v)``."""
+    values, formula = values_of(op), formula_of(op, functions)
+    if op.frame:
+
+        @scalar
+        def step(program, p, tables, table, u, v, r, g, b):
+            x, y = frame_point(program, p, u, v)
+            return formula(r, g, b, x, y, values(program, p, tables, table))
+
+    else:
+
+        @scalar
+        def step(program, p, tables, table, u, v, r, g, b):
+            return formula(r, g, b, u, v, values(program, p, tables, table))
+
+    return step
+
+
+def _or_else(number: int, step: Any, others: Any) -> Any:
+    @scalar
+    def dispatch(code, program, p, tables, table, u, v, r, g, b):
+        if code == number:
+            return step(program, p, tables, table, u, v, r, g, b)
+        return others(code, program, p, tables, table, u, v, r, g, b)
+
+    return dispatch
+
+
+@scalar
+def _unchanged(code, program, p, tables, table, u, v, r, g, b):
+    return r, g, b
+
+
+def _make_program(functions: tuple[Any, ...]) -> Any:
+    dispatch = _unchanged
+    for op in reversed(PIXEL_OPS):
+        dispatch = _or_else(op.code, _step(op, functions), dispatch)
+
+    @scalar
+    def run_program(program, start, stop, tables, table, u, v, r, g, b):
+        """Take the entries from ``start`` to ``stop`` (or the end) of a program for one pixel."""
+        at = start
+        while at < stop and word(program, at, 0) != _END:
+            code = i32(word(program, at, 0))
+            r, g, b = dispatch(code, program, i32(at + ENTRY_HEADER), tables, table, u, v, r, g, b)
+            at = i32(at + i32(word(program, at, 1)))
+        return r, g, b
+
+    return run_program
+
+
+@scalar
+def _find_neighbors(program, start, stop):
+    """Position of the entry that reads neighbors, or ``stop`` if there is none."""
+    at = start
+    while at < stop and word(program, at, 0) != _END:
+        if reads_neighbors(i32(word(program, at, 0))):
+            return at
+        at = i32(at + i32(word(program, at, 1)))
+    return stop
+
+
+def make_pixel(functions: tuple[Any, ...], neighbors: bool) -> Any:
+    """A scalar function that makes the color of a grid pixel; without ``neighbors``, for programs that read none."""
+    run_program = _make_program(functions)
+
+    @scalar
+    def pixel(source, channels, scale, ints, floats, record, program, start, stop, tables, table, number):
+        """Color of one grid pixel after the entries from ``start`` to ``stop``.
+
+        An entry that reads neighbors evaluates them here again rather than through memory.
+        """
+        height = word(ints, record, HEIGHT)
+        width = word(ints, record, WIDTH)
+        y = i32(number // width)
+        x = i32(number - y * width)
+        u0 = f32(x) - f32(width - 1) * _HALF
+        v0 = f32(y) - f32(height - 1) * _HALF
+        # Plans without such an entry have a kernel of their own, which is smaller by a third of its registers.
+        middle = _find_neighbors(program, start, stop) if neighbors else stop
+        inside = neighbors and middle < stop and x > 0 and y > 0 and x < width - 1 and y < height - 1
+        r, g, b = f32(0.0), f32(0.0), f32(0.0)
+        around_r, around_g, around_b = f32(0.0), f32(0.0), f32(0.0)
+        # The neighbors first, then (at 0) the pixel itself; one more turn takes the rest of the program.
+        k = i32(8 if inside else 0)
+        while k >= -1:
+            u, v = u0, v0
+            if k >= 0:
+                around_r += r
+                around_g += g
+                around_b += b
+                if k > 0:
+                    cell = i32(k if k > 4 else k - 1)
+                    u += f32(cell % 3 - 1)
+                    v += f32(cell // 3 - 1)
+                r, g, b = sample(source, channels, scale, ints, floats, record, u, v)
+            elif inside:
+                factor = word(program, middle, ENTRY_HEADER)
+                r = color.sharpen(r, around_r, factor)
+                g = color.sharpen(g, around_g, factor)
+                b = color.sharpen(b, around_b, factor)
+            begin = start if k >= 0 else middle
+            end = middle if k >= 0 else stop
+            r, g, b = run_program(program, begin, end, tables, table, u, v, r, g, b)
+            k = i32(k - 1)
+        return r, g, b
+
+    return pixel
