@@ -69,9 +69,9 @@ def _overlapping_images(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
 
 
 def _results_given_back_on_the_current_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
-    give = gpu.runtime.Slots.give
+    give = gpu.runtime.PooledResults.give
     other = gpu.stream()
-    patch.setattr(gpu.runtime.Slots, "give", lambda self, memory, stream: give(self, memory, other.ptr))
+    patch.setattr(gpu.runtime.PooledResults, "give", lambda self, memory, stream: give(self, memory, other.ptr))
 
 
 def _nothing(*_: Any) -> None:
@@ -100,7 +100,7 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
         r"decode .* writes what .* decode .* writes: the host did not wait",
     ),
     "the caller's stream goes on before the result": (
-        lambda gpu, patch: patch.setattr(gpu.runtime, "follow", _nothing),
+        lambda gpu, patch: patch.setattr(gpu.runtime, "wait", _nothing),
         r"use .* reads what .* launch .* writes: nothing puts them in order",
     ),
     "kernels run on the caller's stream": (
@@ -110,7 +110,7 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
         r"launch .* reads what .* decode .* writes: nothing puts them in order",
     ),
     "a batch is not ordered before its consumer": (
-        lambda gpu, patch: patch.setattr(gpu.runtime.CudaRuntime, "follow", _nothing),
+        lambda gpu, patch: patch.setattr(gpu.runtime.CudaRuntime, "wait_event", _nothing),
         r"use .* reads what .* launch .* writes: nothing puts them in order",
     ),
     "the event after a result's reader is of another stream": (
@@ -135,7 +135,7 @@ def test_faults_are_found(faulty: Standin, monkeypatch: pytest.MonkeyPatch, faul
 
 
 def test_a_loader_that_waits_for_its_consumer_is_found(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.runtime.CudaRuntime, "_in_lane", False)
+    monkeypatch.setattr(gpu.runtime.CudaRuntime, "_on_private_stream", False)
     with gpu.stream() as stream:
         kept = []
         for batch in load(Source(40)):
