@@ -22,7 +22,7 @@ try:
     import jax
     import jax.numpy as jnp
 except ImportError:
-    sys.exit('this example needs jax: pip install "gpuimg[jax]"')
+    sys.exit('this example needs jax: pip install ".[jax]"')
 
 SIZE = 32
 EPOCHS = 20

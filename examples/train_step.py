@@ -19,7 +19,7 @@ import gpuimg
 try:
     import torch
 except ImportError:
-    sys.exit('this example needs torch: pip install "gpuimg[torch]"')
+    sys.exit('this example needs torch: pip install ".[torch]"')
 
 SIZE = 64
 

@@ -17,7 +17,7 @@ import gpuimg
 try:
     import torch
 except ImportError:
-    sys.exit('this example needs torch: pip install "gpuimg[torch]"')
+    sys.exit('this example needs torch: pip install ".[torch]"')
 
 SIZE = 64
 EPOCHS = 12

@@ -1,17 +1,60 @@
-"""Settings shared by all tests."""
+"""Settings and fixtures shared by all tests."""
+
+from __future__ import annotations
 
 import os
+import random
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from gpuimg._runtimes.probe import gpu_problem
 
-# deadline=None: the first call of a kernel compiles it.
-settings.register_profile("dev", max_examples=25, deadline=None)
-settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
-settings.register_profile("nightly", max_examples=1000, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+from .watchdog import no_hang
+
+if TYPE_CHECKING:
+    from .standin import Standin
+
+# -- Hypothesis --------------------------------------------------------------------------------------------------------
+
+# deadline=None: the first call of a kernel compiles it. derandomize=False: under CI=1 Hypothesis would else draw the
+# same examples in every run.
+for _name, _examples in (("dev", 25), ("ci", 100), ("nightly", 1000)):
+    settings.register_profile(_name, max_examples=_examples, deadline=None, derandomize=False)
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+settings.load_profile(_PROFILE)
+
+
+def _seed() -> int | None:
+    """The seed of this run; None leaves it to Hypothesis."""
+    given = os.environ.get("HYPOTHESIS_SEED")
+    if given:
+        if not given.isdecimal():
+            raise pytest.UsageError(f"HYPOTHESIS_SEED must be a whole number, not {given!r}")
+        return int(given)
+    # With a seed of its own a run does not replay the failures before it. "dev" does: who mends a law is to see the
+    # example that broke it again.
+    return None if _PROFILE == "dev" else random.SystemRandom().randrange(2**32)
+
+
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis's own plugin reads the option
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the seed of all property tests, unless the command line has."""
+    if config.getoption("--hypothesis-seed") is None and (seed := _seed()) is not None:
+        config.option.hypothesis_seed = str(seed)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """How to draw the same examples again."""
+    seed = config.getoption("--hypothesis-seed")
+    if seed is None:
+        return "hypothesis seed: a new one for each test; failures are replayed first (HYPOTHESIS_SEED=N for one seed)"
+    return f"hypothesis seed: {seed} (HYPOTHESIS_SEED={seed} reproduces it)"
+
+
+# -- GPU ---------------------------------------------------------------------------------------------------------------
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -24,3 +67,29 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if os.environ.get("GPUIMG_REQUIRE_GPU") == "1":
         pytest.fail(f"GPUIMG_REQUIRE_GPU=1, but {problem.reason}", pytrace=False)
     pytest.skip(problem.reason)
+
+
+@pytest.fixture
+def faulty() -> Iterator[Standin]:
+    """A stand-in for a GPU, for tests that expect problems."""
+    from .standin import installed  # loads numba.cuda, which most tests do without
+
+    with no_hang(60.0), installed() as standin:
+        yield standin
+
+
+@pytest.fixture
+def gpu(faulty: Standin) -> Iterator[Standin]:
+    """A stand-in for a GPU on which nothing may be out of order."""
+    yield faulty
+    assert faulty.problems == []
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def watched() -> Iterator[None]:
+    """No test may hang, and none may leave a thread behind."""
+    with no_hang():
+        yield

@@ -13,9 +13,7 @@ import gpuimg as gi
 from gpuimg._plan.compile import compile_plan
 from gpuimg._runtimes.images import ALIGNMENT
 from tests.standin import Standin
-from tests.standin.work import SIZES, faulty, files, gpu, opened, turned_files, two_statistics
-
-__all__ = ["faulty", "gpu"]
+from tests.standin.work import SIZES, files, opened, turned_files, two_statistics
 
 CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
     "resize": (lambda x: gi.resize(x, (24, 20)), 1),

@@ -11,9 +11,7 @@ import pytest
 
 import gpuimg as gi
 from tests.standin import Standin
-from tests.standin.work import PREPROCESS, Source, arrays_of, epoch, faulty, gpu, load, small, waits_of_loaders
-
-__all__ = ["faulty", "gpu"]
+from tests.standin.work import PREPROCESS, Source, arrays_of, epoch, load, small, waits_of_loaders
 
 
 @pytest.mark.parametrize("preprocess", PREPROCESS)

@@ -73,7 +73,7 @@ def test_train_step_without_torch() -> None:
     code = f"import sys, runpy; sys.modules['torch'] = None; runpy.run_path({str(EXAMPLES / 'train_step.py')!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
-    assert done.stderr == 'this example needs torch: pip install "gpuimg[torch]"\n'
+    assert done.stderr == 'this example needs torch: pip install ".[torch]"\n'
 
 
 def test_every_example_is_run() -> None:

@@ -9,9 +9,7 @@ import pytest
 
 import gpuimg as gi
 from tests.loading import FILES, Source, pixels_of
-from tests.watchdog import watched
 
-__all__ = ["watched"]
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("watched")]
 
 

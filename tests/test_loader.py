@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 from tests.loading import FILES, Source, cpu, jpeg, pixels_of, train, valid_indices
-from tests.watchdog import no_hang, ours, watched
+from tests.watchdog import no_hang, ours
 
-__all__ = ["watched"]
 pytestmark = pytest.mark.usefixtures("watched")
 
 

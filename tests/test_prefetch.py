@@ -15,9 +15,8 @@ import pytest
 
 import gpuimg as gi
 from gpuimg._loading.prefetch import Prefetcher, stop
-from tests.watchdog import no_hang, ours, watched
+from tests.watchdog import no_hang, ours
 
-__all__ = ["watched"]
 pytestmark = pytest.mark.usefixtures("watched")
 
 

@@ -15,9 +15,7 @@ from tests.standin import Order, Standin
 from tests.standin.work import (
     Source,
     epoch,
-    faulty,
     files,
-    gpu,
     growing,
     load,
     mixed,
@@ -27,8 +25,6 @@ from tests.standin.work import (
     two_statistics,
     waits_of_loaders,
 )
-
-__all__ = ["faulty", "gpu"]
 
 
 def much_work(gpu: Standin) -> None:

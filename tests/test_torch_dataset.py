@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 
 from tests.loading import FILES, Source, cpu, train
-from tests.watchdog import watched
 
 torch = pytest.importorskip("torch") if os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1" else __import__("torch")
 data: Any = torch.utils.data
 
-__all__ = ["watched"]
 pytestmark = pytest.mark.usefixtures("watched")
 
 

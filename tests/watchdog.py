@@ -8,8 +8,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
-
 
 def ours() -> list[str]:
     """Names of gpuimg's threads that are alive."""
@@ -28,10 +26,3 @@ def no_hang(seconds: float = 120.0) -> Iterator[None]:
     while ours() and time.monotonic() < deadline:
         time.sleep(0.005)
     assert ours() == []
-
-
-@pytest.fixture
-def watched() -> Iterator[None]:
-    """As :func:`no_hang`, around a test."""
-    with no_hang():
-        yield

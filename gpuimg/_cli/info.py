@@ -12,6 +12,7 @@ from importlib import metadata
 from .._decoding import nvimgcodec
 from .._runtimes import probe
 from .._runtimes.threads import threads
+from .._version import install_hint
 
 # What is installed under which names; the first one found counts.
 _PACKAGES = {
@@ -69,14 +70,14 @@ def missing() -> list[str]:
     if len(found["nvImageCodec"]) > 1:
         lines.append(
             "nvImageCodec is installed twice, and the two share files; make a fresh environment with one of them: "
-            f'pip install "gpuimg[{extra}]"'
+            f"{install_hint(extra)}"
         )
     if problem is not None and problem.gpu_present:
-        lines.append(f'the GPU is not used: {problem.reason}; pip install "gpuimg[{extra}]"')
+        lines.append(f"the GPU is not used: {problem.reason}")
     elif not found["nvImageCodec"]:
-        lines.append(f'decoding needs nvImageCodec: pip install "gpuimg[{extra}]"')
+        lines.append(f"decoding needs nvImageCodec; {install_hint(extra)}")
     absent = (package for package in ("torch", "jax") if not found[package])
-    lines += [f'gpuimg.to_{package} needs {package}: pip install "gpuimg[{package}]"' for package in absent]
+    lines += [f"gpuimg.to_{package} needs {package}; {install_hint(package)}" for package in absent]
     return lines
 
 

@@ -47,7 +47,7 @@ _CELL = 168  # pixels of a tile's longer side, which is 28 characters of print
 _GAP = 8
 _MARGIN = 16
 _OVERSHOOT = 0.5  # more than a bicubic filter goes out of [0, 1]: the image must have been normalised
-_BLACK, _GREY = 40, 120  # of the print
+_BLACK, _GRAY = 40, 120  # of the print
 # Lines of a description that are left out, and how the others are shortened.
 _NOT_PRINTED = ("image ", "result: ", "stage ", "sampled once", "fill around ")
 _SHORTER = (
@@ -225,7 +225,7 @@ def _laid_out(heading: str, columns: list[Column]) -> Picture:
     for k, line in enumerate(headings):
         font.draw(sheet, line, _MARGIN, _MARGIN + k * font.LINE, _BLACK)
     for left, column, printed in zip(range(_MARGIN, width, pitch), columns, prints, strict=False):
-        font.draw(sheet, column.title, left, title, _GREY)
+        font.draw(sheet, column.title, left, title, _GRAY)
         for top, picture, lines in zip(tops.tolist(), column.pictures, printed, strict=False):
             bottom = top + picture.shape[0]
             sheet[top:bottom, left : left + picture.shape[1]] = picture

@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from .._version import install_hint
 from . import exif
 from .decoder import MAX_PIXELS, EncodedImage, ImageInfo, Region
 from .file_bytes import Source, read
 from .jpeg_headers import jpeg_headers
 from .stderr import capture_stderr, silence_stderr
 
-INSTALL_HINT = (
-    "decoding needs nvImageCodec, which is not installed; install exactly one of: "
-    'pip install "gpuimg[cpu]", "gpuimg[cuda12]" or "gpuimg[cuda13]"'
-)
+INSTALL_HINT = f"decoding needs nvImageCodec, which is not installed; {install_hint('cpu', 'cuda12', 'cuda13')}"
 
 
 @lru_cache(maxsize=1)

@@ -80,7 +80,9 @@ def gpu_problem() -> Problem | None:
         except (ModuleNotFoundError, ValueError):  # no parent package; blocked in sys.modules
             found = False
         if not found:
-            return Problem(f'{what} is not installed; pip install "gpuimg[{extra()}]"', True)
+            from .._version import install_hint  # here: as a program this file is no part of a package
+
+            return Problem(f"{what} is not installed; {install_hint(extra())}", True)
     try:
         import cupy
 

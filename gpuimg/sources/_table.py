@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, SupportsIndex
 
+from .._version import install_hint
+
 
 class Table(ABC):
     """Encoded images and their labels, by number.
@@ -76,4 +78,4 @@ def optional(module: str, subject: str, package: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(f'reading {subject} needs {package}: pip install "gpuimg[{extra}]"') from error
+        raise ImportError(f"reading {subject} needs {package}; {install_hint(extra)}") from error

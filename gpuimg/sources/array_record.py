@@ -97,7 +97,7 @@ def array_record(
     OSError
         Where a file cannot be read.
     ImportError
-        Without array_record: ``pip install "gpuimg[array_record]"``.
+        Without array_record, which the extra ``array_record`` installs.
 
     Notes
     -----

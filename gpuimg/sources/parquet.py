@@ -114,7 +114,7 @@ def parquet(
     OSError
         Where a file cannot be read.
     ImportError
-        Without pyarrow: ``pip install "gpuimg[parquet]"``.
+        Without pyarrow, which the extra ``parquet`` installs.
 
     Notes
     -----

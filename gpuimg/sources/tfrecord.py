@@ -80,7 +80,7 @@ def tfrecord(
     OSError
         Where a file cannot be read.
     ImportError
-        Without google-crc32c: ``pip install "gpuimg[tfrecord]"``.
+        Without google-crc32c, which the extra ``tfrecord`` installs.
 
     Notes
     -----

@@ -22,9 +22,7 @@ from hypothesis.stateful import (
 import gpuimg as gi
 from gpuimg._loading.sharding import shuffled
 from tests.loading import CORRUPT, Source, cpu
-from tests.watchdog import no_hang, ours, watched
-
-__all__ = ["watched"]
+from tests.watchdog import no_hang, ours
 
 THREADS = {"readers": st.integers(1, 8), "decoders": st.integers(1, 8), "prefetch": st.integers(1, 4)}
 options = st.fixed_dictionaries({"batch_size": st.integers(1, 9), **THREADS})

@@ -1,4 +1,4 @@
-"""The long run: damaged files and intact ones by the hundred thousand, in child processes, resumable.
+"""The whole run: damaged files and intact ones by the hundred thousand, in child processes, resumable.
 
     python -m tests.robustness.soak --mutations 100000 --images 1000000 --out DIR --state FILE
 

@@ -69,6 +69,7 @@ def installed() -> Iterator[Standin]:
         patch.setattr(kernels, "jit", lambda name, signature, block=None: Kernel(standin.order, name))
         before = {name: sys.modules.pop(name) for name in _MODULES if name in sys.modules}
         runtimes._cuda.cache_clear()
+        nvimgcodec.decode_params.cache_clear()
         gc.disable()  # memory is then given back at the same places in every run
         gc.freeze()  # a test's own gc.collect() looks at what it made
         try:
@@ -79,6 +80,7 @@ def installed() -> Iterator[Standin]:
             gc.unfreeze()
             gc.enable()
             runtimes._cuda.cache_clear()
+            nvimgcodec.decode_params.cache_clear()
             for name in _MODULES:
                 sys.modules.pop(name, None)
             sys.modules.update(before)

@@ -1,33 +1,16 @@
-"""Work for the stand-in: files, sources, chains and loops that its tests share, and the fixtures that give it."""
+"""Work for the stand-in: files, sources, chains and loops that its tests share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pytest
 
 import gpuimg as gi
-from tests.watchdog import no_hang
 
-from . import Standin, file, installed
+from . import Standin, file
 
 SIZES = [(40, 56), (31, 33), (1, 9), (64, 64)]
-
-
-@pytest.fixture
-def faulty() -> Iterator[Standin]:
-    """A stand-in, for tests that expect problems."""
-    with no_hang(60.0), installed() as standin:
-        yield standin
-
-
-@pytest.fixture
-def gpu(faulty: Standin) -> Iterator[Standin]:
-    """A stand-in on which nothing may be out of order."""
-    yield faulty
-    assert faulty.problems == []
 
 
 def files(sizes: Any = SIZES, fates: tuple[str, ...] = ("good",)) -> list[bytes]:

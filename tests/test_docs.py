@@ -1,0 +1,50 @@
+"""The pages for contributors: their links lead somewhere, and what they say of files and folders is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import gpuimg
+
+from .test_api import LAYERS
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["CHANGELOG.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/when-it-does-not-pay.md", "tests/README.md"]
+TESTS = (ROOT / "tests" / "README.md").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page: str) -> None:
+    path = ROOT / page
+    for target in re.findall(r"\]\(([^)]+)\)", path.read_text()):
+        assert target.startswith("https://") or (path.parent / target).is_file(), target
+
+
+def test_the_folders_are_those_of_the_package_in_their_order() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    table = text[text.index("## Folders") : text.index("## Glossary")]
+    named = [re.findall(r"`(\w+)`", row.split("|")[1]) for row in table.splitlines() if row.startswith("| `")]
+    assert [name for row in named for name in row] == list(LAYERS)
+
+
+def test_the_tests_page_names_every_test_file() -> None:
+    tests = {path.name for path in (ROOT / "tests").rglob("test_*.py") if path.parent.name != "sources"}
+    named = set(re.findall(r"\b(test_\w+\.py)", TESTS))
+    assert named - {path.name for path in (ROOT / "tests").rglob("test_*.py")} == set()
+    # Laws, sources and damaged files are named as folders.
+    assert tests - named <= {"test_limits.py"}
+
+
+def test_the_table_of_changes_has_every_folder() -> None:
+    table = TESTS[: TESTS.index("## What is where")]
+    files = {"presets": "gpuimg/presets.py", "torch": "gpuimg/torch.py", "kernels": "kernels/color.py"}
+    for layer in LAYERS:
+        if layer not in ("errors", "_version"):
+            assert f"`{files.get(layer, 'gpuimg/' + layer)}" in table, layer
+
+
+def test_the_changelog_has_this_version() -> None:
+    assert f"\n## [{gpuimg.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
