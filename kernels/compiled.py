@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import llvmlite
 import numba
@@ -205,11 +205,16 @@ class Piece:
     One with code of the ``users`` is not kept on disk, and may use all of Numba.
     """
 
+    all: ClassVar[list[Piece]] = []  # but those of the users
+    made: ClassVar[int] = 0  # compiled in this process rather than read from disk
+
     def __init__(self, name: str, function: Any, signature: Any, *, users: bool = False) -> None:
         self.name = name
         self._function = function
         self._signature = signature
         self._users = users
+        if not users:
+            Piece.all.append(self)
 
     @cached_property
     def address(self) -> int:
@@ -222,5 +227,6 @@ class Piece:
             if not self._users:
                 compiled._cache = DiskCache(self._function, self.name, options)
             compiled.compile()
+            Piece.made += not compiled.cache_hits
             self._compiled = compiled  # keeps the machine code
             return int(compiled.address)

@@ -1,7 +1,7 @@
 """The ``gpuimg`` command.
 
 ``demo`` shows the library at work, ``preview`` what a preprocessing makes of your images, and ``info`` says what this
-installation can do.
+installation can do; ``warm`` compiles the kernels in advance.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from .._runtimes.threads import threads
 from .._version import __version__
 from ..errors import DecodeError
 from . import info, png, preview
+from .warm import warm
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".jp2"}
 _SIZE = 224  # of the results, the usual input of a network
@@ -72,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _demo(options.photos, options.out, options.device, options.seed)
         elif options.command == "preview":
             _preview(options)
+        elif options.command == "warm":
+            _warm(options)
         else:
             print(info.report())
     except (_UserError, preview.PreviewError, DecodeError, ImportError, OSError) as error:
@@ -109,6 +112,10 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--out", type=Path, default=Path("preview.png"), metavar="PNG", help="%(default)s")
     show.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
     commands.add_parser("info", help="versions, devices, decoders, and what is missing")
+    heat = commands.add_parser("warm", help="compile the CPU's kernels now, as when a container image is built")
+    which = heat.add_mutually_exclusive_group()
+    which.add_argument("--preset", metavar="NAME", help="what this preset needs (default: imagenet_train)")
+    which.add_argument("--all", action="store_true", help="everything")
     return parser
 
 
@@ -248,3 +255,15 @@ def _preview(options: argparse.Namespace) -> None:
     sheet = preview.sheet(options.images, preprocess, options.n, options.seed, device)
     options.out.write_bytes(png.encode(sheet))
     print(f"sheet      {options.out.resolve()} ({len(options.images)} x {options.n} draws, seed {options.seed})")
+
+
+# -- warm --------------------------------------------------------------------------------------------------------------
+
+
+def _warm(options: argparse.Namespace) -> None:
+    name = None if options.all else options.preset or "imagenet_train"
+    if name is not None and name not in preview.PRESETS:
+        raise _UserError(f"no preset {name!r}; there are {', '.join(sorted(preview.PRESETS))}")
+    compiled, seconds, folder = warm(name)
+    print(f"compiled   {compiled} loops for {name or 'everything'} in {seconds:.1f} s; the others were there")
+    print(f"kept in    {folder or 'nowhere: no folder can be written to, see the warning above'}")

@@ -1,0 +1,37 @@
+"""``gpuimg warm``: compile the CPU's kernels now, so that no process waits for it later."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+
+from .. import presets
+from .._loading.sharding import shuffled
+from .._ops.pixels import normalize
+from .._random.mixing import blend
+from .._random.rng import Rng
+
+_IMAGES = 4  # enough for each branch of a random preset to be drawn by some of the seeds below
+_SEEDS = range(8)
+
+
+def warm(preset: str | None) -> tuple[int, float, Path | None]:
+    """Compile what a preset needs, or for None everything; gives loops compiled, seconds, and where they are kept."""
+    from ..kernels import compiled  # imports Numba, which takes as long as all of gpuimg
+
+    start = time.perf_counter()
+    before = compiled.Piece.made
+    photo = np.zeros((_IMAGES, 40, 48, 3), np.uint8)
+    shuffled(np.arange(2), 2, 0, 0)
+    if preset is None:
+        blend(normalize(photo, 0.5, 0.5), photo, 0.5)
+        Rng(0, indices=[0]).uniform(0.0, 1.0)
+        for piece in compiled.Piece.all:
+            _ = piece.address
+    else:
+        function = getattr(presets, preset)(32)
+        for seed in _SEEDS:
+            function(photo, Rng(seed, indices=np.arange(_IMAGES))).array("float32", "NCHW")
+    return compiled.Piece.made - before, time.perf_counter() - start, compiled.folder()
