@@ -250,7 +250,7 @@ def solarize(images: Any, threshold: Any, *, where: Any = None) -> Batch:
     """
     batch = as_batch(images)
     values = arguments.per_image(threshold, len(batch), "threshold", low=0.0, high=1.0 / batch._unit)
-    # Resampling may leave a byte a rounding error below its value; it still counts as at the threshold.
+    # Resampling may leave a byte a rounding error below itself; it still counts as at the threshold.
     slack = 0.0 if batch._unit == 1.0 else 1e-6
     return _record(batch, layout.SOLARIZE, where, values * batch._unit - slack)
 
