@@ -371,7 +371,7 @@ def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation
 
 
 def _color_entry(batch: Batch, ops: Ints, magnitudes: Floats) -> Any:
-    """One column of the program, with another op for each image."""
+    """One column of the program with an op of its own for each image."""
     params = np.zeros((3, len(batch)))
     factor = (ops >= BRIGHTNESS) & (ops <= SHARPNESS)
     params[0] = np.where(factor, 1.0 + magnitudes, 0.0)
