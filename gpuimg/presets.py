@@ -1,7 +1,7 @@
-"""Preprocessing as published, for a start and as examples: short functions of public functions.
+"""Published preprocessing recipes, made of gpuimg's public functions: to use as they are, or to copy and change.
 
-Each preset gives a function of a batch and a generator for its samples, which gives the recorded batch (and can be
-pickled):
+Each preset returns a function that takes images and a generator for their samples, and returns the recorded batch. The
+function can be pickled.
 
 >>> import gpuimg, numpy as np
 >>> train = gpuimg.presets.imagenet_train(size=64)
@@ -31,7 +31,7 @@ from ._random.rng import as_rng
 
 
 def imagenet_train(size: int = 224) -> Callable[[Any, Any], Batch]:
-    """Train a classifier as ResNet: random resized crop, flip, normalize.
+    """Prepare training images for a classifier as for ResNet: random resized crop, flip, normalize.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def _imagenet_train(size: int, images: Any, rng: Any) -> Batch:
 
 
 def imagenet_eval(size: int = 224, resize_size: int = 256) -> Callable[..., Batch]:
-    """Evaluate a classifier: resize the shorter side, crop the middle, normalize. Nothing is random.
+    """Prepare images to evaluate a classifier: resize the shorter side, crop the middle, normalize.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def imagenet_eval(size: int = 224, resize_size: int = 256) -> Callable[..., Batc
     Returns
     -------
     function
-        ``(images, rng=None) -> Batch``.
+        ``(images, rng=None) -> Batch``; nothing is random, and ``rng`` is not used.
 
     References
     ----------
@@ -100,7 +100,7 @@ def _imagenet_eval(size: int, resize_size: int, images: Any, rng: Any = None) ->
 
 
 def deit3_train(size: int = 224) -> Callable[[Any, Any], Batch]:
-    """Train a vision transformer as DeiT III: bicubic crop, flip, 3-Augment, color jitter of 0.3, normalize.
+    """Prepare training images as DeiT III: bicubic crop, flip, 3-Augment, color jitter of 0.3, normalize.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def deit3_train(size: int = 224) -> Callable[[Any, Any], Batch]:
 
     Notes
     -----
-    DeiT III mixes the results, too: :func:`mixup` with an alpha of 0.8, or :func:`cutmix`.
+    DeiT III then mixes the images: :func:`mixup` with an alpha of 0.8, or :func:`cutmix`.
 
     References
     ----------
@@ -155,7 +155,7 @@ def simclr(size: int = 224) -> Callable[[Any, Any], Batch]:
 
     Notes
     -----
-    Not normalised, as in the paper: results are 0 to 1, or 0 to 255 as uint8.
+    Not normalized, as in the paper: results are 0 to 1, or 0 to 255 as uint8.
 
     References
     ----------
@@ -183,7 +183,7 @@ def _simclr(size: int, images: Any, rng: Any) -> Batch:
 
 
 def ssd_train(size: int = 300) -> Callable[..., Batch]:
-    """Train a detector as SSD: distort colors, zoom out, crop around boxes, flip, resize, normalize.
+    """Prepare training images as SSD: distort colors, zoom out, crop around boxes, flip, resize, normalize.
 
     Parameters
     ----------
@@ -193,8 +193,8 @@ def ssd_train(size: int = 300) -> Callable[..., Batch]:
     Returns
     -------
     function
-        ``(images, rng, boxes=None) -> Batch``; ``rng`` is an :class:`Rng` or an int seed. Boxes, as for
-        :func:`random_iou_crop`, are those of the source images; without them there is no crop. They follow with
+        ``(images, rng, boxes=None) -> Batch``; ``rng`` is an :class:`Rng` or an int seed. ``boxes`` are those of the
+        source images, as for :func:`random_iou_crop`; without them there is no crop. Move them with
         ``transform_boxes(result, boxes, centers=True)``.
 
     References

@@ -276,6 +276,11 @@ def test_normalize_is_for_values_up_to_one() -> None:
     assert gi.normalize(row(0), 0.5, 0.25).array().dtype == np.float32
 
 
+@pytest.mark.parametrize("kind", [list, tuple, np.array])
+def test_normalize_takes_one_number_for_all_channels(kind: Any) -> None:
+    assert values(gi.normalize(pixel(0, 255, 255), kind([0.5]), kind([0.25]))) == [-2.0, 2.0, 2.0]
+
+
 def test_erase_paints_rows_and_columns() -> None:
     x = np.zeros((1, 3, 4, 1), np.uint8)
     assert gi.erase(x, 1, 2, 2, 1, 9).array()[0, ..., 0].tolist() == [[0, 0, 0, 0], [0, 0, 9, 0], [0, 0, 9, 0]]
@@ -345,28 +350,36 @@ def too_few(r: Any, g: Any, b: Any) -> Any:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: gi.adjust_brightness(IMAGES, -0.1), r"brightness_factor must be .* in \[0, inf\], not -0.1"),
-        (lambda: gi.adjust_brightness(IMAGES, np.nan), "brightness_factor must be a finite number.*not nan"),
+        (lambda: gi.adjust_brightness(IMAGES, -0.1), "brightness_factor must be a number of at least 0, not -0.1"),
+        (lambda: gi.adjust_brightness(IMAGES, np.nan), "brightness_factor must be a number of at least 0, not nan"),
         (lambda: gi.adjust_brightness(IMAGES, [1, np.inf]), r"brightness_factor\[1\] must be .*not inf"),
         (
             lambda: gi.adjust_brightness(IMAGES, [1, 2, 3]),
-            r"brightness_factor .*\(2,\), one for each image, not \(3,\)",
+            r"brightness_factor .* shape \(2,\) with one for each image, not of shape \(3,\)",
         ),
         (lambda: gi.adjust_contrast(IMAGES, -1), "contrast_factor must be .*not -1"),
         (lambda: gi.adjust_saturation(IMAGES, -1), "saturation_factor must be .*not -1"),
-        (lambda: gi.adjust_hue(IMAGES, 0.51), r"hue_factor must be .* in \[-0.5, 0.5\], not 0.51"),
+        (lambda: gi.adjust_hue(IMAGES, 0.51), r"hue_factor must be .* from -0.5 to 0.5, not 0.51"),
         (lambda: gi.adjust_hue(IMAGES, [0, -0.6]), r"hue_factor\[1\] must be .*not -0.6"),
         (lambda: gi.rgb_to_grayscale(IMAGES, 2), "num_output_channels must be 1 or 3, not 2"),
-        (lambda: gi.rgb_to_grayscale(IMAGES, 1, where=[True, False]), "where= needs the number of channels unchanged"),
-        (lambda: gi.solarize(IMAGES, 256), r"threshold must be .* in \[0, 255\], not 256"),
-        (lambda: gi.solarize(FLOATS, 1.1), r"threshold must be .* in \[0, 1\], not 1.1"),
-        (lambda: gi.posterize(IMAGES, 9), r"bits must be a whole number in \[0, 8\], not 9"),
+        (
+            lambda: gi.rgb_to_grayscale(IMAGES, 1, where=[True, False]),
+            "with where, .* must be .*, 3, not 1",
+        ),
+        (lambda: gi.solarize(IMAGES, 256), r"threshold must be .* from 0 to 255, not 256"),
+        (lambda: gi.solarize(FLOATS, 1.1), r"threshold must be .* from 0 to 1, not 1.1"),
+        (lambda: gi.posterize(IMAGES, 9), r"bits must be a whole number from 0 to 8, not 9"),
         (lambda: gi.posterize(IMAGES, 2.5), "bits must be a whole number .*not 2.5"),
-        (lambda: gi.erase(IMAGES, 0, 0, -1, 2), r"h must be a whole number in \[0, .*not -1"),
+        (lambda: gi.erase(IMAGES, 0, 0, -1, 2), "h must be a whole number from 0 to 16777216, not -1"),
         (lambda: gi.erase(IMAGES, 0.5, 0, 1, 2), "i must be a whole number .*not 0.5"),
-        (lambda: gi.erase(IMAGES, 0, 0, 1, 2, (1, 2, 3, 4)), r"v must be a number, .*not of shape \(4,\)"),
+        (lambda: gi.erase(IMAGES, 0, 0, 1, 2, (1, 2, 3, 4)), r"v must be one number, .*not of shape \(4,\)"),
         (lambda: gi.erase(IMAGES, 0, 0, 1, 2, np.inf), "v must be finite, not inf"),
-        (lambda: gi.normalize(IMAGES, (0, 0), 1), r"mean .* shape \(3,\), one for each channel, not \(2,\)"),
+        (
+            lambda: gi.normalize(IMAGES, (0, 0), 1),
+            r"mean .*\(3,\) with one for each channel, not of shape \(2,\)",
+        ),
+        (lambda: gi.normalize(IMAGES, 0, [[1, 1, 1]]), r"std .* shape \(3,\) .*, not of shape \(1, 3\)"),
+        (lambda: gi.solarize(IMAGES, 1e300), r"threshold must be a number from 0 to 255, not 1e\+300"),
         (lambda: gi.normalize(IMAGES, 0, (1, 1, 0)), r"std must be above 0, not \(1, 1, 0\)"),
         (lambda: gi.normalize(IMAGES, 0, -1), "std must be above 0, not -1"),
         (lambda: gi.normalize(IMAGES, np.nan, 1), "mean must be a finite number, not nan"),

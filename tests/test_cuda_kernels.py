@@ -179,7 +179,7 @@ def _other(images: list[np.ndarray]) -> gi.Batch:
 
 def _filtered(images: list[np.ndarray]) -> gi.Batch:
     same_size = [image[:5, :7] for image in images]
-    return gi.adjust_brightness(gi.gaussian_blur(same_size, [3, 5], [0.8, 2.0]), 1.3)
+    return gi.adjust_brightness(gi.gaussian_blur(same_size, np.array([3, 5]), np.array([0.8, 2.0])), 1.3)
 
 
 def _sharpened(images: list[np.ndarray]) -> gi.Batch:

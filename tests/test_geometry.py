@@ -155,6 +155,19 @@ def test_forms_of_size() -> None:
     assert gi.resize(x, np.array([[4, 5], [6, 7]])).sizes.tolist() == [[4, 5], [6, 7]]
     assert gi.resize(x, [3]).sizes.tolist() == [[4, 3], [4, 3]]
     assert gi.resize(x, np.int32(3)).sizes.tolist() == [[4, 3], [4, 3]]
+    assert gi.resize(x, (3,), max_size=5).sizes.tolist() == [[4, 3], [4, 3]]
+    assert gi.resized_crop(x, 0, 0, 4, 2, [3]).sizes.tolist() == [[6, 3], [6, 3]]
+
+
+def test_lists_of_rows_are_refused_whatever_the_number_of_images() -> None:
+    """For two images [[4, 5], [6, 7]] could be rows of (height, width), or heights and widths."""
+    for n in (1, 2, 3):
+        x = np.zeros((n, 8, 6, 1), np.uint8)
+        for call in (gi.resize, gi.center_crop):
+            with pytest.raises(ValueError, match=rf"as a list must hold two numbers, .* array of shape \({n}, 2\)"):
+                call(x, [[4, 5], [6, 7]])
+        with pytest.raises(ValueError, match=rf"padding as a list must hold .* \({n}, 2\) or \({n}, 4\)"):
+            gi.pad(x, [[1, 2], [3, 4]])
 
 
 def test_resize_by_hand() -> None:
@@ -224,6 +237,8 @@ def test_center_crop_takes_one_number() -> None:
     assert rows(gi.center_crop(x, 1)) == [[7]]  # a margin of 3 in x: the corner is 1.5, to even
     assert rows(gi.center_crop(x, (3, 2))) == [[2, 3], [6, 7], [10, 11]]
     assert rows(gi.center_crop(gray([5]), (2, 3))) == [[0, 5, 0], [0, 0, 0]]
+    for one in ([1], (1,), np.int64(1)):
+        assert rows(gi.center_crop(x, one)) == [[7]]
 
 
 @kinds
@@ -273,7 +288,10 @@ def test_forms_of_padding() -> None:
     assert rows(gi.pad(x, (1, 0), fill=9)) == [[9, 7, 9]]
     assert rows(gi.pad(x, (1, 0, 2, 1), fill=9)) == [[9, 7, 9, 9], [9, 9, 9, 9]]
     assert rows(gi.pad(gray([1, 2, 3]), (-1, 0, 0, 0))) == [[2, 3]]
+    assert rows(gi.pad(x, [1])) == rows(gi.pad(x, (1,))) == rows(gi.pad(x, 1))
     two = np.full((2, 1, 1, 1), 7, np.uint8)
+    for sides in (np.array([(1, 0), (0, 1)]), np.array([(1, 0, 1, 0), (0, 1, 0, 1)])):  # x and y, or all four
+        assert [image[..., 0].tolist() for image in gi.pad(two, sides)] == [[[0, 7, 0]], [[0], [7], [0]]]
     assert [image[0, :, 0].tolist() for image in gi.pad(two, ([0, 2], 0, 1, 0), fill=[8, 9])] == [[7, 8], [9, 9, 7, 9]]
 
 
@@ -577,13 +595,16 @@ resize: Any = gi.resize  # called with types that a checker refuses
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: gi.resize(x, 0), r"size must be a whole number in \[1, .*not 0"),
-        (lambda x: gi.resize(x, (0, 3)), r"size height must be a whole number in \[1, .*not 0"),
-        (lambda x: gi.resize(x, (3, -1)), r"size width must be a whole number in \[1, .*not -1"),
+        (lambda x: gi.resize(x, 0), r"size must be a whole number from 1 to 16777216, not 0"),
+        (lambda x: gi.resize(x, (0, 3)), r"size height must be a whole number from 1 to 16777216, not 0"),
+        (lambda x: gi.resize(x, (3, -1)), r"size width must be a whole number from 1 to 16777216, not -1"),
         (lambda x: gi.resize(x, (3, [2, 0])), r"size width\[1\] must be"),
         (lambda x: gi.resize(x, (2.5, 3)), "size height must be a whole number .*not 2.5"),
         (lambda x: gi.resize(x, (1, 2, 3)), r"size must be \(height, width\), not \(1, 2, 3\)"),
-        (lambda x: gi.resize(x, ([1, 2, 3], 4)), r"size height .* shape \(2,\), one for each image, not \(3,\)"),
+        (
+            lambda x: gi.resize(x, ([1, 2, 3], 4)),
+            r"size height .* shape \(2,\) with one for each image, not of shape \(3,\)",
+        ),
         (lambda x: gi.resize(x, np.ones((3, 2))), r"size as an array must have shape \(2, 2\), not \(3, 2\)"),
         (lambda x: gi.resize(x, np.nan), "size must be a whole number .*not nan"),
         (lambda x: gi.resize(x, 1 << 25), "size must be a whole number .*not 33554432"),
@@ -591,25 +612,31 @@ resize: Any = gi.resize  # called with types that a checker refuses
         (lambda x: resize(x, 4, ["bilinear"]), "interpolation must be"),
         (lambda x: gi.resize(x, 4, max_size=4), "max_size must be above size=4, not 4"),
         (lambda x: resize(x, 4, max_size=5.5), "max_size must be a whole number .*not 5.5"),
-        (lambda x: gi.resize(x, (4, 4), max_size=5), "max_size goes with an int size"),
-        (lambda x: gi.crop(x, 0, 0, 0, 2), r"size height must be .*not 0"),
+        (lambda x: gi.resize(x, (4, 4), max_size=5), r"max_size needs an int size, the shorter side, not \(4, 4\)"),
+        (lambda x: gi.crop(x, 0, 0, 0, 2), "height must be a whole number from 1 .*not 0"),
         (lambda x: gi.crop(x, 0.5, 0, 2, 2), "top must be a whole number .*not 0.5"),
         (lambda x: gi.crop(x, 0, np.inf, 2, 2), "left must be a whole number .*not inf"),
-        (lambda x: gi.crop(x, [0, 1, 2], 0, 2, 2), r"top .*not \(3,\)"),
-        (lambda x: gi.crop(x, 1 << 30, 0, 2, 2), "top must be a whole number in .*not 1073741824"),
-        (lambda x: gi.center_crop(x, 0), "output_size height must be .*not 0"),
+        (lambda x: gi.crop(x, [0, 1, 2], 0, 2, 2), r"top .*not of shape \(3,\)"),
+        (
+            lambda x: gi.crop(x, 1 << 30, 0, 2, 2),
+            "top must be a whole number from -16777216 to 16777216, not 1073741824",
+        ),
+        (lambda x: gi.center_crop(x, 0), "output_size must be a whole number from 1 .*not 0"),
         (lambda x: gi.center_crop(x, (1, 2, 3)), r"output_size must be \(height, width\), not \(1, 2, 3\)"),
-        (lambda x: gi.resized_crop(x, 0, 0, 2, 0, 4), "size width must be .*not 0"),
+        (lambda x: gi.resized_crop(x, 0, 0, 2, 0, 4), "^width must be .*not 0"),
         (lambda x: gi.resized_crop(x, 0, 0, 2, 2, 0), "size must be .*not 0"),
-        (lambda x: gi.pad(x, (1, 2, 3)), r"padding must be a number, .*not \(1, 2, 3\)"),
-        (lambda x: gi.pad(x, 1.5), "padding left must be a whole number .*not 1.5"),
-        (lambda x: gi.pad(x, -3), "padding -3 leaves nothing of image 0"),
+        (lambda x: gi.pad(x, (1, 2, 3)), r"padding must be one number, .*not \(1, 2, 3\)"),
+        (lambda x: gi.pad(x, 1.5), "padding must be a whole number .*not 1.5"),
+        (lambda x: gi.pad(x, (1.5, 0)), "padding x must be a whole number .*not 1.5"),
+        (lambda x: gi.pad(x, (1, 0, 2, 1.5)), "padding bottom must be a whole number .*not 1.5"),
+        (lambda x: gi.pad(x, np.ones((4, 2))), r"padding as an array must have shape \(2, 2\) or \(2, 4\), not \(4, 2"),
+        (lambda x: gi.pad(x, -3), r"padding -3 leaves no pixel of image 0 of size \(6, 5\)"),
         (lambda x: gi.pad(x, 1, padding_mode="reflect"), "padding_mode must be .*not 'reflect'"),
-        (lambda x: gi.pad(x, 1, fill=(1, 2, 3, 4)), r"fill must be a number, .*not of shape \(4,\)"),
+        (lambda x: gi.pad(x, 1, fill=(1, 2, 3, 4)), r"fill must be one number, .*not of shape \(4,\)"),
         (lambda x: gi.pad(x, 1, fill=np.nan), "fill must be finite, not nan"),
         (lambda x: gi.rotate(x, np.nan), "angle must be a finite number, not nan"),
         (lambda x: gi.rotate(x, [1, np.inf]), r"angle\[1\] must be a finite number, not inf"),
-        (lambda x: gi.rotate(x, [1, 2, 3]), r"angle .*shape \(2,\), one for each image, not \(3,\)"),
+        (lambda x: gi.rotate(x, [1, 2, 3]), r"angle .*shape \(2,\) with one for each image, not of shape \(3,\)"),
         (lambda x: gi.rotate(x, [[1], [2, 3]]), r"angle must be .*not \[\[1\], \[2, 3\]\]"),
         (lambda x: gi.rotate(x, 1, center=3), r"center must be \(x, y\), not 3"),
         (lambda x: gi.rotate(x, 1, center=(3, np.nan)), "center y must be a finite number, not nan"),
@@ -618,7 +645,7 @@ resize: Any = gi.resize  # called with types that a checker refuses
         (lambda x: gi.affine(x, 0, 0, 1, 0), r"translate must be \(x, y\), not 0"),
         (lambda x: gi.affine(x, 0, (0, 0), 0, 0), "scale must be .*not 0"),
         (lambda x: gi.affine(x, 0, (0, 0), -1, 0), "scale must be .*not -1"),
-        (lambda x: gi.affine(x, 0, (0, 0), 1, 90), r"shear x must be .* in \[-89, 89\], not 90"),
+        (lambda x: gi.affine(x, 0, (0, 0), 1, 90), r"shear x must be .* from -89 to 89, not 90"),
         (lambda x: gi.affine(x, 0, (0, 0), 1, (1, 2, 3)), r"shear must be \(x, y\), not \(1, 2, 3\)"),
         (lambda x: gi.perspective(x, SQUARE[:3], SQUARE), r"startpoints must have shape \(4, 2\) .*not \(3, 2\)"),
         (
@@ -626,9 +653,18 @@ resize: Any = gi.resize  # called with types that a checker refuses
             r"endpoints must have shape .*\(2, 4, 2\), not \(3, 4, 2\)",
         ),
         (lambda x: gi.perspective(x, SQUARE, np.full((4, 2), np.nan)), "endpoints must be finite"),
-        (lambda x: gi.perspective(x, LINE, SQUARE), "no three of the startpoints may lie on a line"),
-        (lambda x: gi.perspective(x, SQUARE, LINE), "no three of the endpoints may lie on a line"),
-        (lambda x: gi.perspective(x, [SQUARE, LINE], SQUARE), "no three of the startpoints may lie on a line"),
+        (
+            lambda x: gi.perspective(x, LINE, SQUARE),
+            r"startpoints must be four points of which no three lie on a line, not \[\[",
+        ),
+        (
+            lambda x: gi.perspective(x, SQUARE, LINE),
+            r"endpoints must be four points of which no three lie on a line, not \[\[",
+        ),
+        (
+            lambda x: gi.perspective(x, [SQUARE, LINE], SQUARE),
+            r"startpoints must be four points of which no three lie on a line, not \[\[",
+        ),
     ],
 )
 def test_bad_values(call: Any, message: str) -> None:
@@ -643,7 +679,7 @@ def test_bad_values(call: Any, message: str) -> None:
         (lambda x: gi.resize(x, "8"), "size must be a number .*not '8'"),
         (lambda x: resize(x, 4, max_size="8"), "max_size must be a number .*not '8'"),
         (lambda x: gi.crop(x, None, 0, 1, 1), "top must be a number .*not None"),
-        (lambda x: gi.pad(x, "ab"), "padding left must be a number .*not 'ab'"),
+        (lambda x: gi.pad(x, "ab"), "padding must be a number .*not 'ab'"),
         (lambda x: gi.pad(x, 1, fill="red"), "fill must be a number .*not 'red'"),
         (lambda x: gi.pad(x, 1, fill=None), "fill must be a number .*not None"),
         (lambda x: gi.rotate(x, 1 + 2j), r"angle must be a number .*not \(1\+2j\)"),

@@ -106,11 +106,11 @@ def test_labels_of_a_partner_batch() -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0, 1], r"labels must be \(3,\) classes or \(3, 4\) probabilities, not \(2,\)"),
+        ([0, 1], r"labels must be \(3,\) whole numbers or \(3, 4\) prob.*, not int64 of shape \(2,\)"),
         ([0, 1, 4], "classes must be from 0 to 3, not 0 to 4"),
         ([0, -1, 2], "classes must be from 0 to 3, not -1 to 2"),
-        ([0.0, 1.0, 2.0], r"labels must be \(3,\) classes"),
-        (np.zeros((3, 5), np.float32), r"labels must be .*, not \(3, 5\)"),
+        ([0.0, 1.0, 2.0], r"labels must be \(3,\) whole numbers .*, not float64 of shape \(3,\)"),
+        (np.zeros((3, 5), np.float32), r"labels must be .*, not float32 of shape \(3, 5\)"),
     ],
 )
 def test_bad_labels_are_refused(labels: Any, message: str) -> None:
@@ -259,8 +259,8 @@ def test_no_images() -> None:
 def test_bad_arguments_are_refused(name: str) -> None:
     function = getattr(gi, name)
     x = pictures(3)
-    for alpha in (0, -1, math.nan, math.inf):
-        with pytest.raises(ValueError, match="alpha must be above 0, not"):
+    for alpha in (0, -1, math.nan, math.inf, 1e-30, [1.0, 2.0, 3.0]):
+        with pytest.raises(ValueError, match="alpha must be one number of at least 1e-06, not"):
             function(x, alpha=alpha, rng=0)
     with pytest.raises(TypeError, match="rng"):
         function(x)
@@ -269,31 +269,31 @@ def test_bad_arguments_are_refused(name: str) -> None:
             function(x, rng=wrong)
     with pytest.raises(ValueError, match="rng is for 2 samples, but the batch has 3 images: image 2 has no index"):
         function(x, rng=rng(0, 2))
-    with pytest.raises(ValueError, match="the partner batch has 2 images, not 3"):
+    with pytest.raises(ValueError, match="partner must be a batch of 3 images, not of 2"):
         function(x, rng=0, partner=gi.invert(pictures(2)))
-    with pytest.raises(ValueError, match=r"partner must be a scalar or have shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"partner must be one number, or an array of shape \(3,\)"):
         function(x, rng=0, partner=[0, 1])
-    with pytest.raises(ValueError, match=r"partner\[1\] must be a whole number in \[0, 2\], not 3"):
+    with pytest.raises(ValueError, match=r"partner\[1\] must be a whole number from 0 to 2, not 3"):
         function(x, rng=0, partner=[0, 3, 1])
-    with pytest.raises(ValueError, match=r"partner\[2\] must be a whole number in \[0, 2\], not -1"):
+    with pytest.raises(ValueError, match=r"partner\[2\] must be a whole number from 0 to 2, not -1"):
         function(x, rng=0, partner=[0, 1, -1])
-    with pytest.raises(ValueError, match="batches must agree in channels, not 3 and 1"):
+    with pytest.raises(ValueError, match="images and others must have the same channels, not 3 and 1"):
         function(x, rng=0, partner=gi.invert(pictures(3, channels=1)))
-    with pytest.raises(ValueError, match="image 1 and its partner differ in size"):
+    with pytest.raises(ValueError, match=r"must have one size, not \(5, 17\) and \(13, 17\) for image 1"):
         function([x[0], x[1][:5], x[2]], rng=0, partner=[0, 0, 2])
-    with pytest.raises(ValueError, match="image 0 and its partner differ in size"):
+    with pytest.raises(ValueError, match=r"must have one size, not \(13, 17\) and \(13, 18\) for image 0"):
         function(x, rng=0, partner=gi.resize(x, (13, 18)))
 
 
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
-        ((1.5,), {}, r"weight must be a finite number in \[0, 1\], not 1.5"),
-        (([0, -0.5, 1],), {}, r"weight\[1\] must be a finite number in \[0, 1\], not -0.5"),
-        (([0, 1],), {}, r"weight must be a scalar or have shape \(3,\)"),
-        ((0.5,), {"partner": [0, 1, 3]}, r"partner\[2\] must be a whole number in \[0, 2\], not 3"),
-        ((0.5,), {"rectangle": (0, 0, 1, 1)}, r"rectangle must be \(3, 4\) whole numbers, not \(0, 0, 1, 1\)"),
-        ((0.5,), {"rectangle": np.full((3, 4), 0.5)}, r"rectangle must be \(3, 4\) whole numbers"),
+        ((1.5,), {}, r"weight must be a number from 0 to 1, not 1.5"),
+        (([0, -0.5, 1],), {}, r"weight\[1\] must be a number from 0 to 1, not -0.5"),
+        (([0, 1],), {}, r"weight must be one number, or an array of shape \(3,\)"),
+        ((0.5,), {"partner": [0, 1, 3]}, r"partner\[2\] must be a whole number from 0 to 2, not 3"),
+        ((0.5,), {"rectangle": (0, 0, 1, 1)}, r"rectangle must be whole numbers of shape \(3, 4\), not \(0, 0, 1, 1\)"),
+        ((0.5,), {"rectangle": np.full((3, 4), 0.5)}, r"rectangle must be whole numbers of shape \(3, 4\), not"),
         ((0.5,), {"rectangle": np.full((3, 4), np.nan)}, "rectangle must be finite, not nan"),
     ],
 )
@@ -305,6 +305,6 @@ def test_bad_blends_are_refused(given: Any, options: Any, message: str) -> None:
 def test_batches_of_other_lengths_are_refused() -> None:
     for n in (0, 2, 4):
         other = np.zeros((n, 13, 17, 3), np.uint8)
-        with pytest.raises(ValueError, match=f"the other batch has {n} images, not 3; give partner"):
+        with pytest.raises(ValueError, match=f"others must have 3 images, not {n}, unless partner says"):
             gi.blend(pictures(3), other, 0.5)
     assert len(gi.blend(pictures(3), pictures(1), 0.5, partner=0)) == 3

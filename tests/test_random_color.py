@@ -310,6 +310,14 @@ def test_blur_is_gaussian_blur() -> None:
     assert_same(list(gi.random_gaussian_blur(images, 5, p=0, rng=0)), images)
 
 
+def test_one_sigma_is_used_for_every_image() -> None:
+    """As torchvision's GaussianBlur; and a list of two sizes is width and height, also for two images."""
+    images = pictures()[:2]
+    for sigma in (1.3, [1.3], (1.3,), (1.3, 1.3)):
+        x = gi.random_gaussian_blur(images, [3, 5], sigma, rng=0)
+        assert_same(list(x), list(gi.gaussian_blur(images, (3, 5), 1.3)))
+
+
 # -- three_augment -----------------------------------------------------------------------------------------------------
 
 
@@ -380,37 +388,45 @@ def test_an_int_seed_is_an_rng_of_the_first_samples(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("color_jitter", (-0.1,), r"brightness must be at least 0, or \(low, high\), not -0.1"),
-        ("color_jitter", ((1.2, 0.8),), r"brightness must be \(low, high\) with low <= high in \[0, inf\]"),
+        ("color_jitter", (-0.1,), r"brightness must be a number of at least 0, or \(low, high\), not -0.1"),
+        ("color_jitter", ((1.2, 0.8),), r"brightness must be \(low, high\) with 0 <= low <= high, not"),
         ("color_jitter", (math.nan,), "brightness must be"),
         ("color_jitter", (None, (-0.5, 1)), r"contrast must be \(low, high\)"),
         ("color_jitter", (None, None, (1, 2, 3)), r"saturation must be \(low, high\), not \(1, 2, 3\)"),
-        ("color_jitter", (None, None, None, 0.6), r"hue must be \(low, high\) with low <= high in \[-0.5, 0.5\]"),
+        ("color_jitter", (None, None, None, 0.6), r"hue must be \(low, high\) with -0.5 <= low <= high <= 0.5"),
         ("color_jitter", (None, None, None, (0.2, -0.2)), "hue must be"),
-        ("color_jitter", (None, None, None, -0.1), "hue must be"),
-        ("random_grayscale", (1.5,), r"p must be a finite number in \[0, 1\], not 1.5"),
-        ("random_invert", (-0.5,), r"p must be a finite number in \[0, 1\], not -0.5"),
-        ("random_invert", ([0.5, 1.5, 0],), r"p\[1\] must be a finite number in \[0, 1\], not 1.5"),
-        ("random_solarize", (256,), r"threshold must be a finite number in \[0, 255\], not 256"),
-        ("random_solarize", (10, 2.0), r"p must be a finite number in \[0, 1\], not 2"),
-        ("random_posterize", (9,), r"bits must be a whole number in \[0, 8\], not 9"),
+        ("color_jitter", (None, None, None, -0.1), r"hue must be a number of at least 0, or \(low, high\), not -0.1"),
+        ("color_jitter", (None, None, None, [0.1]), r"hue must be \(low, high\), not \[0.1\]"),
+        ("random_grayscale", (1.5,), r"p must be a number from 0 to 1, not 1.5"),
+        ("random_invert", (-0.5,), r"p must be a number from 0 to 1, not -0.5"),
+        ("random_invert", ([0.5, 1.5, 0],), r"p\[1\] must be a number from 0 to 1, not 1.5"),
+        ("random_solarize", (256,), r"threshold must be a number from 0 to 255, not 256"),
+        ("random_solarize", (10, 2.0), r"p must be a number from 0 to 1, not 2"),
+        ("random_posterize", (9,), r"bits must be a whole number from 0 to 8, not 9"),
         ("random_posterize", (2.5,), r"bits must be a whole number"),
-        ("random_autocontrast", (math.nan,), "p must be a finite number"),
-        ("random_equalize", ([0.5],), r"p must be a scalar or have shape \(3,\)"),
-        ("random_sharpness", (-1,), "sharpness_factor must be a finite number"),
-        ("random_sharpness", (2, 7), "p must be a finite number"),
-        ("random_erasing", (2,), "p must be a finite number"),
-        ("random_erasing", (0.5, (0.4, 0.1)), r"scale must be \(low, high\) with low <= high in \[0, 1\]"),
+        ("random_autocontrast", (math.nan,), "p must be a number from 0 to 1, not"),
+        ("random_equalize", ([0.5],), r"p must be one number, or an array of shape \(3,\)"),
+        ("random_sharpness", (-1,), "sharpness_factor must be a number of at least 0, not -1"),
+        ("random_sharpness", (2, 7), "p must be a number from 0 to 1, not"),
+        ("random_erasing", (2,), "p must be a number from 0 to 1, not"),
+        ("random_erasing", (0.5, (0.4, 0.1)), r"scale must be \(low, high\) with 0 <= low <= high <= 1"),
         ("random_erasing", (0.5, (0.4, 1.1)), "scale must be"),
         ("random_erasing", (0.5, (0.1, 0.4), (3, 1)), "ratio must be"),
         ("random_erasing", (0.5, (0.1, 0.4), (0, 1)), "ratio must be"),
-        ("random_erasing", (0.5, (0.1, 0.4), (1, 2), (1, 2)), "v must be a number"),
+        ("random_erasing", (0.5, (0.1, 0.4), (1, 2), (1, 2)), "v must be one number"),
         ("random_gaussian_blur", (4,), "kernel_size must be odd, not 4"),
-        ("random_gaussian_blur", (0,), "kernel_size x must be a whole number"),
-        ("random_gaussian_blur", (3, (2.0, 0.1)), r"sigma must be \(low, high\) with low <= high"),
+        ("random_gaussian_blur", (0,), "kernel_size must be a whole number"),
+        ("random_gaussian_blur", ([3, 3, 3],), r"kernel_size as a list or tuple is \(x, y\), not 3 values"),
+        (
+            "random_gaussian_blur",
+            (3, (2.0, 0.1)),
+            r"sigma must be .* with 1e-06 <= low <= high <= 1000000, not",
+        ),
+        ("random_gaussian_blur", (3, 0.0), "sigma must be a number from 1e-06 to 1000000, not 0"),
+        ("random_gaussian_blur", (3, [1.0, 2.0, 3.0]), r"sigma must be \(low, high\), not \[1.0, 2.0, 3.0\]"),
         ("random_gaussian_blur", (3, (0.0, 1.0)), r"sigma must be"),
-        ("random_gaussian_blur", (3, (0.1, 1.0), 1.5), "p must be a finite number"),
-        ("random_gaussian_blur", (21,), r"image 0 of size \(9, 9\) is too small to reflect"),
+        ("random_gaussian_blur", (3, (0.1, 1.0), 1.5), "p must be a number from 0 to 1, not"),
+        ("random_gaussian_blur", (21,), r"image 0 of size \(9, 9\) is too small: a kernel of"),
     ],
 )
 def test_bad_arguments_are_refused(name: str, given: Any, message: str) -> None:
@@ -421,5 +437,5 @@ def test_bad_arguments_are_refused(name: str, given: Any, message: str) -> None:
 def test_three_augment_names_the_image_that_is_too_small() -> None:
     images = [*pictures()[1:3], np.zeros((6, 30, 3), np.uint8)]
     seeds = [seed for seed in range(20) if rng(seed, 3).choice(3)[2] == 2]
-    with pytest.raises(ValueError, match=r"image 2 of size \(6, 30\) is too small to reflect"):
+    with pytest.raises(ValueError, match=r"image 2 of size \(6, 30\) is too small: a kernel of"):
         gi.three_augment(images, rng=rng(seeds[0], 3))

@@ -1,4 +1,4 @@
-"""Checking what users pass: a clear word at the call, with what was given and what is allowed."""
+"""Checks of what users pass: errors come at the call, and say what was given and what is allowed."""
 
 from __future__ import annotations
 
@@ -25,16 +25,32 @@ def per_image(
     """A scalar or (N,) parameter as (N,) float64, finite and within ``[low, high]``."""
     array = numbers(value, name)
     if array.ndim > 1 or (array.ndim == 1 and array.shape != (n,)):
-        raise ValueError(f"{name} must be a scalar or have shape ({n},), one for each {each}, not {array.shape}")
+        raise ValueError(
+            f"{name} must be one number, or an array of shape ({n},) with one for each {each}, "
+            f"not of shape {array.shape}"
+        )
     bad = ~np.isfinite(array) | (array < low) | (array > high)
     if whole:
         bad |= array != np.round(array)
     if bad.any():
         where = f"{name}[{int(np.argmax(bad))}]" if array.ndim else name
-        kind = "a whole number" if whole else "a finite number"
-        limits = "" if low == -np.inf and high == np.inf else f" in [{low:g}, {high:g}]"
-        raise ValueError(f"{where} must be {kind}{limits}, not {float(array[bad][0] if array.ndim else array)!r}")
+        limits = _limits(low, high)
+        kind = "a whole number" if whole else "a number" if limits else "a finite number"
+        given = float(array[bad][0] if array.ndim else array)
+        raise ValueError(f"{where} must be {kind}{limits}, not {shown(given)}")
     return array if array.ndim else np.full(n, array)  # not broadcast_to, which takes as long as all of the above
+
+
+def _limits(low: float, high: float) -> str:
+    """The allowed range in words."""
+    if high < np.inf:
+        return f" from {shown(low)} to {shown(high)}"
+    return f" of at least {shown(low)}" if low > -np.inf else ""
+
+
+def shown(number: float) -> str:
+    """A number as users write it: whole ones in full, without a point."""
+    return str(int(number)) if abs(number) < 1e16 and number == round(number) else str(number)
 
 
 def whole_number(value: Any, name: str, low: int = 1, high: int | None = None) -> int:
@@ -44,8 +60,8 @@ def whole_number(value: Any, name: str, low: int = 1, high: int | None = None) -
     except TypeError:
         number = None
     if number is None or number < low or (high is not None and number > high):
-        limits = f"of at least {low}" if high is None else f"from {low} to {high}"
-        raise ValueError(f"{name} must be a whole number {limits}, not {value!r}")
+        limits = _limits(low, np.inf if high is None else high)
+        raise ValueError(f"{name} must be a whole number{limits}, not {value!r}")
     return number
 
 
@@ -76,19 +92,41 @@ def is_single(value: Any) -> bool:
     return isinstance(value, (str, bytes)) or (not isinstance(value, Sequence) and np.ndim(value) == 0)
 
 
+def unwrapped(value: Any) -> Any:
+    """The number of a list or tuple of one, which torchvision reads as that number; any other value unchanged."""
+    alone = isinstance(value, (list, tuple)) and len(value) == 1 and is_single(value[0])
+    return value[0] if alone else value
+
+
 def pair(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -> Floats:
     """Two parameters, each scalar or (N,), or one (N, 2) array, as (N, 2) float64."""
+    first, second = parts
     if isinstance(value, np.ndarray) and value.ndim == 2:
         if value.shape != (n, 2):
             raise ValueError(f"{name} as an array must have shape ({n}, 2), not {value.shape}")
         value = (value[:, 0], value[:, 1])
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)) or len(value) != 2:
-        raise ValueError(f"{name} must be ({parts[0]}, {parts[1]}), not {value!r}")
+        raise ValueError(f"{name} must be ({first}, {second}), not {value!r}")
+    if isinstance(value, list) and not (is_single(value[0]) or is_single(value[1])):
+        # For two images it could be read by rows or by columns.
+        raise ValueError(
+            f"{name} as a list must hold two numbers, not {value!r}; to set it per image, use a tuple "
+            f"({first}, {second}) of ({n},) arrays, or a NumPy array of shape ({n}, 2)"
+        )
     return np.stack([per_image(v, n, f"{name} {part}", **limits) for v, part in zip(value, parts, strict=True)], 1)
 
 
+def both(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -> Floats:
+    """As :func:`pair`, where one number, or a list or tuple of one, stands for both."""
+    value = unwrapped(value)
+    if not is_single(value):
+        return pair(value, n, name, parts, **limits)
+    one = per_image(value, n, name, **limits)
+    return np.stack([one, one], 1)
+
+
 def mask(where: Any, n: int) -> Mask | None:
-    """``where=`` as (N,) bool; None where it takes in every image."""
+    """``where=`` as (N,) bool; None if it chooses every image."""
     if where is None:
         return None
     array = np.asarray(where)
@@ -100,8 +138,8 @@ def mask(where: Any, n: int) -> Mask | None:
 
 
 def sizes(size: Any, n: int, name: str = "size") -> Ints:
-    """``(height, width)``, each scalar or (N,), as (N, 2) int64 of at least 1."""
-    return pair(size, n, name, ("height", "width"), low=1, high=layout.EXACT, whole=True).astype(np.int64)
+    """``(height, width)``, each scalar or (N,), or one number for both, as (N, 2) int64 of at least 1."""
+    return both(size, n, name, ("height", "width"), low=1, high=layout.EXACT, whole=True).astype(np.int64)
 
 
 def integers(value: Any, n: int, name: str, *, low: int = -layout.EXACT, high: int = layout.EXACT) -> Ints:
@@ -121,8 +159,8 @@ def color(value: Any, n: int, channels: int, unit: float, name: str = "fill") ->
     if array.ndim == 0:
         return np.full((n, 3), float(array) * unit)
     raise ValueError(
-        f"{name} must be a number, ({channels},) for the channels, ({n},) for the images or ({n}, {channels}), "
-        f"not of shape {array.shape}"
+        f"{name} must be one number, or an array of shape ({channels},) for the channels, ({n},) for the images or "
+        f"({n}, {channels}) for both, not of shape {array.shape}"
     )
 
 
@@ -130,7 +168,7 @@ _FILTERS = {"nearest": layout.NEAREST, "bilinear": layout.LINEAR, "bicubic": lay
 
 
 def interpolation(value: Any, *, antialias: bool = False) -> int:
-    """An interpolation's name as the filter of the kernels; torchvision's enum members are taken too."""
+    """The kernels' filter of an interpolation's name, or of torchvision's enum member."""
     name = getattr(value, "value", value)
     if name == "nearest-exact":
         name = "nearest"

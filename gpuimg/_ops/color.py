@@ -1,7 +1,7 @@
-"""Color: each function appends one op to the program; all of them run in registers, in the order of the calls.
+"""Color: each function appends one op to the program, which runs in registers, in the order of the calls.
 
-The formulas are the floating-point ones of ``torchvision.transforms.v2.functional``, in :mod:`gpuimg.kernels.color`.
-Values are clamped to the range of the images after each op, as there, and rounded once, when the result is stored.
+The formulas, in :mod:`gpuimg.kernels.color`, are those of ``torchvision.transforms.v2.functional`` for floating-point
+images. Values are clamped after each op, as there, and rounded once, when the result is stored.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def adjust_contrast(images: Any, contrast_factor: Any, *, where: Any = None) -> 
 
     Notes
     -----
-    The mean is that of the pixels at this point of the chain: after everything recorded before, before everything
-    after. It costs one more pass over them.
+    The mean is taken at this point of the chain, after all earlier functions. Computing it costs one more pass over
+    the pixels.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def adjust_contrast(images: Any, contrast_factor: Any, *, where: Any = None) -> 
 
 
 def adjust_saturation(images: Any, saturation_factor: Any, *, where: Any = None) -> Batch:
-    """Blend each pixel with its gray and clamp; one-channel images stay as they are.
+    """Blend each pixel with its gray value and clamp; one-channel images do not change.
 
     Parameters
     ----------
@@ -124,13 +124,13 @@ def adjust_saturation(images: Any, saturation_factor: Any, *, where: Any = None)
 
 
 def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
-    """Turn the hue in HSV; one-channel images stay as they are.
+    """Rotate the hue in HSV; one-channel images do not change.
 
     Parameters
     ----------
     images : Batch, list of arrays or array
     hue_factor : float or (N,) float
-        In turns, -0.5 to 0.5: 0 keeps the image, 0.5 and -0.5 give the complementary colors.
+        -0.5 to 0.5 of a full turn: 0 keeps the image, 0.5 and -0.5 make complementary colors.
     where : (N,) bool, optional
         The images to change.
 
@@ -145,7 +145,7 @@ def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
 
     Notes
     -----
-    True HSV in floating point, as torchvision for tensors. Pillow works in 8-bit HSV and is up to 16 levels off.
+    HSV is computed in floating point, as in torchvision for tensors. Pillow's 8-bit HSV is up to 16 levels off.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
 
 
 def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = None) -> Batch:
-    """Gray values, 0.2989 R + 0.587 G + 0.114 B.
+    """Convert to gray, 0.2989 R + 0.587 G + 0.114 B.
 
     Parameters
     ----------
@@ -168,7 +168,8 @@ def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = 
     num_output_channels : {1, 3}
         3 repeats the gray value.
     where : (N,) bool, optional
-        The images to change; needs ``num_output_channels=3``, since a batch has one number of channels.
+        The images to change. ``num_output_channels`` must then be that of the batch, as all images of a batch have the
+        same number of channels.
 
     Returns
     -------
@@ -177,7 +178,7 @@ def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = 
     Raises
     ------
     ValueError
-        For another number of channels, or ``where`` with one channel.
+        For another number of channels, or ``where`` with a change of their number.
 
     Examples
     --------
@@ -190,13 +191,15 @@ def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = 
     if num_output_channels not in (1, 3):
         raise ValueError(f"num_output_channels must be 1 or 3, not {num_output_channels!r}")
     if arguments.mask(where, len(batch)) is not None and num_output_channels != batch.channels:
-        raise ValueError("where= needs the number of channels unchanged: a batch has one number of channels")
+        raise ValueError(
+            f"with where, num_output_channels must be that of the batch, {batch.channels}, not {num_output_channels}"
+        )
     gray = _record(batch, ops.GRAYSCALE if batch.channels == 3 else ops.SKIP, where)
     return gray._recorded(gray._plan.with_channels(num_output_channels))
 
 
 def invert(images: Any, *, where: Any = None) -> Batch:
-    """Negative: white minus the value.
+    """Make the negative: white minus each value.
 
     Parameters
     ----------
@@ -264,7 +267,7 @@ def posterize(images: Any, bits: Any, *, where: Any = None) -> Batch:
     ----------
     images : Batch, list of arrays or array
     bits : int or (N,) int
-        0 to 8; 8 keeps 256 levels.
+        Bits to keep, 0 to 8; 8 keeps 256 levels.
     where : (N,) bool, optional
         The images to change.
 
@@ -279,8 +282,8 @@ def posterize(images: Any, bits: Any, *, where: Any = None) -> Batch:
 
     Notes
     -----
-    As torchvision's: uint8 images are masked (240 with 4 bits stays 240), float32 images are cut to ``floor(x *
-    2**bits) / 2**bits``.
+    As in torchvision, the low bits of uint8 images are cleared (240 with 4 bits stays 240), and float32 values become
+    ``floor(x * 2**bits) / 2**bits``.
 
     Examples
     --------
@@ -297,12 +300,12 @@ def posterize_parameters(levels: Floats, unit: float) -> tuple[Floats, Floats, F
     """Parameters of the op for a number of levels; ``unit`` is 1 for floating-point images."""
     if unit == 1.0:
         return levels, levels - 1.0, 1.0 / levels
-    # 255.999 / 256: the byte torchvision's to_dtype gives, then its high bits.
+    # 255.999 / 256: first the byte that torchvision's to_dtype makes, then its high bits.
     return levels * (255.999 / 256.0), levels - 1.0, 256.0 / levels / 255.0
 
 
 def autocontrast(images: Any, *, where: Any = None) -> Batch:
-    """Stretch each channel to the full range; a flat channel stays as it is.
+    """Stretch each channel to the full range; a channel of one value does not change.
 
     Parameters
     ----------
@@ -316,7 +319,8 @@ def autocontrast(images: Any, *, where: Any = None) -> Batch:
 
     Notes
     -----
-    Darkest and brightest value are those at this point of the chain; finding them costs one more pass.
+    The darkest and brightest values are taken at this point of the chain; finding them costs one more pass over the
+    pixels.
 
     Examples
     --------
@@ -329,7 +333,7 @@ def autocontrast(images: Any, *, where: Any = None) -> Batch:
 
 
 def equalize(images: Any, *, where: Any = None) -> Batch:
-    """Equalise each channel's histogram of 256 levels.
+    """Equalize each channel's histogram of 256 levels.
 
     Parameters
     ----------
@@ -343,8 +347,8 @@ def equalize(images: Any, *, where: Any = None) -> Batch:
 
     Notes
     -----
-    The table is Pillow's ``ImageOps.equalize``; values are cut to bytes for it, as in torchvision. The histogram
-    costs one more pass.
+    The lookup table is that of Pillow's ``ImageOps.equalize``; values are truncated to bytes for it, as in
+    torchvision. The histogram costs one more pass over the pixels.
 
     Examples
     --------

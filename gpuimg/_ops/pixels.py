@@ -1,4 +1,4 @@
-"""What is done to pixels whatever their color means: painting over them, normalizing, functions of the user's own."""
+"""Changes of pixel values other than color adjustments: erasing, normalizing, user functions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
+from .._checks.types import Floats
 from ..kernels import ops
 
 #: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
@@ -27,7 +28,7 @@ def erase(images: Any, i: Any, j: Any, h: Any, w: Any, v: Any = 0, *, where: Any
     h, w : int or (N,) int
         Height and width, at least 0; parts outside the image are left out.
     v : number, (C,), (N,) or (N, C)
-        Color, 0 to 255 for uint8 and 0 to 1 for float32. After :func:`normalize` it is laid down as it is.
+        Color, 0 to 255 for uint8 and 0 to 1 for float32. After :func:`normalize` it is painted unchanged.
     where : (N,) bool, optional
         The images to change.
 
@@ -63,7 +64,8 @@ def normalize(images: Any, mean: Any, std: Any, *, where: Any = None) -> Batch:
     ----------
     images : Batch, list of arrays or array
     mean, std : number or (C,)
-        For values in [0, 1], also for uint8 images: :data:`IMAGENET_MEAN` and :data:`IMAGENET_STD`.
+        For values in [0, 1], also for uint8 images: :data:`IMAGENET_MEAN` and :data:`IMAGENET_STD`. One number, or a
+        list, tuple or array of one, is for all channels.
     where : (N,) bool, optional
         The images to change.
 
@@ -85,14 +87,18 @@ def normalize(images: Any, mean: Any, std: Any, *, where: Any = None) -> Batch:
     """
     batch = as_batch(images)
     channels = batch.channels
-    means = np.broadcast_to(arguments.per_image(mean, channels, "mean", each="channel"), (channels,))
-    stds = np.broadcast_to(arguments.per_image(std, channels, "std", each="channel"), (channels,))
+    means, stds = (_per_channel(v, channels, name) for v, name in ((mean, "mean"), (std, "std")))
     if np.any(stds <= 0.0):
         raise ValueError(f"std must be above 0, not {std!r}")
     three = np.resize(means, 3), np.resize(stds, 3)
     chosen = arguments.mask(where, len(batch))
     plan = batch._plan.with_entry(ops.NORMALIZE, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen)
     return batch._recorded(plan.as_normalized())
+
+
+def _per_channel(value: Any, channels: int, name: str) -> Floats:
+    array = arguments.numbers(value, name)
+    return arguments.per_image(array[0] if array.shape == (1,) else array, channels, name, each="channel")
 
 
 def pointwise(images: Any, function: Any, value: Any = 0.0, *, where: Any = None) -> Batch:
@@ -102,9 +108,9 @@ def pointwise(images: Any, function: Any, value: Any = 0.0, *, where: Any = None
     ----------
     images : Batch, list of arrays or array
     function : numba.njit function
-        ``(r, g, b, y, x, value) -> (r, g, b)``, all float32: color in [0, 1] (a one-channel image has it three
-        times, the first is kept), row and column at this point of the chain, and the image's ``value``. The result
-        is taken as it is, not clamped. Write constants as ``np.float32``: float64 is slow on a GPU.
+        ``(r, g, b, y, x, value) -> (r, g, b)``, all float32: color in [0, 1], row and column at this point of the
+        chain, and the image's ``value``. A one-channel image passes its value as r, g and b, and keeps the first
+        result. Results are not clamped. Write constants as ``np.float32``: float64 is slow on a GPU.
     value : float or (N,) float
         Passed to the function.
     where : (N,) bool, optional
@@ -117,7 +123,7 @@ def pointwise(images: Any, function: Any, value: Any = 0.0, *, where: Any = None
     Raises
     ------
     TypeError
-        If the function is not compiled with ``numba.njit``, or does not take these arguments.
+        If the function is not compiled with ``numba.njit``, or does not take six arguments.
 
     Examples
     --------

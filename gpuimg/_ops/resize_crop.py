@@ -1,13 +1,12 @@
 """Resizing, cropping, padding and flipping: geometry that keeps rows and columns.
 
 Each function multiplies a matrix into the plan; the pixels are resampled once, at the end. Names, argument order and
-meaning follow ``torchvision.transforms.v2.functional``. Positions are in pixels. In a chain the smoothest
-interpolation asked for serves the whole chain.
+meaning follow ``torchvision.transforms.v2.functional``. Positions are in pixels. A chain is resampled with the
+smoothest interpolation of its calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,21 +43,23 @@ def resize(
     images : Batch, list of arrays or array
         Images (H, W, C) or (N, H, W, C), uint8 or float32.
     size : int or (height, width)
-        An int is the new length of the shorter side; the longer one keeps the ratio, rounded down, as torchvision's.
-        Height and width may each be one for all images or (N,); an (N, 2) array is taken too.
+        An int, or a list or tuple of one, is the new length of the shorter side; the longer side keeps the aspect
+        ratio, rounded down, as in torchvision. Height and width may each be one number or (N,), or together an (N, 2)
+        array.
     interpolation : {"bilinear", "nearest", "bicubic"}
-        ``"nearest"`` takes the pixel whose area holds the centre (Pillow's, torch's ``"nearest-exact"``).
+        ``"nearest"`` is torch's ``"nearest-exact"``, and Pillow's: the source pixel that contains the center of the
+        new one. torchvision's ``NEAREST`` chooses other pixels.
     max_size : int, optional
-        With an int ``size``: upper limit of the longer side; the shorter one shrinks with it.
+        Only with an int ``size``: largest length of the longer side; the shorter side shrinks to match.
     antialias : bool
-        Stretch the filter when shrinking; no effect on ``"nearest"``.
+        Widen the filter when shrinking; no effect on ``"nearest"``.
     where : (N,) bool, optional
         The images to resize; the others keep their size.
 
     Returns
     -------
     Batch
-        With the new sizes; ragged where they differ.
+        The images may differ in size.
 
     Raises
     ------
@@ -67,9 +68,9 @@ def resize(
 
     Notes
     -----
-    Half-pixel centres, weights cut and renormalised at the border: ``interpolate(align_corners=False,
-    antialias=True)``. Bicubic uses a = -0.5 with ``antialias`` and a = -0.75 without, as torch does, and may
-    overshoot in floating-point results.
+    Pixel centers are at half-integer positions, and weights are renormalized at the border, as in torch's
+    ``interpolate(align_corners=False, antialias=True)``. Bicubic uses a = -0.5 with ``antialias`` and a = -0.75
+    without, as torch does, and may overshoot in floating-point results.
 
     References
     ----------
@@ -90,11 +91,10 @@ def resize(
 
 def _resized(old: Ints, size: Any, max_size: int | None) -> Ints:
     n = len(old)
-    if isinstance(size, Sequence) and len(size) == 1:
-        size = size[0]
+    size = arguments.unwrapped(size)
     if not arguments.is_single(size):
         if max_size is not None:
-            raise ValueError("max_size goes with an int size, the shorter side")
+            raise ValueError(f"max_size needs an int size, the shorter side, not {size!r}")
         return arguments.sizes(size, n)
     short = arguments.integers(size, n, "size", low=1)
     small, large = old.min(1), old.max(1)
@@ -120,7 +120,7 @@ def _resize(plan: Plan, new: Ints, filter: int, antialias: bool, where: Mask | N
 
 
 def crop(images: Any, top: Any, left: Any, height: Any, width: Any, *, where: Any = None) -> Batch:
-    """Cut out a rectangle; what lies outside the image is black, as torchvision's.
+    """Cut out a rectangle; parts of it outside the image are black, as in torchvision.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def crop(images: Any, top: Any, left: Any, height: Any, width: Any, *, where: An
     Returns
     -------
     Batch
-        A later filter does not read pixels outside the rectangle.
+        Later functions do not see pixels outside the rectangle.
 
     Raises
     ------
@@ -152,20 +152,24 @@ def crop(images: Any, top: Any, left: Any, height: Any, width: Any, *, where: An
     batch = as_batch(images)._for_geometry()
     n = len(batch)
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
-    new = arguments.sizes((height, width), n)
+    new = _height_width(height, width, n)
     return batch._recorded(_cut(batch._plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n)))
 
 
+def _height_width(height: Any, width: Any, n: int) -> Ints:
+    return np.stack([arguments.integers(height, n, "height", low=1), arguments.integers(width, n, "width", low=1)], 1)
+
+
 def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask | None) -> Plan:
-    """Move to a rectangle of the present grid; what it shows around that grid is a color, or for None the edge."""
+    """Move to a rectangle of the current grid; outside that grid it shows a color, or for None the edge repeated."""
     n = len(plan)
     if where is not None:
         corner = np.where(where[:, None], corner, 0)
         new = np.where(where[:, None], new, plan.sizes)
     outside = np.any((corner < 0) | (corner + new > plan.sizes), 1)
     if color is not None and np.any(outside):
-        # A later filter must see no color on the sides that it does not reach over, and nothing of an image that it
-        # misses altogether.
+        # The color lies only on the sides where the rectangle leaves the grid: elsewhere a later filter must not see
+        # it. A rectangle wholly outside shows nothing but the color.
         missed = np.any((corner >= plan.sizes) | (corner + new <= 0), 1)[:, None]
         low = np.where(missed | (corner < 0), 0, -_FAR)
         high = np.where(missed, 0, np.where(corner + new > plan.sizes, plan.sizes, _FAR))
@@ -182,7 +186,7 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
 
 
 def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | None) -> Plan:
-    """Lay a color around (rows, columns) ``low`` to ``high``; call before the geometry that shows what is there."""
+    """Paint everything outside (row, column) ``low`` to ``high``; call before the geometry that brings it into view."""
     plan, frame = plan.with_frame()
     low = np.broadcast_to(low, high.shape)
     rectangle = (low[:, 1], low[:, 0], high[:, 1], high[:, 0])
@@ -190,13 +194,13 @@ def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | 
 
 
 def center_crop(images: Any, output_size: Any, *, where: Any = None) -> Batch:
-    """Cut out the middle; images smaller than it get a black border.
+    """Cut out the middle; smaller images get a black border.
 
     Parameters
     ----------
     images : Batch, list of arrays or array
     output_size : int or (height, width)
-        An int is both; each may be (N,).
+        One number, or a list or tuple of one, is both. Each may be (N,); an (N, 2) array has both for each image.
     where : (N,) bool, optional
         The images to crop.
 
@@ -211,7 +215,7 @@ def center_crop(images: Any, output_size: Any, *, where: Any = None) -> Batch:
 
     Notes
     -----
-    An odd margin is split as torchvision's: the corner is rounded half to even.
+    An odd margin is split as in torchvision: the corner is rounded half to even.
 
     Examples
     --------
@@ -222,8 +226,7 @@ def center_crop(images: Any, output_size: Any, *, where: Any = None) -> Batch:
     batch = as_batch(images)._for_geometry()
     plan = batch._plan
     n = len(plan)
-    both = (output_size, output_size) if arguments.is_single(output_size) else output_size
-    new = arguments.sizes(both, n, "output_size")
+    new = arguments.sizes(output_size, n, "output_size")
     spare = plan.sizes - new
     # torchvision pads first (the smaller half in front) where the image is too small, then crops.
     corner = np.where(spare < 0, -((-spare) // 2), np.round(spare / 2.0)).astype(np.int64)
@@ -275,14 +278,14 @@ def resized_crop(
     batch = as_batch(images)._for_geometry()
     n = len(batch)
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
-    new = arguments.sizes((height, width), n)
+    new = _height_width(height, width, n)
     chosen = arguments.mask(where, n)
     black = np.zeros((n, 3))
     beyond = np.any((corner < 0) | (corner + new > batch.sizes), 1)
     if chosen is not None:
         beyond &= chosen
     if batch._plan.is_fresh and beyond.any():
-        # A filter that reaches over the border must see the black pixels one by one: a stage, for those images only.
+        # A filter that reaches over the border must read black pixels there: one more pass, for those images only.
         batch = batch._recorded(_cut(batch._plan, corner, new, black, beyond))._new_segment()
         chosen = ~beyond if chosen is None else chosen & ~beyond
     batch = batch._recorded(_cut(batch._plan, corner, new, black, chosen))
@@ -296,7 +299,8 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
     ----------
     images : Batch, list of arrays or array
     padding : int, (x, y) or (left, top, right, bottom)
-        Border in pixels; each number may be (N,). Negative numbers crop.
+        Border in pixels. One number, or a list or tuple of one, is all sides; each number may be (N,). A NumPy array
+        of shape (N, 2) or (N, 4) has a row for each image. Negative numbers crop.
     fill : number, (C,), (N,) or (N, C)
         Color of the border in the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
     padding_mode : {"constant", "edge"}
@@ -311,7 +315,7 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
     Raises
     ------
     ValueError
-        For another mode, a padding of another length, or one that leaves nothing.
+        For an unknown mode, a padding of another length, or one that leaves no pixel.
 
     Examples
     --------
@@ -321,26 +325,40 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
     """
     batch = as_batch(images)._for_geometry()
     if padding_mode == "edge":
-        batch = batch._new_segment()  # clamping repeats the outermost pixels of a source, not of what was made of it
+        batch = batch._new_segment()  # the edge repeated is that of the pass's source, so results so far become one
     plan = batch._plan
     n = len(plan)
     if padding_mode not in ("constant", "edge"):
         raise ValueError(f'padding_mode must be "constant" or "edge", not {padding_mode!r}')
-    sides = [padding] * 4 if arguments.is_single(padding) else list(padding)
-    if len(sides) == 2:
-        sides = sides * 2
-    if len(sides) != 4:
-        raise ValueError(f"padding must be a number, (x, y) or (left, top, right, bottom), not {padding!r}")
-    names = ("left", "top", "right", "bottom")
-    left, top, right, bottom = (
-        arguments.integers(v, n, f"padding {name}") for v, name in zip(sides, names, strict=True)
-    )
+    left, top, right, bottom = _sides(padding, n)
     new = plan.sizes + np.stack([top + bottom, left + right], 1)
     if np.any(new < 1):
-        raise ValueError(f"padding {padding!r} leaves nothing of image {int(np.argmax(np.any(new < 1, 1)))}")
+        k = int(np.argmax(np.any(new < 1, 1)))
+        raise ValueError(f"padding {padding!r} leaves no pixel of image {k} of size {tuple(plan.sizes[k].tolist())}")
     color = arguments.color(fill, n, plan.channels, batch._unit) if padding_mode == "constant" else None
     corner = -np.stack([top, left], 1)
     return batch._recorded(_cut(plan, corner, new, color, arguments.mask(where, n)))
+
+
+def _sides(padding: Any, n: int) -> list[Ints]:
+    """Left, top, right and bottom, (N,) each."""
+    padding = arguments.unwrapped(padding)
+    if arguments.is_single(padding):
+        return [arguments.integers(padding, n, "padding")] * 4
+    if isinstance(padding, np.ndarray) and padding.ndim == 2:
+        if padding.shape not in ((n, 2), (n, 4)):
+            raise ValueError(f"padding as an array must have shape ({n}, 2) or ({n}, 4), not {padding.shape}")
+        padding = tuple(padding.T)
+    names = {2: ("x", "y"), 4: ("left", "top", "right", "bottom")}.get(len(padding))
+    if names is None:
+        raise ValueError(f"padding must be one number, (x, y) or (left, top, right, bottom), not {padding!r}")
+    if isinstance(padding, list) and not any(map(arguments.is_single, padding)):
+        raise ValueError(
+            f"padding as a list must hold numbers, not {padding!r}; to set it per image, use a tuple of ({n},) arrays, "
+            f"or a NumPy array of shape ({n}, 2) or ({n}, 4)"
+        )
+    sides = [arguments.integers(v, n, f"padding {name}") for v, name in zip(padding, names, strict=True)]
+    return sides if len(sides) == 4 else sides * 2
 
 
 def horizontal_flip(images: Any, *, where: Any = None) -> Batch:

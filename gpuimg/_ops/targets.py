@@ -1,7 +1,8 @@
-"""Masks, boxes and points follow the geometry that is recorded in a batch.
+"""Masks, boxes and points, moved by the geometry that is recorded in a batch.
 
-Targets belong to the source images, whatever was recorded since; color does not touch them. Coordinates are ``(x, y)``
-in pixels, continuous: pixel ``i`` covers ``[i, i + 1)`` and the image ``[0, width] x [0, height]``.
+Targets are those of the source images, whatever has been recorded since; color functions do not change them.
+Coordinates are continuous, ``(x, y)`` in pixels: pixel ``i`` covers ``[i, i + 1)``, and the image ``[0, width]`` and
+``[0, height]``.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from .._checks.types import Floats, Ints, Mask
 from .._runtimes.devices import native
 from ..kernels import layout
 
-_FILLED = 1e30  # marks what a fill covers, far above any label
-_SLACK = 1e-3  # pixels that a box may reach out of its image: rounding of float32 coordinates
-_THIN = 1e-6  # pixels: a box this thin or thinner has no area, and a cut this small is rounding
+_FILLED = 1e30  # marks filled pixels, far above any label
+_SLACK = 1e-3  # pixels by which a box may leave its image: rounding of float32 coordinates
+_THIN = 1e-6  # pixels: a box no thicker than this has no area, and a cut no larger than this is rounding
 _FORMATS = ("xyxy", "xywh", "cxcywh")
 
 
@@ -29,35 +30,41 @@ _FORMATS = ("xyxy", "xywh", "cxcywh")
 
 
 def transform_masks(x: Batch, masks: Any, *, fill: int = 0) -> Any:
-    """Move label masks as the images of a batch, by nearest neighbour.
+    """Move label masks as the images of a batch, by nearest neighbor.
 
     Parameters
     ----------
     x : Batch
-        With the geometry that is to be applied.
+        The batch whose recorded geometry is applied.
     masks : list of (H, W) arrays or (N, H, W) array
-        Integer or boolean labels, each mask of the size of its source image; labels up to 2**24. A last axis of length
-        1 is taken too. NumPy or CuPy arrays: they are moved where they are, on whatever device the images are.
+        Integer or boolean labels from -2**24 to 2**24, each mask of the size of its source image; a last axis of
+        length 1 is allowed. NumPy or CuPy arrays; the result is on the device of the masks.
     fill : int
-        Label of what the geometry fills: around a rotated, padded or shifted image.
+        Label for filled pixels: around a rotated, padded or shifted image. The fill of the images is not used.
 
     Returns
     -------
     (N, h, w) array or list of (h, w) arrays
-        The same dtype, of the sizes of ``x``; a list where these differ.
+        Of the dtype of the masks and the sizes of ``x``; a list if these differ.
 
     Raises
     ------
     ValueError
-        For another number of masks than images, a mask of another size than its image (saying which), labels out of
-        range or a fill that the dtype does not hold.
+        For another number of masks than images, a mask of another size than its image, labels out of range or a fill
+        that the dtype cannot hold. The message names the mask.
     TypeError
         For masks that are not integer or boolean, or differ in dtype.
 
     Notes
     -----
-    Where the images repeat their edge (``fill=None``, ``padding_mode="edge"``) the masks do too. Erased rectangles stay
-    in the masks. The mask of an image that could not be read is 0.
+    Where the images repeat their edge (``fill=None``, ``padding_mode="edge"``) the masks do too. Erasing an image does
+    not change its mask. The mask of an image that could not be read is 0.
+
+    Masks after crops, flips and pads equal torchvision's. After resizes they do not: torchvision resizes masks by
+    ``NEAREST``, which shifts them against the images by half a pixel of the result; here it is ``NEAREST_EXACT``, which
+    does not. Both agree when enlarging by whole factors. After :func:`rotate`, :func:`affine` and :func:`perspective`
+    single pixels may differ, where a position lies halfway between two source pixels, and with ``fill=None``
+    torchvision fills with 0.
 
     Examples
     --------
@@ -75,7 +82,7 @@ def transform_masks(x: Batch, masks: Any, *, fill: int = 0) -> Any:
     uniform = batch.is_uniform
     if not len(batch):
         return np.zeros((0, 0, 0), dtype)
-    # Bytes are read as multiples of 1/255, everything else as it is.
+    # The kernels read bytes as multiples of 1/255, and float32 values unchanged.
     scale = 255.0 if dtype.itemsize == 1 and dtype.kind != "i" else 1.0
     source = [_as_source(mask, scale) for mask in labels] if isinstance(labels, list) else _as_source(labels, scale)
     segments = tuple(plan.for_masks(_FILLED) for plan in batch._segments)
@@ -102,39 +109,44 @@ def _masks(masks: Any, batch: Batch) -> Any:
     stacked = not isinstance(masks, (list, tuple))
     arrays: Any = native(masks) if stacked else [native(mask) for mask in masks]
     if stacked and (not hasattr(arrays, "ndim") or arrays.ndim not in (3, 4)):
-        raise TypeError("masks must be a list of (H, W) arrays or one (N, H, W) array")
+        raise TypeError(f"masks must be a list of (H, W) arrays or one (N, H, W) array, not {_kind(arrays)}")
     if len(arrays) != len(batch):
-        raise ValueError(f"masks are {len(arrays)}, but the batch has {len(batch)} images")
+        raise ValueError(f"got {len(arrays)} masks for {len(batch)} images")
     unread = _unread(batch)
     found = []
     for i, (mask, size) in enumerate(zip(arrays, batch._source.sizes.tolist(), strict=True)):
         if not hasattr(mask, "dtype") or mask.dtype.kind not in "iub":
             raise TypeError(f"masks[{i}] must be an integer or boolean array, not {_kind(mask)}")
         if mask.dtype != arrays[0].dtype:
-            raise TypeError(f"masks must agree in dtype: masks[0] is {arrays[0].dtype}, masks[{i}] {mask.dtype}")
+            raise TypeError(f"masks must have one dtype, but masks[0] is {arrays[0].dtype} and masks[{i}] {mask.dtype}")
         if mask.ndim != 2 and (mask.ndim != 3 or mask.shape[2] != 1):
             raise ValueError(f"masks[{i}] must have shape (H, W), not {tuple(mask.shape)}")
         if mask.dtype.itemsize > 2 and mask.size and not (mask.min() >= -layout.EXACT and mask.max() <= layout.EXACT):
-            raise ValueError(f"masks[{i}] must have labels from -{layout.EXACT} to {layout.EXACT}")
+            raise ValueError(
+                f"masks[{i}] must have labels from -{layout.EXACT} to {layout.EXACT}, not {int(mask.min())} to "
+                f"{int(mask.max())}"
+            )
         if unread[i]:
             mask = mask[:1, :1] * 0
         elif list(mask.shape[:2]) != size:
             raise ValueError(
-                f"masks[{i}] is {mask.shape[0]} x {mask.shape[1]}, but its source image {size[0]} x {size[1]}"
+                f"masks[{i}] is {mask.shape[0]} x {mask.shape[1]}, but its source image is {size[0]} x {size[1]}"
             )
         found.append(mask.reshape(mask.shape[:2]))
     return arrays.reshape(arrays.shape[:3]) if stacked and not unread.any() else found
 
 
 def _unread(batch: Batch) -> Mask:
-    """(N,): images whose header could not be read, and which are black, of one pixel."""
+    """(N,): images whose header could not be read; one black pixel stands for each."""
     failed = np.isin(np.arange(len(batch)), list(batch.errors))
     unread: Mask = failed & np.all(batch._source.sizes == 1, 1)
     return unread
 
 
 def _kind(value: Any) -> str:
-    return str(value.dtype) if hasattr(value, "dtype") else type(value).__name__
+    if not hasattr(value, "dtype"):
+        return type(value).__name__
+    return f"{value.dtype} of shape {tuple(value.shape)}" if hasattr(value, "shape") else str(value.dtype)
 
 
 # -- boxes and points --------------------------------------------------------------------------------------------------
@@ -142,7 +154,7 @@ def _kind(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of numbers, some for each image: an (N, K, D) array, or a list of N arrays (K, D)."""
+    """Rows of numbers for each image, passed as an (N, K, D) array or a list of N arrays (K, D)."""
 
     flat: Floats  # (M, D)
     owner: Ints  # (M,), the image of each row
@@ -151,7 +163,7 @@ class Rows:
     dtype: np.dtype[Any]
 
     def like(self, values: NDArray[Any]) -> Any:
-        """Values (M, ...) in the form the rows had."""
+        """Values (M, ...) in the form in which the rows were passed."""
         if self.counts is None:
             return values.reshape(*self.shape[:2], *values.shape[1:])
         ends = np.cumsum(self.counts).tolist()
@@ -178,7 +190,7 @@ def _rows(value: Any, n: int, width: int, name: str) -> Rows:
         counts = np.full(len(array), shape[1], np.int64)
         array = array.reshape(-1, width)
     if len(counts) != n:
-        raise ValueError(f"{name} are for {len(counts)} images, but the batch has {n}")
+        raise ValueError(f"got {name} for {len(counts)} images, but the batch has {n}")
     owner = np.repeat(np.arange(n), counts)
     bad = ~np.all(np.isfinite(array), 1)
     if np.any(bad):
@@ -207,7 +219,7 @@ def _inverse(matrix: Floats) -> Floats:
 
 
 def _depth(matrix: Floats, points: Floats) -> Floats:
-    """(M, P): what projected points are divided by."""
+    """(M, P): the divisor of projected points."""
     depth: Floats = (points @ matrix[:, 2, :2, None])[..., 0] + matrix[:, 2, 2, None]
     return depth
 
@@ -218,7 +230,7 @@ def _corners(box: Floats) -> Floats:
 
 
 def _enclosing(matrix: Floats, corners: Floats) -> Floats:
-    """Boxes (M, 4) around moved corners; boundless where the horizon of a perspective passes between them."""
+    """Boxes (M, 4) around moved corners; infinite if the horizon of a perspective passes between them."""
     depth = _depth(matrix, corners)
     points = _project(matrix, corners)
     box = np.concatenate([points.min(1), points.max(1)], 1)
@@ -227,10 +239,7 @@ def _enclosing(matrix: Floats, corners: Floats) -> Floats:
 
 
 def _limits(batch: Batch) -> Iterator[tuple[Floats, Floats]]:
-    """Rectangles (N, 4) outside of which nothing is seen, and matrices (N, 3, 3) that lead to them from the sources.
-
-    A segment starts with the window of its own source; the last rectangle is the result.
-    """
+    """Visible rectangles (N, 4), and matrices (N, 3, 3) from the sources to them; the last one is the result."""
     to_segment: Floats = np.tile(np.eye(3), (len(batch), 1, 1))
     for plan in batch._segments:
         yield to_segment, plan.grid.window.astype(np.float64)
@@ -243,16 +252,16 @@ def _limits(batch: Batch) -> Iterator[tuple[Floats, Floats]]:
 
 @dataclass(frozen=True)
 class Moved:
-    """Boxes as (x0, y0, x1, y1) on the result."""
+    """Boxes as (x0, y0, x1, y1) in pixels of the result."""
 
     whole: Floats  # (M, 4), around the moved corners
     seen: Floats  # (M, 4), the part that no crop cut off
-    areas: Floats  # (M,), pixels of that part; 0 for what only rounding leaves
-    centered: Mask  # (M,): no crop cut off the centre
+    areas: Floats  # (M,), pixels of that part; 0 if only rounding leaves any
+    centered: Mask  # (M,): no crop cut off the center
 
 
 def move_boxes(batch: Batch, boxes: Floats, owner: Ints) -> Moved:
-    """Move boxes through all segments; a part that a crop cuts off stays cut off, whatever comes after."""
+    """Move boxes through all segments; what one crop cuts off is not seen again."""
     whole = seen = _corners(boxes)
     center = whole.mean(1, keepdims=True)
     there, centered = np.ones((2, len(boxes)), bool)
@@ -263,7 +272,7 @@ def move_boxes(batch: Batch, boxes: Floats, owner: Ints) -> Moved:
         box = _enclosing(to_frame, seen)
         inside = np.clip(box, limit[:, [0, 1, 0, 1]], limit[:, [2, 3, 2, 3]])
         there &= np.all(inside[:, 2:] - inside[:, :2] > _THIN, 1)
-        with np.errstate(invalid="ignore"):  # a box without bounds in a frame without
+        with np.errstate(invalid="ignore"):  # an infinite box in an infinite frame
             cut = np.any(np.abs(inside - box) > _THIN, 1)
         seen = seen.copy()
         seen[cut] = _project(_inverse(to_frame[cut]), _corners(inside[cut]))
@@ -290,13 +299,13 @@ def _from_corners(box: Floats, format: str) -> Floats:
 def checked_boxes(boxes: Any, batch: Batch, format: str) -> tuple[Rows, Floats]:
     """Checked boxes, and the same as (x0, y0, x1, y1)."""
     if format not in _FORMATS:
-        raise ValueError(f"format must be {', '.join(map(repr, _FORMATS))}, not {format!r}")
+        raise ValueError(f'format must be "xyxy", "xywh" or "cxcywh", not {format!r}')
     rows = _rows(boxes, len(batch), 4, "boxes")
     found = _to_corners(rows.flat, format)
     size = batch._source.sizes[rows.owner][:, ::-1]
     reversed_ = np.any(found[:, :2] > found[:, 2:], 1)
     out = np.any((found[:, :2] < -_SLACK) | (found[:, 2:] > size + _SLACK), 1) & ~_unread(batch)[rows.owner]
-    for wrong, words in ((reversed_, "ends before it starts"), (out, "reaches out of it")):
+    for wrong, words in ((reversed_, "ends before it starts"), (out, "reaches beyond the image")):
         if np.any(wrong):
             k = int(np.argmax(wrong))
             i = int(rows.owner[k])
@@ -317,42 +326,43 @@ def transform_boxes(
     clip: bool = True,
     centers: bool = False,
 ) -> tuple[Any, Any]:
-    """Move bounding boxes as the images of a batch, and say which of them are still seen.
+    """Move bounding boxes as the images of a batch, and tell which of them are still visible.
 
     Parameters
     ----------
     x : Batch
-        With the geometry that is to be applied.
+        The batch whose recorded geometry is applied.
     boxes : (N, K, 4) array or list of (K, 4) arrays
         In pixels of the source images.
     format : {"xyxy", "xywh", "cxcywh"}
-        Two corners, or the first corner or the centre with width and height.
+        Two corners, the first corner with width and height, or the center with width and height.
     min_area : float or (N,) float
-        Pixels of the result of which more must be seen for a box to be kept.
+        A box is kept if more than this many pixels of the result show it.
     clip : bool
-        Cut the boxes at the border of the result, and of every canvas in between that a crop left.
+        Cut the boxes at the border of the result, and at that of every crop before.
     centers : bool
-        Keep only boxes whose centre no crop cut off either, as after :func:`random_iou_crop`.
+        Also require that no crop cut off the center of the box, as after :func:`random_iou_crop`.
 
     Returns
     -------
     boxes : (N, K, 4) array or list of (K, 4) arrays
-        All boxes in their order, in the form and format given; float32 if they were, else float64. A rotated box
-        is the one around its moved corners.
+        All boxes, in the order, form and format passed; float32 if they were, else float64. A rotated box is replaced
+        by the smallest upright box around its moved corners.
     kept : (N, K) bool array or list of (K,) bool arrays
-        Which of them are seen: ``boxes[i][kept[i]]`` leaves out the others, and their labels likewise.
+        Which boxes are visible: select them with ``boxes[i][kept[i]]``, and their labels likewise.
 
     Raises
     ------
     ValueError
-        For boxes that reach out of their source image or end before they start (saying of which image), NaN, another
-        number of images, or an unknown format.
+        For boxes that reach beyond their source image or end before they start, NaN, another number of images, or an
+        unknown format. The message names the image.
 
     Notes
     -----
-    Exact for flips, crops and resizes. Boxes follow the pixels; after ``rotate(expand=True)`` torchvision's lie up to
-    a pixel beside them. ``kept`` is about what is seen, with or without ``clip``. A box through which the horizon of
-    a perspective passes is as large as the result. No box of an image that could not be read is kept.
+    Exact for flips, crops and resizes. Visible boxes equal torchvision's, except after ``rotate(expand=True)`` and a
+    ``center_crop`` larger than the image: there torchvision's lie up to a pixel beside the pixels of its image.
+    ``kept`` does not depend on ``clip``. If the horizon of a perspective passes through a box, the box becomes the
+    whole result. No box of an image that could not be read is kept.
 
     References
     ----------
@@ -383,22 +393,30 @@ def transform_points(x: Batch, points: Any, *, pixel_indices: bool = False) -> A
     Parameters
     ----------
     x : Batch
-        With the geometry that is to be applied.
+        The batch whose recorded geometry is applied.
     points : (N, K, 2) array or list of (K, 2) arrays
         ``(x, y)`` in pixels of the source images; they may lie outside.
     pixel_indices : bool
-        Whether ``(0, 0)`` is the middle of the first pixel, as in torchvision's keypoints, instead of its corner. A
-        flip then leads from ``x`` to ``width - 1 - x``, else to ``width - x``.
+        If False, ``(0, 0)`` is the top left corner of the first pixel, and a flip moves ``x`` to ``width - x``. If
+        True, it is the center of that pixel, and a flip moves ``x`` to ``width - 1 - x``.
 
     Returns
     -------
     (N, K, 2) array or list of (K, 2) arrays
-        In the form given, float32 if they were, else float64. Not clipped: compare with ``x.sizes``.
+        In the form passed, float32 if they were, else float64. Not clipped: compare with ``x.sizes``.
 
     Raises
     ------
     ValueError
-        For another number of images than in the batch, other shapes, or NaN, saying of which image.
+        For another number of images than in the batch, other shapes, or NaN. The message names the image.
+
+    Notes
+    -----
+    Either way points stay on the pixels they mark. torchvision's keypoints mix the two: it flips them as with
+    ``pixel_indices=True``, and resizes, rotates and warps them as with ``pixel_indices=False``; crops and pads are the
+    same in both. Results therefore differ from torchvision's by 1 pixel for flips with False, and with True by half of
+    ``abs(scale - 1)`` pixels for resizes and up to 1.4 pixels for rotations. After ``rotate(expand=True)`` and a
+    ``center_crop`` larger than the image torchvision's keypoints also lie up to a pixel beside the pixels of its image.
 
     Examples
     --------

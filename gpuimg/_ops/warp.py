@@ -1,4 +1,4 @@
-"""Rotation, affine and perspective maps; as in :mod:`gpuimg._ops.resize_crop`, only matrices are multiplied."""
+"""Rotation, affine and perspective maps, recorded as matrices like those of :mod:`gpuimg._ops.resize_crop`."""
 
 from __future__ import annotations
 
@@ -81,13 +81,14 @@ def rotate(
     angle : float or (N,) float
         Degrees.
     interpolation : {"nearest", "bilinear", "bicubic"}
-        Of this step; after a bilinear resize the whole chain is bilinear.
+        A chain is resampled once, with the smoothest interpolation of its calls: after a bilinear resize, bilinear.
     expand : bool
-        Make the result as large as the rotated image, each image its own size. ``center`` has no effect then.
+        Enlarge each result to hold the whole rotated image; ``center`` then has no effect.
     center : (x, y), optional
-        Centre of rotation in pixels from the top left corner; each may be (N,). The middle by default.
+        Center of rotation in pixels from the top left corner; each may be (N,). The middle by default.
     fill : number, (C,), (N,), (N, C) or None
-        Color around the image, 0 to 255 for uint8 and 0 to 1 for float32. None repeats the image's edge.
+        Color around the image, 0 to 255 for uint8 and 0 to 1 for float32. None repeats the edge of the image; in
+        torchvision None is black.
     where : (N,) bool, optional
         The images to rotate.
 
@@ -98,13 +99,13 @@ def rotate(
     Raises
     ------
     ValueError
-        For NaN, unknown names or shapes that do not fit the batch.
+        For NaN, an unknown interpolation, or shapes that do not fit the batch.
 
     Notes
     -----
     At the border the image is blended with ``fill`` by the share of the filter inside it. torchvision's bilinear
-    blend counts that share twice (200 on a fill of 200 gives 150 there); this function does not.
-    Multiples of 90 degrees of a square image are exact.
+    blend with a given ``fill`` counts that share twice, so that an image of 200 on a fill of 200 comes out as 150
+    there. Multiples of 90 degrees of a square image are exact.
 
     References
     ----------
@@ -167,9 +168,10 @@ def affine(
     translate : (x, y)
         Shift in pixels after the rotation; each may be (N,).
     scale : float or (N,) float
-        Above 0.
+        At least 1e-6.
     shear : float or (x, y)
-        Degrees; one number is along x. Each may be (N,).
+        Degrees, -89 to 89; one number is along x, and a list or tuple of one is along both, as in torchvision. Each
+        may be (N,).
     interpolation : {"nearest", "bilinear", "bicubic"}
     fill : number, (C,), (N,), (N, C) or None
         As in :func:`rotate`.
@@ -185,7 +187,7 @@ def affine(
     Raises
     ------
     ValueError
-        For a scale of 0 or below, NaN, or shapes that do not fit the batch.
+        For a scale below 1e-6, a shear beyond 89 degrees, NaN, or shapes that do not fit the batch.
 
     Examples
     --------
@@ -197,12 +199,12 @@ def affine(
     batch = as_batch(images)._for_geometry()
     plan = batch._plan
     n = len(plan)
-    both = (shear, 0.0) if arguments.is_single(shear) else shear
+    sheared = (shear, 0.0) if arguments.is_single(shear) else shear
     local = _inverse_affine(
         arguments.per_image(angle, n, "angle"),
         arguments.pair(translate, n, "translate", ("x", "y")),
         arguments.per_image(scale, n, "scale", low=1e-6),
-        arguments.pair(both, n, "shear", ("x", "y"), low=-89.0, high=89.0),
+        arguments.both(sheared, n, "shear", ("x", "y"), low=-89.0, high=89.0),
         _center(center, plan),
     )
     return _warp(batch, local, plan.sizes, interpolation, fill, arguments.mask(where, n))
@@ -223,7 +225,7 @@ def perspective(
     ----------
     images : Batch, list of arrays or array
     startpoints, endpoints : (4, 2) or (N, 4, 2) array_like
-        ``(x, y)`` in pixels: where the points are, and where they go.
+        ``(x, y)`` in pixels: points of the image, and where each moves to.
     interpolation : {"bilinear", "nearest", "bicubic"}
     fill : number, (C,), (N,), (N, C) or None
         As in :func:`rotate`.
@@ -262,12 +264,12 @@ def _points(value: Any, n: int, name: str) -> Floats:
     flat = on_a_line(array)
     if np.any(flat):
         points = array.reshape(-1, 4, 2)[int(np.argmax(flat))].tolist()
-        raise ValueError(f"no three of the {name} may lie on a line: {points}")
+        raise ValueError(f"{name} must be four points of which no three lie on a line, not {points}")
     return np.broadcast_to(array, (n, 4, 2))
 
 
 def on_a_line(points: Floats) -> Mask:
-    """Where three of four points (..., 4, 2) lie on a line."""
+    """Whether three of four points (..., 4, 2) lie on a line."""
     flat = np.zeros(points.shape[:-2], np.bool_)
     for k in range(4):
         one, two, three = (points[..., (k + step) % 4, :] for step in range(3))
@@ -278,7 +280,7 @@ def on_a_line(points: Floats) -> Mask:
 
 
 def _homography(source: Floats, target: Floats) -> Floats:
-    """Matrices (N, 3, 3), last element 1, that take each source point to its target."""
+    """Matrices (N, 3, 3) with last element 1 that map each source point to its target."""
     n = len(source)
     x, y = source[..., 0], source[..., 1]
     zero, one = np.zeros_like(x), np.ones_like(x)
@@ -289,5 +291,7 @@ def _homography(source: Floats, target: Floats) -> Floats:
     try:
         solved = np.linalg.solve(system, values[..., None])[..., 0]
     except np.linalg.LinAlgError as error:
-        raise ValueError("the horizon of this perspective passes through the top left corner of the image") from error
+        raise ValueError(
+            "startpoints and endpoints must not put the horizon of the perspective through the image's top left corner"
+        ) from error
     return np.concatenate([solved, np.ones((n, 1))], 1).reshape(n, 3, 3)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from .._batch.batch import Batch
+from .._checks import arguments
 from .._ops import color, pixels
 from ..kernels import ops
-from .draws import TRIES, drawn_sides, limits, prepare
+from .draws import TRIES, drawn_sides, limits, one_number, prepare
 
 # color_jitter's ops, in the order of torchvision's permutation.
 _JITTER = np.array([op.code for op in (ops.BRIGHTNESS, ops.CONTRAST, ops.SATURATION, ops.HUE)], np.int32)
@@ -28,7 +29,7 @@ def color_jitter(
     *,
     rng: Any,
 ) -> Batch:
-    """Change brightness, contrast, saturation and hue by random amounts, in an order random for each image.
+    """Change brightness, contrast, saturation and hue by random amounts, in a random order for each image.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def color_jitter(
     brightness, contrast, saturation : float or (low, high), optional
         Range of the factor; one number ``f`` is ``(max(0, 1 - f), 1 + f)``.
     hue : float or (low, high), optional
-        Range of the turn, within -0.5 to 0.5; one number is (-number, number).
+        Range of the hue factor, within -0.5 to 0.5; one number is (-number, number).
     p : float or (N,) float
         Probability of any change.
     rng : Rng or int
@@ -84,10 +85,9 @@ def color_jitter(
 def _factor_range(value: Any, name: str) -> tuple[float, float] | None:
     if value is None:
         return None
-    if np.ndim(value) == 0:
-        if not float(value) >= 0.0:
-            raise ValueError(f"{name} must be at least 0, or (low, high), not {value!r}")
-        value = max(0.0, 1.0 - float(value)), 1.0 + float(value)
+    if arguments.is_single(value):
+        number = one_number(value, name)
+        value = max(0.0, 1.0 - number), 1.0 + number
     low, high = limits(value, name, low=0.0)
     return None if low == high == 1.0 else (low, high)
 
@@ -95,7 +95,10 @@ def _factor_range(value: Any, name: str) -> tuple[float, float] | None:
 def _hue_range(value: Any) -> tuple[float, float] | None:
     if value is None:
         return None
-    low, high = limits((-value, value) if np.ndim(value) == 0 else value, "hue", low=-0.5, high=0.5)
+    if arguments.is_single(value):
+        number = one_number(value, "hue")
+        value = -number, number
+    low, high = limits(value, "hue", low=-0.5, high=0.5)
     return None if low == high == 0.0 else (low, high)
 
 
@@ -117,7 +120,7 @@ def random_photometric_distort(
     brightness, contrast, saturation : (low, high)
         Range of the factor.
     hue : (low, high)
-        Range of the turn, within -0.5 to 0.5.
+        Range of the hue factor, within -0.5 to 0.5.
     p : float or (N,) float
     rng : Rng or int
 
@@ -132,8 +135,8 @@ def random_photometric_distort(
 
     Notes
     -----
-    Contrast comes before or after saturation and hue, each as likely. Channels are not permuted, unlike in
-    torchvision.
+    Contrast comes before or after saturation and hue, with equal probability. Unlike in torchvision, channels are not
+    permuted.
 
     References
     ----------
@@ -163,7 +166,7 @@ def random_photometric_distort(
 
 
 def random_grayscale(images: Any, p: Any = 0.1, *, rng: Any) -> Batch:
-    """Make images gray with probability ``p``, keeping their channels.
+    """Make images gray with probability ``p``, keeping their number of channels.
 
     Parameters
     ----------
@@ -209,12 +212,13 @@ def random_invert(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
 
 
 def random_solarize(images: Any, threshold: Any, p: Any = 0.5, *, rng: Any) -> Batch:
-    """Solarize images with probability ``p``; the threshold is as in :func:`solarize`.
+    """Invert values at or above a threshold with probability ``p``.
 
     Parameters
     ----------
     images : Batch, list of arrays or array
     threshold : float or (N,) float
+        As in :func:`solarize`.
     p : float or (N,) float
     rng : Rng or int
 
@@ -239,6 +243,7 @@ def random_posterize(images: Any, bits: Any, p: Any = 0.5, *, rng: Any) -> Batch
     ----------
     images : Batch, list of arrays or array
     bits : int or (N,) int
+        As in :func:`posterize`.
     p : float or (N,) float
     rng : Rng or int
 
@@ -281,7 +286,7 @@ def random_autocontrast(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
 
 
 def random_equalize(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
-    """Equalise the histogram of images with probability ``p``.
+    """Equalize the histogram of images with probability ``p``.
 
     Parameters
     ----------
@@ -313,7 +318,7 @@ def random_erasing(
     *,
     rng: Any,
 ) -> Batch:
-    """Paint a rectangle of random area, aspect ratio and place with probability ``p``.
+    """Paint a rectangle of random area, aspect ratio and position with probability ``p``.
 
     Parameters
     ----------
@@ -322,9 +327,9 @@ def random_erasing(
     scale : (low, high)
         Area of the rectangle as a share of the image's, 0 to 1.
     ratio : (low, high)
-        Height over width of the rectangle, drawn evenly in its logarithm.
+        Height over width of the rectangle; its logarithm is drawn uniformly.
     value : number, (C,), (N,) or (N, C)
-        Its color, as in :func:`erase`.
+        Color of the rectangle, as in :func:`erase`.
     rng : Rng or int
 
     Returns
@@ -338,7 +343,7 @@ def random_erasing(
 
     Notes
     -----
-    Ten tries to fit the rectangle; an image in which none fits stays as it is.
+    If none of ten rectangles fits into the image, the image does not change, as in torchvision.
 
     Examples
     --------

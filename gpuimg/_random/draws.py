@@ -1,4 +1,4 @@
-"""What random functions have in common: their generator, ranges that users give, and rectangles drawn at random."""
+"""Shared by the random functions: the generator, ranges passed by users, and the sides of random rectangles."""
 
 from __future__ import annotations
 
@@ -8,37 +8,47 @@ from typing import Any
 import numpy as np
 
 from .._batch.batch import Batch, as_batch
+from .._checks import arguments
 from .._checks.types import Floats
 from .rng import Rng, as_rng
 
-TRIES = 10  # of fitting a rectangle into an image, as torchvision
+TRIES = 10  # to fit a rectangle into an image, as in torchvision
 
 
 def limits(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf) -> tuple[float, float]:
-    """A (low, high) range given by the user.
-
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits, NaN, or another length.
-    """
+    """A checked (low, high) range."""
     if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, str) or len(value) != 2:
         raise ValueError(f"{name} must be (low, high), not {value!r}")
-    first, last = float(value[0]), float(value[1])
-    if not (low <= first <= last <= high and np.isfinite(last)):
-        allowed = f" in [{low:g}, {high:g}]" if np.isfinite(low) or np.isfinite(high) else ""
-        raise ValueError(f"{name} must be (low, high) with low <= high{allowed}, not {value!r}")
-    return first, last
+    array = arguments.numbers(value, name)
+    if array.ndim != 1 or not (low <= array[0] <= array[1] <= high and np.all(np.isfinite(array))):
+        above = f"{arguments.shown(low)} <= " if low > -np.inf else ""
+        below = f" <= {arguments.shown(high)}" if high < np.inf else ""
+        raise ValueError(f"{name} must be (low, high) with {above}low <= high{below}, not {value!r}")
+    return float(array[0]), float(array[1])
 
 
 def symmetric(value: Any, name: str) -> tuple[float, float]:
-    """A range given as (low, high), or as one number for (-number, number)."""
-    if np.ndim(value) == 0:
-        number = float(value)
-        if not number >= 0.0:
-            raise ValueError(f"{name} must be at least 0, or (low, high), not {value!r}")
-        return -number, number
-    return limits(value, name)
+    """A range passed as (low, high), or as one number for (-number, number)."""
+    if not arguments.is_single(value):
+        return limits(value, name)
+    number = one_number(value, name)
+    return -number, number
+
+
+def one_number(value: Any, name: str) -> float:
+    """A single number of at least 0 that stands for a range."""
+    number = float(arguments.numbers(value, name))
+    if not 0.0 <= number < np.inf:
+        raise ValueError(f"{name} must be a number of at least 0, or (low, high), not {value!r}")
+    return number
+
+
+def beta_parameter(value: Any, name: str) -> float:
+    """The parameter of a symmetric beta distribution; float64 holds its draws from 1e-6."""
+    number = arguments.numbers(value, name)
+    if number.ndim or not 1e-6 <= number < np.inf:
+        raise ValueError(f"{name} must be one number of at least 1e-06, not {value!r}")
+    return float(number)
 
 
 def prepare(images: Any, rng: Any, name: str) -> tuple[Batch, Rng]:
@@ -50,10 +60,7 @@ def prepare(images: Any, rng: Any, name: str) -> tuple[Batch, Rng]:
 def drawn_sides(
     area: Any, unit: Floats, scale: tuple[float, float], ratio: tuple[float, float]
 ) -> tuple[Floats, Floats]:
-    """Sides (N, TRIES) of rectangles of a share of ``area`` (N, 1) and of a ratio, from ``unit`` draws (N, 2 TRIES...).
-
-    The first side is the longer one where the ratio is above 1.
-    """
+    """Sides (N, TRIES) of random rectangles, first the one that a ratio above 1 makes longer; ``area`` is (N, 1)."""
     target = area * (scale[0] + (scale[1] - scale[0]) * unit[:, :TRIES])
     logs = np.log(ratio)
     aspect = np.exp(logs[0] + (logs[1] - logs[0]) * unit[:, TRIES : 2 * TRIES])

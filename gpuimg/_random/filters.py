@@ -7,20 +7,22 @@ from typing import Any
 import numpy as np
 
 from .._batch.batch import Batch
+from .._checks import arguments
 from .._ops import color, filters
 from .draws import limits, prepare
 
 
 def random_gaussian_blur(images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0), p: Any = 1.0, *, rng: Any) -> Batch:
-    """Blur by a random amount, with probability ``p``.
+    """Blur by a random amount with probability ``p``.
 
     Parameters
     ----------
     images : Batch, list of arrays or array
-    kernel_size : int, (N,) int or (x, y)
+    kernel_size : int, (x, y), or array of shape (N,) or (N, 2)
         As in :func:`gaussian_blur`.
-    sigma : (low, high)
-        Range of the standard deviation in pixels.
+    sigma : float or (low, high)
+        Range of the standard deviation in pixels, at least 1e-6; one number, or a list or tuple of one, is used for
+        every blurred image.
     p : float or (N,) float
     rng : Rng or int
 
@@ -31,7 +33,7 @@ def random_gaussian_blur(images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0),
     Raises
     ------
     ValueError
-        For reversed limits, or what :func:`gaussian_blur` refuses.
+        For reversed or out-of-range limits, and as :func:`gaussian_blur`.
 
     Examples
     --------
@@ -40,7 +42,13 @@ def random_gaussian_blur(images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0),
     (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_gaussian_blur")
-    low, high = limits(sigma, "sigma", low=1e-6)
+    sigma = arguments.unwrapped(sigma)
+    low: Any
+    high: Any
+    if arguments.is_single(sigma):
+        low = high = arguments.per_image(sigma, len(batch), "sigma", low=1e-6, high=1e6)
+    else:
+        low, high = limits(sigma, "sigma", low=1e-6, high=1e6)
     where = generator.bernoulli(p)
     return filters.gaussian_blur(batch, kernel_size, generator.uniform(low, high), where=where)
 
@@ -52,6 +60,7 @@ def random_sharpness(images: Any, sharpness_factor: Any, p: Any = 0.5, *, rng: A
     ----------
     images : Batch, list of arrays or array
     sharpness_factor : float or (N,) float
+        As in :func:`adjust_sharpness`.
     p : float or (N,) float
     rng : Rng or int
 
@@ -69,12 +78,12 @@ def random_sharpness(images: Any, sharpness_factor: Any, p: Any = 0.5, *, rng: A
     return filters.adjust_sharpness(batch, sharpness_factor, where=generator.bernoulli(p))
 
 
-# DeiT III blurs with standard deviations up to 2; three of them to each side.
+# DeiT III blurs with standard deviations up to 2; the kernel reaches three of them to each side.
 _THREE_AUGMENT_KERNEL = 13
 
 
 def three_augment(images: Any, *, rng: Any) -> Batch:
-    """Apply one of gray, solarize or blur to each image, each as likely: DeiT III's 3-Augment.
+    """Make each image gray, solarized or blurred, with equal probability: DeiT III's 3-Augment.
 
     Parameters
     ----------
@@ -88,12 +97,12 @@ def three_augment(images: Any, *, rng: Any) -> Batch:
     Raises
     ------
     ValueError
-        For an image with fewer than 7 pixels a side, which the blur cannot reflect.
+        For an image with a side below 7 pixels, too small for the blur to reflect its border.
 
     References
     ----------
-    Touvron, Cord, Jégou: "DeiT III: Revenge of the ViT", ECCV 2022. Solarize at half of white; blur of standard
-    deviation 0.1 to 2.
+    Touvron, Cord, Jégou: "DeiT III: Revenge of the ViT", ECCV 2022. It solarizes at half of white, and blurs with
+    standard deviations of 0.1 to 2.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Random geometry: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
 
 Every function takes ``rng``: a :class:`gpuimg.Rng` for the samples of the batch, or an int seed (for samples 0 to
-N - 1). Each makes a fixed number of draws, so that the draws of a sample do not depend on the batch it is in.
+N - 1). Each makes a fixed number of draws, so a sample draws the same numbers in any batch.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ def random_resized_crop(
     *,
     rng: Any,
 ) -> Batch:
-    """Crop a part of random area, aspect ratio and place, and resize it.
+    """Crop a rectangle of random area, aspect ratio and position, and resize it.
 
     Parameters
     ----------
     images : Batch, list of arrays or array
     size : int or (height, width)
-        Size of the result; an int is both.
+        Size of the result; one number, or a list or tuple of one, is both.
     scale : (low, high)
-        Area of the part as a share of the image's.
+        Area of the rectangle as a share of the image's, 0 to 1.
     ratio : (low, high)
-        Width over height of the part, drawn evenly in its logarithm.
+        Width over height of the rectangle; its logarithm is drawn uniformly.
     interpolation : {"bilinear", "nearest", "bicubic"}
     antialias : bool
     rng : Rng or int
@@ -54,7 +54,8 @@ def random_resized_crop(
 
     Notes
     -----
-    Ten tries to fit the part into the image, then the largest middle part of an allowed ratio, as torchvision.
+    If none of ten rectangles fits into the image, the largest one of an allowed ratio is cut from its middle, as in
+    torchvision.
 
     Examples
     --------
@@ -67,19 +68,19 @@ def random_resized_crop(
     area = limits(scale, "scale", low=0.0, high=1.0)
     aspect = limits(ratio, "ratio", low=1e-6)
     top, left, height, width = resized_crop_boxes(batch.sizes, generator, area, aspect).T
-    both = (size, size) if np.ndim(size) == 0 else size
-    return resize_crop.resized_crop(batch, top, left, height, width, both, interpolation, antialias)
+    new = arguments.sizes(size, len(batch))
+    return resize_crop.resized_crop(batch, top, left, height, width, new, interpolation, antialias)
 
 
 def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[float, float], ratio: tuple[float, float]) -> Ints:
-    """Boxes (N, 4), top left height width, as drawn by torchvision's ``RandomResizedCrop``; one draw."""
+    """Boxes (N, 4), top left height width, distributed as in torchvision's ``RandomResizedCrop``; one draw."""
     unit = rng.units(2 * TRIES + 2)
     height, width = sizes[:, :1].astype(np.float64), sizes[:, 1:].astype(np.float64)
     w, h = drawn_sides(height * width, unit, scale, ratio)
     fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
     rows, first = np.arange(len(sizes)), np.argmax(fits, 1)
     found = fits.any(1)
-    # Where no try fits: the whole image, cut to the nearest allowed ratio, from its middle.
+    # If no try fits: the middle of the image, cut to the nearest allowed ratio.
     whole_h, whole_w = height[:, 0], width[:, 0]
     whole = whole_w / whole_h
     narrow, wide = whole < ratio[0], whole > ratio[1]
@@ -101,19 +102,21 @@ def random_crop(
     *,
     rng: Any,
 ) -> Batch:
-    """Crop a part of fixed size from a random place.
+    """Crop a rectangle of fixed size at a random position.
 
     Parameters
     ----------
     images : Batch, list of arrays or array
     size : int or (height, width)
-        An int is both.
+        One number, or a list or tuple of one, is both.
     padding : int, (x, y) or (left, top, right, bottom), optional
-        Added before the crop.
+        Border to add before the crop, as in :func:`pad`.
     pad_if_needed : bool
-        Also add what is missing on both sides of images that are too small; otherwise they are refused.
+        Pad images that are too small by the missing pixels, on both sides; otherwise they are refused.
     fill : number, (C,), (N,) or (N, C)
+        Color of the border, as in :func:`pad`.
     padding_mode : {"constant", "edge"}
+        As in :func:`pad`.
     rng : Rng or int
 
     Returns
@@ -123,7 +126,7 @@ def random_crop(
     Raises
     ------
     ValueError
-        For an image smaller than the crop, naming it, or what :func:`pad` refuses.
+        For an image smaller than the crop, which the message names, and as :func:`pad`.
 
     Examples
     --------
@@ -133,7 +136,7 @@ def random_crop(
     """
     batch, generator = prepare(images, rng, "random_crop")
     n = len(batch)
-    new = arguments.sizes((size, size) if np.ndim(size) == 0 else size, n)
+    new = arguments.sizes(size, n)
     if padding is not None:
         batch = resize_crop.pad(batch, padding, fill, padding_mode)
     if pad_if_needed:
@@ -144,7 +147,7 @@ def random_crop(
         k = int(np.argmax(np.any(spare < 0, 1)))
         raise ValueError(
             f"image {k} of size {tuple(batch.sizes[k].tolist())} is smaller than the crop of "
-            f"{tuple(new[k].tolist())}; give padding or pad_if_needed=True"
+            f"{tuple(new[k].tolist())}; use padding or pad_if_needed=True"
         )
     corner = np.floor(generator.units(2) * (spare + 1)).astype(np.int64)
     return resize_crop.crop(batch, corner[:, 0], corner[:, 1], new[:, 0], new[:, 1])
@@ -226,7 +229,7 @@ def random_rotation(
     Raises
     ------
     ValueError
-        For reversed limits, or what :func:`rotate` refuses.
+        For reversed limits, and as :func:`rotate`.
 
     Examples
     --------
@@ -259,10 +262,11 @@ def random_affine(
     degrees : float or (low, high)
         Range of the clockwise angle; one number is (-number, number).
     translate : (x, y), optional
-        Largest shift as a share of width and height, 0 to 1; whole pixels are drawn.
+        Largest shift as a share of width and height, 0 to 1; shifts are rounded to whole pixels.
     scale : (low, high), optional
+        Range of the scale, at least 1e-6.
     shear : float, (low, high) or (x low, x high, y low, y high), optional
-        Degrees; without the y limits, shear is along x only.
+        Range in degrees; one number is (-number, number), and without y limits shear is along x only.
     interpolation, fill, center
         As in :func:`affine`.
     rng : Rng or int
@@ -274,7 +278,7 @@ def random_affine(
     Raises
     ------
     ValueError
-        For reversed or out-of-range limits, or what :func:`affine` refuses.
+        For reversed or out-of-range limits, and as :func:`affine`.
 
     Examples
     --------
@@ -307,7 +311,7 @@ def _shear_ranges(shear: Any) -> tuple[tuple[float, float], tuple[float, float]]
 def random_zoom_out(
     images: Any, fill: Any = 0, side_range: tuple[float, float] = (1.0, 4.0), p: Any = 0.5, *, rng: Any
 ) -> Batch:
-    """Place images at random on a larger canvas, with probability ``p``: SSD's zoom-out.
+    """Place images at a random position on a larger canvas with probability ``p``: SSD's zoom-out.
 
     Parameters
     ----------
@@ -322,7 +326,7 @@ def random_zoom_out(
     Returns
     -------
     Batch
-        The images differ in size, as their canvases do.
+        Of the sizes of the canvases, which differ between images.
 
     Raises
     ------
@@ -358,13 +362,13 @@ def random_perspective(
     *,
     rng: Any,
 ) -> Batch:
-    """Move the corners inwards at random.
+    """Move the corners inwards by random amounts, with probability ``p``.
 
     Parameters
     ----------
     images : Batch, list of arrays or array
     distortion_scale : float
-        0 to 1: how far towards the middle a corner may go.
+        0 to 1: how far a corner may move, as a share of the way to the middle.
     p : float or (N,) float
         Probability of a change.
     interpolation, fill
@@ -378,11 +382,11 @@ def random_perspective(
     Raises
     ------
     ValueError
-        For a scale or probability outside 0 to 1, or what :func:`perspective` refuses.
+        For a scale or probability outside 0 to 1, and as :func:`perspective`.
 
     Notes
     -----
-    At a scale above 0.5, three corners may come to lie on a line; such an image stays as it is.
+    At a scale above 0.5, three corners may end up on one line; such an image does not change.
 
     Examples
     --------
@@ -393,7 +397,7 @@ def random_perspective(
     batch, generator = prepare(images, rng, "random_perspective")
     n = len(batch)
     if not 0.0 <= distortion_scale <= 1.0:
-        raise ValueError(f"distortion_scale must be in [0, 1], not {distortion_scale!r}")
+        raise ValueError(f"distortion_scale must be a number from 0 to 1, not {distortion_scale!r}")
     where = generator.bernoulli(p)
     size = batch.sizes[:, ::-1].astype(np.float64)
     bound = np.floor(distortion_scale * (batch.sizes[:, ::-1] // 2))
@@ -404,7 +408,7 @@ def random_perspective(
     is_far = np.array([(False, False), (True, False), (True, True), (False, True)])
     end = np.where(is_far, far, near)
     start = np.where(is_far, size[:, None] - 1.0, 0.0)
-    # Images of a single row or column have no four corners to move, and some places of the corners no map to them.
+    # Images of one row or column have no four corners to move, and some positions of corners no map leads to.
     where &= np.all(size > 1.0, 1) & _can_be_viewed(end)
     safe: Floats = np.array([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)])
     start = np.where(where[:, None, None], start, safe)
@@ -413,7 +417,7 @@ def random_perspective(
 
 
 def _can_be_viewed(end: Floats) -> Mask:
-    """Where a rectangle's corners can be moved to ``end`` (N, 4, 2) by a map that is finite at the origin."""
+    """Whether a map that is finite at the origin moves a rectangle's corners to ``end`` (N, 4, 2)."""
     (x0, y0), (x1, y1), (x2, y2), (x3, y3) = end.transpose(1, 2, 0)
     # Heckbert's square-to-quadrilateral map, times its denominator; its inverse's last element is the depth there.
     x, y = x0 - x1 + x2 - x3, y0 - y1 + y2 - y3

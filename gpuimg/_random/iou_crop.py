@@ -1,4 +1,4 @@
-"""The random crop of SSD, which looks at how much of the boxes it leaves."""
+"""The random crop of SSD, which depends on its overlap with the boxes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from .._batch.batch import Batch, as_batch
+from .._checks.arguments import whole_number
 from .._checks.types import Floats, Ints
 from .._ops.resize_crop import crop
 from .._ops.targets import checked_boxes, move_boxes
 from .rng import as_rng
 
 _OPTIONS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
-_ROUNDS = 50  # enough: with the default options no image is in one of them with a probability above (6/7)**50
+_ROUNDS = 50  # with the default options, one in seven leaves an image as it is: (6/7)**50 = 4e-4 go on for longer
 
 
 def random_iou_crop(
@@ -29,17 +30,17 @@ def random_iou_crop(
     sampler_options: Any = None,
     trials: int = 40,
 ) -> Batch:
-    """Crop each image around some of its boxes, as SSD is trained.
+    """Crop each image around some of its boxes, as in the training of SSD.
 
-    For each image an overlap is drawn from the options; then rectangles, until one of them holds the centre of a box
-    whose intersection over union with it is at least that. Where no trial does, another overlap is drawn; an overlap of
-    1 or more leaves the image as it is.
+    For each image, a minimal overlap is drawn from the options. Then rectangles are drawn until one contains the center
+    of a box and has at least that intersection over union with it. After ``trials`` rectangles without success another
+    overlap is drawn. An overlap of 1 or more keeps the image unchanged.
 
     Parameters
     ----------
     x : Batch, list of arrays or array
     boxes : (N, K, 4) array or list of (K, 4) arrays
-        In pixels of the source images, as for :func:`transform_boxes`; they are moved here by what is recorded so far.
+        In pixels of the source images, as for :func:`transform_boxes`; what is recorded so far is applied to them.
     rng : Rng or int
         A generator for the samples of the batch, or a seed.
     format : {"xyxy", "xywh", "cxcywh"}
@@ -48,25 +49,25 @@ def random_iou_crop(
     min_aspect_ratio, max_aspect_ratio : float
         Range of width divided by height.
     sampler_options : sequence of float, optional
-        Overlaps, 0 or more; (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1) by default.
+        Minimal overlaps, 0 or more; (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1) by default.
     trials : int
-        Rectangles for each overlap drawn.
+        Rectangles to try for each overlap drawn.
 
     Returns
     -------
     Batch
-        Its boxes are ``transform_boxes(result, boxes, centers=True)``: like torchvision, that keeps the boxes whose
-        centre is inside, and cuts them.
+        Use ``transform_boxes(result, boxes, centers=True)`` for its boxes: it clips them, and keeps those whose
+        center is inside, as torchvision does.
 
     Raises
     ------
     ValueError
-        For ranges that are reversed or out of bounds, no options, or boxes that do not fit (saying of which image).
+        For reversed or out-of-range limits, no options, or boxes as in :func:`transform_boxes`.
 
     Notes
     -----
-    Images without boxes stay as they are, and so do those for which 50 overlaps were drawn in vain; torchvision goes
-    on for ever if none of the options is 1.
+    Images without boxes do not change, nor do those for which 50 overlaps drawn led to no crop; torchvision then goes
+    on until one does.
 
     References
     ----------
@@ -85,7 +86,9 @@ def random_iou_crop(
     n = len(batch)
     generator = as_rng(rng, n, "random_iou_crop")
     if not 0.0 < min_scale <= max_scale <= 1.0:
-        raise ValueError(f"min_scale and max_scale must be 0 < min <= max <= 1, not {min_scale!r} and {max_scale!r}")
+        raise ValueError(
+            f"min_scale and max_scale must be 0 < min_scale <= max_scale <= 1, not {min_scale!r} and {max_scale!r}"
+        )
     if not 0.0 < min_aspect_ratio <= max_aspect_ratio:
         raise ValueError(
             f"min_aspect_ratio must be above 0 and at most max_aspect_ratio, not {min_aspect_ratio!r} and "
@@ -93,9 +96,8 @@ def random_iou_crop(
         )
     options = np.asarray(_OPTIONS if sampler_options is None else sampler_options, np.float64)
     if options.ndim != 1 or not options.size or not np.all(options >= 0.0):
-        raise ValueError(f"sampler_options must be numbers of at least 0, not {sampler_options!r}")
-    if not isinstance(trials, (int, np.integer)) or trials < 1:
-        raise ValueError(f"trials must be a whole number of at least 1, not {trials!r}")
+        raise ValueError(f"sampler_options must be one or more numbers of at least 0, not {sampler_options!r}")
+    trials = whole_number(trials, "trials")
     rows, corners = checked_boxes(boxes, batch, format)
     moved = move_boxes(batch, corners, rows.owner)
     seen = moved.areas > 0.0
@@ -128,7 +130,7 @@ def random_iou_crop(
 
 
 def _padded(boxes: Floats, owner: Ints, n: int) -> Floats:
-    """Boxes (M, 4) of n images as (n, K, 4), filled up with NaN."""
+    """Boxes (M, 4) of n images as (n, K, 4), padded with NaN."""
     counts = np.bincount(owner, minlength=n)
     place = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
     padded = np.full((n, int(counts.max(initial=0)), 4), np.nan)
@@ -146,7 +148,7 @@ def _windows(sizes: Ints, unit: Floats, min_scale: float, max_scale: float) -> I
 
 
 def _best_overlap(windows: Ints, boxes: Floats) -> Floats:
-    """(N, T): largest intersection over union of a window (N, T, 4) and the boxes (N, K, 4) centred in it, or -1."""
+    """(N, T): largest intersection over union of a window (N, T, 4) and the boxes (N, K, 4) centered in it, or -1."""
     start, size = windows[:, :, None, 1::-1], windows[:, :, None, :1:-1]
     low, high = boxes[:, None, :, :2], boxes[:, None, :, 2:]
     center = (low + high) / 2.0

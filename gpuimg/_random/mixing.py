@@ -1,4 +1,4 @@
-"""Mixing images of a batch: MixUp and CutMix, with the partners and weights their labels need."""
+"""Mixing images of a batch: MixUp and CutMix, with the partners and weights for their labels."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
 from .._checks.types import Floats, Ints
-from .draws import prepare
+from .draws import beta_parameter, prepare
 
 
 class Mix(NamedTuple):
-    """Mixed images and what their labels need.
+    """Mixed images, and the partners and weights to mix their labels.
 
     Attributes
     ----------
@@ -22,7 +22,7 @@ class Mix(NamedTuple):
     partner : (N,) int64
         Index of the image mixed in.
     weight : (N,) float64
-        Share of the image itself in the label; the partner's is the rest.
+        Weight of the image's own label; the partner's label has 1 minus it.
     """
 
     images: Batch
@@ -30,15 +30,16 @@ class Mix(NamedTuple):
     weight: Floats
 
     def labels(self, labels: Any, num_classes: int, *, partner_labels: Any = None) -> np.ndarray[Any, Any]:
-        """Mix labels as the images were mixed.
+        """Mix labels with the weights of the images.
 
         Parameters
         ----------
         labels : (N,) int or (N, num_classes) float
             Classes, or their probabilities.
         num_classes : int
-        partner_labels : optional
-            Labels of the partner batch, where it was another one.
+            Number of classes.
+        partner_labels : (N,) int or (N, num_classes) float, optional
+            Labels of the partner batch, if ``partner`` was another batch.
 
         Returns
         -------
@@ -61,7 +62,10 @@ def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any
     if array.shape == (n, num_classes) and array.dtype.kind == "f":
         return array.astype(np.float32)
     if array.shape != (n,) or array.dtype.kind not in "iu":
-        raise ValueError(f"labels must be ({n},) classes or ({n}, {num_classes}) probabilities, not {array.shape}")
+        raise ValueError(
+            f"labels must be ({n},) whole numbers or ({n}, {num_classes}) probabilities, not {array.dtype} of shape "
+            f"{array.shape}"
+        )
     if n and (array.min() < 0 or array.max() >= num_classes):
         raise ValueError(f"classes must be from 0 to {num_classes - 1}, not {int(array.min())} to {int(array.max())}")
     chosen: np.ndarray[Any, Any] = np.eye(num_classes, dtype=np.float32)[array]
@@ -69,17 +73,17 @@ def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any
 
 
 def mixup(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> Mix:
-    """Blend each image with another one. Computed now, in float32.
+    """Blend each image with another one. Computed at once, in float32.
 
     Parameters
     ----------
     images : Batch, list of arrays or array
         All of one size.
     alpha : float
-        The share of the image is drawn from Beta(alpha, alpha).
+        The weight of each image is drawn from Beta(alpha, alpha); at least 1e-6.
     rng : Rng or int
     partner : (N,) int or Batch, optional
-        The image mixed in, by index, or a batch of the same number and size of images. By default the one before
+        Index of the image to mix in, or a batch with as many images of the same size. By default the previous image
         in the batch, as in torchvision.
 
     Returns
@@ -89,7 +93,7 @@ def mixup(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> 
     Raises
     ------
     ValueError
-        For an alpha that is not above 0, images of different sizes, or partners that do not fit.
+        For an alpha below 1e-6, images of different sizes, or partners that do not fit.
 
     References
     ----------
@@ -109,17 +113,18 @@ def mixup(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> 
 
 
 def cutmix(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> Mix:
-    """Paste a rectangle of another image into each image. Computed now, in float32.
+    """Paste a rectangle of another image into each image. Computed at once, in float32.
 
     Parameters
     ----------
     images, alpha, rng, partner
-        As in :func:`mixup`; the rectangle's share of the image is 1 minus the draw, before it is cut at the border.
+        As in :func:`mixup`; the area of the rectangle is 1 minus the draw, as a share of the image's, before it is cut
+        at the border.
 
     Returns
     -------
     Mix
-        Its weights are the shares of the areas as pasted.
+        Its weights are the shares of the area that remain.
 
     Raises
     ------
@@ -153,18 +158,17 @@ def cutmix(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) ->
     return Mix(blend(own, other, np.ones(len(batch)), partner=index, rectangle=rectangle), index, weight)
 
 
-def _alphas(alpha: float) -> tuple[float, float]:
-    if not (np.isfinite(alpha) and alpha > 0):
-        raise ValueError(f"alpha must be above 0, not {alpha!r}")
-    return alpha, alpha
+def _alphas(alpha: Any) -> tuple[float, float]:
+    one = beta_parameter(alpha, "alpha")
+    return one, one
 
 
 def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
-    """Both batches, and the partner's index of each image."""
+    """Both batches, and the index of each image's partner."""
     n = len(batch)
     if isinstance(partner, Batch):
         if len(partner) != n:
-            raise ValueError(f"the partner batch has {len(partner)} images, not {n}")
+            raise ValueError(f"partner must be a batch of {n} images, not of {len(partner)}")
         return batch, partner, np.arange(n)
     if partner is None:
         return batch, batch, (np.arange(n) - 1) % max(n, 1)
@@ -172,7 +176,7 @@ def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
 
 
 def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectangle: Any = None) -> Batch:
-    """Mix two batches: ``weight * images[i] + (1 - weight) * others[partner[i]]``. Computed now, in float32.
+    """Mix two batches: ``weight * images[i] + (1 - weight) * others[partner[i]]``. Computed at once, in float32.
 
     Parameters
     ----------
@@ -181,9 +185,9 @@ def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectang
     weight : float or (N,) float
         0 to 1.
     partner : (N,) int, optional
-        Index in ``others``; the same one by default.
+        Index in ``others``; the same index by default.
     rectangle : (N, 4) int, optional
-        ``x0, y0, x1, y1`` in which the partner alone is shown; parts outside the image are left out.
+        ``x0, y0, x1, y1`` of a rectangle that shows only the partner; parts outside the image are ignored.
 
     Returns
     -------
@@ -204,17 +208,20 @@ def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectang
     one, other = as_batch(images), as_batch(others)
     n = len(one)
     if one.device != other.device:
-        raise ValueError(f"batches must be on one device, not {one.device} and {other.device}")
+        raise ValueError(f"images and others must be on one device, not on {one.device} and {other.device}")
     if one.channels != other.channels:
-        raise ValueError(f"batches must agree in channels, not {one.channels} and {other.channels}")
+        raise ValueError(f"images and others must have the same channels, not {one.channels} and {other.channels}")
     if partner is None and len(other) != n:
-        raise ValueError(f"the other batch has {len(other)} images, not {n}; give partner")
+        raise ValueError(f"others must have {n} images, not {len(other)}, unless partner says which to use")
     shares = arguments.per_image(weight, n, "weight", low=0.0, high=1.0)
     index = np.arange(n) if partner is None else arguments.integers(partner, n, "partner", low=0, high=len(other) - 1)
     boxes = np.zeros((n, 4), np.int64) if rectangle is None else _rectangles(rectangle, one.sizes)
     if np.any(one.sizes != other.sizes[index]):
         k = int(np.argmax(np.any(one.sizes != other.sizes[index], 1)))
-        raise ValueError(f"image {k} and its partner differ in size")
+        raise ValueError(
+            f"an image and its partner must have one size, not {tuple(one.sizes[k].tolist())} and "
+            f"{tuple(other.sizes[index[k]].tolist())} for image {k}"
+        )
     mixed = one._mixed_with(other, shares, index, boxes)
     return mixed._recorded(mixed._plan.as_normalized()) if one.normalized or other.normalized else mixed
 
@@ -223,5 +230,5 @@ def _rectangles(rectangle: Any, sizes: Ints) -> Ints:
     """Rectangles (N, 4), cut at the border."""
     array = arguments.finite(rectangle, "rectangle")
     if array.shape != (len(sizes), 4) or np.any(array != np.round(array)):
-        raise ValueError(f"rectangle must be ({len(sizes)}, 4) whole numbers, not {rectangle!r}")
+        raise ValueError(f"rectangle must be whole numbers of shape ({len(sizes)}, 4), not {rectangle!r}")
     return np.clip(array, 0, np.tile(sizes[:, ::-1], 2)).astype(np.int64)

@@ -1,6 +1,6 @@
-"""Augmentation policies: which op, and how much of it, is a few numbers an image.
+"""Augmentation policies: a few numbers for each image say which op to apply, and how strongly.
 
-One step of a policy is one matrix and one column of the program for the whole batch, whatever the images drew.
+One step of a policy is one matrix and one column of the program for the whole batch, whichever ops were drawn.
 Operations, magnitudes and probabilities are those of ``torchvision.transforms.v2`` (``_auto_augment.py``).
 """
 
@@ -18,7 +18,7 @@ from .._ops.color import posterize_parameters, solarize_parameter
 from .._ops.warp import affine
 from ..kernels import ops as op_table
 from . import mixing
-from .draws import prepare
+from .draws import beta_parameter, prepare
 from .policy_tables import (
     AUTO_AUGMENT_POLICIES,
     AUTOCONTRAST,
@@ -47,7 +47,7 @@ _COLOR_OPS = (
 )  # fmt: skip
 _CODES = np.array([op_table.SKIP.code] * BRIGHTNESS + [op.code for op in _COLOR_OPS], np.int32)
 
-# Magnitude of each bin: a function of the bin's position in [0, 1] and of the image's (width, height).
+# Magnitude of a bin: a function of the bin's position in [0, 1] and of the image's (width, height).
 _Magnitude = Callable[[Floats, Floats], Floats]
 
 
@@ -112,16 +112,17 @@ def rand_augment(
     *,
     rng: Any,
 ) -> Batch:
-    """Apply RandAugment: a few ops of one strength, drawn for each image.
+    """Apply RandAugment: a few ops, drawn for each image, all of one strength.
 
     Parameters
     ----------
     images : Batch, list of arrays or array
     num_ops : int
-        Ops of each image, one after the other.
+        Number of ops for each image, applied one after the other.
     magnitude : int
-        Their strength, 0 to ``num_magnitude_bins - 1``.
+        Strength of the ops, 0 to ``num_magnitude_bins - 1``.
     num_magnitude_bins : int
+        Number of strengths, at least 2.
     interpolation : {"nearest", "bilinear", "bicubic"}
         Of the ops that move pixels.
     fill : number, (C,), (N,) or (N, C)
@@ -139,7 +140,8 @@ def rand_augment(
 
     Notes
     -----
-    Signed strengths are negative for half of the images. Each op is a stage of its own, as if applied one by one.
+    Signed strengths are negative for half of the images. Each op is a separate pass over the pixels, as if the ops were
+    applied one by one.
 
     References
     ----------
@@ -171,6 +173,7 @@ def trivial_augment(
     ----------
     images : Batch, list of arrays or array
     num_magnitude_bins : int
+        Number of strengths, at least 2; each is drawn with equal probability.
     interpolation, fill
         As in :func:`rand_augment`.
     rng : Rng or int
@@ -206,7 +209,7 @@ def auto_augment(
     ----------
     images : Batch, list of arrays or array
     policy : {"imagenet", "cifar10", "svhn"}
-        The data set the pairs were learned on.
+        The data set on which the pairs were learned.
     interpolation, fill
         As in :func:`rand_augment`.
     rng : Rng or int
@@ -218,7 +221,7 @@ def auto_augment(
     Raises
     ------
     ValueError
-        For another policy.
+        For an unknown policy.
 
     References
     ----------
@@ -256,7 +259,7 @@ def augmix(
     *,
     rng: Any,
 ) -> Batch:
-    """Apply AugMix: a random mixture of the image and of several short chains of ops. Computed now, in float32.
+    """Apply AugMix: mix each image with results of short random chains of ops. Computed at once, in float32.
 
     Parameters
     ----------
@@ -267,11 +270,11 @@ def augmix(
     mixture_width : int
         Number of chains.
     chain_depth : int
-        Ops of each chain; -1 draws 1 to 3.
+        Number of ops of each chain; -1 draws 1 to 3.
     alpha : float
-        Parameter of the mixing weights' distributions, above 0.
+        Parameter of the beta and Dirichlet distributions of the mixing weights, at least 1e-6.
     all_ops : bool
-        Also brightness, color, contrast and sharpness.
+        Whether to include brightness, color, contrast and sharpness.
     interpolation, fill
         As in :func:`rand_augment`.
     rng : Rng or int
@@ -303,8 +306,7 @@ def augmix(
     mixture_width = whole_number(mixture_width, "mixture_width")
     if chain_depth != -1:
         chain_depth = whole_number(chain_depth, "chain_depth")
-    if not (np.isfinite(alpha) and alpha > 0):
-        raise ValueError(f"alpha must be above 0, not {alpha!r}")
+    alpha = beta_parameter(alpha, "alpha")
     color_only = (BRIGHTNESS, COLOR, CONTRAST, SHARPNESS)
     space = tuple(op for op in _AUGMIX if all_ops or op.op not in color_only)
     kept = generator.beta(alpha, alpha)
@@ -321,7 +323,7 @@ def augmix(
             sign = _signs(generator)
             codes = (_Op(IDENTITY, _linear(0.0), False), *space)
             chain = _step(chain, codes, np.where(step < depth, which + 1, 0), share, sign, interpolation, fill)
-        # A running mean: after chain k, the first k chains and the image have their shares of so_far.
+        # A running mean: after chain k, mixed holds the image and the first k chains, of total weight so_far.
         total = so_far + weights[:, k]
         mixed = mixing.blend(mixed, chain, so_far / np.maximum(total, 1e-300))
         so_far = total
@@ -335,7 +337,7 @@ def _signs(rng: Rng) -> Floats:
 def _step(
     batch: Batch, space: tuple[_Op, ...], which: Ints, share: Floats, sign: Floats, interpolation: str, fill: Any
 ) -> Batch:
-    """Apply to each image the op of ``space`` it drew."""
+    """Apply to each image the op of ``space`` that it drew."""
     size = batch.sizes[:, ::-1].astype(np.float64)
     ops = np.array([op.op for op in space])[which]
     strengths = np.stack([op.magnitude(share, size) for op in space], 1)[np.arange(len(which)), which]
@@ -344,11 +346,9 @@ def _step(
 
 
 def apply_ops(batch: Batch, ops: Ints, magnitudes: Floats, interpolation: str, fill: Any) -> Batch:
-    """Apply op ``ops[i]`` (of this module) with ``magnitudes[i]`` to image i.
-
-    What is recorded does not depend on which ops were drawn: another image's sharpness must not decide whether this
-    one's pixels are resampled once or twice.
-    """
+    """Apply op ``ops[i]`` (of this module) with ``magnitudes[i]`` to image i."""
+    # What is recorded does not depend on which ops were drawn: another image's sharpness must not decide whether this
+    # one's pixels are resampled once or twice.
     batch = batch._for_geometry()
     moved = (ops >= SHEAR_X) & (ops <= ROTATE)
     batch = _move(batch, ops, np.where(moved, magnitudes, 0.0), moved, interpolation, fill)

@@ -20,7 +20,7 @@ def _table(rows: tuple[tuple[tuple[int, float, int], tuple[int, float, int]], ..
     return np.array(rows, np.float64)
 
 
-# The published policies; "bin" 0 stands where the op has no strength.
+# The published policies; the bin is 0 for ops without a strength.
 AUTO_AUGMENT_POLICIES = {
     "imagenet": _table(
         (

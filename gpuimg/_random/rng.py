@@ -1,4 +1,4 @@
-"""Random numbers that belong to a sample, not to a batch, a worker or a device."""
+"""Random numbers that depend on the sample, not on the batch, the worker or the device."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _WORD_LIMIT = 1 << 64
 
 
 class Rng:
-    """Draws for the samples of one batch: the k-th draw of a sample is the same whatever batch it is in.
+    """Draws for the samples of one batch: the k-th draw of a sample is the same in any batch.
 
-    A counter-based generator, keyed by seed and epoch and counted by stream, sample index and draw number. Each
-    method is one draw and gives one value for each sample.
+    A counter-based generator: the key is (seed, epoch), the counter holds stream, sample index and draw number. Each
+    method is one draw and returns one value for each sample.
 
     Parameters
     ----------
     seed : int
         0 to 2**64 - 1.
     epoch : int
-        0 to 2**64 - 1; another epoch gives other numbers.
+        0 to 2**64 - 1; the numbers differ between epochs.
     indices : (N,) int
         Index of each sample in the data set, at least 0.
 
@@ -39,8 +39,8 @@ class Rng:
 
     Notes
     -----
-    Philox4x64-10, bit for bit that of ``numpy.random.Philox``: key (seed, epoch), counter (block of the draw, draw
-    number, sample index, stream). The object counts its draws; that is its only state.
+    Philox4x64-10, bit for bit as ``numpy.random.Philox``, with the key (seed, epoch) and the counter (block of the
+    draw, draw number, sample index, stream). The number of draws so far is its only state.
 
     References
     ----------
@@ -74,12 +74,12 @@ class Rng:
         return f"<gpuimg.Rng seed={self.seed} epoch={self.epoch} of {len(self)} samples, {self._draw} draws>"
 
     def split(self, name: str) -> Rng:
-        """Give an independent stream for the same samples, starting at its own first draw.
+        """Return an independent stream for the same samples, at its first draw.
 
         Parameters
         ----------
         name : str
-            The same name gives the same stream; streams of streams depend on all their names.
+            The same name returns the same stream; a stream split from a stream depends on both names.
 
         Returns
         -------
@@ -93,7 +93,7 @@ class Rng:
         return other
 
     def fork(self) -> Rng:
-        """Give a stream of its own to this draw: for a function that needs more draws for some samples than others.
+        """Return a separate stream, for a function that needs more draws for some samples than for others; one draw.
 
         Returns
         -------
@@ -109,7 +109,7 @@ class Rng:
         Parameters
         ----------
         count : int
-            Words of each sample.
+            Number of words for each sample.
 
         Returns
         -------
@@ -134,7 +134,7 @@ class Rng:
         Parameters
         ----------
         count : int
-            Numbers of each sample.
+            How many numbers for each sample.
 
         Returns
         -------
@@ -158,7 +158,7 @@ class Rng:
         return lows + (highs - lows) * _to_unit(self.words(1)[:, 0])
 
     def normal(self, mean: Any = 0.0, std: Any = 1.0) -> Floats:
-        """Draw from a normal distribution (Box and Muller's method); the parameters may be (N,).
+        """Draw from a normal distribution by Box and Muller's method; the parameters may be (N,).
 
         Returns
         -------
@@ -176,7 +176,7 @@ class Rng:
         return means + stds * np.sqrt(-2.0 * np.log1p(-unit[:, 0])) * np.cos(2.0 * np.pi * unit[:, 1])
 
     def gamma(self, shape: Any) -> Floats:
-        """Draw from a gamma distribution of scale 1 (Marsaglia and Tsang's method); ``shape`` may be (N,).
+        """Draw from a gamma distribution of scale 1 by Marsaglia and Tsang's method; ``shape`` may be (N,).
 
         Returns
         -------
@@ -185,17 +185,17 @@ class Rng:
         Raises
         ------
         ValueError
-            For a shape that is not above 0.
+            For a shape below 1e-6.
 
         Notes
         -----
-        The draw holds a fixed number of tries, of which each is taken with a probability above 0.95; the chance that
-        none is, and the mode is given, is below 1e-10.
+        The method rejects less than 5 % of its tries. Eight are made; if all are rejected, with a probability below
+        1e-10, the mode is returned.
         """
         return np.exp(self._log_gamma(shape))
 
     def _log_gamma(self, shape: Any) -> Floats:
-        """Logarithms of a gamma draw: those of small shapes are below what a float64 holds."""
+        """Logarithms of a gamma draw: draws of small shapes underflow in float64."""
         shapes = arguments.per_image(shape, len(self), "shape", low=1e-6)
         tries = 8
         unit = _to_unit(self.words(3 * tries + 1))
@@ -215,7 +215,7 @@ class Rng:
         return np.log(taken) + np.where(shapes < 1.0, boost, 0.0)
 
     def beta(self, a: Any, b: Any) -> Floats:
-        """Draw from a beta distribution; two draws, since it is the share of one gamma draw in two.
+        """Draw from a beta distribution, as the share of one gamma draw in the sum of two; this makes two draws.
 
         Returns
         -------
@@ -224,7 +224,7 @@ class Rng:
         Raises
         ------
         ValueError
-            For parameters that are not above 0.
+            For parameters below 1e-6.
         """
         n = len(self)
         firsts, seconds = (arguments.per_image(v, n, name, low=1e-6) for v, name in ((a, "a"), (b, "b")))
@@ -241,7 +241,7 @@ class Rng:
         Raises
         ------
         ValueError
-            For limits that are not whole, or leave nothing between them.
+            For limits that are not whole numbers, or a high limit not above the low one.
         """
         n = len(self)
         lows = arguments.integers(low, n, "low")
@@ -274,9 +274,9 @@ class Rng:
         Parameters
         ----------
         options : int or sequence
-            An int means the numbers below it.
+            An int stands for the numbers from 0 to it, exclusive.
         p : sequence of float, optional
-            Probabilities, adding up to 1; equal ones by default.
+            Probabilities that add up to 1; equal ones by default.
 
         Returns
         -------
@@ -289,7 +289,7 @@ class Rng:
         """
         values = np.arange(options) if isinstance(options, (int, np.integer)) else np.asarray(options)
         if values.ndim != 1 or not len(values):
-            raise ValueError(f"options must be a number of at least 1 or a sequence, not {options!r}")
+            raise ValueError(f"options must be a number of at least 1 or a sequence of options, not {options!r}")
         if p is None:
             limits = np.arange(1, len(values) + 1) / len(values)
         else:
@@ -301,7 +301,7 @@ class Rng:
         return values[np.minimum(chosen, len(values) - 1)]
 
     def permutation(self, count: int) -> Ints:
-        """Draw an order of the numbers below ``count``, for each sample its own.
+        """Draw a random order of the numbers below ``count`` for each sample.
 
         Returns
         -------
@@ -322,23 +322,14 @@ class Rng:
 
 
 def as_rng(rng: Any, n: int, name: str) -> Rng:
-    """What the user passed as ``rng`` for a batch of ``n``: an Rng, or a seed for samples 0 to n - 1.
-
-    A seed gives each function a stream of its own: two calls with the same seed must not make the same choices.
-
-    Raises
-    ------
-    TypeError
-        For anything else, None included: randomness never comes from a hidden global.
-    ValueError
-        For an Rng of another number of samples.
-    """
+    """The ``rng`` passed for a batch of ``n``: an Rng, or a seed for samples 0 to n - 1."""
     if isinstance(rng, Rng):
         if len(rng) != n:
             missing = f": image {len(rng)} has no index" if len(rng) < n else ""
             raise ValueError(f"rng is for {len(rng)} samples, but the batch has {n} images{missing}")
         return rng
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool):
+        # Another stream for each function: two of them called with the same seed must not make the same choices.
         return Rng(int(rng), indices=np.arange(n)).split(name)
     raise TypeError(f"rng must be a gpuimg.Rng or an int seed, not {rng!r}")
 
