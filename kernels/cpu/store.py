@@ -18,10 +18,14 @@ def _as_float32(x):
     return x
 
 
-# Kinds of result: what is stored of a value, the type of it, and its bytes.
-_CASTS = {FLOAT32: _as_float32, UINT8: color.store_byte, FLOAT16: cast.float16_bits, BFLOAT16: cast.bfloat16_bits}
-_STORED = {FLOAT32: types.float32, UINT8: types.uint8, FLOAT16: types.uint16, BFLOAT16: types.uint16}
-BYTES_OF = {kind: stored.bitwidth // 8 for kind, stored in _STORED.items()}
+# Kinds of result: their name, what is stored of a value, and the type of it.
+_KINDS = {
+    FLOAT32: ("float32", _as_float32, types.float32),
+    UINT8: ("uint8", color.store_byte, types.uint8),
+    FLOAT16: ("float16", cast.float16_bits, types.uint16),
+    BFLOAT16: ("bfloat16", cast.bfloat16_bits, types.uint16),
+}
+BYTES_OF = {kind: stored.bitwidth // 8 for kind, (_, _, stored) in _KINDS.items()}
 
 
 @loop
@@ -36,7 +40,7 @@ def _stream(values, out):
 
 
 def _make_plane(kind: int) -> Any:
-    convert = _CASTS[kind]
+    _, convert, _ = _KINDS[kind]
 
     @loop
     def store_plane(row, out, streamed):
@@ -55,7 +59,8 @@ def _make_plane(kind: int) -> Any:
 
 
 def _make_store(kind: int, planar: bool) -> Any:
-    convert, store_plane = _CASTS[kind], _make_plane(kind)
+    _, convert, _ = _KINDS[kind]
+    store_plane = _make_plane(kind)
 
     def store_planar(r_, g_, b_, n, out_, at, plane, channels, streamed):
         """Rows of the result from pixel ``at`` on, a plane a channel; ``plane`` is the number of its pixels."""
@@ -93,11 +98,9 @@ def _types(stored: Any) -> Any:
 #: Pieces that store, by the kind of result and whether each channel is a plane.
 STORE_PIECES = {
     (kind, planar): Piece(
-        f"store_{stored}_{kind}_{'planes' if planar else 'pixels'}",
-        _make_store(kind, planar),
-        _types(types.CPointer(stored)),
+        f"store_{name}_{'planes' if planar else 'pixels'}", _make_store(kind, planar), _types(types.CPointer(stored))
     )
-    for kind, stored in _STORED.items()
+    for kind, (name, _, stored) in _KINDS.items()
     for planar in (False, True)
 }
 call_store = caller(_types(BYTES))  # or any other pointer

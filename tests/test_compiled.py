@@ -1,0 +1,256 @@
+"""Compiled loops: what is kept on disk under which name, what is compiled anew, and where nothing can be kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType, SimpleNamespace
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+from gpuimg.kernels import compiled, ops
+from gpuimg.kernels.compiled import Piece, fingerprint
+from gpuimg.kernels.cpu.program import GRID_PIECES, ROW_PIECES
+
+ROOT = Path(__file__).parents[1]
+BATCH = """
+import gpuimg, numpy as np
+from gpuimg.kernels.compiled import Piece
+x = np.full((2, 5, 7, 3), 100, np.uint8)
+y = gpuimg.adjust_brightness(gpuimg.resize(x, (3, 4)), 1.5).array()
+print(int(y.min()), int(y.max()), Piece.made)
+"""
+DRAW = "import gpuimg; print(float(gpuimg.Rng(0, indices=[5]).uniform(0.0, 1.0)[0]))"  # one small function
+
+
+def run(code: str, *options: str, cache: Path | None = None, **environment: str) -> str:
+    """What a new process prints; its warnings are failures of it unless ``options`` say otherwise."""
+    given = {**os.environ, "GPUIMG_DEVICE": "cpu", "PYTHONPATH": str(ROOT), **environment}
+    if cache is not None:
+        given["NUMBA_CACHE_DIR"] = str(cache)
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code], capture_output=True, text=True, env=given, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip() + done.stderr
+
+
+# -- what a loop is made of --------------------------------------------------------------------------------------------
+
+
+def loop_of(constant: float, comment: str = "", name: str = "scale") -> Any:
+    """A loop that calls a function that calls a function that uses a constant."""
+    text = f"""
+import numba
+FACTOR = {constant}
+OTHER = 3.0
+@numba.njit
+def {name}(x):
+    return x * FACTOR  {comment}
+@numba.njit
+def twice(x):
+    return {name}({name}(x))
+def loop(values):
+    for k in range(values.size):
+        values[k] = twice(values[k])
+def unrelated(x):
+    return x + OTHER
+"""
+    namespace: dict[str, Any] = {"__name__": "gpuimg.kernels.example"}
+    exec(text, namespace)
+    return namespace["loop"]
+
+
+def test_a_fingerprint_is_of_all_that_is_called() -> None:
+    assert fingerprint(loop_of(2.0)) == fingerprint(loop_of(2.0))
+    assert fingerprint(loop_of(2.0)) == fingerprint(loop_of(2.0, comment="# as before"))
+    assert fingerprint(loop_of(2.0)) != fingerprint(loop_of(2.5))
+    assert fingerprint(loop_of(2.0)) != fingerprint(loop_of(2.0, name="stretch"))
+
+
+def test_a_fingerprint_is_not_of_anything_else() -> None:
+    one, other = loop_of(2.0), loop_of(2.0)
+    other.__globals__["OTHER"] = 4.0
+    assert fingerprint(one) == fingerprint(other)
+
+
+def test_a_fingerprint_sees_closures_and_compiled_functions() -> None:
+    def make(factor: float, inner: Callable[[float], float]) -> Callable[[float], float]:
+        def function(x: float) -> float:
+            return inner(x) * factor
+
+        return function
+
+    half, third = numba.njit(lambda x: x * 0.5), numba.njit(lambda x: x / 3)
+    prints = {fingerprint(make(factor, inner)) for factor in (1.0, 2.0) for inner in (half, third)}
+    assert len(prints) == 4
+
+
+def test_a_function_that_calls_itself_has_a_fingerprint() -> None:
+    text = "def count(n):\n    return 0 if n == 0 else 1 + count(n - 1)"
+    namespace: dict[str, Any] = {"__name__": "gpuimg.kernels.example"}
+    exec(text, namespace)
+    assert isinstance(namespace["count"], FunctionType)
+    assert fingerprint(namespace["count"])
+
+
+def test_a_constant_of_one_formula_concerns_its_loops_only() -> None:
+    from gpuimg.kernels import color
+
+    pieces = [*ROW_PIECES.values(), *GRID_PIECES.values()]
+    before = {piece.name: fingerprint(piece._function) for piece in pieces}
+    function = color.posterize.py_func
+    old = function.__code__
+    try:
+        function.__code__ = old.replace(co_consts=(*old.co_consts, 0.125))
+        after = {piece.name: fingerprint(piece._function) for piece in pieces}
+    finally:
+        function.__code__ = old
+    assert {name for name in before if before[name] != after[name]} == {"row_posterize"}
+
+
+def test_every_process_finds_the_same_fingerprints() -> None:
+    code = (
+        "from gpuimg.kernels import compiled\nimport gpuimg.kernels.cpu\n"
+        "print(compiled.fingerprint(*(piece._function for piece in compiled.Piece.all)), len(compiled.Piece.all))"
+    )
+    import gpuimg.kernels.cpu  # noqa: F401  # defines the pieces
+
+    here = f"{fingerprint(*(piece._function for piece in Piece.all))} {len(Piece.all)}"
+    assert {run(code, PYTHONHASHSEED=seed) for seed in ("1", "2")} == {here}
+    assert len({piece.name for piece in Piece.all}) == len(Piece.all)
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what one small batch needs."""
+    folder = tmp_path_factory.mktemp("cache")
+    made = run(BATCH, cache=folder).split()
+    assert made[:2] == ["150", "150"]
+    assert int(made[2]) > 0
+    return folder
+
+
+def test_only_what_is_called_is_compiled(cache: Path) -> None:
+    names = {path.name.split("-")[0] for path in cache.rglob("*.kernel")}
+    expected = {"lay_taps", "separable", "mix_rows_uint8", "row_brightness", "store_uint8_pixels", "run_image"}
+    assert names == expected
+
+
+def test_what_was_compiled_is_read_by_the_next_process(cache: Path) -> None:
+    assert run(BATCH, cache=cache) == "150 150 0"
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, bytes]:
+    """What one small function gives, and its file's name and content."""
+    folder = tmp_path_factory.mktemp("drawn")
+    number = run(DRAW, cache=folder)
+    (path,) = folder.rglob("*.kernel")
+    return number, path.name, path.read_bytes()
+
+
+def other(content: bytes) -> bytes:
+    """A file whose checksum is right, and which is not what is looked for."""
+    pickled = pickle.dumps(("not", "machine", "code"))
+    return hashlib.sha256(pickled).digest() + pickled
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut off": lambda content: content[: len(content) // 2],
+    "one bit": lambda content: content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
+    "empty": lambda content: b"",
+    "another make": other,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damaged_files_are_made_again(
+    damage: Callable[[bytes], bytes], drawn: tuple[str, str, bytes], tmp_path: Path
+) -> None:
+    number, name, content = drawn
+    path = tmp_path / "gpuimg" / name
+    path.parent.mkdir()
+    path.write_bytes(damage(content))
+    assert run(DRAW, cache=tmp_path) == number
+    assert hashlib.sha256(path.read_bytes()[32:]).digest() == path.read_bytes()[:32]
+    made = path.stat().st_mtime_ns
+    assert run(DRAW, cache=tmp_path) == number
+    assert path.stat().st_mtime_ns == made
+
+
+NOWHERE = """
+import tempfile
+def refuse(*given, **options):
+    raise PermissionError(13, "read-only file system")
+tempfile.TemporaryFile = refuse  # what a root user would be allowed all the same
+"""
+
+
+def test_where_nothing_can_be_written_kernels_are_compiled_each_time(drawn: tuple[str, str, bytes]) -> None:
+    said = run(NOWHERE + DRAW, "-W", "always")
+    assert said.startswith(drawn[0])
+    assert said.count("kernels are compiled anew in every process") == 1
+    assert "set NUMBA_CACHE_DIR to a folder that can" in said
+
+
+def test_the_folder_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    assert compiled.folder.__wrapped__() == tmp_path / "gpuimg"
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    assert compiled.folder.__wrapped__() == ROOT / "kernels" / "__pycache__"
+    monkeypatch.setattr(compiled, "_beside", lambda: Path("/dev/null/no"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    assert compiled.folder.__wrapped__() == tmp_path / "home" / "gpuimg"
+
+
+def test_older_files_beside_the_code_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_beside", lambda: tmp_path)
+    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
+
+    def store(constant: float) -> str:
+        kept = compiled.kept(loop_of(constant))
+        values = np.ones(3, np.float32)
+        kept(values)
+        assert values.tolist() == [constant**2] * 3
+        (path,) = tmp_path.glob("loop-*.kernel")
+        return path.name
+
+    assert store(2.0) != store(3.0)
+
+
+def test_a_full_disk_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
+
+    def full(*given: Any, **options: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    values = np.ones(2, np.float32)
+    compiled.kept(loop_of(1.5))(values)
+    assert values.tolist() == [2.25, 2.25]
+    assert not list(tmp_path.iterdir())
+
+
+def test_types_and_machines_have_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
+    cache = compiled.DiskCache(loop_of(2.0), "loop", {})
+    machines = [SimpleNamespace(magic_tuple=lambda cpu=cpu: ("x86_64", cpu)) for cpu in ("one", "other")]
+    paths = {cache._path(signature, machine) for signature in ("float32", "float64") for machine in machines}
+    assert len(paths) == 4
+
+
+def test_the_table_lists_what_the_loops_are_for() -> None:
+    assert {ops.OPS[code].name for code in GRID_PIECES} == {"contrast", "autocontrast", "equalize", "sharpness"}
