@@ -63,7 +63,7 @@ def test_workers_work_at_the_same_time() -> None:
 
 
 def test_spare_threads_help_a_slow_one_and_only_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuimg.ahead._HURRY", 0.5)  # also on a busy machine
+    monkeypatch.setattr("gpuimg._loading.prefetch._HURRY", 0.5)  # also on a busy machine
 
     def job(k: int) -> int:
         if k >= 4:  # these end only if four threads are in them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ from .._batch.opening import check_options
 from .._checks.arguments import whole_number
 from .._decoding.decoder import MAX_PIXELS
 from .._random.rng import Rng
+from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
 from .pipeline import LoadedBatch, Made, Pipeline
 from .prefetch import Stopped
@@ -124,6 +126,8 @@ def load(
         In the loop, naming index, source and reason.
     ImportError
         For ``progress`` without tqdm.
+    RuntimeError
+        In the loop, where a forked child goes on with an iterator of its parent: a new loop in the child works.
 
     Notes
     -----
@@ -191,7 +195,8 @@ class Loader:
         self._epochs = epochs
         self._most = failure_limit(max_failures, settings.share().count(settings.batch_size, settings.drop_last))
         self._progress_bar = progress_bar() if progress else None
-        self._memory = [runtime.result_memory(settings.stream) for runtime in settings.runtimes]
+        self._process = -1  # the memory below is this process's
+        self._memory: list[ResultMemory] = []
         self._position = Position()
         self._inside = False  # a loop began at an earlier position than the one reached
         self._loop: weakref.ref[_Loop] | None = None
@@ -233,6 +238,9 @@ class Loader:
             self._inside = False
         start, last = self._reached(), self._last_epoch()
         bar = None if self._progress_bar is None else self._progress_bar(**self._bar(start, last))
+        if self._process != os.getpid():  # in a forked child a thread of the parent's may have held the pool's lock
+            self._process = os.getpid()
+            self._memory = [runtime.result_memory(self._settings.stream) for runtime in self._settings.runtimes]
         pipeline = Pipeline(self._settings, self._memory, start, last)
         self._stats = Stats(pipeline)
         running = _Loop(owner, pipeline, bar)
@@ -412,6 +420,8 @@ class _Loop(Iterator[LoadedBatch]):
 
 
 def _stop(pipeline: Pipeline, bar: Any) -> None:
+    if pipeline.batches.is_from_parent:  # neither the threads nor the bar are this process's
+        return
     pipeline.stop()
     if bar is not None:
         bar.close()
