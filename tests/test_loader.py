@@ -456,12 +456,37 @@ def test_resume_while_skipping_in_another_world() -> None:
     ({"readers": 0}, "readers"), ({"decoders": -1}, "decoders"), ({"epochs": 0}, "epochs"),
     ({"layout": "CHW"}, "layout"), ({"dtype": "int8"}, "dtype"), ({"on_error": "ignore"}, "on_error"),
     ({"max_failures": -1}, "max_failures"), ({"max_failures": 1.5}, "max_failures"), ({"shard": (2, 2)}, "shard"),
+    ({"shard": (0.0, 2)}, "rank of shard .*not 0.0"), ({"shard": (0, 0)}, "world size of shard"),
+    ({"shard": np.zeros((2, 2))}, "shard"), ({"seed": True}, "seed"), ({"max_failures": True}, "max_failures"),
     ({"shard": "all"}, "shard"), ({"shard": 3}, "shard"), ({"devices": ["cpu"]}, "not both"), ({"seed": -1}, "seed"),
     ({"device": None, "devices": []}, "devices"), ({"color": "bgr"}, "color"), ({"device": "gpu"}, "device"),
 ])  # fmt: skip
 def test_wrong_arguments_are_refused_at_the_call(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         cpu(Source(4), **options)
+
+
+def test_numpys_numbers_are_numbers() -> None:
+    """Of every option that takes whole numbers, the shard as an array included."""
+    one = np.int64(1)
+    numbers: dict[str, Any] = {
+        "batch_size": np.int32(4), "seed": np.uint64(1 << 63), "epochs": one, "prefetch": one, "readers": one,
+        "decoders": one, "max_failures": np.int16(3), "max_pixels": np.int64(1 << 20),
+    }  # fmt: skip
+    loader = cpu(Source(16), shuffle=True, shard=np.array([0, 2]), **numbers)
+    plain: dict[str, Any] = {name: int(value) for name, value in numbers.items()}
+    expected = cpu(Source(16), shuffle=True, shard=(0, 2), **plain)
+    assert loader.shard == (0, 2)
+    assert valid_indices(loader) == valid_indices(expected)
+    assert cpu(Source(16), max_failures=np.float32(0.5))
+
+
+@pytest.mark.parametrize("world", ["two", "0", "1.0"])
+def test_a_launcher_that_says_no_number(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", world)
+    with pytest.raises(ValueError, match="WORLD_SIZE must be a whole number"):
+        cpu(Source(4))
 
 
 def test_wrong_sources_and_functions_are_refused_at_the_call() -> None:

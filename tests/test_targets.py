@@ -501,6 +501,7 @@ def test_other_bad_arguments_are_refused() -> None:
     refused(crop, x, boxes, rng=0, sampler_options=[], match="sampler_options must be numbers of at least 0")
     refused(crop, x, boxes, rng=0, sampler_options=[np.nan], match="sampler_options must be numbers of at least 0")
     refused(crop, x, boxes, rng=0, trials=0, match="trials must be a whole number of at least 1")
+    refused(crop, x, boxes, rng=0, trials=True, match="trials must be a whole number of at least 1, not True")
     refused(crop, x, boxes, rng=None, match="rng must be a gpuimg.Rng or an int seed", error=TypeError)
 
 

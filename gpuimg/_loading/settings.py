@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from .._batch.batch import Batch, dtype_name
+from .._checks.arguments import whole_number
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._runtimes.devices import runtime_for
@@ -121,16 +124,14 @@ def runtimes_for(device: str | None, devices: Sequence[str] | None) -> list[Runt
 
 
 def failure_limit(most: Any, samples: int) -> int | None:
+    """The number of failures allowed in an epoch of so many samples: a number, or a fraction of them."""
     if most is None:
         return None
-    if (
-        isinstance(most, bool)
-        or not isinstance(most, (int, float))
-        or most < 0
-        or (isinstance(most, float) and most > 1)
-    ):
+    if not isinstance(most, (float, np.floating)):
+        return whole_number(most, "max_failures, where it is not a fraction,", 0)
+    if not 0.0 <= most <= 1.0:
         raise ValueError(f"max_failures must be a whole number or a fraction from 0.0 to 1.0, not {most!r}")
-    return int(most * samples) if isinstance(most, float) else most
+    return int(most * samples)
 
 
 def stream_address(stream: Any) -> int | None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._batch.batch import Batch, as_batch
+from .._checks.arguments import whole_number
 from .._checks.types import Floats, Ints
 from .._ops.resize_crop import crop
 from .._ops.targets import checked_boxes, move_boxes
@@ -94,8 +95,7 @@ def random_iou_crop(
     options = np.asarray(_OPTIONS if sampler_options is None else sampler_options, np.float64)
     if options.ndim != 1 or not options.size or not np.all(options >= 0.0):
         raise ValueError(f"sampler_options must be numbers of at least 0, not {sampler_options!r}")
-    if not isinstance(trials, (int, np.integer)) or trials < 1:
-        raise ValueError(f"trials must be a whole number of at least 1, not {trials!r}")
+    trials = whole_number(trials, "trials")
     rows, corners = checked_boxes(boxes, batch, format)
     moved = move_boxes(batch, corners, rows.owner)
     seen = moved.areas > 0.0

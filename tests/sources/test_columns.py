@@ -99,7 +99,7 @@ def test_empty_groups_and_files(tmp_path: Path) -> None:
 
 def test_arguments(tmp_path: Path) -> None:
     path = write(tmp_path / "a", photos(1), [1])
-    with pytest.raises(ValueError, match="cached_groups must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="cached_groups must be a whole number of at least 1, not 0"):
         parquet(path, cached_groups=0)
     with pytest.raises(ValueError, match="a: no column 'jpg'; it has 'image', 'label'"):
         parquet(path, image="jpg")
