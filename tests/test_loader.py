@@ -617,6 +617,7 @@ def test_repr() -> None:
     assert repr(cpu(Source(20), shard=(1, 2))) == (
         "<gpuimg.Loader of 20 samples, batches of 8 on cpu, rank 1 of 2, epoch 0>"
     )
+    assert repr(cpu(Source(1_281_167))).startswith("<gpuimg.Loader of 1,281,167 samples, ")
 
 
 SCRIPT = """

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from .._batch.opening import check_options
 from .._checks.arguments import whole_number
+from .._checks.words import counted
 from .._decoding.decoder import MAX_PIXELS
 from .._random.rng import Rng
 from .._runtimes.protocol import ResultMemory
@@ -219,7 +220,7 @@ class Loader:
         settings = self._settings
         devices = ", ".join(runtime.name for runtime in settings.runtimes)
         return (
-            f"<gpuimg.Loader of {settings.samples} samples, batches of {settings.batch_size} on {devices}, "
+            f"<gpuimg.Loader of {counted(settings.samples, 'sample')}, batches of {settings.batch_size} on {devices}, "
             f"rank {settings.rank} of {settings.world}, epoch {self.epoch}>"
         )
 

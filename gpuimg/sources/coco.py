@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks.words import counted
 from ._names import printable
 from ._reading import Path, naming
+from ._table import shown
 from .folder import ImageFiles
 
 
@@ -30,6 +32,10 @@ class Coco(ImageFiles):
         super().__init__(images, names, None)
         self._boxes = boxes
         self.categories = categories
+
+    def __repr__(self) -> str:
+        categories = counted(len(self.categories), "category", "categories")
+        return shown("coco", [self._root], f"{self._amount()}, {categories}")
 
     def _label(self, i: int) -> dict[str, Any]:
         return self._boxes.of(i)

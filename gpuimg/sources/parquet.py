@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from .._checks.arguments import whole_number
+from .._checks.words import counted
 from .._decoding.file_bytes import read
 from ._names import printable
 from ._reading import Path, naming, shards
-from ._table import Table, optional
+from ._table import Table, optional, shown
 
 
 class Parquet(Table):
@@ -43,6 +44,9 @@ class Parquet(Table):
 
     def __len__(self) -> int:
         return int(self._end[-1]) if len(self._end) else 0
+
+    def __repr__(self) -> str:
+        return shown("parquet", self._paths, counted(len(self), "row"))
 
     def _name(self, i: int) -> str:
         file = int(self._file[np.searchsorted(self._end, i, "right")])

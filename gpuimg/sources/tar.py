@@ -14,7 +14,7 @@ import numpy as np
 from ._indexes import Arrays, kept
 from ._names import Names, printable
 from ._reading import OpenFiles, Path, naming, shards
-from ._table import Table
+from ._table import Table, shown
 
 IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "jp2", "ppm", "pgm")
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -32,6 +32,9 @@ class Tar(Table):
 
     def __len__(self) -> int:
         return len(self._shard)
+
+    def __repr__(self) -> str:
+        return shown("tar", self._files.paths, self._amount())
 
     def _name(self, i: int) -> str:
         return f"{self._files.name(self._shard[i])}: {printable(self._names[i])}"

@@ -60,6 +60,7 @@ def test_boxes(tmp_path: Path) -> None:
     data = photos(3)
     samples = list(zip([data[1], data[2], data[0]], LABELS, strict=True))
     assert_law(found, samples, [f"{tmp_path}/{name}" for name in ("2.jpg", "5.jpg", "deep/9.jpg")])
+    assert repr(found) == f"<gpuimg.coco '{tmp_path}': 3 images, 2 categories>"
     assert found.categories == {18: "dog", 1: "person"}
     found[0][1]["boxes"][:] = 0
     assert_table(found, samples, [f"{tmp_path}/{name}" for name in ("2.jpg", "5.jpg", "deep/9.jpg")])

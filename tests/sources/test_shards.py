@@ -60,6 +60,7 @@ def test_what_webdataset_writes(tmp_path: Path) -> None:
         (None, [None] * 7),
     ):
         assert_law(tar(pattern, label=label), list(zip(data, wanted, strict=True)), names)
+    assert repr(tar(pattern)) == f"<gpuimg.tar '{tmp_path}/shard-000.tar' and 2 more: 7 samples>"
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
@@ -67,6 +68,7 @@ def test_every_tar_format(tmp_path: Path, form: int) -> None:
     long = "d" * 80 + "/" + "k" * (90 if form == tarfile.USTAR_FORMAT else 160)
     path = write(tmp_path / "a.tar", (f"{long}.png", b"x"), (f"{long}.cls", b"4"), form=form)
     assert_law(tar(path), [(b"x", 4)], [f"{path}: {long}"])
+    assert repr(tar(path)) == f"<gpuimg.tar '{path}': 1 sample>"
 
 
 def test_members_that_are_no_samples(tmp_path: Path) -> None:
