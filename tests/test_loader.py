@@ -414,6 +414,20 @@ def test_no_good_sample_at_all() -> None:
         assert not any(batch.valid.any() for batch in cpu(Source(10, range(10)), on_error="fill"))
 
 
+def test_an_endless_loader_remembers_its_last_failures_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuimg._loading.loader._KEPT", 25)
+    with cpu(Source(8, range(1, 8)), on_error="fill", epochs=None) as loader:
+        for k, _ in zip(range(10), loader, strict=False):
+            assert len(loader.failures) == min(7 * (k + 1), 25)
+            assert loader.stats()["failures"] == 7 * (k + 1)
+        assert [failure.index for failure in loader.failures] == [4, 5, 6, 7, *[*range(1, 8)] * 3]
+    again = cpu(Source(30, range(1, 30)), on_error="fill")
+    with pytest.warns(RuntimeWarning, match="29 samples could not") as caught:
+        assert len(list(again)) == 4
+    assert "and 9 more" in str(caught[0].message)
+    assert again.stats()["failures"] == 29
+
+
 @pytest.mark.parametrize("at", range(6))
 def test_resume_while_skipping(at: int) -> None:
     source = Source(40, UNREADABLE, UNDECODABLE)

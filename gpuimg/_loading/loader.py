@@ -32,6 +32,7 @@ from .sharding import Position, Share, resumed
 from .stats import Stats, progress_bar
 
 _LISTED = 20  # failures in the warning at the end
+_KEPT = 10_000  # failures that a loader remembers: an endless one would fill the memory with them
 
 
 def load(
@@ -187,7 +188,8 @@ class Loader:
     Attributes
     ----------
     failures : list of Failure
-        Samples that could not be read or decoded, by index in the source, of all batches given so far.
+        Samples that could not be read or decoded, by index in the source, of the batches given so far: the last
+        10,000. :meth:`stats` counts all of a loop.
     shard : (rank, world)
     """
 
@@ -344,11 +346,11 @@ class Loader:
         Returns
         -------
         dict
-            ``images``, ``seconds`` (since the first batch was asked for), ``images_per_second``; ``read``, ``record``
-            (Python and headers), ``decode`` and ``kernels`` with the ``seconds`` of all their threads together;
-            ``ready``, the batches that were ready on average when one was asked for; ``consumer`` with the ``seconds``
-            it was busy and ``waited``; and ``limit``: ``"read"``, ``"record"``, ``"decode"``, ``"kernels"`` or
-            ``"consumer"``.
+            ``images``; ``failures``, the samples that could not be read or decoded; ``seconds``, since the first batch
+            was asked for; ``images_per_second``; ``read``, ``record`` (Python and headers), ``decode`` and ``kernels``
+            with the ``seconds`` of all their threads together; ``ready``, the batches that were ready on average when
+            one was asked for; ``consumer`` with the ``seconds`` it was busy and ``waited``; and ``limit``: ``"read"``,
+            ``"record"``, ``"decode"``, ``"kernels"`` or ``"consumer"``.
         """
         return self._stats.summary()
 
@@ -357,6 +359,7 @@ class Loader:
         self._position = made.position
         self._inside = True
         self.failures += made.failures
+        del self.failures[:-_KEPT]
         failed = self._stats.add(made)
         if self._most is not None and failed > self._most:
             error = DecodeError(tuple(self.failures[-failed:]), self._settings.samples)
@@ -374,12 +377,13 @@ class Loader:
         self._position = self._reached()
         self._inside = False
         if self._stats.failed:
-            listed = self.failures[-self._stats.failed :]
-            lines = [f"sample {failure.index} ({failure.source}): {failure.reason}" for failure in listed[:_LISTED]]
-            if len(listed) > _LISTED:
-                lines.append(f"and {len(listed) - _LISTED} more, see Loader.failures")
+            failed = self._stats.failed
+            listed = self.failures[-failed:][:_LISTED]
+            lines = [f"sample {failure.index} ({failure.source}): {failure.reason}" for failure in listed]
+            if failed > _LISTED:
+                lines.append(f"and {failed - _LISTED:,} more, see Loader.failures")
             what = "left out" if self._settings.on_error == "skip" else "black and not valid"
-            message = f"{len(listed)} samples could not be decoded and were {what}:\n  " + "\n  ".join(lines)
+            message = f"{failed:,} samples could not be decoded and were {what}:\n  " + "\n  ".join(lines)
             warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 

@@ -56,6 +56,7 @@ class Stats:
             limit = max(self._seconds, key=self._seconds.__getitem__)
         return {
             "images": self.images,
+            "failures": self.failed,
             "seconds": seconds,
             "images_per_second": self.images / seconds,
             "read": {"seconds": read, "waited": read_waited},
