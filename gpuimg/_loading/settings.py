@@ -43,6 +43,8 @@ class Settings:
     stream: int | None
     color: str
     max_pixels: int
+    worker: int = 0  # of the workers that deal out the rank's batches among them,
+    workers: int = 1
     samples: int = field(init=False)
 
     def __post_init__(self) -> None:
