@@ -7,7 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from .._checks.words import counted
 from .._runtimes.protocol import ResultMemory
@@ -115,6 +115,12 @@ class Loader:
         rest = settings.share(start.levels).count(settings.batch_size, settings.drop_last) - start.given
         total = None if last is None else rest + (last - start.epoch - 1) * whole
         return {"total": total, "unit": "image", "unit_scale": True, "dynamic_ncols": True}
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Loader can be neither pickled nor copied: its loop has threads; pickle loader.state_dict(), and give "
+            "that to load_state_dict() of another loader, made with gpuimg.load of the same source"
+        )
 
     def close(self) -> None:
         """End the threads of a loop that is going on; its iterator is then at its end."""
