@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import resource
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
 import gpuimg as gi
 from tests.loading import FILES, Source, cpu, jpeg, pixels_of, train, valid_indices
@@ -143,6 +145,56 @@ def test_what_a_source_may_give(item: Any) -> None:
     batch = next(cpu([item] * 3, None))
     np.testing.assert_array_equal(batch.images[0], gi.decode_batch([FILES[0]], device="cpu")[0])
     assert batch.labels.tolist() == [4, 4, 4]
+
+
+ROW = {"jpg": FILES[0], "fine": 4, "coarse": 1}
+
+
+@pytest.mark.parametrize(("item", "options", "labels"), [
+    (ROW, {"image": "jpg", "label": "fine"}, np.array([4, 4])),
+    (ROW, {"image": "jpg", "label": None}, [{"fine": 4, "coarse": 1}] * 2),
+    ({"image": FILES[0], "label": 4, "id": 9}, {}, np.array([4, 4])),
+    ({"image": FILES[0]}, {}, None),
+    ({"image": FILES[0]}, {"label": None}, None),
+    ((FILES[0], 4), {"image": "jpg", "label": "fine"}, np.array([4, 4])),
+])  # fmt: skip
+def test_columns(item: Any, options: dict[str, Any], labels: Any) -> None:
+    batch = next(cpu([item] * 2, None, **options))
+    np.testing.assert_array_equal(batch.images[1], gi.decode_batch([FILES[0]], device="cpu")[0])
+    assert type(batch.labels) is type(labels)
+    np.testing.assert_array_equal(batch.labels, labels)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({}, "has no 'image', but 'jpg', 'fine', 'coarse'; name the one with images by image="),
+    ({"image": "jpg"}, "has no 'label', but 'jpg', 'fine', 'coarse'; name the one with labels by label=, or"),
+    ({"image": "jpg", "label": "class"}, "has no 'class', but 'jpg', 'fine'"),
+])  # fmt: skip
+def test_columns_that_are_not_there(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=rf"source\[0\] {message}"):
+        next(cpu([ROW] * 2, **options))
+
+
+@pytest.mark.parametrize("decoded", [Image.open(io.BytesIO(FILES[0])), np.zeros((4, 5, 3), np.uint8)])
+def test_decoded_images_are_refused_with_what_to_do(decoded: Any) -> None:
+    kind = type(decoded).__name__
+    with pytest.raises(
+        TypeError, match=rf"decoded image \({kind}\).*cast_column\('pic', datasets\.Image\(decode=False"
+    ):
+        next(cpu([{"pic": decoded, "label": 1}], image="pic"))
+    with pytest.raises(TypeError, match=rf"decoded image \({kind}\).*loader=lambda path: path"):
+        next(cpu([(decoded, 1)]))
+
+
+def test_hugging_faces_datasets() -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = {"picture": [{"bytes": data, "path": None} for data in FILES[:3]], "fine": [5, 6, 7]}
+    undecoded = datasets.Dataset.from_dict(rows).cast_column("picture", datasets.Image(decode=False))
+    (batch,) = cpu(undecoded, layout="NCHW", image="picture", label="fine")
+    assert batch.labels.tolist() == [5, 6, 7]
+    np.testing.assert_array_equal(batch.images, directly([0, 1, 2]))
+    with pytest.raises(TypeError, match=r"cast_column\('picture', datasets\.Image\(decode=False\)\)"):
+        next(cpu(undecoded.cast_column("picture", datasets.Image()), image="picture", label="fine"))
 
 
 def test_paths_are_read_and_named(tmp_path: Path) -> None:
@@ -472,7 +524,9 @@ def test_resume_while_skipping_in_another_world() -> None:
     ({"max_failures": -1}, "max_failures"), ({"max_failures": 1.5}, "max_failures"), ({"shard": (2, 2)}, "shard"),
     ({"shard": (0.0, 2)}, "rank of shard .*not 0.0"), ({"shard": (0, 0)}, "world size of shard"),
     ({"shard": np.zeros((2, 2))}, "shard"), ({"seed": True}, "seed"), ({"max_failures": True}, "max_failures"),
-    ({"shard": "all"}, "shard"), ({"shard": 3}, "shard"), ({"devices": ["cpu"]}, "not both"), ({"seed": -1}, "seed"),
+    ({"image": ""}, "image must be the name"), ({"label": 3}, "label must be the name"),
+    ({"image": "a", "label": "a"}, "two columns"), ({"shard": "all"}, "shard"), ({"shard": 3}, "shard"),
+    ({"devices": ["cpu"]}, "not both"), ({"seed": -1}, "seed"),
     ({"device": None, "devices": []}, "devices"), ({"color": "bgr"}, "color"), ({"device": "gpu"}, "device"),
 ])  # fmt: skip
 def test_wrong_arguments_are_refused_at_the_call(options: dict[str, Any], message: str) -> None:

@@ -11,7 +11,7 @@ from .._decoding.decoder import MAX_PIXELS
 from .._random.rng import Rng
 from .loader import Loader
 from .ranks import as_shard
-from .settings import Settings, adapted, check_source, check_words, runtimes_for, stream_address
+from .settings import Settings, adapted, check_columns, check_source, check_words, runtimes_for, stream_address
 
 
 def load(
@@ -37,14 +37,17 @@ def load(
     stream: Any = None,
     color: str = "rgb",
     max_pixels: int = MAX_PIXELS,
+    image: str = "image",
+    label: str | None = "label",
 ) -> Loader:
     """Read, decode and augment batches ahead of the loop that consumes them.
 
     Parameters
     ----------
     source : object with ``len`` and ``source[i]``
-        ``source[i]`` gives ``(file bytes or path, label)``, or a mapping with ``"image"`` as of Hugging Face's
-        ``datasets``; it is called on several threads. :func:`folder`, :func:`tar` and others make sources.
+        ``source[i]`` gives ``(file bytes or path, label)``, or a mapping, as Hugging Face's ``datasets`` does with
+        ``ds.cast_column("image", datasets.Image(decode=False))``; it is called on several threads. :func:`folder`,
+        :func:`tar` and others make sources.
     preprocess : function, optional
         ``(batch, rng) -> Batch``, as those of :mod:`gpuimg.presets`, where ``rng`` is the :class:`Rng` of the batch's
         samples. With a third parameter it is given the batch's labels too, and returns ``(images, labels)``. It is
@@ -93,6 +96,11 @@ def load(
         The consumer's CUDA stream, by default CuPy's current one: a batch is ready for work enqueued there.
     color, max_pixels
         As in :func:`open_batch`.
+    image : str
+        Of a source of mappings: the entry with file bytes or a path, or a mapping of ``"bytes"`` and ``"path"``.
+    label : str or None
+        Of a source of mappings: the entry with the label. None: the label is a dict of all entries but the image.
+        Where the image is the only entry, there is no label.
 
     Returns
     -------
@@ -138,6 +146,7 @@ def load(
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_words(layout, dtype, on_error)
     check_options(color, max_pixels)
+    columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     if decoders is None:
         decoders = 1 if all(runtime.on_host for runtime in runtimes) else 2
@@ -151,7 +160,7 @@ def load(
         Settings(
             source, adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
             bool(drop_last), prefetch, readers, decoders, rank, world, on_error, stream_address(stream), color,
-            max_pixels,
+            max_pixels, columns,
         ),
         epochs, max_failures, bool(progress),
     )  # fmt: skip

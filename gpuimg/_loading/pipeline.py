@@ -123,7 +123,9 @@ class Pipeline:
         settings = self._settings
         places, real = share.places(start, stop)
         indices = shuffled(places, share.n, settings.seed, epoch) if settings.shuffle else places
-        return [read_sample(settings.source, int(i), bool(r)) for i, r in zip(indices, real, strict=True)]
+        return [
+            read_sample(settings.source, int(i), bool(r), settings.columns) for i, r in zip(indices, real, strict=True)
+        ]
 
     def _start_reading(self, epochs: Iterator[Epoch]) -> None:
         settings = self._settings

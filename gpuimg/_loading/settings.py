@@ -16,6 +16,7 @@ from .._random.rng import Rng
 from .._runtimes.devices import runtime_for
 from .._runtimes.images import KINDS
 from .._runtimes.protocol import Runtime
+from .samples import Columns
 from .sharding import Level, Share
 
 Preprocess: TypeAlias = Callable[[Batch, Rng, Any], tuple[Any, Any]]  # (batch, rng, labels) -> (images, labels)
@@ -43,6 +44,7 @@ class Settings:
     stream: int | None
     color: str
     max_pixels: int
+    columns: Columns
     worker: int = 0  # of the workers that deal out the rank's batches among them,
     workers: int = 1
     samples: int = field(init=False)
@@ -113,6 +115,17 @@ def check_words(layout: Any, dtype: Any, on_error: Any) -> None:
         raise ValueError(f"dtype must be one of {', '.join(map(repr, KINDS))}, not {dtype!r}")
     if on_error not in _ON_ERROR:
         raise ValueError(f"on_error must be one of {', '.join(map(repr, _ON_ERROR))}, not {on_error!r}")
+
+
+def check_columns(image: Any, label: Any) -> Columns:
+    """Names of entries of a mapping, see :func:`gpuimg.load`."""
+    if not isinstance(image, str) or not image:
+        raise ValueError(f"image must be the name of a column, not {image!r}")
+    if label is not None and (not isinstance(label, str) or not label):
+        raise ValueError(f"label must be the name of a column or None, not {label!r}")
+    if image == label:
+        raise ValueError(f"image and label must be two columns, not both {image!r}")
+    return Columns(image, label)
 
 
 def runtimes_for(device: str | None, devices: Sequence[str] | None) -> list[Runtime]:
