@@ -224,6 +224,8 @@ def _refuse(head: bytes) -> None:
 def _reader(file: IO[bytes]) -> tarfile.TarFile:
     try:
         return tarfile.open(fileobj=file, mode="r:")
+    except (RecursionError, MemoryError) as error:  # it reads the first member's headers, as `_next`
+        raise ValueError("damaged at byte 0: too many or too large headers of one member") from error
     except tarfile.TarError as error:
         raise ValueError(f"not a tar file, or damaged: {error}") from error
 
@@ -231,5 +233,7 @@ def _reader(file: IO[bytes]) -> tarfile.TarFile:
 def _next(archive: tarfile.TarFile) -> tarfile.TarInfo | None:
     try:
         return archive.next()
+    except (RecursionError, MemoryError) as error:  # it reads the headers before a member at once, whatever they say
+        raise ValueError(f"damaged at byte {archive.offset}: too many or too large headers of one member") from error
     except (tarfile.TarError, ValueError, LookupError, OverflowError) as error:  # what its parser meets, it raises
         raise ValueError(f"damaged at byte {archive.offset}: {error}") from error
