@@ -480,6 +480,13 @@ def test_an_endless_loader_remembers_its_last_failures_only(monkeypatch: pytest.
     assert again.stats()["failures"] == 29
 
 
+def test_a_path_that_cannot_be_one_is_a_failure_of_its_sample() -> None:
+    loader = cpu([(FILES[0], 0), ("a\0b\n.jpg", 1)], on_error="fill")
+    with pytest.warns(RuntimeWarning, match=r"1 sample could not be decoded and was .*\n.*a\\x00b\\n\.jpg"):
+        (batch,) = loader
+    assert batch.valid.tolist() == [True, False]
+
+
 @pytest.mark.parametrize("at", range(6))
 def test_resume_while_skipping(at: int) -> None:
     source = Source(40, UNREADABLE, UNDECODABLE)
@@ -564,7 +571,7 @@ def test_wrong_sources_and_functions_are_refused_at_the_call() -> None:
         cpu([])
     with pytest.raises(TypeError, match="preprocess"):
         gi.load(Source(4), "resize", batch_size=2)
-    with pytest.raises(ValueError, match="drop_last leaves nothing"):
+    with pytest.raises(ValueError, match="drop_last leaves nothing of 4 samples in batches of 8 on 1 rank"):
         cpu(Source(4), drop_last=True, epochs=None)
     assert list(cpu(Source(4), drop_last=True)) == []
     with pytest.raises(TypeError, match="stream"):
@@ -725,6 +732,6 @@ def test_what_others_write_to_stderr_is_passed_on_at_once(capfd: pytest.CaptureF
             os.write(2, b"step %d\n" % k)
             subprocess.run([sys.executable, "-c", "import sys; sys.stderr.write('child\\n')"], check=True)
 
-    with pytest.warns(RuntimeWarning, match="1 samples"):
+    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded and was"):
         consume()
     assert capfd.readouterr().err.splitlines() == [w for k in range(8) for w in (f"step {k}", "child")]

@@ -7,6 +7,7 @@ from typing import Any
 
 from .._batch.opening import check_options
 from .._checks.arguments import whole_number
+from .._checks.words import counted
 from .._decoding.decoder import MAX_PIXELS
 from .._random.rng import Rng
 from .loader import Loader
@@ -154,7 +155,8 @@ def load(
     Rng(seed, indices=[])  # checks the seed
     if drop_last and epochs is None and len(source) < world * batch_size:
         raise ValueError(
-            f"drop_last leaves nothing of {len(source)} samples in batches of {batch_size} on {world} ranks"
+            f"drop_last leaves nothing of {counted(len(source), 'sample')} in batches of {batch_size} on "
+            f"{counted(world, 'rank')}"
         )
     return Loader(
         Settings(

@@ -252,7 +252,8 @@ class Loader:
             if failed > _LISTED:
                 lines.append(f"and {failed - _LISTED:,} more, see Loader.failures")
             what = "left out" if self._settings.on_error == "skip" else "black and not valid"
-            message = f"{failed:,} samples could not be decoded and were {what}:\n  " + "\n  ".join(lines)
+            were = "was" if failed == 1 else "were"
+            message = f"{counted(failed, 'sample')} could not be decoded and {were} {what}:\n  " + "\n  ".join(lines)
             warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._decoding.file_bytes import read
+from .._decoding.file_bytes import printable, read
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Sample:
         try:
             return str(self.source.describe(self.index))
         except Exception:  # a source need not have it, and it must not hide the failure it is asked about
-            return self.path or f"sample {self.index}"
+            return printable(self.path) if self.path else f"sample {self.index}"
 
     @property
     def reason(self) -> str:
@@ -73,7 +73,7 @@ def read_sample(source: Any, index: int, real: bool, columns: Columns) -> Sample
         if isinstance(data, (str, os.PathLike)):
             sample.path = os.fspath(data)
         sample.data = read(data)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
         sample.error = error
     except TypeError as error:
         raise TypeError(f"source[{index}]: {error}") from error

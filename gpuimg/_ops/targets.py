@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
 from .._checks.types import Floats, Ints, Mask
+from .._checks.words import counted
 from .._runtimes.devices import native
 
 _LABELS = 1 << 24  # float32 holds every integer up to here
@@ -104,7 +105,7 @@ def _masks(masks: Any, batch: Batch) -> Any:
     if stacked and (not hasattr(arrays, "ndim") or arrays.ndim not in (3, 4)):
         raise TypeError("masks must be a list of (H, W) arrays or one (N, H, W) array")
     if len(arrays) != len(batch):
-        raise ValueError(f"masks are {len(arrays)}, but the batch has {len(batch)} images")
+        raise ValueError(f"got {counted(len(arrays), 'mask')} for {counted(len(batch), 'image')}; each needs one")
     unread = _unread(batch)
     found = []
     for i, (mask, size) in enumerate(zip(arrays, batch._source.sizes.tolist(), strict=True)):
