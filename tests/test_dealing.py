@@ -15,8 +15,8 @@ __all__ = ["watched"]
 pytestmark = pytest.mark.usefixtures("watched")
 
 
-def small(x: gi.Batch) -> gi.Batch:
-    return gi.resize(x, (4, 4))
+def small(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+    return gi.adjust_brightness(gi.resize(x, (4, 4)), rng.uniform(0.2, 0.9))  # of each sample and epoch
 
 
 def loader(n: int, **options: Any) -> gi.Loader:
