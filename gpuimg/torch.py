@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, NoReturn
 from ._batch.batch import Batch
 from ._batch.frameworks import as_tensor
 from ._checks.arguments import whole_number
-from ._checks.words import counted
 from ._loading.load import load
 from ._loading.loader import Loader
 from ._loading.pipeline import LoadedBatch
@@ -162,12 +161,11 @@ def _tensor(value: Any) -> Any:
     return as_tensor(value) if hasattr(value, "__dlpack__") else value
 
 
-def _refuse(batches: list[Any], **_: Any) -> NoReturn:
+def _refuse(_: list[Any], **__: Any) -> NoReturn:
     """Instead of torch's collation, which would stack batches or fail at the last one, which is smaller."""
-    number = counted(len(batches), "batch", "batches")
     raise TypeError(
-        f"the dataset gives batches, and this DataLoader makes one batch of {number}: its own batch_size is not None; "
-        "use DataLoader(dataset, batch_size=None)"
+        "the dataset gives batches, but this DataLoader makes batches of them, as its batch_size is not None; use "
+        "DataLoader(dataset, batch_size=None)"
     )
 
 
