@@ -12,7 +12,8 @@ from ._batch.batch import Batch
 from ._batch.frameworks import to_jax, to_tensorflow, to_torch
 from ._batch.opening import decode_batch, image_info, open_batch
 from ._decoding.decoder import ImageInfo
-from ._loading.loader import Loader, load
+from ._loading.load import load
+from ._loading.loader import Loader
 from ._loading.pipeline import LoadedBatch
 from ._loading.prefetch import prefetch
 from ._ops.color import (

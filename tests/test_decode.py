@@ -122,8 +122,9 @@ def test_every_kind_of_source(tmp_path: Path) -> None:
     array = np.frombuffer(data, np.uint8)
     with path.open("rb") as file:
         sources = [path, str(path), data, bytearray(data), memoryview(data), array, np.stack([array, array])[:, ::1][1]]
+        sources.append(memoryview(bytes(np.repeat(array, 2)))[::2])  # not in one piece
         batch = gi.decode_batch([*sources, file, io.BytesIO(data)], device="cpu")
-    assert len(batch) == 9
+    assert len(batch) == 10
     for image in batch:
         np.testing.assert_array_equal(image, batch[0])
 

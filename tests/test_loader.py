@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import resource
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from PIL import Image
 
 import gpuimg as gi
 from tests.loading import FILES, Source, cpu, jpeg, pixels_of, train, valid_indices
@@ -142,6 +144,56 @@ def test_what_a_source_may_give(item: Any) -> None:
     batch = next(cpu([item] * 3, None))
     np.testing.assert_array_equal(batch.images[0], gi.decode_batch([FILES[0]], device="cpu")[0])
     assert batch.labels.tolist() == [4, 4, 4]
+
+
+ROW = {"jpg": FILES[0], "fine": 4, "coarse": 1}
+
+
+@pytest.mark.parametrize(("item", "options", "labels"), [
+    (ROW, {"image": "jpg", "label": "fine"}, np.array([4, 4])),
+    (ROW, {"image": "jpg", "label": None}, [{"fine": 4, "coarse": 1}] * 2),
+    ({"image": FILES[0], "label": 4, "id": 9}, {}, np.array([4, 4])),
+    ({"image": FILES[0]}, {}, None),
+    ({"image": FILES[0]}, {"label": None}, None),
+    ((FILES[0], 4), {"image": "jpg", "label": "fine"}, np.array([4, 4])),
+])  # fmt: skip
+def test_columns(item: Any, options: dict[str, Any], labels: Any) -> None:
+    batch = next(cpu([item] * 2, None, **options))
+    np.testing.assert_array_equal(batch.images[1], gi.decode_batch([FILES[0]], device="cpu")[0])
+    assert type(batch.labels) is type(labels)
+    np.testing.assert_array_equal(batch.labels, labels)
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({}, "has no 'image', but 'jpg', 'fine', 'coarse'; name the one with images by image="),
+    ({"image": "jpg"}, "has no 'label', but 'jpg', 'fine', 'coarse'; name the one with labels by label=, or"),
+    ({"image": "jpg", "label": "class"}, "has no 'class', but 'jpg', 'fine'"),
+])  # fmt: skip
+def test_columns_that_are_not_there(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=rf"source\[0\] {message}"):
+        next(cpu([ROW] * 2, **options))
+
+
+@pytest.mark.parametrize("decoded", [Image.open(io.BytesIO(FILES[0])), np.zeros((4, 5, 3), np.uint8)])
+def test_decoded_images_are_refused_with_what_to_do(decoded: Any) -> None:
+    kind = type(decoded).__name__
+    with pytest.raises(
+        TypeError, match=rf"decoded image \({kind}\).*cast_column\('pic', datasets\.Image\(decode=False"
+    ):
+        next(cpu([{"pic": decoded, "label": 1}], image="pic"))
+    with pytest.raises(TypeError, match=rf"decoded image \({kind}\).*loader=lambda path: path"):
+        next(cpu([(decoded, 1)]))
+
+
+def test_hugging_faces_datasets() -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = {"picture": [{"bytes": data, "path": None} for data in FILES[:3]], "fine": [5, 6, 7]}
+    undecoded = datasets.Dataset.from_dict(rows).cast_column("picture", datasets.Image(decode=False))
+    (batch,) = cpu(undecoded, layout="NCHW", image="picture", label="fine")
+    assert batch.labels.tolist() == [5, 6, 7]
+    np.testing.assert_array_equal(batch.images, directly([0, 1, 2]))
+    with pytest.raises(TypeError, match=r"cast_column\('picture', datasets\.Image\(decode=False\)\)"):
+        next(cpu(undecoded.cast_column("picture", datasets.Image()), image="picture", label="fine"))
 
 
 def test_paths_are_read_and_named(tmp_path: Path) -> None:
@@ -413,6 +465,27 @@ def test_no_good_sample_at_all() -> None:
         assert not any(batch.valid.any() for batch in cpu(Source(10, range(10)), on_error="fill"))
 
 
+def test_an_endless_loader_remembers_its_last_failures_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuimg._loading.loader._KEPT", 25)
+    with cpu(Source(8, range(1, 8)), on_error="fill", epochs=None) as loader:
+        for k, _ in zip(range(10), loader, strict=False):
+            assert len(loader.failures) == min(7 * (k + 1), 25)
+            assert loader.stats()["failures"] == 7 * (k + 1)
+        assert [failure.index for failure in loader.failures] == [4, 5, 6, 7, *[*range(1, 8)] * 3]
+    again = cpu(Source(30, range(1, 30)), on_error="fill")
+    with pytest.warns(RuntimeWarning, match="29 samples could not") as caught:
+        assert len(list(again)) == 4
+    assert "and 9 more" in str(caught[0].message)
+    assert again.stats()["failures"] == 29
+
+
+def test_a_path_that_cannot_be_one_is_a_failure_of_its_sample() -> None:
+    loader = cpu([(FILES[0], 0), ("a\0b\n.jpg", 1)], on_error="fill")
+    with pytest.warns(RuntimeWarning, match=r"1 sample could not be decoded and was .*\n.*a\\x00b\\n\.jpg"):
+        (batch,) = loader
+    assert batch.valid.tolist() == [True, False]
+
+
 @pytest.mark.parametrize("at", range(6))
 def test_resume_while_skipping(at: int) -> None:
     source = Source(40, UNREADABLE, UNDECODABLE)
@@ -455,12 +528,39 @@ def test_resume_while_skipping_in_another_world() -> None:
     ({"readers": 0}, "readers"), ({"decoders": -1}, "decoders"), ({"epochs": 0}, "epochs"),
     ({"layout": "CHW"}, "layout"), ({"dtype": "int8"}, "dtype"), ({"on_error": "ignore"}, "on_error"),
     ({"max_failures": -1}, "max_failures"), ({"max_failures": 1.5}, "max_failures"), ({"shard": (2, 2)}, "shard"),
-    ({"shard": "all"}, "shard"), ({"shard": 3}, "shard"), ({"devices": ["cpu"]}, "not both"), ({"seed": -1}, "seed"),
+    ({"shard": (0.0, 2)}, "rank of shard .*not 0.0"), ({"shard": (0, 0)}, "world size of shard"),
+    ({"shard": np.zeros((2, 2))}, "shard"), ({"seed": True}, "seed"), ({"max_failures": True}, "max_failures"),
+    ({"image": ""}, "image must be the name"), ({"label": 3}, "label must be the name"),
+    ({"image": "a", "label": "a"}, "two columns"), ({"shard": "all"}, "shard"), ({"shard": 3}, "shard"),
+    ({"devices": ["cpu"]}, "not both"), ({"seed": -1}, "seed"),
     ({"device": None, "devices": []}, "devices"), ({"color": "bgr"}, "color"), ({"device": "gpu"}, "device"),
 ])  # fmt: skip
 def test_wrong_arguments_are_refused_at_the_call(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         cpu(Source(4), **options)
+
+
+def test_numpys_numbers_are_numbers() -> None:
+    """Of every option that takes whole numbers, the shard as an array included."""
+    one = np.int64(1)
+    numbers: dict[str, Any] = {
+        "batch_size": np.int32(4), "seed": np.uint64(1 << 63), "epochs": one, "prefetch": one, "readers": one,
+        "decoders": one, "max_failures": np.int16(3), "max_pixels": np.int64(1 << 20),
+    }  # fmt: skip
+    loader = cpu(Source(16), shuffle=True, shard=np.array([0, 2]), **numbers)
+    plain: dict[str, Any] = {name: int(value) for name, value in numbers.items()}
+    expected = cpu(Source(16), shuffle=True, shard=(0, 2), **plain)
+    assert loader.shard == (0, 2)
+    assert valid_indices(loader) == valid_indices(expected)
+    assert cpu(Source(16), max_failures=np.float32(0.5))
+
+
+@pytest.mark.parametrize("world", ["two", "0", "1.0"])
+def test_a_launcher_that_says_no_number(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", world)
+    with pytest.raises(ValueError, match="WORLD_SIZE must be a whole number"):
+        cpu(Source(4))
 
 
 def test_wrong_sources_and_functions_are_refused_at_the_call() -> None:
@@ -470,7 +570,7 @@ def test_wrong_sources_and_functions_are_refused_at_the_call() -> None:
         cpu([])
     with pytest.raises(TypeError, match="preprocess"):
         gi.load(Source(4), "resize", batch_size=2)
-    with pytest.raises(ValueError, match="drop_last leaves nothing"):
+    with pytest.raises(ValueError, match="drop_last leaves nothing of 4 samples in batches of 8 on 1 rank"):
         cpu(Source(4), drop_last=True, epochs=None)
     assert list(cpu(Source(4), drop_last=True)) == []
     with pytest.raises(TypeError, match="stream"):
@@ -591,6 +691,7 @@ def test_repr() -> None:
     assert repr(cpu(Source(20), shard=(1, 2))) == (
         "<gpuimg.Loader of 20 samples, batches of 8 on cpu, rank 1 of 2, epoch 0>"
     )
+    assert repr(cpu(Source(1_281_167))).startswith("<gpuimg.Loader of 1,281,167 samples, ")
 
 
 SCRIPT = """
@@ -630,6 +731,6 @@ def test_what_others_write_to_stderr_is_passed_on_at_once(capfd: pytest.CaptureF
             os.write(2, b"step %d\n" % k)
             subprocess.run([sys.executable, "-c", "import sys; sys.stderr.write('child\\n')"], check=True)
 
-    with pytest.warns(RuntimeWarning, match="1 samples"):
+    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded and was"):
         consume()
     assert capfd.readouterr().err.splitlines() == [w for k in range(8) for w in (f"step {k}", "child")]

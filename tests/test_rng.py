@@ -324,7 +324,7 @@ def test_streams_are_of_their_names_only() -> None:
     x.uniform()
     np.testing.assert_array_equal(x.split("color").uniform(), early)
     seen = [early, rng(24, 50).uniform()]
-    seen += [rng(24, 50).split(name).uniform() for name in ("geometry", "", "color", "Color")]
+    seen += [rng(24, 50).split(name).uniform() for name in ("geometry", "", "colors", "Color")]
     seen += [rng(24, 50).split("a").split("b").uniform(), rng(24, 50).split("b").split("a").uniform()]
     seen += [rng(24, 50).split("ab").uniform(), rng(24, 50).split("a").uniform()]
     for i, one in enumerate(seen):
@@ -368,7 +368,8 @@ def test_no_samples() -> None:
 def test_what_it_says_of_itself() -> None:
     x = gi.Rng(3, epoch=1, indices=[4, 5])
     x.uniform()
-    assert repr(x) == "<gpuimg.Rng seed=3 epoch=1 of 2 samples, 1 draws>"
+    assert repr(x) == "<gpuimg.Rng seed 3, epoch 1, 2 samples>"
+    assert repr(gi.Rng(0, indices=[4])) == "<gpuimg.Rng seed 0, epoch 0, 1 sample>"
 
 
 # -- as an argument ----------------------------------------------------------------------------------------------------
@@ -397,24 +398,25 @@ def test_an_rng_of_another_length_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("arguments", "message"),
     [
-        ({"seed": -1}, ValueError, r"seed must be from 0 to 2\*\*64 - 1, not -1"),
-        ({"seed": 1 << 64}, ValueError, r"seed must be from 0 to 2\*\*64 - 1, not 18446744073709551616"),
-        ({"seed": 1.0}, TypeError, "seed must be a whole number, not 1.0"),
-        ({"seed": None}, TypeError, "seed must be a whole number, not None"),
-        ({"epoch": -3}, ValueError, r"epoch must be from 0 to 2\*\*64 - 1, not -3"),
-        ({"epoch": "2"}, TypeError, "epoch must be a whole number, not '2'"),
-        ({"indices": 3}, ValueError, r"indices must be one-dimensional integers, not int64 of shape \(\)"),
-        ({"indices": [[1]]}, ValueError, r"indices must be one-dimensional integers, not int64 of shape \(1, 1\)"),
-        ({"indices": [0.0, 1.0]}, ValueError, r"indices must be one-dimensional integers, not float64"),
-        ({"indices": [True]}, ValueError, r"indices must be one-dimensional integers, not bool"),
-        ({"indices": [4, -2]}, ValueError, "indices must be at least 0, not -2"),
+        ({"seed": -1}, "seed must be a whole number from 0 to 18446744073709551615, not -1"),
+        ({"seed": 1 << 64}, "seed must be a whole number .*, not 18446744073709551616"),
+        ({"seed": 1.0}, "seed must be a whole number .*, not 1.0"),
+        ({"seed": None}, "seed must be a whole number .*, not None"),
+        ({"seed": True}, "seed must be a whole number .*, not True"),
+        ({"epoch": -3}, "epoch must be a whole number from 0 to 18446744073709551615, not -3"),
+        ({"epoch": "2"}, "epoch must be a whole number .*, not '2'"),
+        ({"indices": 3}, r"indices must be one-dimensional integers, not int64 of shape \(\)"),
+        ({"indices": [[1]]}, r"indices must be one-dimensional integers, not int64 of shape \(1, 1\)"),
+        ({"indices": [0.0, 1.0]}, r"indices must be one-dimensional integers, not float64"),
+        ({"indices": [True]}, r"indices must be one-dimensional integers, not bool"),
+        ({"indices": [4, -2]}, "indices must be at least 0, not -2"),
     ],
 )
-def test_bad_arguments_are_refused(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"seed": 0, "indices": [0]} | arguments
-    with pytest.raises(error, match=message):
+    with pytest.raises(ValueError, match=message):
         gi.Rng(**given)
 
 

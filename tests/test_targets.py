@@ -488,7 +488,7 @@ def test_bad_masks_are_refused() -> None:
     x = [np.zeros((4, 6, 3), np.uint8), np.zeros((5, 7, 3), np.uint8)]
     good = [np.zeros((4, 6), np.uint8), np.zeros((5, 7), np.uint8)]
     move = gi.transform_masks
-    refused(move, x, good[:1], match="got 1 masks for 2 images")
+    refused(move, x, good[:1], match="got 1 mask for 2 images; each needs one")
     refused(move, x, [good[0], good[0]], match=r"masks\[1\] is 4 x 6, but its source image is 5 x 7")
     refused(move, x, np.zeros((2, 4, 6), int), match=r"masks\[1\] is 4 x 6, but its source image is 5 x 7")
     refused(move, x, [good[0], good[1] * 1.0], match=r"masks\[1\] must be an integer .* not float64", error=TypeError)

@@ -14,7 +14,10 @@ from tests.loading import FILES, Source, cpu, train
 torch = pytest.importorskip("torch") if os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1" else __import__("torch")
 data: Any = torch.utils.data
 
-pytestmark = pytest.mark.usefixtures("watched")
+pytestmark = [
+    pytest.mark.usefixtures("watched"),
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),  # more workers than a small machine has cores
+]
 
 
 def dataset(n: int = 21, **options: Any) -> Any:
@@ -56,6 +59,43 @@ def test_workers_divide_the_samples(workers: int) -> None:
         assert sorted(seen) == list(range(20))
 
 
+@pytest.mark.parametrize(("workers", "options"), [
+    (3, {"batch_size": 5, "drop_last": True}),
+    (2, {"batch_size": 16, "shard": (1, 2), "epochs": 3}),
+])  # fmt: skip
+def test_workers_give_the_batches_of_one(workers: int, options: dict[str, Any]) -> None:
+    """As many as ``len`` says, in the same order, whatever the number of workers."""
+    expected = [(labels.tolist(), valid.tolist()) for _, labels, valid in dataset(37, with_valid=True, **options)]
+    given = dataset(37, with_valid=True, **options)
+    loaded = data.DataLoader(given, batch_size=None, num_workers=workers, multiprocessing_context="spawn")
+    assert len(loaded) == len(expected)
+    assert [(labels.tolist(), valid.tolist()) for _, labels, valid in loaded] == expected
+
+
+def test_valid_says_what_not_to_count() -> None:
+    rows = list(dataset(5, with_valid=True, shard=(1, 2), shuffle=False, batch_size=2))
+    assert [row.labels.tolist() for row in rows] == [[1, 3], [0]]
+    assert [row.valid.tolist() for row in rows] == [[True, True], [False]]
+    assert {row.valid.dtype for row in rows} == {torch.bool}
+    loaded = data.DataLoader(dataset(5, with_valid=True, batch_size=2), batch_size=None, pin_memory=False)
+    assert [tuple(type(part) for part in row) for row in loaded] == [(torch.Tensor,) * 3] * 3
+
+
+@pytest.mark.parametrize(("options", "with_valid"), [
+    ({}, False), ({}, True), ({"batch_size": 4}, False),
+    ({"num_workers": 1, "multiprocessing_context": "spawn"}, False),
+])  # fmt: skip
+def test_a_batch_size_of_the_data_loader_is_refused(options: dict[str, Any], with_valid: bool) -> None:
+    with pytest.raises(TypeError, match=r"DataLoader\(dataset, batch_size=None\)"):
+        next(iter(data.DataLoader(dataset(with_valid=with_valid), **options)))
+
+
+def test_an_empty_epoch_warns() -> None:
+    with pytest.warns(RuntimeWarning, match="drop_last leaves nothing of .* of 3 samples, batches of 4"):
+        assert list(dataset(3, drop_last=True)) == []
+    assert len(dataset(4, drop_last=True)) == 1
+
+
 def test_positions() -> None:
     one = dataset()
     running = iter(one)
@@ -68,6 +108,27 @@ def test_positions() -> None:
     assert [labels.tolist() for _, labels in restored] == rest
     one.set_epoch(0)
     assert [labels.tolist() for _, labels in one][:2] == first
+    with pytest.raises(ValueError, match="epoch must be a whole number of at least 0, not -1"):
+        one.set_epoch(-1)
+
+
+def test_a_state_goes_on_with_workers() -> None:
+    one = dataset()
+    running = iter(one)
+    for _ in range(2):
+        next(running)
+    state = one.state_dict()
+    rest = [labels.tolist() for _, labels in running]
+    other = dataset()
+    other.load_state_dict(state)
+    loaded = data.DataLoader(other, batch_size=None, num_workers=2, multiprocessing_context="spawn")
+    assert [labels.tolist() for _, labels in loaded] == rest
+
+
+def test_it_says_what_it_is() -> None:
+    assert repr(dataset()) == (
+        "<gpuimg.torch.IterableDataset: <gpuimg.Loader of 21 samples, batches of 4 on cpu, rank 0 of 1, epoch 0>>"
+    )
 
 
 def test_images_of_different_sizes_and_other_labels() -> None:

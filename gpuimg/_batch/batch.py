@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -9,11 +10,12 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._plan.plan import Plan
-from .._runtimes.devices import native, runtime_of
+from .._runtimes.devices import runtime_for
 from .._runtimes.images import KINDS, EncodedImages, Pixels, offsets_of
 from .._runtimes.protocol import Outcome, Runtime, Timings
 from ..errors import Failure
-from . import dlpack
+from . import dlpack, pickling
+from .arrays import checked_arrays
 
 #: Gives a flat array of so many elements of a dtype.
 Allocate: TypeAlias = Callable[[int, str], Any]
@@ -25,6 +27,9 @@ class Batch(Sequence[Any]):
     A batch is a sequence of (H, W, C) arrays, and an array where all its images have one size. It is made by
     :func:`gpuimg.open_batch`, :func:`gpuimg.decode_batch` and every function of the library, and never changes:
     functions give a new batch that shares the pixels. It runs at most once for each dtype and layout.
+
+    On the CPU a batch can be pickled: the file bytes or pixels and what was recorded, not its results. ``copy.copy``
+    gives the batch itself, ``copy.deepcopy`` one that shares no memory, on a GPU too.
 
     Examples
     --------
@@ -319,8 +324,10 @@ class Batch(Sequence[Any]):
         """Image ``index`` as an array (a view); computes the batch if need be."""
         if isinstance(index, slice):
             raise TypeError("a batch gives single images; slice the list of sources instead")
-        i = range(len(self))[index]
-        return self._default_result().view(i)
+        i = operator.index(index)
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"image {i} of a batch of {len(self)}")
+        return self._default_result().view(i % len(self))
 
     def __iter__(self) -> Iterator[Any]:
         pixels = self._default_result()
@@ -329,6 +336,23 @@ class Batch(Sequence[Any]):
     def _default_result(self) -> Pixels:
         layout = self._source.layout if isinstance(self._source, Pixels) else "NHWC"
         return self._result(None, layout)
+
+    # -- copies ------------------------------------------------------------------------------------------------
+
+    def __copy__(self) -> Batch:
+        return self  # it never changes
+
+    def __deepcopy__(self, memo: Any) -> Batch:
+        return _restored(self._runtime, pickling.packed(self._source), self._segments, self._launches)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self._runtime.on_host:
+            raise TypeError(
+                f"a batch on {self.device} cannot be pickled; pickle its result on the host, "
+                "cupy.asnumpy(batch.array()), or the files and what gpuimg.save_plan writes"
+            )
+        pickling.check_functions(self._segments)
+        return _unpickled, (self.device, pickling.packed(self._source), self._segments, self._launches)
 
     # -- hand-off ----------------------------------------------------------------------------------------------
 
@@ -362,6 +386,16 @@ class Batch(Sequence[Any]):
         return interface
 
 
+def _unpickled(device: str, *content: Any) -> Batch:
+    return _restored(runtime_for(device), *content)
+
+
+def _restored(runtime: Runtime, source: Any, segments: tuple[Plan, ...], launches: int) -> Batch:
+    batch = Batch(runtime, pickling.unpacked(source, runtime), segments)
+    batch._launches = launches
+    return batch
+
+
 def dtype_name(dtype: Any) -> str:
     """The name of a dtype of NumPy, torch or JAX."""
     if isinstance(dtype, str):
@@ -386,47 +420,5 @@ def as_batch(images: Any) -> Batch:
     """
     if isinstance(images, Batch):
         return images
-    images = [native(image) for image in images] if isinstance(images, (list, tuple)) else native(images)
-    if hasattr(images, "shape") and hasattr(images, "dtype"):
-        if len(images.shape) != 4:
-            hint = "; wrap a single image in a list: [image]" if len(images.shape) == 3 else ""
-            raise ValueError(f"images must have shape (N, H, W, C), not {tuple(images.shape)}{hint}")
-        _check_image(images, "images")
-        runtime = runtime_of(images)
-        return Batch(runtime, runtime.from_arrays(images))
-    if not isinstance(images, list):
-        raise TypeError(
-            f"images must be a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array, not {type(images).__name__}"
-        )
-    if not images:
-        raise ValueError(
-            "an empty list has no number of channels and no dtype; use an array of shape (0, H, W, C) instead"
-        )
-    first = images[0]
-    for i, image in enumerate(images):
-        if not (hasattr(image, "shape") and hasattr(image, "dtype")) or len(image.shape) != 3:
-            what = f"shape {tuple(image.shape)}" if hasattr(image, "shape") else type(image).__name__
-            raise TypeError(f"images[{i}] must be an (H, W, C) array, not {what}")
-        _check_image(image, f"images[{i}]")
-        if image.shape[2] != first.shape[2] or image.dtype != first.dtype:
-            raise ValueError(
-                f"images must agree in channels and dtype: images[0] is {first.dtype} with {first.shape[2]} channels, "
-                f"images[{i}] is {image.dtype} with {image.shape[2]}"
-            )
-        if runtime_of(image) is not runtime_of(first):
-            raise ValueError(
-                f"images must be on one device: images[0] is on {runtime_of(first).name}, "
-                f"images[{i}] on {runtime_of(image).name}"
-            )
-    runtime = runtime_of(first)
-    return Batch(runtime, runtime.from_arrays(images))
-
-
-def _check_image(image: Any, name: str) -> None:
-    *_, height, width, channels = image.shape
-    if str(image.dtype) not in ("uint8", "float32"):
-        raise TypeError(f"{name} must be uint8 or float32, not {image.dtype}")
-    if channels not in (1, 3):
-        raise ValueError(f"{name} must have 1 or 3 channels in the last axis, not shape {tuple(image.shape)}")
-    if (height < 1 or width < 1) and (len(image.shape) == 3 or image.shape[0] > 0):
-        raise ValueError(f"{name} must be at least 1 x 1 pixel, not shape {tuple(image.shape)}")
+    runtime, arrays = checked_arrays(images)
+    return Batch(runtime, runtime.from_arrays(arrays))

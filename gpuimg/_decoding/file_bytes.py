@@ -28,6 +28,8 @@ def read(source: Source) -> Any:
             return _read_all(descriptor)
         finally:
             os.close(descriptor)
+    if isinstance(source, memoryview) and not source.c_contiguous:
+        return source.tobytes()
     if isinstance(source, (bytearray, memoryview)):
         return np.frombuffer(source, np.uint8)
     if isinstance(source, np.ndarray):
@@ -61,7 +63,7 @@ def _read_all(descriptor: int) -> bytes:
 def describe(source: Source) -> str:
     """A source in an error message."""
     if isinstance(source, (str, os.PathLike)):
-        return os.fspath(source)
+        return printable(os.fspath(source))
     if isinstance(source, np.ndarray):
         return f"{source.size} bytes"
     if isinstance(source, memoryview):
@@ -69,3 +71,8 @@ def describe(source: Source) -> str:
     if isinstance(source, (bytes, bytearray)):
         return f"{len(source)} bytes"
     return str(getattr(source, "name", type(source).__name__))
+
+
+def printable(path: str) -> str:
+    """A path in an error message: what would not be seen is shown by its code."""
+    return path if path.isprintable() else repr(path)[1:-1]

@@ -1,175 +1,25 @@
-"""Feeding a training loop: batches read, decoded and augmented ahead of their consumer."""
+"""The loader: where it stands, and the loops over it."""
 
 from __future__ import annotations
 
+import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
-from .._batch.opening import check_options
-from .._checks.arguments import whole_number
-from .._decoding.decoder import MAX_PIXELS
-from .._random.rng import Rng
+from .._checks.words import counted
+from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
 from .pipeline import LoadedBatch, Made, Pipeline
 from .prefetch import Stopped
-from .ranks import as_shard
-from .settings import (
-    Settings,
-    adapted,
-    check_source,
-    check_words,
-    failure_limit,
-    runtimes_for,
-    stream_address,
-)
-from .sharding import Position, Share, resumed
+from .settings import Settings, failure_limit
+from .sharding import Position, resumed
 from .stats import Stats, progress_bar
 
 _LISTED = 20  # failures in the warning at the end
-
-
-def load(
-    source: Any,
-    preprocess: Any = None,
-    *,
-    batch_size: int,
-    device: str | None = None,
-    devices: Sequence[str] | None = None,
-    dtype: Any = None,
-    layout: str = "NHWC",
-    shuffle: bool = False,
-    seed: int = 0,
-    epochs: int | None = 1,
-    drop_last: bool = False,
-    prefetch: int = 2,
-    readers: int = 4,
-    decoders: int | None = None,
-    shard: tuple[int, int] | str = "auto",
-    on_error: str = "raise",
-    max_failures: float | None = None,
-    progress: bool = False,
-    stream: Any = None,
-    color: str = "rgb",
-    max_pixels: int = MAX_PIXELS,
-) -> Loader:
-    """Read, decode and augment batches ahead of the loop that consumes them.
-
-    Parameters
-    ----------
-    source : object with ``len`` and ``source[i]``
-        ``source[i]`` gives ``(file bytes or path, label)``, or a mapping with ``"image"`` as of Hugging Face's
-        ``datasets``; it is called on several threads. :func:`folder`, :func:`tar` and others make sources.
-    preprocess : function, optional
-        ``(batch, rng) -> Batch``, as those of :mod:`gpuimg.presets`, where ``rng`` is the :class:`Rng` of the batch's
-        samples. With a third parameter it is given the batch's labels too, and returns ``(images, labels)``. It is
-        called on several threads.
-    batch_size : int
-        Images of a batch of one rank.
-    device : str, optional
-        As in :func:`open_batch`.
-    devices : sequence of str, optional
-        Several devices, in turn: batch ``k`` is made by device ``k % len(devices)``.
-    dtype, layout
-        As in :meth:`Batch.array`.
-    shuffle : bool
-        Each epoch has another order, which depends on ``seed`` and the epoch alone.
-    seed : int
-        Of the order and of ``rng``, 0 to 2**64 - 1.
-    epochs : int or None
-        Epochs of one ``for`` loop over the loader; the next loop goes on with the epoch after. None: endless.
-    drop_last : bool
-        Leave out what does not fill a batch on every rank. Otherwise the last batch of an epoch is smaller, and
-        samples from the epoch's beginning, not ``valid``, give every rank the same number.
-    prefetch : int
-        Batches ready or in the making ahead of the consumer, for each device. With those the consumer holds, and twice
-        ``batch_size`` files, they bound the memory.
-    readers : int
-        Threads that read from the source, all but one only where one does not keep up. More of them for storage that
-        answers late, as over a network.
-    decoders : int, optional
-        Batches that are made at a time, for each device. By default 1 on the CPU, where one uses all cores
-        (``GPUIMG_NUM_THREADS``), and 2 on a GPU.
-    shard : (rank, world) or "auto"
-        This process's share: every rank gets the same number of batches and, but for the padding above, no sample is
-        on two of them. ``"auto"``: as the launcher's environment variables say (``RANK`` and ``WORLD_SIZE``, Slurm's
-        in a job step, Open MPI's, MPICH's), else all.
-    on_error : {"raise", "skip", "fill"}
-        For samples that cannot be read or decoded. ``"raise"``: a :class:`DecodeError` in place of the batch.
-        ``"skip"``: the next sample takes the place, so that batches stay full (at the end of an epoch with samples of
-        its beginning, not ``valid``); batches are then made one after another. ``"fill"``: a black image, not
-        ``valid``.
-    max_failures : int or float, optional
-        Under ``"skip"`` and ``"fill"``: more failures in one epoch than this number, or than this fraction of the
-        rank's samples, raise a :class:`DecodeError`.
-    progress : bool
-        Show a progress bar (needs tqdm) with images/s and what limits them.
-    stream : int or stream, optional
-        The consumer's CUDA stream, by default CuPy's current one: a batch is ready for work enqueued there.
-    color, max_pixels
-        As in :func:`open_batch`.
-
-    Returns
-    -------
-    Loader
-        Iterate over it for :class:`LoadedBatch`.
-
-    Raises
-    ------
-    ValueError, TypeError
-        For arguments out of range, at the call; for what ``preprocess`` or the source give back, in the loop.
-    DecodeError
-        In the loop, naming index, source and reason.
-    ImportError
-        For ``progress`` without tqdm.
-
-    Notes
-    -----
-    A sample's pixels depend on the seed, the epoch, and its index alone: not on the number of threads, ranks or
-    devices, nor, unless ``preprocess`` mixes images, on the batch size. Memory of a batch is used again once
-    nothing refers to it, tensors made of it included. Threads end with the loop, with an exception in it, and with
-    :meth:`Loader.close`.
-
-    Examples
-    --------
-    >>> import gpuimg, io
-    >>> from PIL import Image
-    >>> file = io.BytesIO()
-    >>> Image.new("RGB", (40, 30)).save(file, "JPEG")
-    >>> source = [(file.getvalue(), label) for label in range(5)]
-    >>> train = gpuimg.presets.imagenet_train(8)
-    >>> for batch in gpuimg.load(source, train, batch_size=2, shuffle=True, device="cpu"):
-    ...     print(batch.images.shape, batch.labels.shape)
-    (2, 8, 8, 3) (2,)
-    (2, 8, 8, 3) (2,)
-    (1, 8, 8, 3) (1,)
-    """
-    check_source(source)
-    batch_size = whole_number(batch_size, "batch_size")
-    prefetch, readers = whole_number(prefetch, "prefetch"), whole_number(readers, "readers")
-    decoders = None if decoders is None else whole_number(decoders, "decoders")
-    epochs = None if epochs is None else whole_number(epochs, "epochs")
-    check_words(layout, dtype, on_error)
-    check_options(color, max_pixels)
-    runtimes = runtimes_for(device, devices)
-    if decoders is None:
-        decoders = 1 if all(runtime.on_host for runtime in runtimes) else 2
-    rank, world = as_shard(shard)
-    Rng(seed, indices=[])  # checks the seed
-    if drop_last and epochs is None and len(source) < world * batch_size:
-        raise ValueError(
-            f"drop_last leaves nothing of {len(source)} samples in batches of {batch_size} on {world} ranks"
-        )
-    return Loader(
-        Settings(
-            source, adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
-            bool(drop_last), prefetch, readers, decoders, rank, world, on_error, stream_address(stream), color,
-            max_pixels,
-        ),
-        epochs, max_failures, bool(progress),
-    )  # fmt: skip
+_KEPT = 10_000  # failures that a loader remembers: an endless one would fill the memory with them
 
 
 class Loader:
@@ -182,18 +32,23 @@ class Loader:
     Attributes
     ----------
     failures : list of Failure
-        Samples that could not be read or decoded, by index in the source, of all batches given so far.
+        Samples that could not be read or decoded, by index in the source, of the batches given so far: the last
+        10,000. :meth:`stats` counts all of a loop.
     shard : (rank, world)
     """
 
     def __init__(self, settings: Settings, epochs: int | None, max_failures: float | None, progress: bool) -> None:
         self._settings = settings
         self._epochs = epochs
-        self._most = failure_limit(max_failures, settings.share().count(settings.batch_size, settings.drop_last))
+        self._max_failures = max_failures
+        samples = settings.share().count(settings.batch_size, settings.drop_last) // settings.workers
+        self._most = failure_limit(max_failures, samples)
         self._progress_bar = progress_bar() if progress else None
-        self._memory = [runtime.result_memory(settings.stream) for runtime in settings.runtimes]
+        self._process = -1  # the memory below is this process's
+        self._memory: list[ResultMemory] = []
         self._position = Position()
         self._inside = False  # a loop began at an earlier position than the one reached
+        self._last: int | None = None  # the epoch behind the loop at hand
         self._loop: weakref.ref[_Loop] | None = None
         self._own: _Loop | None = None  # for next(loader)
         self._stats = Stats()
@@ -204,17 +59,22 @@ class Loader:
         """Batches of a whole loop."""
         if self._epochs is None:
             raise TypeError("an endless loader has no length")
-        return self._epochs * self._batches(self._settings.share())
-
-    def _batches(self, share: Share) -> int:
         settings = self._settings
-        return -(-share.count(settings.batch_size, settings.drop_last) // settings.batch_size)
+        epoch = -(-settings.share().count(settings.batch_size, settings.drop_last) // settings.batch_size)
+        return len(range(settings.worker, self._epochs * epoch, settings.workers))
+
+    def _dealt(self, worker: int, workers: int) -> Loader:
+        """A loader at the same position that makes every so many batches, those of one of several workers."""
+        settings = replace(self._settings, worker=worker, workers=workers)
+        dealt = Loader(settings, self._epochs, self._max_failures, progress=False)
+        dealt._position, dealt._inside = self._position, self._inside
+        return dealt
 
     def __repr__(self) -> str:
         settings = self._settings
         devices = ", ".join(runtime.name for runtime in settings.runtimes)
         return (
-            f"<gpuimg.Loader of {settings.samples} samples, batches of {settings.batch_size} on {devices}, "
+            f"<gpuimg.Loader of {counted(settings.samples, 'sample')}, batches of {settings.batch_size} on {devices}, "
             f"rank {settings.rank} of {settings.world}, epoch {self.epoch}>"
         )
 
@@ -232,7 +92,11 @@ class Loader:
             self._position = Position(self._last_epoch() or self._position.epoch + 1)
             self._inside = False
         start, last = self._reached(), self._last_epoch()
+        self._last = last
         bar = None if self._progress_bar is None else self._progress_bar(**self._bar(start, last))
+        if self._process != os.getpid():  # in a forked child a thread of the parent's may have held the pool's lock
+            self._process = os.getpid()
+            self._memory = [runtime.result_memory(self._settings.stream) for runtime in self._settings.runtimes]
         pipeline = Pipeline(self._settings, self._memory, start, last)
         self._stats = Stats(pipeline)
         running = _Loop(owner, pipeline, bar)
@@ -251,6 +115,12 @@ class Loader:
         rest = settings.share(start.levels).count(settings.batch_size, settings.drop_last) - start.given
         total = None if last is None else rest + (last - start.epoch - 1) * whole
         return {"total": total, "unit": "image", "unit_scale": True, "dynamic_ncols": True}
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Loader can be neither pickled nor copied: its loop has threads; pickle loader.state_dict(), and give "
+            "that to load_state_dict() of another loader, made with gpuimg.load of the same source"
+        )
 
     def close(self) -> None:
         """End the threads of a loop that is going on; its iterator is then at its end."""
@@ -289,7 +159,17 @@ class Loader:
         dict
             For :meth:`load_state_dict` of a loader of the same source, with any batch size, number of ranks, threads
             and devices. Under ``on_error="skip"`` ranks advance at their own pace: keep the state of each.
+
+        Raises
+        ------
+        RuntimeError
+            In one of several workers of a ``DataLoader`` under ``on_error="skip"``.
         """
+        if self._settings.workers > 1 and self._settings.on_error == "skip":
+            raise RuntimeError(
+                'under on_error="skip" several DataLoader workers have no common position; use one worker, whose '
+                'loader has threads, or on_error="fill"'
+            )
         at, settings = self._reached(), self._settings
         return {
             "version": 1, "samples": settings.samples, "shuffle": settings.shuffle, "seed": settings.seed,
@@ -335,11 +215,11 @@ class Loader:
         Returns
         -------
         dict
-            ``images``, ``seconds`` (since the first batch was asked for), ``images_per_second``; ``read``, ``record``
-            (Python and headers), ``decode`` and ``kernels`` with the ``seconds`` of all their threads together;
-            ``ready``, the batches that were ready on average when one was asked for; ``consumer`` with the ``seconds``
-            it was busy and ``waited``; and ``limit``: ``"read"``, ``"record"``, ``"decode"``, ``"kernels"`` or
-            ``"consumer"``.
+            ``images``; ``failures``, the samples that could not be read or decoded; ``seconds``, since the first batch
+            was asked for; ``images_per_second``; ``read``, ``record`` (Python and headers), ``decode`` and ``kernels``
+            with the ``seconds`` of all their threads together; ``ready``, the batches that were ready on average when
+            one was asked for; ``consumer`` with the ``seconds`` it was busy and ``waited``; and ``limit``: ``"read"``,
+            ``"record"``, ``"decode"``, ``"kernels"`` or ``"consumer"``.
         """
         return self._stats.summary()
 
@@ -348,6 +228,7 @@ class Loader:
         self._position = made.position
         self._inside = True
         self.failures += made.failures
+        del self.failures[:-_KEPT]
         failed = self._stats.add(made)
         if self._most is not None and failed > self._most:
             error = DecodeError(tuple(self.failures[-failed:]), self._settings.samples)
@@ -362,15 +243,17 @@ class Loader:
 
     def _ended(self) -> None:
         """A loop came to its end."""
-        self._position = self._reached()
+        self._position = self._reached() if self._last is None else Position(self._last)
         self._inside = False
         if self._stats.failed:
-            listed = self.failures[-self._stats.failed :]
-            lines = [f"sample {failure.index} ({failure.source}): {failure.reason}" for failure in listed[:_LISTED]]
-            if len(listed) > _LISTED:
-                lines.append(f"and {len(listed) - _LISTED} more, see Loader.failures")
+            failed = self._stats.failed
+            listed = self.failures[-failed:][:_LISTED]
+            lines = [f"sample {failure.index} ({failure.source}): {failure.reason}" for failure in listed]
+            if failed > _LISTED:
+                lines.append(f"and {failed - _LISTED:,} more, see Loader.failures")
             what = "left out" if self._settings.on_error == "skip" else "black and not valid"
-            message = f"{len(listed)} samples could not be decoded and were {what}:\n  " + "\n  ".join(lines)
+            were = "was" if failed == 1 else "were"
+            message = f"{counted(failed, 'sample')} could not be decoded and {were} {what}:\n  " + "\n  ".join(lines)
             warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
@@ -412,6 +295,8 @@ class _Loop(Iterator[LoadedBatch]):
 
 
 def _stop(pipeline: Pipeline, bar: Any) -> None:
+    if pipeline.batches.is_from_parent:  # neither the threads nor the bar are this process's
+        return
     pipeline.stop()
     if bar is not None:
         bar.close()

@@ -27,6 +27,7 @@ from .._random.rng import Rng
 from .._runtimes.images import EncodedImages
 from .._runtimes.protocol import ResultMemory, Runtime
 from ..errors import DecodeError, Failure
+from .dealing import Deal, Epoch
 from .prefetch import Prefetcher, Stopped
 from .samples import Sample, SampleNames, collate, read_sample
 from .settings import Settings
@@ -72,6 +73,7 @@ class Made(NamedTuple):
     """One batch, and what became known with it."""
 
     batch: LoadedBatch
+    epoch: int
     position: Position  # after it
     failures: list[Failure]
     runtime: Runtime
@@ -87,7 +89,7 @@ class Pipeline:
     ) -> None:
         self._settings = settings
         self._memory = memory
-        self._epochs = partial(_epochs, position, last_epoch)
+        self._deal = Deal(settings, position, last_epoch)
         self._read: deque[Sample] = deque()
         self._lock = threading.Lock()
         self._stopped = False
@@ -104,28 +106,28 @@ class Pipeline:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def _reading(self, positions: Iterator[Position]) -> Iterator[Callable[[], list[Sample]]]:
+    def _reading(self, epochs: Iterator[Epoch]) -> Iterator[Callable[[], list[Sample]]]:
         """Jobs that read: all samples of some epochs, or those of one and then its padding for ever."""
         settings = self._settings
         chunk = min(_CHUNK, settings.batch_size)
-        for position in positions:
-            share = settings.share(position.levels)
-            stop = position.taken + share.count(settings.batch_size, settings.drop_last) - position.given
-            for start in count(position.taken, chunk):
-                if settings.on_error != "skip":
-                    if start >= stop:
-                        break
-                    yield partial(self._read_samples, share, position.epoch, start, min(start + chunk, stop))
-                else:
-                    yield partial(self._read_samples, share, position.epoch, start, start + chunk)
+        for epoch in epochs:
+            read = partial(self._read_samples, settings.share(epoch.position.levels), epoch.position.epoch)
+            for start, stop in self._deal.spans(epoch):
+                for at in range(start, stop, chunk):
+                    yield partial(read, at, min(at + chunk, stop))
+            if settings.on_error == "skip":
+                for at in count(epoch.position.taken + epoch.left, chunk):
+                    yield partial(read, at, at + chunk)
 
     def _read_samples(self, share: Share, epoch: int, start: int, stop: int) -> list[Sample]:
         settings = self._settings
         places, real = share.places(start, stop)
         indices = shuffled(places, share.n, settings.seed, epoch) if settings.shuffle else places
-        return [read_sample(settings.source, int(i), bool(r)) for i, r in zip(indices, real, strict=True)]
+        return [
+            read_sample(settings.source, int(i), bool(r), settings.columns) for i, r in zip(indices, real, strict=True)
+        ]
 
-    def _start_reading(self, positions: Iterator[Position]) -> None:
+    def _start_reading(self, epochs: Iterator[Epoch]) -> None:
         settings = self._settings
         self._stop_reading()
         self._read.clear()
@@ -133,7 +135,7 @@ class Pipeline:
         with self._lock:
             if self._stopped:
                 raise Stopped
-            self._reader = Prefetcher(self._reading(positions), chunks, settings.readers, "read", spare=True)
+            self._reader = Prefetcher(self._reading(epochs), chunks, settings.readers, "read", spare=True)
 
     def _stop_reading(self) -> None:
         with self._lock:
@@ -156,36 +158,38 @@ class Pipeline:
 
     def _jobs(self) -> Iterator[Callable[[], Made]]:
         """Jobs that make batches; drawn by one thread at a time."""
-        settings = self._settings
+        if self._settings.on_error == "skip":
+            yield from self._refilling()
+            return
+        self._start_reading(self._deal.epochs())
         numbers = count()
-        skips = settings.on_error == "skip"
-        if not skips:
-            self._start_reading(self._epochs())
-        for position in self._epochs():
-            if skips:
-                self._start_reading(iter([position]))
-            total = settings.share(position.levels).count(settings.batch_size, settings.drop_last)
-            while position.given < total:
-                size = min(settings.batch_size, total - position.given)
-                number = next(numbers)
-                if skips:
-                    made = self._refilled(number, size, position)
-                    position = made.position
-                    yield partial(_same, made)
-                    del made
-                else:
-                    samples = [self._next_sample() for _ in range(size)]
-                    position = replace(position, taken=position.taken + size, given=position.given + size)
-                    yield partial(self._make, number, samples, position)
-                    del samples
+        for epoch in self._deal.epochs():
+            for batch in self._deal.own(epoch):
+                samples = [self._next_sample() for _ in range(self._deal.size(epoch, batch))]
+                yield partial(self._make, next(numbers), samples, epoch.position.epoch, self._deal.after(epoch, batch))
+                del samples
 
-    def _make(self, number: int, samples: list[Sample], position: Position) -> Made:
+    def _refilling(self) -> Iterator[Callable[[], Made]]:
+        """As :meth:`_jobs`, where samples that are skipped make room for those behind them."""
+        numbers = count()
+        for epoch in self._deal.epochs():
+            self._start_reading(iter([epoch]))
+            position = epoch.position
+            for batch in self._deal.own(epoch):
+                made = self._refilled(next(numbers), self._deal.size(epoch, batch), position)
+                position = made.position
+                if self._settings.workers > 1:  # whose places are no single range
+                    made = made._replace(position=self._deal.after(epoch, batch))
+                yield partial(_same, made)
+                del made
+
+    def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> Made:
         """A batch of these samples and no others."""
         raises = self._settings.on_error == "raise"
         opened = self._open(samples)
         if raises:
             _raise(opened)
-        made = self._run(number, opened, position)
+        made = self._run(number, opened, epoch, after)
         if raises:
             _raise(opened)
         return made
@@ -201,7 +205,8 @@ class Pipeline:
                 taken += 1
             opened = self._open(good)
             if not opened.images.failures:
-                made = self._run(number, opened, replace(position, taken=taken, given=position.given + size))
+                after = replace(position, taken=taken, given=position.given + size)
+                made = self._run(number, opened, position.epoch, after)
                 if not opened.images.failures:
                     return made._replace(failures=failures)
             failures += _failures(opened)
@@ -218,7 +223,7 @@ class Pipeline:
                 images.failures[k] = Failure(k, sample.name, sample.reason)
         return Opened(samples, images)
 
-    def _run(self, number: int, opened: Opened, position: Position) -> Made:
+    def _run(self, number: int, opened: Opened, epoch: int, after: Position) -> Made:
         settings = self._settings
         samples, files = opened
         which = number % len(settings.runtimes)
@@ -230,7 +235,7 @@ class Pipeline:
             source = Batch(runtime, files)
             images: Any = source
             if settings.preprocess is not None:
-                rng = Rng(settings.seed, epoch=position.epoch, indices=indices)
+                rng = Rng(settings.seed, epoch=epoch, indices=indices)
                 images, labels = settings.preprocess(images, rng, labels)
                 images = as_batch(images)
                 if len(images) != len(samples):
@@ -246,7 +251,7 @@ class Pipeline:
         timings = source._timings
         seconds = {"record": recorded - begin, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
-        return Made(batch, position, _failures(opened), runtime, event, seconds)
+        return Made(batch, epoch, after, _failures(opened), runtime, event, seconds)
 
     # -- ending ------------------------------------------------------------------------------------------------
 
@@ -275,14 +280,6 @@ def _keep_freed_memory() -> None:
     not affected.
     """
     np.empty((32 << 20) - (64 << 10), np.uint8)  # freed at once; no page of it is touched
-
-
-def _epochs(position: Position, last: int | None) -> Iterator[Position]:
-    """A position, and the starts of the epochs behind it up to the one before ``last``."""
-    yield position
-    epochs = count(position.epoch + 1) if last is None else range(position.epoch + 1, last)
-    for epoch in epochs:
-        yield Position(epoch)
 
 
 def _same(made: Made) -> Made:

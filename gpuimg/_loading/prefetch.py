@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import warnings
@@ -44,6 +45,7 @@ class Prefetcher(Generic[T]):
         self._woken = depth // 2 if spare else depth
         self._behind = not spare
         self._turn = threading.Lock()
+        self._process = os.getpid()
         self._state = threading.RLock()  # a garbage collection inside it may stop this very Prefetcher
         self._filled = threading.Condition(self._state)  # awaited by the consumer,
         self._space = threading.Condition(self._state)  # by the thread whose turn it is,
@@ -67,6 +69,11 @@ class Prefetcher(Generic[T]):
     def given(self) -> int:
         """Results given so far."""
         return self._given
+
+    @property
+    def is_from_parent(self) -> bool:
+        """Whether this is a forked child: it has none of the threads, and its locks may be held for ever."""
+        return self._process != os.getpid()
 
     def _work(self, first: bool) -> None:
         while True:
@@ -139,7 +146,14 @@ class Prefetcher(Generic[T]):
             After the last one.
         Stopped
             Once it was stopped.
+        RuntimeError
+            In a forked child.
         """
+        if self.is_from_parent:
+            raise RuntimeError(
+                f"this iterator was begun in process {self._process}, whose threads a forked child does not have; "
+                "begin a new loop in the child"
+            )
         start = time.perf_counter()
         with self._state:
             self.depths += len(self._ready)
@@ -167,7 +181,9 @@ class Prefetcher(Generic[T]):
         return result  # type: ignore[return-value]  # there is one where there is no error
 
     def signal(self) -> None:
-        """Tell the threads to end; those in a job end after it."""
+        """Tell the threads to end; those in a job end after it. A forked child has none to tell."""
+        if self.is_from_parent:
+            return
         with self._state:
             self._stopping = True
             self._ready.clear()
@@ -179,6 +195,8 @@ class Prefetcher(Generic[T]):
 
     def join(self) -> None:
         """Wait for the threads to end, after :meth:`signal`."""
+        if self.is_from_parent:
+            return
         deadline = time.monotonic() + _PATIENCE
         for thread in self._threads:
             if thread is not threading.current_thread():
@@ -253,6 +271,8 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
         For a depth or a number of workers below 1.
     TypeError
         For what cannot be iterated over, or not by several workers.
+    RuntimeError
+        From the iterator, where a forked child goes on with its parent's.
 
     Examples
     --------

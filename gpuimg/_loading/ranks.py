@@ -6,6 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from .._checks.arguments import whole_number
+
 # (rank, world size) by launcher: torchrun and Accelerate; a Slurm job step; Open MPI; MPICH and Intel MPI. Outside a
 # step, in an sbatch script, SLURM_NTASKS speaks of tasks that are not this process's peers.
 _LAUNCHERS = (
@@ -24,21 +28,26 @@ def as_shard(shard: Any) -> tuple[int, int]:
     ValueError
         For a rank that is not below the world size, and for anything else.
     """
-    if shard == "auto":
-        for rank_name, world_name in _LAUNCHERS:
-            if rank_name in os.environ and world_name in os.environ:
-                return _checked(os.environ[rank_name], os.environ[world_name], f"{rank_name} and {world_name}")
-        return 0, 1
-    if isinstance(shard, str) or not isinstance(shard, Sequence) or len(shard) != 2:
+    if isinstance(shard, str) and shard == "auto":
+        return _launched()
+    if isinstance(shard, (str, bytes)) or not isinstance(shard, (Sequence, np.ndarray)) or len(shard) != 2:
         raise ValueError(f'shard must be (rank, world) or "auto", not {shard!r}')
-    return _checked(shard[0], shard[1], "shard")
+    return _checked(shard[0], shard[1], "the rank of shard", "the world size of shard")
 
 
-def _checked(rank: Any, world: Any, where: str) -> tuple[int, int]:
-    try:
-        pair = int(rank), int(world)
-    except (TypeError, ValueError):
-        pair = -1, 0
-    if not 0 <= pair[0] < pair[1]:
-        raise ValueError(f"{where} must be a rank from 0 to world - 1 and a world size, not {rank!r} and {world!r}")
-    return pair
+def _launched() -> tuple[int, int]:
+    """Rank and world size of the first launcher that gives both; all samples without one."""
+    for rank, world in _LAUNCHERS:
+        if rank in os.environ and world in os.environ:
+            return _checked(_number(rank), _number(world), rank, world)
+    return 0, 1
+
+
+def _number(variable: str) -> Any:
+    text = os.environ[variable]
+    return int(text) if text.strip().isdecimal() else text
+
+
+def _checked(rank: Any, world: Any, rank_name: str, world_name: str) -> tuple[int, int]:
+    size = whole_number(world, world_name)
+    return whole_number(rank, rank_name, 0, size - 1), size

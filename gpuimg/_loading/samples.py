@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._decoding.file_bytes import read
+from .._decoding.file_bytes import printable, read
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Sample:
         try:
             return str(self.source.describe(self.index))
         except Exception:  # a source need not have it, and it must not hide the failure it is asked about
-            return self.path or f"sample {self.index}"
+            return printable(self.path) if self.path else f"sample {self.index}"
 
     @property
     def reason(self) -> str:
@@ -53,7 +53,14 @@ class SampleNames(Sequence[str]):
         return self._samples[index].name
 
 
-def read_sample(source: Any, index: int, real: bool = True) -> Sample:
+class Columns(NamedTuple):
+    """Which entries of a mapping are the image and the label; None for all others."""
+
+    image: str = "image"
+    label: str | None = "label"
+
+
+def read_sample(source: Any, index: int, real: bool, columns: Columns) -> Sample:
     """Read one sample; what goes wrong inside the source is a failure of the sample."""
     sample = Sample(source, index, real)
     try:
@@ -61,31 +68,60 @@ def read_sample(source: Any, index: int, real: bool = True) -> Sample:
     except Exception as error:  # whatever a source raises
         sample.error = error
         return sample
-    data, sample.label = _pair(item, index)
+    data, sample.label = _pair(item, index, columns)
     try:
         if isinstance(data, (str, os.PathLike)):
             sample.path = os.fspath(data)
         sample.data = read(data)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
         sample.error = error
     except TypeError as error:
         raise TypeError(f"source[{index}]: {error}") from error
     return sample
 
 
-def _pair(item: Any, index: int) -> tuple[Any, Any]:
-    """Data and label of what a source gave: a pair, or a mapping with "image" as of Hugging Face's ``datasets``."""
+def _pair(item: Any, index: int, columns: Columns) -> tuple[Any, Any]:
+    """Data and label of what a source gave: a pair, or a mapping as of Hugging Face's ``datasets``."""
     if isinstance(item, (tuple, list)) and len(item) == 2:
-        return item[0], item[1]
-    if isinstance(item, Mapping) and "image" in item:
-        image = item["image"]
-        if isinstance(image, Mapping):
-            image = image.get("bytes") if image.get("bytes") is not None else image.get("path")
-        rest = {key: value for key, value in item.items() if key != "image"}
-        return image, rest["label"] if set(rest) == {"label"} else rest or None
-    raise TypeError(
-        f'source[{index}] must be a pair (file bytes, label), or a mapping with "image", not {type(item).__name__}'
-    )
+        data, label = item
+        hint = "with torchvision's ImageFolder, ImageFolder(root, loader=lambda path: path)"
+    elif isinstance(item, Mapping):
+        data, label = _of_columns(item, index, columns)
+        hint = f"with Hugging Face's datasets, ds.cast_column({columns.image!r}, datasets.Image(decode=False))"
+    else:
+        raise TypeError(
+            f"source[{index}] must be a pair (file bytes or path, label), or a mapping with {columns.image!r}, "
+            f"not {type(item).__name__}"
+        )
+    if _is_decoded(data):
+        raise TypeError(
+            f"source[{index}] gives a decoded image ({type(data).__name__}), but gpuimg decodes by itself: let the "
+            f"source give file bytes or paths; {hint}"
+        )
+    return data, label
+
+
+def _of_columns(item: Mapping[str, Any], index: int, columns: Columns) -> tuple[Any, Any]:
+    names = ", ".join(map(repr, item))
+    if columns.image not in item:
+        raise TypeError(f"source[{index}] has no {columns.image!r}, but {names}; name the one with images by image=")
+    image = item[columns.image]
+    if isinstance(image, Mapping):
+        image = image.get("bytes") if image.get("bytes") is not None else image.get("path")
+    others = {key: value for key, value in item.items() if key != columns.image}
+    if columns.label is None:
+        return image, others or None
+    if columns.label not in item and (others or columns.label != "label"):
+        raise TypeError(
+            f"source[{index}] has no {columns.label!r}, but {names}; name the one with labels by label=, or give "
+            "label=None for a dict of all but the image"
+        )
+    return image, item.get(columns.label)
+
+
+def _is_decoded(data: Any) -> bool:
+    """Whether these are pixels: an image of Pillow, or an array of more than one dimension."""
+    return type(data).__module__.partition(".")[0] == "PIL" or len(getattr(data, "shape", ())) > 1
 
 
 def collate(labels: list[Any], missing: list[bool]) -> Any:

@@ -7,12 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from .._batch.batch import Batch, dtype_name
+from .._checks.arguments import whole_number
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._runtimes.devices import runtime_for
 from .._runtimes.images import KINDS
 from .._runtimes.protocol import Runtime
+from .samples import Columns
 from .sharding import Level, Share
 
 Preprocess: TypeAlias = Callable[[Batch, Rng, Any], tuple[Any, Any]]  # (batch, rng, labels) -> (images, labels)
@@ -40,6 +44,9 @@ class Settings:
     stream: int | None
     color: str
     max_pixels: int
+    columns: Columns
+    worker: int = 0  # of the workers that deal out the rank's batches among them,
+    workers: int = 1
     samples: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -110,6 +117,17 @@ def check_words(layout: Any, dtype: Any, on_error: Any) -> None:
         raise ValueError(f"on_error must be one of {', '.join(map(repr, _ON_ERROR))}, not {on_error!r}")
 
 
+def check_columns(image: Any, label: Any) -> Columns:
+    """Names of entries of a mapping, see :func:`gpuimg.load`."""
+    if not isinstance(image, str) or not image:
+        raise ValueError(f"image must be the name of a column, not {image!r}")
+    if label is not None and (not isinstance(label, str) or not label):
+        raise ValueError(f"label must be the name of a column or None, not {label!r}")
+    if image == label:
+        raise ValueError(f"image and label must be two columns, not both {image!r}")
+    return Columns(image, label)
+
+
 def runtimes_for(device: str | None, devices: Sequence[str] | None) -> list[Runtime]:
     if devices is None:
         return [runtime_for(device)]
@@ -121,16 +139,14 @@ def runtimes_for(device: str | None, devices: Sequence[str] | None) -> list[Runt
 
 
 def failure_limit(most: Any, samples: int) -> int | None:
+    """The number of failures allowed in an epoch of so many samples: a number, or a fraction of them."""
     if most is None:
         return None
-    if (
-        isinstance(most, bool)
-        or not isinstance(most, (int, float))
-        or most < 0
-        or (isinstance(most, float) and most > 1)
-    ):
+    if not isinstance(most, (float, np.floating)):
+        return whole_number(most, "max_failures, where it is not a fraction,", 0)
+    if not 0.0 <= most <= 1.0:
         raise ValueError(f"max_failures must be a whole number or a fraction from 0.0 to 1.0, not {most!r}")
-    return int(most * samples) if isinstance(most, float) else most
+    return int(most * samples)
 
 
 def stream_address(stream: Any) -> int | None:

@@ -25,8 +25,8 @@ class Stats:
 
     def add(self, made: Made) -> int:
         """Count a batch; gives the failures of its epoch."""
-        if made.position.epoch != self._epoch:
-            self._epoch, self._failed_before = made.position.epoch, self.failed
+        if made.epoch != self._epoch:
+            self._epoch, self._failed_before = made.epoch, self.failed
         self.images += len(made.batch.indices)
         self.failed += len(made.failures)
         for name, seconds in made.seconds.items():
@@ -56,6 +56,7 @@ class Stats:
             limit = max(self._seconds, key=self._seconds.__getitem__)
         return {
             "images": self.images,
+            "failures": self.failed,
             "seconds": seconds,
             "images_per_second": self.images / seconds,
             "read": {"seconds": read, "waited": read_waited},

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
 from .._checks.types import Floats, Ints, Mask
+from .._checks.words import counted
 from .._runtimes.devices import native
 from ..kernels import layout
 
@@ -111,7 +112,7 @@ def _masks(masks: Any, batch: Batch) -> Any:
     if stacked and (not hasattr(arrays, "ndim") or arrays.ndim not in (3, 4)):
         raise TypeError(f"masks must be a list of (H, W) arrays or one (N, H, W) array, not {_kind(arrays)}")
     if len(arrays) != len(batch):
-        raise ValueError(f"got {len(arrays)} masks for {len(batch)} images")
+        raise ValueError(f"got {counted(len(arrays), 'mask')} for {counted(len(batch), 'image')}; each needs one")
     unread = _unread(batch)
     found = []
     for i, (mask, size) in enumerate(zip(arrays, batch._source.sizes.tolist(), strict=True)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +11,10 @@ from numpy.typing import NDArray
 
 from .._checks import arguments
 from .._checks.types import Floats, Ints, Mask
+from .._checks.words import counted
 
 _WORDS = 4  # of a Philox block
-_WORD_LIMIT = 1 << 64
+_LARGEST = (1 << 64) - 1
 
 
 class Rng:
@@ -34,8 +34,8 @@ class Rng:
 
     Raises
     ------
-    ValueError, TypeError
-        For a seed or epoch out of range, or indices of another shape or kind.
+    ValueError
+        For a seed or epoch that is no whole number or out of range, or indices of another shape or kind.
 
     Notes
     -----
@@ -56,8 +56,8 @@ class Rng:
     """
 
     def __init__(self, seed: int, *, epoch: int = 0, indices: Any) -> None:
-        self.seed = _word(seed, "seed")
-        self.epoch = _word(epoch, "epoch")
+        self.seed = arguments.whole_number(seed, "seed", 0, _LARGEST)
+        self.epoch = arguments.whole_number(epoch, "epoch", 0, _LARGEST)
         array = np.asarray(indices)
         if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
             raise ValueError(f"indices must be one-dimensional integers, not {array.dtype} of shape {array.shape}")
@@ -71,7 +71,7 @@ class Rng:
         return len(self.indices)
 
     def __repr__(self) -> str:
-        return f"<gpuimg.Rng seed={self.seed} epoch={self.epoch} of {len(self)} samples, {self._draw} draws>"
+        return f"<gpuimg.Rng seed {self.seed}, epoch {self.epoch}, {counted(len(self), 'sample')}>"
 
     def split(self, name: str) -> Rng:
         """Return an independent stream for the same samples, at its first draw.
@@ -332,16 +332,6 @@ def as_rng(rng: Any, n: int, name: str) -> Rng:
         # Another stream for each function: two of them called with the same seed must not make the same choices.
         return Rng(int(rng), indices=np.arange(n)).split(name)
     raise TypeError(f"rng must be a gpuimg.Rng or an int seed, not {rng!r}")
-
-
-def _word(value: Any, name: str) -> int:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, not {value!r}") from None
-    if not 0 <= number < _WORD_LIMIT:
-        raise ValueError(f"{name} must be from 0 to 2**64 - 1, not {number}")
-    return number
 
 
 def _to_unit(words: NDArray[np.uint64]) -> Floats:

@@ -6,10 +6,12 @@ import errno
 import importlib
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, SupportsIndex
 
+from .._checks.words import counted
 from .._version import install_hint
+from ._names import printable
 
 
 class Table(ABC):
@@ -30,6 +32,8 @@ class Table(ABC):
     ...         return f"letter {i}"
     >>> Letters()[-1], Letters().describe(-1)
     ((b'b', 1), 'letter 1')
+    >>> Letters()
+    <Letters: 2 samples>
     """
 
     @abstractmethod
@@ -53,6 +57,13 @@ class Table(ABC):
         except ValueError as error:
             raise ValueError(f"{self._name(i)}: {error}") from error
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self._amount()}>"
+
+    def _amount(self) -> str:
+        """How much there is of what, for people to read."""
+        return counted(len(self), "sample")
+
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         return (self[i] for i in range(len(self)))
 
@@ -65,6 +76,13 @@ class Table(ABC):
         if not -n <= i < n:
             raise IndexError(f"sample {i} of {n}")
         return i % n
+
+
+def shown(function: str, paths: Sequence[str | bytes], amount: str) -> str:
+    """What a source says of itself: the function that made it, its files, and how much there is of what."""
+    first = f" '{printable(paths[0])}'" if paths else ""
+    more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
+    return f"<gpuimg.{function}{first}{more}: {amount}>"
 
 
 def optional(module: str, subject: str, package: str, extra: str) -> Any:

@@ -10,9 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks.words import counted
 from ._names import printable
 from ._reading import Path, naming
+from ._table import shown
 from .folder import ImageFiles
+
+_LARGEST = (1 << 63) - 1  # ids are kept as int64,
+_LARGEST_AREA = 1e38  # areas as float32
 
 
 class Coco(ImageFiles):
@@ -30,6 +35,10 @@ class Coco(ImageFiles):
         super().__init__(images, names, None)
         self._boxes = boxes
         self.categories = categories
+
+    def __repr__(self) -> str:
+        categories = counted(len(self.categories), "category", "categories")
+        return shown("coco", [self._root], f"{self._amount()}, {categories}")
 
     def _label(self, i: int) -> dict[str, Any]:
         return self._boxes.of(i)
@@ -55,8 +64,8 @@ def coco(images: Path, annotations: Path) -> Coco:
     Raises
     ------
     ValueError
-        For what is no JSON or no such file, and for an annotation whose box is no box, or whose image or category is
-        not there (naming it).
+        For what is no JSON or no such file, for an image of no size, and for an annotation whose box is no box, whose
+        area or ``iscrowd`` is out of range, or whose image or category is not there (naming it).
     OSError
         Where the annotations cannot be read.
 
@@ -122,8 +131,8 @@ class _Boxes:
             labels[k] = _field(entry, "category_id", int, name)
             _known(entry, "category_id", categories.get, name)
             rows[k] = box = _box(entry, name)
-            area[k] = _field(entry, "area", (int, float), name) if "area" in entry else box[2] * box[3]
-            crowd[k] = bool(entry.get("iscrowd", 0))
+            area[k] = _area(entry, name) if "area" in entry else box[2] * box[3]
+            crowd[k] = _flag(entry, "iscrowd", name)
         corners = np.concatenate([rows[:, :2], rows[:, :2] + rows[:, 2:]], 1)
         corners = np.clip(corners, 0.0, np.tile(sizes, 2)[image])
         order = np.argsort(image, kind="stable")
@@ -163,8 +172,31 @@ def _field(entry: Any, key: str, kind: Any, name: str) -> Any:
     """A value of the right type; ``bool`` is no number here."""
     value = entry.get(key) if isinstance(entry, dict) else None
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise ValueError(f"{name}: {key} must be {getattr(kind, '__name__', 'a number')}, not {printable(repr(value))}")
+        raise ValueError(f"{name}: {key} must be {getattr(kind, '__name__', 'a number')}, not {_shown(value)}")
+    if isinstance(value, int) and not -_LARGEST <= value <= _LARGEST:
+        raise ValueError(f"{name}: {key} must fit into 64 bits, not {_shown(value)}")
     return value
+
+
+def _shown(value: Any) -> str:
+    """A value in a message; Python does not write numbers of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"a number of {value.bit_length()} bits"
+    return printable(repr(value))
+
+
+def _area(entry: dict[str, Any], name: str) -> float:
+    value: float = _field(entry, "area", (int, float), name)
+    if not 0 <= value <= _LARGEST_AREA:
+        raise ValueError(f"{name}: area must be from 0 to {_LARGEST_AREA:g}, not {value!r}")
+    return value
+
+
+def _flag(entry: dict[str, Any], key: str, name: str) -> bool:
+    value = entry.get(key, 0)
+    if not isinstance(value, (bool, int)) or value not in (0, 1):
+        raise ValueError(f"{name}: {key} must be 0 or 1, not {_shown(value)}")
+    return bool(value)
 
 
 def _known(entry: Any, key: str, find: Callable[[int], Any], name: str) -> Any:
@@ -178,7 +210,10 @@ def _known(entry: Any, key: str, find: Callable[[int], Any], name: str) -> Any:
 def _size(entry: dict[str, Any]) -> tuple[int, int]:
     """Width and height."""
     name = f"image {entry['id']}"
-    return _field(entry, "width", int, name), _field(entry, "height", int, name)
+    width, height = _field(entry, "width", int, name), _field(entry, "height", int, name)
+    if width < 1 or height < 1:
+        raise ValueError(f"{name}: width and height must be at least 1, not {width} and {height}")
+    return width, height
 
 
 def _box(entry: dict[str, Any], name: str) -> list[float]:

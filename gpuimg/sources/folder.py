@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from .._checks.words import counted
 from .._decoding.file_bytes import read
 from ._names import Names, printable
 from ._reading import Path
-from ._table import Table
+from ._table import Table, shown
 
 # Those of torchvision's ImageFolder.
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -21,13 +22,20 @@ EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", 
 class ImageFiles(Table):
     """Image files with a label each; the base of the sources whose images are files."""
 
-    def __init__(self, root: Path, names: Iterable[bytes], labels: Any) -> None:
+    def __init__(self, root: Path, names: Iterable[bytes], labels: Any, listed_in: Path | None = None) -> None:
         self._root = os.fsencode(root)
+        self._listed_in = [] if listed_in is None else [os.fsencode(listed_in)]
         self._names = Names(names)
         self._labels = labels
 
     def __len__(self) -> int:
         return len(self._names)
+
+    def __repr__(self) -> str:
+        return shown("file_list", self._listed_in, self._amount())
+
+    def _amount(self) -> str:
+        return counted(len(self), "image")
 
     def _path(self, i: int) -> str:
         return os.fsdecode(os.path.join(self._root, self._names[i]))
@@ -56,6 +64,9 @@ class Folder(ImageFiles):
     """
 
     classes: list[str]
+
+    def __repr__(self) -> str:
+        return shown("folder", [self._root], f"{self._amount()}, {counted(len(self.classes), 'class', 'classes')}")
 
 
 def folder(root: Path, *, extensions: Sequence[str] = EXTENSIONS) -> Folder:
@@ -196,19 +207,21 @@ def file_list(paths: Path | Sequence[Path], labels: Any = None) -> ImageFiles:
     (b'...', 'cat')
     """
     root: Path = b""
+    listed_in = None
     if isinstance(paths, (str, bytes, os.PathLike)):
-        root = os.path.dirname(os.fsencode(paths))
-        names, listed = _parsed(os.fsencode(paths))
+        listed_in = os.fsencode(paths)
+        root = os.path.dirname(listed_in)
+        names, listed = _parsed(listed_in)
         if listed is not None and labels is not None:
-            raise ValueError(f"{printable(os.fsencode(paths))} has labels, and labels were given too")
+            raise ValueError(f"{printable(listed_in)} has labels, and labels were given too")
         labels = labels if listed is None else listed
     else:
         names = [os.fsencode(path) for path in paths]
         if not names:
             raise ValueError("paths must name at least one file")
     if labels is not None and len(labels) != len(names):
-        raise ValueError(f"labels are {len(labels)}, but the paths {len(names)}")
-    return ImageFiles(root, names, labels)
+        raise ValueError(f"got {counted(len(labels), 'label')} for {counted(len(names), 'path')}; each needs one")
+    return ImageFiles(root, names, labels, listed_in)
 
 
 def _parsed(path: bytes) -> tuple[list[bytes], Any]:

@@ -10,7 +10,7 @@ from ._btree import Places, places
 from ._names import printable
 from ._protobuf import datum
 from ._reading import OpenFiles, Path, naming
-from ._table import Table
+from ._table import Table, shown
 
 Parse: TypeAlias = "Callable[[bytes, bytes], tuple[Any, Any]]"
 
@@ -25,6 +25,9 @@ class LMDB(Table):
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    def __repr__(self) -> str:
+        return shown("lmdb", self._files.paths, self._amount())
 
     def _name(self, i: int) -> str:
         return f"{self._files.name(0)}: key {printable(self._keys[i])}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import threading
 from collections import OrderedDict
@@ -12,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from .._checks.arguments import whole_number
+from .._checks.words import counted
 from .._decoding.file_bytes import read
 from ._names import printable
 from ._reading import Path, naming, shards
-from ._table import Table, optional
+from ._table import Table, optional, shown
 
 
 class Parquet(Table):
@@ -43,6 +44,9 @@ class Parquet(Table):
 
     def __len__(self) -> int:
         return int(self._end[-1]) if len(self._end) else 0
+
+    def __repr__(self) -> str:
+        return shown("parquet", self._paths, counted(len(self), "row"))
 
     def _name(self, i: int) -> str:
         file = int(self._file[np.searchsorted(self._end, i, "right")])
@@ -136,10 +140,9 @@ def parquet(
     >>> photos = parquet("train-{00000..00041}-of-00042.parquet")  # doctest: +SKIP
     >>> data, label = photos[0]  # doctest: +SKIP
     """
-    if operator.index(cached_groups) < 1:
-        raise ValueError(f"cached_groups must be at least 1, not {cached_groups}")
+    cached_groups = whole_number(cached_groups, "cached_groups")
     optional("pyarrow.parquet", "Parquet", "pyarrow", "parquet")
-    return Parquet(shards(paths), image, label, operator.index(cached_groups))
+    return Parquet(shards(paths), image, label, cached_groups)
 
 
 def _opened(path: str) -> Any:

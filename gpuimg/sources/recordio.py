@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from .._checks.words import counted
 from ._indexes import Arrays, kept
 from ._names import printable
 from ._reading import OpenFiles, Path, naming, read_at
-from ._table import Table
+from ._table import Table, shown
 
 _MAGIC = 0xCED7230A
 _WORDS = struct.Struct("<II")  # magic; 3 bits that say which part of a record it is, and 29 of its length
@@ -31,6 +32,9 @@ class RecordIO(Table):
 
     def __len__(self) -> int:
         return len(self._offset)
+
+    def __repr__(self) -> str:
+        return shown("recordio", self._files.paths, counted(len(self), "record"))
 
     def _name(self, i: int) -> str:
         return f"{self._files.name(0)}: record {self._key[i]}"

@@ -14,7 +14,7 @@ import numpy as np
 from ._indexes import Arrays, kept
 from ._names import Names, printable
 from ._reading import OpenFiles, Path, naming, shards
-from ._table import Table
+from ._table import Table, shown
 
 IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "jp2", "ppm", "pgm")
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
@@ -32,6 +32,9 @@ class Tar(Table):
 
     def __len__(self) -> int:
         return len(self._shard)
+
+    def __repr__(self) -> str:
+        return shown("tar", self._files.paths, self._amount())
 
     def _name(self, i: int) -> str:
         return f"{self._files.name(self._shard[i])}: {printable(self._names[i])}"
@@ -221,6 +224,8 @@ def _refuse(head: bytes) -> None:
 def _reader(file: IO[bytes]) -> tarfile.TarFile:
     try:
         return tarfile.open(fileobj=file, mode="r:")
+    except (RecursionError, MemoryError) as error:  # it reads the first member's headers, as `_next`
+        raise ValueError("damaged at byte 0: too many or too large headers of one member") from error
     except tarfile.TarError as error:
         raise ValueError(f"not a tar file, or damaged: {error}") from error
 
@@ -228,5 +233,7 @@ def _reader(file: IO[bytes]) -> tarfile.TarFile:
 def _next(archive: tarfile.TarFile) -> tarfile.TarInfo | None:
     try:
         return archive.next()
+    except (RecursionError, MemoryError) as error:  # it reads the headers before a member at once, whatever they say
+        raise ValueError(f"damaged at byte {archive.offset}: too many or too large headers of one member") from error
     except (tarfile.TarError, ValueError, LookupError, OverflowError) as error:  # what its parser meets, it raises
         raise ValueError(f"damaged at byte {archive.offset}: {error}") from error

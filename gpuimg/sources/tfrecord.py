@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from .._checks.words import counted
 from ._indexes import Arrays, kept
 from ._reading import OpenFiles, Path, naming, read_at, shards
-from ._table import Table, optional
+from ._table import Table, optional, shown
 from ._tf_example import Keys
 
 _HEADER = struct.Struct("<QI")  # length of the data, and its checksum
@@ -32,6 +33,9 @@ class TFRecord(Table):
 
     def __len__(self) -> int:
         return len(self._shard)
+
+    def __repr__(self) -> str:
+        return shown("tfrecord", self._files.paths, counted(len(self), "record"))
 
     def _name(self, i: int) -> str:
         shard = int(self._shard[i])

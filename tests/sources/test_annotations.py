@@ -60,6 +60,7 @@ def test_boxes(tmp_path: Path) -> None:
     data = photos(3)
     samples = list(zip([data[1], data[2], data[0]], LABELS, strict=True))
     assert_law(found, samples, [f"{tmp_path}/{name}" for name in ("2.jpg", "5.jpg", "deep/9.jpg")])
+    assert repr(found) == f"<gpuimg.coco '{tmp_path}': 3 images, 2 categories>"
     assert found.categories == {18: "dog", 1: "person"}
     found[0][1]["boxes"][:] = 0
     assert_table(found, samples, [f"{tmp_path}/{name}" for name in ("2.jpg", "5.jpg", "deep/9.jpg")])
@@ -116,6 +117,24 @@ def changed(**values: Any) -> dict[str, Any]:
         (changed(bbox=[1, "2", 3, 4]), "annotation 1: bbox must be"),
         (changed(bbox=None), "annotation 1: bbox must be list, not None"),
         (changed(area="7"), "annotation 1: area must be a number, not '7'"),
+        (changed(area=float("nan")), r"annotation 1: area must be from 0 to 1e\+38, not nan"),
+        (changed(area=1e300), r"annotation 1: area must be from 0 to 1e\+38, not 1e\+300"),
+        (changed(area=-1), "annotation 1: area must be from 0 to .*, not -1"),
+        (changed(iscrowd="false"), "annotation 1: iscrowd must be 0 or 1, not 'false'"),
+        (changed(iscrowd=2), "annotation 1: iscrowd must be 0 or 1, not 2"),
+        (changed(category_id=1 << 63), "annotation 1: category_id must fit into 64 bits, not 9223372036854775808"),
+        (
+            {"images": [{"id": 1 << 63, "file_name": "a", "width": 3, "height": 3}]},
+            "image 0: id must fit into 64 bits, not 9223372036854775808",
+        ),
+        (
+            {"images": [{"id": 1, "file_name": "a", "width": 3, "height": 10**400}], "annotations": []},
+            "image 1: height must fit into 64 bits, not a number of 1329 bits",
+        ),
+        (
+            {"images": [{"id": 1, "file_name": "a", "width": 3, "height": -5}], "annotations": []},
+            "image 1: width and height must be at least 1, not 3 and -5",
+        ),
         ({"annotations": [3]}, "annotation 0: image_id must be int, not None"),
         ({"images": [IMAGES[0], IMAGES[0]]}, "image 9 is there twice"),
         ({"images": [{"id": 1, "file_name": "a", "height": 3}]}, "image 1: width must be int, not None"),

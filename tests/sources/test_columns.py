@@ -48,6 +48,7 @@ def test_images_and_labels(tmp_path: Path, layout: Any, options: dict[str, Any])
     names = [f"{tmp_path}/a-{int(i >= 7)}: row {i - 7 * (i >= 7)}" for i in range(10)]
     pattern = f"{tmp_path}/a-{{0..1}}"
     assert_law(parquet(pattern), list(zip(data, range(10), strict=True)), names)
+    assert repr(parquet(pattern)) == f"<gpuimg.parquet '{tmp_path}/a-0' and 1 more: 10 rows>"
     assert_law(parquet(pattern, cached_groups=1), list(zip(data, range(10), strict=True)), names)
     assert_law(parquet(pattern, label=None), [(content, None) for content in data], names)
 
@@ -99,7 +100,7 @@ def test_empty_groups_and_files(tmp_path: Path) -> None:
 
 def test_arguments(tmp_path: Path) -> None:
     path = write(tmp_path / "a", photos(1), [1])
-    with pytest.raises(ValueError, match="cached_groups must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="cached_groups must be a whole number of at least 1, not 0"):
         parquet(path, cached_groups=0)
     with pytest.raises(ValueError, match="a: no column 'jpg'; it has 'image', 'label'"):
         parquet(path, image="jpg")

@@ -54,6 +54,7 @@ def test_raw(tmp_path: Path) -> None:
     samples = [(content, str(9 - i)) for i, content in enumerate(data)][::-1]
     expected = [f"{path}/data.mdb: key {number}" for number in range(6, 10)]
     assert_law(lmdb(path), samples, expected)
+    assert repr(lmdb(path)) == f"<gpuimg.lmdb '{path}/data.mdb': 4 samples>"
     assert_law(lmdb(os.fsencode(path / "data.mdb")), samples, expected)
 
 

@@ -32,6 +32,7 @@ def test_folder(tmp_path: Path) -> None:
     assert found.classes == ["Cow", "ant", "bee"]
     samples = [(name.encode(), label) for name, label in zip(SORTED, LABELS, strict=True)]
     assert_law(found, samples, [f"{tmp_path}/{name}" for name in SORTED])
+    assert repr(found) == f"<gpuimg.folder '{tmp_path}': 6 images, 3 classes>"
 
 
 def image_folder(root: str) -> tuple[list[str], list[tuple[str, int]]]:
@@ -129,6 +130,8 @@ def test_list_of_paths(tmp_path: Path) -> None:
     assert_law(file_list(names, np.array([5, 3, 4])), list(zip(data, [5, 3, 4], strict=True)), names)
     boxes = np.arange(12.0).reshape(3, 4)
     assert_law(file_list(names, boxes), list(zip(data, boxes, strict=True)), names)
+    assert repr(file_list(paths)) == "<gpuimg.file_list: 3 images>"
+    assert repr(file_list(paths * 400)) == "<gpuimg.file_list: 1,200 images>"
 
 
 def test_text_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,6 +141,7 @@ def test_text_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = [(b"a.jpg", 3), (b"b c.jpg", -7), (b"d 5.jpg", 9), (b"e", 1)]
     names = [str(tmp_path / name) for name in ("a.jpg", "b c.jpg", "d 5.jpg", "e")]
     assert_law(file_list(text), samples, names)
+    assert repr(file_list(text)) == f"<gpuimg.file_list '{text}': 4 images>"
     monkeypatch.chdir(tmp_path)
     assert file_list("list.txt").describe(0) == "a.jpg"
     assert file_list("list.txt")[1] == samples[1]
@@ -172,7 +176,7 @@ def test_text_file_errors(tmp_path: Path, content: str, match: str) -> None:
 def test_list_errors(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="at least one"):
         file_list([])
-    with pytest.raises(ValueError, match="labels are 1, but the paths 2"):
+    with pytest.raises(ValueError, match="got 1 label for 2 paths; each needs one"):
         file_list(["a", "b"], [1])
     with pytest.raises(FileNotFoundError, match=r"list\.txt"):
         file_list(tmp_path / "list.txt")

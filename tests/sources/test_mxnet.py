@@ -80,6 +80,7 @@ def test_what_mxnet_writes(golden: Path, samples: list[tuple[bytes, Any]]) -> No
     assert_law(recordio(golden), samples, [f"{golden}: record {key}" for key in KEYS])
     golden.with_suffix(".idx").unlink()
     assert_law(recordio(golden), samples, [f"{golden}: record {i}" for i in range(4)])
+    assert repr(recordio(golden)) == f"<gpuimg.recordio '{golden}': 4 records>"
 
 
 def test_order_of_the_index(golden: Path, samples: list[tuple[bytes, Any]]) -> None:

@@ -63,6 +63,7 @@ def test_examples(tmp_path: Path) -> None:
     write(tmp_path / "a-1", examples(7)[3:])
     names = [f"{tmp_path}/a-{i // 3 if i < 6 else 1}: record {i % 3 if i < 6 else 3}" for i in range(7)]
     assert_law(tfrecord(f"{tmp_path}/a-{{0..1}}"), [(data[i], i) for i in range(7)], names)
+    assert repr(tfrecord(f"{tmp_path}/a-{{0..1}}")) == f"<gpuimg.tfrecord '{tmp_path}/a-0' and 1 more: 7 records>"
     assert_law(tfrecord(f"{tmp_path}/a-{{0..1}}", label=None), [(content, None) for content in data], names)
 
 
@@ -240,6 +241,7 @@ def test_array_record(tmp_path: Path, options: str) -> None:
     path = write_array(tmp_path / "b", *data, options=options)
     samples = [(content, None) for content in data]
     assert_law(array_record(path, image=None), samples, [f"{path}: record {i}" for i in range(9)])
+    assert repr(array_record(path, image=None)) == f"<gpuimg.array_record '{path}': 9 records>"
 
 
 def test_array_record_errors(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,7 @@ def test_what_webdataset_writes(tmp_path: Path) -> None:
         (None, [None] * 7),
     ):
         assert_law(tar(pattern, label=label), list(zip(data, wanted, strict=True)), names)
+    assert repr(tar(pattern)) == f"<gpuimg.tar '{tmp_path}/shard-000.tar' and 2 more: 7 samples>"
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
@@ -67,6 +70,7 @@ def test_every_tar_format(tmp_path: Path, form: int) -> None:
     long = "d" * 80 + "/" + "k" * (90 if form == tarfile.USTAR_FORMAT else 160)
     path = write(tmp_path / "a.tar", (f"{long}.png", b"x"), (f"{long}.cls", b"4"), form=form)
     assert_law(tar(path), [(b"x", 4)], [f"{path}: {long}"])
+    assert repr(tar(path)) == f"<gpuimg.tar '{path}': 1 sample>"
 
 
 def test_members_that_are_no_samples(tmp_path: Path) -> None:
@@ -230,6 +234,34 @@ def test_flipped_bits(tmp_path: Path) -> None:
     path.write_bytes(flipped(whole, 1536 + 3))  # the name in the header of 1.cls
     with pytest.raises(ValueError, match=r"a\.tar: damaged: .* at byte 1536"):
         tar(path)
+
+
+def long_name(size: int) -> bytes:
+    """A header that says that a name of so many bytes follows."""
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, size
+    return header.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_headers_without_end(tmp_path: Path, first: bool) -> None:
+    """Names of names of names, which the tarfile module follows by calling itself."""
+    before = b"" if first else write(tmp_path / "good.tar", ("1.jpg", b"x")).read_bytes()[:1024]
+    (tmp_path / "a.tar").write_bytes(before + (long_name(1) + b"x".ljust(512, b"\0")) * 3000)
+    with pytest.raises(ValueError, match=rf"a\.tar: damaged at byte {len(before)}.*: too many or too large headers"):
+        tar(tmp_path / "a.tar", label=None)
+
+
+def test_a_header_of_more_than_the_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    path.write_bytes(long_name(1 << 35))
+    os.truncate(path, 1 << 36)  # without a byte on the disk
+    code = (
+        "import resource, sys, gpuimg\nresource.setrlimit(resource.RLIMIT_AS, (1 << 33, 1 << 33))\n"
+        "gpuimg.tar(sys.argv[1], label=None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=100)
+    assert "a.tar: damaged at byte 0: too many or too large headers of one member" in done.stderr
 
 
 @pytest.mark.parametrize("content", [b"", b"no tar file", b"x" * 5000])

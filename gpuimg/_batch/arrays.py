@@ -1,0 +1,65 @@
+"""Images that users pass as arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._runtimes.devices import native, runtime_of
+from .._runtimes.protocol import Runtime
+
+
+def checked_arrays(images: Any) -> tuple[Runtime, Any]:
+    """A list of (H, W, C) arrays or one (N, H, W, C) array, and the runtime in whose memory they are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`gpuimg._batch.batch.as_batch`.
+    """
+    images = [native(image) for image in images] if isinstance(images, (list, tuple)) else native(images)
+    if hasattr(images, "shape") and hasattr(images, "dtype"):
+        if len(images.shape) != 4:
+            hint = "; wrap a single image in a list: [image]" if len(images.shape) == 3 else ""
+            raise ValueError(f"images must have shape (N, H, W, C), not {tuple(images.shape)}{hint}")
+        _check_image(images, "images")
+        return runtime_of(images), images
+    if not isinstance(images, list):
+        raise TypeError(
+            f"images must be a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array, not {type(images).__name__}"
+        )
+    if not images:
+        raise ValueError(
+            "an empty list has no number of channels and no dtype; use an array of shape (0, H, W, C) instead"
+        )
+    _check_alike(images)
+    return runtime_of(images[0]), images
+
+
+def _check_alike(images: list[Any]) -> None:
+    """Refuse a list of anything but images that go together."""
+    first = images[0]
+    for i, image in enumerate(images):
+        if not (hasattr(image, "shape") and hasattr(image, "dtype")) or len(image.shape) != 3:
+            what = f"shape {tuple(image.shape)}" if hasattr(image, "shape") else type(image).__name__
+            raise TypeError(f"images[{i}] must be an (H, W, C) array, not {what}")
+        _check_image(image, f"images[{i}]")
+        if image.shape[2] != first.shape[2] or image.dtype != first.dtype:
+            raise ValueError(
+                f"images must agree in channels and dtype: images[0] is {first.dtype} with {first.shape[2]} channels, "
+                f"images[{i}] is {image.dtype} with {image.shape[2]}"
+            )
+        if runtime_of(image) is not runtime_of(first):
+            raise ValueError(
+                f"images must be on one device: images[0] is on {runtime_of(first).name}, "
+                f"images[{i}] on {runtime_of(image).name}"
+            )
+
+
+def _check_image(image: Any, name: str) -> None:
+    *_, height, width, channels = image.shape
+    if str(image.dtype) not in ("uint8", "float32"):
+        raise TypeError(f"{name} must be uint8 or float32, not {image.dtype}")
+    if channels not in (1, 3):
+        raise ValueError(f"{name} must have 1 or 3 channels in the last axis, not shape {tuple(image.shape)}")
+    if (height < 1 or width < 1) and (len(image.shape) == 3 or image.shape[0] > 0):
+        raise ValueError(f"{name} must be at least 1 x 1 pixel, not shape {tuple(image.shape)}")

@@ -1,0 +1,168 @@
+"""Feeding a training loop: batches read, decoded and augmented ahead of their consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .._batch.opening import check_options
+from .._checks.arguments import whole_number
+from .._checks.words import counted
+from .._decoding.decoder import MAX_PIXELS
+from .._random.rng import Rng
+from .loader import Loader
+from .ranks import as_shard
+from .settings import Settings, adapted, check_columns, check_source, check_words, runtimes_for, stream_address
+
+
+def load(
+    source: Any,
+    preprocess: Any = None,
+    *,
+    batch_size: int,
+    device: str | None = None,
+    devices: Sequence[str] | None = None,
+    dtype: Any = None,
+    layout: str = "NHWC",
+    shuffle: bool = False,
+    seed: int = 0,
+    epochs: int | None = 1,
+    drop_last: bool = False,
+    prefetch: int = 2,
+    readers: int = 4,
+    decoders: int | None = None,
+    shard: tuple[int, int] | str = "auto",
+    on_error: str = "raise",
+    max_failures: float | None = None,
+    progress: bool = False,
+    stream: Any = None,
+    color: str = "rgb",
+    max_pixels: int = MAX_PIXELS,
+    image: str = "image",
+    label: str | None = "label",
+) -> Loader:
+    """Read, decode and augment batches ahead of the loop that consumes them.
+
+    Parameters
+    ----------
+    source : object with ``len`` and ``source[i]``
+        ``source[i]`` gives ``(file bytes or path, label)``, or a mapping, as Hugging Face's ``datasets`` does with
+        ``ds.cast_column("image", datasets.Image(decode=False))``; it is called on several threads. :func:`folder`,
+        :func:`tar` and others make sources.
+    preprocess : function, optional
+        ``(batch, rng) -> Batch``, as those of :mod:`gpuimg.presets`, where ``rng`` is the :class:`Rng` of the batch's
+        samples. With a third parameter it is given the batch's labels too, and returns ``(images, labels)``. It is
+        called on several threads.
+    batch_size : int
+        Images of a batch of one rank.
+    device : str, optional
+        As in :func:`open_batch`.
+    devices : sequence of str, optional
+        Several devices, in turn: batch ``k`` is made by device ``k % len(devices)``.
+    dtype, layout
+        As in :meth:`Batch.array`.
+    shuffle : bool
+        Each epoch has another order, which depends on ``seed`` and the epoch alone.
+    seed : int
+        Of the order and of ``rng``, 0 to 2**64 - 1.
+    epochs : int or None
+        Epochs of one ``for`` loop over the loader; the next loop goes on with the epoch after. None: endless.
+    drop_last : bool
+        Leave out what does not fill a batch on every rank. Otherwise the last batch of an epoch is smaller, and
+        samples from the epoch's beginning, not ``valid``, give every rank the same number.
+    prefetch : int
+        Batches ready or in the making ahead of the consumer, for each device. With those the consumer holds, and twice
+        ``batch_size`` files, they bound the memory.
+    readers : int
+        Threads that read from the source, all but one only where one does not keep up. More of them for storage that
+        answers late, as over a network.
+    decoders : int, optional
+        Batches that are made at a time, for each device. By default 1 on the CPU, where one uses all cores
+        (``GPUIMG_NUM_THREADS``), and 2 on a GPU.
+    shard : (rank, world) or "auto"
+        This process's share: every rank gets the same number of batches and, but for the padding above, no sample is
+        on two of them. ``"auto"``: as the launcher's environment variables say (``RANK`` and ``WORLD_SIZE``, Slurm's
+        in a job step, Open MPI's, MPICH's), else all.
+    on_error : {"raise", "skip", "fill"}
+        For samples that cannot be read or decoded. ``"raise"``: a :class:`DecodeError` in place of the batch.
+        ``"skip"``: the next sample takes the place, so that batches stay full (at the end of an epoch with samples of
+        its beginning, not ``valid``); batches are then made one after another. ``"fill"``: a black image, not
+        ``valid``.
+    max_failures : int or float, optional
+        Under ``"skip"`` and ``"fill"``: more failures in one epoch than this number, or than this fraction of the
+        rank's samples, raise a :class:`DecodeError`.
+    progress : bool
+        Show a progress bar (needs tqdm) with images/s and what limits them.
+    stream : int or stream, optional
+        The consumer's CUDA stream, by default CuPy's current one: a batch is ready for work enqueued there.
+    color, max_pixels
+        As in :func:`open_batch`.
+    image : str
+        Of a source of mappings: the entry with file bytes or a path, or a mapping of ``"bytes"`` and ``"path"``.
+    label : str or None
+        Of a source of mappings: the entry with the label. None: the label is a dict of all entries but the image.
+        Where the image is the only entry, there is no label.
+
+    Returns
+    -------
+    Loader
+        Iterate over it for :class:`LoadedBatch`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arguments out of range, at the call; for what ``preprocess`` or the source give back, in the loop.
+    DecodeError
+        In the loop, naming index, source and reason.
+    ImportError
+        For ``progress`` without tqdm.
+    RuntimeError
+        In the loop, where a forked child goes on with an iterator of its parent: a new loop in the child works.
+
+    Notes
+    -----
+    A sample's pixels depend on the seed, the epoch, and its index alone: not on the number of threads, ranks or
+    devices, nor, unless ``preprocess`` mixes images, on the batch size. Memory of a batch is used again once
+    nothing refers to it, tensors made of it included. Threads end with the loop, with an exception in it, and with
+    :meth:`Loader.close`.
+
+    Examples
+    --------
+    >>> import gpuimg, io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (40, 30)).save(file, "JPEG")
+    >>> source = [(file.getvalue(), label) for label in range(5)]
+    >>> train = gpuimg.presets.imagenet_train(8)
+    >>> for batch in gpuimg.load(source, train, batch_size=2, shuffle=True, device="cpu"):
+    ...     print(batch.images.shape, batch.labels.shape)
+    (2, 8, 8, 3) (2,)
+    (2, 8, 8, 3) (2,)
+    (1, 8, 8, 3) (1,)
+    """
+    check_source(source)
+    batch_size = whole_number(batch_size, "batch_size")
+    prefetch, readers = whole_number(prefetch, "prefetch"), whole_number(readers, "readers")
+    decoders = None if decoders is None else whole_number(decoders, "decoders")
+    epochs = None if epochs is None else whole_number(epochs, "epochs")
+    check_words(layout, dtype, on_error)
+    check_options(color, max_pixels)
+    columns = check_columns(image, label)
+    runtimes = runtimes_for(device, devices)
+    if decoders is None:
+        decoders = 1 if all(runtime.on_host for runtime in runtimes) else 2
+    rank, world = as_shard(shard)
+    Rng(seed, indices=[])  # checks the seed
+    if drop_last and epochs is None and len(source) < world * batch_size:
+        raise ValueError(
+            f"drop_last leaves nothing of {counted(len(source), 'sample')} in batches of {batch_size} on "
+            f"{counted(world, 'rank')}"
+        )
+    return Loader(
+        Settings(
+            source, adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
+            bool(drop_last), prefetch, readers, decoders, rank, world, on_error, stream_address(stream), color,
+            max_pixels, columns,
+        ),
+        epochs, max_failures, bool(progress),
+    )  # fmt: skip
