@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -103,6 +105,20 @@ CALLS = {
     "adjust_sharpness": Call(gi.adjust_sharpness, lambda rng, n, white: {"sharpness_factor": rng.uniform(0, 2, n)}),
     "pointwise": Call(gi.pointwise, lambda rng, n, white: {"value": rng.uniform(0, 1, n)}, {"function": dim}),
 }
+
+
+def _numbers(function: Callable[..., gi.Batch]) -> Call:
+    """A function that is not named above, with numbers for each parameter documented as ``float or (N,) float``."""
+    names = re.findall(r"^    ([\w, ]+) : float or \(N,\) float", function.__doc__ or "", re.MULTILINE)
+    names = [name for group in names for name in group.split(", ")]
+    return Call(function, lambda rng, n, white: {name: rng.uniform(0.3, 2.0, n) for name in names})
+
+
+_NAMED = {call.function.__name__ for call in CALLS.values()}
+for _name in gi.__all__:
+    _function = getattr(gi, _name)
+    if inspect.isfunction(_function) and "where" in inspect.signature(_function).parameters and _name not in _NAMED:
+        CALLS[_name] = _numbers(_function)
 
 #: Those that also move pixels, and those that change sizes.
 RESIZING = ["resize", "resize nearest", "resize bicubic", "resize plain", "crop", "center_crop", "resized_crop", "pad",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -463,3 +464,37 @@ def test_probe_is_a_program_without_dependencies() -> None:
     """The Makefile asks it before anything is installed."""
     done = subprocess.run([sys.executable, "-S", probe.__file__], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() in ("cpu", "cuda12", "cuda13")
+
+
+# -- warm --------------------------------------------------------------------------------------------------------------
+
+
+def test_warm_compiles_what_a_preset_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    first, again = (run("warm", "--preset", "imagenet_eval") for _ in range(2))
+    assert re.match(r"compiled   [1-9]\d* loops for imagenet_eval in ", first.stdout)
+    assert f"kept in    {tmp_path / 'gpuimg'}" in first.stdout
+    names = {path.name.partition("-")[0] for path in tmp_path.rglob("*.kernel")}
+    assert {"separable", "row_normalize", "run_image"} <= names
+    assert "row_hue" not in names
+    assert again.stdout.startswith("compiled   0 loops")
+
+
+def test_warm_all_has_every_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is compiled already is not compiled again, so that this is quick after other tests."""
+    from gpuimg.kernels.compiled import Piece
+
+    done = run("warm", "--all")
+    assert re.match(r"compiled   \d+ loops for everything in ", done.stdout)
+    import gpuimg.kernels.cpu  # noqa: F401
+
+    code = "import gpuimg.kernels.cpu\nfrom gpuimg.kernels.compiled import Piece\n"
+    code += "[piece.address for piece in Piece.all]\nprint(len(Piece.all), Piece.made)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300).stdout
+    assert said.split() == [str(len(Piece.all)), "0"]
+
+
+def test_warm_names_the_presets_there_are() -> None:
+    done = run("warm", "--preset", "imagenette")
+    assert done.returncode == 2
+    assert "no preset 'imagenette'; there are deit3_train, imagenet_eval" in done.stderr

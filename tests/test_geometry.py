@@ -184,6 +184,18 @@ def test_resize_rounds_half_to_even() -> None:
     assert rows(gi.resize(gray([2, 3]), (1, 1), antialias=False)) == [[2]]
 
 
+@pytest.mark.parametrize("scale", [0.25, 0.5, 0.9])
+def test_images_that_are_not_resized_keep_the_filter_they_had(scale: float) -> None:
+    """Also of an affine that shrank them: a resize of others must not blur them."""
+    pictures = images(np.random.default_rng(), "uint8", 3)
+    x = gi.affine(pictures, 10, (1, 2), scale, 0, "bilinear")
+    where = np.arange(PER_KIND) % 2 == 0
+    resized = gi.resize(x, (9, 7), where=where).compute()
+    for image, before, chosen in zip(resized, x.compute(), where, strict=True):
+        assert image.shape == ((9, 7, 3) if chosen else before.shape)
+        assert chosen or np.array_equal(image, before)
+
+
 @pytest.mark.parametrize("antialias", [True, False])
 def test_bicubic_stays_within_bytes_and_overshoots_in_float(antialias: bool) -> None:
     edge = gray([0, 0, 255, 255])

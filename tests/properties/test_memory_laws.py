@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -113,3 +115,28 @@ def test_streaming_past_the_caches_changes_nothing(
     np.testing.assert_array_equal(out, expected)
     assert np.all(memory[:start] == _PATTERN)
     assert np.all(memory[stop:] == _PATTERN)
+
+
+def test_memory_is_taken_and_given_by_many_threads() -> None:
+    """Results are given back wherever their last reference goes, also while another thread looks for memory."""
+    pool = Pool()
+    errors: list[Exception] = []
+
+    def work() -> None:
+        try:
+            for _ in range(5000):
+                pool.take(1 << 20)
+        except Exception as error:
+            errors.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not errors
