@@ -16,58 +16,19 @@ from __future__ import annotations
 import resource
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import gpuimg as gi
+from bench import chains as work
 from bench import common, photos
-from bench.common import BATCH, SIZE
+from bench.chains import SIZE, Preprocess
+from bench.common import BATCH
 from gpuimg._plan.compile import compile_plan
 from gpuimg._runtimes.threads import threads
 
 RECORDED = 256  # images of the recording measurement
-
-
-def random_crops(sizes: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], ...]:
-    """Boxes as of torchvision's RandomResizedCrop: area 0.08 to 1, aspect 3/4 to 4/3, cut to the image."""
-    n = len(sizes)
-    height, width = sizes[:, 0], sizes[:, 1]
-    area = rng.uniform(0.08, 1.0, n) * height * width
-    ratio = np.exp(rng.uniform(np.log(3 / 4), np.log(4 / 3), n))
-    w = np.minimum(np.round(np.sqrt(area * ratio)), width).astype(np.int64)
-    h = np.minimum(np.round(np.sqrt(area / ratio)), height).astype(np.int64)
-    return rng.integers(0, height - h + 1), rng.integers(0, width - w + 1), h, w
-
-
-def cropped(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
-    """Random crop, resize and flip."""
-    top, left, height, width = random_crops(x.sizes, rng)
-    x = gi.resized_crop(x, top, left, height, width, (SIZE, SIZE))
-    return gi.horizontal_flip(x, where=rng.random(len(x)) < 0.5)
-
-
-def train(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
-    """The usual preprocessing of ImageNet training."""
-    return gi.normalize(cropped(x, rng), gi.IMAGENET_MEAN, gi.IMAGENET_STD)
-
-
-def train_rotate_color(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
-    """The same with rotation and color jitter."""
-    n = len(x)
-    x = gi.rotate(cropped(x, rng), rng.uniform(-180, 180, n))
-    x = gi.adjust_brightness(x, rng.uniform(0.6, 1.4, n))
-    x = gi.adjust_contrast(x, rng.uniform(0.6, 1.4, n))
-    x = gi.adjust_saturation(x, rng.uniform(0.6, 1.4, n))
-    x = gi.adjust_hue(x, rng.uniform(-0.1, 0.1, n))
-    return gi.normalize(x, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
-
-
-def evaluate(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
-    """The usual preprocessing of ImageNet evaluation."""
-    return gi.normalize(gi.center_crop(gi.resize(x, 256), SIZE), gi.IMAGENET_MEAN, gi.IMAGENET_STD)
 
 
 def check(files: list[bytes]) -> None:
@@ -78,9 +39,6 @@ def check(files: list[bytes]) -> None:
     expected = np.stack([image[10 : 10 + SIZE, 20 : 20 + SIZE] for image in whole]) / np.float32(255)
     if not np.allclose(first, expected, atol=1e-6):
         raise RuntimeError("the outputs are wrong; no timing of them is worth anything")
-
-
-Preprocess = Callable[[gi.Batch, int], gi.Batch]  # of a batch and the index of its first image
 
 
 def throughput(files: list[bytes], rounds: int, chains: dict[str, Preprocess]) -> dict[str, Any]:
@@ -122,7 +80,7 @@ def recording(files: list[bytes], repeats: int = 30) -> dict[str, float]:
         start = time.perf_counter()
         gi.open_batch(batch, device="cpu")
         read = time.perf_counter()
-        recorded = train_rotate_color(opened, rng)
+        recorded = work.train_rotate_color(opened, rng)
         done = time.perf_counter()
         compile_plan(recorded._plan)
         taken["headers"].append(read - start)
@@ -141,7 +99,7 @@ def memory(files: list[bytes], batches: int = 100) -> dict[str, float]:
     def run(count: int) -> None:
         for k in range(count):
             at = k * BATCH % (len(files) - BATCH + 1)
-            train_rotate_color(gi.open_batch(files[at : at + BATCH], device="cpu"), rng).array("float32", "NCHW")
+            work.train_rotate_color(gi.open_batch(files[at : at + BATCH], device="cpu"), rng).array("float32", "NCHW")
 
     run(10)
     early = peak()
@@ -153,15 +111,6 @@ def memory(files: list[bytes], batches: int = 100) -> dict[str, float]:
     }
 
 
-def _chains() -> dict[str, Preprocess]:
-    rng = np.random.default_rng(0)
-    return {
-        "eval": lambda x, at: evaluate(x, rng),
-        "train": lambda x, at: train(x, rng),
-        "train+rotate+color": lambda x, at: train_rotate_color(x, rng),
-    }
-
-
 def main() -> None:
     """Measure, print, and write the result."""
     options = common.arguments(__doc__, "core.json").parse_args()
@@ -170,7 +119,7 @@ def main() -> None:
     common.write(
         {
             **common.environment(photos.summary(files), options.rounds),
-            "throughput": throughput(files, options.rounds, _chains()),
+            "throughput": throughput(files, options.rounds, work.core()),
             "recording_us_per_image": recording(files),
             "memory": memory(files),
         },

@@ -137,14 +137,14 @@ def batch_of(sizes: Any) -> Batch:
 
 def chains() -> dict[str, Callable[[Batch], Batch]]:
     """The work of the other benchmarks, whose modules need the photos' packages."""
-    from bench import bench_core, bench_random, common
+    from bench import chains as work
 
     return {
-        "eval": lambda x: bench_core.evaluate(x, np.random.default_rng(0)),
-        "train": lambda x: bench_core.train(x, np.random.default_rng(0)),
-        "train+rotate+color": lambda x: bench_core.train_rotate_color(x, np.random.default_rng(0)),
-        "train+RandAugment": lambda x: bench_random.rand_augmented(x, 0),
-        "SimCLR": lambda x: gi.presets.simclr(common.SIZE)(x, 0),
+        "eval": lambda x: work.evaluate(x, np.random.default_rng(0)),
+        "train": lambda x: work.train(x, np.random.default_rng(0)),
+        "train+rotate+color": lambda x: work.train_rotate_color(x, np.random.default_rng(0)),
+        "train+RandAugment": lambda x: work.rand_augmented(x, 0),
+        "SimCLR": lambda x: gi.presets.simclr(work.SIZE)(x, 0),
     }
 
 

@@ -19,7 +19,6 @@ from gpuimg._decoding import nvimgcodec
 from gpuimg._runtimes.threads import threads
 
 BATCH = 64
-SIZE = 224
 RESULTS = Path(__file__).parent / "results"
 
 

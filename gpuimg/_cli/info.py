@@ -11,6 +11,7 @@ from importlib import metadata
 
 from .._decoding import nvimgcodec
 from .._runtimes import probe
+from .._runtimes.devices import on_cpu
 from .._runtimes.threads import threads
 from .._version import install_hint
 
@@ -30,7 +31,7 @@ _WIDTH = 14
 
 def describe_device(name: str) -> str:
     """The GPU's name, or the number of threads on the CPU."""
-    if name == "cpu":
+    if on_cpu(name):
         count = threads()
         return f"{count} thread{'' if count == 1 else 's'}"
     return probe.device_names()[int(name.partition(":")[2] or 0)]

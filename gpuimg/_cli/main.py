@@ -31,7 +31,7 @@ from .._ops.color import (
 from .._ops.pixels import erase
 from .._ops.resize_crop import horizontal_flip, resize, resized_crop
 from .._ops.warp import rotate
-from .._runtimes.devices import runtime_for
+from .._runtimes.devices import on_cpu, runtime_for, to_host
 from .._runtimes.threads import threads
 from .._version import __version__
 from ..errors import DecodeError
@@ -129,7 +129,7 @@ def _demo(folder: Path | None, out: Path, device: str | None, seed: int) -> None
     nvimgcodec.library()  # an ImportError here says what to install
     device = _working(device)
     print(f"device     {device} ({info.describe_device(device)})")
-    print(f"decoders   {', '.join(nvimgcodec.decoders(gpu=device != 'cpu')) or 'none'}")
+    print(f"decoders   {', '.join(nvimgcodec.decoders(gpu=not on_cpu(device))) or 'none'}")
     print(f"photos     {len(photos)} in {photos[0].parent}", flush=True)
     print("warming up; the first run compiles the kernels, which takes about half a minute ...", file=sys.stderr)
     results = _augment(open_batch(photos, device=device), np.random.default_rng(seed)).compute()
@@ -139,7 +139,7 @@ def _demo(folder: Path | None, out: Path, device: str | None, seed: int) -> None
         f"(median of {_ROUNDS} rounds of {len(photos)})"
     )
     originals = _fitted(decode_batch(photos, device=device))
-    sheet = _sheet([_on_host(image) for image in originals], [_on_host(image) for image in resize(results, _CELL)])
+    sheet = _sheet([to_host(image) for image in originals], [to_host(image) for image in resize(results, _CELL)])
     out.write_bytes(png.encode(sheet))
     print(f"sheet      {out.resolve()} (originals above, results below)")
 
@@ -200,7 +200,7 @@ def _images_per_second(photos: list[Path], device: str, seed: int) -> float:
     for round_ in range(_ROUNDS):
         rng = np.random.default_rng([seed, round_])
         start = time.perf_counter()
-        _on_host(_augment(open_batch(photos, device=device), rng).array())
+        to_host(_augment(open_batch(photos, device=device), rng).array())
         seconds.append(time.perf_counter() - start)
     return len(photos) / statistics.median(seconds)
 
@@ -210,11 +210,6 @@ def _fitted(batch: Batch) -> Batch:
     factor = _CELL / batch.sizes.max(1)
     height, width = np.maximum(np.rint(batch.sizes.T * factor), 1)
     return resize(batch, (height, width)).compute()
-
-
-def _on_host(array: Any) -> Any:
-    """The array as a NumPy array; waits for a GPU."""
-    return array if isinstance(array, np.ndarray) else array.get()
 
 
 def _sheet(originals: list[Any], results: list[Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -21,6 +21,7 @@ from .._ops.resize_crop import resize
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._replay.describe import describe
+from .._runtimes.devices import to_host
 from ..errors import DecodeError
 from ..kernels import ops
 from . import font
@@ -162,7 +163,7 @@ def displayed(batch: Batch) -> list[Picture]:
     """Results as uint8 pictures of three channels that fit a cell; what normalize did is undone."""
     pictures = []
     for i, image in enumerate(batch.compute("float32")):
-        pixels = _on_host(image)
+        pixels = to_host(image)
         pixels = _denormalized(batch, i, pixels)
         levels = np.rint(np.clip(pixels, 0.0, 1.0) * 255.0).astype(np.uint8)
         pictures.append(_fitted(np.broadcast_to(levels, (*levels.shape[:2], 3))))
@@ -179,12 +180,6 @@ def _denormalized(batch: Batch, i: int, pixels: NDArray[Any]) -> NDArray[Any]:
     if pixels.min() < -_OVERSHOOT or pixels.max() > 1.0 + _OVERSHOOT:
         pixels = (pixels - pixels.min()) / np.ptp(pixels)
     return pixels
-
-
-def _on_host(array: Any) -> NDArray[Any]:
-    """The array as a NumPy array; waits for a GPU."""
-    host: NDArray[Any] = array if isinstance(array, np.ndarray) else array.get()
-    return host
 
 
 def _fitted(picture: NDArray[Any]) -> Picture:

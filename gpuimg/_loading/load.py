@@ -74,7 +74,8 @@ def load(
         Batches ready or in the making ahead of the consumer, for each device. With those the consumer holds, and twice
         ``batch_size`` files, they bound the memory.
     readers : int
-        Threads that read from the source, all but one only where one does not keep up. More of them for storage that
+        Maximum number of threads that read from the source; extra ones wake only when the first falls behind. More for
+        storage that
         answers late, as over a network.
     decoders : int, optional
         Batches that are made at a time, for each device. By default 1 on the CPU, where one uses all cores

@@ -51,7 +51,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One move to another grid: what the matrices of the plan no longer tell apart, for people to read."""
+    """One recorded geometric call, kept for ``describe``; composed matrices no longer show single calls."""
 
     at: int  # entries recorded before it
     matrix: Floats  # (N, 3, 3), new grid -> the one before
@@ -101,7 +101,7 @@ class Plan:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether nothing was recorded: asked of the calls, not of what they did, which other images may decide."""
+        """Whether no call was recorded, even one that changes nothing."""
         return not self.entries and not self.history and not self.blurs
 
     def unchanged_images(self) -> Mask:

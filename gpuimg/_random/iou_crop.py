@@ -85,18 +85,7 @@ def random_iou_crop(
     batch = as_batch(x)
     n = len(batch)
     generator = as_rng(rng, n, "random_iou_crop")
-    if not 0.0 < min_scale <= max_scale <= 1.0:
-        raise ValueError(
-            f"min_scale and max_scale must be 0 < min_scale <= max_scale <= 1, not {min_scale!r} and {max_scale!r}"
-        )
-    if not 0.0 < min_aspect_ratio <= max_aspect_ratio:
-        raise ValueError(
-            f"min_aspect_ratio must be above 0 and at most max_aspect_ratio, not {min_aspect_ratio!r} and "
-            f"{max_aspect_ratio!r}"
-        )
-    options = np.asarray(_OPTIONS if sampler_options is None else sampler_options, np.float64)
-    if options.ndim != 1 or not options.size or not np.all(options >= 0.0):
-        raise ValueError(f"sampler_options must be one or more numbers of at least 0, not {sampler_options!r}")
+    options = _checked_options(sampler_options, (min_scale, max_scale), (min_aspect_ratio, max_aspect_ratio))
     trials = whole_number(trials, "trials")
     rows, corners = checked_boxes(boxes, batch, format)
     moved = move_boxes(batch, corners, rows.owner)
@@ -127,6 +116,25 @@ def random_iou_crop(
         going[chosen] = False
     top, left, height, width = np.where(found[:, None], result, (0, 0, 1, 1)).T
     return crop(batch, top, left, height, width, where=found)
+
+
+def _checked_options(sampler_options: Any, scales: tuple[float, float], ratios: tuple[float, float]) -> Floats:
+    """The overlaps to draw from; refuses ranges that are reversed or out of bounds."""
+    min_scale, max_scale = scales
+    min_aspect_ratio, max_aspect_ratio = ratios
+    if not 0.0 < min_scale <= max_scale <= 1.0:
+        raise ValueError(
+            f"min_scale and max_scale must be 0 < min_scale <= max_scale <= 1, not {min_scale!r} and {max_scale!r}"
+        )
+    if not 0.0 < min_aspect_ratio <= max_aspect_ratio:
+        raise ValueError(
+            f"min_aspect_ratio must be above 0 and at most max_aspect_ratio, not {min_aspect_ratio!r} and "
+            f"{max_aspect_ratio!r}"
+        )
+    options = np.asarray(_OPTIONS if sampler_options is None else sampler_options, np.float64)
+    if options.ndim != 1 or not options.size or not np.all(options >= 0.0):
+        raise ValueError(f"sampler_options must be one or more numbers of at least 0, not {sampler_options!r}")
+    return options
 
 
 def _padded(boxes: Floats, owner: Ints, n: int) -> Floats:

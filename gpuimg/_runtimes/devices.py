@@ -85,3 +85,8 @@ def native(array: Any) -> Any:
 def runtime_of(array: Any) -> Runtime:
     """The runtime in whose memory an array is."""
     return _cuda(array.device.id) if hasattr(array, "__cuda_array_interface__") else _cpu()
+
+
+def to_host(array: Any) -> Any:
+    """An array on any device as a NumPy array; waits for a GPU."""
+    return runtime_of(array).to_host(array)

@@ -190,6 +190,22 @@ SAMPLE = types.void(
 )  # fmt: skip
 
 
+@loop
+def _work_space(floats, ints, height, width, nx, ny):
+    """Parts of the work space: positions, weights and offsets of both axes, sums, blocks; and where its rest begins."""
+    taps_y, taps_x = height * ny, width * nx
+    ys = floats[:height]
+    wy = floats[height : height + taps_y]
+    end = height + taps_y
+    xs = floats[end : end + width]
+    wx = floats[end + width : end + width + taps_x]
+    end += width + taps_x
+    total = floats[end : end + max(width, height)]
+    end += max(width, height)
+    summed = floats[end : end + BLOCK * width]
+    return ys, wy, ints[:taps_y], xs, wx, ints[taps_y : taps_y + taps_x], total, summed, end + BLOCK * width
+
+
 def _separable(
     calls_, source, size, channels, scale, record_, words_, y0, y1, planes_, plane_size, floats_, floats_size, ints_,
     ints_size, packed
@@ -207,19 +223,7 @@ def _separable(
     filter = record[FILTER]
     nx = record[TAPS]
     ny = record[TAPS + 1]
-    # Work space: tap tables of both axes, one interleaved source row, blocks of the source and of the result.
-    ys = floats[:height]
-    wy = floats[height : height * (ny + 1)]
-    end = height * (ny + 1)
-    xs = floats[end : end + width]
-    wx = floats[end + width : end + width * (nx + 1)]
-    end += width * (nx + 1)
-    total = floats[end : end + max(width, height)]
-    end += max(width, height)
-    summed = floats[end : end + BLOCK * width]
-    end += BLOCK * width
-    oy = ints[: height * ny]
-    ox = ints[height * ny : height * ny + width * nx]
+    ys, wy, oy, xs, wx, ox, total, summed, end = _work_space(floats, ints, height, width, nx, ny)
     if y0 == 0:
         for y in range(height):
             v = f32(y) - f32(height - 1) * f32(0.5)

@@ -85,6 +85,19 @@ def _add_block(code, image, thread, shared_sum, shared_counts, sums, extremes, c
 
 
 @scalar
+def _is_last_block(image, thread, last_block, tickets):
+    """Whether this block is the last of its image to get here."""
+    # Every thread's sums must be visible before the ticket says so.
+    cuda.threadfence()
+    cuda.syncthreads()
+    if thread == 0:
+        ticket = cuda.atomic.add(tickets, image, 1)
+        last_block[0] = 1 if ticket == cuda.gridDim.x - 1 else 0
+    cuda.syncthreads()
+    return last_block[0] != 0
+
+
+@scalar
 def _finish(code, image, thread, pixels, sums, extremes, counts, tables, table):
     """An image's sums into what formulas read.
 
@@ -160,14 +173,7 @@ def make_statistics(functions: tuple[Any, ...], neighbors: bool = False) -> Any:
         cuda.syncthreads()
         code = i32(word(programs, found[0], 0))
         _add_block(code, image, thread, shared_sum, shared_counts, sums, extremes, counts)
-        # Every thread's sums must be visible before the ticket says so.
-        cuda.threadfence()
-        cuda.syncthreads()
-        if thread == 0:
-            ticket = cuda.atomic.add(tickets, image, 1)
-            last_block[0] = 1 if ticket == cuda.gridDim.x - 1 else 0
-        cuda.syncthreads()
-        if last_block[0] == 0:
+        if not _is_last_block(image, thread, last_block, tickets):
             return
         cuda.threadfence()
         table = image * table_words + slot * STATISTICS_WORDS
