@@ -19,25 +19,14 @@ _RANGE_WORDS = 6  # low end and gain of three channels
 
 @cache
 def _consecutive(start: int, count: int) -> Any:
-    """A scalar function ``(words, at)`` that gives ``count`` words from ``at + start`` on."""
+    """A scalar function ``(words, at)`` that gives ``count`` words from ``at + start`` on.
 
-    @scalar
-    def none(words, at):
-        return ()
-
-    @scalar
-    def one(words, at):
-        return (word(words, at, start),)
-
-    if count < 2:
-        return one if count else none
-    before, last = _consecutive(start, count - 1), _consecutive(start + count - 1, 1)
-
-    @scalar
-    def several(words, at):
-        return before(words, at) + last(words, at)
-
-    return several
+    Written out, since each function that Numba has to know takes it a twentieth of a second.
+    """
+    items = "".join(f"word(words, at, {start + k}), " for k in range(count))
+    namespace = {"word": word}
+    exec(f"def consecutive(words, at):\n    return ({items})", namespace)
+    return scalar(namespace["consecutive"])
 
 
 def values_of(op: Op) -> Any:

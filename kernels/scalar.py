@@ -16,6 +16,9 @@ FASTMATH = {"contract", "nsz", "arcp"}
 # atomic operation (measured: an eighth of the time of an image).
 LOOP = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "_nrt": False}
 
+# What only other kernels call needs no entrance for Python or C: each costs as long as a small function itself.
+_NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
 f32 = np.float32
 i32 = np.int32
 up = np.uintp  # unsigned indices: no wrap-around check
@@ -23,12 +26,12 @@ up = np.uintp  # unsigned indices: no wrap-around check
 
 def scalar(function: Callable[..., Any]) -> Any:
     """Compile a scalar function for both runtimes; the caller's loop inlines it and so can vectorise."""
-    return njit(forceinline=True, fastmath=FASTMATH, error_model="numpy")(function)
+    return njit(forceinline=True, fastmath=FASTMATH, error_model="numpy", **_NO_WRAPPERS)(function)
 
 
 def loop(function: Callable[..., Any]) -> Any:
     """Compile a loop of the CPU runtime; it holds no Python object, so it runs without the GIL."""
-    return njit(**LOOP)(function)
+    return njit(**LOOP, **_NO_WRAPPERS)(function)
 
 
 @scalar

@@ -14,4 +14,5 @@ SAMPLE_GATHERED: Final = 4
 STORE: Final = 5
 ROWS: Final = 6  # of ops, by their codes: one row of pixels
 GRIDS: Final = ROWS + len(OPS)  # of ops that take a statistic or read neighbors: the whole grid
-CALLS: Final = GRIDS + len(OPS)
+READS_NEIGHBORS: Final = GRIDS + len(OPS)  # of ops: no address, but 1 where the whole grid is changed
+CALLS: Final = READS_NEIGHBORS + len(OPS)

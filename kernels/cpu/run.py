@@ -10,9 +10,19 @@ from .. import color
 from ..compiled import kept
 from ..layout import HEIGHT, SEPARABLE, WIDTH
 from ..ops import END, ENTRY_HEADER, OPS, SLOT
-from ..program import has_statistic, reads_neighbors
 from ..scalar import f32, i32, loop
-from .calls import ADD_TAPS, CALLS, GRIDS, LAY_TAPS, MIX_ROWS, ROWS, SAMPLE_GATHERED, SAMPLE_SEPARABLE, STORE
+from .calls import (
+    ADD_TAPS,
+    CALLS,
+    GRIDS,
+    LAY_TAPS,
+    MIX_ROWS,
+    READS_NEIGHBORS,
+    ROWS,
+    SAMPLE_GATHERED,
+    SAMPLE_SEPARABLE,
+    STORE,
+)
 from .intrinsics import caller, copy
 from .program import GRID_PIECES, ROW_PIECES, call_grid, call_row, user_row
 from .sample import (
@@ -64,21 +74,21 @@ def call_table(source: str, kind: int, planar: bool, ops: Any, separable: Any, f
             table[ROWS + code] = user_row(OPS[code], functions).address
         if code in GRID_PIECES:
             table[GRIDS + code] = GRID_PIECES[code].address
+            table[READS_NEIGHBORS + code] = OPS[code].neighbors
     return table
 
 
 @loop
-def _next_stop(program, at, first_slot):
+def _next_stop(calls, program, at, first_slot):
     """Position of the next entry from ``at`` that needs the whole grid, or of the end.
 
     That is one whose statistics are still to be computed, or one that reads neighbors.
     """
     while program[at] != _END:
         code = i32(program[at])
-        if reads_neighbors(code):
-            return at
-        if has_statistic(code) and i32(program[at + ENTRY_HEADER + SLOT]) >= first_slot:
-            return at
+        if calls[GRIDS + code] != 0:
+            if calls[READS_NEIGHBORS + code] != 0 or i32(program[at + ENTRY_HEADER + SLOT]) >= first_slot:
+                return at
         at += i32(program[at + 1])
     return at
 
@@ -117,8 +127,8 @@ def _run_grid(calls, program, stop, first_slot, statistics_, height, width, plan
             calls[GRIDS + code], (program[stop + ENTRY_HEADER :], statistics_, r, g, b, height, width, work, ints)
         )
         after = stop + i32(program[stop + 1])
-        start = after if reads_neighbors(code) else stop
-        stop = _next_stop(program, after, first_slot)
+        start = after if calls[READS_NEIGHBORS + code] != 0 else stop
+        stop = _next_stop(calls, program, after, first_slot)
     return start
 
 
@@ -136,7 +146,7 @@ def run_image(
     """
     height = record[HEIGHT]
     width = record[WIDTH]
-    stop = _next_stop(program, 0, first_slot)
+    stop = _next_stop(calls, program, 0, first_slot)
     whole = program[stop] != _END
     xs = floats[:width]
     ys = floats[width : 2 * width]
