@@ -131,7 +131,7 @@ def _demo(folder: Path | None, out: Path, device: str | None, seed: int) -> None
     print(f"device     {device} ({info.describe_device(device)})")
     print(f"decoders   {', '.join(nvimgcodec.decoders(gpu=not on_cpu(device))) or 'none'}")
     print(f"photos     {len(photos)} in {photos[0].parent}", flush=True)
-    print("warming up; the first run compiles the kernels, which takes about half a minute ...", file=sys.stderr)
+    print("warming up; the first run compiles the kernels, which takes some seconds ...", file=sys.stderr)
     results = _augment(open_batch(photos, device=device), np.random.default_rng(seed)).compute()
     rate = _images_per_second(photos, device, seed)
     print(
