@@ -42,7 +42,7 @@ lint: $(VENV)/.test-ready
 	$(BIN)/mypy
 
 unit: $(VENV)/.test-ready
-	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist loadfile
+	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 
 bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.bench_core
