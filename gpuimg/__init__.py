@@ -19,6 +19,7 @@ from ._loading.prefetch import prefetch
 from ._ops.color import (
     adjust_brightness,
     adjust_contrast,
+    adjust_gamma,
     adjust_hue,
     adjust_saturation,
     autocontrast,
@@ -80,6 +81,7 @@ __all__ = [
     "__version__",
     "adjust_brightness",
     "adjust_contrast",
+    "adjust_gamma",
     "adjust_hue",
     "adjust_saturation",
     "adjust_sharpness",

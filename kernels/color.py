@@ -95,6 +95,12 @@ def hue(r, g, b, turns):
 
 
 @scalar
+def gamma(x, gamma, gain):
+    """``x`` to the power of ``gamma``, times ``gain``."""
+    return unit(gain * unit(x) ** gamma)
+
+
+@scalar
 def grayscale(r, g, b):
     """Gray in all three channels."""
     gray = luma(r, g, b)

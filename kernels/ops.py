@@ -101,6 +101,7 @@ PAINT = _op(
 )  # fmt: skip
 POINTWISE = _op("pointwise", "function", "value", frame=True, user=True)
 SHARPNESS = _op("sharpness", "factor", neighbors=True)
+GAMMA = _op("gamma", "gamma", "gain", channelwise=True)
 
 #: Where the parameters of "paint" are that are four and three numbers, for ``params[:, RECTANGLE]``.
 RECTANGLE: Final = slice(PAINT.at("x0"), PAINT.at("y1") + 1)

@@ -68,6 +68,14 @@ def test_adjust(name: str, low: float, high: float, dtype: str, channels: int) -
 
 
 @kinds
+def test_gamma(dtype: str, channels: int) -> None:
+    pictures = pictures_of(rng := np.random.default_rng(), dtype, channels)
+    gamma, gain = rng.uniform(0, 3, (2, len(pictures)))
+    expected = [np.clip(s * to_unit(p) ** g, 0, 1) for p, g, s in zip(pictures, gamma, gain, strict=True)]
+    assert_close(gi.adjust_gamma(pictures, gamma, gain).compute("float32"), expected, FORMULA)
+
+
+@kinds
 @pytest.mark.parametrize("name", ["invert", "autocontrast", "equalize"])
 def test_without_parameters(name: str, dtype: str, channels: int) -> None:
     pictures = pictures_of(np.random.default_rng(2), dtype, channels)

@@ -159,6 +159,31 @@ def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
     return _record(batch, ops.HUE if batch.channels == 3 else ops.SKIP, where, shift)
 
 
+def adjust_gamma(images: Any, gamma: Any, gain: Any = 1.0, *, where: Any = None) -> Batch:
+    """Raise values to a power, multiply and clamp: ``gain * x ** gamma`` for x in [0, 1].
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    gamma, gain : float or (N,) float
+        At least 0. A gamma above 1 darkens, one below 1 brightens; 1 keeps the image.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.adjust_gamma(np.full((1, 1, 1, 1), 51, np.uint8), 2.0, 5.0).array().ravel().tolist()
+    [51]
+    """
+    batch, power = _factor(images, gamma, "gamma")
+    return _record(batch, ops.GAMMA, where, power, _factor(batch, gain, "gain")[1])
+
+
 def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = None) -> Batch:
     """Convert to gray, 0.2989 R + 0.587 G + 0.114 B.
 
