@@ -42,6 +42,7 @@ lint: $(VENV)/.test-ready
 	$(BIN)/mypy
 
 unit: $(VENV)/.test-ready
+	$(BIN)/gpuimg warm --all # once, rather than in each process of the tests
 	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 
 bench: $(VENV)/.bench-ready

@@ -17,7 +17,7 @@ from .._runtimes.protocol import Runtime
 from ..errors import Failure
 
 
-class Files(NamedTuple):
+class PackedImages(NamedTuple):
     """Encoded images without the decoding library's objects for them."""
 
     data: list[bytes | None]  # None where the header could not be read
@@ -28,15 +28,15 @@ class Files(NamedTuple):
     failures: dict[int, Failure]
 
 
-def packed(source: EncodedImages | Pixels) -> Files | Pixels:
+def packed(source: EncodedImages | Pixels) -> PackedImages | Pixels:
     """A batch's source as what can be pickled."""
     if isinstance(source, Pixels):
         return source
     data = [None if image is None else bytes(image.data) for image in source.images]
-    return Files(data, list(source.names), source.sizes, source.channels, source.on_error, dict(source.failures))
+    return PackedImages(data, list(source.names), source.sizes, source.channels, source.on_error, dict(source.failures))
 
 
-def unpacked(source: Files | Pixels, runtime: Runtime) -> EncodedImages | Pixels:
+def unpacked(source: PackedImages | Pixels, runtime: Runtime) -> EncodedImages | Pixels:
     """The source again; pixels in memory of their own."""
     if isinstance(source, Pixels):
         flat = runtime.empty(len(source.flat), source.dtype)  # aligned, as a pickle's is not
