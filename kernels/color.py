@@ -164,7 +164,7 @@ def paint(r, g, b, x, y, x0, y0, x1, y1, sharpness_x, sharpness_y, red, green, b
 
 @scalar
 def sharpen(x, around, factor):
-    """``x`` mixed with its smoothed self, given the sum of its eight neighbours (Pillow's ``SMOOTH`` kernel)."""
+    """``x`` mixed with its smoothed self, given the sum of its eight neighbors (Pillow's ``SMOOTH`` kernel)."""
     return blend(x, (around + f32(5.0) * x) * f32(1.0 / 13.0), factor)
 
 

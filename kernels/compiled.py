@@ -31,6 +31,7 @@ from .scalar import LOOP
 _PACKAGE = __name__.rpartition(".")[0]
 _DIGEST = 32  # bytes in front of a file's content: its SHA-256
 _ENDING = ".kernel"
+_READABLE = 0o644  # by other users too: a container image is warmed by root and run by somebody else
 _compiling = threading.RLock()
 
 
@@ -94,15 +95,17 @@ def _names(code: CodeType) -> set[str]:
 # -- where they are kept -----------------------------------------------------------------------------------------------
 
 
-@cache
-def folder() -> Path | None:
-    """Where compiled loops are kept; None where nothing can be written, of which a warning tells.
-
-    ``NUMBA_CACHE_DIR``, else beside this file, else the user's cache folder.
-    """
+def _places() -> list[Path]:
+    """Folders to look for compiled loops in: ``NUMBA_CACHE_DIR``, else beside this file and the user's cache folder."""
     asked = os.environ.get("NUMBA_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    places = [Path(asked, "gpuimg")] if asked else [_beside(), Path(home, "gpuimg")]
+    return [Path(asked, "gpuimg")] if asked else [_beside(), Path(home, "gpuimg")]
+
+
+@cache
+def folder() -> Path | None:
+    """The first of these folders that can be written to; None where none can, of which a warning tells."""
+    places = _places()
     for place in places:
         with suppress(OSError):
             place.mkdir(parents=True, exist_ok=True)
@@ -133,16 +136,19 @@ class DiskCache:
     def load_overload(self, signature: Any, target: Any) -> Any:
         """The compiled function, or None where there is none that can be used."""
         target.refresh()
-        path = self._path(signature, target.codegen())
-        if path is None:
-            return None
+        name = self._file_name(signature, target.codegen())
+        found = (self._load(place / name, target) for place in _places())
+        return next((result for result in found if result is not None), None)
+
+    def _load(self, path: Path, target: Any) -> Any:
         try:
             content = path.read_bytes()
+        except OSError:
+            return None
+        try:
             if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
                 raise ValueError("damaged")
             return compiler.CompileResult._rebuild(target, *pickle.loads(content[_DIGEST:]))
-        except FileNotFoundError:
-            return None
         except Exception:  # whatever a damaged file, or one of another make, leads to
             with suppress(OSError):
                 path.unlink()
@@ -150,26 +156,25 @@ class DiskCache:
 
     def save_overload(self, signature: Any, result: Any) -> None:
         """Keep a compiled function; those of the same name in the package's own folder are of older code."""
-        path = self._path(signature, result.codegen)
-        if path is None:
-            return
-        content = pickle.dumps(result._reduce(), protocol=pickle.HIGHEST_PROTOCOL)
-        with suppress(OSError):  # a full disk must not stop anybody
-            if path.parent == _beside():
-                for old in path.parent.glob(f"{path.name.rpartition('-')[0]}-*{_ENDING}"):
-                    old.unlink(missing_ok=True)
-            descriptor, temporary = tempfile.mkstemp(dir=path.parent)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(hashlib.sha256(content).digest() + content)
-            os.replace(temporary, path)
-
-    def _path(self, signature: Any, codegen: Any) -> Path | None:
         place = folder()
         if place is None:
-            return None
+            return
+        path = place / self._file_name(signature, result.codegen)
+        content = pickle.dumps(result._reduce(), protocol=pickle.HIGHEST_PROTOCOL)
+        with suppress(OSError):  # a full disk must not stop anybody
+            if place == _beside():
+                for old in place.glob(f"{path.name.rpartition('-')[0]}-*{_ENDING}"):
+                    old.unlink(missing_ok=True)
+            descriptor, temporary = tempfile.mkstemp(dir=place)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(hashlib.sha256(content).digest() + content)
+            os.chmod(temporary, _READABLE)
+            os.replace(temporary, path)
+
+    def _file_name(self, signature: Any, codegen: Any) -> str:
         machine = (sys.version, numba.__version__, llvmlite.__version__, codegen.magic_tuple())
         types = hashlib.sha256(repr((machine, str(signature))).encode()).hexdigest()[:12]
-        return place / f"{self._name}-{types}-{self._made_of[:24]}{_ENDING}"
+        return f"{self._name}-{types}-{self._made_of[:24]}{_ENDING}"
 
     @cached_property
     def _made_of(self) -> str:

@@ -199,11 +199,25 @@ tempfile.TemporaryFile = refuse  # what a root user would be allowed all the sam
 """
 
 
-def test_where_nothing_can_be_written_kernels_are_compiled_each_time(drawn: tuple[str, str, bytes]) -> None:
-    said = run(NOWHERE + DRAW, "-W", "always")
+def test_where_nothing_can_be_written_kernels_are_compiled_each_time(
+    drawn: tuple[str, str, bytes], tmp_path: Path
+) -> None:
+    said = run(NOWHERE + DRAW, "-W", "always", cache=tmp_path)
     assert said.startswith(drawn[0])
     assert said.count("kernels are compiled anew in every process") == 1
     assert "set NUMBA_CACHE_DIR to a folder that can" in said
+
+
+def test_what_is_there_is_read_where_nothing_can_be_written(drawn: tuple[str, str, bytes], tmp_path: Path) -> None:
+    """As in a container image that was warmed when it was built."""
+    number, name, content = drawn
+    (tmp_path / "gpuimg").mkdir()
+    (tmp_path / "gpuimg" / name).write_bytes(content)
+    assert run(NOWHERE + DRAW, "-W", "error::RuntimeWarning", cache=tmp_path) == number
+
+
+def test_files_can_be_read_by_other_users(cache: Path) -> None:
+    assert {path.stat().st_mode & 0o777 for path in cache.rglob("*.kernel")} == {0o644}
 
 
 def test_the_folder_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,6 +232,7 @@ def test_the_folder_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_older_files_beside_the_code_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_beside", lambda: tmp_path)
+    monkeypatch.setattr(compiled, "_places", lambda: [tmp_path])
     monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
 
     def store(constant: float) -> str:
@@ -232,6 +247,7 @@ def test_older_files_beside_the_code_are_removed(tmp_path: Path, monkeypatch: py
 
 
 def test_a_full_disk_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_places", lambda: [tmp_path])
     monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
 
     def full(*given: Any, **options: Any) -> Any:
@@ -245,10 +261,9 @@ def test_a_full_disk_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_types_and_machines_have_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
     cache = compiled.DiskCache(loop_of(2.0), "loop", {})
     machines = [SimpleNamespace(magic_tuple=lambda cpu=cpu: ("x86_64", cpu)) for cpu in ("one", "other")]
-    paths = {cache._path(signature, machine) for signature in ("float32", "float64") for machine in machines}
+    paths = {cache._file_name(signature, machine) for signature in ("float32", "float64") for machine in machines}
     assert len(paths) == 4
 
 

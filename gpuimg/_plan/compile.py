@@ -46,7 +46,10 @@ def _same_pixels(a: Grid, b: Grid) -> bool:
     if not same or a.kernel is not b.kernel or not np.array_equal(_support(a), _support(b)):
         return False
     # From the pixels of b to those of a: a permutation if it leads from pixels to pixels and from the grid onto it.
-    between = np.linalg.inv(one.matrix) @ other.matrix
+    try:
+        between = np.linalg.inv(one.matrix) @ other.matrix
+    except np.linalg.LinAlgError:  # a view that shows a line only
+        return False
     whole = np.round(between)
     if np.max(np.abs(between - whole), initial=0.0) > _ROUNDING or not np.all(is_whole_pixels(whole)):
         return False
@@ -66,7 +69,7 @@ def _from_centre(matrix: Floats, sizes: Ints) -> Floats:
 
 
 def _support(grid: Grid) -> Floats:
-    """Filter support in source pixels; nearest-neighbour images are never antialiased."""
+    """Filter support in source pixels; nearest-neighbor images are never antialiased."""
     return np.where((grid.filter == layout.NEAREST)[:, None], 1.0, grid.frames[0].support)
 
 
@@ -90,7 +93,7 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
 
 
 def _set_edges(params: NDArray[np.float32], grid: Grid, frame: Frame) -> None:
-    """Edges of a painted rectangle: as wide as the filter, or hard for nearest-neighbour images."""
+    """Edges of a painted rectangle: as wide as the filter, or hard for nearest-neighbor images."""
     hard = (grid.filter == layout.NEAREST)[:, None]
     params[:, ops.RECTANGLE] -= np.where(hard, np.float32(layout.TIE_NUDGE), np.float32(0))
     params[:, ops.EDGES] = np.where(hard, _HARD, 1.0 / frame.support)

@@ -69,7 +69,7 @@ class Plan:
     functions: tuple[Any, ...] = ()  # user functions, in the order of their index
     normalized: bool = False
     blurs: bool = False  # the filter is a blur on the source's own grid: geometry needs a new stage
-    sharpens: bool = False  # an entry reads neighbours: geometry, or another such entry, needs a new stage
+    sharpens: bool = False  # an entry reads neighbors: geometry, or another such entry, needs a new stage
     history: tuple[Step, ...] = ()
 
     @staticmethod
@@ -152,11 +152,11 @@ class Plan:
         return replace(self, grid=grid, blurs=True)
 
     def with_sharpness(self, factor: Floats, where: Mask | None) -> Plan:
-        """Mix every pixel with its smoothed neighbourhood; once in a plan."""
+        """Mix every pixel with its smoothed neighborhood; once in a plan."""
         return self.with_entry(ops.SHARPNESS, (factor,), where=where).as_sharpened()
 
     def as_sharpened(self) -> Plan:
-        """The same, marked as reading neighbours."""
+        """The same, marked as reading neighbors."""
         return replace(self, sharpens=True)
 
     def with_frame(self) -> tuple[Plan, int]:

@@ -395,13 +395,13 @@ def _accumulators(n: int) -> tuple[Any, Any, Any, Any]:
 
 
 @lru_cache(maxsize=64)
-def _transform_kernel(index: int, functions: tuple[Any, ...], source: str, kind: int, neighbours: bool) -> Any:
-    return kernels.jit(kernels.make_transform(functions, kind, neighbours), kernels.transform_signature(source, kind))
+def _transform_kernel(index: int, functions: tuple[Any, ...], source: str, kind: int, neighbors: bool) -> Any:
+    return kernels.jit(kernels.make_transform(functions, kind, neighbors), kernels.transform_signature(source, kind))
 
 
 @lru_cache(maxsize=64)
-def _statistics_kernel(index: int, functions: tuple[Any, ...], source: str, neighbours: bool) -> Any:
-    function = kernels.make_statistics(functions, neighbours)
+def _statistics_kernel(index: int, functions: tuple[Any, ...], source: str, neighbors: bool) -> Any:
+    function = kernels.make_statistics(functions, neighbors)
     return kernels.jit(function, kernels.statistics_signature(source), kernels.STATISTICS_BLOCK)
 
 

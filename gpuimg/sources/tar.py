@@ -21,7 +21,7 @@ _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28
 
 
 class Tar(Table):
-    """Samples of tar files: neighbouring members whose names differ after the first dot."""
+    """Samples of tar files: neighboring members whose names differ after the first dot."""
 
     def __init__(self, paths: tuple[str, ...], arrays: Arrays, fields: tuple[str, ...], single: bool) -> None:
         self._files = OpenFiles(paths)
