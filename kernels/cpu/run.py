@@ -23,7 +23,7 @@ from .calls import (
     SAMPLE_SEPARABLE,
     STORE,
 )
-from .intrinsics import caller, copy
+from .intrinsics import caller, copy, finish_streaming
 from .program import GRID_PIECES, ROW_PIECES, call_grid, call_row, user_row
 from .sample import (
     ADD_TAPS_PIECES,
@@ -173,6 +173,8 @@ def run_image(
             done = slice(first, first + rows * width)
             r, g, b = planes[0, done], planes[1, done], planes[2, done]
             call_store(calls[STORE], (r, g, b, rows * width, out, y * width, height * width, out_channels, streamed))
+    if streamed:
+        finish_streaming()
 
 
 @kept

@@ -10,7 +10,7 @@ from .. import cast, color
 from ..compiled import Piece
 from ..layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
 from ..scalar import loop, scalar
-from .intrinsics import BYTES, FLOATS, LINE, address_of, array_at, caller, copy, finish_streaming, stream_line
+from .intrinsics import BYTES, FLOATS, LINE, address_of, array_at, caller, copy, stream_line
 
 
 @scalar
@@ -70,8 +70,6 @@ def _make_store(kind: int, planar: bool) -> Any:
         if channels == 3:
             store_plane(g, out[plane + at : plane + at + n], streamed)
             store_plane(b, out[2 * plane + at : 2 * plane + at + n], streamed)
-        if streamed:
-            finish_streaming()
 
     def store_pixels(r_, g_, b_, n, out_, at, plane, channels, streamed):
         """Rows of the result from pixel ``at`` on, channels together."""
@@ -79,8 +77,6 @@ def _make_store(kind: int, planar: bool) -> Any:
         out = array_at(out_, plane * channels)
         if channels == 1:
             store_plane(r, out[at : at + n], streamed)
-            if streamed:
-                finish_streaming()
             return
         pixels = out[3 * at : 3 * (at + n)]
         for x in range(n):
