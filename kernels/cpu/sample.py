@@ -206,6 +206,7 @@ def _work_space(floats, ints, height, width, nx, ny):
     return ys, wy, ints[:taps_y], xs, wx, ints[taps_y : taps_y + taps_x], total, summed, end + BLOCK * width
 
 
+# One body, as is _gathered: its parts share the work space, and passing that on takes a dozen arguments a call.
 def _separable(
     calls_, source, size, channels, scale, record_, words_, y0, y1, planes_, plane_size, floats_, floats_size, ints_,
     ints_size, packed

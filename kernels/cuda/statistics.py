@@ -133,6 +133,7 @@ def make_statistics(functions: tuple[Any, ...], neighbors: bool = False) -> Any:
     """
     pixel = make_pixel(functions, neighbors)
 
+    # One body: the barriers and the shared arrays are the whole kernel's.
     def reduce(
         source, channels, scale, ints, floats, programs, program_words, tables, table_words, slot, sums, extremes,
         counts, tickets
