@@ -21,7 +21,7 @@ from .._plan.plan import Plan
 from ..kernels import cpu as loops
 from ..kernels import layout, ops
 from .cpu_memory import Pool, Scratch
-from .images import ALIGNMENT, EncodedImages, Pixels, numpy_dtype, offsets_of
+from .images import ALIGNMENT, SCALES, EncodedImages, Pixels, numpy_dtype, offsets_of
 from .protocol import Outcome, Timings
 from .threads import threads
 
@@ -199,9 +199,6 @@ class CpuRuntime:
             return self._spare.pop() if self._spare else Scratch()
 
 
-# What values of a source are multiplied with, so that white is 1.
-_SCALES = {"uint8": np.float32(1.0 / 255.0), "float32": np.float32(1.0)}
-
 # Results of a segment that another one reads: their kind, and whether each channel is a plane.
 _BETWEEN = (layout.FLOAT32, False)
 
@@ -233,7 +230,7 @@ class _Segment:
     ) -> None:  # fmt: skip
         """One image through all passes."""
         size, dtype = source.size, source.dtype.name
-        calls, scale = self.calls[dtype], _SCALES[dtype]
+        calls, scale = self.calls[dtype], SCALES[dtype]
         source = source.view(np.uint8)
         source.flags.writeable = False  # one compiled variant, whether or not the user's array may be written to
         for run, (records, words) in zip(self.passes, self.records, strict=True):

@@ -36,7 +36,7 @@ from .._plan.plan import Plan
 from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cuda_memory import Event, PerThread, PooledResults, address, recorded, wait
-from .images import ALIGNMENT, STORAGE, EncodedImages, Pixels, numpy_dtype, offsets_of
+from .images import ALIGNMENT, SCALES, STORAGE, EncodedImages, Pixels, numpy_dtype, offsets_of
 from .protocol import Outcome, Timings
 from .threads import threads
 
@@ -328,7 +328,7 @@ class CudaRuntime:
             parts = _upload(passes)
             table_words = passes[-1].end_slot * ops.STATISTICS_WORDS
             tables = cupy.empty(max(n * table_words, 1), cupy.float32)
-            scale = np.float32(1.0 / 255.0 if source.dtype == "uint8" else 1.0)
+            scale = SCALES[source.dtype]
             launches = 0
             for run, (ints, floats, programs) in zip(passes, parts, strict=True):
                 common = (

@@ -21,6 +21,9 @@ ALIGNMENT = 64
 KINDS = {"float32": words.FLOAT32, "uint8": words.UINT8, "float16": words.FLOAT16, "bfloat16": words.BFLOAT16}
 STORAGE = {"float32": "float32", "uint8": "uint8", "float16": "uint16", "bfloat16": "uint16"}
 
+#: What values of a source are multiplied with, so that white is 1.
+SCALES = {"uint8": np.float32(1.0 / 255.0), "float32": np.float32(1.0)}
+
 
 @dataclass(frozen=True)
 class Pixels:
