@@ -198,3 +198,40 @@ def finish_streaming(typing_context):
         return context.get_dummy_value()
 
     return types.none(), generate
+
+
+@intrinsic
+def bytes_at(typing_context, address, size):
+    """So many bytes at an address, which is a number, as an array."""
+    kind = types.Array(types.uint8, 1, "C")
+
+    def generate(context, builder, signature, args):
+        array = context.make_array(kind)(context, builder)
+        start = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+        one = context.get_constant(types.intp, 1)
+        populate_array(array, start, [args[1]], [one], one, None)
+        return array._getvalue()
+
+    return kind(types.int64, types.int64), generate
+
+
+def _viewer(kind):
+    """An intrinsic ``(bytes_pointer, at, size)``: so many elements of another type from a byte on."""
+
+    @intrinsic
+    def view(typing_context, address, at, size):
+        array_kind = types.Array(kind, 1, "C")
+
+        def generate(context, builder, signature, args):
+            array = context.make_array(array_kind)(context, builder)
+            one = context.get_constant(types.intp, kind.bitwidth // 8)
+            start = builder.bitcast(builder.gep(args[0], [args[1]]), array.data.type)
+            populate_array(array, start, [args[2]], [one], one, None)
+            return array._getvalue()
+
+        return array_kind(address, types.int64, types.int64), generate
+
+    return view
+
+
+words_at, shorts_at = _viewer(types.int64), _viewer(types.int16)

@@ -1,0 +1,187 @@
+"""Chroma upsampling ("fancy") and YCbCr to RGB as vector code: rows of pixels, bit for bit libjpeg-turbo's.
+
+References: libjpeg's jdsample.c and jdcolor.c; JFIF (T.871). Chroma between its own rows and columns is 3/4 of the
+nearer and 1/4 of the farther one, in whole numbers whose rounding alternates.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .vectors import I8, I16, I32, load, place, shuffle, splat, store, vector
+
+#: Pixels that one call of ``rgb_upsampled`` makes, and of the others.
+WIDE = 32
+N = 16
+#: Bytes behind the last pixel that are written too.
+SPILL = 4
+
+# 65536 times the factors of red and blue, less 1 and 2, and of green.
+_RED, _BLUE, _GREEN_B, _GREEN_R = 26345, -14942, -22554, 18734
+
+
+def _high(builder, v, factor):
+    """The upper halves of products of 16 bits."""
+    wide = vector(I32, N)
+    product = builder.mul(builder.sext(v, wide), splat(I32, factor, N))
+    return builder.trunc(builder.ashr(product, splat(I32, 16, N)), v.type)
+
+
+def _clamped(builder, v):
+    v = builder.select(builder.icmp_signed("<", v, splat(I16, 0, N)), splat(I16, 0, N), v)
+    v = builder.select(builder.icmp_signed(">", v, splat(I16, 255, N)), splat(I16, 255, N), v)
+    return builder.trunc(v, vector(I8, N))
+
+
+def _to_rgb(builder, y, cb, cr):
+    """Sixteen pixels of 16-bit lanes; chroma less 128."""
+    one, wide = splat(I16, 1, N), vector(I32, N)
+
+    def product(v, factor):
+        doubled = builder.add(_high(builder, builder.add(v, v), factor), one)
+        return builder.ashr(doubled, one)
+
+    red = builder.add(builder.add(y, cr), product(cr, _RED))
+    blue = builder.add(builder.add(y, builder.add(cb, cb)), product(cb, _BLUE))
+    sums = builder.mul(builder.sext(cb, wide), splat(I32, _GREEN_B, N))
+    sums = builder.add(sums, builder.mul(builder.sext(cr, wide), splat(I32, _GREEN_R, N)))
+    sums = builder.ashr(builder.add(sums, splat(I32, 32768, N)), splat(I32, 16, N))
+    green = builder.add(builder.sub(y, cr), builder.trunc(sums, vector(I16, N)))
+    return [_clamped(builder, v) for v in (red, green, blue)]
+
+
+def _store_pixels(builder, out, r, g, b):
+    """Sixteen pixels, and four bytes behind them."""
+
+    def halves(x, y):
+        return [shuffle(builder, x, y, [lane for k in range(h, h + 8) for lane in (k, N + k)]) for h in (0, 8)]
+
+    pairs = vector(I16, 8)
+    for half, (red_green, blue_zero) in enumerate(zip(halves(r, g), halves(b, splat(I8, 0, N)), strict=True)):
+        x, y = builder.bitcast(red_green, pairs), builder.bitcast(blue_zero, pairs)
+        for part in (0, 1):
+            quads = shuffle(builder, x, y, [lane for k in range(4 * part, 4 * part + 4) for lane in (k, 8 + k)])
+            quads = builder.bitcast(quads, vector(I8, N))
+            pixels = shuffle(builder, quads, quads, [4 * k + c for k in range(4) for c in range(3)] + [15] * SPILL)
+            store(builder, pixels, builder.gep(out, [ir.IntType(64)(24 * half + 12 * part)]))
+
+
+def _make_pixels(convert):
+    @intrinsic
+    def pixels(typing_context, planes, y, cb, cr, out, at):
+        """Sixteen pixels of three planes, each at its place."""
+
+        def generate(context, builder, signature, args):
+            kinds = signature.args
+            rows = [
+                load(builder, place(context, builder, kinds[0], args[0], args[k], N), vector(I8, N)) for k in (1, 2, 3)
+            ]
+            start = place(context, builder, kinds[4], args[4], args[5], 3 * N + SPILL)
+            if convert:
+                luma, *chroma = (builder.zext(row, vector(I16, N)) for row in rows)
+                rows = _to_rgb(builder, luma, *(builder.sub(v, splat(I16, 128, N)) for v in chroma))
+            _store_pixels(builder, start, *rows)
+            return context.get_dummy_value()
+
+        u = types.uintp
+        return types.none(planes, u, u, u, out, u), generate
+
+    return pixels
+
+
+#: From Y, Cb and Cr, and from R, G and B.
+rgb_of_ycc, rgb_of_planes = _make_pixels(True), _make_pixels(False)
+
+
+@intrinsic
+def sum_rows(typing_context, planes, near, far, sums, at):
+    """``sums[at:at + 16] = 3 * planes[near:near + 16] + planes[far:far + 16]``"""
+
+    def generate(context, builder, signature, args):
+        kinds = signature.args
+        one, other = (
+            builder.zext(
+                load(builder, place(context, builder, kinds[0], args[0], args[k], N), vector(I8, N)), vector(I16, N)
+            )
+            for k in (1, 2)
+        )
+        total = builder.add(builder.mul(one, splat(I16, 3, N)), other)
+        store(builder, total, place(context, builder, kinds[3], args[3], args[4], N))
+        return context.get_dummy_value()
+
+    return types.none(planes, types.uintp, types.uintp, sums, types.uintp), generate
+
+
+@intrinsic
+def round_rows(typing_context, sums, at, bias, planes, k):
+    """``planes[k:k + 16] = (sums[at:at + 16] + bias) >> 2``"""
+
+    def generate(context, builder, signature, args):
+        kinds = signature.args
+        v = load(builder, place(context, builder, kinds[0], args[0], args[1], N), vector(I16, N))
+        v = builder.ashr(builder.add(v, _lanes(builder, args[2])), splat(I16, 2, N))
+        out = place(context, builder, kinds[3], args[3], args[4], N)
+        store(builder, builder.trunc(v, vector(I8, N)), out)
+        return context.get_dummy_value()
+
+    return types.none(sums, types.uintp, types.int64, planes, types.uintp), generate
+
+
+def _lanes(builder, value):
+    """A number in every lane."""
+    one = builder.insert_element(ir.Constant(vector(I16, N), ir.Undefined), builder.trunc(value, I16), I32(0))
+    return builder.shuffle_vector(one, one, splat(I32, 0, N))
+
+
+def _make_upsampled(odd):
+    @intrinsic
+    def rgb_upsampled(typing_context, planes, y, sums, cb, cr, out, at, low, high):
+        """32 pixels from luma and, for each two of them, four times chroma around them.
+
+        ``low`` and ``high`` are the roundings of the left and the right pixel of two.
+        """
+
+        def generate(context, builder, signature, args):
+            kinds = signature.args
+            # Three parts of the chroma at hand and one of its left or right neighbor, less 128.
+            left, right = (builder.sub(_lanes(builder, value), splat(I16, 2048, N)) for value in args[7:9])
+
+            def chroma(start):
+                def column(step):
+                    k = builder.add(start, ir.Constant(start.type, step))
+                    return load(builder, place(context, builder, kinds[2], args[2], k, N), vector(I16, N))
+
+                def mixed(near, far, bias):
+                    total = builder.add(builder.add(builder.mul(near, splat(I16, 3, N)), bias), far)
+                    return builder.ashr(total, splat(I16, 4, N))
+
+                here = column(0)
+                if odd:  # columns 2k + 1 and 2k + 2 of the image rather than 2k and 2k + 1
+                    after = column(1)
+                    one, other = mixed(here, after, right), mixed(after, here, left)
+                else:
+                    one, other = mixed(here, column(-1), left), mixed(here, column(1), right)
+                return [
+                    shuffle(builder, one, other, [lane for k in range(h, h + 8) for lane in (k, N + k)])
+                    for h in (0, 8)
+                ]
+
+            blues, reds = chroma(args[3]), chroma(args[4])
+            luma = place(context, builder, kinds[0], args[0], args[1], WIDE)
+            start = place(context, builder, kinds[5], args[5], args[6], 3 * WIDE + SPILL)
+            for half in (0, 1):
+                row = load(builder, builder.gep(luma, [ir.IntType(64)(N * half)]), vector(I8, N))
+                pixels = _to_rgb(builder, builder.zext(row, vector(I16, N)), blues[half], reds[half])
+                _store_pixels(builder, builder.gep(start, [ir.IntType(64)(3 * N * half)]), *pixels)
+            return context.get_dummy_value()
+
+        u, i = types.uintp, types.int64
+        return types.none(planes, u, sums, u, u, out, u, i, i), generate
+
+    return rgb_upsampled
+
+
+#: From an even column on, and from an odd one.
+rgb_even, rgb_odd = _make_upsampled(False), _make_upsampled(True)

@@ -1,0 +1,378 @@
+"""A region of a baseline JPEG as pixels: MCU rows, of which two are kept at a time, and rows of pixels out of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import types
+
+from ..compiled import Piece
+from ..cpu.intrinsics import ADDRESSES, BYTES, array_at, caller, shorts_at, words_at
+from ..scalar import loop, up
+from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
+from .huffman import (
+    CLEAN_BYTES,
+    MARKER,
+    STATE_WORDS,
+    TABLE_WORDS,
+    ZIGZAG,
+    begin,
+    build_tables,
+    decode_mcus,
+)  # fmt: skip
+from .idct import transform2, transform4, transform8
+from .layout import (
+    AC_TABLE,
+    BAD_TABLE,
+    COLOR,
+    COMPONENTS,
+    DC_TABLE,
+    DONE,
+    GRAY,
+    HEADER_WORDS,
+    HEIGHT,
+    QUANT,
+    RESTART,
+    SAMPLING,
+    SCAN,
+    TABLES,
+    WIDTH,
+    YCBCR,
+)
+from .vectors import fill_block
+
+i64 = np.int64
+
+# Columns in front of and behind each row of the planes: neighbors of the chroma at the edges, and what vectors read
+# and write there.
+_PAD = 64
+
+_BLOCKS = 6  # of the largest MCU
+_MCU = 16  # pixels of its side
+
+# Words of the scratch's first part.
+_PARTS = STATE_WORDS  # blocks of an MCU: their number, then component, DC table and AC table of each
+_PLACES = _PARTS + 1 + 3 * _BLOCKS  # column and row of each block of an MCU in its component's plane
+_PLANES = _PLACES + 2 * _BLOCKS  # for each component: where its plane begins, its stride, its factors, and rows kept
+_PLANE_WORDS = 5
+_EXTRA = _PLANES + 3 * _PLANE_WORDS  # where two rows of chroma made of others lie, behind the planes
+_WORDS = _EXTRA + 1
+
+_START, _STRIDE, _ACROSS, _DOWN, _MASK = range(_PLANE_WORDS)
+
+#: What a call tells: how it ended, and in which MCU row of how many.
+REGION: Final = 4  # words of a region: x0, y0, x1, y1, as stored
+TOLD_WORDS: Final = 3
+
+
+def work_bytes(width: int) -> int:
+    """Scratch for an image of so many columns."""
+    columns = width + _MCU
+    planes = (2 * _MCU * 3 + 2) * (columns + 2 * _PAD)
+    coefficients = (columns // 8) * _BLOCKS * 64 * 2
+    sums = 2 * 2 * (columns + 2 * _PAD)
+    return 8 * _WORDS + CLEAN_BYTES + planes + coefficients + columns // 8 * _BLOCKS + sums + 3 * 64 * 2 + 1024
+
+
+@loop
+def _lay_out(header, columns, work):
+    """Fill the words of the scratch for so many MCU columns; gives the bytes of the planes."""
+    n = header[COMPONENTS]
+    across = 1 if n == 1 else header[SAMPLING] >> 4
+    down = 1 if n == 1 else header[SAMPLING] & 15
+    blocks = 0
+    total = i64(0)
+    for c in range(n):
+        h, v = (across, down) if c == 0 else (1, 1)
+        plane = work[_PLANES + c * _PLANE_WORDS : _PLANES + (c + 1) * _PLANE_WORDS]
+        rows = 2 * 8 * v
+        plane[_STRIDE] = columns * h * 8 + 2 * _PAD
+        plane[_START] = total + _PAD
+        plane[_ACROSS], plane[_DOWN], plane[_MASK] = h, v, rows - 1
+        total += rows * plane[_STRIDE]
+        for k in range(h * v):
+            part = work[_PARTS + 1 + 3 * blocks :]
+            part[0], part[1], part[2] = c, header[DC_TABLE + c], header[AC_TABLE + c]
+            work[_PLACES + 2 * blocks], work[_PLACES + 2 * blocks + 1] = k % h, k // h
+            blocks += 1
+    work[_PARTS] = blocks
+    work[_EXTRA] = total
+    return total + 2 * (columns * 8 * across + 2 * _PAD)
+
+
+@loop
+def _read_steps(data, at, steps):
+    """A quantisation table in natural order; its numbers of 16 bits, as products are."""
+    wide = data[at] >> 4
+    for k in range(64):
+        value = i64(data[at + 1 + k])
+        if wide:
+            value = i64(data[at + 1 + 2 * k]) << 8 | data[at + 2 + 2 * k]
+        steps[ZIGZAG[k]] = value
+
+
+@loop
+def _flat(coefficient, step):
+    """The value of a block without waves, 0 to 255, rounded and wrapped as in the transform."""
+    scaled = i64(np.int16(np.int16(coefficient * step) << 2))
+    return min(max((scaled + 16) >> 5, -128), 127) + 128
+
+
+@loop
+def _transform_row(r, columns, luma_only, work, coefficients, lasts, steps, planes):
+    """One MCU row to the planes; the coefficients are zero afterwards."""
+    per = work[_PARTS]
+    for j in range(per):
+        c = work[_PARTS + 1 + 3 * j]
+        if luma_only and c > 0:
+            continue
+        plane = work[_PLANES + c * _PLANE_WORDS : _PLANES + (c + 1) * _PLANE_WORDS]
+        row = 8 * ((r * plane[_DOWN] + work[_PLACES + 2 * j + 1]) & (plane[_MASK] >> 3))
+        start = plane[_START] + row * plane[_STRIDE] + 8 * work[_PLACES + 2 * j]
+        step = 8 * plane[_ACROSS]
+        stride, q = up(plane[_STRIDE]), up(64 * c)
+        for m in range(columns):
+            b = m * per + j
+            k = up(64 * b)
+            at = up(start + m * step)
+            last = lasts[up(b)]
+            if last == 0:
+                from_dc = _flat(i64(coefficients[k]), i64(steps[q]))
+                coefficients[k] = 0
+                fill_block(planes, at, stride, from_dc)
+            elif last < 3:
+                transform2(coefficients, k, steps, q, planes, at, stride)
+            elif last < 10:
+                transform4(coefficients, k, steps, q, planes, at, stride)
+            else:
+                transform8(coefficients, k, steps, q, planes, at, stride)
+
+
+@loop
+def _repeat_edges(planes, plane, first, rows, before, behind):
+    """Repeat the image's first and last chroma columns beyond its edges; -1 where the region ends inside."""
+    for y in range(first, first + rows):
+        row = plane[_START] + (y & plane[_MASK]) * plane[_STRIDE]
+        if before >= 0:
+            planes[row - 1] = planes[row]
+        if behind >= 0:
+            planes[row + behind + 1] = planes[row + behind]
+
+
+@loop
+def _put(pixels, count, out, at):
+    """The first bytes of pixels that were made beside the result."""
+    for k in range(count):
+        out[at + k] = pixels[k]
+
+
+@loop
+def _gray_row(planes, at, width, out, o):
+    for x in range(width):
+        out[o + x] = planes[at + x]
+
+
+@loop
+def _plain_row(convert, planes, y, cb, cr, width, out, o, tail):
+    """A row of pixels from planes of the same size: of YCbCr, or of RGB."""
+    whole = max(width - 2, 0) // N * N  # so that what is written behind the last pixel is inside the row
+    for x in range(0, width, N):
+        to, start = (out, up(o + 3 * x)) if x < whole else (tail, up(0))
+        if convert:
+            rgb_of_ycc(planes, up(y + x), up(cb + x), up(cr + x), to, start)
+        else:
+            rgb_of_planes(planes, up(y + x), up(cb + x), up(cr + x), to, start)
+        if x >= whole:
+            _put(tail, 3 * min(width - x, N), out, o + 3 * x)
+
+
+@loop
+def _upsampled_row(planes, y, sums, second, odd, low, high, width, out, o, tail):
+    """A row of pixels from luma and sums of chroma rows of half its width; those of Cr begin at ``second``."""
+    whole = max(width - 2, 0) // WIDE * WIDE
+    for x in range(0, width, WIDE):
+        to, start = (out, up(o + 3 * x)) if x < whole else (tail, up(0))
+        k = up((x >> 1) + 1)
+        if odd:
+            rgb_odd(planes, up(y + x), sums, k, up(second) + k, to, start, low, high)
+        else:
+            rgb_even(planes, up(y + x), sums, k, up(second) + k, to, start, low, high)
+        if x >= whole:
+            _put(tail, 3 * min(width - x, WIDE), out, o + 3 * x)
+
+
+@loop
+def _row_of(work, c, y):
+    """Where a row of a plane begins."""
+    plane = work[_PLANES + c * _PLANE_WORDS : _PLANES + (c + 1) * _PLANE_WORDS]
+    return plane[_START] + (y & plane[_MASK]) * plane[_STRIDE]
+
+
+@loop
+def _color_row(header, work, planes, y, x0, width, sums, out, o, tail):
+    """Row ``y`` of the image as RGB, from column ``x0`` of the planes on."""
+    luma = _row_of(work, 0, y) + x0
+    if header[COMPONENTS] == 1:
+        _plain_row(False, planes, luma, luma, luma, width, out, o, tail)
+        return
+    across, down = header[SAMPLING] >> 4, header[SAMPLING] & 15
+    near, far = y, y
+    if down == 2:
+        near = y >> 1
+        far = near + 1 if y & 1 else max(near - 1, 0)
+        far = min(far, ((header[HEIGHT] + 1) >> 1) - 1)
+    if across == 1 and down == 1:
+        blue, red = _row_of(work, 1, y) + x0, _row_of(work, 2, y) + x0
+        _plain_row(header[COLOR] == YCBCR, planes, luma, blue, red, width, out, o, tail)
+        return
+    left = (x0 >> 1) - 1 if across == 2 else x0
+    n = (width >> 1) + 3 if across == 2 else width
+    second = (n + 2 * N) // N * N
+    for c in (1, 2):
+        one, other = _row_of(work, c, near) + left, _row_of(work, c, far) + left
+        for k in range(0, n, N):
+            sum_rows(planes, up(one + k), up(other + k), sums, up((c - 1) * second + k))
+    if across == 2:
+        low, high = (8, 7) if down == 2 else (4, 8)
+        _upsampled_row(planes, luma, sums, second, x0 & 1, low, high, width, out, o, tail)
+        return
+    bias = 2 if y & 1 else 1
+    blue, red = work[_EXTRA], work[_EXTRA] + second
+    for k in range(0, n, N):
+        round_rows(sums, up(k), bias, planes, up(blue + k))
+        round_rows(sums, up(second + k), bias, planes, up(red + k))
+    _plain_row(True, planes, luma, blue, red, width, out, o, tail)
+
+
+@loop
+def _mcu_range(low, high, factor, count):
+    """MCUs that pixels ``low`` to ``high`` along an axis need, with the neighbors of chroma that is upsampled."""
+    if factor == 1:
+        return low >> 3, (high + 7) >> 3
+    first = max(((low + 1) >> 1) - 1, 0) >> 3
+    end = ((high >> 1) >> 3) + 1
+    return first, min(end, count)
+
+
+@loop
+def _finished_rows(r, rows, down):
+    """Rows of pixels that can be made once MCU row ``r`` is there: the last one of two needs chroma of the next."""
+    return (r + 1) * 8 * down - (1 if down == 2 and r + 1 < rows else 0)
+
+
+@loop
+def _clear_chroma(columns, work, coefficients):
+    """Zero the coefficients that are not transformed."""
+    per = work[_PARTS]
+    for b in range(columns * per):
+        if work[_PARTS + 1 + 3 * (b % per)] > 0:
+            for k in range(64 * b, 64 * b + 64):
+                coefficients[k] = 0
+
+
+@loop
+def _make_rows(header, r, rows, first, region, columns, channels, work, planes, sums, out, tail, done):
+    """Rows of pixels that MCU row ``r`` completes, behind those ``done``; gives how many are then."""
+    x0, y0, x1, y1 = region[0], region[1], region[2], region[3]
+    plane = work[_PLANES : _PLANES + _PLANE_WORDS]
+    across, down = plane[_ACROSS], plane[_DOWN]
+    width = x1 - x0
+    left = x0 - first * 8 * across
+    if across == 2 and channels == 3:
+        edge = (header[WIDTH] + 1) // 2 - 1 - first * 8
+        for c in (1, 2):
+            chroma = work[_PLANES + c * _PLANE_WORDS : _PLANES + (c + 1) * _PLANE_WORDS]
+            before, behind = 0 if first == 0 else -1, edge if edge < columns * 8 else -1
+            _repeat_edges(planes, chroma, 8 * r, 8, before, behind)
+    stop = min(y1, _finished_rows(r, rows, down))
+    for y in range(y0 + done, stop):
+        o = (y - y0) * width * channels
+        if channels == 1:
+            _gray_row(planes, _row_of(work, 0, y) + left, width, out, o)
+        else:
+            _color_row(header, work, planes, y, left, width, sums, out, o, tail)
+    return max(stop - y0, done)
+
+
+def _decode(header_, data_, size, region_, channels, out_, tables_, work_, work_size, told_):
+    """Pixels of a region, (x1 - x0) * channels a row; gray is Y.
+
+    ``told`` is filled with how it ended, in which MCU row, and of how many; ``tables`` are those of the files before,
+    at first zeros.
+    """
+    header, data = array_at(header_, HEADER_WORDS), array_at(data_, size)
+    region, told = array_at(region_, REGION), array_at(told_, TOLD_WORDS)
+    out = array_at(out_, (region[2] - region[0]) * (region[3] - region[1]) * channels)
+    tables = array_at(tables_, TABLE_WORDS)
+    single = header[COMPONENTS] == 1
+    across = 1 if single else header[SAMPLING] >> 4
+    down = 1 if single else header[SAMPLING] & 15
+    total = -(-header[WIDTH] // (8 * across))
+    rows = -(-header[HEIGHT] // (8 * down))
+    first, end = _mcu_range(region[0], region[2], across, total)
+    top, bottom = _mcu_range(region[1], region[3], down, rows)
+    columns = end - first
+    told[0], told[1], told[2] = BAD_TABLE, 0, rows
+    if not build_tables(data, header, tables):
+        return
+
+    memory = array_at(work_, work_size)
+    work = words_at(work_, 0, _WORDS)
+    per = (across * down + 2) if not single else 1
+    at = 8 * _WORDS
+    coefficients = shorts_at(work_, at, columns * per * 64)
+    at += columns * per * 128
+    steps = shorts_at(work_, at, 3 * 64)
+    at += 2 * 3 * 64
+    summed = 2 * (columns * 8 * across + 2 * _PAD)
+    sums = shorts_at(work_, at, summed)
+    at += 2 * summed
+    clean = memory[at : at + CLEAN_BYTES]
+    at += CLEAN_BYTES
+    tail = memory[at : at + 3 * WIDE + SPILL]
+    at += 3 * WIDE + 2 * SPILL
+    lasts = memory[at : at + columns * per]
+    at += columns * per
+    planes = memory[at : at + _lay_out(header, columns, work)]
+
+    for k in range(coefficients.size):
+        coefficients[k] = 0
+    for c in range(header[COMPONENTS]):
+        _read_steps(data, header[QUANT + c], steps[64 * c : 64 * c + 64])
+    state, parts = work[:STATE_WORDS], work[_PARTS:_PLACES]
+    interval = header[RESTART]
+    begin(data, header[SCAN], interval, clean, state)
+    state[MARKER] = 0
+    done = 0
+    for r in range(bottom):
+        told[1] = r
+        inside = r >= top
+        before = first if inside else total
+        behind = total - end if inside and r + 1 < bottom else 0
+        for skipped in (True, False, True):
+            count = columns if not skipped else before
+            if skipped:
+                before = behind
+            elif not inside:
+                count = 0
+            told[0] = decode_mcus(
+                data, count, interval, clean, state, parts, tables, coefficients, lasts, ZIGZAG, not skipped
+            )
+            if told[0] != DONE:
+                return
+            if not skipped and inside:
+                _transform_row(r, columns, channels == 1, work, coefficients, lasts, steps, planes)
+                if channels == 1 and not single:
+                    _clear_chroma(columns, work, coefficients)
+        if inside:
+            done = _make_rows(
+                header, r, rows, first, region, columns, channels, work, planes, sums, out, tail, done
+            )
+
+
+_DECODE = types.void(
+    ADDRESSES, BYTES, types.int64, ADDRESSES, types.int64, BYTES, ADDRESSES, BYTES, types.int64, ADDRESSES
+)
+DECODE_PIECE = Piece("decode_jpeg", _decode, _DECODE)
+call_decode = caller(_DECODE)

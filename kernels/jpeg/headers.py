@@ -1,0 +1,259 @@
+"""Headers of JPEG files, a whole batch in one call: sizes, orientation, and what the decoder needs of the tables."""
+
+from __future__ import annotations
+
+from ..compiled import kept
+from ..cpu.intrinsics import bytes_at
+from ..scalar import loop
+from .layout import (
+    AC_TABLE,
+    BASELINE,
+    COLOR,
+    COMPONENTS,
+    DC_TABLE,
+    GRAY,
+    HEIGHT,
+    HUFFMAN,
+    JPEG,
+    KIND,
+    NO_FRAMES,
+    ORIENTATION,
+    OTHER,
+    PROCESS,
+    QUANT,
+    RESTART,
+    RGB,
+    SAMPLING,
+    SCAN,
+    STRICT,
+    TABLES,
+    WIDTH,
+    YCBCR,
+)
+
+_ORIENTATION_TAG = 0x0112
+_SHORT = 3
+_ENTRY = 12  # bytes of an entry of a TIFF directory
+_BITS = 8  # of a sample
+_NARROWEST = 5  # columns of an image whose chroma libjpeg smooths
+
+
+@loop
+def _big(data, at):
+    """Two bytes as a number."""
+    return data[at] << 8 | data[at + 1]
+
+
+@loop
+def _number(data, at, size, little):
+    """A number of a TIFF file in its byte order."""
+    value = 0
+    for k in range(size):
+        value |= data[at + k] << 8 * (k if little else size - 1 - k)
+    return value
+
+
+@loop
+def orientation_in(data, start, stop):
+    """Orientation 1 to 8 of the TIFF file in ``data[start:stop]``; 1 where there is none or it cannot be read."""
+    if stop - start < 8:
+        return 1
+    little = data[start] == 0x49 and data[start + 1] == 0x49
+    directory = start + _number(data, start + 4, 4, little)
+    if directory + 2 > stop:
+        return 1
+    entry = directory + 2
+    for _ in range(_number(data, directory, 2, little)):
+        if entry + _ENTRY > stop:
+            return 1
+        tag, kind = _number(data, entry, 2, little), _number(data, entry + 2, 2, little)
+        if tag == _ORIENTATION_TAG and kind == _SHORT:
+            value = _number(data, entry + 8, 2, little)
+            return value if 1 <= value <= 8 else 1
+        entry += _ENTRY
+    return 1
+
+
+@loop
+def _is_exif(data, at, stop):
+    """Whether "Exif" and two zeros are at a place."""
+    return (
+        at + 6 <= stop and data[at] == 0x45 and data[at + 1] == 0x78 and data[at + 2] == 0x69 and data[at + 3] == 0x66
+        and data[at + 4] == 0 and data[at + 5] == 0
+    )  # fmt: skip
+
+
+@loop
+def _read_huffman(data, at, stop, header):
+    """Note where tables lie; gives whether they fill the segment."""
+    while at + 17 <= stop:
+        kind, table = data[at] >> 4, data[at] & 15
+        count = 0
+        for k in range(1, 17):
+            count += data[at + k]
+        if kind > 1 or table > 3 or count > 256 or at + 17 + count > stop:
+            return False
+        header[HUFFMAN + 4 * kind + table] = at + 1
+        at += 17 + count
+    return at == stop
+
+
+@loop
+def _read_quant(data, at, stop, places):
+    """Note where tables lie; gives whether they fill the segment."""
+    while at < stop:
+        wide, table = data[at] >> 4, data[at] & 15
+        end = at + 1 + 64 * (1 + wide)
+        if wide > 1 or table > 3 or end > stop:
+            return False
+        places[table] = at
+        at = end
+    return at == stop
+
+
+@loop
+def _read_frame(data, at, size, process, header):
+    """The frame header whose segment's length lies at a place."""
+    header[PROCESS] = process
+    header[HEIGHT] = _big(data, at + 3)
+    header[WIDTH] = _big(data, at + 5)
+    components = data[at + 7]
+    header[COMPONENTS] = components
+    if size == 8 + 3 * components:
+        for c in range(min(components, 4)):
+            header[SAMPLING + c] = data[at + 9 + 3 * c]
+
+
+@loop
+def _sampling_is_ours(header):
+    """Whether the chroma of an image is upsampled by this decoder: 4:4:4, 4:2:2, 4:2:0 and 4:4:0."""
+    if header[COMPONENTS] == 1:
+        return True
+    if header[SAMPLING + 1] != 0x11 or header[SAMPLING + 2] != 0x11:
+        return False
+    luma = header[SAMPLING]
+    if luma == 0x21 or luma == 0x22:
+        return header[WIDTH] >= _NARROWEST and header[COLOR] == YCBCR
+    return luma == 0x11 or (luma == 0x12 and header[COLOR] == YCBCR)
+
+
+@loop
+def _scan_is_ours(data, frame, scan, places, header):
+    """Whether the first scan holds all components in their order, each with tables; notes those."""
+    n = header[COMPONENTS]
+    if _big(data, scan) != 6 + 2 * n or data[scan + 2] != n:
+        return False
+    if data[scan + 3 + 2 * n] != 0 or data[scan + 4 + 2 * n] != 63 or data[scan + 5 + 2 * n] != 0:
+        return False
+    for c in range(n):
+        selector = data[scan + 4 + 2 * c]
+        dc, ac, quant = selector >> 4, selector & 15, data[frame + 10 + 3 * c]
+        if data[scan + 3 + 2 * c] != data[frame + 8 + 3 * c] or dc > 3 or ac > 3 or quant > 3:
+            return False
+        if header[HUFFMAN + dc] == 0 or header[HUFFMAN + 4 + ac] == 0 or places[quant] == 0:
+            return False
+        header[DC_TABLE + c] = dc
+        header[AC_TABLE + c] = 4 + ac
+        header[QUANT + c] = places[quant]
+    return True
+
+
+@loop
+def _color_of(data, frame, components, jfif, adobe):
+    """What the components are, as libjpeg decides. ``adobe`` is the transform of Adobe's marker, or -1."""
+    if components == 1:
+        return GRAY
+    if jfif:
+        return YCBCR
+    if adobe >= 0:
+        return RGB if adobe == 0 else YCBCR
+    named = data[frame + 8] == 0x52 and data[frame + 11] == 0x47 and data[frame + 14] == 0x42  # "RGB"
+    return RGB if named else YCBCR
+
+
+@loop
+def _is_frame(marker):
+    low = marker & 15
+    return marker >> 4 == 0xC and low != NO_FRAMES[0] and low != NO_FRAMES[1] and low != NO_FRAMES[2]
+
+
+@loop
+def _read(data, header, places):
+    """All of one file's header, which must follow each other without gaps."""
+    header[KIND] = JPEG
+    header[ORIENTATION] = 1
+    size = data.size
+    at = 2
+    frame = 0
+    jfif, adobe, tagged, whole = False, -1, False, True
+    while True:
+        while at + 4 <= size and data[at] == 0xFF and data[at + 1] == 0xFF:  # fill bytes
+            at += 1
+        if at + 4 > size:
+            return
+        marker, length = data[at + 1], _big(data, at + 2)
+        start, stop = at + 4, at + 2 + length
+        if data[at] != 0xFF or marker < 0xC0 or 0xD0 <= marker <= 0xD9 or length < 2 or stop > size:
+            return
+        if marker == 0xDA:
+            break
+        if _is_frame(marker):
+            if frame or length < 8:
+                return
+            frame = at + 2
+            _read_frame(data, frame, length, marker & 15, header)
+        elif marker == 0xC4:
+            whole = _read_huffman(data, start, stop, header) and whole
+        elif marker == 0xDB:
+            whole = _read_quant(data, start, stop, places) and whole
+        elif marker == 0xDD and length == 4:
+            header[RESTART] = _big(data, start)
+        elif marker == 0xDD or marker == 0xDC or marker == 0xCC:
+            whole = False
+        elif marker == 0xE0 and length >= 16 and _big(data, start) == 0x4A46 and _big(data, start + 2) == 0x4946:
+            jfif = jfif or data[start + 4] == 0
+        elif marker == 0xEE and length >= 14 and _big(data, start) == 0x4164 and _big(data, start + 2) == 0x6F62:
+            if data[start + 4] == 0x65:
+                adobe = data[start + 11]
+        elif marker == 0xE1 and not tagged and _is_exif(data, start, stop):
+            tagged = True
+            header[ORIENTATION] = orientation_in(data, start + 6, stop)
+        at = stop
+    if not frame:
+        return
+    header[STRICT] = 1
+    header[SCAN] = at + 2 + _big(data, at + 2)
+    components = header[COMPONENTS]
+    if not whole or header[PROCESS] > 1 or data[frame + 2] != _BITS or (components != 1 and components != 3):
+        return
+    if header[HEIGHT] == 0 or header[WIDTH] == 0 or _big(data, frame) != 8 + 3 * components:
+        return
+    header[COLOR] = _color_of(data, frame, components, jfif, adobe)
+    if _sampling_is_ours(header) and _scan_is_ours(data, frame, at + 2, places, header):
+        header[KIND] = BASELINE
+
+
+@kept
+def read_headers(addresses, sizes, headers, places):
+    """Headers of files in memory.
+
+    Parameters
+    ----------
+    addresses, sizes : (N,) int64
+        Of the files' bytes.
+    headers : (N, HEADER_WORDS) int64
+        Filled. Where ``KIND`` is not ``BASELINE``, and ``STRICT`` not 1, sizes may be missing.
+    places : (4,) int64
+        Scratch.
+    """
+    for i in range(sizes.size):
+        header = headers[i]
+        for k in range(header.size):
+            header[k] = 0
+        for k in range(places.size):
+            places[k] = 0
+        data = bytes_at(addresses[i], sizes[i])
+        if data.size >= 2 and data[0] == 0xFF and data[1] == 0xD8:
+            _read(data, header, places)
+        else:
+            header[KIND] = OTHER

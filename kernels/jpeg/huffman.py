@@ -1,0 +1,403 @@
+"""Huffman decoding: look-up tables of a file, its bytes without stuffing, and blocks of coefficients.
+
+Tables give up to two symbols a look-up. A stream is decoded in pieces, from any bit with any predictors, so that whole
+images, restart intervals and parts that an index points to are one and the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from ..scalar import loop
+from .layout import BAD_CODE, BAD_RESTART, DONE, ENDS, HUFFMAN, OVERRUN, TABLES
+from .vectors import copy_masked, load_big, trailing_zeros, unlikely
+
+up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
+
+BITS: Final = 10  # that are looked up at once (measured: 10 and 11 are best; larger tables lose in the cache)
+_ENTRIES = 1 << BITS
+_LONGEST = 16
+
+# Words of the tables of one thread: for each of the file's eight tables its definition (counts and symbols, and whether
+# there is one), pairs of symbols (of DC tables single ones), single codes, and what finds longer codes.
+_DEFINITION = 17 + 256
+_PAIRS = TABLES * _DEFINITION
+_CODES = _PAIRS + TABLES * _ENTRIES
+_LIMITS = _CODES + TABLES * _ENTRIES
+_STARTS = _LIMITS + TABLES * (_LONGEST + 1)
+TABLE_WORDS: Final = _STARTS + TABLES * (_LONGEST + 1)
+
+_END = 128  # what the end of a block advances by: past every position there is
+_LAST = 63
+_CATEGORY = 10  # bits of the largest coefficient of 8-bit samples
+
+_ZIGZAG = (
+    0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21,
+    28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54,
+    47, 55, 62, 63,
+)  # fmt: skip
+# Natural order; everything behind the end is position 63, where the zero of an end of block does no harm.
+ZIGZAG: Final = np.array([*_ZIGZAG, *[_LAST] * (2 * _END - 64 + 16)], np.uint8)
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+@loop
+def _is_known(data, at, tables, table):
+    """Whether a table of the file is the one that was built last."""
+    definition = tables[table * _DEFINITION : (table + 1) * _DEFINITION]
+    if definition[0] != 1:
+        return False
+    count = 0
+    for k in range(_LONGEST):
+        count += data[at + k]
+        if definition[1 + k] != data[at + k]:
+            return False
+    if at + _LONGEST + count > data.size:
+        return False
+    for k in range(_LONGEST, _LONGEST + count):
+        if definition[1 + k] != data[at + k]:
+            return False
+    return True
+
+
+@loop
+def _single(length, symbol, value, is_ac):
+    """An entry: bits of code and value | what the position advances by << 8 | the coefficient << 16."""
+    run, size = symbol >> 4, symbol & 15
+    advance = 0
+    if is_ac:
+        advance = _END if size == 0 and run < 15 else run + 1
+    return length + size | advance << 8 | value << 16
+
+
+@loop
+def _extended(extra, size):
+    """The coefficient that ``size`` bits stand for."""
+    return extra if size == 0 or extra >> size - 1 else extra - (1 << size) + 1
+
+
+@loop
+def _fill(code, length, symbol, is_ac, codes, pairs):
+    """Enter a short code for each of the bits that may follow it."""
+    size = symbol & 15
+    start = code << BITS - length
+    for k in range(start, start + (1 << BITS - length)):
+        codes[k] = length << 8 | symbol
+    if length + size <= BITS:
+        step = 1 << BITS - length - size
+        for extra in range(1 << size):
+            entry = _single(length, symbol, _extended(extra, size), is_ac)
+            for k in range(start + extra * step, start + (extra + 1) * step):
+                pairs[k] = entry
+
+
+@loop
+def _paired(singles, code):
+    """An entry of up to two symbols, from those of one, which lie above 16 bits of something else.
+
+    Bits of both | bits of the first << 8 | advance of the first << 16 | of both << 24 | first coefficient << 32 |
+    last << 48.
+    """
+    entry = singles[code] >> 16
+    if entry == 0:
+        return entry
+    used, advance, value = entry & 255, (entry >> 8) & 255, (entry >> 16) & 0xFFFF
+    both, total, last = used, advance, value
+    if advance < _END:
+        other = singles[(code << used) & (_ENTRIES - 1)] >> 16
+        if other != 0 and used + (other & 255) <= BITS:
+            both, total, last = used + (other & 255), advance + ((other >> 8) & 255), (other >> 16) & 0xFFFF
+    return both | used << 8 | advance << 16 | total << 24 | value << 32 | last << 48
+
+
+@loop
+def _build(data, at, tables, table):
+    """Build one table; gives whether it is a legal one."""
+    definition = tables[table * _DEFINITION : (table + 1) * _DEFINITION]
+    pairs = tables[_PAIRS + table * _ENTRIES : _PAIRS + (table + 1) * _ENTRIES]
+    codes = tables[_CODES + table * _ENTRIES : _CODES + (table + 1) * _ENTRIES]
+    limits = tables[_LIMITS + table * (_LONGEST + 1) :]
+    starts = tables[_STARTS + table * (_LONGEST + 1) :]
+    definition[0] = 0
+    for k in range(_ENTRIES):
+        pairs[k] = 0
+        codes[k] = 0
+    is_ac = table >= TABLES // 2
+    code, symbols = 0, 0
+    for length in range(1, _LONGEST + 1):
+        count = i64(data[at + length - 1])
+        if symbols + count > 256 or at + _LONGEST + symbols + count > data.size:
+            return False
+        definition[length] = count
+        starts[length] = symbols - code
+        for k in range(symbols, symbols + count):
+            symbol = i64(data[at + _LONGEST + k])
+            definition[17 + k] = symbol
+            if not is_ac and symbol > 15:
+                return False
+            if length <= BITS and code < 1 << length:
+                _fill(code, length, symbol, is_ac, codes, pairs)
+            code += 1
+        symbols += count
+        limits[length] = code
+        if code > 1 << length:
+            return False
+        code <<= 1
+    if is_ac:
+        for k in range(_ENTRIES):  # pairs are made of a copy of the single entries, in the same words as the codes
+            codes[k] |= pairs[k] << 16
+        for k in range(_ENTRIES):
+            pairs[k] = _paired(codes, k)
+        for k in range(_ENTRIES):
+            codes[k] &= 0xFFFF
+    definition[0] = 1
+    return True
+
+
+@loop
+def build_tables(data, header, tables):
+    """Tables of a file, those left out that are there already; gives whether they are legal."""
+    for table in range(TABLES):
+        at = header[HUFFMAN + table]
+        if at != 0 and not _is_known(data, at, tables, table) and not _build(data, at, tables, table):
+            return False
+    return True
+
+
+# -- the stream --------------------------------------------------------------------------------------------------------
+
+# Words of a stream's state.
+BIT: Final = 0  # of the clean bytes
+LENGTH: Final = 1  # of the clean bytes
+RAW: Final = 2  # the file's next byte
+ENDED: Final = 3  # whether a marker or the end of the file comes next
+LEFT: Final = 4  # MCUs until the next restart marker
+MARKER: Final = 5  # its number
+PREDICTORS: Final = 6  # 3 words
+STATE_WORDS: Final = 9
+
+_CLEAN = 1 << 14  # bytes that are cleaned at a time: half of a first-level cache
+_BLOCK = 264  # bytes of the longest block and a load behind it: 64 symbols of 31 bits
+_MASKED = 32  # bytes that are copied at a time
+CLEAN_BYTES: Final = _CLEAN + 2 * _BLOCK
+_NEVER = 1 << 62
+
+
+@loop
+def begin(data, at, header_restart, clean, state):
+    """Begin a segment at a byte of the file, with predictors of zero."""
+    state[BIT] = 0
+    state[LENGTH] = 0
+    state[RAW] = at
+    state[ENDED] = 0
+    state[LEFT] = header_restart if header_restart else _NEVER
+    for c in range(3):
+        state[PREDICTORS + c] = 0
+    fill(data, clean, state)
+
+
+@loop
+def fill(data, clean, state):
+    """Move what is left to the front, and put more of the file behind it, without the zeros after 0xFF."""
+    start = state[BIT] >> 3
+    at = max(state[LENGTH] - start, 0)
+    for k in range(at):
+        clean[k] = clean[start + k]
+    state[BIT] &= 7
+    raw = state[RAW]
+    while at < _CLEAN - _MASKED:
+        if raw + _MASKED <= data.size:
+            mask = copy_masked(data, up(raw), clean, up(at))
+            step = _MASKED if mask == u32(0) else i64(trailing_zeros(mask))
+            raw += step
+            at += step
+            if step == _MASKED:
+                continue
+        if raw >= data.size:
+            state[ENDED] = 1
+            break
+        byte = data[raw]
+        raw += 1
+        if byte == 0xFF:
+            if raw < data.size and data[raw] == 0xFF:  # fill byte
+                continue
+            if raw >= data.size or data[raw] != 0:
+                state[ENDED] = 1
+                raw -= 1
+                break
+            raw += 1
+        clean[at] = byte
+        at += 1
+    for k in range(at, at + 2 * _BLOCK):
+        clean[k] = 0
+    state[RAW] = raw
+    state[LENGTH] = at
+
+
+@loop
+def _restart(data, interval, clean, state):
+    """Go on behind the next restart marker, which must be there; gives whether it is."""
+    if state[LENGTH] * 8 - state[BIT] >= 8:
+        return False
+    if not state[ENDED]:
+        fill(data, clean, state)
+    at = state[RAW]
+    marker = state[MARKER]
+    if state[LENGTH] * 8 - state[BIT] >= 8 or at + 2 > data.size or data[at + 1] != 0xD0 + marker:
+        return False
+    begin(data, at + 2, interval, clean, state)
+    state[MARKER] = (marker + 1) & 7
+    return True
+
+
+@loop
+def _value(bits, size):
+    """The coefficient that the top ``size`` bits stand for."""
+    v = i64(bits >> u64(1) >> u64(63 - size))
+    return v if i64(bits) < 0 or size == 0 else v - (i64(1) << i64(size)) + i64(1)
+
+
+@loop
+def _long_symbol(bits, tables, table):
+    """The symbol on top of the bits, as an entry of a single one, where it is not in the short tables; -1 if none is."""
+    is_ac = table >= TABLES // 2
+    code = tables[_CODES + table * _ENTRIES + i64(bits >> u64(64 - BITS))]
+    length, symbol = code >> 8, code & 255
+    if code == 0:
+        length = BITS + 1
+        top = i64(bits >> u64(64 - _LONGEST))
+        row = table * (_LONGEST + 1)
+        while length <= _LONGEST and top >> _LONGEST - length >= tables[_LIMITS + row + length]:
+            length += 1
+        if length > _LONGEST:
+            return i64(-1)
+        index = (top >> _LONGEST - length) + tables[_STARTS + row + length]
+        symbol = tables[table * _DEFINITION + 17 + index]
+    size = symbol & 15
+    if is_ac and size > _CATEGORY:
+        return i64(-1)
+    return _single(length, symbol, _value(bits << u64(length), size), is_ac)
+
+
+def _make_decode_blocks(stored):
+    @loop
+    def decode_blocks(clean, state, first, n, parts, tables, coefficients, lasts, zigzag):
+        """Decode blocks ``first`` to ``n`` of some MCUs, as far as there are bytes; gives how far, or minus an error.
+
+        ``parts`` are, for each block of an MCU, its component and where its tables begin.
+        """
+        bit = state[BIT]
+        pos = up(bit >> 3)
+        bits = load_big(clean, pos) << u64(bit & 7)
+        left = u64(56 - (bit & 7))
+        pos += up(7)
+        limit = up(state[LENGTH] + 8 if state[ENDED] else state[LENGTH] - _BLOCK)
+        shift = u64(64 - BITS)
+        per = parts[0]
+        j = first % per
+        b = first
+        error = DONE
+        while b < n and pos <= limit:
+            part = parts[1 + 3 * j : 4 + 3 * j]
+            j += 1
+            if j == per:
+                j = 0
+            out = coefficients[64 * b : 64 * b + 64]
+            dc = tables[_PAIRS + part[1] * _ENTRIES : _PAIRS + (part[1] + 1) * _ENTRIES]
+            ac = tables[_PAIRS + part[2] * _ENTRIES : _PAIRS + (part[2] + 1) * _ENTRIES]
+            bits |= load_big(clean, pos) >> left
+            pos += up((u64(63) - left) >> u64(3))
+            left |= u64(56)
+            entry = dc[up(bits >> shift)]
+            if unlikely(entry == 0):
+                entry = _long_symbol(bits, tables, part[1])
+                if entry == -1:
+                    error = BAD_CODE
+                    break
+            used = u64(entry & 63)
+            bits <<= used
+            left -= used
+            predictor = state[PREDICTORS + part[0]] + (entry >> 16)
+            state[PREDICTORS + part[0]] = predictor
+            if stored:
+                out[up(0)] = predictor
+            k = up(0)
+            first_k = up(0)
+            while True:
+                pair = ac[up(bits >> shift)]
+                if unlikely(pair == 0):
+                    entry = _long_symbol(bits, tables, part[2])
+                    if entry == -1:
+                        error = BAD_CODE
+                        break
+                    value = (entry >> 16) & 0xFFFF
+                    pair = (entry & 255) * 257 | (entry >> 8 & 255) * 257 << 16 | value << 32 | value << 48
+                bits <<= u64(pair & 63)
+                left -= u64(pair & 63)
+                first_k = k + up((pair >> 16) & 255)
+                k += up((pair >> 24) & 255)
+                bits |= load_big(clean, pos) >> left
+                pos += up((u64(63) - left) >> u64(3))
+                left |= u64(56)
+                if stored:
+                    out[up(zigzag[first_k])] = pair >> 32
+                    out[up(zigzag[k])] = pair >> 48
+                if k >= up(_LAST):
+                    if first_k == up(_LAST) and k != first_k:
+                        # No end of block is written behind the last coefficient: the second symbol is another block's.
+                        k = first_k
+                        bit = i64(pos) * 8 - i64(left) - ((pair & 63) - ((pair >> 8) & 63))
+                        pos = up(bit >> 3) + up(7)
+                        bits = load_big(clean, up(bit >> 3)) << u64(bit & 7)
+                        left = u64(56 - (bit & 7))
+                        if stored:
+                            out[up(_LAST)] = pair >> 32
+                    break
+            if error == BAD_CODE:
+                break
+            if unlikely(k != up(_LAST) and (k < up(_END) or k >= up(_END + _LAST))):
+                error = OVERRUN
+                break
+            if stored:
+                lasts[up(b)] = k & up(_LAST)
+            b += 1
+        state[BIT] = i64(pos) * 8 - i64(left)
+        return i64(-error) if error != DONE else i64(b)
+
+    return decode_blocks
+
+
+_store_blocks = _make_decode_blocks(True)
+_skip_blocks = _make_decode_blocks(False)
+
+
+@loop
+def decode_mcus(data, n, interval, clean, state, parts, tables, coefficients, lasts, zigzag, stored):
+    """Decode, or skip, the next MCUs; gives how it ended."""
+    per = parts[0]
+    done = 0
+    while done < n:
+        if state[LEFT] == 0 and not _restart(data, interval, clean, state):
+            return BAD_RESTART
+        blocks = min(n - done, state[LEFT]) * per
+        b = i64(0)
+        while b < blocks:
+            if stored:
+                out, ends = coefficients[64 * done * per :], lasts[done * per :]
+                b = _store_blocks(clean, state, b, blocks, parts, tables, out, ends, zigzag)
+            else:
+                b = _skip_blocks(clean, state, b, blocks, parts, tables, coefficients, lasts, zigzag)
+            ended = state[ENDED] != 0 and state[BIT] > 8 * state[LENGTH]
+            if ended or (0 <= b < blocks and state[ENDED] != 0):
+                return ENDS
+            if b < 0:
+                return -b
+            if b < blocks:
+                fill(data, clean, state)
+        done += blocks // per
+        state[LEFT] -= blocks // per
+    return DONE

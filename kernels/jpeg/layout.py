@@ -1,0 +1,45 @@
+"""The words of a header: what was read of one file, as int64; and what may be wrong with one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIND: Final = 0  # one of the kinds below
+STRICT: Final = 1  # 1 where segments follow each other without gaps, so that every decoder reads them alike
+HEIGHT: Final = 2  # as stored
+WIDTH: Final = 3
+ORIENTATION: Final = 4  # of EXIF, 1 to 8
+COMPONENTS: Final = 5
+COLOR: Final = 6  # one of the colors below
+RESTART: Final = 7  # MCUs of a restart interval; 0 for none
+SCAN: Final = 8  # byte where the first scan's data begin
+PROCESS: Final = 9  # low half of the frame's marker: 0 baseline, 1 extended, 2 progressive, ...
+SAMPLING: Final = 10  # 4 words: horizontal factor << 4 | vertical factor, of each component
+QUANT: Final = 14  # 3 words: byte where the quantisation table of each component lies, its precision in front of it
+DC_TABLE: Final = 17  # 3 words: which of the Huffman tables below
+AC_TABLE: Final = 20  # 3 words
+HUFFMAN: Final = 23  # 8 words: byte where a table's counts lie, 0 for none; DC tables, then AC tables
+HEADER_WORDS: Final = 31
+
+TABLES: Final = 8  # Huffman tables
+
+# Kinds.
+OTHER: Final = 0  # no JPEG
+BASELINE: Final = 1  # what this decoder takes
+JPEG: Final = 2  # for another decoder: progressive, arithmetic, 12 bits, rare sampling, several scans, damaged
+
+# Colors.
+GRAY: Final = 0
+YCBCR: Final = 1
+RGB: Final = 2
+
+# How decoding ended.
+DONE: Final = 0
+BAD_CODE: Final = 1
+ENDS: Final = 2
+BAD_RESTART: Final = 3
+BAD_TABLE: Final = 4
+OVERRUN: Final = 5
+
+# Where a frame's marker lies in FF C0 to FF CF; the others there define tables, or are reserved.
+NO_FRAMES: Final = (4, 8, 12)

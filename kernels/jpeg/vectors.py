@@ -1,0 +1,114 @@
+"""What Numba has no name for: unaligned loads, byte masks, and addresses that a build with bounds checks checks."""
+
+from __future__ import annotations
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+
+_MASKED = 32  # bytes that are copied at a time
+
+
+def vector(kind, n):
+    """The type of a vector."""
+    return ir.VectorType(kind, n)
+
+
+def splat(kind, value, n):
+    """A vector of one value."""
+    return ir.Constant(vector(kind, n), [value] * n)
+
+
+def shuffle(builder, one, other, lanes):
+    """Lanes of two vectors, counted through both."""
+    return builder.shuffle_vector(one, other, ir.Constant(vector(I32, len(lanes)), list(lanes)))
+
+
+def place(context, builder, kind, array, index, count):
+    """Address of ``count`` elements of an array; with NUMBA_BOUNDSCHECK=1 the process ends where they are not its."""
+    made = context.make_array(kind)(context, builder, array)
+    if numba.config.BOUNDSCHECK:
+        size = builder.extract_value(made.shape, 0)
+        end = builder.add(index, ir.Constant(index.type, count))
+        outside = builder.or_(builder.icmp_signed(">", end, size), builder.icmp_signed("<", index, index.type(0)))
+        with cgutils.if_unlikely(builder, outside):
+            trap = builder.module.declare_intrinsic("llvm.trap", [], ir.FunctionType(ir.VoidType(), []))
+            builder.call(trap, [])
+    return builder.gep(made.data, [index])
+
+
+def load(builder, address, kind):
+    """An unaligned load."""
+    value = builder.load(builder.bitcast(address, kind.as_pointer()))
+    value.align = 1
+    return value
+
+
+def store(builder, value, address):
+    """An unaligned store."""
+    builder.store(value, builder.bitcast(address, value.type.as_pointer())).align = 1
+
+
+@intrinsic
+def load_big(typing_context, array, index):
+    """Eight bytes, the first one on top."""
+
+    def generate(context, builder, signature, args):
+        return builder.bswap(load(builder, place(context, builder, signature.args[0], args[0], args[1], 8), I64))
+
+    return types.uint64(array, types.uintp), generate
+
+
+@intrinsic
+def copy_masked(typing_context, source, i, out, k):
+    """``out[k:k + 32] = source[i:i + 32]``; gives a bit for each byte that is 0xFF."""
+
+    def generate(context, builder, signature, args):
+        kinds = signature.args
+        value = load(builder, place(context, builder, kinds[0], args[0], args[1], _MASKED), vector(I8, _MASKED))
+        store(builder, value, place(context, builder, kinds[2], args[2], args[3], _MASKED))
+        return builder.bitcast(builder.icmp_unsigned("==", value, splat(I8, 255, _MASKED)), I32)
+
+    return types.uint32(source, types.uintp, out, types.uintp), generate
+
+
+@intrinsic
+def trailing_zeros(typing_context, x):
+    """Zeros behind the last bit that is set."""
+
+    def generate(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint32(types.uint32), generate
+
+
+@intrinsic
+def unlikely(typing_context, x):
+    """Hint: mostly false."""
+
+    def generate(context, builder, signature, args):
+        bit = ir.IntType(1)
+        expect = builder.module.declare_intrinsic("llvm.expect", [bit], ir.FunctionType(bit, [bit, bit]))
+        return builder.call(expect, [args[0], ir.Constant(bit, 0)])
+
+    return types.boolean(types.boolean), generate
+
+
+@intrinsic
+def fill_block(typing_context, out, at, stride, value):
+    """An 8 x 8 block of one value."""
+
+    def generate(context, builder, signature, args):
+        kinds = signature.args
+        one = builder.insert_element(ir.Constant(vector(I8, 8), ir.Undefined), builder.trunc(args[3], I8), I32(0))
+        row = builder.shuffle_vector(one, one, splat(I32, 0, 8))
+        for y in range(8):
+            at = builder.add(args[1], builder.mul(args[2], ir.Constant(args[2].type, y)))
+            store(builder, row, place(context, builder, kinds[0], args[0], at, 8))
+        return context.get_dummy_value()
+
+    return types.none(out, types.uintp, types.uintp, types.int64), generate
