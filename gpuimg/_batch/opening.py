@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
-import numpy as np
-
-from .._checks.arguments import whole_number
-from .._decoding import nvimgcodec
-from .._decoding.decoder import MAX_PIXELS, EncodedImage, ImageInfo
-from .._decoding.file_bytes import Source, describe, read
-from .._decoding.stderr import silence_stderr
+from .._decoding.decoder import MAX_PIXELS, ImageInfo
+from .._decoding.file_bytes import Source, read
 from .._runtimes.devices import runtime_for
-from .._runtimes.images import EncodedImages
 from .batch import Batch
-
-_COLORS = {"rgb": 3, "gray": 1}
+from .encoded import info, open_images
 
 
 def image_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> ImageInfo:
@@ -49,7 +41,7 @@ def image_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> ImageInfo:
     >>> gpuimg.image_info(file.getvalue())[:4]
     (30, 40, 3, 'jpeg')
     """
-    return nvimgcodec.info(source, max_pixels)
+    return info(read(source), max_pixels)
 
 
 def open_batch(
@@ -88,8 +80,6 @@ def open_batch(
     ------
     DecodeError
         Naming index, source and reason of every image whose header cannot be read.
-    ImportError
-        Where nvImageCodec is missing, with what to install.
     ValueError, TypeError
         For unknown names, or what is not a source.
 
@@ -131,8 +121,6 @@ def decode_batch(
     ------
     DecodeError
         Naming index, source and reason of every image that cannot be decoded.
-    ImportError
-        Where nvImageCodec is missing, with what to install.
     ValueError, TypeError
         For unknown names, or what is not a source.
 
@@ -148,42 +136,3 @@ def decode_batch(
     runtime = runtime_for(device)
     images = open_images(sources, color, on_error, max_pixels)
     return Batch(runtime, Batch(runtime, images)._decoded(images))
-
-
-def check_options(color: str, max_pixels: int) -> None:
-    """Refuse what is not a color or a limit."""
-    if color not in _COLORS:
-        raise ValueError(f'color must be "rgb" or "gray", not {color!r}')
-    whole_number(max_pixels, "max_pixels")
-
-
-def open_images(
-    sources: Sequence[Source], color: str, on_error: str, max_pixels: int, names: Sequence[str] | None = None
-) -> EncodedImages:
-    """Read files and their headers; see :func:`open_batch`. ``names`` say in messages what the sources are."""
-    check_options(color, max_pixels)
-    if on_error not in ("raise", "fill"):
-        raise ValueError(f'on_error must be "raise" or "fill", not {on_error!r}')
-    if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
-        raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}")
-    if sources:
-        nvimgcodec.library()
-    images: list[EncodedImage | None] = []
-    sizes = np.ones((len(sources), 2), np.int64)
-    found: dict[int, str] = {}
-    with silence_stderr():
-        for i, source in enumerate(sources):
-            try:
-                image = nvimgcodec.open_image(read(source), max_pixels)
-            except TypeError as error:
-                raise TypeError(f"sources[{i}]: {error}") from error
-            except (ValueError, OSError) as error:
-                found[i] = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
-                images.append(None)
-            else:
-                images.append(image)
-                sizes[i] = image.height, image.width
-    names = names or [describe(source) for source in sources]
-    opened = EncodedImages(images, names, sizes, _COLORS[color], on_error)
-    opened.settle(found)
-    return opened

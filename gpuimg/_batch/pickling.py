@@ -5,25 +5,25 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from .._checks.types import Ints
-from .._decoding import nvimgcodec
-from .._decoding.decoder import EncodedImage
-from .._decoding.stderr import silence_stderr
 from .._plan.plan import Plan
 from .._runtimes.images import EncodedImages, Pixels
 from .._runtimes.protocol import Runtime
 from ..errors import Failure
+from .encoded import open_images
 
 
 class PackedImages(NamedTuple):
-    """Encoded images without the decoding library's objects for them."""
+    """Encoded images by their files."""
 
-    data: list[bytes | None]  # None where the header could not be read
+    data: list[bytes]  # empty where the header could not be read
     names: list[str]
     sizes: Ints
-    channels: int
+    color: str
     on_error: str
     failures: dict[int, Failure]
 
@@ -32,8 +32,8 @@ def packed(source: EncodedImages | Pixels) -> PackedImages | Pixels:
     """A batch's source as what can be pickled."""
     if isinstance(source, Pixels):
         return source
-    data = [None if image is None else bytes(image.data) for image in source.images]
-    return PackedImages(data, list(source.names), source.sizes, source.channels, source.on_error, dict(source.failures))
+    data = [bytes(one) for one in source.data]
+    return PackedImages(data, list(source.names), source.sizes, source.color, source.on_error, dict(source.failures))
 
 
 def unpacked(source: PackedImages | Pixels, runtime: Runtime) -> EncodedImages | Pixels:
@@ -42,19 +42,15 @@ def unpacked(source: PackedImages | Pixels, runtime: Runtime) -> EncodedImages |
         flat = runtime.empty(len(source.flat), source.dtype)  # aligned, as a pickle's is not
         flat[:] = source.flat
         return replace(source, flat=flat, failures=dict(source.failures))
-    with silence_stderr():
-        images = [_opened(data, size) for data, size in zip(source.data, source.sizes, strict=True)]
-    return EncodedImages(images, source.names, source.sizes, source.channels, source.on_error, source.failures)
-
-
-def _opened(data: bytes | None, size: Any) -> EncodedImage | None:
-    if data is None:
-        return None
-    height, width = (int(side) for side in size)
-    image = nvimgcodec.open_image(data, height * width)
-    if (image.height, image.width) != (height, width):
-        raise ValueError(f"pickled as {height} x {width}, but its header says {image.height} x {image.width} here")
-    return image
+    most = int(np.max(source.sizes[:, 0] * source.sizes[:, 1], initial=1))
+    opened = open_images(source.data, source.color, "fill", most, source.names)
+    for i in np.flatnonzero(np.any(opened.sizes != source.sizes, 1)).tolist():
+        if i not in source.failures:
+            raise ValueError(
+                f"{source.names[i]} was pickled as {tuple(source.sizes[i].tolist())} pixels, but its header says "
+                f"{tuple(opened.sizes[i].tolist())} here"
+            )
+    return replace(opened, on_error=source.on_error, sizes=source.sizes, failures=source.failures)
 
 
 def check_functions(segments: Sequence[Plan]) -> None:

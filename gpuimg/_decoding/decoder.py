@@ -10,6 +10,12 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 MAX_PIXELS = 1 << 27
 
 
+
+def over_limit(height: int, width: int, max_pixels: int) -> str:
+    """Why an image of a size, as stored, is refused."""
+    return f"{height} x {width} is {height * width} pixels, over the limit of max_pixels={max_pixels}"
+
+
 class ImageInfo(NamedTuple):
     """What a file's header says.
 
@@ -20,7 +26,8 @@ class ImageInfo(NamedTuple):
     channels : int
         Channels in the file (3 for YCbCr, 4 for CMYK or RGBA).
     codec : str
-        ``"jpeg"``, ``"png"``, ``"webp"``, ``"bmp"``, ``"tiff"``, ``"jpeg2k"`` or ``"pnm"``.
+        ``"jpeg"``, ``"png"``, ``"webp"``, ``"avif"``, ``"gif"``, ``"tiff"``, ``"bmp"``, ``"pnm"``, ``"jpeg2k"`` or
+        ``"heic"``.
     chroma_subsampling : str
         ``"4:2:0"``, ``"4:4:4"``, ``"gray"`` and so on; ``"unknown"`` where the file does not tell.
     orientation : int
@@ -33,30 +40,6 @@ class ImageInfo(NamedTuple):
     codec: str
     chroma_subsampling: str
     orientation: int
-
-
-class EncodedImage(NamedTuple):
-    """One encoded image whose header was read; sizes are those after the orientation."""
-
-    stream: Any  # the decoding library's own object for it, which refers to ``data``
-    data: Any  # file bytes
-    height: int
-    width: int
-    orientation: int
-
-
-#: Part of an image as stored in the file: x0, y0, x1, y1.
-Region: TypeAlias = tuple[int, int, int, int]
-
-
-class Decoder(Protocol):
-    """Decodes into host memory; for one thread at a time."""
-
-    def decode(self, image: EncodedImage, region: Region | None, out: Any) -> str | None:
-        """Decode an image, or a region of it, as stored, into ``out`` (H, W, C) uint8 of 1 or 3 channels.
-
-        Gives the reason if that fails; what is in ``out`` then is undefined.
-        """
 
 
 class BatchDecoder(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._batch.opening import check_options
+from .._batch.encoded import check_options
 from .._checks.arguments import whole_number
 from .._checks.words import counted
 from .._decoding.decoder import MAX_PIXELS

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count
@@ -20,9 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._batch.batch import Batch, as_batch
-from .._batch.opening import open_images
+from .._batch.encoded import open_images
 from .._checks.types import Ints, Mask
-from .._decoding.stderr import silence_stderr
 from .._random.rng import Rng
 from .._runtimes.images import EncodedImages
 from .._runtimes.protocol import ResultMemory, Runtime
@@ -96,10 +94,6 @@ class Pipeline:
         self._reader: Prefetcher[list[Sample]] | None = None
         self.read_seconds = 0.0  # of readers that are gone
         self.read_waited = 0.0
-        self._silence = ExitStack()
-        self._silence.enter_context(
-            silence_stderr()
-        )  # for the whole pass: turning it on and off for each batch costs 0.2 ms
         _keep_freed_memory()
         devices = len(settings.runtimes)
         self.batches = Prefetcher(self._jobs(), settings.prefetch * devices, settings.decoders * devices, "decode")
@@ -268,7 +262,6 @@ class Pipeline:
         self.batches.signal()
         self._stop_reading()
         self.batches.join()
-        self._silence.close()
 
 
 @cache

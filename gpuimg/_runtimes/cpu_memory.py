@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._decoding.decoder import Decoder
-from .._decoding.nvimgcodec import CpuDecoder
+from ..kernels import jpeg
 from .images import ALIGNMENT
 
 # Results of at least so many bytes come from a pool that keeps so many blocks.
@@ -18,12 +17,12 @@ _SPARE = 3
 
 
 class Scratch:
-    """Memory of one worker thread, grown as needed and used again, and its decoder."""
+    """Memory of one worker thread, grown as needed and used again."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
-        self._decoder: Decoder | None = None
-        self.decoding = 0.0  # seconds, in the call at hand
+        # Of the JPEG decoder: its look-up tables serve the next file too, if it has the same.
+        self.tables = np.zeros(jpeg.TABLE_WORDS, np.int64)
 
     def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
         """At least this many elements, contents undefined."""
@@ -32,13 +31,6 @@ class Scratch:
             buffer = np.empty(max(elements, 1), dtype)
             self._buffers[name] = buffer
         return buffer
-
-    @property
-    def decoder(self) -> Decoder:
-        """Decoders must not be shared by threads; one is kept with each scratch."""
-        if self._decoder is None:
-            self._decoder = CpuDecoder()
-        return self._decoder
 
 
 class _PooledMemory:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .._checks.types import Ints
-from .._decoding.decoder import EncodedImage
+from .._decoding.jpeg import Headers
+from .._decoding.pillow import PillowHeader
 from ..errors import DecodeError, Failure
 from ..kernels import layout as words
+from ..kernels.jpeg.layout import ORIENTATION
 
 #: Results are aligned to this many bytes: JAX takes over 64-byte aligned host memory without a copy.
 ALIGNMENT = 64
@@ -62,11 +64,13 @@ class Pixels:
 
 @dataclass(frozen=True)
 class EncodedImages:
-    """Images whose headers were read. A source that could not be read has no image and a size of 1 x 1."""
+    """Images whose headers were read. One whose header could not be read has a size of 1 x 1."""
 
-    images: Sequence[EncodedImage | None]
+    data: Sequence[Any]  # file bytes; empty where they could not be read
+    headers: Headers  # height, width and orientation are there for every format
+    others: Mapping[int, PillowHeader]  # by index, of what is no JPEG, or one with a rare header
     names: Sequence[str]
-    sizes: Ints
+    sizes: Ints  # as shown
     channels: int
     on_error: str
     failures: dict[int, Failure] = field(default_factory=dict)
@@ -76,17 +80,37 @@ class EncodedImages:
         """Decoded images are bytes."""
         return "uint8"
 
-    def bytes_of(self, i: int) -> int:
-        """Size of a file; 0 for one that could not be read."""
-        image = self.images[i]
-        return 0 if image is None else len(image.data)
+    def __len__(self) -> int:
+        return len(self.data)
+
+    @property
+    def color(self) -> str:
+        """What was asked for."""
+        return "gray" if self.channels == 1 else "rgb"
+
+    @property
+    def orientations(self) -> Ints:
+        """(N,): of EXIF, 1 to 8."""
+        return self.headers.words[:, ORIENTATION]
 
     def settle(self, reasons: dict[int, str]) -> None:
         """Keep the reasons of images that failed; raise them all where that is the policy of the batch."""
         for index, reason in reasons.items():
             self.failures[index] = Failure(index, self.names[index], reason)
         if self.failures and self.on_error == "raise":
-            raise DecodeError(tuple(self.failures[k] for k in sorted(self.failures)), len(self.images))
+            raise DecodeError(tuple(self.failures[k] for k in sorted(self.failures)), len(self.data))
+
+    def part(self, indices: Sequence[int]) -> EncodedImages:
+        """Some of the images, none of which failed before, as a batch of their own."""
+        return EncodedImages(
+            [self.data[i] for i in indices],
+            self.headers.part(list(indices)),
+            {k: self.others[i] for k, i in enumerate(indices) if i in self.others},
+            [self.names[i] for i in indices],
+            self.sizes[list(indices)],
+            self.channels,
+            "fill",
+        )
 
 
 def offsets_of(sizes: Ints, channels: int, step: int = 1) -> tuple[Ints, int]:

@@ -200,19 +200,28 @@ def finish_streaming(typing_context):
     return types.none(), generate
 
 
-@intrinsic
-def bytes_at(typing_context, address, size):
-    """So many bytes at an address, which is a number, as an array."""
-    kind = types.Array(types.uint8, 1, "C")
+def _made_at(kind):
+    """An intrinsic ``(address, size)``: so many elements at an address, which is a number, as an array."""
 
-    def generate(context, builder, signature, args):
-        array = context.make_array(kind)(context, builder)
-        start = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
-        one = context.get_constant(types.intp, 1)
-        populate_array(array, start, [args[1]], [one], one, None)
-        return array._getvalue()
+    @intrinsic
+    def at_address(typing_context, address, size):
+        array_kind = types.Array(kind, 1, "C")
 
-    return kind(types.int64, types.int64), generate
+        def generate(context, builder, signature, args):
+            array = context.make_array(array_kind)(context, builder)
+            start = builder.inttoptr(args[0], array.data.type)
+            itemsize = context.get_constant(types.intp, kind.bitwidth // 8)
+            populate_array(array, start, [args[1]], [itemsize], itemsize, None)
+            return array._getvalue()
+
+        return array_kind(types.int64, types.int64), generate
+
+    return at_address
+
+
+bytes_at, ints_at, longs_at, floats_at = (
+    _made_at(kind) for kind in (types.uint8, types.int32, types.int64, types.float32)
+)
 
 
 def _viewer(kind):
@@ -234,4 +243,14 @@ def _viewer(kind):
     return view
 
 
-words_at, shorts_at = _viewer(types.int64), _viewer(types.int16)
+longs_in, shorts_in = _viewer(types.int64), _viewer(types.int16)
+
+
+@intrinsic
+def add_to(typing_context, array, index, value):
+    """Add to an element that other threads add to as well; gives what it was before."""
+
+    def generate(context, builder, signature, args):
+        return builder.atomic_rmw("add", pointer(context, builder, signature.args[0], args[0], args[1]), args[2], "seq_cst")
+
+    return types.int64(array, types.intp, types.int64), generate

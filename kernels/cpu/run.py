@@ -132,7 +132,7 @@ def _run_grid(calls, program, stop, first_slot, statistics_, height, width, plan
     return start
 
 
-@kept
+@loop
 def run_image(
     calls, source, size, channels, scale, record, words, program, first_slot, statistics_, planes, floats, ints, packed,
     out, out_channels, streamed

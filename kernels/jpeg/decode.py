@@ -8,7 +8,7 @@ import numpy as np
 from numba import types
 
 from ..compiled import Piece
-from ..cpu.intrinsics import ADDRESSES, BYTES, array_at, caller, shorts_at, words_at
+from ..cpu.intrinsics import ADDRESSES, BYTES, array_at, caller, longs_in, shorts_in
 from ..scalar import loop, up
 from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
 from .huffman import (
@@ -318,15 +318,15 @@ def _decode(header_, data_, size, region_, channels, out_, tables_, work_, work_
         return
 
     memory = array_at(work_, work_size)
-    work = words_at(work_, 0, _WORDS)
+    work = longs_in(work_, 0, _WORDS)
     per = (across * down + 2) if not single else 1
     at = 8 * _WORDS
-    coefficients = shorts_at(work_, at, columns * per * 64)
+    coefficients = shorts_in(work_, at, columns * per * 64)
     at += columns * per * 128
-    steps = shorts_at(work_, at, 3 * 64)
+    steps = shorts_in(work_, at, 3 * 64)
     at += 2 * 3 * 64
     summed = 2 * (columns * 8 * across + 2 * _PAD)
-    sums = shorts_at(work_, at, summed)
+    sums = shorts_in(work_, at, summed)
     at += 2 * summed
     clean = memory[at : at + CLEAN_BYTES]
     at += CLEAN_BYTES

@@ -1,0 +1,94 @@
+"""Files and their headers, as what a batch decodes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._checks.arguments import whole_number
+from .._checks.types import Ints
+from .._decoding import exif, jpeg, pillow
+from .._decoding.decoder import ImageInfo, over_limit
+from .._decoding.file_bytes import Source, describe, read
+from .._runtimes.images import EncodedImages
+from ..kernels.jpeg import layout as words
+
+_COLORS = {"rgb": 3, "gray": 1}
+
+
+def check_options(color: str, max_pixels: int) -> None:
+    """Refuse what is not a color or a limit."""
+    if color not in _COLORS:
+        raise ValueError(f'color must be "rgb" or "gray", not {color!r}')
+    whole_number(max_pixels, "max_pixels")
+
+
+def open_images(
+    sources: Sequence[Source], color: str, on_error: str, max_pixels: int, names: Sequence[str] | None = None
+) -> EncodedImages:
+    """Read files and their headers; see :func:`open_batch`. ``names`` say in messages what the sources are."""
+    check_options(color, max_pixels)
+    if on_error not in ("raise", "fill"):
+        raise ValueError(f'on_error must be "raise" or "fill", not {on_error!r}')
+    if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
+        raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}")
+    data: list[Any] = []
+    found: dict[int, str] = {}
+    for i, source in enumerate(sources):
+        try:
+            data.append(read(source))
+        except TypeError as error:
+            raise TypeError(f"sources[{i}]: {error}") from error
+        except (ValueError, OSError) as error:
+            found[i] = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+            data.append(b"")
+    sizes, headers, others, refused = _read_headers(data, max_pixels)
+    names = names or [describe(source) for source in sources]
+    opened = EncodedImages(data, headers, others, names, sizes, _COLORS[color], on_error)
+    opened.settle(refused | found)
+    return opened
+
+
+def info(data: Any, max_pixels: int) -> ImageInfo:
+    """Header of one file's bytes; see :func:`gpuimg.image_info`."""
+    sizes, headers, others, found = _read_headers([data], max_pixels)
+    if found:
+        raise ValueError(found[0])
+    height, width = sizes[0].tolist()
+    header = headers.words[0]
+    orientation = int(header[words.ORIENTATION])
+    if others:
+        one = others[0]
+        return ImageInfo(height, width, one.channels, one.codec, one.chroma_subsampling, orientation)
+    subsampling = jpeg.chroma_subsampling(header)
+    return ImageInfo(height, width, int(header[words.COMPONENTS]), "jpeg", subsampling, orientation)
+
+
+def _read_headers(
+    data: Sequence[Any], max_pixels: int
+) -> tuple[Ints, jpeg.Headers, dict[int, pillow.PillowHeader], dict[int, str]]:
+    """Sizes of images as shown, headers, those that Pillow reads, and why an image is refused, by index."""
+    headers = jpeg.read_headers(data)
+    found = headers.words
+    others: dict[int, pillow.PillowHeader] = {}
+    refused: dict[int, str] = {}
+    known = (found[:, words.STRICT] == 1) & (found[:, words.HEIGHT] > 0) & (found[:, words.WIDTH] > 0)
+    for i in np.flatnonzero(~known).tolist():
+        try:
+            one = pillow.read_header(data[i], max_pixels)
+        except ValueError as error:
+            refused[i] = str(error)
+            found[i, [words.HEIGHT, words.WIDTH, words.ORIENTATION]] = 1
+        else:
+            others[i] = one
+            found[i, [words.HEIGHT, words.WIDTH, words.ORIENTATION]] = one.height, one.width, one.orientation
+    sizes = found[:, [words.HEIGHT, words.WIDTH]]
+    for i in np.flatnonzero(sizes[:, 0] * sizes[:, 1] > max_pixels).tolist():
+        refused[i] = over_limit(*sizes[i].tolist(), max_pixels)
+        sizes[i] = 1
+    swapped = exif.swaps_sides(found[:, words.ORIENTATION])
+    sizes[swapped] = sizes[swapped, ::-1]
+    return sizes, headers, others, refused

@@ -1,0 +1,81 @@
+"""Headers of a batch of JPEGs, read by our own decoder, and the reasons for which it does not decode one."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._checks.types import Ints
+from ..kernels import jpeg
+from ..kernels.jpeg import layout as words
+
+
+class Headers(NamedTuple):
+    """What was read of files, and where their bytes are.
+
+    Attributes
+    ----------
+    words : (N, words.HEADER_WORDS) int64
+        See :mod:`gpuimg.kernels.jpeg.layout`.
+    addresses, sizes : (N,) int64
+    """
+
+    words: Ints
+    addresses: Ints
+    sizes: Ints
+
+    def part(self, indices: Any) -> Headers:
+        """Those of some files."""
+        return Headers(*(np.ascontiguousarray(array[indices]) for array in self))
+
+
+def read_headers(data: Sequence[Any]) -> Headers:
+    """Headers of file bytes, which must live as long as their addresses are used."""
+    addresses = _addresses(data)
+    sizes = np.fromiter(map(len, data), np.int64, len(data))
+    found = np.empty((len(data), words.HEADER_WORDS), np.int64)
+    jpeg.read_headers(addresses, sizes, found, np.empty(4, np.int64))
+    return Headers(found, addresses, sizes)
+
+
+def _addresses(data: Sequence[Any]) -> Ints:
+    if not data:
+        return np.empty(0, np.int64)
+    pointers = (ctypes.c_char_p * len(data))(*(one if type(one) is bytes else None for one in data))
+    found = np.frombuffer(pointers, np.intp).astype(np.int64)
+    for i, one in enumerate(data):
+        if type(one) is not bytes:
+            found[i] = np.frombuffer(one, np.uint8).ctypes.data if len(one) else 0
+    return found
+
+
+_SUBSAMPLINGS = {0x11: "4:4:4", 0x21: "4:2:2", 0x22: "4:2:0", 0x12: "4:4:0", 0x41: "4:1:1", 0x42: "4:1:0"}
+
+
+def chroma_subsampling(header: Ints) -> str:
+    """As :class:`gpuimg.ImageInfo` names it, of a header with sizes."""
+    factors = header[words.SAMPLING : words.SAMPLING + 4].tolist()
+    if header[words.COMPONENTS] == 1:
+        return "gray"
+    if header[words.COMPONENTS] != 3 or factors[1] != factors[2] or 0 in (factors[1] >> 4, factors[1] & 15):
+        return "unknown"
+    across, down = divmod(factors[0] >> 4, factors[1] >> 4), divmod(factors[0] & 15, factors[1] & 15)
+    return _SUBSAMPLINGS.get(across[0] << 4 | down[0], "unknown") if across[1] == down[1] == 0 else "unknown"
+
+
+_REASONS = {
+    words.BAD_CODE: "MCU row {row}: invalid Huffman code",
+    words.ENDS: "the data end in MCU row {row} of {rows}",
+    words.BAD_RESTART: "MCU row {row}: a restart marker is missing or out of order",
+    words.BAD_TABLE: "a Huffman table is not legal",
+    words.OVERRUN: "MCU row {row}: a block has more than 64 coefficients",
+}
+
+
+def reason(told: Sequence[int]) -> str:
+    """What the decoder told of a file, in words; rows count from 1."""
+    how, row, rows = told
+    return _REASONS[how].format(row=row + 1, rows=rows)

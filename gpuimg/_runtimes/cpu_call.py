@@ -1,0 +1,345 @@
+"""One call of the CPU runtime: the words that its native loop reads, and what Python decodes beside it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._checks.types import Ints
+from .._decoding import exif, jpeg, pillow
+from .._plan.compile import Pass, compile_plan, ops_used
+from .._plan.plan import Plan
+from ..kernels import cpu as loops
+from ..kernels import jpeg as decoder
+from ..kernels import layout, ops
+from ..kernels.cpu import batch as words
+from ..kernels.jpeg import layout as header_words
+from .cpu_memory import Scratch
+from .images import SCALES, EncodedImages, Pixels
+from .protocol import Timings
+
+# Rows sampled at a time: enough to share the tap tables, few enough to stay in the second-level cache.
+_ROWS = 64
+
+_CHANNELS = 3  # of the widest images
+
+# Results of at least so many bytes are written past the caches, which would have lost them when they are read.
+_STREAMED = 8 << 20
+
+# Nanoseconds after which the main thread comes back from the native loop to see signals, between two images.
+_SIGNALS = 50_000_000
+
+# Results of a segment that another one reads: their kind, and whether each channel is a plane.
+_BETWEEN = (layout.FLOAT32, False)
+
+_BYTES = SCALES["uint8"]
+
+
+class _Segment:
+    """A compiled plan as rows of pass words, the regions of its source, and the memory it takes."""
+
+    def __init__(self, plan: Plan, kind: int, planar: bool, sources: set[str]) -> None:
+        self.passes, region = compile_plan(plan)
+        self.regions = np.ascontiguousarray(region, np.int64)
+        itemsize = loops.BYTES_OF[kind]
+        self.bytes = plan.sizes[:, 0] * plan.sizes[:, 1] * (plan.channels * itemsize)
+        separable = np.concatenate([run.records["separable"] for run in self.passes])
+        used = ops_used(plan)
+        self._calls = {
+            source: loops.call_table(source, kind, planar, used, separable, plan.functions) for source in sources
+        }
+        self.memory = np.max([_memory(run, plan.sharpens) for run in self.passes], 0)
+        self.words = np.zeros((len(self.passes), words.PASS_WORDS), np.int64)
+        for row, run in zip(self.words, self.passes, strict=True):
+            row[words.RECORDS] = run.records.ctypes.data
+            row[words.PROGRAMS] = run.programs.ctypes.data
+            row[words.PROGRAM_WORDS] = run.programs.shape[1]
+            row[words.FIRST_SLOT] = run.first_slot
+            row[words.CHANNELS] = plan.channels
+            row[words.ITEMSIZE] = itemsize if run is self.passes[-1] else 0
+            row[words.REGIONS] = self.regions.ctypes.data
+            for source, at in (("uint8", words.BYTE_TABLE), ("float32", words.FLOAT_TABLE)):
+                row[at] = self._calls[source].ctypes.data if source in self._calls else 0
+
+
+def _memory(run: Pass, sharpens: bool) -> list[int]:
+    """Elements of the first parts of a ``_Memory`` for the largest image of a pass."""
+    records = run.records
+    if not len(records):
+        return [0] * 5
+    height, width = records["height"].astype(np.int64), records["width"].astype(np.int64)
+    nx, ny = records["taps"].astype(np.int64).T
+    rows = height if run.first_slot < run.end_slot or sharpens else np.minimum(_ROWS, height)
+    floats, ints = loops.work_space(height, width, nx, ny, records["window"][:, 2].astype(np.int64))
+    return [
+        run.end_slot * ops.STATISTICS_WORDS,
+        _CHANNELS * int(np.max(rows * width)),
+        2 * int(np.max(width)) + int(np.max(floats)),
+        max(int(np.max(ints)), ops.LEVELS),
+        int(np.max(width)),
+    ]
+
+
+class _Memory(NamedTuple):
+    """A worker thread's memory for the largest image of a call."""
+
+    statistics: Any
+    planes: Any
+    floats: Any
+    ints: Any
+    packed: Any
+    between: Any
+    source: Any
+    stored: Any
+    tables: Any
+    work: Any
+    thread: Any
+
+
+def _first_segments(segments: Sequence[Plan]) -> Ints:
+    """For each image the first segment that changes it, or the last one: what is before need not run."""
+    first = np.zeros(len(segments[0]), np.int64)
+    reached = np.ones(len(first), np.bool_)
+    for plan in segments[:-1]:
+        reached &= plan.unchanged_images()
+        first += reached
+    return first
+
+
+class Call:
+    """What the threads of one call share; the last of it that refers to a batch's memory.
+
+    Attributes
+    ----------
+    failures : dict of int to str
+        Why images did not decode.
+    timings : Timings
+    """
+
+    def __init__(
+        self, source: EncodedImages | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, planar: bool
+    ) -> None:
+        n = len(source.sizes)
+        self._source = source
+        self._out = out
+        self._channels = source.channels
+        self._scale = SCALES[source.dtype]
+        self.failures: dict[int, str] = {}
+        self.timings = Timings()
+        self._lock = threading.Lock()
+        starts = _first_segments(segments) if segments else np.zeros(n, np.int64)
+        self._segments = _compiled(source, segments, starts, kind, planar)
+        self._passes = np.concatenate(
+            [segment.words for segment in self._segments] or [np.zeros((0, words.PASS_WORDS), np.int64)]
+        )
+        self._images = np.zeros((n, words.IMAGE_WORDS), np.int64)
+        self._told = np.zeros((n, decoder.TOLD_WORDS), np.int64)
+        self._shared = np.zeros(words.SHARED_WORDS, np.int64)
+        self._set_out(out, offsets, source)
+        self._set_regions(starts)
+        if isinstance(source, EncodedImages):
+            self._headers = source.headers.words
+            self._python = self._set_files(source)
+        else:
+            self._headers = np.zeros((n, decoder.HEADER_WORDS), np.int64)
+            self._python = []
+            self._set_pixels(source)
+        order = np.argsort(-self._images[:, words.SIZE], kind="stable")  # so that the threads end together
+        self._order = order[~np.isin(order, self._python)]
+        self._needs = self._memory_needed()
+
+    @property
+    def launches(self) -> int:
+        """Launches that a GPU would need."""
+        return sum(segment.passes[-1].end_slot + 1 for segment in self._segments)
+
+    # -- words -------------------------------------------------------------------------------------------------
+
+    def _set_out(self, out: Any, offsets: Ints, source: EncodedImages | Pixels) -> None:
+        if self._segments:
+            itemsize = int(self._segments[-1].words[-1, words.ITEMSIZE])
+            self._images[:, words.OUT_BYTES] = self._segments[-1].bytes
+        else:
+            itemsize = 1
+            self._images[:, words.OUT_BYTES] = source.sizes[:, 0] * source.sizes[:, 1] * source.channels
+        self._images[:, words.OUT] = out.ctypes.data + offsets * itemsize
+
+    def _set_regions(self, starts: Ints) -> None:
+        images, sizes = self._images, self._source.sizes
+        images[:, words.SHOWN_HEIGHT : words.SHOWN_WIDTH + 1] = sizes
+        region = images[:, words.REGION : words.REGION + 4]
+        region[:, 2:] = sizes[:, ::-1]
+        first = 0
+        for k, segment in enumerate(self._segments):
+            here = starts == k
+            region[here] = segment.regions[here]
+            images[here, words.FIRST] = first
+            first += len(segment.passes)
+
+    def _set_files(self, source: EncodedImages) -> list[int]:
+        """Encoded images; gives those that Python decodes."""
+        images, headers = self._images, source.headers.words
+        x0, _, x1, _ = images[:, words.REGION : words.REGION + 4].T
+        images[:, words.DATA], images[:, words.SIZE] = source.headers.addresses, source.headers.sizes
+        images[:, words.ROW] = (x1 - x0) * self._channels
+        swapped, rows, columns = exif.turns(source.orientations)
+        images[:, words.TURN] = words.SWAP * swapped + words.FLIP_ROWS * rows + words.FLIP_COLUMNS * columns
+        images[:, words.KIND] = words.ENCODED
+        failed = list(source.failures)
+        images[failed, words.KIND] = words.BLACK
+        ours = headers[:, header_words.KIND] == header_words.BASELINE
+        if self._channels == 1:  # gray of an RGB file is no component of it
+            ours &= headers[:, header_words.COLOR] != header_words.RGB
+        ours[failed] = True
+        return np.flatnonzero(~ours).tolist()
+
+    def _set_pixels(self, source: Pixels) -> None:
+        images = self._images
+        itemsize = source.flat.itemsize
+        x0, y0 = images[:, words.REGION], images[:, words.REGION + 1]
+        row = source.sizes[:, 1] * source.channels
+        start = y0 * row + x0 * source.channels
+        images[:, words.SOURCE] = source.flat.ctypes.data + (source.offsets + start) * itemsize
+        images[:, words.ROW] = row
+        images[:, words.ELEMENTS] = source.sizes[:, 0] * row - start
+        if source.dtype == "uint8":
+            end = source.offsets + source.sizes[:, 0] * row + loops.SOURCE_SLACK
+            padded = end <= source.flat.size
+            images[padded, words.ELEMENTS] += loops.SOURCE_SLACK
+            images[:, words.KIND] = np.where(padded, words.PIXELS, words.UNPADDED)
+
+    # -- memory ------------------------------------------------------------------------------------------------
+
+    def _memory_needed(self) -> list[int]:
+        images = self._images
+        x0, y0, x1, y1 = images[:, words.REGION : words.REGION + 4].T
+        region = (x1 - x0) * (y1 - y0) * self._channels
+        encoded = isinstance(self._source, EncodedImages)
+        read = np.where(images[:, words.KIND] == words.UNPADDED, images[:, words.ELEMENTS], region * encoded)
+        first = np.max([segment.memory for segment in self._segments], 0) if self._segments else np.zeros(5, np.int64)
+        width = np.max(self._headers[:, header_words.WIDTH], initial=1)
+        return [
+            *first.tolist(),
+            int(np.max([segment.bytes for segment in self._segments[:-1]], initial=1)),
+            int(np.max(read, initial=0)) + loops.SOURCE_SLACK,
+            int(np.max(region * (images[:, words.TURN] != 0), initial=1)),
+            decoder.work_bytes(int(width)) if encoded else 1,
+        ]
+
+    def _memory(self, scratch: Scratch) -> _Memory:
+        statistics, planes, floats, ints, packed, between, source, stored, work = self._needs
+        return _Memory(
+            scratch.flat("statistics", statistics, np.float32),
+            scratch.flat("planes", planes, np.float32)[:planes].reshape(_CHANNELS, -1),
+            scratch.flat("floats", floats, np.float32),
+            scratch.flat("ints", ints, np.int32),
+            scratch.flat("packed", packed, np.uint32),
+            scratch.flat("between", 2 * between, np.uint8)[: 2 * between].reshape(2, -1),
+            scratch.flat("source", source, np.uint8),
+            scratch.flat("stored", stored, np.uint8),
+            scratch.tables,
+            scratch.flat("work", work, np.uint8),
+            np.zeros(words.THREAD_WORDS, np.int64),
+        )
+
+    # -- work --------------------------------------------------------------------------------------------------
+
+    def rounds(self) -> Iterator[list[int]]:
+        """What Python decodes beside the native loop, and then what that did not decode, if there is anything."""
+        yield self._python
+        undecoded = np.flatnonzero(self._told[:, 0]).tolist()
+        self._order = self._order[:0]
+        if undecoded:
+            yield undecoded
+
+    def images_left(self, python: list[int]) -> int:
+        """Images of a round: more threads than that have nothing to do."""
+        return len(self._order) + len(python)
+
+    def work(self, scratch: Scratch, python: Iterator[int]) -> None:
+        """What each thread does: images that Python decodes one by one, then all others in the native loop."""
+        memory = self._memory(scratch)
+        decoding = 0.0
+        begin = time.perf_counter()
+        try:
+            for i in python:
+                start = time.perf_counter()
+                pixels = self._decoded(i)
+                decoding += time.perf_counter() - start
+                self._run_decoded(i, pixels, scratch, memory)
+                if self._shared[words.STOP]:
+                    return
+            while not self._native(self._order, self._shared, memory):
+                if self._shared[words.STOP]:
+                    return
+        except BaseException:
+            self._shared[words.STOP] = 1
+            raise
+        finally:
+            decoding += float(memory.thread[words.DECODING]) / 1e9
+            with self._lock:
+                self.timings.add(Timings(decoding, time.perf_counter() - begin - decoding))
+
+    def _native(self, order: Ints, shared: Ints, memory: _Memory) -> bool:
+        limit = _SIGNALS if threading.current_thread() is threading.main_thread() else 0
+        whole: bool = loops.run_images(
+            order, shared, self._images, self._headers, self._passes, self._channels, self._scale,
+            decoder.DECODE_PIECE.address, *memory, self._told, self._out.nbytes >= _STREAMED, limit,
+        )  # fmt: skip
+        return whole
+
+    def _decoded(self, i: int) -> Any:
+        """An image as it is shown, decoded by Pillow; None where that fails, too."""
+        source = self._source
+        assert isinstance(source, EncodedImages)
+        told = self._told[i].tolist()
+        try:
+            header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
+            pixels = pillow.decode(source.data[i], header, self._channels)
+            shown = exif.turned(pixels, int(source.orientations[i]))
+            if shown.shape[:2] != tuple(source.sizes[i].tolist()):
+                raise ValueError("the decoded image has another size than its header says")
+        except ValueError as error:
+            self.failures[i] = jpeg.reason(told) if told[0] else str(error)
+            return None
+        return shown
+
+    def _run_decoded(self, i: int, pixels: Any, scratch: Scratch, memory: _Memory) -> None:
+        """Run an image whose pixels are here, or None for a black one."""
+        image = self._images[i]
+        self._told[i] = 0
+        image[words.KIND] = words.BLACK
+        if pixels is not None and not self._segments:
+            self._result(i)[:] = pixels.reshape(-1)
+            return
+        if pixels is not None:
+            x0, y0, x1, y1 = image[words.REGION : words.REGION + 4].tolist()
+            part = pixels[y0:y1, x0:x1]
+            padded = scratch.flat("decoded", part.size + loops.SOURCE_SLACK, np.uint8)
+            padded[: part.size].reshape(part.shape)[:] = part
+            image[words.KIND] = words.PIXELS
+            image[words.SOURCE], image[words.ELEMENTS] = padded.ctypes.data, part.size + loops.SOURCE_SLACK
+        self._native(np.array([i]), np.zeros(words.SHARED_WORDS, np.int64), memory)
+
+    def _result(self, i: int) -> Any:
+        """The memory of a result that is decoded only."""
+        start = int(self._images[i, words.OUT]) - self._out.ctypes.data
+        return self._out[start : start + int(self._images[i, words.OUT_BYTES])]
+
+
+def _compiled(
+    source: EncodedImages | Pixels, segments: Sequence[Plan], starts: Ints, kind: int, planar: bool
+) -> list[_Segment]:
+    last = len(segments) - 1
+    compiled = []
+    for k, plan in enumerate(segments):
+        # What a segment reads: results of the one before, and source images that those before leave as they are.
+        read = {"float32"} if k else set()
+        if np.any(starts == k):
+            read.add(source.dtype)
+        compiled.append(_Segment(plan, *((kind, planar) if k == last else _BETWEEN), read))
+    return compiled
