@@ -1,4 +1,4 @@
-"""Turning images by their EXIF orientation (EXIF 2.32, CIPA DC-008)."""
+"""EXIF orientations (EXIF 2.32, CIPA DC-008), and turning images by them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Ints, Mask
+from ..kernels import jpeg
 
 # Orientations whose sides are exchanged, and which rows and columns are then taken from the other end.
 _SWAPPED = (5, 6, 7, 8)
 _ROWS = (3, 4, 7, 8)
 _COLUMNS = (2, 3, 6, 7)
+
+
+def orientation_in(block: bytes | memoryview) -> int:
+    """Orientation 1 to 8 of an EXIF block, which is a TIFF file; 1 where there is none or it cannot be read."""
+    return int(jpeg.read_orientation(np.frombuffer(block, np.uint8)))
 
 
 def swaps_sides(values: Ints) -> Mask:

@@ -285,7 +285,8 @@ class Call:
                 self.timings.add(Timings(decoding, time.perf_counter() - begin - decoding))
 
     def _native(self, order: Ints, shared: Ints, memory: _Memory) -> bool:
-        limit = _SIGNALS if threading.current_thread() is threading.main_thread() else 0
+        # Not current_thread(), which makes an object for each helper that is never removed.
+        limit = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0
         whole: bool = loops.run_images(
             order, shared, self._images, self._headers, self._passes, self._channels, self._scale,
             decoder.DECODE_PIECE.address, *memory, self._told, self._out.nbytes >= _STREAMED, limit,

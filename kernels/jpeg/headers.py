@@ -74,6 +74,12 @@ def orientation_in(data, start, stop):
     return 1
 
 
+@kept
+def read_orientation(block):
+    """Orientation of an EXIF block, as an array of bytes; see :func:`orientation_in`."""
+    return orientation_in(block, 0, block.size)
+
+
 @loop
 def _is_exif(data, at, stop):
     """Whether "Exif" and two zeros are at a place."""
