@@ -87,7 +87,8 @@ def _read_headers(
             found[i, [words.HEIGHT, words.WIDTH, words.ORIENTATION]] = one.height, one.width, one.orientation
     sizes = found[:, [words.HEIGHT, words.WIDTH]]
     for i in np.flatnonzero(sizes[:, 0] * sizes[:, 1] > max_pixels).tolist():
-        refused[i] = over_limit(*sizes[i].tolist(), max_pixels)
+        height, width = sizes[i].tolist()
+        refused[i] = over_limit(height, width, max_pixels)
         sizes[i] = 1
     swapped = exif.swaps_sides(found[:, words.ORIENTATION])
     sizes[swapped] = sizes[swapped, ::-1]

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 MAX_PIXELS = 1 << 27
 
 
-
 def over_limit(height: int, width: int, max_pixels: int) -> str:
     """Why an image of a size, as stored, is refused."""
     return f"{height} x {width} is {height * width} pixels, over the limit of max_pixels={max_pixels}"

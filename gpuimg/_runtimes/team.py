@@ -10,8 +10,8 @@ from collections.abc import Callable
 def side_by_side(work: Callable[[], None], helpers: int) -> None:
     """Call ``work`` on this thread and on some others, until it has returned here and wherever it was begun.
 
-    A helper that comes when all is done does nothing. ``threading.Thread.start`` would wait until the thread runs, which
-    takes milliseconds beside one that is busy in Python. What any of them raises is raised.
+    A helper that comes when all is done does nothing. ``threading.Thread.start`` would wait until the thread runs,
+    which takes milliseconds beside one that is busy in Python. What any of them raises is raised.
     """
     state = threading.Condition()
     running = 0

@@ -1,4 +1,4 @@
-"""The CPU runtime's batch: one call a thread takes images, decodes and runs them, until none is left; without the GIL."""
+"""The CPU runtime's batch: one call a thread takes images, decodes and runs them, until none is left; no GIL."""
 
 from __future__ import annotations
 

@@ -251,6 +251,8 @@ def add_to(typing_context, array, index, value):
     """Add to an element that other threads add to as well; gives what it was before."""
 
     def generate(context, builder, signature, args):
-        return builder.atomic_rmw("add", pointer(context, builder, signature.args[0], args[0], args[1]), args[2], "seq_cst")
+        return builder.atomic_rmw(
+            "add", pointer(context, builder, signature.args[0], args[0], args[1]), args[2], "seq_cst"
+        )
 
     return types.int64(array, types.intp, types.int64), generate

@@ -97,7 +97,7 @@ rgb_of_ycc, rgb_of_planes = _make_pixels(True), _make_pixels(False)
 
 @intrinsic
 def sum_rows(typing_context, planes, near, far, sums, at):
-    """``sums[at:at + 16] = 3 * planes[near:near + 16] + planes[far:far + 16]``"""
+    """``sums[at:at + 16] = 3 * planes[near:near + 16] + planes[far:far + 16]``."""
 
     def generate(context, builder, signature, args):
         kinds = signature.args
@@ -116,7 +116,7 @@ def sum_rows(typing_context, planes, near, far, sums, at):
 
 @intrinsic
 def round_rows(typing_context, sums, at, bias, planes, k):
-    """``planes[k:k + 16] = (sums[at:at + 16] + bias) >> 2``"""
+    """``planes[k:k + 16] = (sums[at:at + 16] + bias) >> 2``."""
 
     def generate(context, builder, signature, args):
         kinds = signature.args
@@ -164,8 +164,7 @@ def _make_upsampled(odd):
                 else:
                     one, other = mixed(here, column(-1), left), mixed(here, column(1), right)
                 return [
-                    shuffle(builder, one, other, [lane for k in range(h, h + 8) for lane in (k, N + k)])
-                    for h in (0, 8)
+                    shuffle(builder, one, other, [lane for k in range(h, h + 8) for lane in (k, N + k)]) for h in (0, 8)
                 ]
 
             blues, reds = chroma(args[3]), chroma(args[4])

@@ -29,14 +29,12 @@ from .layout import (
     COMPONENTS,
     DC_TABLE,
     DONE,
-    GRAY,
     HEADER_WORDS,
     HEIGHT,
     QUANT,
     RESTART,
     SAMPLING,
     SCAN,
-    TABLES,
     WIDTH,
     YCBCR,
 )
@@ -345,30 +343,23 @@ def _decode(header_, data_, size, region_, channels, out_, tables_, work_, work_
     begin(data, header[SCAN], interval, clean, state)
     state[MARKER] = 0
     done = 0
+    stream = clean, state, parts, tables, ZIGZAG
     for r in range(bottom):
         told[1] = r
         inside = r >= top
-        before = first if inside else total
-        behind = total - end if inside and r + 1 < bottom else 0
-        for skipped in (True, False, True):
-            count = columns if not skipped else before
-            if skipped:
-                before = behind
-            elif not inside:
-                count = 0
-            told[0] = decode_mcus(
-                data, count, interval, clean, state, parts, tables, coefficients, lasts, ZIGZAG, not skipped
-            )
-            if told[0] != DONE:
-                return
-            if not skipped and inside:
-                _transform_row(r, columns, channels == 1, work, coefficients, lasts, steps, planes)
-                if channels == 1 and not single:
-                    _clear_chroma(columns, work, coefficients)
+        how = decode_mcus(data, first if inside else total, interval, stream, coefficients, lasts, False)
+        if inside and how == DONE:
+            how = decode_mcus(data, columns, interval, stream, coefficients, lasts, True)
+            if how == DONE and r + 1 < bottom:
+                how = decode_mcus(data, total - end, interval, stream, coefficients, lasts, False)
+        told[0] = how
+        if how != DONE:
+            return
         if inside:
-            done = _make_rows(
-                header, r, rows, first, region, columns, channels, work, planes, sums, out, tail, done
-            )
+            _transform_row(r, columns, channels == 1, work, coefficients, lasts, steps, planes)
+            if channels == 1 and not single:
+                _clear_chroma(columns, work, coefficients)
+            done = _make_rows(header, r, rows, first, region, columns, channels, work, planes, sums, out, tail, done)
 
 
 _DECODE = types.void(

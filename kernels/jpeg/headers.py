@@ -26,7 +26,6 @@ from .layout import (
     SAMPLING,
     SCAN,
     STRICT,
-    TABLES,
     WIDTH,
     YCBCR,
 )

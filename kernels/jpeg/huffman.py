@@ -263,7 +263,7 @@ def _value(bits, size):
 
 @loop
 def _long_symbol(bits, tables, table):
-    """The symbol on top of the bits, as an entry of a single one, where it is not in the short tables; -1 if none is."""
+    """The symbol on top of the bits, which the short tables do not have, as an entry of a single one; or -1."""
     is_ac = table >= TABLES // 2
     code = tables[_CODES + table * _ENTRIES + i64(bits >> u64(64 - BITS))]
     length, symbol = code >> 8, code & 255
@@ -376,8 +376,12 @@ _skip_blocks = _make_decode_blocks(False)
 
 
 @loop
-def decode_mcus(data, n, interval, clean, state, parts, tables, coefficients, lasts, zigzag, stored):
-    """Decode, or skip, the next MCUs; gives how it ended."""
+def decode_mcus(data, n, interval, stream, coefficients, lasts, stored):
+    """Decode, or skip, the next MCUs; gives how it ended.
+
+    ``stream`` is what stays the same from call to call: clean bytes, state, parts of an MCU, tables, zigzag.
+    """
+    clean, state, parts, tables, zigzag = stream
     per = parts[0]
     done = 0
     while done < n:
@@ -391,8 +395,8 @@ def decode_mcus(data, n, interval, clean, state, parts, tables, coefficients, la
                 b = _store_blocks(clean, state, b, blocks, parts, tables, out, ends, zigzag)
             else:
                 b = _skip_blocks(clean, state, b, blocks, parts, tables, coefficients, lasts, zigzag)
-            ended = state[ENDED] != 0 and state[BIT] > 8 * state[LENGTH]
-            if ended or (0 <= b < blocks and state[ENDED] != 0):
+            overshot = state[ENDED] != 0 and state[BIT] > 8 * state[LENGTH]
+            if overshot or (0 <= b < blocks and state[ENDED] != 0):
                 return ENDS
             if b < 0:
                 return -b
