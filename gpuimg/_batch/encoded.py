@@ -12,7 +12,7 @@ from .._checks.arguments import whole_number
 from .._checks.types import Ints
 from .._decoding import exif, jpeg, pillow
 from .._decoding.decoder import ImageInfo, over_limit
-from .._decoding.file_bytes import Source, describe, read
+from .._decoding.file_bytes import Source, SourceNames, read
 from .._runtimes.images import EncodedImages
 from ..kernels.jpeg import layout as words
 
@@ -46,7 +46,7 @@ def open_images(
             found[i] = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
             data.append(b"")
     sizes, headers, others, refused = _read_headers(data, max_pixels)
-    names = names or [describe(source) for source in sources]
+    names = SourceNames(sources) if names is None else names
     opened = EncodedImages(data, headers, others, names, sizes, _COLORS[color], on_error)
     opened.settle(refused | found)
     return opened

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import IO, Any, TypeAlias
 
 import numpy as np
@@ -71,6 +72,19 @@ def describe(source: Source) -> str:
     if isinstance(source, (bytes, bytearray)):
         return f"{len(source)} bytes"
     return str(getattr(source, "name", type(source).__name__))
+
+
+class SourceNames(Sequence[str]):
+    """Sources in error messages, described when they are asked for."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = list(sources)
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __getitem__(self, index: Any) -> Any:
+        return describe(self._sources[index])
 
 
 def printable(path: str) -> str:
