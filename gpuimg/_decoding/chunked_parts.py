@@ -6,6 +6,7 @@ Formats: PNG, third edition (W3C, 2025); GIF89a (CompuServe, 1990); WebP contain
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ from .contents import Contents, RefusedError
 _END = b"\0\0\0\0IEND\xaeB`\x82"
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}  # by color type
 _PALETTE = 3
+_GIF_BLOCK = re.compile(rb"[!,;]")
 _WEBP_ALPHA = {b"VP8X": (20, 0x10), b"VP8L": (24, 0x10)}  # byte of the file, bit
 
 
@@ -100,13 +102,13 @@ def _gif_contents(data: bytes) -> Contents:
     width, height, flags = struct.unpack_from("<HHB", data, 6)
     at = 13 + _color_table(flags)
     colors, transparent = view[10:at], b""
-    while (kind := data[at]) == 0x21:  # an extension
+    while (kind := data[at := _next_block(data, at)]) == 0x21:  # an extension
         if data[at + 1] == 0xF9 and data[at + 2] == 4 and data[at + 3] & 1:
             # Only which color is transparent; how the picture is disposed of is of no matter.
             transparent = bytes((0x21, 0xF9, 4, 1, 0, 0, data[at + 6], 0))
         at = _behind_blocks(data, at + 2)
     if kind != 0x2C:
-        raise ValueError("it has no picture" if kind == 0x3B else f"a block at byte {at} is of the unknown kind {kind}")
+        raise ValueError("it has no picture")
     left, top, columns, rows, flags = struct.unpack_from("<HHHHB", data, at + 1)
     end = _behind_blocks(data, at + 11 + _color_table(flags))
     width, height = max(width, left + columns), max(height, top + rows)
@@ -114,6 +116,14 @@ def _gif_contents(data: bytes) -> Contents:
         raise RefusedError(f"size {height} x {width}, more than a GIF file can say")
     screen = data[:6] + struct.pack("<HH", width, height)
     return Contents(height, width, 3 + (len(transparent) > 0), [screen, colors, transparent, view[at:end], b";"])
+
+
+def _next_block(data: bytes, at: int) -> int:
+    """Where an extension, a picture or the end begins; other bytes are skipped, as everybody does."""
+    found = _GIF_BLOCK.search(data, at)
+    if not found:
+        raise IndexError
+    return found.start()
 
 
 def _color_table(flags: int) -> int:

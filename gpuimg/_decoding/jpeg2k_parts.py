@@ -52,32 +52,37 @@ def _contents(data: bytes) -> Contents:
 
 def _check(data: bytes, start: int, height: int, width: int, count: int, tiles: int) -> None:
     """Refuse tiles, precincts and code blocks in numbers that no image of this size needs."""
-    samples = height * width * count
-    tile_cost = tiles * count * _TILE
-    check_memory(tile_cost, height, width, f"{tiles} tiles")
-    block, precinct = 1 << 12, 1 << 30
-    for marker, body in _segments(data, start + 2):
-        if marker in (_COD, _COC):
-            smallest = _smallest(body, marker, count)
-            block, precinct = min(block, smallest[0]), min(precinct, smallest[1])
-    cost = samples * _WAVELET_PLANE + samples // block * _BLOCK + samples // precinct * _PRECINCT
-    check_memory(cost, height, width, f"blocks of {block} and precincts of {precinct} samples")
+    check_memory(tiles * count * _TILE, height, width, f"{tiles} tiles")
+    worst = max(
+        (_cost(body[at:], height * width, bool(precincts)) for at, precincts, body in _codings(data, start, count)),
+        default=0,
+    )
+    check_memory(count * (worst + _WAVELET_PLANE * height * width), height, width, "small code blocks or precincts")
 
 
-def _smallest(body: bytes, marker: int, count: int) -> tuple[int, int]:
-    """Samples of a code block and of a precinct."""
+def _codings(data: bytes, start: int, count: int) -> Iterator[tuple[int, int, bytes]]:
+    """Segments that tell the coding: where their parameters begin, whether with precincts, and their bodies."""
     component = 1 if count < 257 else 2
-    style, at = (body[0], 5) if marker == _COD else (body[component], component + 1)
-    levels, block_w, block_h = body[at : at + 3]
-    if levels > 32 or block_w > 8 or block_h > 8 or block_w + block_h > 8:
-        raise ValueError(f"{levels} resolutions, blocks of 2^{block_w + 2} x 2^{block_h + 2}")
-    if not style & 1:
-        return 16 << block_w + block_h, 1 << 30
-    # The smallest resolution has so few samples that small precincts of it are few.
-    sizes = body[at + 5 : at + 6 + levels][1:] or b"\xff"
-    exponents = [(size & 15) + (size >> 4) for size in sizes]
-    smallest = 1 << min(exponents)
-    return min(16 << block_w + block_h, smallest), smallest
+    for marker, body in _segments(data, start + 2):
+        if marker == _COD:
+            yield 5, body[0] & 1, body
+        elif marker == _COC:
+            yield component + 1, body[component] & 1, body
+
+
+def _cost(parameters: bytes, samples: int, precincts: bool) -> int:
+    """Bytes that the lists of precincts and code blocks of a component take."""
+    levels, width, height = parameters[:3]
+    if levels > 32 or width > 8 or height > 8 or width + height > 8:
+        raise ValueError(f"{levels} resolutions, blocks of 2^{width + 2} x 2^{height + 2}")
+    sizes = parameters[5 : 6 + levels] if precincts else b"\xff" * (levels + 1)
+    total = 0
+    for level, size in enumerate(sizes):
+        part = samples >> 2 * (levels - level)
+        precinct = 1 << (size & 15) + (size >> 4)
+        block = min(16 << width + height, max(precinct // 4, 1))
+        total += part // precinct * _PRECINCT + part // block * _BLOCK
+    return total
 
 
 def _segments(data: bytes, at: int) -> Iterator[tuple[int, bytes]]:

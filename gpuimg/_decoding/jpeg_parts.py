@@ -17,7 +17,8 @@ from .contents import MAX_SCANS, Contents, RefusedError
 
 _MARKER = re.compile(rb"\xff([^\x00\xff])", re.DOTALL)
 _ALONE = {0x01, *range(0xD0, 0xD9)}  # markers without a length
-_EOI, _SOS, _APP0, _APP1, _APP14 = 0xD9, 0xDA, 0xE0, 0xE1, 0xEE
+_EOI, _SOS, _APP0, _APP1, _APP14, _APP15, _COMMENT = 0xD9, 0xDA, 0xE0, 0xE1, 0xEE, 0xEF, 0xFE
+_SCAN = b"\xff\xda"
 _TABLES = {0xC4, 0xCC, 0xDB, 0xDD}  # Huffman, arithmetic conditioning, quantisation, restart interval
 _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 _DECODED_FRAMES = {0xC0, 0xC1, 0xC2, 0xC9, 0xCA}  # baseline, extended, progressive; the last two arithmetic
@@ -49,20 +50,15 @@ def jpeg_contents(data: bytes) -> Contents:
     """
     view = memoryview(data)
     parts: list[bytes | memoryview] = [b"\xff\xd8"]
-    frame, orientation, scans, scan_at = None, 0, 0, 0
-    end = len(data)
+    frame, orientation = None, 0
     for segment in _segments(data):
-        if segment.marker == _EOI:
-            end = segment.start + 2
-            break
-        if segment.marker == _SOS:
-            scans += 1
-            scan_at = scan_at or segment.start
-            if scans > MAX_SCANS:
-                raise RefusedError(f"more than {MAX_SCANS} scans, which is the limit")
-        elif scan_at:
-            continue  # goes with the scans
-        elif segment.marker in _FRAMES:
+        if segment.marker == _SOS and frame:
+            parts.append(view[segment.start :])
+            _check_scans(data, segment.start)
+            return Contents(
+                frame.height, frame.width, len(frame.sampling), parts, orientation or 1, _chroma(frame.sampling)
+            )  # fmt: skip
+        if segment.marker in _FRAMES:
             if frame:
                 raise ValueError("it has two frames")
             frame = _frame(segment)
@@ -71,22 +67,30 @@ def jpeg_contents(data: bytes) -> Contents:
             orientation = exif.orientation_in(segment.body[6:])
         elif segment.marker in _TABLES or _tells_color(segment):
             parts.append(_whole(view, segment))
-        elif not _APP0 <= segment.marker <= 0xEF and segment.marker != 0xFE:
-            raise ValueError(f"it has the unknown marker {segment.marker:#04x}")
-    if frame is None or not scan_at:
-        raise ValueError("the header is cut off or damaged: the file ends before its first scan")
-    parts.append(view[scan_at:end])
-    return Contents(frame.height, frame.width, len(frame.sampling), parts, orientation or 1, _chroma(frame.sampling))
+        elif not _APP0 <= segment.marker <= _APP15 and segment.marker != _COMMENT:
+            raise ValueError(f"the marker {segment.marker:#04x} before the first scan")
+    raise ValueError("the header is cut off or damaged: the file ends before its first scan")
 
 
-def _segments(data: bytes) -> Iterator[_Segment]:
-    view, at = memoryview(data), 2
+def _check_scans(data: bytes, at: int) -> None:
+    """Count the scans; what stands behind the image, or in the tables between scans, may look like one."""
+    if data.count(_SCAN, at) <= MAX_SCANS:
+        return
+    scans = 0
+    for segment in _segments(data, at):
+        scans += segment.marker == _SOS
+        if scans > MAX_SCANS:
+            raise RefusedError(f"more than {MAX_SCANS} scans, which is the limit")
+
+
+def _segments(data: bytes, at: int = 2) -> Iterator[_Segment]:
+    """Segments with a length, up to the end of the image or to one that is not whole."""
+    view = memoryview(data)
     while found := _MARKER.search(data, at):
         marker, at = found[1][0], found.end()
         if marker in _ALONE:
             continue
         if marker == _EOI:
-            yield _Segment(marker, found.start(), view[:0])
             return
         size = int.from_bytes(data[at : at + 2], "big")
         if size < 2 or at + size > len(data):

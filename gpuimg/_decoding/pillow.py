@@ -101,7 +101,7 @@ def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop") 
     Returns
     -------
     numpy.ndarray
-        C-contiguous. Values of 16 bits are scaled to 8 by their upper byte.
+        C-contiguous, perhaps read-only. Values of 16 bits are scaled to 8 by their upper byte.
 
     Raises
     ------
@@ -279,16 +279,24 @@ _PLUGINS: dict[str, Callable[[io.BytesIO], Any]] = {
 def _laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, background: int | None) -> Pixels:
     """Pixels of an image, in bands of rows so that it is not in memory several times."""
     height, width = size
-    out = np.empty((height, width, channels), np.uint8)
     rows = max(_BAND // width, 1)
+    if rows >= height:
+        return np.ascontiguousarray(_rows_of(image, 0, height, channels, bits, background))
+    out = np.empty((height, width, channels), np.uint8)
     for y in range(0, height, rows):
         stop = min(y + rows, height)
-        if isinstance(image, np.ndarray):
-            out[y:stop] = _channels(_over(image[y:stop], background), channels)
-        else:
-            band = image if rows >= height else image.crop((0, y, width, stop))
-            out[y:stop] = _values(band, channels, bits, background)
+        out[y:stop] = _rows_of(image, y, stop, channels, bits, background)
     return out
+
+
+def _rows_of(image: Any, start: int, stop: int, channels: int, bits: int, background: int | None) -> Pixels:
+    """Some rows of one of Pillow's images, or of pixels."""
+    if isinstance(image, np.ndarray):
+        pixels = _channels(_over(image[start:stop], background), channels)
+    else:
+        whole = (start, stop) == (0, image.height)
+        pixels = _values(image if whole else image.crop((0, start, image.width, stop)), channels, bits, background)
+    return np.broadcast_to(pixels, (*pixels.shape[:2], channels))
 
 
 def _values(band: Any, channels: int, bits: int, background: int | None) -> Pixels:

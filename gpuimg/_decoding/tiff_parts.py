@@ -44,7 +44,6 @@ class _Entry(NamedTuple):
 
 class _Directory(NamedTuple):
     order: str
-    big: bool
     entries: dict[int, _Entry]
 
     def numbers(self, tag: int, default: tuple[int, ...] = ()) -> tuple[int, ...]:
@@ -113,7 +112,7 @@ def _read(data: bytes) -> _Directory:
         if place + size > len(data) or values == 0:
             raise ValueError(f"tag {tag} with {values} values at byte {place}")
         entries[tag] = _Entry(kind, values, view[place : place + size])
-    return _Directory(order, big, entries)
+    return _Directory(order, entries)
 
 
 def _check_samples(directory: _Directory, bits: tuple[int, ...]) -> None:
@@ -169,7 +168,7 @@ def _blocks(directory: _Directory, data: bytes, height: int, width: int, bits: i
 
 def _parts(directory: _Directory, data: bytes, blocks: Blocks, height: int) -> Iterator[bytes | memoryview]:
     """A file of the same pixels; nothing is unpacked before the parts are asked for."""
-    entries = {tag: entry for tag, entry in directory.entries.items() if tag in _KEPT}
+    entries = {tag: _wide(directory, tag, entry) for tag, entry in directory.entries.items() if tag in _KEPT}
     if not _can_unpack(directory, data, blocks):
         return _with_directory(directory, entries, data)
     return _with_pixels(directory, entries, data, blocks, height)
@@ -195,9 +194,8 @@ def _is_old_lzw(data: bytes, blocks: Blocks) -> bool:
 
 
 def _with_directory(directory: _Directory, entries: dict[int, _Entry], data: bytes) -> Iterator[bytes | memoryview]:
-    head = 16 if directory.big else 8
     yield _head(directory, len(data))
-    yield memoryview(data)[head:]
+    yield memoryview(data)[8:]
     yield _written(directory, entries, len(data))
 
 
@@ -205,23 +203,22 @@ def _with_pixels(
     directory: _Directory, entries: dict[int, _Entry], data: bytes, blocks: Blocks, height: int
 ) -> Iterator[bytes | memoryview]:
     """Head, directory, and the pixels unpacked behind it."""
-    plain = directory._replace(big=False)
     tiled = _TILE_WIDTH in entries and _OFFSETS not in entries
     sizes = [blocks.row * rows for rows in _rows(blocks, height, tiled)]
-    entries = {tag: _wide(directory, tag, entry) for tag, entry in entries.items() if tag != _PREDICTOR}
-    entries[_COMPRESSION] = _Entry(_LONG, 1, _longs(plain, [_RAW]))
+    entries.pop(_PREDICTOR, None)
+    entries[_COMPRESSION] = _Entry(_LONG, 1, _longs(directory, [_RAW]))
     offsets, counts = (_TILE_OFFSETS, _TILE_COUNTS) if tiled else (_OFFSETS, _COUNTS)
-    entries[counts] = _Entry(_LONG, len(sizes), _longs(plain, sizes))
+    entries[counts] = _Entry(_LONG, len(sizes), _longs(directory, sizes))
     entries[offsets] = _Entry(_LONG, len(sizes), bytes(4 * len(sizes)))
-    start = 8 + len(_written(plain, entries, 8))
+    start = 8 + len(_written(directory, entries, 8))
     places = [start]
     for size in sizes:
         places.append(places[-1] + size)
     if places[-1] >= 1 << 32:
         raise RefusedError("more than 4 GB of pixels")
-    entries[offsets] = _Entry(_LONG, len(sizes), _longs(plain, places[:-1]))
-    yield _head(plain, 8)
-    yield _written(plain, entries, 8)
+    entries[offsets] = _Entry(_LONG, len(sizes), _longs(directory, places[:-1]))
+    yield _head(directory, 8)
+    yield _written(directory, entries, 8)
     for k, size in enumerate(sizes):
         yield unpacked(data, blocks, k, size)
 
@@ -235,7 +232,7 @@ def _rows(blocks: Blocks, height: int, tiled: bool) -> list[int]:
 
 
 def _wide(directory: _Directory, tag: int, entry: _Entry) -> _Entry:
-    """The same entry without the 64-bit numbers that only BigTIFF has."""
+    """The same entry without the 64-bit numbers that only BigTIFF has; the file is given to Pillow as a plain one."""
     if entry.kind != 16:
         return entry
     numbers = directory.numbers(tag)
@@ -249,25 +246,21 @@ def _longs(directory: _Directory, numbers: Any) -> bytes:
 
 
 def _head(directory: _Directory, at: int) -> bytes:
-    mark = b"II" if directory.order == "<" else b"MM"
-    if directory.big:
-        return mark + struct.pack(directory.order + "HHHQ", 43, 8, 0, at)
-    return mark + struct.pack(directory.order + "HI", 42, at)
+    return (b"II" if directory.order == "<" else b"MM") + struct.pack(directory.order + "HI", 42, at)
 
 
 def _written(directory: _Directory, entries: dict[int, _Entry], at: int) -> bytes:
     """A directory at byte ``at`` of a file, the values that do not fit into it behind it."""
-    count, inline, pointer = ("Q", 8, "Q") if directory.big else ("H", 4, "I")
     order = directory.order
-    table = struct.pack(order + count, len(entries))
-    values_at = at + len(table) + len(entries) * (12 + 8 * directory.big) + inline
+    table = struct.pack(order + "H", len(entries))
+    values_at = at + len(table) + len(entries) * 12 + 4
     values = b""
     for tag, entry in sorted(entries.items()):
         value = bytes(entry.value)
-        if len(value) > inline:
-            place = struct.pack(order + pointer, values_at + len(values))
+        if len(value) > 4:
+            place = struct.pack(order + "I", values_at + len(values))
             values += value + bytes(len(value) & 1)
         else:
-            place = value.ljust(inline, b"\0")
-        table += struct.pack(order + "HH" + pointer, tag, entry.kind, entry.length) + place
-    return table + bytes(inline) + values
+            place = value.ljust(4, b"\0")
+        table += struct.pack(order + "HHI", tag, entry.kind, entry.length) + place
+    return table + bytes(4) + values
