@@ -1,0 +1,125 @@
+"""Headers of JPEG 2000 files and codestreams, and what their tiles and blocks would cost.
+
+Format: JPEG 2000 (ITU-T T.800), annexes A (codestream) and I (JP2).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from .contents import Contents, RefusedError, check_memory
+
+_CODESTREAM = b"\xff\x4f\xff\x51"
+_SIZ, _COD, _COC, _SOT = 0x51, 0x52, 0x53, 0x90
+# Measured on OpenJPEG 2.5: a tile, a precinct and a code block with their lists.
+_TILE, _PRECINCT, _BLOCK = 8192, 512, 256
+_WAVELET_PLANE = 4  # bytes of a sample
+
+
+def jpeg2k_contents(data: bytes) -> Contents:
+    """Read the header of a JPEG 2000 file.
+
+    Raises
+    ------
+    ValueError
+        With the reason, for what cannot be decoded.
+    """
+    try:
+        return _contents(data)
+    except (struct.error, IndexError):
+        raise ValueError("the header is cut off") from None
+
+
+def _contents(data: bytes) -> Contents:
+    start, said = (0, None) if data[:4] == _CODESTREAM else _jp2_boxes(data)
+    if data[start : start + 4] != _CODESTREAM:
+        raise ValueError("there is no codestream")
+    x1, y1, x0, y0, tile_w, tile_h, tile_x, tile_y, count = struct.unpack_from(">8IH", data, start + 8)
+    height, width = y1 - y0, x1 - x0
+    if height < 1 or width < 1:
+        raise ValueError(f"size {height} x {width}")
+    if said is not None and said != (height, width, count):
+        raise ValueError(f"the file says {said}, its codestream {(height, width, count)}")
+    if not 1 <= count <= 4:
+        raise RefusedError(f"{count} components, not 1 to 4")
+    if tile_x > x0 or tile_y > y0 or tile_x + tile_w <= x0 or tile_y + tile_h <= y0:
+        raise ValueError(f"tiles of {tile_h} x {tile_w} at {tile_y}, {tile_x}")
+    tiles = -(-(x1 - tile_x) // tile_w) * -(-(y1 - tile_y) // tile_h)
+    _check(data, start, height, width, count, tiles)
+    return Contents(height, width, count, [data])
+
+
+def _check(data: bytes, start: int, height: int, width: int, count: int, tiles: int) -> None:
+    """Refuse tiles, precincts and code blocks in numbers that no image of this size needs."""
+    check_memory(tiles * count * _TILE, height, width, f"{tiles} tiles")
+    worst = max(
+        (_cost(body[at:], height * width, bool(precincts)) for at, precincts, body in _codings(data, start, count)),
+        default=0,
+    )
+    check_memory(count * (worst + _WAVELET_PLANE * height * width), height, width, "small code blocks or precincts")
+
+
+def _codings(data: bytes, start: int, count: int) -> Iterator[tuple[int, int, bytes]]:
+    """Segments that tell the coding: where their parameters begin, whether with precincts, and their bodies."""
+    component = 1 if count < 257 else 2
+    for marker, body in _segments(data, start + 2):
+        if marker == _COD:
+            yield 5, body[0] & 1, body
+        elif marker == _COC:
+            yield component + 1, body[component] & 1, body
+
+
+def _cost(parameters: bytes, samples: int, precincts: bool) -> int:
+    """Bytes that the lists of precincts and code blocks of a component take."""
+    levels, width, height = parameters[:3]
+    if levels > 32 or width > 8 or height > 8 or width + height > 8:
+        raise ValueError(f"{levels} resolutions, blocks of 2^{width + 2} x 2^{height + 2}")
+    sizes = parameters[5 : 6 + levels] if precincts else b"\xff" * (levels + 1)
+    total = 0
+    for level, size in enumerate(sizes):
+        part = samples >> 2 * (levels - level)
+        precinct = 1 << (size & 15) + (size >> 4)
+        block = min(16 << width + height, max(precinct // 4, 1))
+        total += part // precinct * _PRECINCT + part // block * _BLOCK
+    return total
+
+
+def _segments(data: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    """Marker and body of the segments of the main header."""
+    while True:
+        first, marker, size = struct.unpack_from(">BBH", data, at)
+        if marker == _SOT and first == 0xFF:
+            return
+        if first != 0xFF or size < 2:
+            raise ValueError("its main header is not in order")
+        yield marker, data[at + 4 : at + 2 + size]
+        at += 2 + size
+
+
+def _jp2_boxes(data: bytes) -> tuple[int, tuple[int, int, int] | None]:
+    """Where the codestream begins; height, width and components that the image header says."""
+    said = None
+    for name, start, stop in _boxes(data, 0, len(data)):
+        if name == b"jp2c":
+            return start, said
+        if name == b"jp2h":
+            for inner, at, _ in _boxes(data, start, stop):
+                if inner == b"ihdr":
+                    height, width, count = struct.unpack_from(">IIH", data, at)
+                    said = height, width, count
+    raise ValueError("there is no codestream")
+
+
+def _boxes(data: bytes, at: int, end: int) -> Iterator[tuple[bytes, int, int]]:
+    while at + 8 <= end:
+        size, name = struct.unpack_from(">I4s", data, at)
+        start = at + 8
+        if size == 1:
+            (size,) = struct.unpack_from(">Q", data, start)
+            start += 8
+        stop = at + size if size else end
+        if stop < start:
+            raise ValueError("a box has no size")
+        yield name, start, min(stop, end)
+        at = stop

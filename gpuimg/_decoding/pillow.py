@@ -1,0 +1,357 @@
+"""Pillow: the decoder of every file that is not a baseline JPEG.
+
+Each format has its plugin, chosen by the first bytes of the file; ``PIL.Image.open`` would try all that there are,
+and warn of sizes that ``max_pixels`` allows. Plugins are given the parts of a file that matter to its pixels, so that
+nothing else in it costs time or memory, or makes Pillow warn.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .chunked_parts import gif_contents, png_contents, webp_contents
+from .contents import Contents, RefusedError, check_size
+from .jpeg2k_parts import jpeg2k_contents
+from .jpeg_parts import jpeg_contents
+from .plain_parts import check_bmp, pnm_contents, scaled_pnm
+from .tiff_parts import tiff_contents
+
+Pixels = NDArray[np.uint8]
+
+_NAMES = {
+    "jpeg": "JPEG", "png": "PNG", "gif": "GIF", "webp": "WebP", "tiff": "TIFF", "bmp": "BMP", "pnm": "PNM",
+    "jpeg2k": "JPEG 2000", "avif": "AVIF", "heic": "HEIC",
+}  # fmt: skip
+_MAGIC = (
+    (b"\xff\xd8", "jpeg"), (b"\x89PNG\r\n\x1a\n", "png"), (b"GIF87a", "gif"), (b"GIF89a", "gif"),
+    (b"II*\0", "tiff"), (b"MM\0*", "tiff"), (b"II+\0", "tiff"), (b"MM\0+", "tiff"), (b"BM", "bmp"),
+    (b"\xff\x4f\xff\x51", "jpeg2k"), (b"\0\0\0\x0cjP  \r\n\x87\n", "jpeg2k"),
+)  # fmt: skip
+_PNM = re.compile(rb"P[1-6][\s#]")
+_AVIF_BRANDS = {b"avif", b"avis"}
+_HEIC_BRANDS = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"}
+_REFUSED = {b"GIF8": "GIF", b"\0\0\1\0": "ICO", b"8BPS": "PSD", b"%PDF": "PDF"}
+_CONTENTS: dict[str, Callable[[bytes], Contents]] = {
+    "jpeg": jpeg_contents, "png": png_contents, "gif": gif_contents, "webp": webp_contents, "tiff": tiff_contents,
+    "pnm": pnm_contents, "jpeg2k": jpeg2k_contents,
+}  # fmt: skip
+_BAND = 1 << 18  # pixels that are converted at a time: what they take stays in the cache
+_GRAY_MODES = {"1", "L", "LA", "La"}
+_WHITE = 255
+_BACKGROUNDS = {"black": 0, "white": _WHITE}
+
+
+class PillowHeader(NamedTuple):
+    """What the header of a file says, sizes and pixels as stored: the orientation is not applied.
+
+    Attributes
+    ----------
+    codec : str
+        One of those of :class:`gpuimg.ImageInfo`.
+    channels : int
+        In the file: 2 for gray with alpha, 4 for CMYK and RGBA, 3 for a palette, 4 for one with transparency.
+    """
+
+    codec: str
+    height: int
+    width: int
+    orientation: int
+    channels: int
+    chroma_subsampling: str
+
+
+def read_header(data: Any, max_pixels: int) -> PillowHeader:
+    """Read the header of file bytes; no memory is taken for pixels.
+
+    Raises
+    ------
+    ValueError
+        With the reason, for what cannot be decoded.
+    """
+    data = _file_bytes(data)
+    codec = _codec(data)
+    with _reasons(codec):
+        found = _contents(data, codec)
+        check_size(found.height, found.width, max_pixels)
+    return PillowHeader(
+        codec, found.height, found.width, found.orientation, found.channels, found.chroma_subsampling
+    )  # fmt: skip
+
+
+def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop") -> Pixels:
+    """Decode file bytes to (H, W, C) uint8 of 1 or 3 channels, as stored.
+
+    Parameters
+    ----------
+    data : bytes or (N,) uint8
+    header : PillowHeader
+        Of the same file.
+    channels : int
+        1 or 3. Gray of a JPEG in color is its luma plane; of other files it is that of ``rgb_to_grayscale``.
+    alpha : str
+        ``"drop"``, or ``"black"`` or ``"white"``: what transparent pixels are laid on.
+
+    Returns
+    -------
+    numpy.ndarray
+        C-contiguous, perhaps read-only. Values of 16 bits are scaled to 8 by their upper byte.
+
+    Raises
+    ------
+    ValueError
+        With the reason, for what cannot be decoded.
+    """
+    data = _file_bytes(data)
+    with _reasons(header.codec):
+        image, bits = _opened(data, header, channels, keep_alpha=alpha != "drop")
+        if isinstance(image, np.ndarray):
+            pixels, size = image, image.shape[:2]
+        else:
+            image.load()
+            pixels, size = None, image.size[::-1]
+        if size != (header.height, header.width):
+            raise ValueError(f"its header says {header.height} x {header.width}, its pixels are {size[0]} x {size[1]}")
+        return _laid_out(image if pixels is None else pixels, size, channels, bits, _BACKGROUNDS.get(alpha))
+
+
+# -- formats -----------------------------------------------------------------------------------------------------------
+
+
+def _file_bytes(data: Any) -> bytes:
+    return data if isinstance(data, bytes) else bytes(data)
+
+
+def _codec(data: bytes) -> str:
+    for magic, codec in _MAGIC:
+        if data.startswith(magic):
+            return codec
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "webp"
+    if _PNM.match(data):
+        return "pnm"
+    if data[4:8] == b"ftyp":
+        return _media_codec(data)
+    if not data:
+        raise ValueError("empty: 0 bytes")
+    for magic, name in _REFUSED.items():
+        if data.startswith(magic):
+            raise ValueError(f"{name} is not supported")
+    raise ValueError(f"not an image file (starts with {data[:12]!r})")
+
+
+def _media_codec(data: bytes) -> str:
+    """AVIF or HEIC by the brands that a file is compatible with."""
+    size = min(int.from_bytes(data[:4], "big"), len(data), 1 << 10)
+    brands = {data[at : at + 4] for at in (8, *range(16, size - 3, 4))}
+    if brands & _AVIF_BRANDS:
+        return "avif"
+    if brands & _HEIC_BRANDS:
+        return "heic"
+    raise ValueError(f"{data[8:12]!r} files (video, for example) are not supported, only AVIF and HEIC")
+
+
+def _contents(data: bytes, codec: str) -> Contents:
+    if codec in _CONTENTS:
+        return _CONTENTS[codec](data)
+    if codec == "avif":
+        (width, height), _, mode, _, _, orientation, _ = _avif_decoder(data).get_info()
+        return Contents(height, width, len(mode), [data], orientation)
+    image = _bmp(data) if codec == "bmp" else _heic(data)
+    width, height = image.size
+    return Contents(height, width, len(image.getbands()) + 2 * (image.mode == "P"), [data])
+
+
+def _opened(data: bytes, header: PillowHeader, channels: int, *, keep_alpha: bool) -> tuple[Any, int]:
+    """The plugin's image of a file, not loaded yet, or pixels where no plugin is needed; bits used of 16."""
+    if header.codec == "avif":
+        return _avif(data), 16
+    if header.codec in ("bmp", "heic"):
+        return (_bmp if header.codec == "bmp" else _heic)(data), 16
+    contents = png_contents(data, alpha=keep_alpha) if header.codec == "png" else _CONTENTS[header.codec](data)
+    if header.codec == "pnm" and (pixels := scaled_pnm(contents)) is not None:
+        return pixels, 16
+    image = _PLUGINS[header.codec](_joined(contents))
+    if header.codec == "jpeg" and channels == 1:
+        image.draft("L", image.size)
+    if not keep_alpha:
+        image.info.pop("transparency", None)  # Pillow warns of it
+    return image, contents.bits
+
+
+def _joined(contents: Contents) -> io.BytesIO:
+    file = io.BytesIO()
+    for part in contents.parts:
+        file.write(part)
+    file.seek(0)
+    return file
+
+
+def _jpeg(file: io.BytesIO) -> Any:
+    from PIL import JpegImagePlugin
+
+    return JpegImagePlugin.JpegImageFile(file)
+
+
+def _png(file: io.BytesIO) -> Any:
+    from PIL import PngImagePlugin
+
+    return PngImagePlugin.PngImageFile(file)
+
+
+def _gif(file: io.BytesIO) -> Any:
+    from PIL import GifImagePlugin
+
+    return GifImagePlugin.GifImageFile(file)
+
+
+def _webp(file: io.BytesIO) -> Any:
+    from PIL import WebPImagePlugin
+
+    return WebPImagePlugin.WebPImageFile(file)
+
+
+def _tiff(file: io.BytesIO) -> Any:
+    from PIL import ImageFile, TiffImagePlugin
+
+    class Tiff(TiffImagePlugin.TiffImageFile):  # type: ignore[misc]  # PIL is not typed here
+        load_prepare = ImageFile.ImageFile.load_prepare  # the plugin's own one warns of large images
+
+    return Tiff(file)
+
+
+def _pnm(file: io.BytesIO) -> Any:
+    from PIL import PpmImagePlugin
+
+    return PpmImagePlugin.PpmImageFile(file)
+
+
+def _jpeg2k(file: io.BytesIO) -> Any:
+    from PIL import Jpeg2KImagePlugin
+
+    return Jpeg2KImagePlugin.Jpeg2KImageFile(file)
+
+
+def _bmp(data: bytes) -> Any:
+    from PIL import BmpImagePlugin
+
+    check_bmp(data)
+    return BmpImagePlugin.BmpImageFile(io.BytesIO(data))
+
+
+def _heic(data: bytes) -> Any:
+    try:
+        from pillow_heif import HeifImageFile  # type: ignore[import-not-found]  # one may install it
+    except ImportError:
+        raise RefusedError("HEIC needs the package pillow-heif, which is not installed") from None
+    return HeifImageFile(io.BytesIO(data))
+
+
+def _avif_decoder(data: bytes) -> Any:
+    from PIL import AvifImagePlugin
+
+    if not AvifImagePlugin.SUPPORTED:
+        raise RefusedError("AVIF is not supported by this build of Pillow")
+    # The plugin would start a thread for each core, in each of our threads.
+    return AvifImagePlugin._avif.AvifDecoder(data, "auto", 1)
+
+
+def _avif(data: bytes) -> Pixels:
+    decoder = _avif_decoder(data)
+    (width, height), _, mode, *_ = decoder.get_info()
+    return np.frombuffer(decoder.get_frame(0)[0], np.uint8).reshape(height, width, len(mode))
+
+
+_PLUGINS: dict[str, Callable[[io.BytesIO], Any]] = {
+    "jpeg": _jpeg, "png": _png, "gif": _gif, "webp": _webp, "tiff": _tiff, "pnm": _pnm, "jpeg2k": _jpeg2k,
+}  # fmt: skip
+
+
+# -- pixels ------------------------------------------------------------------------------------------------------------
+
+
+def _laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, background: int | None) -> Pixels:
+    """Pixels of an image, in bands of rows so that it is not in memory several times."""
+    height, width = size
+    rows = max(_BAND // width, 1)
+    if rows >= height:
+        return np.ascontiguousarray(_rows_of(image, 0, height, channels, bits, background))
+    out = np.empty((height, width, channels), np.uint8)
+    for y in range(0, height, rows):
+        stop = min(y + rows, height)
+        out[y:stop] = _rows_of(image, y, stop, channels, bits, background)
+    return out
+
+
+def _rows_of(image: Any, start: int, stop: int, channels: int, bits: int, background: int | None) -> Pixels:
+    """Some rows of one of Pillow's images, or of pixels."""
+    if isinstance(image, np.ndarray):
+        pixels = _channels(_over(image[start:stop], background), channels)
+    else:
+        whole = (start, stop) == (0, image.height)
+        pixels = _values(image if whole else image.crop((0, start, image.width, stop)), channels, bits, background)
+    return np.broadcast_to(pixels, (*pixels.shape[:2], channels))
+
+
+def _values(band: Any, channels: int, bits: int, background: int | None) -> Pixels:
+    """Pixels of rows of one of Pillow's images."""
+    if band.mode == "I" or band.mode.startswith("I;16"):
+        return (np.asarray(band) >> (bits - 8)).astype(np.uint8)[..., None]
+    if band.mode == "F":
+        raise RefusedError("floating-point pixels are not supported")
+    if background is not None and band.has_transparency_data:
+        return _channels(_over(np.asarray(band.convert("RGBA")), background), channels)
+    mode = "L" if channels == 1 and band.mode in _GRAY_MODES else "RGB"
+    pixels = np.asarray(band if band.mode == mode else band.convert(mode))
+    return _channels(pixels.reshape(*pixels.shape[:2], -1), channels)
+
+
+def _over(pixels: Pixels, background: int | None) -> Pixels:
+    """Pixels without their alpha channel, if they have one, laid on a gray value or as they are."""
+    count = pixels.shape[2]
+    if count in (1, 3):
+        return pixels
+    colors, alpha = pixels[..., :-1], pixels[..., -1:]
+    if background is None:
+        return colors
+    mixed: Pixels = np.rint((colors * np.float64(1) - background) * (alpha / _WHITE) + background).astype(np.uint8)
+    return mixed
+
+
+def _channels(pixels: Pixels, channels: int) -> Pixels:
+    """Gray or color pixels as ``channels``, or as they are where one value stands for all."""
+    if channels != 1 or pixels.shape[2] == 1:
+        return pixels
+    from ..kernels.gray import gray_bytes  # imports Numba, which takes as long as all of gpuimg
+
+    gray = np.empty(pixels.shape[:2], np.uint8)
+    gray_bytes(np.ascontiguousarray(pixels).reshape(-1), gray.reshape(-1))
+    return gray[..., None]
+
+
+# -- reasons -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _reasons(codec: str) -> Iterator[None]:
+    """Give everything that plugins raise as a ValueError with words of use."""
+    try:
+        yield
+    except MemoryError:
+        raise ValueError("there is not enough memory to decode it") from None
+    except RefusedError:
+        raise
+    except Exception as error:  # Pillow raises what comes
+        raise ValueError(f"damaged {_NAMES[codec]} file: {_words(error)}") from None
+
+
+def _words(error: Exception) -> str:
+    """What an exception says, without addresses of objects and lists of bytes."""
+    words = re.sub(r"\s*<[^<>]* at 0x[0-9a-fA-F]+>", "", str(error)).strip().partition("\n")[0]
+    return words[:200] or type(error).__name__

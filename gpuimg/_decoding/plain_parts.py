@@ -1,0 +1,83 @@
+"""Headers of PNM and BMP files, whose pixels stand in the file as they are.
+
+Formats: netpbm's pbm, pgm and ppm; BMP with headers of 12 bytes (OS/2) and of 40 and more (Windows).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .contents import Contents, RefusedError
+
+_SPACE = rb"(?:\s|#[^\r\n]*+[\r\n])++"
+_PNM = re.compile(
+    rb"P(?:[14]%(s)s(\d{1,9})%(s)s(\d{1,9})|[2356]%(s)s(\d{1,9})%(s)s(\d{1,9})%(s)s(\d{1,9}))(\s)" % {b"s": _SPACE}
+)
+# Pillow unpacks these with Python, a loop over all pixels.
+MAX_RLE_PIXELS = 1 << 24
+_RLE = (1, 2)
+
+
+def pnm_contents(data: bytes) -> Contents:
+    """Read the header of a PNM file, in which comments may stand.
+
+    Raises
+    ------
+    ValueError
+        With the reason, for what cannot be decoded.
+    """
+    found = _PNM.match(data)
+    if not found:
+        raise ValueError("the header is cut off or damaged")
+    kind = data[1] - ord("0")
+    numbers = [int(number) for number in found.groups()[:5] if number is not None]
+    width, height, white = numbers if len(numbers) == 3 else (*numbers, 1)
+    if not 1 <= white <= 0xFFFF:
+        raise ValueError(f"the largest value is {white}")
+    channels = 3 if kind in (3, 6) else 1
+    row = (width + 7) // 8 if kind == 4 else width * channels * (1 + (white > 0xFF))
+    if kind > 3 and len(data) - found.end() < row * height:
+        raise ValueError(f"the data ends in row {(len(data) - found.end()) // max(row, 1)} of {height}")
+    header = b"P%d %s\n" % (kind, b" ".join(b"%d" % number for number in numbers))
+    return Contents(height, width, channels, [header, memoryview(data)[found.end() :]])
+
+
+def scaled_pnm(contents: Contents) -> NDArray[np.uint8] | None:
+    """Pixels of a binary gray or color file whose white is not 255, which Pillow scales in a loop of Python.
+
+    None for other files. Values above white are white; those of 16-bit gray are scaled to 65535 and lose their lower
+    byte, as Pillow's do.
+    """
+    header, body = contents.parts
+    kind, *numbers = bytes(header).split()
+    if kind not in (b"P5", b"P6") or (white := int(numbers[2])) == 0xFF:
+        return None
+    shape = contents.height, contents.width, contents.channels
+    values = np.frombuffer(body, ">u2" if white > 0xFF else np.uint8, int(np.prod(shape)))
+    top = 0xFFFF if white > 0xFF and contents.channels == 1 else 0xFF
+    table = np.rint(np.arange(white + 1) / white * top).astype(np.uint16) >> (8 if top > 0xFF else 0)
+    pixels: NDArray[np.uint8] = table.astype(np.uint8)[np.minimum(values, white)].reshape(shape)
+    return pixels
+
+
+def check_bmp(data: bytes) -> None:
+    """Refuse a BMP whose size or packing would take long to find out about.
+
+    Raises
+    ------
+    ValueError
+        With the number and the limit.
+    """
+    try:
+        (size,) = struct.unpack_from("<I", data, 14)
+        if size < 40:
+            return
+        width, height, packing = struct.unpack_from("<ii4xI", data, 18)
+    except struct.error:
+        raise ValueError("the header is cut off") from None
+    if packing in _RLE and abs(width * height) > MAX_RLE_PIXELS:
+        raise RefusedError(f"{abs(width * height)} run-length packed pixels, over the limit of {MAX_RLE_PIXELS}")
