@@ -53,6 +53,13 @@ def _from_machine() -> Allowed:
     return share(_affinity(), os.environ, _ROOT)
 
 
+@cache
+def usable_cores() -> int:
+    """Cores that this process and its peers may use."""
+    quota = cpu_quota(_ROOT)
+    return _affinity() if quota is None else min(_affinity(), math.ceil(quota))
+
+
 def share(cores: int, environment: Mapping[str, str], root: Path) -> Allowed:
     """One process's share of what its affinity, its control groups and its launcher allow, at least one thread.
 
