@@ -7,6 +7,7 @@ import io
 import resource
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 from pathlib import Path
@@ -657,12 +658,15 @@ def test_a_new_loop_ends_the_old_one() -> None:
     assert next(old, None) is None
 
 
-def test_stats_say_what_limits() -> None:
-    class Slow(Source):
-        def __getitem__(self, i: int) -> tuple[bytes, int]:
-            time.sleep(0.01)
-            return super().__getitem__(i)
+class Slow(Source):
+    """Storage that answers late."""
 
+    def __getitem__(self, i: int) -> tuple[bytes, int]:
+        time.sleep(0.01)
+        return super().__getitem__(i)
+
+
+def test_stats_say_what_limits() -> None:
     cpu(Source(8)).close()
     slow = cpu(Slow(48), readers=1)
     list(slow)
@@ -734,3 +738,65 @@ def test_what_others_write_to_stderr_is_passed_on_at_once(capfd: pytest.CaptureF
     with pytest.warns(RuntimeWarning, match="1 sample could not be decoded and was"):
         consume()
     assert capfd.readouterr().err.splitlines() == [w for k in range(8) for w in (f"step {k}", "child")]
+
+
+class Busy:
+    """A thread that keeps Python's lock for itself as far as it can."""
+
+    def __enter__(self) -> None:
+        self._ends = False
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
+
+    def _work(self) -> None:
+        while not self._ends:
+            for _ in range(1000):
+                pass
+
+    def __exit__(self, *_: object) -> None:
+        self._ends = True
+        self._thread.join()
+
+
+@pytest.mark.parametrize("kind", ["paths", "bytes", "table"])
+def test_waiting_for_python_is_not_reading(tmp_path: Path, kind: str) -> None:
+    """Files in memory beside threads that are busy in Python: whatever limits, it is not the storage."""
+    paths = [tmp_path / f"{k}.jpg" for k in range(64)]
+    for path, data in zip(paths, FILES, strict=True):
+        path.write_bytes(data)
+    sources = {
+        "paths": [(path, k) for k, path in enumerate(paths)],
+        "bytes": Opening(paths),
+        "table": gi.file_list(paths, range(64)),
+    }
+    loader = cpu(sources[kind], readers=1, epochs=2)
+    list(loader)  # compiled
+    with Busy(), Busy():
+        list(loader)
+    assert loader.stats()["limit"] != "read"
+
+
+class Opening:
+    """A user's source, which reads files by itself."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.paths = paths
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, i: int) -> tuple[bytes, int]:
+        return self.paths[i].read_bytes(), i
+
+
+def test_waits_for_the_lock_are_told_from_slow_storage() -> None:
+    slow = cpu(Slow(24), readers=1)
+    list(slow)
+    read = slow.stats()["read"]
+    assert read["seconds"] > 0.24
+    assert read["held"] < read["seconds"]
+    loader = cpu(Opening([Path(__file__)] * 64), readers=1, on_error="fill")
+    with Busy(), Busy(), pytest.warns(RuntimeWarning):
+        list(loader)
+    assert loader.stats()["read"]["held"] > 0
+    assert loader.stats()["cores"] > 0

@@ -9,10 +9,11 @@ import os
 import platform
 from importlib import metadata
 
+from .._checks.words import counted
 from .._decoding import nvimgcodec
 from .._runtimes import probe
 from .._runtimes.devices import on_cpu
-from .._runtimes.threads import threads
+from .._runtimes.threads import allowed, threads
 from .._version import install_hint
 
 # What is installed under which names; the first one found counts.
@@ -32,8 +33,7 @@ _WIDTH = 14
 def describe_device(name: str) -> str:
     """The GPU's name, or the number of threads on the CPU."""
     if on_cpu(name):
-        count = threads()
-        return f"{count} thread{'' if count == 1 else 's'}"
+        return counted(threads(), "thread")
     return probe.device_names()[int(name.partition(":")[2] or 0)]
 
 
@@ -89,7 +89,7 @@ def report() -> str:
     cuda = probe.driver_cuda()
     rows = [("gpuimg", metadata.version("gpuimg")), ("Python", f"{platform.python_version()}, {platform.platform()}")]
     rows += [(package, ", ".join(found) or "not installed") for package, found in versions().items()]
-    rows += [("", ""), ("cpu", describe_device("cpu"))]
+    rows += [("", ""), ("cpu", f"{describe_device('cpu')} ({allowed().reason})")]
     rows += [(f"cuda:{index}", name) for index, name in enumerate(gpus)] or [("cuda", "no GPU")]
     rows += [("CUDA driver", f"up to CUDA {cuda[0]}.{cuda[1]}" if cuda else "none")]
     rows += [("default", f"{device}: {reason}")]

@@ -26,7 +26,7 @@ def read(source: Source) -> Any:
     if isinstance(source, (str, os.PathLike)):
         descriptor = os.open(source, os.O_RDONLY)
         try:
-            return _read_all(descriptor)
+            return read_descriptor(descriptor)
         finally:
             os.close(descriptor)
     if isinstance(source, memoryview) and not source.c_contiguous:
@@ -50,7 +50,8 @@ def read(source: Source) -> Any:
     )
 
 
-def _read_all(descriptor: int) -> bytes:
+def read_descriptor(descriptor: int) -> bytes:
+    """All bytes of an open file, which may be a pipe."""
     size = os.fstat(descriptor).st_size
     data = os.read(descriptor, size + 1)  # one call for a regular file
     if len(data) == size:

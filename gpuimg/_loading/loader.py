@@ -217,9 +217,20 @@ class Loader:
         dict
             ``images``; ``failures``, the samples that could not be read or decoded; ``seconds``, since the first batch
             was asked for; ``images_per_second``; ``read``, ``record`` (Python and headers), ``decode`` and ``kernels``
-            with the ``seconds`` of all their threads together; ``ready``, the batches that were ready on average when
-            one was asked for; ``consumer`` with the ``seconds`` it was busy and ``waited``; and ``limit``: ``"read"``,
-            ``"record"``, ``"decode"``, ``"kernels"`` or ``"consumer"``.
+            with the ``seconds`` of all their threads together; in ``read`` and ``record`` besides ``held``, the seconds
+            that their threads stood ready and could not go on, because other threads held Python's lock (the GIL) or
+            all cores, and in ``read`` how long it was ``waited`` for; ``ready``, the batches that were ready on average
+            when one was asked for; ``consumer`` with the ``seconds`` it was busy and ``waited``; ``cores``, how many
+            this process kept busy on average; and ``limit``, what the consumer waited for:
+
+            ``"read"``, ``"record"``, ``"decode"`` or ``"kernels"``
+                That stage's own work: more ``readers`` for slow storage, more cores for the others.
+            ``"python"``
+                Python's lock, which the loop's own Python code, or another thread's, holds.
+            ``"cores"``
+                A core: the loop and the loader together want more than there are.
+            ``"consumer"``
+                Nothing: the loop itself takes the time.
         """
         return self._stats.summary()
 

@@ -21,18 +21,21 @@ import numpy as np
 from .._batch.batch import Batch, as_batch
 from .._batch.encoded import open_images
 from .._checks.types import Ints, Mask
+from .._decoding.native_read import FIRST_ROOM, ChunkReader
 from .._random.rng import Rng
 from .._runtimes.images import EncodedImages
 from .._runtimes.protocol import ResultMemory, Runtime
 from ..errors import DecodeError, Failure
 from .dealing import Deal, Epoch
 from .prefetch import Prefetcher, Stopped
-from .samples import Sample, SampleNames, collate, read_sample
+from .samples import Sample, SampleNames, collate, read_samples
 from .settings import Settings
 from .sharding import Position, Share, shuffled
+from .waits import Watch
 
-# Samples read by one job: enough to make the threads' hand-over cheap, few enough to spread over all of them.
-_CHUNK = 8
+# Samples read by one job, of a batch that has them: enough to make the hand-over between threads cheap, few enough to
+# be spread over all threads and not to keep each other's memory for long.
+_LEAST_CHUNK, _MOST_CHUNK = 8, 32
 
 
 class LoadedBatch(NamedTuple):
@@ -67,6 +70,14 @@ class Opened(NamedTuple):
     images: EncodedImages
 
 
+class Chunk(NamedTuple):
+    """Samples that one job read."""
+
+    samples: list[Sample]
+    seconds: float  # of reading,
+    held: float  # and of waiting for Python's lock or for a core
+
+
 class Made(NamedTuple):
     """One batch, and what became known with it."""
 
@@ -77,6 +88,7 @@ class Made(NamedTuple):
     runtime: Runtime
     event: Any  # after the work on it
     seconds: dict[str, float]
+    held: float  # of recording: waits for Python's lock or a core
 
 
 class Pipeline:
@@ -91,19 +103,20 @@ class Pipeline:
         self._read: deque[Sample] = deque()
         self._lock = threading.Lock()
         self._stopped = False
-        self._reader: Prefetcher[list[Sample]] | None = None
-        self.read_seconds = 0.0  # of readers that are gone
-        self.read_waited = 0.0
+        self._reader: Prefetcher[Chunk] | None = None
+        self._chunk = min(max(settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK, settings.batch_size)
+        self._room = FIRST_ROOM  # for the files of a chunk, as those read last had it
+        self.read_seconds = self.read_held = 0.0  # of chunks that were used
+        self.read_waited = 0.0  # of readers that are gone
         _keep_freed_memory()
         devices = len(settings.runtimes)
         self.batches = Prefetcher(self._jobs(), settings.prefetch * devices, settings.decoders * devices, "decode")
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def _reading(self, epochs: Iterator[Epoch]) -> Iterator[Callable[[], list[Sample]]]:
+    def _reading(self, epochs: Iterator[Epoch]) -> Iterator[Callable[[], Chunk]]:
         """Jobs that read: all samples of some epochs, or those of one and then its padding for ever."""
-        settings = self._settings
-        chunk = min(_CHUNK, settings.batch_size)
+        settings, chunk = self._settings, self._chunk
         for epoch in epochs:
             read = partial(self._read_samples, settings.share(epoch.position.levels), epoch.position.epoch)
             for start, stop in self._deal.spans(epoch):
@@ -113,19 +126,23 @@ class Pipeline:
                 for at in count(epoch.position.taken + epoch.left, chunk):
                     yield partial(read, at, at + chunk)
 
-    def _read_samples(self, share: Share, epoch: int, start: int, stop: int) -> list[Sample]:
+    def _read_samples(self, share: Share, epoch: int, start: int, stop: int) -> Chunk:
         settings = self._settings
+        begin, cpu = time.perf_counter(), time.thread_time()
         places, real = share.places(start, stop)
         indices = shuffled(places, share.n, settings.seed, epoch) if settings.shuffle else places
-        return [
-            read_sample(settings.source, int(i), bool(r), settings.columns) for i, r in zip(indices, real, strict=True)
-        ]
+        reader = ChunkReader(self._room)
+        samples = read_samples(settings.source, indices.tolist(), real.tolist(), settings.columns, reader)
+        self._room = reader.room
+        seconds = time.perf_counter() - begin
+        worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
+        return Chunk(samples, min(worked, seconds), max(seconds - worked, 0.0))
 
     def _start_reading(self, epochs: Iterator[Epoch]) -> None:
         settings = self._settings
         self._stop_reading()
         self._read.clear()
-        chunks = -(-2 * settings.batch_size // min(_CHUNK, settings.batch_size)) + settings.readers
+        chunks = -(-2 * settings.batch_size // self._chunk) + settings.readers
         with self._lock:
             if self._stopped:
                 raise Stopped
@@ -137,7 +154,6 @@ class Pipeline:
         if reader is not None:
             reader.signal()
             reader.join()
-            self.read_seconds += reader.busy
             self.read_waited += reader.waited
 
     def _next_sample(self) -> Sample:
@@ -145,7 +161,10 @@ class Pipeline:
             reader = self._reader
             if reader is None:
                 raise Stopped
-            self._read.extend(reader.get())
+            chunk = reader.get()
+            self._read.extend(chunk.samples)
+            self.read_seconds += chunk.seconds
+            self.read_held += chunk.held
         return self._read.popleft()
 
     # -- batches -----------------------------------------------------------------------------------------------
@@ -224,17 +243,16 @@ class Pipeline:
         runtime = settings.runtimes[which]
         indices = np.array([sample.index for sample in samples], np.int64)
         labels: Any = collate([sample.label for sample in samples], [sample.error is not None for sample in samples])
-        begin = time.perf_counter()
         with runtime.private_stream():
             source = Batch(runtime, files)
             images: Any = source
-            if settings.preprocess is not None:
-                rng = Rng(settings.seed, epoch=epoch, indices=indices)
-                images, labels = settings.preprocess(images, rng, labels)
-                images = as_batch(images)
-                if len(images) != len(samples):
-                    raise ValueError(f"preprocess was given {len(samples)} images and returned {len(images)}")
-            recorded = time.perf_counter()
+            with Watch(len(samples)) as watch:
+                if settings.preprocess is not None:
+                    rng = Rng(settings.seed, epoch=epoch, indices=indices)
+                    images, labels = settings.preprocess(images, rng, labels)
+                    images = as_batch(images)
+            if len(images) != len(samples):
+                raise ValueError(f"preprocess was given {len(samples)} images and returned {len(images)}")
             if settings.preprocess is None or not images.is_uniform:
                 images = images.compute(settings.dtype, settings.layout)
             else:
@@ -243,17 +261,16 @@ class Pipeline:
         bad = np.array([k in files.failures for k in range(len(samples))])
         valid = np.array([sample.real for sample in samples]) & ~bad
         timings = source._timings
-        seconds = {"record": recorded - begin, "decode": timings.decode, "kernels": timings.kernels}
+        seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
-        return Made(batch, epoch, after, _failures(opened), runtime, event, seconds)
+        return Made(batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held)
 
     # -- ending ------------------------------------------------------------------------------------------------
 
-    def reading(self) -> tuple[float, float]:
-        """Seconds that readers read and that forming batches waited for them."""
+    def reading(self) -> tuple[float, float, float]:
+        """Seconds that readers read, that they were held up, and that forming batches waited for them."""
         reader = self._reader
-        more = (reader.busy, reader.waited) if reader is not None else (0.0, 0.0)
-        return self.read_seconds + more[0], self.read_waited + more[1]
+        return self.read_seconds, self.read_held, self.read_waited + (reader.waited if reader is not None else 0.0)
 
     def stop(self) -> None:
         """End all threads."""

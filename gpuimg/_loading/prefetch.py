@@ -56,7 +56,8 @@ class Prefetcher(Generic[T]):
         self._end: int | None = None
         self._stopping = False
         self.busy = 0.0  # seconds in jobs, of all threads together
-        self.waited = 0.0  # seconds that the consumer waited for a result
+        self.waited = 0.0  # seconds that the consumer waited for a result,
+        self.waited_first = 0.0  # and of them for the first one, with which everything starts
         self.depths = 0  # sum of the number of results that were ready when one was asked for
         self._threads = [
             threading.Thread(target=self._work, args=(k == 0,), name=f"gpuimg-{name}-{k}", daemon=True)
@@ -168,6 +169,8 @@ class Prefetcher(Generic[T]):
             result, error = self._ready.pop(self._given)
             self._given += 1
             self.waited += time.perf_counter() - start
+            if self._given == 1:
+                self.waited_first = self.waited
             self._space.notify()
             if self._needs_help:
                 self._need.notify_all()

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._decoding.file_bytes import printable, read
+from .._decoding.native_read import ChunkReader
+from ..sources._table import read_together
+from .waits import Watch
 
 
 @dataclass
@@ -60,24 +63,54 @@ class Columns(NamedTuple):
     label: str | None = "label"
 
 
-def read_sample(source: Any, index: int, real: bool, columns: Columns) -> Sample:
-    """Read one sample; what goes wrong inside the source is a failure of the sample."""
-    sample = Sample(source, index, real)
+def read_samples(
+    source: Any, indices: Sequence[int], reals: Sequence[bool], columns: Columns, reader: ChunkReader
+) -> list[Sample]:
+    """Read several samples; what goes wrong inside the source is a failure of the sample."""
+    samples = [Sample(source, index, real) for index, real in zip(indices, reals, strict=True)]
+    for sample, item in zip(samples, _items(source, indices, reader), strict=True):
+        if isinstance(item, Exception):
+            sample.error = item
+            continue
+        sample.data, sample.label = _pair(item, sample.index, columns)
+        if isinstance(sample.data, (str, os.PathLike)):
+            sample.path = os.fspath(sample.data)
+    of_paths = [sample for sample in samples if sample.path is not None]
+    for sample, data in zip(of_paths, reader.read([sample.data for sample in of_paths]), strict=True):
+        sample.data = sample.data if data is None else data
+    left = [sample for sample in samples if sample.error is None and not isinstance(sample.data, bytes)]
+    with Watch(len(left)) as watch:
+        for sample in left:
+            _read_plainly(sample)
+    reader.add(watch.seconds, watch.cpu)
+    return samples
+
+
+def _items(source: Any, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
+    """What a source gives; an exception that it raises in its place."""
+    if read_together(source):
+        return source._read_several(indices, reader)  # type: ignore[no-any-return]
+    with Watch(len(indices)) as watch:
+        items = [_item(source, index) for index in indices]
+    reader.add(watch.seconds, watch.cpu)
+    return items
+
+
+def _item(source: Any, index: int) -> Any:
     try:
-        item = source[index]
+        return source[index]
     except Exception as error:  # whatever a source raises
-        sample.error = error
-        return sample
-    data, sample.label = _pair(item, index, columns)
+        return error
+
+
+def _read_plainly(sample: Sample) -> None:
+    """Bring the data into one of the forms that are decoded."""
     try:
-        if isinstance(data, (str, os.PathLike)):
-            sample.path = os.fspath(data)
-        sample.data = read(data)
+        sample.data = read(sample.data)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
-        sample.error = error
+        sample.data, sample.error = b"", error
     except TypeError as error:
-        raise TypeError(f"source[{index}]: {error}") from error
-    return sample
+        raise TypeError(f"source[{sample.index}]: {error}") from error
 
 
 def _pair(item: Any, index: int, columns: Columns) -> tuple[Any, Any]:

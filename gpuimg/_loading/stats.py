@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from .._runtimes.threads import usable_cores
 from .pipeline import Made, Pipeline
 
 _LITTLE = 0.05  # a consumer that waits for less of its time than this is what limits
+_ALL = 0.9  # of the cores, on average: all of them are busy
+_ALL = 0.9  # of the cores, on average: all are busy
 
 
 class Stats:
@@ -17,6 +20,8 @@ class Stats:
         self._pipeline = pipeline
         self._begin = time.perf_counter()
         self._seconds = {"record": 0.0, "decode": 0.0, "kernels": 0.0}
+        self._held = 0.0  # of recording: waits for Python's lock or a core
+        self._cpu = time.process_time()
         self._frozen: dict[str, Any] | None = None
         self._epoch = -1
         self._failed_before = 0  # failures of the epochs before
@@ -29,6 +34,7 @@ class Stats:
             self._epoch, self._failed_before = made.epoch, self.failed
         self.images += len(made.batch.indices)
         self.failed += len(made.failures)
+        self._held += made.held
         for name, seconds in made.seconds.items():
             self._seconds[name] += seconds
         return self.failed - self._failed_before
@@ -44,27 +50,43 @@ class Stats:
         if self._frozen is not None:
             return self._frozen
         seconds = time.perf_counter() - self._begin
-        batches = self._pipeline.batches if self._pipeline is not None else None
-        read, read_waited = self._pipeline.reading() if self._pipeline is not None else (0.0, 0.0)
+        cores = (time.process_time() - self._cpu) / seconds
+        pipeline = self._pipeline
+        batches = pipeline.batches if pipeline is not None else None
         waited = batches.waited if batches is not None else 0.0
-        busy = {name: {"seconds": taken} for name, taken in self._seconds.items()}
-        if waited < _LITTLE * seconds:
-            limit = "consumer"
-        elif read_waited > 0.5 * waited:
-            limit = "read"
-        else:
-            limit = max(self._seconds, key=self._seconds.__getitem__)
+        stages: dict[str, dict[str, float]] = {"read": {"seconds": 0.0, "held": 0.0, "waited": 0.0}}
+        if pipeline is not None:
+            stages["read"] = dict(zip(("seconds", "held", "waited"), pipeline.reading(), strict=True))
+        stages |= {name: {"seconds": taken} for name, taken in self._seconds.items()}
+        stages["record"]["held"] = self._held
         return {
             "images": self.images,
             "failures": self.failed,
             "seconds": seconds,
             "images_per_second": self.images / seconds,
-            "read": {"seconds": read, "waited": read_waited},
-            **busy,
+            **stages,
             "ready": batches.depths / batches.given if batches is not None and batches.given else 0.0,
             "consumer": {"seconds": seconds - waited, "waited": waited},
-            "limit": limit,
+            "cores": cores,
+            "limit": "consumer" if self._keeps_up(waited, seconds) else _limit(stages, waited, cores),
         }
+
+    def _keeps_up(self, waited: float, seconds: float) -> bool:
+        """Whether the consumer hardly waits, once there is a first batch."""
+        batches = self._pipeline.batches if self._pipeline is not None else None
+        first = batches.waited_first if batches is not None and batches.given > 1 else 0.0
+        return waited - first < _LITTLE * (seconds - first)
+
+
+def _limit(stages: dict[str, dict[str, float]], waited: float, cores: float) -> str:
+    """What a consumer waited for."""
+    if stages["read"]["waited"] > 0.5 * waited:
+        stage = "read"
+    else:
+        stage = max(("record", "decode", "kernels"), key=lambda name: sum(stages[name].values()))
+    if stages[stage]["seconds"] >= stages[stage].get("held", 0.0):
+        return stage
+    return "cores" if cores > _ALL * usable_cores() else "python"
 
 
 def progress_bar() -> Any:

@@ -1,15 +1,221 @@
-"""How many threads work."""
+"""How many threads work: as many as there are cores that this process is allowed, beside its peers on the machine."""
 
 from __future__ import annotations
 
+import math
 import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+_ROOT = Path("/")
+
+# Processes of one machine that share its cores, by launcher: torchrun and Accelerate; Open MPI; MPICH and Intel MPI.
+_PEERS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+
+_ANCESTORS = 32  # processes between this one and its launcher that are looked at
+
+
+class Allowed(NamedTuple):
+    """How many threads, and how that came about in words."""
+
+    threads: int
+    reason: str
 
 
 def threads() -> int:
     """Worker threads: ``GPUIMG_NUM_THREADS``, or the cores this process may use."""
+    return allowed().threads
+
+
+def allowed() -> Allowed:
+    """The number of threads and its reason.
+
+    Raises
+    ------
+    ValueError
+        For a ``GPUIMG_NUM_THREADS`` that is no number of threads.
+    """
     text = os.environ.get("GPUIMG_NUM_THREADS")
     if text:
-        if not text.isdigit() or int(text) < 1:
+        if not (text.isascii() and text.isdigit()) or int(text) < 1:
             raise ValueError(f"GPUIMG_NUM_THREADS must be a whole number of at least 1, not {text!r}")
-        return int(text)
+        return Allowed(int(text), "GPUIMG_NUM_THREADS")
+    return _from_machine()
+
+
+@cache
+def _from_machine() -> Allowed:
+    """Once a process: what limits it is set where it starts."""
+    return share(_affinity(), os.environ, _ROOT)
+
+
+@cache
+def usable_cores() -> int:
+    """Cores that this process and its peers may use."""
+    quota = cpu_quota(_ROOT)
+    return _affinity() if quota is None else min(_affinity(), math.ceil(quota))
+
+
+def share(cores: int, environment: Mapping[str, str], root: Path) -> Allowed:
+    """One process's share of what its affinity, its control groups and its launcher allow, at least one thread.
+
+    Parameters
+    ----------
+    cores : int
+        That the process may run on.
+    environment : mapping
+        Environment variables.
+    root : Path
+        The folder that ``proc`` is in.
+    """
+    found = [Allowed(cores, f"cores that it may run on: {cores}")]
+    variable, peers = _peers(environment)
+    of_all = f", for {peers} processes ({variable})" if peers > 1 else ""
+    own = _number(environment.get("SLURM_CPUS_PER_TASK")) if variable.startswith("SLURM") else None
+    if own is not None:
+        found.append(Allowed(own, "SLURM_CPUS_PER_TASK"))
+    elif peers > 1:
+        # A launcher that binds each process to cores of its own has divided them already.
+        shared = _launcher_cores(variable, root) or cores
+        found.append(Allowed(shared // peers, f"cores that it may run on: {max(shared, cores)}{of_all}"))
+    quota = cpu_quota(root)
+    if quota is not None:
+        found.append(Allowed(math.ceil(quota) // peers, f"CPU quota of its control group: {quota:g} cores{of_all}"))
+    least = min(found, key=lambda one: one.threads)
+    return least._replace(threads=max(least.threads, 1))
+
+
+def _affinity() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# -- control groups ----------------------------------------------------------------------------------------------------
+
+
+def cpu_quota(root: Path) -> float | None:
+    """Cores' worth of time that the control groups of this process allow, those around them included.
+
+    References
+    ----------
+    Linux ``Documentation/admin-guide/cgroup-v2.rst``, ``cpu.max``, and ``scheduler/sched-bwc.rst`` for version 1;
+    ``filesystems/proc.rst``, ``mountinfo``.
+    """
+    quotas = [quota for folder in _groups(root) if (quota := _quota(folder)) is not None]
+    return min(quotas, default=None)
+
+
+def _groups(root: Path) -> Iterator[Path]:
+    """Folders of the control groups with a CPU controller that this process is in, and of those around them."""
+    paths = {}
+    for line in _lines(root / "proc/self/cgroup"):
+        number, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if number == "0" and not controllers:
+            paths["cgroup2"] = path
+        elif "cpu" in controllers.split(","):
+            paths["cgroup"] = path
+    for line in _lines(root / "proc/self/mountinfo"):
+        before, _, after = line.partition(" - ")
+        where, what = before.split(" "), after.split(" ")
+        if len(where) < 5 or what[0] not in paths or (what[0] == "cgroup" and "cpu" not in what[-1].split(",")):
+            continue
+        mount = root / _unescaped(where[4]).lstrip("/")
+        inside = _below(paths[what[0]], _unescaped(where[3]))
+        yield mount
+        for k in range(len(inside)):
+            yield mount.joinpath(*inside[: k + 1])
+
+
+def _below(path: str, mounted: str) -> tuple[str, ...]:
+    """Parts of a group's path below the group that is mounted; none where it lies elsewhere, as in some containers."""
+    pure = PurePosixPath(path)
+    if ".." in pure.parts or not pure.is_relative_to(mounted):
+        return ()
+    return pure.relative_to(mounted).parts
+
+
+def _unescaped(name: str) -> str:
+    r"""A name of mountinfo, where ``\040`` stands for a blank."""
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), name)
+
+
+def _quota(folder: Path) -> float | None:
+    words = " ".join(_lines(folder / "cpu.max")[:1]).split()
+    if not words:
+        words = [*_lines(folder / "cpu.cfs_quota_us")[:1], *_lines(folder / "cpu.cfs_period_us")[:1]]
+    quota, period = [*(_number(word) for word in words), None, None][:2]  # "max", -1: there is none
+    return quota / period if quota and period else None
+
+
+def _lines(path: Path) -> list[str]:
+    """Lines of a file; none where it cannot be read, as for any of these outside Linux."""
+    with suppress(OSError):
+        return path.read_text(errors="replace").splitlines()
+    return []
+
+
+# -- launchers ---------------------------------------------------------------------------------------------------------
+
+
+def _peers(environment: Mapping[str, str]) -> tuple[str, int]:
+    """The variable of the first launcher that gives a number of processes on this machine, and that number."""
+    found = [(name, _number(environment.get(name))) for name in _PEERS]
+    if "SLURM_STEP_NUM_TASKS" in environment:  # outside of a step, tasks are not this process's peers
+        node = _number(environment.get("SLURM_NODEID")) or 0
+        names = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE")
+        found += [(name, _of_node(environment.get(name, ""), node)) for name in names]
+    return next(((name, count) for name, count in found if count), ("", 1))
+
+
+def _of_node(text: str, node: int) -> int | None:
+    """Tasks on a node, from Slurm's ``"4(x2),3"``: 4 on each of the first two, and 3 on the third."""
+    matches = [re.fullmatch(r"(\d{1,6})(?:\(x(\d{1,6})\))?", part.strip()) for part in text.split(",")]
+    for match in matches:
+        if match is None:
+            return None
+        node -= int(match[2] or 1)
+        if node < 0:
+            return int(match[1])
+    return int(matches[0][1]) if len(matches) == 1 and matches[0] is not None else None
+
+
+def _launcher_cores(variable: str, root: Path) -> int | None:
+    """Cores that the launcher may run on: the nearest process above this one that was started without its variable."""
+    mark = f"{variable}=".encode()
+    process = "self"
+    for _ in range(_ANCESTORS):
+        status = dict(line.split(":\t", 1) for line in _lines(root / "proc" / process / "status") if ":\t" in line)
+        if process != "self" and not _started_with(mark, root / "proc" / process / "environ"):
+            return _listed(status.get("Cpus_allowed_list", ""))
+        process = status.get("PPid", "0").strip()
+        if process == "0":
+            return None
+    return None
+
+
+def _started_with(mark: bytes, environment: Path) -> bool:
+    """Whether a process has a variable since its start. One that may not be looked at is another user's, as Slurm's."""
+    with suppress(OSError):
+        return any(entry.startswith(mark) for entry in environment.read_bytes().split(b"\0"))
+    return False
+
+
+def _listed(text: str) -> int | None:
+    """Length of a list such as ``0-3,8``."""
+    count = 0
+    for part in text.strip().split(","):
+        match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
+        if match is None:
+            return None
+        count += int(match[2] or match[1]) - int(match[1]) + 1
+    return count
+
+
+def _number(text: str | None) -> int | None:
+    """A whole number above 0; None for everything else."""
+    if text is None or not re.fullmatch(r"[0-9]{1,18}", text.strip()):
+        return None
+    return int(text) or None

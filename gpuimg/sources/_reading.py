@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ._names import printable
 
@@ -40,6 +40,35 @@ class _Descriptor:
             os.close(self.number)
 
 
+class Span(NamedTuple):
+    """A part of an open file, which stays open as long as this lives."""
+
+    file: _Descriptor
+    offset: int
+    size: int
+
+    @property
+    def descriptor(self) -> int:
+        """Of the file."""
+        return self.file.number
+
+    def read(self) -> bytes:
+        """Exactly its bytes.
+
+        Raises
+        ------
+        OSError
+            Where the file cannot be read, or ends before.
+        """
+        data = read_at(self.descriptor, self.offset, self.size)
+        if len(data) != self.size:
+            reason = (
+                f"{len(data)} of {self.size} bytes at offset {self.offset}: the file was cut off after it was indexed"
+            )
+            raise OSError(errno.EIO, reason)
+        return data
+
+
 class OpenFiles:
     """Files of which any part may be read by any thread; at most ``OPEN_FILES`` stay open.
 
@@ -60,20 +89,15 @@ class OpenFiles:
         """The path of a file in a message."""
         return printable(self.paths[file])
 
-    def read(self, file: int, offset: int, size: int) -> bytes:
-        """Exactly ``size`` bytes.
+    def span(self, file: int, offset: Any, size: Any) -> Span:
+        """A part of a file.
 
         Raises
         ------
         OSError
-            Where the file cannot be opened or read, or ends before.
+            Where the file cannot be opened.
         """
-        descriptor = self._open(file)  # held until it was read: another thread may push it out of the cache
-        data = read_at(descriptor.number, offset, size)
-        if len(data) != size:
-            reason = f"{len(data)} of {size} bytes at offset {offset}: the file was cut off after it was indexed"
-            raise OSError(errno.EIO, reason)
-        return data
+        return Span(self._open(file), int(offset), int(size))
 
     def _open(self, file: int) -> _Descriptor:
         for _ in range(_TRIES):

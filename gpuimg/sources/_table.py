@@ -7,11 +7,15 @@ import importlib
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, SupportsIndex
 
 from .._checks.words import counted
+from .._decoding.file_bytes import read
+from .._decoding.native_read import ChunkReader
 from .._version import install_hint
 from ._names import printable
+from ._reading import Span
 
 
 class Table(ABC):
@@ -49,8 +53,14 @@ class Table(ABC):
 
     def __getitem__(self, index: SupportsIndex) -> tuple[Any, Any]:
         i = self._position(index)
-        try:
+        with self._named(i):
             return self._read(i)
+
+    @contextmanager
+    def _named(self, i: int) -> Iterator[None]:
+        """Errors that arise inside say which sample they are about."""
+        try:
+            yield
         except OSError as error:
             reason = f"{self._name(i)}: {error.strerror or error}"
             raise OSError(error.errno or errno.EIO, reason) from error
@@ -76,6 +86,51 @@ class Table(ABC):
         if not -n <= i < n:
             raise IndexError(f"sample {i} of {n}")
         return i % n
+
+
+class Stored(Table):
+    """A table whose samples lie in files, so that those of several can be read in one call."""
+
+    @abstractmethod
+    def _places(self, i: int) -> Sequence[str | Span]:
+        """Files, or parts of open ones, with all that sample ``i`` is made of."""
+
+    @abstractmethod
+    def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+        """File bytes and label of sample ``i`` from the bytes of its places: ``bytes``, or uint8 arrays."""
+
+    def _read(self, i: int) -> tuple[Any, Any]:
+        places = self._places(i)
+        return self._made(i, [read(place) if isinstance(place, str) else place.read() for place in places])
+
+    def _read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
+        """Samples that are in range; an exception in the place of each that fails."""
+        places = [self._places_or_none(i) for i in indices]
+        contents = iter(reader.read([place for several in places for place in several]))
+        read = [[next(contents) for _ in several] for several in places]
+        del places  # a file may be open for each: what follows may need them
+        return [self._finished(i, several) for i, several in zip(indices, read, strict=True)]
+
+    def _places_or_none(self, i: int) -> Sequence[str | Span]:
+        try:
+            return self._places(i)
+        except OSError:  # is said when the sample is read by itself
+            return ()
+
+    def _finished(self, i: int, contents: list[Any]) -> Any:
+        try:
+            if not contents or any(content is None for content in contents):
+                return self[i]
+            with self._named(i):
+                return self._made(i, contents)
+        except Exception as error:  # whatever a user's function raises
+            return error
+
+
+def read_together(table: Any) -> bool:
+    """Whether this gives its samples as a ``Stored`` does: a class derived from one may read them in another way."""
+    kind = type(table)
+    return isinstance(table, Stored) and kind._read is Stored._read and kind.__getitem__ is Table.__getitem__
 
 
 def shown(function: str, paths: Sequence[str | bytes], amount: str) -> str:

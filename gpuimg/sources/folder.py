@@ -10,16 +10,15 @@ from typing import Any
 import numpy as np
 
 from .._checks.words import counted
-from .._decoding.file_bytes import read
 from ._names import Names, printable
 from ._reading import Path
-from ._table import Table, shown
+from ._table import Stored, shown
 
 # Those of torchvision's ImageFolder.
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
-class ImageFiles(Table):
+class ImageFiles(Stored):
     """Image files with a label each; the base of the sources whose images are files."""
 
     def __init__(self, root: Path, names: Iterable[bytes], labels: Any, listed_in: Path | None = None) -> None:
@@ -43,8 +42,11 @@ class ImageFiles(Table):
     def _name(self, i: int) -> str:
         return printable(self._path(i))
 
-    def _read(self, i: int) -> tuple[Any, Any]:
-        return read(self._path(i)), self._label(i)
+    def _places(self, i: int) -> list[str]:
+        return [self._path(i)]
+
+    def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+        return contents[0], self._label(i)
 
     def _label(self, i: int) -> Any:
         label = self._labels[i] if self._labels is not None else None

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ._btree import Places, places
 from ._names import printable
 from ._protobuf import datum
-from ._reading import OpenFiles, Path, naming
-from ._table import Table, shown
+from ._reading import OpenFiles, Path, Span, naming
+from ._table import Stored, shown
 
 Parse: TypeAlias = "Callable[[bytes, bytes], tuple[Any, Any]]"
 
 
-class LMDB(Table):
+class LMDB(Stored):
     """Values of an LMDB database, in the order of their keys."""
 
     def __init__(self, path: str, found: Places, parse: Parse) -> None:
@@ -32,8 +32,12 @@ class LMDB(Table):
     def _name(self, i: int) -> str:
         return f"{self._files.name(0)}: key {printable(self._keys[i])}"
 
-    def _read(self, i: int) -> tuple[Any, Any]:
-        return self._parse(self._keys[i], self._files.read(0, int(self._offset[i]), int(self._size[i])))
+    def _places(self, i: int) -> list[Span]:
+        return [self._files.span(0, self._offset[i], self._size[i])]
+
+    def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+        value = contents[0] if self._parse in _FORMATS.values() else bytes(contents[0])
+        return self._parse(self._keys[i], value)
 
 
 def lmdb(path: Path, *, format: str = "raw", parse: Parse | None = None) -> LMDB:
@@ -65,9 +69,10 @@ def lmdb(path: Path, *, format: str = "raw", parse: Parse | None = None) -> LMDB
 
     Notes
     -----
-    The file is read without the LMDB library, which trusts what it maps: here a file that is cut off or damaged, now or
-    later, is an error. It must not be written to meanwhile, as there is no lock. All keys are read when it is opened:
-    some 3 us each, and 24 bytes besides their own. A sample is then one ``pread``. Values have no checksum.
+    The file is read without the LMDB library, which trusts what it maps and ends the process at every file that is cut
+    off and some that are damaged (measured with py-lmdb): here such a file, now or later, is an error. It must not be
+    written to meanwhile, as there is no lock. All keys are read when it is opened: some 3 us each, and 24 bytes besides
+    their own. A sample is then one ``pread``. Values have no checksum.
 
     References
     ----------

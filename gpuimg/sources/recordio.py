@@ -7,6 +7,7 @@ import os
 import re
 import struct
 from array import array
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ import numpy as np
 from .._checks.words import counted
 from ._indexes import Arrays, kept
 from ._names import printable
-from ._reading import OpenFiles, Path, naming, read_at
-from ._table import Table, shown
+from ._reading import OpenFiles, Path, Span, naming, read_at
+from ._table import Stored, shown
 
 _MAGIC = 0xCED7230A
 _WORDS = struct.Struct("<II")  # magic; 3 bits that say which part of a record it is, and 29 of its length
@@ -23,7 +24,7 @@ _IMAGE = struct.Struct("<IfQQ")  # number of labels that follow, or 0; the label
 _WHOLE, _FIRST, _MIDDLE, _LAST = 0, 1, 2, 3
 
 
-class RecordIO(Table):
+class RecordIO(Stored):
     """Records of a RecordIO file."""
 
     def __init__(self, path: str, arrays: Arrays) -> None:
@@ -39,8 +40,11 @@ class RecordIO(Table):
     def _name(self, i: int) -> str:
         return f"{self._files.name(0)}: record {self._key[i]}"
 
-    def _read(self, i: int) -> tuple[bytes, Any]:
-        return unpack(joined(self._files.read(0, int(self._offset[i]), int(self._span[i]))))
+    def _places(self, i: int) -> list[Span]:
+        return [self._files.span(0, self._offset[i], self._span[i])]
+
+    def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+        return unpack(joined(contents[0]))
 
 
 def recordio(path: Path, *, index: Path | None = None) -> RecordIO:
@@ -95,7 +99,7 @@ def recordio(path: Path, *, index: Path | None = None) -> RecordIO:
 # -- records -----------------------------------------------------------------------------------------------------------
 
 
-def joined(stored: bytes) -> bytes:
+def joined(stored: Any) -> Any:
     """The record at the start of ``stored``, put together of its parts.
 
     Raises
@@ -122,10 +126,10 @@ def joined(stored: bytes) -> bytes:
             raise ValueError(f"damaged: a part takes {size} bytes, but {len(part)} are left")
         parts.append(part)
         position += size + -size % 4
-    return _MAGIC.to_bytes(4, "little").join(parts)
+    return parts[0] if flag == _WHOLE else _MAGIC.to_bytes(4, "little").join(parts)
 
 
-def _header(words: bytes, before: int | None, position: int) -> tuple[int, int]:
+def _header(words: Any, before: int | None, position: int) -> tuple[int, int]:
     """Flag and size of a part; ``before`` is the flag of the part before it, if that was not the end."""
     if len(words) < _WORDS.size:
         raise ValueError(f"cut off: {len(words)} of {_WORDS.size} bytes of a header at byte {position}")
@@ -140,7 +144,7 @@ def _header(words: bytes, before: int | None, position: int) -> tuple[int, int]:
     return flag, size
 
 
-def unpack(record: bytes) -> tuple[bytes, Any]:
+def unpack(record: Any) -> tuple[Any, Any]:
     """Image and label of a record.
 
     Raises

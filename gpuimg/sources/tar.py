@@ -13,14 +13,14 @@ import numpy as np
 
 from ._indexes import Arrays, kept
 from ._names import Names, printable
-from ._reading import OpenFiles, Path, naming, shards
-from ._table import Table, shown
+from ._reading import OpenFiles, Path, Span, naming, shards
+from ._table import Stored, shown
 
 IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "jp2", "ppm", "pgm")
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
-class Tar(Table):
+class Tar(Stored):
     """Samples of tar files: neighboring members whose names differ after the first dot."""
 
     def __init__(self, paths: tuple[str, ...], arrays: Arrays, fields: tuple[str, ...], single: bool) -> None:
@@ -39,13 +39,13 @@ class Tar(Table):
     def _name(self, i: int) -> str:
         return f"{self._files.name(self._shard[i])}: {printable(self._names[i])}"
 
-    def _read(self, i: int) -> tuple[bytes, Any]:
-        shard = int(self._shard[i])
-        image, *values = (
-            self._files.read(shard, offset, size)
-            for offset, size in zip(self._offset[i].tolist(), self._size[i].tolist(), strict=True)
-        )
-        labels = tuple(_label(field, value) for field, value in zip(self._fields, values, strict=True))
+    def _places(self, i: int) -> list[Span]:
+        shard, where = int(self._shard[i]), zip(self._offset[i], self._size[i], strict=True)
+        return [self._files.span(shard, offset, size) for offset, size in where]
+
+    def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+        image, *values = contents
+        labels = tuple(_label(field, bytes(value)) for field, value in zip(self._fields, values, strict=True))
         if self._single:
             return image, labels[0]
         return image, labels or None

@@ -13,8 +13,8 @@ import numpy as np
 
 from .._checks.words import counted
 from ._indexes import Arrays, kept
-from ._reading import OpenFiles, Path, naming, read_at, shards
-from ._table import Table, optional, shown
+from ._reading import OpenFiles, Path, Span, naming, read_at, shards
+from ._table import Stored, optional, shown
 from ._tf_example import Keys
 
 _HEADER = struct.Struct("<QI")  # length of the data, and its checksum
@@ -22,7 +22,7 @@ _CHECKSUM = struct.Struct("<I")
 _MASK = 0xA282EAD8  # added to a checksum that is stored beside the data it is of
 
 
-class TFRecord(Table):
+class TFRecord(Stored):
     """Records of TFRecord files."""
 
     def __init__(self, paths: tuple[str, ...], arrays: Arrays, keys: Keys) -> None:
@@ -41,9 +41,11 @@ class TFRecord(Table):
         shard = int(self._shard[i])
         return f"{self._files.name(shard)}: record {i - self._first[shard]}"
 
-    def _read(self, i: int) -> tuple[bytes, Any]:
-        size = int(self._size[i])
-        stored = self._files.read(int(self._shard[i]), int(self._offset[i]), size + _CHECKSUM.size)
+    def _places(self, i: int) -> list[Span]:
+        return [self._files.span(int(self._shard[i]), self._offset[i], self._size[i] + _CHECKSUM.size)]
+
+    def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+        stored, size = contents[0], int(self._size[i])
         data, (expected,) = stored[:size], _CHECKSUM.unpack_from(stored, size)
         found = masked(_library().value(data))
         if found != expected:

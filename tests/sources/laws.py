@@ -17,7 +17,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from gpuimg._decoding.native_read import ChunkReader
 from gpuimg.sources import Table
+from gpuimg.sources._table import read_together
 
 
 def needs(module: str) -> Any:
@@ -91,8 +93,19 @@ def assert_threads(table: Table, samples: Sequence[tuple[bytes, Any]]) -> None:
         assert all(pool.map(reads, range(8)))
 
 
+def assert_together(table: Table, samples: Sequence[tuple[bytes, Any]]) -> None:
+    """Samples of files that are read in one call, in any order and twice, are those read one by one."""
+    if read_together(table):
+        order = np.random.default_rng().integers(0, len(samples), 3 * len(samples)).tolist()
+        found = table._read_several(order, ChunkReader())  # type: ignore[attr-defined]
+        for i, (data, label) in zip(order, found, strict=True):
+            assert bytes(data) == samples[i][0]
+            assert_same(label, samples[i][1])
+
+
 def assert_law(table: Table, samples: Sequence[tuple[bytes, Any]], names: Sequence[str]) -> None:
     assert_table(table, samples, names)
+    assert_together(table, samples)
     assert_pickles(table, samples)
     assert_threads(table, samples)
 

@@ -134,10 +134,10 @@ def test_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pread = os.pread
     monkeypatch.setattr(os, "pread", lambda descriptor, size, offset: pread(descriptor, min(size, 7), offset))
     files = OpenFiles([str(path)])
-    assert files.read(0, 10, 50) == bytes(range(10, 60))
-    assert files.read(0, 100, 0) == b""
+    assert files.span(0, 10, 50).read() == bytes(range(10, 60))
+    assert files.span(0, 100, 0).read() == b""
     with pytest.raises(OSError, match="20 of 30 bytes at offset 80"):
-        files.read(0, 80, 30)
+        files.span(0, 80, 30).read()
 
 
 def test_disk_error_names_file_and_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_disk_error_names_file_and_sample(tmp_path: Path, monkeypatch: pytest.Mo
             return 1
 
         def _read(self, i: int) -> tuple[bytes, None]:
-            return self.files.read(0, 0, 1), None
+            return self.files.span(0, 0, 1).read(), None
 
         def _name(self, i: int) -> str:
             return f"{self.files.name(0)}: record {i}"

@@ -1,0 +1,150 @@
+"""Chunks of files, and of parts of open ones, read in one call that needs no GIL."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import accumulate
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .file_bytes import read_descriptor
+
+# The calls are those of 64-bit Linux; elsewhere plain Python reads.
+NATIVE = sys.platform == "linux" and sys.maxsize > 1 << 32
+
+FIRST_ROOM = 1 << 20  # bytes for a chunk whose size nothing is known of
+_LEAST_ROOM = 1 << 16
+_MOST_ROOM = 8 << 20  # files that do not fit have memory of their own: no small one keeps that of a large one alive
+_LARGEST = 1 << 30  # what says to be larger, as a directory may, is read by Python
+_LINE = 64  # bytes: where parts begin in memory
+
+
+class Span(Protocol):
+    """A part of an open file."""
+
+    @property
+    def descriptor(self) -> int:
+        """Of the file, which stays open as long as this lives."""
+
+    @property
+    def offset(self) -> int:
+        """Where it begins."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+
+
+Place: TypeAlias = "str | os.PathLike[str] | Span"
+
+
+class ChunkReader:
+    """Reads several places at once.
+
+    Attributes
+    ----------
+    room : int
+        Bytes that the files of a chunk may be expected to take together.
+    seconds : float
+        Reading took so far, without waits for the GIL.
+    cpu : float
+        Of them, this thread's computing.
+    """
+
+    def __init__(self, room: int = FIRST_ROOM) -> None:
+        self.room = room
+        self.seconds = self.cpu = 0.0
+
+    def read(self, places: Sequence[Place]) -> list[Any]:
+        """The bytes of each place, as uint8 arrays or ``bytes``; None for what Python should read, or refuse."""
+        found: list[Any] = [None] * len(places)
+        if not NATIVE:
+            return found
+        names = {k: place for k, place in enumerate(places) if isinstance(place, (str, os.PathLike))}
+        spans = {k: place for k, place in enumerate(places) if not isinstance(place, (str, os.PathLike))}
+        if known := {k: name for k, path in names.items() if (name := _encoded(path)) is not None}:
+            self._read_files(known, found)
+        if spans:
+            self._read_spans(spans, found)
+        return found
+
+    def _read_files(self, names: dict[int, bytes], found: list[Any]) -> None:
+        from ..kernels.cpu.files import read_files  # imports Numba, which takes as long as all of gpuimg
+
+        text = np.frombuffer(b"\0".join([*names.values(), b""]), np.uint8)
+        out, table = np.empty(self.room, np.uint8), np.empty((len(names), 3), np.int64)
+        self._call(read_files, text, out, table)
+        rows = table.tolist()
+        files = [(k, *row) for k, row in zip(names, rows, strict=True)]
+        read = [(k, begin, begin + size) for k, descriptor, begin, size in files if descriptor < 0 <= size]
+        opened = [(k, descriptor, size) for k, descriptor, _, size in files if descriptor >= 0]
+        with ExitStack() as still_open:
+            for _, descriptor, _ in opened:
+                still_open.callback(os.close, descriptor)
+            out.resize(read[-1][2] if read else 0, refcheck=False)  # gives back what is behind
+            for k, begin, end in read:
+                found[k] = out[begin:end]
+            for k, descriptor, size in opened:
+                found[k] = self._read_opened(descriptor, size)
+        wanted = sum(size + _LINE for _, _, size in rows if 0 <= size < _MOST_ROOM)
+        self.room = min(max(2 * wanted, _LEAST_ROOM), _MOST_ROOM)
+
+    def _read_opened(self, descriptor: int, size: int) -> Any:
+        """The bytes of an open file, in memory of its own; None where it cannot be read."""
+        if 0 < size < _LARGEST:
+            (data,) = self._read_parts([(descriptor, 0, size + 1)])
+            if data.size == size:
+                return data
+        start, cpu = time.perf_counter(), time.thread_time()
+        try:
+            return read_descriptor(descriptor)
+        except OSError:
+            return None
+        finally:
+            self.add(time.perf_counter() - start, time.thread_time() - cpu)
+
+    def _read_spans(self, spans: dict[int, Span], found: list[Any]) -> None:
+        """Those of a chunk together, each large one by itself."""
+        small = [k for k, span in spans.items() if span.size < _MOST_ROOM]
+        large = [[k] for k, span in spans.items() if _MOST_ROOM <= span.size < _LARGEST]
+        for part in [small, *large] if small else large:
+            several = [spans[k] for k in part]
+            read = self._read_parts([(one.descriptor, one.offset, one.size) for one in several])
+            for k, one, data in zip(part, several, read, strict=True):
+                found[k] = data if data.size == one.size else None
+
+    def _read_parts(self, parts: Sequence[tuple[int, int, int]]) -> list[Any]:
+        """What there is of parts of open files: descriptor, offset and size."""
+        from ..kernels.cpu.files import read_parts
+
+        begins = [0, *accumulate(size + -size % _LINE for _, _, size in parts)]
+        out = np.empty(begins.pop(), np.uint8)
+        table = np.array([(*part, begin) for part, begin in zip(parts, begins, strict=True)], np.int64)
+        self._call(read_parts, table, out)
+        return [out[begin : begin + max(size, 0)] for _, _, size, begin in table.tolist()]
+
+    def _call(self, function: Any, *arguments: NDArray[Any]) -> None:
+        clock, cpu = np.zeros(4, np.int64), time.thread_time()
+        function(*arguments, clock)
+        seconds, nanoseconds = (clock[2:] - clock[:2]).tolist()
+        self.add(seconds + 1e-9 * nanoseconds, time.thread_time() - cpu)
+
+    def add(self, seconds: float, cpu: float) -> None:
+        """Count reading."""
+        self.seconds += seconds
+        self.cpu += cpu
+
+
+def _encoded(path: str | os.PathLike[str]) -> bytes | None:
+    """A path as the system has it; None for one that no file has."""
+    try:
+        name = os.fsencode(path)
+    except UnicodeError:
+        return None
+    return None if b"\0" in name else name

@@ -1,0 +1,107 @@
+"""Files read without the GIL: a chunk of them, or of parts of open ones, in one call, through the C library.
+
+Beside a thread that is busy in Python every ``os.open``, ``os.read`` and ``os.close`` waits up to 5 ms to get the GIL
+back, for a few microseconds of work. Here nothing is said of errors: what did not go smoothly is left to Python.
+"""
+
+from __future__ import annotations
+
+import os
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from ..compiled import kept
+from ..scalar import loop
+from .intrinsics import pointer
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+_MONOTONIC = 1  # Linux's CLOCK_MONOTONIC, as that of time.perf_counter
+_LINE = 64  # bytes: where files begin in memory
+
+# ``open`` takes a third argument only where it makes a file.
+_open = types.ExternalFunction("open", types.int32(types.voidptr, types.int32))
+_close = types.ExternalFunction("close", types.int32(types.int32))
+_seek = types.ExternalFunction("lseek", types.int64(types.int32, types.int64, types.int32))
+_pread = types.ExternalFunction("pread", types.int64(types.int32, types.voidptr, types.uintp, types.int64))
+_clock = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.voidptr))
+
+
+@intrinsic
+def _at(typing_context, array, index):
+    """Address of an element for C."""
+
+    def generate(context, builder, signature, args):
+        return pointer(context, builder, signature.args[0], args[0], args[1], ir.IntType(8))
+
+    return types.voidptr(array, types.intp), generate
+
+
+@loop
+def _fill(descriptor, offset, size, out, begin, most):
+    """Bytes read into ``out`` from ``begin`` on: ``size`` to ``most``, or fewer at the end; -1 for an error."""
+    got = 0
+    while got < size:  # a read may stop early: at a signal, or at 2 GiB
+        count = _pread(descriptor, _at(out, begin + got), most - got, offset + got)
+        if count < 0:
+            return -1
+        if count == 0:
+            break
+        got += count
+    return got
+
+
+@kept
+def read_files(names, out, table, clock):
+    """Open, read and close files one after another.
+
+    Parameters
+    ----------
+    names : (B,) uint8
+        Paths, each with a zero byte behind it.
+    out : (M,) uint8
+        Their bytes, while there is room.
+    table : (N, 3) int64
+        Filled, for each file: its descriptor, where in ``out`` it is, and its bytes. The descriptor is -1 for what is
+        read and closed. What is neither read nor refused is left open, at its start: what has no size, is larger than
+        the room, grows or shrinks, or cannot be read. The size is -1 for what could not be opened or has none.
+    clock : (4,) int64
+        Filled: seconds and nanoseconds at the start and the end.
+    """
+    _clock(_MONOTONIC, _at(clock, 0))
+    name = 0
+    begin = 0
+    for k in range(table.shape[0]):
+        descriptor = _open(_at(names, name), _FLAGS)
+        while names[name] != 0:
+            name += 1
+        name += 1
+        table[k, 0] = descriptor
+        table[k, 1] = begin
+        table[k, 2] = -1
+        if descriptor < 0:
+            continue
+        size = _seek(descriptor, 0, os.SEEK_END)
+        if size <= 0 or _seek(descriptor, 0, os.SEEK_SET) != 0:
+            continue
+        table[k, 2] = size
+        if size >= out.size - begin or _fill(descriptor, 0, size, out, begin, size + 1) != size:
+            continue
+        _close(descriptor)
+        table[k, 0] = -1
+        begin += (size + _LINE) // _LINE * _LINE
+    _clock(_MONOTONIC, _at(clock, 2))
+
+
+@kept
+def read_parts(table, out, clock):
+    """Read parts of open files; ``table`` (N, 4) has descriptors, offsets, sizes, and places in ``out``.
+
+    A size becomes the bytes that are there, or -1 where they cannot be read.
+    """
+    _clock(_MONOTONIC, _at(clock, 0))
+    for k in range(table.shape[0]):
+        size = table[k, 2]
+        table[k, 2] = _fill(table[k, 0], table[k, 1], size, out, table[k, 3], size)
+    _clock(_MONOTONIC, _at(clock, 2))
