@@ -34,6 +34,7 @@ _ORIENTATION_TAG = 0x0112
 _SHORT = 3
 _ENTRY = 12  # bytes of an entry of a TIFF directory
 _BITS = 8  # of a sample
+_LARGEST = 4  # sampling factor
 _NARROWEST = 5  # columns of an image whose chroma libjpeg smooths
 
 
@@ -133,7 +134,7 @@ def _read_frame(data, at, size, process, header):
 def _sampling_is_ours(header):
     """Whether the chroma of an image is upsampled by this decoder: 4:4:4, 4:2:2, 4:2:0 and 4:4:0."""
     if header[COMPONENTS] == 1:
-        return True
+        return 1 <= header[SAMPLING] >> 4 <= _LARGEST and 1 <= header[SAMPLING] & 15 <= _LARGEST
     if header[SAMPLING + 1] != 0x11 or header[SAMPLING + 2] != 0x11:
         return False
     luma = header[SAMPLING]
@@ -213,7 +214,7 @@ def _read(data, header, places):
             whole = _read_quant(data, start, stop, places) and whole
         elif marker == 0xDD and length == 4:
             header[RESTART] = _big(data, start)
-        elif marker == 0xDD or marker == 0xDC or marker == 0xCC:
+        elif marker < 0xE0 or (0xEF < marker and marker != 0xFE):  # not for this decoder, or for none
             whole = False
         elif marker == 0xE0 and length >= 16 and _big(data, start) == 0x4A46 and _big(data, start + 2) == 0x4946:
             jfif = jfif or data[start + 4] == 0

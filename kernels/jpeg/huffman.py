@@ -225,7 +225,8 @@ def fill(data, clean, state):
         if byte == 0xFF:
             if raw < data.size and data[raw] == 0xFF:  # fill byte
                 continue
-            if raw >= data.size or data[raw] != 0:
+            # No zero may stand behind fill bytes; libjpeg-turbo gives pixels that nothing specifies.
+            if raw >= data.size or data[raw] != 0 or data[raw - 2] == 0xFF:
                 state[ENDED] = 1
                 raw -= 1
                 break

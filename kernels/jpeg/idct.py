@@ -7,10 +7,12 @@ terms are regrouped as libjpeg-turbo's vector code has them; so is where sums wr
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .vectors import I8, I16, I32, load, place, shuffle, splat, store, vector
@@ -136,6 +138,25 @@ def _transform(builder, rows, known):
     return [builder.xor(row, half) for row in _rows_of_bytes(builder, v)]
 
 
+def _first_wrapped(builder, first, others):
+    """The first row, from which the pass over columns gives what libjpeg-turbo has where no other row holds anything.
+
+    It then multiplies by four in 16 bits, which wrap; the whole transform saturates. Only absurd coefficients differ.
+    """
+    two = splat(I16, 2, 8)
+    wrapped = builder.ashr(builder.shl(first, two), two)
+    result = cgutils.alloca_once_value(builder, first)
+    with cgutils.if_unlikely(builder, _any(builder, builder.xor(first, wrapped))):
+        alone = builder.not_(_any(builder, functools.reduce(builder.or_, others)))
+        builder.store(builder.select(alone, wrapped, first), result)
+    return builder.load(result)
+
+
+def _any(builder, row):
+    """Whether a row holds anything."""
+    return builder.icmp_unsigned("!=", builder.bitcast(row, ir.IntType(128)), ir.Constant(ir.IntType(128), 0))
+
+
 def _make(known):
     @intrinsic
     def transform(typing_context, coefficients, at, quant, q, out, o, stride):
@@ -149,10 +170,10 @@ def _make(known):
             def row_at(start, k):
                 return builder.gep(start, [ir.IntType(64)(8 * k)])
 
-            rows = []
+            values = [load(builder, row_at(block, k), _ROW) for k in range(known)]
+            rows = [builder.mul(value, load(builder, row_at(steps, k), _ROW)) for k, value in enumerate(values)]
+            rows[0] = _first_wrapped(builder, rows[0], values[1:])
             for k in range(known):
-                coefficient = load(builder, row_at(block, k), _ROW)
-                rows.append(builder.mul(coefficient, load(builder, row_at(steps, k), _ROW)))
                 store(builder, splat(I16, 0, 8), row_at(block, k))
             for y, row in enumerate(_transform(builder, rows, known)):
                 start = builder.add(args[5], builder.mul(args[6], ir.Constant(args[6].type, y)))
