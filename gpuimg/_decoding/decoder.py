@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 # Above this an image is refused before any pixel memory is taken (a forged header costs nothing). Pillow warns at
 # 89 million pixels and refuses at twice that; this is 2^27.
