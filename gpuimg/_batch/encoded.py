@@ -11,7 +11,7 @@ import numpy as np
 from .._checks.arguments import whole_number
 from .._checks.types import Ints
 from .._decoding import exif, jpeg, pillow
-from .._decoding.decoder import ImageInfo, over_limit
+from .._decoding.decoder import ALPHAS, ImageInfo, over_limit
 from .._decoding.file_bytes import Source, SourceNames, read
 from .._runtimes.images import EncodedImages
 from ..kernels.jpeg import layout as words
@@ -19,18 +19,25 @@ from ..kernels.jpeg import layout as words
 _COLORS = {"rgb": 3, "gray": 1}
 
 
-def check_options(color: str, max_pixels: int) -> None:
-    """Refuse what is not a color or a limit."""
+def check_options(color: str, alpha: str, max_pixels: int) -> None:
+    """Refuse what is not a color, a way with transparency, or a limit."""
     if color not in _COLORS:
         raise ValueError(f'color must be "rgb" or "gray", not {color!r}')
+    if alpha not in ALPHAS:
+        raise ValueError(f"alpha must be one of {', '.join(map(repr, ALPHAS))}, not {alpha!r}")
     whole_number(max_pixels, "max_pixels")
 
 
 def open_images(
-    sources: Sequence[Source], color: str, on_error: str, max_pixels: int, names: Sequence[str] | None = None
+    sources: Sequence[Source],
+    color: str,
+    alpha: str,
+    on_error: str,
+    max_pixels: int,
+    names: Sequence[str] | None = None,
 ) -> EncodedImages:
     """Read files and their headers; see :func:`open_batch`. ``names`` say in messages what the sources are."""
-    check_options(color, max_pixels)
+    check_options(color, alpha, max_pixels)
     if on_error not in ("raise", "fill"):
         raise ValueError(f'on_error must be "raise" or "fill", not {on_error!r}')
     if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
@@ -47,7 +54,7 @@ def open_images(
             data.append(b"")
     sizes, headers, others, refused = _read_headers(data, max_pixels)
     names = SourceNames(sources) if names is None else names
-    opened = EncodedImages(data, headers, others, names, sizes, _COLORS[color], on_error)
+    opened = EncodedImages(data, headers, others, names, sizes, _COLORS[color], alpha, on_error)
     opened.settle(refused | found)
     return opened
 

@@ -49,6 +49,7 @@ def open_batch(
     *,
     device: str | None = None,
     color: str = "rgb",
+    alpha: str = "drop",
     on_error: str = "raise",
     max_pixels: int = MAX_PIXELS,
 ) -> Batch:
@@ -64,7 +65,10 @@ def open_batch(
     device : {"cpu", "cuda", "cuda:1", ...}, optional
         By default ``GPUIMG_DEVICE``, else a GPU if one works, else the CPU.
     color : {"rgb", "gray"}
-        3 or 1 channels, whatever the file has.
+        3 or 1 channels, whatever the file has. Gray is the Y channel of a JPEG, and :func:`rgb_to_grayscale` of any
+        other file in color.
+    alpha : {"drop", "black", "white"}
+        What transparent pixels are laid on; ``"drop"`` leaves the alpha channel out and shows their own colors.
     on_error : {"raise", "fill"}
         ``"raise"``: one :class:`DecodeError` that names every bad image. ``"fill"``: a bad image is black (1 x 1
         pixel where its header cannot be read), and ``batch.status`` and ``batch.errors`` say why.
@@ -94,7 +98,7 @@ def open_batch(
     (2, 8, 8, 3)
     """
     runtime = runtime_for(device)
-    return Batch(runtime, open_images(sources, color, on_error, max_pixels))
+    return Batch(runtime, open_images(sources, color, alpha, on_error, max_pixels))
 
 
 def decode_batch(
@@ -102,6 +106,7 @@ def decode_batch(
     *,
     device: str | None = None,
     color: str = "rgb",
+    alpha: str = "drop",
     on_error: str = "raise",
     max_pixels: int = MAX_PIXELS,
 ) -> Batch:
@@ -109,7 +114,7 @@ def decode_batch(
 
     Parameters
     ----------
-    sources, device, color, on_error, max_pixels
+    sources, device, color, alpha, on_error, max_pixels
         As in :func:`open_batch`.
 
     Returns
@@ -134,5 +139,5 @@ def decode_batch(
     (30, 40, 3)
     """
     runtime = runtime_for(device)
-    images = open_images(sources, color, on_error, max_pixels)
+    images = open_images(sources, color, alpha, on_error, max_pixels)
     return Batch(runtime, Batch(runtime, images)._decoded(images))

@@ -24,6 +24,7 @@ class PackedImages(NamedTuple):
     names: list[str]
     sizes: Ints
     color: str
+    alpha: str
     on_error: str
     failures: dict[int, Failure]
 
@@ -33,7 +34,9 @@ def packed(source: EncodedImages | Pixels) -> PackedImages | Pixels:
     if isinstance(source, Pixels):
         return source
     data = [bytes(one) for one in source.data]
-    return PackedImages(data, list(source.names), source.sizes, source.color, source.on_error, dict(source.failures))
+    return PackedImages(
+        data, list(source.names), source.sizes, source.color, source.alpha, source.on_error, dict(source.failures)
+    )
 
 
 def unpacked(source: PackedImages | Pixels, runtime: Runtime) -> EncodedImages | Pixels:
@@ -43,7 +46,7 @@ def unpacked(source: PackedImages | Pixels, runtime: Runtime) -> EncodedImages |
         flat[:] = source.flat
         return replace(source, flat=flat, failures=dict(source.failures))
     most = int(np.max(source.sizes[:, 0] * source.sizes[:, 1], initial=1))
-    opened = open_images(source.data, source.color, "fill", most, source.names)
+    opened = open_images(source.data, source.color, source.alpha, "fill", most, source.names)
     for i in np.flatnonzero(np.any(opened.sizes != source.sizes, 1)).tolist():
         if i not in source.failures:
             raise ValueError(

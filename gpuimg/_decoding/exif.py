@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Ints, Mask
-from ..kernels import jpeg
 
 # Orientations whose sides are exchanged, and which rows and columns are then taken from the other end.
 _SWAPPED = (5, 6, 7, 8)
@@ -17,7 +16,9 @@ _COLUMNS = (2, 3, 6, 7)
 
 def orientation_in(block: bytes | memoryview) -> int:
     """Orientation 1 to 8 of an EXIF block, which is a TIFF file; 1 where there is none or it cannot be read."""
-    return int(jpeg.read_orientation(np.frombuffer(block, np.uint8)))
+    from ..kernels.jpeg import headers  # imports Numba, which takes as long as all of gpuimg
+
+    return int(headers.read_orientation(np.frombuffer(block, np.uint8)))
 
 
 def swaps_sides(values: Ints) -> Mask:

@@ -37,6 +37,7 @@ def load(
     progress: bool = False,
     stream: Any = None,
     color: str = "rgb",
+    alpha: str = "drop",
     max_pixels: int = MAX_PIXELS,
     image: str = "image",
     label: str | None = "label",
@@ -96,7 +97,7 @@ def load(
         Show a progress bar (needs tqdm) with images/s and what limits them.
     stream : int or stream, optional
         The consumer's CUDA stream, by default CuPy's current one: a batch is ready for work enqueued there.
-    color, max_pixels
+    color, alpha, max_pixels
         As in :func:`open_batch`.
     image : str
         Of a source of mappings: the entry with file bytes or a path, or a mapping of ``"bytes"`` and ``"path"``.
@@ -147,7 +148,7 @@ def load(
     decoders = None if decoders is None else whole_number(decoders, "decoders")
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_words(layout, dtype, on_error)
-    check_options(color, max_pixels)
+    check_options(color, alpha, max_pixels)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     if decoders is None:
@@ -163,7 +164,7 @@ def load(
         Settings(
             source, adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
             bool(drop_last), prefetch, readers, decoders, rank, world, on_error, stream_address(stream), color,
-            max_pixels, columns,
+            alpha, max_pixels, columns,
         ),
         epochs, max_failures, bool(progress),
     )  # fmt: skip

@@ -43,6 +43,7 @@ class Settings:
     on_error: str
     stream: int | None
     color: str
+    alpha: str
     max_pixels: int
     columns: Columns
     worker: int = 0  # of the workers that deal out the rank's batches among them,

@@ -14,9 +14,9 @@ from .._decoding import exif, jpeg, pillow
 from .._plan.compile import Pass, compile_plan, ops_used
 from .._plan.plan import Plan
 from ..kernels import cpu as loops
-from ..kernels import jpeg as decoder
 from ..kernels import layout, ops
 from ..kernels.cpu import batch as words
+from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as header_words
 from .cpu_memory import Scratch
 from .images import SCALES, EncodedImages, Pixels
@@ -145,7 +145,7 @@ class Call:
             self._headers = source.headers.words
             self._python = self._set_files(source)
         else:
-            self._headers = np.zeros((n, decoder.HEADER_WORDS), np.int64)
+            self._headers = np.zeros((n, header_words.HEADER_WORDS), np.int64)
             self._python = []
             self._set_pixels(source)
         order = np.argsort(-self._images[:, words.SIZE], kind="stable")  # so that the threads end together
@@ -300,7 +300,7 @@ class Call:
         told = self._told[i].tolist()
         try:
             header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
-            pixels = pillow.decode(source.data[i], header, self._channels)
+            pixels = pillow.decode(source.data[i], header, self._channels, source.alpha)
             shown = exif.turned(pixels, int(source.orientations[i]))
             if shown.shape[:2] != tuple(source.sizes[i].tolist()):
                 raise ValueError("the decoded image has another size than its header says")

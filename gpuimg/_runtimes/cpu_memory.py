@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import jpeg
+from ..kernels.jpeg import huffman
 from .images import ALIGNMENT
 
 # Results of at least so many bytes come from a pool that keeps so many blocks.
@@ -22,7 +22,7 @@ class Scratch:
     def __init__(self) -> None:
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         # Of the JPEG decoder: its look-up tables serve the next file too, if it has the same.
-        self.tables = np.zeros(jpeg.TABLE_WORDS, np.int64)
+        self.tables = np.zeros(huffman.TABLE_WORDS, np.int64)
 
     def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
         """At least this many elements, contents undefined."""

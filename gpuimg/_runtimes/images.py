@@ -72,6 +72,7 @@ class EncodedImages:
     names: Sequence[str]
     sizes: Ints  # as shown
     channels: int
+    alpha: str
     on_error: str
     failures: dict[int, Failure] = field(default_factory=dict)
 
@@ -109,6 +110,7 @@ class EncodedImages:
             [self.names[i] for i in indices],
             self.sizes[list(indices)],
             self.channels,
+            self.alpha,
             "fill",
         )
 

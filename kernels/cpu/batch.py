@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 from numba import types
 
-from .. import jpeg
 from ..compiled import kept
+from ..jpeg.decode import call_decode
+from ..jpeg.layout import DONE
 from ..layout import HEIGHT, RECORD_WORDS, STRIDE, WIDTH
 from ..scalar import f32, loop
 from .calls import CALLS
@@ -118,7 +119,7 @@ def _decode(decoder, image, header, channels, stored, tables, work, region, told
     data = bytes_at(image[DATA], image[SIZE])
     turn = image[TURN]
     to = stored if turn else out
-    jpeg.call_decode(decoder, (header, data, data.size, region, channels, to, tables, work, work.size, told))
+    call_decode(decoder, (header, data, data.size, region, channels, to, tables, work, work.size, told))
     if turn and told[0] == 0:
         height, width = image[REGION + 3] - image[REGION + 1], image[REGION + 2] - image[REGION]
         _turned(stored, height, width, channels, turn, out)
@@ -214,7 +215,7 @@ def run_images(
         pixels, elements = _source(
             image, headers[i], channels, decoder, source, stored, tables, work, thread, told[i], out
         )
-        if told[i, 0] == jpeg.DONE and passes.shape[0]:
+        if told[i, 0] == DONE and passes.shape[0]:
             _run_passes(
                 i, image, passes, pixels, elements, channels, scale, statistics_, planes, floats, ints, packed,
                 between, streamed,
