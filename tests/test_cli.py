@@ -484,9 +484,9 @@ def test_warm_all_has_every_loop() -> None:
 
     done = run("warm", "--all")
     assert re.match(r"compiled   \d+ loops for everything in ", done.stdout)
-    import gpuimg.kernels.cpu  # noqa: F401
+    import gpuimg.kernels.cpu.batch  # noqa: F401
 
-    code = "import gpuimg.kernels.cpu\nfrom gpuimg.kernels.compiled import Piece\n"
+    code = "import gpuimg.kernels.cpu.batch\nfrom gpuimg.kernels.compiled import Piece\n"
     code += "[piece.address for piece in Piece.all]\nprint(len(Piece.all), Piece.made)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300).stdout
     assert said.split() == [str(len(Piece.all)), "0"]

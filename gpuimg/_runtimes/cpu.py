@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from .._plan.plan import Plan
-from ..kernels import cpu as loops
 from ..kernels import layout
+from ..kernels.cpu.run import mix_image
 from .cpu_call import Call
 from .cpu_memory import Pool, Scratch
 from .images import ALIGNMENT, EncodedImages, Pixels, numpy_dtype, offsets_of
@@ -113,7 +113,7 @@ class CpuRuntime:
             for i in images:  # atomic under the GIL
                 a, b = one.view(i), other.view(int(partner[i]))
                 start = int(one.offsets[i] - one.offsets[0])
-                loops.mix_image(
+                mix_image(
                     a.reshape(-1), b.reshape(-1), a.shape[1], a.shape[2], np.float32(weight[i]), rectangle[i],
                     out[start : start + a.size],
                 )  # fmt: skip

@@ -13,9 +13,11 @@ from .._checks.types import Ints
 from .._decoding import exif, jpeg, pillow
 from .._plan.compile import Pass, compile_plan, ops_used
 from .._plan.plan import Plan
-from ..kernels import cpu as loops
 from ..kernels import layout, ops
 from ..kernels.cpu import batch as words
+from ..kernels.cpu.run import call_table
+from ..kernels.cpu.sample import SOURCE_SLACK, work_space
+from ..kernels.cpu.store import BYTES_OF
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as header_words
 from .cpu_memory import Scratch
@@ -45,13 +47,11 @@ class _Segment:
     def __init__(self, plan: Plan, kind: int, planar: bool, sources: set[str]) -> None:
         self.passes, region = compile_plan(plan)
         self.regions = np.ascontiguousarray(region, np.int64)
-        itemsize = loops.BYTES_OF[kind]
+        itemsize = BYTES_OF[kind]
         self.bytes = plan.sizes[:, 0] * plan.sizes[:, 1] * (plan.channels * itemsize)
         separable = np.concatenate([run.records["separable"] for run in self.passes])
         used = ops_used(plan)
-        self._calls = {
-            source: loops.call_table(source, kind, planar, used, separable, plan.functions) for source in sources
-        }
+        self._calls = {source: call_table(source, kind, planar, used, separable, plan.functions) for source in sources}
         self.memory = np.max([_memory(run, plan.sharpens) for run in self.passes], 0)
         self.words = np.zeros((len(self.passes), words.PASS_WORDS), np.int64)
         for row, run in zip(self.words, self.passes, strict=True):
@@ -74,7 +74,7 @@ def _memory(run: Pass, sharpens: bool) -> list[int]:
     height, width = records["height"].astype(np.int64), records["width"].astype(np.int64)
     nx, ny = records["taps"].astype(np.int64).T
     rows = height if run.first_slot < run.end_slot or sharpens else np.minimum(_ROWS, height)
-    floats, ints = loops.work_space(height, width, nx, ny, records["window"][:, 2].astype(np.int64))
+    floats, ints = work_space(height, width, nx, ny, records["window"][:, 2].astype(np.int64))
     return [
         run.end_slot * ops.STATISTICS_WORDS,
         _CHANNELS * int(np.max(rows * width)),
@@ -207,9 +207,9 @@ class Call:
         images[:, words.ROW] = row
         images[:, words.ELEMENTS] = source.sizes[:, 0] * row - start
         if source.dtype == "uint8":
-            end = source.offsets + source.sizes[:, 0] * row + loops.SOURCE_SLACK
+            end = source.offsets + source.sizes[:, 0] * row + SOURCE_SLACK
             padded = end <= source.flat.size
-            images[padded, words.ELEMENTS] += loops.SOURCE_SLACK
+            images[padded, words.ELEMENTS] += SOURCE_SLACK
             images[:, words.KIND] = np.where(padded, words.PIXELS, words.UNPADDED)
 
     # -- memory ------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class Call:
         return [
             *first.tolist(),
             int(np.max([segment.bytes for segment in self._segments[:-1]], initial=1)),
-            int(np.max(read, initial=0)) + loops.SOURCE_SLACK,
+            int(np.max(read, initial=0)) + SOURCE_SLACK,
             int(np.max(region * (images[:, words.TURN] != 0), initial=1)),
             decoder.work_bytes(int(width)) if encoded else 1,
         ]
@@ -287,7 +287,7 @@ class Call:
     def _native(self, order: Ints, shared: Ints, memory: _Memory) -> bool:
         # Not current_thread(), which makes an object for each helper that is never removed.
         limit = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0
-        whole: bool = loops.run_images(
+        whole: bool = words.run_images(
             order, shared, self._images, self._headers, self._passes, self._channels, self._scale,
             decoder.DECODE_PIECE.address, *memory, self._told, self._out.nbytes >= _STREAMED, limit,
         )  # fmt: skip
@@ -320,10 +320,10 @@ class Call:
         if pixels is not None:
             x0, y0, x1, y1 = image[words.REGION : words.REGION + 4].tolist()
             part = pixels[y0:y1, x0:x1]
-            padded = scratch.flat("decoded", part.size + loops.SOURCE_SLACK, np.uint8)
+            padded = scratch.flat("decoded", part.size + SOURCE_SLACK, np.uint8)
             padded[: part.size].reshape(part.shape)[:] = part
             image[words.KIND] = words.PIXELS
-            image[words.SOURCE], image[words.ELEMENTS] = padded.ctypes.data, part.size + loops.SOURCE_SLACK
+            image[words.SOURCE], image[words.ELEMENTS] = padded.ctypes.data, part.size + SOURCE_SLACK
         self._native(np.array([i]), np.zeros(words.SHARED_WORDS, np.int64), memory)
 
     def _result(self, i: int) -> Any:

@@ -46,6 +46,10 @@ i64 = np.int64
 # and write there.
 _PAD = 64
 
+# Numbers of a type of their own: each one written out would be a variant of its own to compile.
+_Y, _CB, _CR = i64(0), i64(1), i64(2)  # components
+_SKIPPED, _STORED = i64(0), i64(1)
+
 _BLOCKS = 6  # of the largest MCU
 _MCU = 16  # pixels of its side
 
@@ -210,37 +214,34 @@ def _row_of(work, c, y):
 @loop
 def _color_row(header, work, planes, y, x0, width, sums, out, o, tail):
     """Row ``y`` of the image as RGB, from column ``x0`` of the planes on."""
-    luma = _row_of(work, 0, y) + x0
-    if header[COMPONENTS] == 1:
-        _plain_row(False, planes, luma, luma, luma, width, out, o, tail)
-        return
-    across, down = header[SAMPLING] >> 4, header[SAMPLING] & 15
-    near, far = y, y
-    if down == 2:
-        near = y >> 1
-        far = near + 1 if y & 1 else max(near - 1, 0)
-        far = min(far, ((header[HEIGHT] + 1) >> 1) - 1)
+    luma = _row_of(work, _Y, y) + x0
+    blue, red = luma, luma
+    single = header[COMPONENTS] == 1
+    across, down = (1, 1) if single else (header[SAMPLING] >> 4, header[SAMPLING] & 15)
     if across == 1 and down == 1:
-        blue, red = _row_of(work, 1, y) + x0, _row_of(work, 2, y) + x0
-        _plain_row(header[COLOR] == YCBCR, planes, luma, blue, red, width, out, o, tail)
-        return
-    left = (x0 >> 1) - 1 if across == 2 else x0
-    n = (width >> 1) + 3 if across == 2 else width
-    second = (n + 2 * N) // N * N
-    for c in (1, 2):
-        one, other = _row_of(work, c, near) + left, _row_of(work, c, far) + left
-        for k in range(0, n, N):
-            sum_rows(planes, up(one + k), up(other + k), sums, up((c - 1) * second + k))
-    if across == 2:
-        low, high = (8, 7) if down == 2 else (4, 8)
-        _upsampled_row(planes, luma, sums, second, x0 & 1, low, high, width, out, o, tail)
-        return
-    bias = 2 if y & 1 else 1
-    blue, red = work[_EXTRA], work[_EXTRA] + second
-    for k in range(0, n, N):
-        round_rows(sums, up(k), bias, planes, up(blue + k))
-        round_rows(sums, up(second + k), bias, planes, up(red + k))
-    _plain_row(True, planes, luma, blue, red, width, out, o, tail)
+        if not single:
+            blue, red = _row_of(work, _CB, y) + x0, _row_of(work, _CR, y) + x0
+    else:
+        near, far = y, y
+        if down == 2:
+            near = y >> 1
+            far = near + 1 if y & 1 else max(near - 1, 0)
+            far = min(far, ((header[HEIGHT] + 1) >> 1) - 1)
+        left = (x0 >> 1) - 1 if across == 2 else x0
+        n = (width >> 1) + 3 if across == 2 else width
+        second = (n + 2 * N) // N * N
+        for c in range(_CB, _CR + 1):
+            one, other = _row_of(work, c, near) + left, _row_of(work, c, far) + left
+            for k in range(0, n, N):
+                sum_rows(planes, up(one + k), up(other + k), sums, up((c - 1) * second + k))
+        if across == 2:
+            low, high = (8, 7) if down == 2 else (4, 8)
+            _upsampled_row(planes, luma, sums, second, x0 & 1, low, high, width, out, o, tail)
+            return
+        blue, red = work[_EXTRA], work[_EXTRA] + second
+        for k in range(0, 2 * second, N):
+            round_rows(sums, up(k), 2 if y & 1 else 1, planes, up(blue + k))
+    _plain_row(header[COLOR] == YCBCR, planes, luma, blue, red, width, out, o, tail)
 
 
 @loop
@@ -287,7 +288,7 @@ def _make_rows(header, r, rows, first, region, columns, channels, work, planes, 
     for y in range(y0 + done, stop):
         o = (y - y0) * width * channels
         if channels == 1:
-            _gray_row(planes, _row_of(work, 0, y) + left, width, out, o)
+            _gray_row(planes, _row_of(work, _Y, y) + left, width, out, o)
         else:
             _color_row(header, work, planes, y, left, width, sums, out, o, tail)
     return max(stop - y0, done)
@@ -342,16 +343,16 @@ def _decode(header_, data_, size, region_, channels, out_, tables_, work_, work_
     interval = header[RESTART]
     begin(data, header[SCAN], interval, clean, state)
     state[MARKER] = 0
-    done = 0
+    done = i64(0)
     stream = clean, state, parts, tables, ZIGZAG
     for r in range(bottom):
         told[1] = r
         inside = r >= top
-        how = decode_mcus(data, first if inside else total, interval, stream, coefficients, lasts, False)
+        how = decode_mcus(data, first if inside else total, interval, stream, coefficients, lasts, _SKIPPED)
         if inside and how == DONE:
-            how = decode_mcus(data, columns, interval, stream, coefficients, lasts, True)
+            how = decode_mcus(data, columns, interval, stream, coefficients, lasts, _STORED)
             if how == DONE and r + 1 < bottom:
-                how = decode_mcus(data, total - end, interval, stream, coefficients, lasts, False)
+                how = decode_mcus(data, total - end, interval, stream, coefficients, lasts, _SKIPPED)
         told[0] = how
         if how != DONE:
             return

@@ -127,7 +127,7 @@ def _build(data, at, tables, table):
         pairs[k] = 0
         codes[k] = 0
     is_ac = table >= TABLES // 2
-    code, symbols = 0, 0
+    code, symbols = i64(0), i64(0)
     for length in range(1, _LONGEST + 1):
         count = i64(data[at + length - 1])
         if symbols + count > 256 or at + _LONGEST + symbols + count > data.size:
