@@ -1,0 +1,205 @@
+"""Decoding alone, beside the libraries that do nothing else: same photos, same threads, same run.
+
+    python -m bench.bench_decode [--rounds 9] [--out bench/results/decode.json]
+
+- pixels: values that differ from libjpeg-turbo's (by way of Pillow), over all photos;
+- whole: whole images by gpuimg, nvImageCodec on the CPU and simplejpeg, each into memory used again;
+- train, eval: the decoded regions of those chains, and all of it, beside nvImageCodec decoding whole images;
+- others: progressive JPEG, PNG and WebP by gpuimg and by Pillow alone;
+- python: microseconds of Python an image, from ``open_batch`` to the array, at batch 256.
+
+Medians of the rounds, which take turns; ratios are images/s of gpuimg over those of the other, round by round. Also with
+the code that a processor with AVX2 and no AVX-512 gets: NUMBA_CPU_NAME=haswell, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+import gpuimg as gi
+from bench import chains, common, photos
+from bench.common import BATCH
+from gpuimg._runtimes import cpu_call
+from gpuimg._runtimes.threads import threads
+
+PYTHON_BATCH = 256
+_OTHERS = {"progressive": ("JPEG", {"progressive": True, "quality": 88}), "png": ("PNG", {}), "webp": ("WEBP", {})}
+_OTHER_FILES = 64
+
+Work = Callable[[list[bytes]], None]
+
+
+def _by_gpuimg(files: list[bytes]) -> None:
+    gi.decode_batch(files, device="cpu")
+
+
+def by_simplejpeg(count: int) -> Work:
+    """libjpeg-turbo as directly as Python can, one buffer a thread; exactly, as the others."""
+    import simplejpeg
+
+    pool = ThreadPoolExecutor(count)
+    buffers = [bytearray(0) for _ in range(count)]
+
+    def some(files: list[bytes], k: int) -> None:
+        for data in files[k::count]:
+            height, width, *_ = simplejpeg.decode_jpeg_header(data)
+            if len(buffers[k]) < height * width * 3:
+                buffers[k] = bytearray(height * width * 3)
+            simplejpeg.decode_jpeg(data, buffer=buffers[k], fastdct=False, fastupsample=False)
+
+    return lambda files: list(pool.map(some, [files] * count, range(count))) and None
+
+
+def by_pillow(count: int) -> Work:
+    """Pillow alone, on as many threads."""
+    pool = ThreadPoolExecutor(count)
+
+    def one(data: bytes) -> None:
+        np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
+
+    return lambda files: list(pool.map(one, files)) and None
+
+
+def compared(works: dict[str, Work], files: list[bytes], rounds: int) -> dict[str, Any]:
+    """Images/s of each, and the first one's ratio to the others, round by round."""
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for k in range(rounds + 1):
+        order = list(works.items())
+        for name, work in order if k % 2 else reversed(order):
+            start = time.perf_counter()
+            for at in range(0, len(files), BATCH):
+                work(files[at : at + BATCH])
+            if k:  # the first round warms up
+                seconds[name].append(time.perf_counter() - start)
+    ours, *_ = works
+    result: dict[str, Any] = {}
+    for name, taken in seconds.items():
+        ratio, ratio_range = common.ratio(taken, seconds[ours])
+        result[name] = {"images_per_second": common.per_second(len(files), taken)}
+        if name != ours:
+            result[name] |= {f"{ours}_is_faster_by": ratio, "range": ratio_range}
+    return result
+
+
+def chain(name: str) -> Work:
+    """A chain of bench_core, opening included, into memory used again."""
+    out = np.zeros((BATCH, 3, chains.SIZE, chains.SIZE), np.float32)
+    work = chains.core()[name]
+
+    def run(files: list[bytes]) -> None:
+        work(gi.open_batch(files, device="cpu"), 0).array("float32", "NCHW", out=out[: len(files)])
+
+    return run
+
+
+def differing_values(files: list[bytes]) -> dict[str, int]:
+    """Values of all photos, and how many of them are not libjpeg-turbo's."""
+    values = differing = 0
+    for at in range(0, len(files), BATCH):
+        batch = files[at : at + BATCH]
+        for data, ours in zip(batch, gi.decode_batch(batch, device="cpu"), strict=True):
+            theirs = np.asarray(Image.open(io.BytesIO(data)))
+            values += theirs.size
+            differing += int(np.count_nonzero(theirs != ours))
+    return {"values": values, "differing": differing}
+
+
+def others(files: list[bytes], rounds: int) -> dict[str, Any]:
+    """Formats that Pillow decodes, by way of gpuimg and alone."""
+    works = {"gpuimg": _by_gpuimg, "Pillow": by_pillow(threads())}
+    result = {}
+    for kind, (codec, options) in _OTHERS.items():
+        made = []
+        for data in files[:_OTHER_FILES]:
+            file = io.BytesIO()
+            Image.open(io.BytesIO(data)).save(file, codec, **options)
+            made.append(file.getvalue())
+        result[kind] = compared(works, made, rounds)
+    return result
+
+
+def python_time(files: list[bytes], rounds: int) -> dict[str, float]:
+    """Microseconds of Python an image for the train chain on one thread: CPU time outside the native loop."""
+    files = (files * -(-PYTHON_BATCH // len(files)))[:PYTHON_BATCH]
+    rng = np.random.default_rng(0)
+    out = np.zeros((PYTHON_BATCH, 3, chains.SIZE, chains.SIZE), np.float32)
+    loop, native = cpu_call.words.run_images, [0.0]
+
+    def timed(*arguments: Any) -> Any:
+        start = time.thread_time()
+        try:
+            return loop(*arguments)
+        finally:
+            native[0] += time.thread_time() - start
+
+    taken = []
+    os.environ["GPUIMG_NUM_THREADS"] = "1"
+    cpu_call.words.run_images = timed
+    try:
+        for _ in range(3 * rounds):
+            native[0] = 0.0
+            start = time.thread_time()
+            x = gi.open_batch(files, device="cpu")
+            opened = time.thread_time()
+            x = chains.train(x, rng)
+            recorded = time.thread_time()
+            x.array("float32", "NCHW", out=out)
+            taken.append((opened - start, recorded - opened, time.thread_time() - recorded - native[0]))
+    finally:
+        cpu_call.words.run_images = loop
+        del os.environ["GPUIMG_NUM_THREADS"]
+    names = ("open", "record", "run")
+    result = dict(zip(names, (np.median(np.array(taken), 0) / PYTHON_BATCH * 1e6).round(2).tolist(), strict=True))
+    return result | {"all": round(sum(result.values()), 2)}
+
+
+def whole(files: list[bytes], rounds: int) -> dict[str, Any]:
+    """Whole images, by everybody."""
+    works = {"gpuimg": _by_gpuimg, "nvImageCodec": common.Floor(threads()), "simplejpeg": by_simplejpeg(threads())}
+    return compared(works, files, rounds)
+
+
+def _on_avx2(rounds: int) -> dict[str, Any]:
+    """Whole images with the code for another processor."""
+    code = f"from bench import bench_decode as b; import json; print(json.dumps(b.whole(b.photos.load(), {rounds})))"
+    environment = {**os.environ, "NUMBA_CPU_NAME": "haswell"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def main() -> None:
+    """Measure, print, and write the result."""
+    options = common.arguments(__doc__, "decode.json", rounds=9).parse_args()
+    files = photos.load()
+    floor = common.Floor(threads())
+    common.write(
+        {
+            **common.environment(photos.summary(files), options.rounds),
+            "pixels": differing_values(files),
+            "whole": whole(files, options.rounds),
+            "whole_with_avx2": _on_avx2(options.rounds),
+            **{
+                name: compared({name: chain(name), "nvImageCodec, whole images": floor}, files, options.rounds)
+                for name in ("train", "eval")
+            },
+            "others": others(files, options.rounds),
+            "python_us_per_image": python_time(files, options.rounds),
+        },
+        options.out,
+    )
+
+
+if __name__ == "__main__":
+    main()
