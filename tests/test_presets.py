@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 from gpuimg import presets
-from gpuimg._cli import font, preview
+from gpuimg._cli import preview
 from gpuimg.kernels import layout, ops
 
 from .compare import assert_same
@@ -274,33 +274,6 @@ def test_color_jitter_leaves_images_out_with_its_probability() -> None:
 
 
 # -- preview's parts ---------------------------------------------------------------------------------------------------
-
-
-def test_font_has_a_different_glyph_for_every_character() -> None:
-    glyphs = set()
-    for code in range(32, 127):
-        picture = np.zeros((font.LINE, font.ADVANCE, 1), np.uint8)
-        font.draw(picture, chr(code), 0, 0, 255)
-        assert picture.any() == (code != 32)
-        assert not picture[:, -1].any()  # the gap to the next one
-        glyphs.add(picture.tobytes())
-    assert len(glyphs) == 95
-
-
-def test_font_draws_other_characters_as_a_question_mark_and_cuts_at_the_border() -> None:
-    one, other = np.full((12, 40, 3), 9, np.uint8), np.full((12, 40, 3), 9, np.uint8)
-    font.draw(one, "a?c and more", 3, 5, (255, 0, 1))
-    font.draw(other, "a\u00e9c and more", 3, 5, (255, 0, 1))
-    np.testing.assert_array_equal(one, other)
-    assert set(map(tuple, one.reshape(-1, 3).tolist())) == {(9, 9, 9), (255, 0, 1)}
-
-
-def test_wrapped_lines_fit() -> None:
-    lines = font.wrap(["crop rows 12 to 230, columns 4 to 99", "flip", "x" * 70], 100)
-    assert max(map(len, lines)) * font.ADVANCE <= 101
-    assert lines[0] == "crop rows 12 to"
-    assert lines[1].startswith("  230")
-    assert "flip" in lines
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])

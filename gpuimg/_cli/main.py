@@ -35,7 +35,7 @@ from .._runtimes.devices import on_cpu, runtime_for, to_host
 from .._runtimes.threads import threads
 from .._version import __version__
 from ..errors import DecodeError
-from . import info, png, preview
+from . import info, lettering, preview
 from .warm import warm
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".jp2"}
@@ -140,7 +140,7 @@ def _demo(folder: Path | None, out: Path, device: str | None, seed: int) -> None
     )
     originals = _fitted(decode_batch(photos, device=device))
     sheet = _sheet([to_host(image) for image in originals], [to_host(image) for image in resize(results, _CELL)])
-    out.write_bytes(png.encode(sheet))
+    out.write_bytes(lettering.encode(sheet))
     print(f"sheet      {out.resolve()} (originals above, results below)")
 
 
@@ -248,7 +248,7 @@ def _preview(options: argparse.Namespace) -> None:
     nvimgcodec.library()  # an ImportError here says what to install
     device = _working(options.device)
     sheet = preview.sheet(options.images, preprocess, options.n, options.seed, device)
-    options.out.write_bytes(png.encode(sheet))
+    options.out.write_bytes(lettering.encode(sheet))
     print(f"sheet      {options.out.resolve()} ({len(options.images)} x {options.n} draws, seed {options.seed})")
 
 

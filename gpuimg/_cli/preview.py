@@ -24,7 +24,7 @@ from .._replay.describe import describe
 from .._runtimes.devices import to_host
 from ..errors import DecodeError
 from ..kernels import ops
-from . import font
+from . import lettering
 
 Picture = NDArray[np.uint8]
 Preprocess = Callable[[Batch, Rng], Any]
@@ -44,7 +44,7 @@ PRESETS: dict[str, Callable[..., Preprocess]] = {
     if inspect.isfunction(function) and function.__module__ == presets.__name__ and not name.startswith("_")
 }
 
-_CELL = 168  # pixels of a tile's longer side, which is 28 characters of print
+_CELL = 168  # pixels of a tile's longer side, which is about 30 characters of print
 _GAP = 8
 _MARGIN = 16
 _OVERSHOOT = 0.5  # more than a bicubic filter goes out of [0, 1]: the image must have been normalised
@@ -208,22 +208,22 @@ def _laid_out(heading: str, columns: list[Column]) -> Picture:
     """The columns side by side, a heading above them; rows are as high as their highest tile with its words."""
     pitch = _CELL + _GAP
     width = 2 * _MARGIN + len(columns) * pitch - _GAP
-    headings = font.wrap([heading], width - 2 * _MARGIN)
-    prints = [[font.wrap(lines, _CELL) for lines in column.captions] for column in columns]
+    headings = lettering.wrap([heading], width - 2 * _MARGIN)
+    prints = [[lettering.wrap(lines, _CELL) for lines in column.captions] for column in columns]
     heights = [
-        [picture.shape[0] + _GAP // 2 + len(lines) * font.LINE for picture, lines in zip(*pair, strict=True)]
+        [picture.shape[0] + _GAP // 2 + len(lines) * lettering.LINE for picture, lines in zip(*pair, strict=True)]
         for pair in zip((column.pictures for column in columns), prints, strict=True)
     ]
-    title = _MARGIN + len(headings) * font.LINE + _GAP
-    tops = title + font.LINE + _GAP // 2 + np.cumsum([0, *(np.max(heights, 0) + _MARGIN)])
+    title = _MARGIN + len(headings) * lettering.LINE + _GAP
+    tops = title + lettering.LINE + _GAP // 2 + np.cumsum([0, *(np.max(heights, 0) + _MARGIN)])
     sheet = np.full((int(tops[-1]), width, 3), 255, np.uint8)
     for k, line in enumerate(headings):
-        font.draw(sheet, line, _MARGIN, _MARGIN + k * font.LINE, _BLACK)
+        lettering.draw(sheet, line, _MARGIN, _MARGIN + k * lettering.LINE, _BLACK)
     for left, column, printed in zip(range(_MARGIN, width, pitch), columns, prints, strict=False):
-        font.draw(sheet, column.title, left, title, _GRAY)
+        lettering.draw(sheet, column.title, left, title, _GRAY)
         for top, picture, lines in zip(tops.tolist(), column.pictures, printed, strict=False):
             bottom = top + picture.shape[0]
             sheet[top:bottom, left : left + picture.shape[1]] = picture
             for k, line in enumerate(lines):
-                font.draw(sheet, line, left, bottom + _GAP // 2 + k * font.LINE, _BLACK)
+                lettering.draw(sheet, line, left, bottom + _GAP // 2 + k * lettering.LINE, _BLACK)
     return sheet
