@@ -8,8 +8,8 @@
 - others: progressive JPEG, PNG and WebP by gpuimg and by Pillow alone;
 - python: microseconds of Python an image, from ``open_batch`` to the array, at batch 256.
 
-Medians of the rounds, which take turns; ratios are images/s of gpuimg over those of the other, round by round. Also with
-the code that a processor with AVX2 and no AVX-512 gets: NUMBA_CPU_NAME=haswell, in a process of its own.
+Medians of the rounds, which take turns; ratios are images/s of gpuimg over those of the other, round by round. Also
+with the code that a processor with AVX2 and no AVX-512 gets: NUMBA_CPU_NAME=haswell, in a process of its own.
 """
 
 from __future__ import annotations
