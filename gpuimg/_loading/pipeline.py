@@ -22,7 +22,7 @@ import numpy as np
 from .._batch.batch import Batch, as_batch
 from .._batch.opening import open_images
 from .._checks.types import Ints, Mask
-from .._decoding.native_read import FIRST_ROOM, ChunkReader
+from .._decoding.native_read import FIRST_ROOM, ChunkReader, prepare
 from .._decoding.stderr import silence_stderr
 from .._random.rng import Rng
 from .._runtimes.images import EncodedImages
@@ -115,6 +115,7 @@ class Pipeline:
             silence_stderr()
         )  # for the whole pass: turning it on and off for each batch costs 0.2 ms
         _keep_freed_memory()
+        prepare()
         devices = len(settings.runtimes)
         self.batches = Prefetcher(self._jobs(), settings.prefetch * devices, settings.decoders * devices, "decode")
 

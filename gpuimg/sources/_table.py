@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import operator
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -92,7 +93,7 @@ class Stored(Table):
     """A table whose samples lie in files, so that those of several can be read in one call."""
 
     @abstractmethod
-    def _places(self, i: int) -> Sequence[str | Span]:
+    def _places(self, i: int) -> Sequence[bytes | Span]:
         """Files, or parts of open ones, with all that sample ``i`` is made of."""
 
     @abstractmethod
@@ -100,8 +101,7 @@ class Stored(Table):
         """File bytes and label of sample ``i`` from the bytes of its places: ``bytes``, or uint8 arrays."""
 
     def _read(self, i: int) -> tuple[Any, Any]:
-        places = self._places(i)
-        return self._made(i, [read(place) if isinstance(place, str) else place.read() for place in places])
+        return self._made(i, [_content(place) for place in self._places(i)])
 
     def _read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
         """Samples that are in range; an exception in the place of each that fails."""
@@ -111,7 +111,7 @@ class Stored(Table):
         del places  # a file may be open for each: what follows may need them
         return [self._finished(i, several) for i, several in zip(indices, read, strict=True)]
 
-    def _places_or_none(self, i: int) -> Sequence[str | Span]:
+    def _places_or_none(self, i: int) -> Sequence[bytes | Span]:
         try:
             return self._places(i)
         except OSError:  # is said when the sample is read by itself
@@ -125,6 +125,11 @@ class Stored(Table):
                 return self._made(i, contents)
         except Exception as error:  # whatever a user's function raises
             return error
+
+
+def _content(place: bytes | Span) -> bytes:
+    data: bytes = read(os.fsdecode(place)) if isinstance(place, bytes) else place.read()
+    return data
 
 
 def read_together(table: Any) -> bool:
