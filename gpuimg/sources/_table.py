@@ -16,7 +16,7 @@ from .._decoding.file_bytes import read
 from .._decoding.native_read import ChunkReader
 from .._version import install_hint
 from ._names import printable
-from ._reading import Span
+from ._reading import OpenFiles, Span
 
 
 class Table(ABC):
@@ -92,6 +92,8 @@ class Table(ABC):
 class Stored(Table):
     """A table whose samples lie in files, so that those of several can be read in one call."""
 
+    _files = OpenFiles(())  # of which samples are parts
+
     @abstractmethod
     def _places(self, i: int) -> Sequence[bytes | Span]:
         """Files, or parts of open ones, with all that sample ``i`` is made of."""
@@ -105,7 +107,12 @@ class Stored(Table):
 
     def _read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
         """Samples that are in range; an exception in the place of each that fails."""
-        places = [self._places_or_none(i) for i in indices]
+        places: list[Sequence[bytes | Span]] = []
+        for i in indices:
+            places.append(self._places_or_none(i))
+            if self._files.scarce:  # one descriptor at a time then
+                places = [() for _ in indices]
+                break
         contents = iter(reader.read([place for several in places for place in several]))
         read = [[next(contents) for _ in several] for several in places]
         del places  # a file may be open for each: what follows may need them
