@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from .. import presets
-from .._decoding.native_read import ChunkReader
+from .._decoding.native_read import prepare
 from .._loading.sharding import shuffled
 from .._ops.pixels import normalize
 from .._random.mixing import blend
 from .._random.rng import Rng
-from ..sources._reading import OpenFiles
 
 _IMAGES = 4  # enough for each branch of a random preset to be drawn by some of the seeds below
 _SEEDS = range(8)
@@ -27,7 +26,7 @@ def warm(preset: str | None) -> tuple[int, float, Path | None]:
     before = compiled.Piece.made
     photo = np.zeros((_IMAGES, 40, 48, 3), np.uint8)
     shuffled(np.arange(2), 2, 0, 0)
-    ChunkReader().read([__file__, OpenFiles([__file__]).span(0, 0, 1)])
+    prepare()
     if preset is None:
         blend(normalize(photo, 0.5, 0.5), photo, 0.5)
         Rng(0, indices=[0]).uniform(0.0, 1.0)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import cache
 from itertools import accumulate
 from typing import Any, Protocol, TypeAlias
 
@@ -41,7 +42,8 @@ class Span(Protocol):
         """Its bytes."""
 
 
-Place: TypeAlias = "str | os.PathLike[str] | Span"
+#: A file by its path, as the user has it or, in bytes, as the system does; or a part of one.
+Place: TypeAlias = "str | os.PathLike[str] | bytes | Span"
 
 
 class ChunkReader:
@@ -66,10 +68,15 @@ class ChunkReader:
         found: list[Any] = [None] * len(places)
         if not NATIVE:
             return found
-        names = {k: place for k, place in enumerate(places) if isinstance(place, (str, os.PathLike))}
-        spans = {k: place for k, place in enumerate(places) if not isinstance(place, (str, os.PathLike))}
-        if known := {k: name for k, path in names.items() if (name := _encoded(path)) is not None}:
-            self._read_files(known, found)
+        names: dict[int, bytes] = {}
+        spans: dict[int, Span] = {}
+        for k, place in enumerate(places):
+            if not isinstance(place, (bytes, str, os.PathLike)):
+                spans[k] = place
+            elif (name := _encoded(place)) is not None:
+                names[k] = name
+        if names:
+            self._read_files(names, found)
         if spans:
             self._read_spans(spans, found)
         return found
@@ -125,15 +132,16 @@ class ChunkReader:
 
         begins = [0, *accumulate(size + -size % _LINE for _, _, size in parts)]
         out = np.empty(begins.pop(), np.uint8)
-        table = np.array([(*part, begin) for part, begin in zip(parts, begins, strict=True)], np.int64)
+        table = np.array([(*part, begin) for part, begin in zip(parts, begins, strict=True)], np.int64).reshape(-1, 4)
         self._call(read_parts, table, out)
         return [out[begin : begin + max(size, 0)] for _, _, size, begin in table.tolist()]
 
     def _call(self, function: Any, *arguments: NDArray[Any]) -> None:
         clock, cpu = np.zeros(4, np.int64), time.thread_time()
         function(*arguments, clock)
-        seconds, nanoseconds = (clock[2:] - clock[:2]).tolist()
-        self.add(seconds + 1e-9 * nanoseconds, time.thread_time() - cpu)
+        whole, nanoseconds = (clock[2:] - clock[:2]).tolist()
+        seconds = whole + 1e-9 * nanoseconds
+        self.add(seconds, min(time.thread_time() - cpu, seconds))  # a first call compiles besides
 
     def add(self, seconds: float, cpu: float) -> None:
         """Count reading."""
@@ -141,10 +149,19 @@ class ChunkReader:
         self.cpu += cpu
 
 
-def _encoded(path: str | os.PathLike[str]) -> bytes | None:
+@cache
+def prepare() -> None:
+    """Once: have the loops compiled, or read from disk, before time is taken."""
+    if NATIVE:
+        reader = ChunkReader()
+        reader.read([os.devnull])
+        reader._read_parts([])
+
+
+def _encoded(path: str | os.PathLike[str] | bytes) -> bytes | None:
     """A path as the system has it; None for one that no file has."""
     try:
-        name = os.fsencode(path)
+        name = path if isinstance(path, bytes) else os.fsencode(path)
     except UnicodeError:
         return None
     return None if b"\0" in name else name

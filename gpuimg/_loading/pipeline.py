@@ -21,7 +21,7 @@ import numpy as np
 from .._batch.batch import Batch, as_batch
 from .._batch.encoded import open_images
 from .._checks.types import Ints, Mask
-from .._decoding.native_read import FIRST_ROOM, ChunkReader
+from .._decoding.native_read import FIRST_ROOM, ChunkReader, prepare
 from .._random.rng import Rng
 from .._runtimes.images import EncodedImages
 from .._runtimes.protocol import ResultMemory, Runtime
@@ -109,6 +109,7 @@ class Pipeline:
         self.read_seconds = self.read_held = 0.0  # of chunks that were used
         self.read_waited = 0.0  # of readers that are gone
         _keep_freed_memory()
+        prepare()
         devices = len(settings.runtimes)
         self.batches = Prefetcher(self._jobs(), settings.prefetch * devices, settings.decoders * devices, "decode")
 

@@ -73,12 +73,12 @@ def read_samples(
             sample.error = item
             continue
         sample.data, sample.label = _pair(item, sample.index, columns)
-        if isinstance(sample.data, (str, os.PathLike)):
+        if not _is_ready(sample.data) and isinstance(sample.data, (str, os.PathLike)):
             sample.path = os.fspath(sample.data)
     of_paths = [sample for sample in samples if sample.path is not None]
     for sample, data in zip(of_paths, reader.read([sample.data for sample in of_paths]), strict=True):
         sample.data = sample.data if data is None else data
-    left = [sample for sample in samples if sample.error is None and not isinstance(sample.data, bytes)]
+    left = [sample for sample in samples if sample.error is None and not _is_ready(sample.data)]
     with Watch(len(left)) as watch:
         for sample in left:
             _read_plainly(sample)
@@ -101,6 +101,13 @@ def _item(source: Any, index: int) -> Any:
         return source[index]
     except Exception as error:  # whatever a source raises
         return error
+
+
+def _is_ready(data: Any) -> bool:
+    """Whether there is nothing to read: bytes, or what a ``ChunkReader`` gives."""
+    if type(data) is np.ndarray:
+        return bool(data.dtype == np.uint8 and data.ndim == 1 and data.flags.c_contiguous)
+    return type(data) is bytes
 
 
 def _read_plainly(sample: Sample) -> None:

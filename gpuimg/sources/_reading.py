@@ -23,7 +23,7 @@ Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 OPEN_FILES = 64  # of one source; 1024 is the usual limit of a process
 
 # Where there are fewer descriptors than that.
-_TRIES = 5
+_TRIES = 20
 _WAIT_S = 0.005
 
 
@@ -77,6 +77,7 @@ class OpenFiles:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = tuple(paths)
+        self.scarce = False  # descriptors: nobody should hold several
         self._opened = _opener(self.paths)
 
     def __getstate__(self) -> tuple[str, ...]:
@@ -106,6 +107,7 @@ class OpenFiles:
             except OSError as error:
                 if error.errno != errno.EMFILE:
                     raise
+            self.scarce = True
             # The limit is smaller: lets go of all that are open, keeps none from here on, and waits for the readers
             # that still have one.
             self._opened = _opener(self.paths, 0)

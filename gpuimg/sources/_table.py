@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import operator
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from .._decoding.file_bytes import read
 from .._decoding.native_read import ChunkReader
 from .._version import install_hint
 from ._names import printable
-from ._reading import Span
+from ._reading import OpenFiles, Span
 
 
 class Table(ABC):
@@ -91,8 +92,10 @@ class Table(ABC):
 class Stored(Table):
     """A table whose samples lie in files, so that those of several can be read in one call."""
 
+    _files = OpenFiles(())  # of which samples are parts
+
     @abstractmethod
-    def _places(self, i: int) -> Sequence[str | Span]:
+    def _places(self, i: int) -> Sequence[bytes | Span]:
         """Files, or parts of open ones, with all that sample ``i`` is made of."""
 
     @abstractmethod
@@ -100,18 +103,22 @@ class Stored(Table):
         """File bytes and label of sample ``i`` from the bytes of its places: ``bytes``, or uint8 arrays."""
 
     def _read(self, i: int) -> tuple[Any, Any]:
-        places = self._places(i)
-        return self._made(i, [read(place) if isinstance(place, str) else place.read() for place in places])
+        return self._made(i, [_content(place) for place in self._places(i)])
 
     def _read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
         """Samples that are in range; an exception in the place of each that fails."""
-        places = [self._places_or_none(i) for i in indices]
+        places: list[Sequence[bytes | Span]] = []
+        for i in indices:
+            places.append(self._places_or_none(i))
+            if self._files.scarce:  # one descriptor at a time then
+                places = [() for _ in indices]
+                break
         contents = iter(reader.read([place for several in places for place in several]))
         read = [[next(contents) for _ in several] for several in places]
         del places  # a file may be open for each: what follows may need them
         return [self._finished(i, several) for i, several in zip(indices, read, strict=True)]
 
-    def _places_or_none(self, i: int) -> Sequence[str | Span]:
+    def _places_or_none(self, i: int) -> Sequence[bytes | Span]:
         try:
             return self._places(i)
         except OSError:  # is said when the sample is read by itself
@@ -125,6 +132,11 @@ class Stored(Table):
                 return self._made(i, contents)
         except Exception as error:  # whatever a user's function raises
             return error
+
+
+def _content(place: bytes | Span) -> bytes:
+    data: bytes = read(os.fsdecode(place)) if isinstance(place, bytes) else place.read()
+    return data
 
 
 def read_together(table: Any) -> bool:

@@ -36,13 +36,13 @@ class ImageFiles(Stored):
     def _amount(self) -> str:
         return counted(len(self), "image")
 
-    def _path(self, i: int) -> str:
-        return os.fsdecode(os.path.join(self._root, self._names[i]))
+    def _path(self, i: int) -> bytes:
+        return os.path.join(self._root, self._names[i])
 
     def _name(self, i: int) -> str:
         return printable(self._path(i))
 
-    def _places(self, i: int) -> list[str]:
+    def _places(self, i: int) -> list[bytes]:
         return [self._path(i)]
 
     def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
