@@ -159,10 +159,11 @@ def test_too_many_images_for_a_launch_are_refused(gpu: Standin) -> None:
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
+@pytest.mark.parametrize("turns", [[1, 6, 3], [1, 6, 3, 8, 6, 1, 7]])
 @pytest.mark.parametrize("fate", LEFT_TO_THE_CPU)
-def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: Standin, fate: str, color: str) -> None:
-    """Turned and at its place, whatever decodes its neighbours, with one upload."""
-    sources = [file(40, 56, (fate, "good")[k % 2], orientation) for k, orientation in enumerate([1, 6, 3, 8, 6, 1, 7])]
+def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: Standin, fate: str, turns: list[int], color: str) -> None:
+    """Turned and at its place, whatever decodes its neighbors, with one upload."""
+    sources = [file(40, 56, (fate, "good")[k % 2], orientation) for k, orientation in enumerate(turns)]
     expected = gi.decode_batch(sources, device="cpu", color=color)
     with gpu.stream():
         for _ in range(3):
