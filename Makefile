@@ -10,8 +10,10 @@ EXTRA  := $(or $(EXTRA),$(shell $(PYTHON) gpuimg/_runtimes/probe.py))
 # your choice: set TORCH, or pip's own configuration (PIP_INDEX_URL and so on).
 TORCH  ?= torch==2.13.0
 
-# On a machine without a GPU the tests compile the CUDA kernels with the toolkit of `ptx`.
-TEST_EXTRAS = $(EXTRA),test,dev,jax$(if $(filter cpu,$(EXTRA)),$(comma)ptx)
+# What the extras for GPUs bring and the tests and benchmarks need on a machine without one, too: a toolkit that compiles
+# the CUDA kernels, and nvImageCodec, which decodes on the CPU there.
+TEST_EXTRAS = $(EXTRA),test,dev,jax$(if $(filter cpu,$(EXTRA)),$(comma)ptx$(comma)nvimgcodec)
+BENCH_EXTRAS = $(EXTRA),bench,peers$(if $(filter cpu,$(EXTRA)),$(comma)nvimgcodec)
 comma := ,
 
 BIN = $(VENV)/bin
@@ -84,7 +86,7 @@ $(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
 
 $(VENV)/.bench-ready: $(VENV)/.demo-ready
 	$(PIP) '$(TORCH)'
-	$(PIP) -e '.[$(EXTRA),bench,peers]'
+	$(PIP) -e '.[$(BENCH_EXTRAS)]'
 	$(PIP) --no-deps torchvision==0.28.0
 	touch $@
 

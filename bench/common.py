@@ -22,12 +22,22 @@ BATCH = 64
 RESULTS = Path(__file__).parent / "results"
 
 
+def cpu_decoder() -> Any:
+    """nvImageCodec's decoder for one thread on the CPU, which gpuimg does without."""
+    library = nvimgcodec.library()
+    return library.Decoder(
+        device_id=library.NVIMGCODEC_DEVICE_CPU_ONLY,
+        max_num_cpu_threads=1,
+        backends=[library.Backend(library.CPU_ONLY)],
+    )
+
+
 class Floor:
     """nvImageCodec alone: whole images, one decoder and one buffer a thread."""
 
     def __init__(self, count: int) -> None:
         self.library = nvimgcodec.library()
-        self.decoders = [nvimgcodec.cpu_decoder() for _ in range(count)]
+        self.decoders = [cpu_decoder() for _ in range(count)]
         self.buffers = [np.zeros(0, np.uint8) for _ in range(count)]
 
     def __call__(self, files: list[bytes], seen: Callable[[int, NDArray[np.uint8]], None] | None = None) -> None:

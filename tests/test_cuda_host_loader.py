@@ -118,16 +118,23 @@ def test_loops_that_are_left_early(gpu: Standin, preprocess: str) -> None:
 
 
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "growing"])
-@pytest.mark.parametrize("fate", ["none", "size", "fails"])
 @pytest.mark.parametrize("on_error", ["skip", "fill"])
-def test_loaders_with_bad_images(gpu: Standin, on_error: str, fate: str, preprocess: str) -> None:
-    loader = load(Source(30, fate), PREPROCESS[preprocess], on_error=on_error, decoders=3)
+def test_loaders_with_bad_images(gpu: Standin, on_error: str, preprocess: str) -> None:
+    loader = load(Source(30, "broken"), PREPROCESS[preprocess], on_error=on_error, decoders=3)
     with pytest.warns(RuntimeWarning, match="could not be decoded"):
         epoch(gpu, loader, 1)
     assert len(loader.failures) == 4
 
 
-@pytest.mark.parametrize("fate", ["none", "fails", "memory"])
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
+@pytest.mark.parametrize("fate", ["size", "header", "fails"])
+def test_loaders_with_images_that_nvimagecodec_fails_at(gpu: Standin, fate: str, preprocess: str) -> None:
+    loader = load(Source(30, fate), PREPROCESS[preprocess], decoders=3)
+    epoch(gpu, loader, 1)
+    assert len(loader.failures) == 0
+
+
+@pytest.mark.parametrize("fate", ["broken", "memory"])
 def test_loaders_that_end_with_an_error(gpu: Standin, fate: str) -> None:
     loader = load(Source(30, fate), decoders=3)
     for _ in range(3):

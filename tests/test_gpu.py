@@ -1,5 +1,6 @@
 """The CUDA runtime on a real GPU: the CPU's results, and hand-off without a copy."""
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from PIL import Image
 
 import gpuimg as gi
 
@@ -99,6 +101,24 @@ def test_photos_decode_as_on_the_cpu() -> None:
     for a, e in zip(actual, expected, strict=True):
         difference = np.abs(a.get().astype(int) - e.astype(int))
         assert np.mean(difference <= 3) >= 0.99
+
+
+def test_files_that_the_cpu_decodes_have_its_pixels() -> None:
+    """Between others, in batches of them alone, and turned."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    others = []
+    for kind in ("PNG", "WEBP", "TIFF"):
+        file = io.BytesIO()
+        Image.fromarray(_images("uint8")[0]).save(file, kind, exif=exif)
+        others.append(file.getvalue())
+    photo = PHOTOS[0].read_bytes()
+    for files in (others, [photo, *others, photo], [others[0], photo, others[1], photo, others[2]]):
+        expected = gi.decode_batch(files, device="cpu")
+        for data, a, e in zip(files, gi.decode_batch(files, device="cuda"), expected, strict=True):
+            assert a.shape == e.shape
+            if data is not photo:
+                np.testing.assert_array_equal(a.get(), e)
 
 
 def test_main_job_is_one_launch_and_repeatable() -> None:

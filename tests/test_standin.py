@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,14 @@ def _overlapping_images(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(gpu.runtime, "offsets_of", offsets)
 
 
+def _uploads_on_the_null_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+    def copy(host: Any, target: Any) -> None:
+        with gpu.cupy.cuda.Stream(null=True) if host.dtype == np.uint8 else nullcontext():  # plans are as they were
+            target.set(host)
+
+    patch.setattr(gpu.runtime, "_copy_to_device", copy)
+
+
 def _results_given_back_on_the_current_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
     give = gpu.runtime.PooledResults.give
     other = gpu.stream()
@@ -90,6 +99,10 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
     "the host does not wait for the copies of turned images": (
         lambda gpu, patch: patch.setattr(gpu.cupy.cuda.ExternalStream, "synchronize", _nothing),
         r"decode .* writes what .* copy .* reads: the host did not wait",
+    ),
+    "images from the CPU are copied on the caller's stream": (
+        _uploads_on_the_null_stream,
+        r"launch .* reads what .* upload .* writes: nothing puts them in order",
     ),
     "images overlap in the arena": (
         _overlapping_images,

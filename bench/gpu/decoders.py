@@ -59,10 +59,9 @@ class _Lane:
     @staticmethod
     def _shape(data: bytes) -> tuple[int, int, int]:
         from gpuimg._decoding import nvimgcodec
-        from gpuimg._decoding.decoder import MAX_PIXELS
 
-        image = nvimgcodec.open_image(data, MAX_PIXELS)
-        return image.height, image.width, 3
+        stream = nvimgcodec.library().CodeStream(data)
+        return stream.height, stream.width, 3
 
     def decode(self) -> int:
         """Decode all batches; gives how many images did not decode."""
@@ -101,7 +100,7 @@ def gpuimg_decoder(setting: Setting) -> Any:
     """The decoder that gpuimg makes, whatever the setting's share and options."""
     from gpuimg._decoding import nvimgcodec
 
-    return nvimgcodec.gpu_decoder(0, max(setting.threads, 2))[0]
+    return nvimgcodec.gpu_decoder(0, max(setting.threads, 2))
 
 
 def measured(
@@ -115,12 +114,10 @@ def measured(
 
     ``first_alone``: that first call is of a single image, as when somebody looks at a photo before the training.
     """
-    from gpuimg._decoding.stderr import silence_stderr
-
     size = min(setting.batch, len(files))
     batches = [files[at : at + size] for at in range(0, len(files) - size + 1, size)]
     batches *= setting.decoders  # the same work for each decoder
-    with silence_stderr(), ThreadPoolExecutor(setting.decoders) as pool:
+    with ThreadPoolExecutor(setting.decoders) as pool:
         made = [make(setting) for _ in range(setting.decoders)]
         if first_alone:
             for decoder in made:

@@ -130,11 +130,9 @@ def _to_make(setting: Setting) -> list[float]:
 
 def _chroma(context: Context, files: list[bytes], start: Setting) -> None:
     """Batches of one chroma subsampling against batches as they come, on each path of the hardware decoder."""
-    from gpuimg._decoding import nvimgcodec
+    from bench.gpu.order import is_common
 
-    pure = [
-        data for data in files if nvimgcodec.info(data).chroma_subsampling == "4:2:0" and b"\xff\xc2" not in data[:4096]
-    ]
+    pure = [data for data in files if is_common(data)]
     mixed = files[: len(pure)]
     found: dict[str, Any] = {"images": len(pure)}
     for path in PATHS:

@@ -16,7 +16,8 @@ from bench.gpu.child import Context
 _DISTRIBUTIONS = (
     "gpuimg", "numpy", "numba", "numba-cuda", "cuda-core", "cuda-bindings", "cupy-cuda13x", "cupy-cuda12x",
     "nvidia-nvimgcodec-cu13", "nvidia-nvimgcodec-cu12", "nvidia-nvjpeg", "nvidia-nvjpeg-cu12", "torch", "torchvision",
-    "torchcodec", "jax", "jaxlib", "ml_dtypes", "nvidia-dali-cuda130", "nvidia-dali-cuda120", "hypothesis", "pytest",
+    "torchcodec", "jax", "jaxlib", "ml_dtypes", "nvidia-dali-cuda130", "nvidia-dali-cuda120", "pillow", "hypothesis",
+    "pytest",
 )  # fmt: skip
 _HARDWARE = 3  # NVJPEG_BACKEND_HARDWARE
 _SMI = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.limit,mig.mode.current,persistence_mode"
@@ -62,7 +63,7 @@ def _smi() -> dict[str, str]:
 def _decoders() -> Any:
     from gpuimg._decoding import nvimgcodec
 
-    return nvimgcodec.decoders(gpu=True)
+    return nvimgcodec.decoders()
 
 
 def _cuda() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Decoding alone with nvImageCodec, which gpuimg decodes with: what no preprocessing after it can be faster than."""
+"""Decoding alone with nvImageCodec on the CPU: what preprocessing after it would have to do without."""
 
 from __future__ import annotations
 

@@ -20,6 +20,8 @@ from .._version import install_hint
 _PACKAGES = {
     "numpy": ("numpy",),
     "numba": ("numba",),
+    "Pillow": ("pillow",),
+    "pillow-heif": ("pillow-heif",),
     "nvImageCodec": ("nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13"),
     "CuPy": ("cupy-cuda12x", "cupy-cuda13x", "cupy"),
     "numba-cuda": ("numba-cuda",),
@@ -47,7 +49,7 @@ def versions() -> dict[str, list[str]]:
                 version = metadata.version(name)
             except metadata.PackageNotFoundError:
                 continue
-            found[package].append(version if name == package else f"{version} ({name})")
+            found[package].append(version if name == package.lower() else f"{version} ({name})")
     return found
 
 
@@ -62,21 +64,30 @@ def default_device() -> tuple[str, str]:
     return "cpu", problem.reason
 
 
+def decoders(gpu: bool) -> dict[str, str]:
+    """What decodes which files; with ``gpu`` also those that it decodes itself."""
+    found = versions()
+    formats = "progressive and other JPEG, PNG, WebP, AVIF, GIF, TIFF, BMP, PNM, JPEG 2000"
+    heic = ", HEIC" if found["pillow-heif"] else ""
+    rows = {"baseline JPEG": "gpuimg", "other files": f"Pillow {', '.join(found['Pillow'])} ({formats}{heic})"}
+    if gpu:
+        kinds = ", ".join(nvimgcodec.decoders())
+        rows["JPEG on a GPU"] = f"nvImageCodec ({kinds})" if kinds else "none in nvImageCodec: decoded on the CPU"
+    return rows
+
+
 def missing() -> list[str]:
     """What could be here and is not, each with the line that gets it."""
     found = versions()
     problem = probe.gpu_problem()
-    extra = probe.extra()
     lines = []
     if len(found["nvImageCodec"]) > 1:
         lines.append(
             "nvImageCodec is installed twice, and the two share files; make a fresh environment with one of them: "
-            f"{install_hint(extra)}"
+            f"{install_hint(probe.extra())}"
         )
     if problem is not None and problem.gpu_present:
         lines.append(f"the GPU is not used: {problem.reason}")
-    elif not found["nvImageCodec"]:
-        lines.append(f"decoding needs nvImageCodec; {install_hint(extra)}")
     absent = (package for package in ("torch", "jax") if not found[package])
     lines += [f"gpuimg.to_{package} needs {package}; {install_hint(package)}" for package in absent]
     return lines
@@ -93,7 +104,7 @@ def report() -> str:
     rows += [(f"cuda:{index}", name) for index, name in enumerate(gpus)] or [("cuda", "no GPU")]
     rows += [("CUDA driver", f"up to CUDA {cuda[0]}.{cuda[1]}" if cuda else "none")]
     rows += [("default", f"{device}: {reason}")]
-    rows += [("decoders", ", ".join(nvimgcodec.decoders(gpu=probe.gpu_problem() is None)) or "none")]
+    rows += [("", ""), *decoders(gpu=probe.gpu_problem() is None).items()]
     lines = [f"{name:{_WIDTH}}{value}".rstrip() for name, value in rows]
     wanted = missing()
     return "\n".join([*lines, "", "missing" + ("" if wanted else "       nothing"), *(f"  {line}" for line in wanted)])

@@ -18,7 +18,6 @@ import numpy as np
 
 from .._batch.batch import Batch
 from .._batch.opening import decode_batch, open_batch
-from .._decoding import nvimgcodec
 from .._ops.color import (
     adjust_brightness,
     adjust_contrast,
@@ -126,10 +125,10 @@ def _demo(folder: Path | None, out: Path, device: str | None, seed: int) -> None
     if seed < 0:
         raise _UserError(f"--seed must be at least 0, not {seed}")
     photos = _photos(folder)
-    nvimgcodec.library()  # an ImportError here says what to install
     device = _working(device)
     print(f"device     {device} ({info.describe_device(device)})")
-    print(f"decoders   {', '.join(nvimgcodec.decoders(gpu=not on_cpu(device))) or 'none'}")
+    for kind, decoder in info.decoders(gpu=not on_cpu(device)).items():
+        print(f"decoder    {kind}: {decoder}")
     print(f"photos     {len(photos)} in {photos[0].parent}", flush=True)
     print("warming up; the first run compiles the kernels, which takes some seconds ...", file=sys.stderr)
     results = _augment(open_batch(photos, device=device), np.random.default_rng(seed)).compute()
@@ -245,7 +244,6 @@ def _preview(options: argparse.Namespace) -> None:
         preprocess = preview.imported(options.function)
     else:
         preprocess = preview.preset(options.preset or "imagenet_train", options.size)
-    nvimgcodec.library()  # an ImportError here says what to install
     device = _working(options.device)
     sheet = preview.sheet(options.images, preprocess, options.n, options.seed, device)
     options.out.write_bytes(lettering.encode(sheet))

@@ -1,9 +1,8 @@
-"""What stands between the runtimes and the libraries that decode: an opened image, and decoders of it."""
+"""What every decoder agrees on: how large an image may be, and what is told of its header."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 # Above this an image is refused before any pixel memory is taken (a forged header costs nothing). Pillow warns at
 # 89 million pixels and refuses at twice that; this is 2^27.
@@ -11,7 +10,6 @@ MAX_PIXELS = 1 << 27
 
 #: What may be done with transparency: leave it out, or lay the pixels on black or white.
 ALPHAS = ("drop", "black", "white")
-
 
 def over_limit(height: int, width: int, max_pixels: int) -> str:
     """Why an image of a size, as stored, is refused."""
@@ -42,10 +40,3 @@ class ImageInfo(NamedTuple):
     codec: str
     chroma_subsampling: str
     orientation: int
-
-
-class BatchDecoder(Protocol):
-    """Decodes into the memory of one GPU; for one thread at a time."""
-
-    def decode(self, images: Sequence[EncodedImage], outs: Sequence[Any], stream: int) -> list[str | None]:
-        """Decode whole images as stored into ``outs``, (H, W, C) uint8 each, on a CUDA stream; as :class:`Decoder`."""

@@ -1,4 +1,7 @@
-"""The CUDA runtime: CuPy memory and streams, nvImageCodec into one arena, the fused kernel over one uploaded plan.
+"""The CUDA runtime: CuPy memory and streams, all images in one arena, the fused kernel over one uploaded plan.
+
+Files. nvImageCodec decodes JPEGs; what it does not take, and what it fails at, the CPU runtime decodes, whose reasons
+are those of all failures. Such images come to the arena in one copy.
 
 Streams. Everything of a batch is enqueued on a private, non-null stream of the calling thread. It starts after what the
 caller's current CuPy stream holds, and that stream goes on after it: to the caller, results behave as if computed on
@@ -28,16 +31,15 @@ from numba import cuda as numba_cuda
 
 from .._checks.types import Ints
 from .._decoding import exif
-from .._decoding.decoder import EncodedImage
-from .._decoding.nvimgcodec import GpuDecoder
-from .._decoding.stderr import silence_stderr
+from .._decoding.nvimgcodec import GpuDecoder, gpu_decoder, takes
 from .._plan.compile import Pass, compile_plan
 from .._plan.plan import Plan
 from ..kernels import cuda as kernels
 from ..kernels import layout, ops
+from .cpu import CpuRuntime
 from .cuda_memory import Event, PerThread, PooledResults, address, recorded, wait
 from .images import ALIGNMENT, SCALES, STORAGE, EncodedImages, Pixels, numpy_dtype, offsets_of
-from .protocol import Outcome, Timings
+from .protocol import Outcome
 from .threads import threads
 
 _MOST_IMAGES = 65535  # blocks along y of one launch
@@ -66,7 +68,8 @@ class CudaRuntime:
         self._arenas: list[_Arena] = []
         self._lock = threading.Lock()
         self._streams: list[Any] = []  # of threads that are gone
-        self._decoders: list[GpuDecoder] = []  # likewise
+        self._decoders: list[GpuDecoder | None] = []  # likewise
+        self._cpu = CpuRuntime()  # for files that nvImageCodec does not decode
         self._warned = False
         self._local = threading.local()
         self._results = PooledResults(self._device, self._local)  # of private streams, where no other memory is given
@@ -175,48 +178,72 @@ class CudaRuntime:
 
     def _decode_into(self, images: EncodedImages, pixels: Pixels) -> Outcome:
         """Decode on the private stream; images that fail are left black."""
-        good = [i for i, image in enumerate(images.images) if image is not None]
-        reasons: dict[int, str] = {}
-        with self._stream, silence_stderr():
-            # Made with the private stream as CuPy's current one: Image and decode then agree about the stream.
-            begin = time.perf_counter()
-            opened = [image for image in images.images if image is not None]
-            outs = [pixels.view(i) for i in good]
-            stored = _stored(outs, opened)
-            if any(image.orientation != 1 for image in opened):
-                self._stream.synchronize()  # the pool gives memory that work of this stream may still use, see above
-            found = self._decoder(len(opened)).decode(opened, stored, self._stream.ptr) if opened else []
+        begin = time.perf_counter()
+        # With the private stream as CuPy's current one nvImageCodec's images and its decode agree about the stream.
+        with self._stream:
+            decoded = self._decode_on_gpu(images, pixels)
             seconds = time.perf_counter() - begin  # of the host: the call waits for the decoders
-            for i, image, out, decoded, reason in zip(good, opened, outs, stored, found, strict=True):
-                if reason is not None:
-                    reasons[i] = reason
-                elif decoded is not out:
-                    out[:] = exif.turned(decoded, image.orientation)
-            for i, one in enumerate(images.images):
-                if one is None or i in reasons:
-                    pixels.view(i).fill(0)
-        return Outcome(reasons, Timings(decode=seconds))
+            left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
+            outcome = self._decode_on_host(images, left, pixels)
+            for i in images.failures:
+                pixels.view(i).fill(0)
+        outcome.timings.decode += seconds
+        return outcome
 
-    def _decoder(self, images: int) -> GpuDecoder:
-        """The calling thread's decoder, fit for a batch of so many images."""
+    def _decode_on_gpu(self, images: EncodedImages, pixels: Pixels) -> set[int]:
+        """Decode what nvImageCodec takes; gives the images that it decoded."""
+        taken = takes(images.headers)
+        taken[[*images.others, *images.failures]] = False
+        given = np.flatnonzero(taken).tolist()
+        decoder = self._decoder(len(given)) if given else None
+        if decoder is None:
+            return set()
+        outs = [pixels.view(i) for i in given]
+        turns = images.orientations[given].tolist()
+        stored = _stored(outs, turns)
+        if any(turn != 1 for turn in turns):
+            self._stream.synchronize()  # the pool gives memory that work of this stream may still use, see above
+        found = decoder.decode([images.data[i] for i in given], stored, self._stream.ptr)
+        for out, source, turn, done in zip(outs, stored, turns, found, strict=True):
+            if done and source is not out:
+                out[:] = exif.turned(source, turn)
+        return {i for i, done in zip(given, found, strict=True) if done}
+
+    def _decode_on_host(self, images: EncodedImages, left: list[int], pixels: Pixels) -> Outcome:
+        """Decode images on the CPU and bring them here in one copy; those that fail are black in it."""
+        if not left:
+            return Outcome()
+        host, outcome = self._cpu.decode(images.part(left))
+        if left[-1] - left[0] < len(left):  # side by side: they lie as they do here
+            start = int(pixels.offsets[left[0]])
+            _copy_to_device(host.flat, pixels.flat[start : start + host.flat.size])
+        else:
+            uploaded = Pixels(cupy.empty(host.flat.size, cupy.uint8), host.offsets, host.sizes, host.channels)
+            _copy_to_device(host.flat, uploaded.flat)
+            for k, i in enumerate(left):
+                pixels.view(i)[:] = uploaded.view(k)
+        return Outcome({left[k]: reason for k, reason in outcome.failures.items()}, outcome.timings)
+
+    def _decoder(self, images: int) -> GpuDecoder | None:
+        """The calling thread's decoder, fit for a batch of so many images; None where there is none for this GPU."""
         if not hasattr(self._local, "decoder"):
             self._local.decoder = PerThread(self._decoders, self._new_decoder)
         own = self._local.decoder
-        if own.value.first and images > 2 * own.value.first:
+        if own.value is not None and own.value.first and images > 2 * own.value.first:
             own.value = self._new_decoder()
-        decoder: GpuDecoder = own.value
+        decoder: GpuDecoder | None = own.value
         return decoder
 
-    def _new_decoder(self) -> GpuDecoder:
-        decoder = GpuDecoder(self._index, max(threads(), 2))
-        if not decoder.on_gpu and not self._warned:
+    def _new_decoder(self) -> GpuDecoder | None:
+        decoder = gpu_decoder(self._index, max(threads(), 2))
+        if decoder is None and not self._warned:
             self._warned = True
             warnings.warn(
-                f"nvImageCodec has no GPU JPEG decoder on {self.name} (is nvJPEG installed?): JPEGs are decoded on "
-                "the CPU and copied; `gpuimg info` says what is missing",
-                stacklevel=8,
+                f"nvImageCodec has no decoder of JPEGs on {self.name} (is nvJPEG installed?): they are decoded on the "
+                "CPU and copied; `gpuimg info` says what is missing",
+                stacklevel=9,
             )
-        return decoder
+        return None if decoder is None else GpuDecoder(decoder)
 
     def _take_arena(self, size: int) -> _Arena:
         """An arena of at least this size that nothing reads any more."""
@@ -269,7 +296,7 @@ class CudaRuntime:
                     outcome = self._decode_into(source, pixels)
                     begin = time.perf_counter()
                     outcome.launches = self._launch_segments(pixels, segments, out, offsets, kind, planar)
-                    outcome.timings.kernels = time.perf_counter() - begin  # of the host: the launches
+                    outcome.timings.kernels += time.perf_counter() - begin  # of the host: the launches
                     return outcome
                 finally:
                     self._give_arena(arena)
@@ -355,12 +382,20 @@ def _check_count(n: int) -> None:
         raise ValueError(f"a batch on a GPU holds at most {_MOST_IMAGES} images, not {n}")
 
 
-def _stored(outs: list[Any], opened: list[EncodedImage]) -> list[Any]:
+def _stored(outs: list[Any], orientations: list[int]) -> list[Any]:
     """Where images are decoded to: their place in the batch, or memory of its own for one that is to be turned."""
     return [
-        out if image.orientation == 1 else cupy.empty(exif.stored_shape(out.shape, image.orientation), cupy.uint8)
-        for out, image in zip(outs, opened, strict=True)
+        out if turn == 1 else cupy.empty(exif.stored_shape(out.shape, turn), cupy.uint8)
+        for out, turn in zip(outs, orientations, strict=True)
     ]
+
+
+def _copy_to_device(host: Any, target: Any) -> None:
+    """Copy an array in the order of CuPy's current stream; ``host`` may go when this returns.
+
+    CUDA stages pageable memory before the call returns. Pinned memory would have to be kept until the copy is done.
+    """
+    target.set(host)
 
 
 def _argument(array: Any) -> Any:
@@ -372,7 +407,7 @@ def _upload(passes: list[Pass]) -> list[tuple[Any, Any, Any]]:
     """All passes in one copy to the device; for each its records as int32 and float32, and its programs."""
     host = np.concatenate([part.reshape(-1).view(np.int32) for run in passes for part in (run.records, run.programs)])
     words = cupy.empty(host.size, cupy.int32)
-    words.set(host)  # from pageable memory: staged before the call returns, so `host` may go
+    _copy_to_device(host, words)
     floats = words.view(cupy.float32)
     parts = []
     at = 0

@@ -1,7 +1,8 @@
 """A stand-in for a GPU: the CUDA runtime runs on it unchanged, and its order of operations is checked.
 
-Nothing is computed. What is not modelled: nvImageCodec's and CuPy's own faults, the null stream's implicit order with
-blocking streams (leaving it out is the stricter), and what ``cudaMalloc`` and ``cudaFree`` wait for.
+Images are decoded, uploaded and copied; nothing else is computed. What is not modelled: nvImageCodec's and CuPy's own
+faults, the null stream's implicit order with blocking streams (leaving it out is the stricter), and what ``cudaMalloc``
+and ``cudaFree`` wait for.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from gpuimg._decoding import exif, nvimgcodec
+from gpuimg._decoding import nvimgcodec
 from gpuimg._runtimes import devices as runtimes
 from gpuimg._runtimes import probe
 from gpuimg.kernels import cuda as kernels
 
 from . import arrays, decoder
-from .decoder import FATES, file
+from .decoder import FATES, LEFT_TO_THE_CPU, file
 from .launches import Kernel, Numba
 from .order import Op, Order, Stream
 
@@ -62,7 +63,6 @@ def installed() -> Iterator[Standin]:
         patch.setitem(sys.modules, "cupy.cuda", standin.cupy.cuda)
         patch.setattr(probe, "gpu_problem", lambda: None)
         patch.setattr(nvimgcodec, "library", lambda: library)
-        patch.setattr(exif, "orientation", decoder.orientation)
         patch.setattr(kernels, "make_transform", lambda functions, kind, neighbours: "transform")
         patch.setattr(kernels, "make_statistics", lambda functions, neighbours: "statistics")
         patch.setattr(kernels, "mix", "mix")
@@ -86,4 +86,4 @@ def installed() -> Iterator[Standin]:
             sys.modules.update(before)
 
 
-__all__ = ["FATES", "Op", "Order", "Standin", "Stream", "file", "installed"]
+__all__ = ["FATES", "LEFT_TO_THE_CPU", "Op", "Order", "Standin", "Stream", "file", "installed"]

@@ -1,5 +1,7 @@
 """As much of CuPy as the CUDA runtime uses, over NumPy memory; whatever would go to a device is written down.
 
+What is copied and filled is done at once, so that a test sees what came where; kernels compute nothing.
+
 The memory pool is CuPy's in what matters: memory goes back to the stream it was allocated on when its last reference
 dies, and the next allocation there has it at once, whatever still uses it on other streams. Streams are known by their
 addresses, and a new one has the address of one that is gone, as CUDA's do.
@@ -273,6 +275,7 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
 
         def __setitem__(self, index: Any, value: Any) -> None:
             target = self[index]
+            target.values[...] = value.values
             order.enqueue(_key(), "copy", reads=[value.range], writes=[target.range], source=value.range)
 
         def fill(self, value: Any) -> None:

@@ -1,43 +1,72 @@
-"""As much of nvImageCodec as decoding into memory of one's own needs; files that say what is to become of them."""
+"""As much of nvImageCodec as decoding into memory of one's own needs; files that say what is to become of them.
+
+Images are Pillow's, so that a test sees whether each came to its place.
+"""
 
 from __future__ import annotations
 
-import struct
+import io
 import threading
 import time
+from functools import cache
 from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+from PIL import Image as Pillow
+
 from .order import Order
 
-_MAGIC = b"\0stand-in\0"
-#: What a file does: decode, decode to nothing, to another size than its header says, or end the call with an error.
-FATES = ("good", "none", "size", "fails", "memory")
+_MAGIC = b"stand-in:"
+_ORIENTATION = 0x0112
+#: What the GPU's decoder does with a file: decode it; decode to nothing, or to another size; read another size in the
+#: header; end the call with an error of the decoder, or of memory. Two that need no decoder on the GPU: "broken" is cut
+#: off, and decodes nowhere, "png" is no JPEG.
+FATES = ("good", "none", "size", "header", "fails", "memory", "broken", "png")
+#: Those that the CPU decodes instead.
+LEFT_TO_THE_CPU = ("none", "size", "header", "fails", "png")
 
 
+@cache
 def file(height: int, width: int, fate: str = "good", orientation: int = 1) -> bytes:
     """A file of a size, as stored."""
-    return _MAGIC + struct.pack("<HHBB", height, width, FATES.index(fate), orientation)
+    if fate not in FATES:
+        raise ValueError(fate)
+    exif = Pillow.Exif()
+    exif[_ORIENTATION] = orientation
+    row, column = np.mgrid[:height, :width]
+    smooth = np.stack([3 * row, 2 * column, 255 - row - column], 2) % 256
+    out = io.BytesIO()
+    Pillow.fromarray(smooth.astype(np.uint8)).save(out, "PNG" if fate == "png" else "JPEG", exif=exif)
+    data = out.getvalue()
+    if fate == "png":
+        return data
+    comment = _MAGIC + fate.encode() + b";"
+    data = data[:2] + b"\xff\xfe" + (len(comment) + 2).to_bytes(2, "big") + comment + data[2:]
+    return data[: data.index(b"\xff\xda") + 14] if fate == "broken" else data
 
 
-def orientation(data: bytes) -> int:
-    """What passes for the EXIF orientation."""
-    return data[-1] if data.startswith(_MAGIC) else 1
+@cache
+def stored_pixels(data: bytes, channels: int) -> Any:
+    """Pillow's pixels of a JPEG, not turned; gray is its luma plane."""
+    image = Pillow.open(io.BytesIO(data))
+    if channels == 1:
+        image.draft("L", image.size)
+    pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))
+    return pixels.reshape(*pixels.shape[:2], channels)
 
 
 class CodeStream:
     """A file whose header was read."""
 
-    num_channels = 3
-    codec_name = "jpeg"
-
     def __init__(self, data: Any) -> None:
-        data = bytes(data)
-        if not data.startswith(_MAGIC):
-            raise RuntimeError("Failed to get image info")
-        self.height, self.width, fate, _ = struct.unpack("<HHBB", data[len(_MAGIC) :])
-        self.fate = FATES[fate]
+        self.data = bytes(data)
+        if not self.data.startswith(b"\xff\xd8"):
+            raise AssertionError("nvImageCodec is given what is no JPEG")
+        self.width, self.height = Pillow.open(io.BytesIO(self.data)).size
+        self.fate = self.data.partition(_MAGIC)[2].partition(b";")[0].decode()
+        self.height += self.fate == "header"
 
 
 class Image:
@@ -78,16 +107,18 @@ def make(order: Order) -> Any:
                 raise MemoryError("decoder")
             if source.fate == "fails":
                 raise RuntimeError("one image made the whole call fail")
-            if target is None:  # asked for the reason of a failure
-                return None if source.fate == "none" else SimpleNamespace(height=1, width=1)
             if cuda_stream == 0 or target.stream != cuda_stream:
                 order.found(f"decoding on stream {cuda_stream:#x} into memory of stream {target.stream:#x}")
+            if (source.height, source.width) != (target.height, target.width):
+                order.found(f"{source.height} x {source.width} is decoded to {target.height} x {target.width}")
             # Also what fails may have been written in part.
             told = {"name": source.fate, "elements": target.array.size, "device": target.array.device.id}
             stream = order.stream_at(self._device, cuda_stream)
             order.enqueue(stream, "decode", writes=[target.array.range], file=source, **told)
+            good = source.fate == "good"
+            target.array.values[...] = stored_pixels(source.data, target.array.shape[2]) if good else 99
             time.sleep(next(pauses))
-            if source.fate == "none":
+            if source.fate in ("none", "broken"):
                 return None
             return SimpleNamespace(height=1, width=1) if source.fate == "size" else target
 
@@ -97,8 +128,6 @@ def make(order: Order) -> Any:
         Backend=lambda kind, load_hint=1.0: kind,
         HW_GPU_ONLY="hardware",
         HYBRID_CPU_GPU="hybrid",
-        GPU_ONLY="gpu",
-        CPU_ONLY="cpu",
         ColorSpec=SimpleNamespace(GRAY="gray", SRGB="rgb"),
         DecodeParams=lambda **options: options,
         as_images=lambda arrays: [Image(array) for array in arrays],

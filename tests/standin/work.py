@@ -17,8 +17,8 @@ def files(sizes: Any = SIZES, fates: tuple[str, ...] = ("good",)) -> list[bytes]
     return [file(height, width, fates[k % len(fates)]) for k, (height, width) in enumerate(sizes)]
 
 
-def turned_files(orientations: list[int]) -> list[bytes]:
-    return [file(40, 56, orientation=k) for k in orientations]
+def turned_files(orientations: list[int], fate: str = "good") -> list[bytes]:
+    return [file(40, 56, fate, orientation) for orientation in orientations]
 
 
 def opened(sizes: Any = SIZES, fates: tuple[str, ...] = ("good",), **options: Any) -> gi.Batch:
@@ -32,7 +32,7 @@ def two_statistics(x: Any) -> gi.Batch:
 
 
 class Source:
-    """Files of many sizes, some turned, some bad."""
+    """Files of many sizes, some turned, some left to the CPU, some bad."""
 
     def __init__(self, n: int, bad: str | None = None, uniform: bool = False) -> None:
         self.n = n
@@ -43,7 +43,8 @@ class Source:
         return self.n
 
     def __getitem__(self, i: int) -> tuple[bytes, int]:
-        fate = self.bad if self.bad is not None and i % 7 == 3 else "good"
+        fate = {2: "png", 5: "none"}.get(i % 9, "good")
+        fate = self.bad if self.bad is not None and i % 7 == 3 else fate
         size = (24, 24) if self.uniform else (16 + 5 * i % 23, 20 + 11 * i % 17)
         return file(*size, fate, orientation=(1, 6, 1, 3)[i % 4]), i
 

@@ -1,0 +1,213 @@
+"""The adapter for nvImageCodec, with its real decoders for the CPU and host memory: the calls that a GPU gets."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from gpuimg._decoding import jpeg, nvimgcodec
+from gpuimg._decoding.nvimgcodec import GpuDecoder
+
+PHOTOS = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))]
+_GUARD = 4096  # bytes in front of and behind an image
+_MARK = 171
+
+
+def decoder() -> Any:
+    """nvImageCodec's own, for the CPU."""
+    library = nvimgcodec.library()
+    return library.Decoder(
+        device_id=library.NVIMGCODEC_DEVICE_CPU_ONLY,
+        max_num_cpu_threads=2,
+        backends=[library.Backend(library.CPU_ONLY)],
+    )
+
+
+def photo(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
+    """A JPEG that Pillow writes."""
+    noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)
+    out = io.BytesIO()
+    image = Image.fromarray(noise).resize((width, height)).convert(mode)
+    image.save(out, "JPEG", **{"quality": 85, **options})
+    return out.getvalue()
+
+
+def expected(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
+    """Pillow's pixels, as stored; gray is the luma plane."""
+    image = Image.open(io.BytesIO(data))
+    if channels == 1:
+        image.draft("L", image.size)
+    pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))
+    return pixels.reshape(*pixels.shape[:2], channels)
+
+
+class Memory:
+    """One buffer with room for images, and bytes between them that nobody may write to."""
+
+    def __init__(self, shapes: list[tuple[int, int, int]]) -> None:
+        sizes = [int(np.prod(shape)) for shape in shapes]
+        starts = np.cumsum([_GUARD] + [size + _GUARD for size in sizes]).tolist()
+        self.flat = np.full(starts[-1], _MARK, np.uint8)
+        self.outs = [
+            self.flat[at : at + size].reshape(shape) for at, size, shape in zip(starts, sizes, shapes, strict=False)
+        ]
+        self._between = np.ones(len(self.flat), np.bool_)
+        for at, size in zip(starts, sizes, strict=False):
+            self._between[at : at + size] = False
+
+    def is_kept(self) -> bool:
+        """Whether only images were written."""
+        return bool(np.all(self.flat[self._between] == _MARK))
+
+
+def memory_for(files: list[bytes], channels: int = 3) -> Memory:
+    """Room as our headers say."""
+    sizes = [Image.open(io.BytesIO(data)).size for data in files]
+    return Memory([(height, width, channels) for width, height in sizes])
+
+
+def decode(files: list[bytes], memory: Memory) -> list[bool]:
+    found = GpuDecoder(decoder()).decode(files, memory.outs, 0)
+    assert memory.is_kept()
+    return found
+
+
+# -- pixels ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_photos_are_pillows_pixels(channels: int) -> None:
+    memory = memory_for(PHOTOS, channels)
+    assert decode(PHOTOS, memory) == [True] * len(PHOTOS)
+    for data, out in zip(PHOTOS, memory.outs, strict=True):
+        np.testing.assert_array_equal(out, expected(data, channels))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+@pytest.mark.parametrize("options", [{"subsampling": s, "progressive": p} for s in (0, 1, 2) for p in (False, True)])
+def test_kinds_of_jpeg(options: dict[str, Any], mode: str, channels: int) -> None:
+    files = [photo(height, width, mode, **options) for height, width in ((1, 1), (31, 17), (64, 48))]
+    memory = memory_for(files, channels)
+    assert decode(files, memory) == [True] * len(files)
+    for data, out in zip(files, memory.outs, strict=True):
+        np.testing.assert_array_equal(out, expected(data, channels))
+
+
+@pytest.mark.parametrize("orientation", range(2, 9))
+def test_pixels_are_as_stored(orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = photo(20, 30, exif=exif)
+    assert not np.array_equal(ImageOps.exif_transpose(Image.open(io.BytesIO(data))), expected(data))
+    memory = memory_for([data])
+    assert decode([data], memory) == [True]
+    np.testing.assert_array_equal(memory.outs[0], expected(data))
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)])
+def test_file_bytes_of_any_kind(kind: Any) -> None:
+    memory = memory_for(PHOTOS[:2])
+    assert GpuDecoder(decoder()).decode([kind(data) for data in PHOTOS[:2]], memory.outs, 0) == [True, True]
+    np.testing.assert_array_equal(memory.outs[1], expected(PHOTOS[1]))
+
+
+def test_no_files() -> None:
+    assert GpuDecoder(decoder()).decode([], [], 0) == []
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def assert_only(found: list[bool], bad: set[int], files: list[bytes], memory: Memory) -> None:
+    """All but some decoded, to Pillow's pixels."""
+    assert [k for k, done in enumerate(found) if not done] == sorted(bad)
+    for k in set(range(len(files))) - bad:
+        np.testing.assert_array_equal(memory.outs[k], expected(files[k]))
+
+
+def test_a_file_that_is_cut_off_is_a_failure_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    nvimgcodec.library()
+    capfd.readouterr()
+    good = [photo(40, 56) for _ in range(5)]
+    memory = memory_for(good)
+    files = [*good[:2], good[2][:-400], *good[3:]]
+    assert_only(decode(files, memory), {2}, files, memory)
+    assert capfd.readouterr() == ("", "")  # what is to be said of it our decoder says
+
+
+@pytest.mark.parametrize("shape", [(39, 56), (41, 56), (56, 40), (1, 1), (80, 112)])
+def test_no_image_is_decoded_into_memory_for_another_size(shape: tuple[int, int]) -> None:
+    files = [photo(40, 56) for _ in range(3)]
+    memory = Memory([(40, 56, 3), (*shape, 3), (40, 56, 3)])
+    assert_only(decode(files, memory), {1}, files, memory)
+    assert np.all(memory.outs[1] == _MARK)
+
+
+@pytest.mark.parametrize("bad", [b"", b"\xff\xd8", b"no image at all", photo(8, 8)[:30]])
+def test_a_header_that_cannot_be_read(bad: bytes) -> None:
+    files = [photo(40, 56), bad, photo(40, 56)]
+    memory = Memory([(40, 56, 3)] * 3)
+    assert_only(decode(files, memory), {1}, files, memory)
+    assert np.all(memory.outs[1] == _MARK)
+    assert decode([bad], Memory([(40, 56, 3)])) == [False]
+
+
+def test_an_exception_of_the_whole_call_is_one_of_one_image() -> None:
+    """nvImageCodec raises for a batch of which one image has too little memory for its pixels."""
+    files = [photo(40, 56) for _ in range(4)]
+    memory = Memory([(40, 56, 3), (40, 56, 3), (40, 56, 2), (40, 56, 3)])
+    library = nvimgcodec.library()
+    with pytest.raises(ValueError, match="too small"):
+        decoder().decode(
+            [library.CodeStream(data) for data in files],
+            images=library.as_images(memory.outs),
+            params=nvimgcodec.decode_params("rgb"),
+        )
+    assert_only(decode(files, memory), {2}, files, memory)
+
+
+# -- what it is given --------------------------------------------------------------------------------------------------
+
+
+def with_gap(data: bytes) -> bytes:
+    """Two bytes between segments, which libjpeg skips."""
+    at = data.index(b"\xff\xdb")
+    return data[:at] + b"\0\0" + data[at:]
+
+
+def test_only_jpegs_that_every_decoder_reads_alike_are_given_to_it() -> None:
+    out = io.BytesIO()
+    Image.new("RGB", (9, 8)).save(out, "PNG")
+    files = {
+        photo(8, 9): True,
+        photo(8, 9, "L"): True,
+        photo(8, 9, progressive=True): True,
+        photo(8, 9, keep_rgb=True): False,
+        photo(8, 9, "CMYK"): False,
+        with_gap(photo(8, 9)): False,
+        photo(8, 9)[:60]: False,
+        out.getvalue(): False,
+        b"": False,
+    }
+    assert nvimgcodec.takes(jpeg.read_headers(list(files))).tolist() == list(files.values())
+
+
+def test_the_first_batch_is_remembered() -> None:
+    """Its size fixes the hardware engine's part."""
+    one = GpuDecoder(decoder())
+    assert one.first == 0
+    for count in (2, 3):
+        files = PHOTOS[:count]
+        one.decode(files, memory_for(files).outs, 0)
+    assert one.first == 2
+
+
+def test_a_machine_without_a_decoder_on_a_gpu_has_none() -> None:
+    assert (nvimgcodec.gpu_decoder(0, 2) is None) == (not nvimgcodec.decoders())
