@@ -215,7 +215,7 @@ def _read(data, header, places):
             whole = _read_quant(data, start, stop, places) and whole
         elif marker == 0xDD and length == 4:
             header[RESTART] = _big(data, start)
-        elif marker < 0xE0 or (0xEF < marker and marker != 0xFE):  # not for this decoder, or for none
+        elif marker < 0xE0 or (marker > 0xEF and marker != 0xFE):  # not for this decoder, or for none
             whole = False
         elif marker == 0xE0 and length >= 16 and _big(data, start) == 0x4A46 and _big(data, start + 2) == 0x4946:
             jfif = jfif or data[start + 4] == 0
