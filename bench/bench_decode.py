@@ -30,8 +30,8 @@ from PIL import Image
 import gpuimg as gi
 from bench import chains, common, photos
 from bench.common import BATCH
-from gpuimg._runtimes import cpu_call
 from gpuimg._runtimes.threads import threads
+from gpuimg.kernels.cpu import batch as loops
 
 PYTHON_BATCH = 256
 _OTHERS = {"progressive": ("JPEG", {"progressive": True, "quality": 88}), "png": ("PNG", {}), "webp": ("WEBP", {})}
@@ -58,7 +58,10 @@ def by_simplejpeg(count: int) -> Work:
                 buffers[k] = bytearray(height * width * 3)
             simplejpeg.decode_jpeg(data, buffer=buffers[k], fastdct=False, fastupsample=False)
 
-    return lambda files: list(pool.map(some, [files] * count, range(count))) and None
+    def decode(files: list[bytes]) -> None:
+        list(pool.map(some, [files] * count, range(count)))
+
+    return decode
 
 
 def by_pillow(count: int) -> Work:
@@ -68,7 +71,10 @@ def by_pillow(count: int) -> Work:
     def one(data: bytes) -> None:
         np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
-    return lambda files: list(pool.map(one, files)) and None
+    def decode(files: list[bytes]) -> None:
+        list(pool.map(one, files))
+
+    return decode
 
 
 def compared(works: dict[str, Work], files: list[bytes], rounds: int) -> dict[str, Any]:
@@ -134,7 +140,8 @@ def python_time(files: list[bytes], rounds: int) -> dict[str, float]:
     files = (files * -(-PYTHON_BATCH // len(files)))[:PYTHON_BATCH]
     rng = np.random.default_rng(0)
     out = np.zeros((PYTHON_BATCH, 3, chains.SIZE, chains.SIZE), np.float32)
-    loop, native = cpu_call.words.run_images, [0.0]
+    native_loop: Any = loops
+    loop, native = native_loop.run_images, [0.0]
 
     def timed(*arguments: Any) -> Any:
         start = time.thread_time()
@@ -145,7 +152,7 @@ def python_time(files: list[bytes], rounds: int) -> dict[str, float]:
 
     taken = []
     os.environ["GPUIMG_NUM_THREADS"] = "1"
-    cpu_call.words.run_images = timed
+    native_loop.run_images = timed
     try:
         for _ in range(3 * rounds):
             native[0] = 0.0
@@ -157,7 +164,7 @@ def python_time(files: list[bytes], rounds: int) -> dict[str, float]:
             x.array("float32", "NCHW", out=out)
             taken.append((opened - start, recorded - opened, time.thread_time() - recorded - native[0]))
     finally:
-        cpu_call.words.run_images = loop
+        native_loop.run_images = loop
         del os.environ["GPUIMG_NUM_THREADS"]
     names = ("open", "record", "run")
     result = dict(zip(names, (np.median(np.array(taken), 0) / PYTHON_BATCH * 1e6).round(2).tolist(), strict=True))
@@ -166,7 +173,7 @@ def python_time(files: list[bytes], rounds: int) -> dict[str, float]:
 
 def whole(files: list[bytes], rounds: int) -> dict[str, Any]:
     """Whole images, by everybody."""
-    works = {"gpuimg": _by_gpuimg, "nvImageCodec": common.Floor(threads()), "simplejpeg": by_simplejpeg(threads())}
+    works: dict[str, Work] = {"gpuimg": _by_gpuimg, "nvImageCodec": common.Floor(threads()), "simplejpeg": by_simplejpeg(threads())}
     return compared(works, files, rounds)
 
 

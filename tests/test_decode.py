@@ -1,7 +1,6 @@
 """From files to pixels: every kind of source, every kind of failure."""
 
 import io
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

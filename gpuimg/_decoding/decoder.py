@@ -11,6 +11,7 @@ MAX_PIXELS = 1 << 27
 #: What may be done with transparency: leave it out, or lay the pixels on black or white.
 ALPHAS = ("drop", "black", "white")
 
+
 def over_limit(height: int, width: int, max_pixels: int) -> str:
     """Why an image of a size, as stored, is refused."""
     return f"{height} x {width} is {height * width} pixels, over the limit of max_pixels={max_pixels}"

@@ -1,0 +1,216 @@
+"""JPEG files made for the tests, what Pillow makes of them, and our decoder by itself with guards around its memory."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from gpuimg._decoding.jpeg import read_headers
+from gpuimg.kernels import jpeg
+from gpuimg.kernels.jpeg import layout as words
+
+Pixels = NDArray[np.uint8]
+Region = tuple[int, int, int, int]  # x0, y0, x1, y1
+
+SOS, DQT, DHT, DRI = 0xDA, 0xDB, 0xC4, 0xDD
+
+
+# -- what is right -----------------------------------------------------------------------------------------------------
+
+
+def pillow_pixels(data: bytes, channels: int = 3) -> Pixels:
+    """What Pillow decodes, as stored; gray is the luma that libjpeg gives."""
+    image = Image.open(io.BytesIO(data))
+    if channels == 1:
+        image.draft("L", image.size)
+    pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))
+    return pixels.reshape(*pixels.shape[:2], channels)
+
+
+# -- parts of files ----------------------------------------------------------------------------------------------------
+
+
+def segment(marker: int, body: bytes) -> bytes:
+    """A segment with its length."""
+    return bytes((0xFF, marker)) + (len(body) + 2).to_bytes(2, "big") + body
+
+
+def header_segments(data: bytes) -> list[tuple[int, bytes]]:
+    """Marker and body of each segment of an intact file, the first scan's header the last one."""
+    found: list[tuple[int, bytes]] = []
+    at = 2
+    while not found or found[-1][0] != SOS:
+        size = int.from_bytes(data[at + 2 : at + 4], "big")
+        found.append((data[at + 1], data[at + 4 : at + 2 + size]))
+        at += 2 + size
+    return found
+
+
+def scan_start(data: bytes) -> int:
+    """Where the data of the first scan begin."""
+    return 2 + sum(4 + len(body) for _, body in header_segments(data))
+
+
+def joined(segments: list[tuple[int, bytes]], scan: bytes) -> bytes:
+    """A file of segments and what follows the header of the scan."""
+    return b"\xff\xd8" + b"".join(segment(*one) for one in segments) + scan
+
+
+def rebuilt(data: bytes, change: Any) -> bytes:
+    """A file with each segment exchanged for those that ``change`` gives for its marker and body."""
+    parts = [one for marker, body in header_segments(data) for one in change(marker, body)]
+    return joined(parts, data[scan_start(data) :])
+
+
+# -- files that encoders write -----------------------------------------------------------------------------------------
+
+SIZES = [
+    (1, 1), (5, 3), (6, 1), (7, 9), (1, 40), (8, 8), (16, 16), (17, 31), (9, 200), (33, 100), (64, 64), (63, 65),
+    (250, 187), (300, 200),
+]  # fmt: skip
+_PILLOW_SAMPLING = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2}
+SAMPLINGS = (*_PILLOW_SAMPLING, "4:4:0", "gray", "rgb")
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {}, {"optimize": True}, {"restart_marker_blocks": 3}, {"restart_marker_rows": 1},
+    {"restart_marker_blocks": 1, "optimize": True},
+)  # fmt: skip
+QUALITIES = (1, 5, 20, 50, 75, 85, 92, 95, 99, 100)
+
+
+def noise(height: int, width: int, seed: int) -> Image.Image:
+    """Random values, which set all the coefficients."""
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8))
+
+
+def encoded(image: Image.Image, sampling: str = "4:2:0", **options: Any) -> bytes:
+    """A JPEG file by Pillow; by OpenCV for 4:4:0."""
+    if sampling == "4:4:0":
+        return _by_opencv(image, **options)
+    if sampling == "gray":
+        image = image.convert("L")
+    elif sampling == "rgb":
+        options["keep_rgb"] = True
+    else:
+        options["subsampling"] = _PILLOW_SAMPLING[sampling]
+    file = io.BytesIO()
+    image.save(file, "JPEG", **options)
+    return file.getvalue()
+
+
+def _by_opencv(
+    image: Image.Image, quality: int = 75, optimize: bool = False, restart_marker_blocks: int = 0, **_: Any
+) -> bytes:
+    import cv2
+
+    options = [
+        cv2.IMWRITE_JPEG_QUALITY, quality, cv2.IMWRITE_JPEG_OPTIMIZE, int(optimize),
+        cv2.IMWRITE_JPEG_RST_INTERVAL, restart_marker_blocks,
+        cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_440,
+    ]  # fmt: skip
+    return bytes(cv2.imencode(".jpg", np.asarray(image)[:, :, ::-1], options)[1])
+
+
+def made(photo: Image.Image) -> Iterator[tuple[str, bytes]]:
+    """Files of every size, sampling and way of encoding, each quality among them; by turns of a photo and of noise."""
+    k = 0
+    for size in SIZES:
+        for sampling in SAMPLINGS:
+            for options in OPTIONS:
+                k += 1
+                quality = QUALITIES[k % len(QUALITIES)] if k % 3 else 1 + k % 100
+                hard = k % 2 and ("optimize" not in options or max(size) < 100)  # Pillow has no room for all of noise
+                image = noise(size[1], size[0], k) if hard else photo.resize(size)
+                name = f"{size[0]} x {size[1]} {sampling} quality {quality} {options}"
+                yield name, encoded(image, sampling, quality=quality, **options)
+
+
+# -- our decoder -------------------------------------------------------------------------------------------------------
+
+_GUARD = 4096
+_BYTE = 0xA5
+
+
+class Guarded:
+    """Memory of just so many bytes between two guards."""
+
+    def __init__(self, size: int, fill: int, alignment: int = 64) -> None:
+        self._all = np.full(size + 2 * _GUARD + alignment, _BYTE, np.uint8)
+        self._start = _GUARD + -(self._all.ctypes.data + _GUARD) % alignment
+        self.bytes: Pixels = self._all[self._start : self._start + size]
+        self.bytes[:] = fill
+
+    def broken(self) -> str:
+        """Where something was written beside it; nothing where all is well."""
+        start, stop = self._start, self._start + self.bytes.size
+        before, behind = (np.flatnonzero(part != _BYTE) for part in (self._all[:start], self._all[stop:]))
+        return " and ".join(
+            f"{found.size} bytes written {where} {self.bytes.size}, the nearest {nearest} away"
+            for where, found, nearest in (
+                ("before", before, start - before[-1] if before.size else 0),
+                ("behind", behind, behind[0] + 1 if behind.size else 0),
+            )
+            if found.size
+        )
+
+
+class Decoded(NamedTuple):
+    """Pixels of a region, and how decoding ended: why, in which MCU row, of how many."""
+
+    pixels: Pixels
+    how: int
+    row: int
+    rows: int
+
+
+_CALL = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
+)  # fmt: skip
+
+
+class Decoder:
+    """Our decoder as the CPU runtime calls it, with just as much memory as it asks for.
+
+    Scratch and result hold ``fill`` before each call, which must not matter.
+    """
+
+    def __init__(self, fill: int = 0x55) -> None:
+        self.fill = fill
+        self._tables = Guarded(8 * jpeg.TABLE_WORDS, 0)
+        self._call = _CALL(jpeg.DECODE_PIECE.address)
+
+    def __call__(self, data: bytes, region: Region | None = None, channels: int = 3, header: Any = None) -> Decoded:
+        header = header_of(data) if header is None else header
+        width, height = int(header[words.WIDTH]), int(header[words.HEIGHT])
+        x0, y0, x1, y1 = region or (0, 0, width, height)
+        out = Guarded((y1 - y0) * (x1 - x0) * channels, self.fill)
+        work = Guarded(jpeg.work_bytes(width), self.fill)
+        told = Guarded(8 * jpeg.TOLD_WORDS, self.fill)
+        box = np.array((x0, y0, x1, y1), np.int64)
+        raw = np.frombuffer(data, np.uint8)
+        self._call(
+            header.ctypes.data, raw.ctypes.data, raw.size, box.ctypes.data, channels, out.bytes.ctypes.data,
+            self._tables.bytes.ctypes.data, work.bytes.ctypes.data, work.bytes.size, told.bytes.ctypes.data,
+        )  # fmt: skip
+        broken = [one for memory in (out, work, told, self._tables) if (one := memory.broken())]
+        if broken:
+            raise AssertionError(f"{region} of {width} x {height}: {broken}")
+        how, row, rows = told.bytes.view(np.int64).tolist()
+        return Decoded(out.bytes.reshape(y1 - y0, x1 - x0, channels), how, row, rows)
+
+
+def header_of(data: bytes) -> NDArray[np.int64]:
+    """The words of a file's header."""
+    header: NDArray[np.int64] = read_headers([data]).words[0]
+    return header
+
+
+def is_ours(data: bytes) -> bool:
+    """Whether our decoder takes a file."""
+    return bool(header_of(data)[words.KIND] == words.BASELINE)
