@@ -173,7 +173,11 @@ def python_time(files: list[bytes], rounds: int) -> dict[str, float]:
 
 def whole(files: list[bytes], rounds: int) -> dict[str, Any]:
     """Whole images, by everybody."""
-    works: dict[str, Work] = {"gpuimg": _by_gpuimg, "nvImageCodec": common.Floor(threads()), "simplejpeg": by_simplejpeg(threads())}
+    works: dict[str, Work] = {
+        "gpuimg": _by_gpuimg,
+        "nvImageCodec": common.Floor(threads()),
+        "simplejpeg": by_simplejpeg(threads()),
+    }
     return compared(works, files, rounds)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from gpuimg._decoding.jpeg import read_headers
-from gpuimg.kernels import jpeg
+from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
 
 Pixels = NDArray[np.uint8]

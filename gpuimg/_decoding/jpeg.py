@@ -45,8 +45,8 @@ def read_headers(data: Sequence[Any]) -> Headers:
 def _addresses(data: Sequence[Any]) -> Ints:
     if not data:
         return np.empty(0, np.int64)
-    pointers = (ctypes.c_char_p * len(data))(*(one if type(one) is bytes else None for one in data))
-    found = np.frombuffer(pointers, np.intp).astype(np.int64)
+    pointers: Any = (ctypes.c_char_p * len(data))(*(one if type(one) is bytes else None for one in data))
+    found: Ints = np.frombuffer(pointers, np.intp).astype(np.int64)
     for i, one in enumerate(data):
         if type(one) is not bytes:
             found[i] = np.frombuffer(one, np.uint8).ctypes.data if len(one) else 0

@@ -118,7 +118,7 @@ def _read_steps(data, at, steps):
 def _flat(coefficient, step):
     """The value of a block without waves, 0 to 255, rounded and wrapped as in the transform."""
     scaled = i64(np.int16(np.int16(coefficient * step) << 2))
-    return min(max((scaled + 16) >> 5, -128), 127) + 128
+    return i64(min(max((scaled + 16) >> 5, -128), 127)) + 128
 
 
 @loop
