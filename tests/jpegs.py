@@ -14,6 +14,7 @@ from PIL import Image
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg.huffman import TABLE_WORDS
 
 Pixels = NDArray[np.uint8]
 Region = tuple[int, int, int, int]  # x0, y0, x1, y1
@@ -182,7 +183,7 @@ class Decoder:
 
     def __init__(self, fill: int = 0x55) -> None:
         self.fill = fill
-        self._tables = Guarded(8 * jpeg.TABLE_WORDS, 0)
+        self._tables = Guarded(8 * TABLE_WORDS, 0)
         self._call = _CALL(jpeg.DECODE_PIECE.address)
 
     def __call__(self, data: bytes, region: Region | None = None, channels: int = 3, header: Any = None) -> Decoded:

@@ -118,7 +118,8 @@ def _read_steps(data, at, steps):
 def _flat(coefficient, step):
     """The value of a block without waves, 0 to 255, rounded and wrapped as in the transform."""
     scaled = i64(np.int16(np.int16(coefficient * step) << 2))
-    return i64(min(max((scaled + 16) >> 5, -128), 127)) + 128
+    value = ((scaled + 16) >> 5) + 128
+    return 0 if value < 0 else 255 if value > 255 else value
 
 
 @loop
