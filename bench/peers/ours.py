@@ -41,7 +41,7 @@ class Functions(Peer):
     """The functions, one batch at a time; results in memory that is used again."""
 
     name = "gpuimg"
-    distributions = ("gpuimg",)
+    distributions: ClassVar[tuple[str, ...]] = ("gpuimg",)
     notes = "one batch after another, nothing made ahead; results in an array that is used again"
     device = "cpu"
 
@@ -70,7 +70,7 @@ class FunctionsOnGpu(Functions):
     """The same on a GPU."""
 
     name = "gpuimg on the GPU"
-    distributions = ("gpuimg", "nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13")
+    distributions: ClassVar[tuple[str, ...]] = ("gpuimg", "nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13")
     device = "cuda"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
