@@ -172,7 +172,8 @@ class DiskCache:
             os.replace(temporary, path)
 
     def _file_name(self, signature: Any, codegen: Any) -> str:
-        machine = (sys.version, numba.__version__, llvmlite.__version__, codegen.magic_tuple())
+        checked = numba.config.BOUNDSCHECK
+        machine = (sys.version, numba.__version__, llvmlite.__version__, codegen.magic_tuple(), checked)
         types = hashlib.sha256(repr((machine, str(signature))).encode()).hexdigest()[:12]
         return f"{self._name}-{types}-{self._made_of[:24]}{_ENDING}"
 

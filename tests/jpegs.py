@@ -34,6 +34,12 @@ def pillow_pixels(data: bytes, channels: int = 3) -> Pixels:
     return pixels.reshape(*pixels.shape[:2], channels)
 
 
+def jpeg_mode(data: bytes) -> str:
+    """Pillow's name of the colors of a file: "L", "RGB" (of YCbCr too) or "CMYK"."""
+    mode: str = Image.open(io.BytesIO(data)).mode
+    return mode
+
+
 # -- parts of files ----------------------------------------------------------------------------------------------------
 
 

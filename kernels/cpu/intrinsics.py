@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -224,21 +225,34 @@ bytes_at, ints_at, longs_at, floats_at = (
 )
 
 
+def check_place(builder, index, count, size):
+    """With NUMBA_BOUNDSCHECK=1 the process ends where so many elements from an index on are not those of an array."""
+    if not numba.config.BOUNDSCHECK:
+        return
+    end = builder.add(index, count)
+    outside = builder.or_(builder.icmp_signed(">", end, size), builder.icmp_signed("<", index, index.type(0)))
+    with cgutils.if_unlikely(builder, outside):
+        trap = builder.module.declare_intrinsic("llvm.trap", [], ir.FunctionType(ir.VoidType(), []))
+        builder.call(trap, [])
+
+
 def _viewer(kind):
-    """An intrinsic ``(bytes_pointer, at, size)``: so many elements of another type from a byte on."""
+    """An intrinsic ``(bytes_array, at, size)``: so many elements of another type from a byte on."""
 
     @intrinsic
-    def view(typing_context, address, at, size):
+    def view(typing_context, memory, at, size):
         array_kind = types.Array(kind, 1, "C")
 
         def generate(context, builder, signature, args):
             array = context.make_array(array_kind)(context, builder)
             one = context.get_constant(types.intp, kind.bitwidth // 8)
-            start = builder.bitcast(builder.gep(args[0], [args[1]]), array.data.type)
+            made = context.make_array(signature.args[0])(context, builder, args[0])
+            check_place(builder, args[1], builder.mul(args[2], one), builder.extract_value(made.shape, 0))
+            start = builder.bitcast(builder.gep(made.data, [args[1]]), array.data.type)
             populate_array(array, start, [args[2]], [one], one, None)
             return array._getvalue()
 
-        return array_kind(address, types.int64, types.int64), generate
+        return array_kind(memory, types.int64, types.int64), generate
 
     return view
 

@@ -318,15 +318,15 @@ def _decode(header_, data_, size, region_, channels, out_, tables_, work_, work_
         return
 
     memory = array_at(work_, work_size)
-    work = longs_in(work_, 0, _WORDS)
+    work = longs_in(memory, 0, _WORDS)
     per = (across * down + 2) if not single else 1
     at = 8 * _WORDS
-    coefficients = shorts_in(work_, at, columns * per * 64)
+    coefficients = shorts_in(memory, at, columns * per * 64)
     at += columns * per * 128
-    steps = shorts_in(work_, at, 3 * 64)
+    steps = shorts_in(memory, at, 3 * 64)
     at += 2 * 3 * 64
     summed = 2 * (columns * 8 * across + 2 * _PAD)
-    sums = shorts_in(work_, at, summed)
+    sums = shorts_in(memory, at, summed)
     at += 2 * summed
     clean = memory[at : at + CLEAN_BYTES]
     at += CLEAN_BYTES

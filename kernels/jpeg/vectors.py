@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numba
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
+
+from ..cpu.intrinsics import check_place
 
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
@@ -31,13 +31,7 @@ def shuffle(builder, one, other, lanes):
 def place(context, builder, kind, array, index, count):
     """Address of ``count`` elements of an array; with NUMBA_BOUNDSCHECK=1 the process ends where they are not its."""
     made = context.make_array(kind)(context, builder, array)
-    if numba.config.BOUNDSCHECK:
-        size = builder.extract_value(made.shape, 0)
-        end = builder.add(index, ir.Constant(index.type, count))
-        outside = builder.or_(builder.icmp_signed(">", end, size), builder.icmp_signed("<", index, index.type(0)))
-        with cgutils.if_unlikely(builder, outside):
-            trap = builder.module.declare_intrinsic("llvm.trap", [], ir.FunctionType(ir.VoidType(), []))
-            builder.call(trap, [])
+    check_place(builder, index, ir.Constant(index.type, count), builder.extract_value(made.shape, 0))
     return builder.gep(made.data, [index])
 
 

@@ -1,8 +1,8 @@
 """What has to hold for a batch with damaged files in it.
 
-Every damaged file either has exactly the pixels nvImageCodec gives for it alone, or it is black and has a reason. The
-intact files beside it are untouched, nothing reaches stderr but what the caller writes, and no thread, descriptor or
-memory is left behind.
+Every damaged file either has exactly the pixels that Pillow gives for it alone, or it is black and has a reason. The
+intact files beside it are untouched, nothing reaches stderr but what the caller writes, no byte beside the memory of
+results and scratch is written, and no thread, descriptor or memory is left behind.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import tempfile
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,10 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg._decoding import exif, nvimgcodec
+from gpuimg._batch.batch import Batch
+from gpuimg._batch.encoded import open_images
 from gpuimg._plan.compile import compile_plan
+from gpuimg._runtimes.cpu import CpuRuntime
+from gpuimg._runtimes.cpu_memory import Scratch
 
-from .mutate import Draw, kinds_of, mutation
+from ..jpegs import Guarded, is_ours, jpeg_mode, pillow_pixels
+from .mutate import APP1, EOI, SOS, Draw, kinds_of, mutation, segments
 from .originals import originals
 
 Pixels = NDArray[np.uint8]
@@ -36,11 +41,9 @@ BATCH = 64
 EVERY = 8  # one image in so many is intact
 MAX_PIXELS = 1 << 22
 SIZE = (24, 32)
+SECONDS = 5.0  # that a batch may take, both ways
 
-# Behind each image of the reference there is memory of this many bytes, so that writing past its end is seen.
-_GUARD = 1 << 18
-_FILL = 0xA5
-_LOSS = 2048  # bytes; less is what caches grow by
+_FILLS = (0x55, 0xAA)  # what scratch and results hold before, by turns
 
 
 class Finding(NamedTuple):
@@ -58,10 +61,8 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)  # "kind | way | outcome"
     reasons: Counter[str] = field(default_factory=Counter)
-    overran: list[int] = field(default_factory=list)  # seeds with which nvImageCodec alone wrote past an image
-    leaked: Counter[int] = field(default_factory=Counter)  # bytes a decode that nvImageCodec alone loses, by seed
-    lost: int = 0  # bytes lost in this process by that
-    slow: list[tuple[float, int, str]] = field(default_factory=list)  # seconds alone, seed, description
+    decoders: Counter[str] = field(default_factory=Counter)  # that files were for, by their headers
+    slow: list[tuple[float, int, str]] = field(default_factory=list)  # seconds of a batch, seed, description
     seconds: float = 0.0  # in gpuimg
 
     def add(self, other: Report) -> None:
@@ -69,9 +70,7 @@ class Report:
         self.findings += other.findings
         self.outcomes += other.outcomes
         self.reasons += other.reasons
-        self.overran += other.overran
-        self.leaked += other.leaked
-        self.lost += other.lost
+        self.decoders += other.decoders
         self.slow = sorted(self.slow + other.slow, reverse=True)[:20]
         self.seconds += other.seconds
 
@@ -90,78 +89,92 @@ def turned(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
     return pixels
 
 
-def stored_region(region: Region, orientation: int, height: int, width: int) -> Region:
-    """Where a region of the turned image lies in the file's own ``height`` x ``width``."""
-    x0, y0, x1, y1 = region
-    rows = turned(np.broadcast_to(np.arange(height)[:, None], (height, width)), orientation)[y0:y1, x0:x1]
-    columns = turned(np.broadcast_to(np.arange(width), (height, width)), orientation)[y0:y1, x0:x1]
-    rows, columns = rows[:: len(rows) - 1 or 1, :: rows.shape[1] - 1 or 1], columns[:: len(columns) - 1 or 1]
-    return int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1
+class Expected(NamedTuple):
+    """What Pillow shows of a file, turned; None where it does not."""
+
+    pixels: Pixels | None
+    why: str  # it was given less than the file, if so
 
 
-class Alone:
-    """nvImageCodec by itself: one file, one decoder, memory in which overruns are seen."""
+def cut(data: bytes) -> bytes:
+    """The file up to the end of its first scan, without EXIF.
+
+    Pillow refuses a file for what stands behind its pixels, or is missing there, and for damaged EXIF.
+    """
+    pieces = segments(data)
+    scan = next((k for k, piece in enumerate(pieces) if piece[:2] == bytes((0xFF, SOS))), len(pieces))
+    kept = [piece for piece in pieces[: scan + 1] if piece[:2] != bytes((0xFF, APP1))]
+    return b"".join(kept) + bytes((0xFF, EOI))
+
+
+def _by_pillow(data: bytes, color: str) -> Pixels:
+    if color == "gray" and jpeg_mode(data) not in ("L", "YCbCr", "RGB"):  # of CMYK there is no luma
+        gray: Pixels = gi.rgb_to_grayscale([pillow_pixels(data)]).compute("uint8")[0]
+        return gray
+    return pillow_pixels(data, 1 if color == "gray" else 3)
+
+
+def expected(data: bytes, color: str) -> Expected:
+    """By Pillow, turned by the orientation that gpuimg reads, of which damaged EXIF leaves several to read."""
+    for file, why in ((data, ""), (cut(data), "Pillow refuses what is behind the scan, or EXIF")):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of damaged EXIF; no other thread runs
+                stored = _by_pillow(file, color)
+        except Exception:  # Pillow raises what comes
+            continue
+        return Expected(turned(stored, gi.image_info(data, max_pixels=MAX_PIXELS).orientation), why)
+    return Expected(None, "")
+
+
+# -- memory that tells ------------------------------------------------------------------------------------------------
+
+
+class _GuardedScratch(Scratch):
+    """Scratch of just the size that is asked for, between guards, and never the same twice."""
+
+    def __init__(self, runtime: GuardedRuntime) -> None:
+        super().__init__()
+        self._runtime = runtime
+        self.tables = runtime.guarded(self.tables.nbytes, 0).view(np.int64)  # at first zeros
+
+    def flat(self, name: str, elements: int, dtype: Any) -> NDArray[Any]:
+        """As that of the base class."""
+        kind = np.dtype(dtype)
+        return self._runtime.guarded(max(elements, 1) * kind.itemsize).view(kind)
+
+
+class GuardedRuntime(CpuRuntime):
+    """The CPU runtime, all of whose memory lies between guards and holds something odd at first."""
 
     def __init__(self) -> None:
-        self._decoder = nvimgcodec.cpu_decoder()
-        self._memory = np.empty(3 * MAX_PIXELS + _GUARD, np.uint8)
-        self.forget()
+        super().__init__()
+        self.fill = _FILLS[0]
+        self._guarded: list[Guarded] = []
 
-    def forget(self) -> None:
-        """Begin with another file."""
-        self.overruns = 0
-        self.seconds = 0.0
-        self.lost: list[int] = []  # bytes, by decode
+    def guarded(self, size: int, fill: int | None = None) -> Pixels:
+        """Memory of so many bytes."""
+        made = Guarded(size, self.fill if fill is None else fill)
+        self._guarded.append(made)
+        return made.bytes
 
-    def _decode(self, data: bytes, color: str, region: Region | None, orient: bool) -> Pixels | None:
-        start, before = time.perf_counter(), allocated()
-        out = self._attempt(data, color, region, orient)
-        lost = allocated() - before
-        self.lost.append(lost if lost > _LOSS else 0)
-        self.seconds += time.perf_counter() - start
-        return None if out is None else out.copy()
+    def empty(self, elements: int, dtype: str) -> Any:
+        """As that of the base class."""
+        kind = np.dtype(dtype)
+        return self.guarded(elements * kind.itemsize).view(kind)
 
-    def _attempt(self, data: bytes, color: str, region: Region | None, orient: bool) -> Pixels | None:
-        library = nvimgcodec.library()
-        spec = library.ColorSpec.GRAY if color == "gray" else library.ColorSpec.SRGB
-        params = library.DecodeParams(apply_exif_orientation=orient, color_spec=spec)
-        try:
-            stream = library.CodeStream(data)
-            height, width = stream.height, stream.width
-            if orient and exif.swaps_sides(exif.orientation(data)):
-                height, width = width, height
-            if region is not None:
-                x0, y0, x1, y1 = region
-                stream = stream.get_sub_code_stream(region=library.Region(y0, x0, y1, x1))
-                height, width = y1 - y0, x1 - x0
-            channels = 1 if color == "gray" else 3
-            size = height * width * channels
-            memory = self._memory[: size + _GUARD]
-            memory[:] = _FILL
-            out = memory[:size].reshape(height, width, channels)
-            image = self._decoder.decode(stream, image=library.as_image(out), params=params)
-        except (RuntimeError, ValueError, MemoryError):
-            return None
-        if not (memory[size:] == _FILL).all():
-            self.overruns += 1
-            return None
-        return out if image is not None and (image.height, image.width) == (height, width) else None
+    take = empty
 
-    def pixels(self, data: bytes, color: str, region: Region | None = None, *, apply: bool = False) -> Pixels | None:
-        """What the file shows, or a region of that; None if it does not decode.
+    def _take(self) -> Scratch:
+        return _GuardedScratch(self)
 
-        It is turned here by the orientation gpuimg reads. To have nvImageCodec ``apply`` the one it reads is not safe
-        for a damaged file: where its header parser and OpenCV read different ones, it writes past the image, farther
-        than can be guarded.
-        """
-        if apply:
-            return self._decode(data, color, region, orient=True)
-        orientation = exif.orientation(data)
-        if region is not None and orientation != 1:
-            stream = nvimgcodec.library().CodeStream(data)
-            region = stored_region(region, orientation, stream.height, stream.width)
-        pixels = self._decode(data, color, region, orient=False)
-        return None if pixels is None else turned(pixels, orientation)
+    def broken(self) -> list[str]:
+        """What was written beside its memory since the last call, and begin anew."""
+        found = [broken for one in self._guarded if (broken := one.broken())]
+        self._guarded.clear()
+        self._spare.clear()
+        self.fill = _FILLS[self.fill == _FILLS[0]]
+        return found
 
 
 # -- the process --------------------------------------------------------------------------------------------------
@@ -232,27 +245,21 @@ class Checker:
     """Runs batches of damaged files with intact ones among them, and checks every rule."""
 
     def __init__(self, phase: Callable[[str], None] | None = None) -> None:
-        self._phase = phase or (lambda _: None)  # told what runs next: "gpuimg" or "nvImageCodec alone"
-        self._alone = Alone()
+        self._phase = phase or (lambda _: None)  # told what runs next: "gpuimg" or "Pillow"
+        self._runtime = GuardedRuntime()
         self._intact = list(originals().values())
         self._crops = [_middle(*gi.image_info(data)[:2]) for data in self._intact]
         self._whole: dict[str, list[Pixels]] = {}
         self._cropped: dict[str, list[Pixels]] = {}
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  (see close)
-        self._nothing = os.open(os.devnull, os.O_WRONLY)
-        with stderr_to(self._nothing):
-            for color in ("rgb", "gray"):
-                one = [gi.decode_batch([data], device="cpu", color=color) for data in self._intact]
-                self._whole[color] = [np.array(x[0]) for x in one]
-                self._cropped[color] = [
-                    np.array(_cropped(gi.open_batch([data], device="cpu", color=color), [crop])[0])
-                    for data, crop in zip(self._intact, self._crops, strict=True)
-                ]
+        for color in ("rgb", "gray"):
+            self._whole[color] = [_shown(data, color) for data in self._intact]
+            crops = zip(self._whole[color], self._crops, strict=True)
+            self._cropped[color] = [np.array(_cropped([pixels], [crop])[0]) for pixels, crop in crops]
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Give the descriptor back."""
         self._said.close()
-        os.close(self._nothing)
 
     def check(self, seeds: Sequence[int]) -> Report:
         """Check one batch: these mutations, and an intact file for every seven of them."""
@@ -279,10 +286,16 @@ class Checker:
         for name, old, new in zip(("descriptors", "threads"), before, after, strict=True):
             if new > old:
                 report.findings.append(Finding(name, seeds[0], f"{old} before, {new} after"))
-        self._phase("nvImageCodec alone")
-        with stderr_to(self._nothing):
-            self._judge(batch, report)
+        report.findings += [Finding("memory", seeds[0], broken) for broken in self._runtime.broken()]
+        report.slow = [(round(report.seconds, 4), seeds[0], "a batch")]
+        if report.seconds > SECONDS:
+            report.findings.append(Finding("slow", seeds[0], f"{report.seconds:.1f} s for the batch"))
+        self._phase("Pillow")
+        self._judge(batch, report)
         return report
+
+    def _opened(self, batch: _Batch) -> Any:
+        return Batch(self._runtime, open_images(batch.sources, batch.color, "fill", MAX_PIXELS))
 
     def _run(self, batch: _Batch, report: Report) -> None:
         """Both ways through gpuimg, with stderr led to a file."""
@@ -292,20 +305,14 @@ class Checker:
         start = time.perf_counter()
         try:
             with stderr_to(self._said.fileno()):
-                os.write(2, b"one\n")
-                whole = gi.decode_batch(
-                    batch.sources, device="cpu", color=batch.color, on_error="fill", max_pixels=MAX_PIXELS
-                )
-                os.write(2, b"two\n")
-                opened = gi.open_batch(
-                    batch.sources, device="cpu", color=batch.color, on_error="fill", max_pixels=MAX_PIXELS
-                )
+                whole = self._opened(batch)
+                whole.compute("uint8") if whole.is_uniform else whole[0]
+                opened = self._opened(batch)
                 for slot, (height, width) in zip(batch.slots, opened.sizes, strict=True):
                     seed = batch.seeds[slot] if slot >= 0 else 0
                     crops.append(_drawn(seed, int(height), int(width)) if slot >= 0 else self._crops[-1 - slot])
                 cropped = _cropped(opened, crops)
                 results = cropped.array()
-                os.write(2, b"three\n")
         except Exception as error:
             report.findings.append(Finding("exception", batch.seeds[0], f"{type(error).__name__}: {error}"))
             return
@@ -314,9 +321,9 @@ class Checker:
         batch.whole, batch.cropped, batch.crops, batch.results = whole, cropped, crops, results
         self._said.seek(0)
         said = self._said.read()
-        if said != b"one\ntwo\nthree\n":
-            extra = sorted(set(said.decode(errors="replace").splitlines()) - {"one", "two", "three"})
-            report.findings.append(Finding("stderr", batch.seeds[0], "; ".join(extra) or f"lines are lost: {said!r}"))
+        if said:
+            lines = sorted(set(said.decode(errors="replace").splitlines()))
+            report.findings.append(Finding("stderr", batch.seeds[0], "; ".join(lines)))
 
     def _judge(self, batch: _Batch, report: Report) -> None:
         if batch.whole is None:
@@ -327,30 +334,28 @@ class Checker:
             if slot < 0:
                 self._judge_intact(batch, i, -1 - slot, report)
                 continue
-            seed, (data, words) = batch.seeds[slot], batch.damaged[slot]
-            self._alone.forget()
-            whole = self._judge_whole(batch, i, seed, data, report)
+            seed, (data, _) = batch.seeds[slot], batch.damaged[slot]
+            by_pillow = expected(data, batch.color) if self._is_opened(data) else Expected(None, "")
+            if by_pillow.pixels is None and batch.whole.status[i] == "ok" and not is_ours(data):
+                # gpuimg gives Pillow's decoder the parts of the file that matter; its reader stumbles over the others.
+                by_pillow = Expected(batch.whole[i], "Pillow refuses its header")
+            whole = self._judge_whole(batch, i, seed, by_pillow, report)
             report.outcomes[f"{batch.kind(i)} | whole | {whole}"] += 1
-            crop = self._judge_crop(batch, i, seed, data, regions[i], report)
+            report.decoders["ours" if is_ours(data) else "Pillow"] += 1
+            crop = self._judge_crop(batch, i, seed, by_pillow, regions[i], report)
             if isinstance(crop, str):
                 report.outcomes[f"{batch.kind(i)} | crop | {crop}"] += 1
             else:
                 canvases[i] = crop
-            self._account(batch, i, seed, report)
-            report.slow.append((round(self._alone.seconds, 4), seed, words))
         self._judge_crops(batch, canvases, report)
-        report.slow = sorted(report.slow, reverse=True)[:20]
 
-    def _account(self, batch: _Batch, i: int, seed: int, report: Report) -> None:
-        """What nvImageCodec alone does wrong, which gpuimg cannot help."""
-        if self._alone.overruns:
-            report.overran.append(seed)
-        lost = self._alone.lost
-        if not any(lost):
-            return
-        report.leaked[seed] = max(lost)
-        refused = sum(x.status[i] != "ok" for x in (batch.whole, batch.cropped))  # those are decoded twice
-        report.lost += 2 * sum(lost) + lost[0] * refused
+    @staticmethod
+    def _is_opened(data: bytes) -> bool:
+        try:
+            gi.image_info(data, max_pixels=MAX_PIXELS)
+        except ValueError:
+            return False
+        return True
 
     def _judge_intact(self, batch: _Batch, i: int, k: int, report: Report) -> None:
         for way, got, expected, status in (
@@ -363,49 +368,45 @@ class Checker:
                 )
                 report.findings.append(Finding("neighbour", batch.seeds[0], detail))
 
-    def _judge_whole(self, batch: _Batch, i: int, seed: int, data: bytes, report: Report) -> str:
+    def _judge_whole(self, batch: _Batch, i: int, seed: int, by_pillow: Expected, report: Report) -> str:
         status, pixels = batch.whole.status[i], batch.whole[i]
         if status != "ok":
-            return self._judge_refused(seed, "whole", status, i in batch.whole.errors, pixels, data, batch, report)
-        expected = self._alone.pixels(data, batch.color)
-        if expected is not None and np.array_equal(pixels, expected):
-            return "decoded"
-        difference = "nvImageCodec alone refuses it" if expected is None else _difference(pixels, expected)
+            named = i in batch.whole.errors
+            return self._judge_refused(seed, "whole", status, named, pixels, by_pillow, report)
+        if by_pillow.pixels is not None and np.array_equal(pixels, by_pillow.pixels):
+            return f"decoded, though {by_pillow.why}" if by_pillow.why else "decoded"
+        difference = "Pillow refuses it" if by_pillow.pixels is None else _difference(pixels, by_pillow.pixels)
         report.findings.append(Finding("pixels", seed, f"whole: {difference}"))
         return "wrong pixels"
 
+    @staticmethod
     def _judge_refused(
-        self, seed: int, way: str, status: str, named: bool, pixels: Pixels, data: bytes, batch: _Batch, report: Report
+        seed: int, way: str, status: str, named: bool, pixels: Pixels, by_pillow: Expected, report: Report
     ) -> str:
         if not status or not status.strip() or not named:
             report.findings.append(Finding("reason", seed, f"{way}: status {status!r}, in errors: {named}"))
         if pixels.any():
             report.findings.append(Finding("black", seed, f"{way}: {int(pixels.max())} in a refused image"))
         report.reasons[re.sub(r"0x[0-9a-f]+|\d+|b'.*'", "#", status)[:100]] += 1
-        try:  # what gpuimg refuses for its header is not safe to decode
-            gi.image_info(data, max_pixels=MAX_PIXELS)
-        except ValueError:
-            return "refused for its header"
-        if way == "whole" and self._alone.pixels(data, batch.color) is not None:
-            return "refused, though nvImageCodec alone decodes it"
+        if by_pillow.pixels is not None and not by_pillow.why:
+            return "refused, though Pillow decodes it"
         return "refused"
 
     def _judge_crop(
-        self, batch: _Batch, i: int, seed: int, data: bytes, region: Region, report: Report
+        self, batch: _Batch, i: int, seed: int, by_pillow: Expected, region: Region, report: Report
     ) -> str | Pixels:
         """The outcome; or the image to crop, of which only the region is there."""
         status = batch.cropped.status[i]
         if status != "ok":
             named = i in batch.cropped.errors
-            return self._judge_refused(seed, "crop", status, named, batch.results[i], data, batch, report)
+            return self._judge_refused(seed, "crop", status, named, batch.results[i], by_pillow, report)
         height, width = (int(v) for v in batch.whole.sizes[i])
-        x0, y0, x1, y1 = region
-        pixels = self._alone.pixels(data, batch.color, None if region == (0, 0, width, height) else region)
-        if pixels is None:
-            report.findings.append(Finding("pixels", seed, f"crop: nvImageCodec alone refuses the region {region}"))
+        if by_pillow.pixels is None or by_pillow.pixels.shape[:2] != (height, width):
+            report.findings.append(Finding("pixels", seed, f"crop: Pillow refuses it, the region is {region}"))
             return "wrong pixels"
-        canvas: Pixels = np.zeros((height, width, pixels.shape[2]), np.uint8)
-        canvas[y0:y1, x0:x1] = pixels
+        x0, y0, x1, y1 = region
+        canvas: Pixels = np.zeros((height, width, by_pillow.pixels.shape[2]), np.uint8)
+        canvas[y0:y1, x0:x1] = by_pillow.pixels[y0:y1, x0:x1]
         return canvas
 
     def _judge_crops(self, batch: _Batch, canvases: dict[int, Pixels], report: Report) -> None:
@@ -417,7 +418,7 @@ class Checker:
             outcome = "decoded" if batch.whole.status[i] == "ok" else "decoded, though the whole is refused"
             if not np.array_equal(batch.results[i], pixels):
                 seed = batch.seeds[batch.slots[i]]
-                report.findings.append(Finding("pixels", seed, "crop: not what the region shows alone"))
+                report.findings.append(Finding("pixels", seed, "crop: not what the region shows in the whole"))
                 outcome = "wrong pixels"
             report.outcomes[f"{batch.kind(i)} | crop | {outcome}"] += 1
 
@@ -438,6 +439,13 @@ class _Batch:
         """What was done to image ``i``."""
         kinds = kinds_of(self.damaged[self.slots[i]][1])
         return kinds[0] if len(kinds) == 1 else "several"
+
+
+def _shown(data: bytes, color: str) -> Pixels:
+    found = expected(data, color).pixels
+    if found is None:
+        raise ValueError("Pillow refuses an intact file")
+    return found
 
 
 def _region(row: Any) -> Region:

@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from .originals import is_baseline
 from .originals import originals as intact_files
 
 T = TypeVar("T")
@@ -68,6 +69,8 @@ def segments(data: bytes) -> list[bytes]:
         marker = data[at + 1] if data[at] == 0xFF and at + 1 < len(data) else -1
         if marker < 0:
             end = len(data)  # not JPEG from here on
+        elif marker == 0xFF:
+            end = at + 1  # a fill byte
         elif marker in _ALONE:
             end = at + 2
         else:
@@ -114,6 +117,18 @@ def bit_flips(draw: Draw, data: bytes, _: bytes) -> tuple[bytes, str]:
     for _i in range(count):
         result[draw.between(first, len(data) - 1)] ^= 1 << draw.below(8)
     return bytes(result), f"{count} from byte {first} on"
+
+
+def scan_damage(draw: Draw, data: bytes, _: bytes) -> tuple[bytes, str]:
+    """Bytes of the first scan, which stay clear of markers, so that nothing but codes and coefficients is wrong."""
+    scan = (places(data, (SOS,)) or [0])[0]
+    result = bytearray(data)
+    count = draw.pick((1, 1, 2, 10, 100))
+    for _i in range(count):
+        at = draw.between(scan, len(data) - 2)
+        if 0xFF not in result[at - 1 : at + 1]:
+            result[at] = draw.below(255)
+    return bytes(result), f"{count} bytes from {scan} on"
 
 
 def overwrites(draw: Draw, data: bytes, _: bytes) -> tuple[bytes, str]:
@@ -414,15 +429,18 @@ def orientation(draw: Draw, data: bytes, _: bytes) -> tuple[bytes, str]:
 KINDS: dict[str, Kind] = {
     function.__name__.replace("_", " "): function
     for function in (
-        bit_flips, overwrites, runs, insertions, deletions, truncation, trailing_junk, leading_junk, nearly_nothing,
-        foreign_segment, foreign_scans, duplicates, removal, reordering, many_scans, segment_length, wrong_marker,
-        marker_in_scan, frame_size, frame_components, frame_sampling, frame_precision, frame_type, hidden_frame,
-        component_ids, table_ids, huffman_table, quantisation_table, scan_header, restart_interval, orientation,
+        bit_flips, scan_damage, overwrites, runs, insertions, deletions, truncation, trailing_junk, leading_junk,
+        nearly_nothing, foreign_segment, foreign_scans, duplicates, removal, reordering, many_scans, segment_length,
+        wrong_marker, marker_in_scan, frame_size, frame_components, frame_sampling, frame_precision, frame_type,
+        hidden_frame, component_ids, table_ids, huffman_table, quantisation_table, scan_header, restart_interval, orientation,
     )
 }  # fmt: skip
 
 # One thing is done to most files; bit flips and truncation, the damage of real life, come more often.
-_CHOICES = (*KINDS, "bit flips", "bit flips", "truncation", "overwrites", "orientation", "frame size")
+_CHOICES = (
+    *KINDS, *("bit flips",) * 3, *("scan damage",) * 8, *("truncation",) * 3, "overwrites", "orientation", "frame size",
+    "quantisation table", "huffman table",
+)  # fmt: skip
 
 
 def mutation(seed: int, originals: Mapping[str, bytes] | None = None) -> tuple[bytes, str]:
@@ -430,7 +448,7 @@ def mutation(seed: int, originals: Mapping[str, bytes] | None = None) -> tuple[b
     files = intact_files() if originals is None else originals
     draw = Draw(seed)
     names = tuple(files)
-    name = draw.pick(names)
+    name = draw.pick([name for name in names if is_baseline(name)])
     data, words = files[name], [name]
     for _ in range(draw.pick((1, 1, 1, 1, 2, 3))):
         if len(data) < _LEAST:

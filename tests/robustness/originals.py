@@ -65,7 +65,15 @@ def originals() -> dict[str, bytes]:
         "orientation 6": jpeg(picture(60, 90, 19), orientation=6),
         "orientation 8 progressive": jpeg(picture(80, 50, 20), orientation=8, progressive=True),
         "orientation 5 gray": jpeg(picture(40, 60, 21).convert("L"), orientation=5),
+        "rgb": jpeg(picture(45, 50, 22), keep_rgb=True),
+        "fine 4:2:0": jpeg(picture(130, 140, 23), quality=98, subsampling=2, restart_marker_blocks=7),
+        "gray restart": jpeg(picture(90, 70, 24).convert("L"), restart_marker_rows=1, optimize=True),
     }
+
+
+def is_baseline(name: str) -> bool:
+    """Whether a file of that name is one that our own decoder takes."""
+    return "progressive" not in name and name != "cmyk"
 
 
 @lru_cache(maxsize=1)

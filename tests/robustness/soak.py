@@ -1,6 +1,8 @@
 """The whole run: damaged files and intact ones by the hundred thousand, in child processes, resumable.
 
-    python -m tests.robustness.soak --mutations 100000 --images 1000000 --out DIR --state FILE
+    python -m tests.robustness.soak --mutations 100000 --bounds 20000 --images 1000000 --out DIR --state FILE
+
+The first mutations run once more with every index of the native code checked, compiled by NUMBA_BOUNDSCHECK=1.
 
 ``DIR/robustness.json`` is written as it goes: counts by outcome and kind of damage, the slowest files, everything that
 broke a rule of :mod:`tests.robustness.check` with its seed, crashes and hangs with theirs, and memory. A run that is
@@ -26,17 +28,18 @@ from typing import Any, TypeAlias
 
 import gpuimg as gi
 
-from . import check, children, images
+from . import check, children, images, last_words
 from .mutate import mutation
 from .originals import digest, originals, photos
 
-Events: TypeAlias = "Callable[[Sequence[str]], Iterable[children.Event]]"
+Events: TypeAlias = "Callable[..., Iterable[children.Event]]"
 
-PER_CHILD = {"mutations": 25_000, "batches": 100_000, "loader": 100_000}
+PER_CHILD = {"mutations": 25_000, "bounds": 10_000, "batches": 100_000, "loader": 100_000}
 DAMAGED = check.BATCH - check.EVERY  # of a batch
 _KEPT = 200  # findings, crashes and hangs that are written in full
 _WARM = 0.4  # of a child's run before its memory counts: buffers grow to the largest image met
-_PACKAGES = ("nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13", "numpy", "numba", "pillow")
+_PACKAGES = ("numpy", "numba", "pillow")
+_MOST_GROWTH = 2000  # KiB of the heap per 10,000 files, over which memory is lost
 
 
 @dataclass
@@ -45,16 +48,10 @@ class Memory:
 
     what: str
     first: int
-    # Images so far; KiB resident, KiB that malloc has given, and KiB of these that nvImageCodec has lost.
-    samples: list[tuple[int, int, int, int]] = field(default_factory=list)
-    lost: float = 0.0
+    samples: list[tuple[int, int, int]] = field(default_factory=list)  # images so far; KiB resident, and of the heap
 
     def summary(self) -> dict[str, Any] | None:
-        """Start and end, as medians of a tenth of the samples each, and the growth between.
-
-        Where libjpeg fails behind the last line, nvImageCodec loses an image's memory each time; the growth of the
-        heap is told without that, the growth of resident memory with it (and with the holes it leaves).
-        """
+        """Start and end, as medians of a tenth of the samples each, and the growth between."""
         warm = [s for s in self.samples if s[0] >= _WARM * self.samples[-1][0]] if self.samples else []
         if len(warm) < 20:
             return None
@@ -62,12 +59,12 @@ class Memory:
         first, last = (
             [statistics.median(column) for column in zip(*part, strict=True)] for part in (warm[:tenth], warm[-tenth:])
         )
-        count, resident, heap, lost = (end - start for start, end in zip(first, last, strict=True))
+        count, resident, heap = (end - start for start, end in zip(first, last, strict=True))
         return {
             "what": self.what, "first": self.first, "images": self.samples[-1][0],
-            "start_kib": round(first[1]), "end_kib": round(last[1]), "lost_by_nvimagecodec_kib": round(lost),
+            "start_kib": round(first[1]), "end_kib": round(last[1]),
             "growth_kib_per_10000": {
-                "resident": round(resident / count * 10_000), "heap": round((heap - lost) / count * 10_000),
+                "resident": round(resident / count * 10_000), "heap": round(heap / count * 10_000),
             },
         }  # fmt: skip
 
@@ -80,8 +77,8 @@ class Totals:
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PER_CHILD, 0.0))
     outcomes: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
-    overran: list[int] = field(default_factory=list)
-    leaked: Counter[str] = field(default_factory=Counter)  # bytes by seed
+    decoders: Counter[str] = field(default_factory=Counter)
+    last_words: Counter[str] = field(default_factory=Counter)
     images: Counter[str] = field(default_factory=Counter)
     slow: list[tuple[float, int, str]] = field(default_factory=list)
     broken: Counter[str] = field(default_factory=Counter)  # findings by rule
@@ -96,16 +93,15 @@ class Totals:
         if not path.exists():
             return cls()
         read = json.loads(path.read_text())
-        for name in ("outcomes", "reasons", "leaked", "images", "broken"):
+        for name in ("outcomes", "reasons", "decoders", "last_words", "images", "broken"):
             read[name] = Counter(read[name])
         read["slow"] = [tuple(entry) for entry in read["slow"]]
         return cls(**read)
 
     def add(self, event: children.Event) -> None:
         """Count what a child said of a batch."""
-        for name in ("outcomes", "reasons", "leaked", "images"):
+        for name in ("outcomes", "reasons", "decoders", "images"):
             getattr(self, name).update(event.get(name, {}))
-        self.overran += event.get("overran", [])
         self.slow = sorted([*self.slow, *map(tuple, event.get("slow", []))], reverse=True)[:20]
         for rule, seed, detail in event.get("findings", []):
             self.broken[rule] += 1
@@ -141,6 +137,7 @@ class Totals:
             "versions": versions(),
             "counts": self.next,
             "seconds": {name: round(seconds, 1) for name, seconds in self.seconds.items()},
+            "for": self.decoders,
             "outcomes": ways,
             "by_kind": dict(sorted(kinds.items())),
             "images": self.images,
@@ -150,10 +147,7 @@ class Totals:
             "findings": self.findings,
             "crashes": self.crashes,
             "hangs": self.hangs,
-            "nvimagecodec": {
-                "wrote past an image": self.overran[:_KEPT],
-                "lost memory": {"files": len(self.leaked), "most": dict(self.leaked.most_common(20))},
-            },
+            "last_words": self.last_words,
             "growth_kib_per_10000": growth,
             "memory": self.memory,
         }
@@ -195,31 +189,48 @@ class Soak:
         self._saved = time.monotonic()
 
     def run(self, what: str, count: int) -> None:
-        """Go on with ``what`` ("mutations", "batches" or "loader") up to number ``count``."""
+        """Go on with ``what`` ("mutations", "bounds", "batches" or "loader") up to number ``count``."""
         while self.totals.next[what] < count:
             first = self.totals.next[what]
             self._child(what, first, min(first + PER_CHILD[what], count))
             self.save()
+
+    def run_deaths(self, count: int) -> None:
+        """Go on to ``count`` processes of each kind that die while a loader runs, and look for their last words."""
+        for way in last_words.WAYS:
+            while self.totals.last_words[f"{way}: run"] < count:
+                self.totals.last_words[f"{way}: run"] += 1
+                problem = last_words.problem(way)
+                self.totals.last_words[f"{way}: heard"] += not problem
+                self.totals.broken["last words"] += bool(problem)
+                self.totals.broken += Counter()  # no zeros
+                self.save()
 
     def _child(self, what: str, first: int, stop: int) -> None:
         memory = Memory(what, first)
         at, phase = (first, first), "start"
         begin = time.monotonic()
         try:
-            for event in self._run([what, str(first), str(stop)]):
+            for event in self._events(what, what, first, stop):
                 at, phase = tuple(event.get("at", at)), event.get("phase", phase)
                 if "rss" not in event:
                     continue
                 self.totals.add(event)
                 self.totals.next[what] = at[1]
-                memory.lost += event.get("lost", 0) / 1024
-                memory.samples.append((at[1] - first, event["rss"], event["heap"], round(memory.lost)))
+                memory.samples.append((at[1] - first, event["rss"], event["heap"]))
                 begin = self._clock(what, begin)
         except children.Dead as dead:
             self._after(dead, what, at, phase, stop)
             self._clock(what, begin)
         if summary := memory.summary():
             self.totals.memory.append(summary)
+            self.totals.broken["leak"] += summary["growth_kib_per_10000"]["heap"] > _MOST_GROWTH
+            self.totals.broken += Counter()  # no zeros
+
+    def _events(self, what: str, way: str, first: int, stop: int) -> Iterable[children.Event]:
+        """What a child says that goes a ``way``."""
+        arguments = [way, str(first), str(stop)]
+        return self._run(arguments, environment=checked_bounds()) if what == "bounds" else self._run(arguments)
 
     def _clock(self, what: str, begin: float) -> float:
         now = time.monotonic()
@@ -231,7 +242,7 @@ class Soak:
     def _after(self, dead: children.Dead, what: str, at: tuple[int, int], phase: str, stop: int) -> None:
         """Find out which of the images a child was at killed it, and go on behind them."""
         done = self.totals.next[what]
-        if done >= at[1] or what != "mutations":  # between batches, or with no single image to blame
+        if done >= at[1] or what not in ("mutations", "bounds"):  # between batches, or with no single image to blame
             self.totals.died(dead, what=what, between=list(at), phase=phase)
             self.totals.next[what] = max(done, min(at[1] + (at[1] <= done), stop)) if done < stop else done
             return
@@ -239,7 +250,7 @@ class Soak:
         seed = at[0]
         while seed < at[1]:
             try:
-                for event in self._run(["singles", str(seed), str(at[1])]):
+                for event in self._events(what, "singles", seed, at[1]):
                     seed, phase = event.get("at", (seed,))[0], event.get("phase", phase)
                     if "rss" in event:
                         self.totals.add(event)
@@ -253,6 +264,11 @@ class Soak:
         self.totals.next[what] = at[1]
 
 
+def checked_bounds() -> dict[str, str]:
+    """Environment in which native code checks every index; its machine code is kept apart."""
+    return {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(Path(__file__).parents[2] / ".soak-bounds")}
+
+
 def memory() -> dict[str, int]:
     """KiB resident and KiB malloc has given, of this process."""
     return {"rss": check.memory(), "heap": check.allocated() // 1024}
@@ -261,12 +277,19 @@ def memory() -> dict[str, int]:
 # -- the child ----------------------------------------------------------------------------------------------------
 
 
+def _end_process(error: Any) -> None:
+    """What native code raises where it cannot be passed on, which Python would only print."""
+    print(f"{error.exc_type.__name__}: {error.exc_value}", file=sys.stderr, flush=True)
+    os.abort()
+
+
 def child(what: str, first: int, stop: int) -> None:
     """Do a part of the work, saying what it is at before and what came of it after."""
     import faulthandler
 
     voice = children.Voice()
     faulthandler.enable(os.dup(2))  # descriptor 2 itself leads elsewhere while gpuimg decodes
+    sys.unraisablehook = _end_process
     if what in ("batches", "loader"):
         run = images.batches if what == "batches" else images.loader
         for start, end, counts, findings in run(first, stop):
@@ -280,7 +303,7 @@ def child(what: str, first: int, stop: int) -> None:
         report = checker.check(seeds)
         voice.say(
             at=(seeds.start, seeds.stop), **memory(), outcomes=report.outcomes, reasons=report.reasons,
-            slow=report.slow, findings=report.findings, overran=report.overran, leaked=report.leaked, lost=report.lost,
+            slow=report.slow, findings=report.findings, decoders=report.decoders,
         )  # fmt: skip
     checker.close()
 
@@ -293,18 +316,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     parser = argparse.ArgumentParser(prog="python -m tests.robustness.soak", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--mutations", type=int, default=100_000)
+    parser.add_argument("--bounds", type=int, default=20_000, help="of these mutations, with checked bounds")
+    parser.add_argument("--deaths", type=int, default=100, help="processes that die while a loader runs")
     parser.add_argument("--images", type=int, default=1_000_000, help="half in batches, half through the loader")
     parser.add_argument("--out", type=Path, required=True, help="folder for robustness.json")
     parser.add_argument("--state", type=Path, required=True, help="file to go on from")
     options = parser.parse_args(arguments)
     soak = Soak(options.out, options.state)
     soak.run("mutations", options.mutations)
+    soak.run("bounds", options.bounds)
+    soak.run_deaths(options.deaths)
     halves = options.images // 2 if hasattr(gi, "load") else 0
     soak.run("batches", options.images - halves)
     soak.run("loader", halves)
     soak.save()
     result = soak.totals.result()
-    print(json.dumps({k: result[k] for k in ("good", "counts", "seconds", "outcomes", "broken_rules")}, indent=1))
+    print(
+        json.dumps(
+            {k: result[k] for k in ("good", "counts", "seconds", "for", "outcomes", "last_words", "broken_rules")},
+            indent=1,
+        )
+    )
     return 0 if soak.totals.good else 1
 
 
