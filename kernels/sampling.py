@@ -60,12 +60,17 @@ def keys(d, a):
 
 
 @scalar
+def triangle(d):
+    """Weight of bilinear interpolation at distance ``d``."""
+    return max(f32(1.0) - abs(d), f32(0.0))
+
+
+@scalar
 def tap_weight(tap, c, inverse_support, filter, low, high):
     """Unnormalised weight of pixel ``tap`` (a float) for the position ``c``; not for GAUSSIAN."""
     d = abs((tap + f32(0.5) - c) * inverse_support)
-    linear = max(f32(1.0) - d, f32(0.0))
     cubic = keys(d, f32(-0.5) if filter == CUBIC_RENORMALISED else f32(-0.75))
-    weight = linear if filter == LINEAR else f32(1.0) if filter == NEAREST else cubic
+    weight = triangle(d) if filter == LINEAR else f32(1.0) if filter == NEAREST else cubic
     keep = (tap >= low and tap < high) or filter == CUBIC_CLAMPED or filter == NEAREST
     return weight if keep else f32(0.0)
 

@@ -18,7 +18,7 @@ from ..ops import CHANNELS, FRAME_WORDS, HISTOGRAM, LEVELS, MEAN, OPS, RANGE, SL
 from ..program import PIXEL_OPS, formula_of, values_of
 from ..scalar import f32, i32, loop
 from .intrinsics import FLOATS, INTS, array_at, caller, copy
-from .sample import project_row
+from .positions import project_row
 
 # -- rows --------------------------------------------------------------------------------------------------------------
 
@@ -44,7 +44,7 @@ def _make_row(op: Op, functions: tuple[Any, ...] = ()) -> Any:
         params, tables = array_at(params_, width), array_at(statistics_, 1)
         r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
         xs, ys = array_at(xs_, n), array_at(ys_, n)
-        project_row(params[:FRAME_WORDS], y, height, n, xs, ys)
+        project_row(params[:FRAME_WORDS], y, 0, height, n, xs, ys)
         values = read(params, 0, tables, 0)
         for x in range(n):
             r[x], g[x], b[x] = apply(r[x], g[x], b[x], xs[x], ys[x], values)

@@ -22,8 +22,10 @@ from .calls import (
     SAMPLE_GATHERED,
     SAMPLE_SEPARABLE,
     STORE,
+    SUM_PATCHES,
 )
 from .intrinsics import caller, copy, finish_streaming
+from .patches import SUM_PATCHES_PIECES
 from .program import GRID_PIECES, ROW_PIECES, call_grid, call_row, user_row
 from .sample import (
     ADD_TAPS_PIECES,
@@ -65,6 +67,7 @@ def call_table(source: str, kind: int, planar: bool, ops: Any, separable: Any, f
         table[SAMPLE_SEPARABLE] = SEPARABLE_PIECE.address
     if not np.all(separable):
         table[ADD_TAPS] = ADD_TAPS_PIECES[source].address
+        table[SUM_PATCHES] = SUM_PATCHES_PIECES[source].address
         table[SAMPLE_GATHERED] = GATHERED_PIECE.address
     table[STORE] = STORE_PIECES[kind, planar].address
     for code in np.flatnonzero(ops).tolist():

@@ -13,9 +13,9 @@ from numba import types
 
 from .. import sampling
 from ..compiled import Piece
-from ..layout import FILTER, GAUSSIAN, HEIGHT, MATRIX, RECORD_WORDS, STRIDE, SUPPORT, TAPS, WIDTH, WINDOW
+from ..layout import FILTER, GAUSSIAN, HEIGHT, LINEAR, MATRIX, RECORD_WORDS, STRIDE, SUPPORT, TAPS, WIDTH, WINDOW
 from ..scalar import f32, i32, loop, up
-from .calls import ADD_TAPS, LAY_TAPS, MIX_ROWS
+from .calls import ADD_TAPS, CALLS, LAY_TAPS, MIX_ROWS
 from .intrinsics import (
     ADDRESSES,
     BLOCK,
@@ -32,6 +32,8 @@ from .intrinsics import (
     split_four_quads,
     sum_blocks,
 )  # fmt: skip
+from .patches import patches_space, sample_patches
+from .positions import project_row
 
 u32 = np.uint32
 
@@ -181,7 +183,8 @@ def work_space(height: Any, width: Any, nx: Any, ny: Any, columns: Any) -> tuple
     taps = height * ny + width * nx
     rows = 3 * columns + _TAIL + BLOCK * (columns + width)
     for_separable = taps + height + width + np.maximum(width, height) + rows
-    return np.maximum(for_separable, (3 + nx + ny) * width), np.maximum(taps, (nx + ny) * width)
+    for_gathered = np.maximum((3 + nx + ny) * width, patches_space(nx, ny))
+    return np.maximum(for_separable, for_gathered), np.maximum(taps, (nx + ny) * width)
 
 
 SAMPLE = types.void(
@@ -215,7 +218,7 @@ def _separable(
 
     The tap tables of the first rows stay in ``floats`` and ``ints`` for those after them.
     """
-    calls = array_at(calls_, ADD_TAPS + 1)
+    calls = array_at(calls_, CALLS)
     record, words = array_at(record_, RECORD_WORDS), array_at(words_, RECORD_WORDS)
     planes = array_at(planes_, 3 * plane_size)
     floats, ints = array_at(floats_, floats_size), array_at(ints_, ints_size)
@@ -324,13 +327,16 @@ def _gathered(
     ints_size, packed
 ):  # fmt: skip
     """Rows ``y0`` to ``y1`` of any grid: two-dimensional taps, a row of pixels at a time."""
-    calls = array_at(calls_, ADD_TAPS + 1)
+    calls = array_at(calls_, CALLS)
     record, words = array_at(record_, RECORD_WORDS), array_at(words_, RECORD_WORDS)
     planes = array_at(planes_, 3 * plane_size)
     floats, ints = array_at(floats_, floats_size), array_at(ints_, ints_size)
     height = record[HEIGHT]
     width = record[WIDTH]
     filter = record[FILTER]
+    if filter <= LINEAR:
+        sample_patches(calls, source, size, channels, scale, record, words, y0, y1, planes, floats, ints)
+        return
     nx = record[TAPS]
     ny = record[TAPS + 1]
     xs = floats[:width]
@@ -343,7 +349,7 @@ def _gathered(
     m = words[MATRIX : MATRIX + 9]
     x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
     for y in range(y0, y1):
-        project_row(m, y, height, width, xs, ys)
+        project_row(m, y, 0, height, width, xs, ys)
         _call_lay_taps(
             calls[LAY_TAPS], (xs, xs.size, words[SUPPORT], filter, x_low, x_high, channels, nx, f32(1.0), wx, ox, total)
         )
@@ -372,15 +378,3 @@ def _gathered(
 
 
 GATHERED_PIECE = Piece("gathered", _gathered, SAMPLE)
-
-
-@loop
-def project_row(m, y, height, width, xs, ys):
-    """Coordinates, in the frame ``m`` leads to, of the pixels of row ``y`` of a grid."""
-    v = f32(y) - f32(height - 1) * f32(0.5)
-    m0, m1, m2, m3, m4, m5, m6, m7, m8 = m[0], m[1], m[2], m[3], m[4], m[5], m[6], m[7], m[8]
-    left = f32(width - 1) * f32(0.5)
-    for x in range(width):
-        u = f32(x) - left
-        xs[x] = sampling.project(m0, m1, m2, m6, m7, m8, u, v)
-        ys[x] = sampling.project(m3, m4, m5, m6, m7, m8, u, v)

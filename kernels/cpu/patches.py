@@ -1,0 +1,204 @@
+"""Two-dimensional taps, bilinear or nearest: the patch of source pixels around each position, a row of it in one load.
+
+A load holds the pixels of several taps, whose channels lie side by side; its lanes are summed over the rows of the
+patch with the weights in y, then weighted in x by lane, and only at the end summed by channel. So a tap costs a
+fraction of a vector, and its weights in x are never written to memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+
+from .. import sampling
+from ..compiled import Piece
+from ..layout import FILTER, HEIGHT, MATRIX, NEAREST, STRIDE, SUPPORT, TAPS, WIDTH, WINDOW
+from ..scalar import confine, f32, i32, loop, scalar, up
+from .calls import SUM_PATCHES
+from .intrinsics import BYTES, FLOATS, INTS, SOURCES, array_at, caller, copy
+from .positions import project_row
+from .vectors import LANES, PIXELS, make_sum_four_patches
+
+# Further from a position than any tap: the lanes of no tap are there.
+_NOWHERE = f32(1e9)
+
+_COLORS_A_LOAD = LANES // 3  # taps
+_HALF = LANES // 2  # lanes of the loads of small patches
+
+
+@scalar
+def _inverse(filter, support):
+    """Units of the filter a source pixel; the one pixel of "nearest" is never away from its position."""
+    return f32(0.0) if filter == NEAREST else f32(1.0) / support
+
+
+@loop
+def _lay_axis(positions, filter, support, low, high, taps, starts, distances, total):
+    """First pixel of each position's taps, its distance in units of the filter, and the sum of the weights.
+
+    Patches are moved into the window whole, so that they need no clamping: what they gain there weighs nothing.
+    """
+    inverse = _inverse(filter, support)
+    reach = sampling.reach(filter, support, taps)
+    low_f, high_f = f32(low), f32(high)
+    last = f32(high - taps)
+    for x in range(positions.size):
+        centre = sampling.tap_centre(positions[x], filter, low_f, high_f)
+        start = confine(sampling.first_tap(centre, reach), low_f, last)
+        starts[x] = i32(start)
+        distances[x] = (start + f32(0.5) - centre) * inverse
+        total[x] = f32(0.0)
+    for t in range(taps):
+        step = f32(t) * inverse
+        for x in range(positions.size):
+            total[x] += sampling.triangle(distances[x] + step)
+
+
+@loop
+def _weigh_rows(distances, rows, inverse, scale, total_x, total_y, weights):
+    """Weights of each pixel's rows, such that those of all its taps add up to ``scale``."""
+    n = distances.size
+    for x in range(n):
+        total_x[x] = scale / (total_x[x] * total_y[x])
+    for t in range(rows):
+        step = f32(t) * inverse
+        weight = weights[t * n : (t + 1) * n]
+        for x in range(n):
+            weight[x] = sampling.triangle(distances[x] + step) * total_x[x]
+
+
+@loop
+def _lay_steps(steps, taps, channels, inverse):
+    """Distance of the tap of each lane from the first one; lanes of no tap are far away."""
+    for k in range(steps.size):
+        lane = k % LANES
+        tap = k if channels == 1 else k // LANES * _COLORS_A_LOAD + lane // 3
+        unused = tap >= taps or (channels == 3 and lane == LANES - 1)
+        steps[k] = _NOWHERE if unused else f32(tap) * inverse
+
+
+@loop
+def _sum_patch(source, channels, stride, rows, columns, inverse, starts, distances, weights, x, r, g, b):
+    """One pixel, tap by tap: where a load would leave the source."""
+    n = r.size
+    at = starts[x]
+    distance = distances[x]
+    second = 1 if channels == 3 else 0
+    red, green, blue = f32(0.0), f32(0.0), f32(0.0)
+    for j in range(rows):
+        for i in range(columns):
+            weight = weights[j * n + x] * sampling.triangle(distance + f32(i) * inverse)
+            k = up(at + j * stride + i * channels)
+            red += weight * f32(source[k])
+            green += weight * f32(source[k + up(second)])
+            blue += weight * f32(source[k + up(2 * second)])
+    r[x], g[x], b[x] = red, green, blue
+
+
+@loop
+def _last(starts, x):
+    """The last of four numbers."""
+    return max(max(starts[x], starts[x + up(1)]), max(starts[x + up(2)], starts[x + up(3)]))
+
+
+def _make_row(channels: int, lanes: int) -> Any:
+    sum_four_patches = make_sum_four_patches(channels, lanes)
+    elements = lanes // channels * channels
+
+    @loop
+    def sum_row(source, stride, rows, columns, inverse, starts, distances, weights, steps, r, g, b):
+        """A row of pixels from their patches, four at a time; the last four overlap those before."""
+        n = r.size
+        loads = steps.size // LANES
+        end = source.size - (rows - 1) * stride - (loads - 1) * elements - lanes  # of the last load's start
+        for block in range(0, n, PIXELS):
+            x = up(max(min(block, n - PIXELS), 0))
+            if n >= PIXELS and _last(starts, x) <= end:
+                sum_four_patches(source, starts, stride, rows, loads, weights, n, distances, steps, x, (r, g, b))
+                continue
+            for k in range(x, min(x + PIXELS, n)):
+                _sum_patch(source, channels, stride, rows, columns, inverse, starts, distances, weights, k, r, g, b)
+
+    return sum_row
+
+
+_sum_color_row, _sum_small_color_row = _make_row(3, LANES), _make_row(3, _HALF)
+_sum_gray_row, _sum_small_gray_row = _make_row(1, LANES), _make_row(1, _HALF)
+
+
+def _sum_patches(
+    source_, size, channels, stride, rows, columns, inverse, starts_, distances_, weights_, steps_, loads, r_, g_, b_, n
+):  # fmt: skip
+    """A row of pixels from their patches."""
+    source, starts, distances = array_at(source_, size), array_at(starts_, n), array_at(distances_, n)
+    weights, steps = array_at(weights_, rows * n), array_at(steps_, loads * LANES)
+    r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
+    small = columns * channels <= _HALF
+    if channels == 3 and small:
+        _sum_small_color_row(source, stride, rows, columns, inverse, starts, distances, weights, steps, r, g, b)
+    elif channels == 3:
+        _sum_color_row(source, stride, rows, columns, inverse, starts, distances, weights, steps, r, g, b)
+    elif small:
+        _sum_small_gray_row(source, stride, rows, columns, inverse, starts, distances, weights, steps, r, g, b)
+    else:
+        _sum_gray_row(source, stride, rows, columns, inverse, starts, distances, weights, steps, r, g, b)
+    if channels == 1:
+        copy(r, g)
+        copy(r, b)
+
+
+def _types(source: Any) -> Any:
+    return types.void(
+        source, types.int64, types.int64, types.int64, types.int64, types.int64, types.float32, INTS, FLOATS, FLOATS,
+        FLOATS, types.int64, FLOATS, FLOATS, FLOATS, types.int64,
+    )  # fmt: skip
+
+
+SUM_PATCHES_PIECES = {name: Piece(f"sum_patches_{name}", _sum_patches, _types(kind)) for name, kind in SOURCES.items()}
+_call_sum_patches = caller(_types(BYTES))  # or any other pointer
+
+
+# Columns taken at a time, so that what is laid out for a row stays in the first-level cache. Narrower tiles, whose
+# patches share more lines of it, lose more by their short loops (measured: 16 columns take twice the time).
+_TILE = 256
+
+
+def patches_space(nx: Any, ny: Any) -> Any:
+    """Elements of ``floats`` for so many taps."""
+    return (6 + ny) * _TILE + (nx // _COLORS_A_LOAD + 1) * LANES
+
+
+@loop
+def sample_patches(calls, source, size, channels, scale, record, words, y0, y1, planes, floats, ints):
+    """Rows ``y0`` to ``y1`` of a bilinear grid, or a nearest-neighbor one."""
+    height, width, stride = record[HEIGHT], record[WIDTH], record[STRIDE]
+    x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
+    columns, rows = min(record[TAPS], x_high - x_low), min(record[TAPS + 1], y_high - y_low)
+    n = min(width, _TILE)
+    xs, ys, left, below = floats[:n], floats[n : 2 * n], floats[2 * n : 3 * n], floats[3 * n : 4 * n]
+    total_x, total_y, weights = floats[4 * n : 5 * n], floats[5 * n : 6 * n], floats[6 * n : (6 + rows) * n]
+    end = (6 + rows) * n
+    loads = (columns - 1) // (LANES if channels == 1 else _COLORS_A_LOAD) + 1
+    steps = floats[end : end + loads * LANES]
+    starts, lines = ints[:n], ints[n : 2 * n]
+    filter = record[FILTER]
+    inverse_x, inverse_y = _inverse(filter, words[SUPPORT]), _inverse(filter, words[SUPPORT + 1])
+    plane_size = planes.size // 3
+    m = words[MATRIX : MATRIX + 9]
+    _lay_steps(steps, columns, channels, inverse_x)
+    for tile in range(0, width, n):
+        x0 = min(tile, width - n)
+        for y in range(y0, y1):
+            project_row(m, y, x0, height, width, xs, ys)
+            _lay_axis(xs, filter, words[SUPPORT], x_low, x_high, columns, starts, left, total_x)
+            _lay_axis(ys, filter, words[SUPPORT + 1], y_low, y_high, rows, lines, below, total_y)
+            _weigh_rows(below, rows, inverse_y, scale, total_x, total_y, weights)
+            for x in range(n):
+                starts[x] = lines[x] * stride + starts[x] * channels
+            at = (y - y0) * width + x0
+            _call_sum_patches(
+                calls[SUM_PATCHES], (source, size, channels, stride, rows, columns, inverse_x, starts, left, weights,
+                steps, loads, planes[at : at + n], planes[plane_size + at : plane_size + at + n],
+                planes[2 * plane_size + at : 2 * plane_size + at + n], n)
+            )  # fmt: skip
