@@ -295,7 +295,7 @@ class Checker:
         return report
 
     def _opened(self, batch: _Batch) -> Any:
-        return Batch(self._runtime, open_images(batch.sources, batch.color, "fill", MAX_PIXELS))
+        return Batch(self._runtime, open_images(batch.sources, batch.color, "drop", "fill", MAX_PIXELS))
 
     def _run(self, batch: _Batch, report: Report) -> None:
         """Both ways through gpuimg, with stderr led to a file."""
