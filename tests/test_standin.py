@@ -23,6 +23,7 @@ from tests.standin.work import (
     opened,
     ragged,
     small,
+    turned_files,
     two_statistics,
     waits_of_loaders,
 )
@@ -36,6 +37,11 @@ def much_work(gpu: Standin) -> None:
                 gpu.use(image)
             del image
             gpu.use(gi.resize(opened([(size, size)] * 3), (8, 8)).array())
+    for _ in range(3):
+        for image in gi.decode_batch(turned_files([6, 3, 8]), device="cuda:0"):
+            gpu.use(image)
+        del image
+        gpu.use(gi.resize(gi.open_batch(turned_files([6, 3, 8]), device="cuda:0"), (8, 8)).array())
     with gpu.stream():
         image = gpu.cupy.zeros((1, 9, 9, 3), np.uint8)
         gpu.use(two_statistics(image).array())
