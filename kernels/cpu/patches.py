@@ -104,21 +104,22 @@ def _last(starts, x):
 
 def _make_row(channels: int, lanes: int) -> Any:
     sum_four_patches = make_sum_four_patches(channels, lanes)
-    elements = lanes // channels * channels
 
     @loop
-    def sum_row(source, stride, rows, columns, inverse, starts, distances, weights, steps, r, g, b):
-        """A row of pixels from their patches, four at a time; the last four overlap those before."""
+    def sum_row(source, end, stride, rows, loads, starts, distances, weights, steps, r, g, b):
+        """A row of pixels from their patches, four at a time; the last four overlap those before.
+
+        Says whether that is all of them: patches whose first load begins behind ``end`` are left out.
+        """
         n = r.size
-        loads = steps.size // LANES
-        end = source.size - (rows - 1) * stride - (loads - 1) * elements - lanes  # of the last load's start
-        for block in range(0, n, PIXELS):
-            x = up(max(min(block, n - PIXELS), 0))
-            if n >= PIXELS and _last(starts, x) <= end:
+        complete = n >= PIXELS
+        for block in range(0, n if complete else 0, PIXELS):
+            x = up(min(block, n - PIXELS))
+            if _last(starts, x) <= end:
                 sum_four_patches(source, starts, stride, rows, loads, weights, n, distances, steps, x, (r, g, b))
-                continue
-            for k in range(x, min(x + PIXELS, n)):
-                _sum_patch(source, channels, stride, rows, columns, inverse, starts, distances, weights, k, r, g, b)
+            else:
+                complete = False
+        return complete
 
     return sum_row
 
@@ -134,15 +135,24 @@ def _sum_patches(
     source, starts, distances = array_at(source_, size), array_at(starts_, n), array_at(distances_, n)
     weights, steps = array_at(weights_, rows * n), array_at(steps_, loads * LANES)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
-    small = columns * channels <= _HALF
-    if channels == 3 and small:
-        _sum_small_color_row(source, stride, rows, columns, inverse, starts, distances, weights, steps, r, g, b)
+    lanes = _HALF if columns * channels <= _HALF else LANES
+    end = size - (rows - 1) * stride - (loads - 1) * (lanes // channels * channels) - lanes
+    if channels == 3 and lanes == _HALF:
+        complete = _sum_small_color_row(
+            source, end, stride, rows, loads, starts, distances, weights, steps, r, g, b
+        )  # fmt: skip
     elif channels == 3:
-        _sum_color_row(source, stride, rows, columns, inverse, starts, distances, weights, steps, r, g, b)
-    elif small:
-        _sum_small_gray_row(source, stride, rows, columns, inverse, starts, distances, weights, steps, r, g, b)
+        complete = _sum_color_row(source, end, stride, rows, loads, starts, distances, weights, steps, r, g, b)
+    elif lanes == _HALF:
+        complete = _sum_small_gray_row(source, end, stride, rows, loads, starts, distances, weights, steps, r, g, b)
     else:
-        _sum_gray_row(source, stride, rows, columns, inverse, starts, distances, weights, steps, r, g, b)
+        complete = _sum_gray_row(source, end, stride, rows, loads, starts, distances, weights, steps, r, g, b)
+    if not complete:
+        for block in range(0, n, PIXELS):
+            first = max(min(block, n - PIXELS), 0)
+            if n < PIXELS or _last(starts, up(first)) > end:
+                for x in range(first, min(first + PIXELS, n)):
+                    _sum_patch(source, channels, stride, rows, columns, inverse, starts, distances, weights, x, r, g, b)
     if channels == 1:
         copy(r, g)
         copy(r, b)

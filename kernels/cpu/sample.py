@@ -34,6 +34,7 @@ from .intrinsics import (
 )  # fmt: skip
 from .patches import patches_space, sample_patches
 from .positions import project_row
+from .vectors import LANES
 
 u32 = np.uint32
 
@@ -46,8 +47,8 @@ _VECTOR = 16  # float32 of the widest vectors: loops over whole ones have no rem
 # Elements behind a row: what a quad reads there, and up to a whole vector.
 _TAIL = 3 + _VECTOR - 1
 
-# A load of four bytes may touch this many elements behind the last pixel.
-SOURCE_SLACK = 3
+# Loads may touch this many elements behind the last pixel.
+SOURCE_SLACK = LANES - 1
 
 
 # -- taps --------------------------------------------------------------------------------------------------------------
