@@ -49,9 +49,12 @@ class _Segment:
         self.regions = np.ascontiguousarray(region, np.int64)
         itemsize = BYTES_OF[kind]
         self.bytes = plan.sizes[:, 0] * plan.sizes[:, 1] * (plan.channels * itemsize)
-        separable = np.concatenate([run.records["separable"] for run in self.passes])
+        separable = np.concatenate([run.records["separable"] for run in self.passes]) == 1
+        filters = np.concatenate([run.records["filter"] for run in self.passes])
         used = ops_used(plan)
-        self._calls = {source: call_table(source, kind, planar, used, separable, plan.functions) for source in sources}
+        self._calls = {
+            source: call_table(source, kind, planar, used, separable, filters, plan.functions) for source in sources
+        }
         self.memory = np.max([_memory(run, plan.sharpens) for run in self.passes], 0)
         self.words = np.zeros((len(self.passes), words.PASS_WORDS), np.int64)
         for row, run in zip(self.words, self.passes, strict=True):

@@ -9,11 +9,12 @@ from ..ops import OPS
 LAY_TAPS: Final = 0
 MIX_ROWS: Final = 1
 ADD_TAPS: Final = 2
-SAMPLE_SEPARABLE: Final = 3
-SAMPLE_GATHERED: Final = 4
-STORE: Final = 5
-SUM_PATCHES: Final = 6
-ROWS: Final = 7  # of ops, by their codes: one row of pixels
+SUM_PATCHES: Final = 3
+SAMPLE_SEPARABLE: Final = 4
+SAMPLE_PATCHED: Final = 5
+SAMPLE_GATHERED: Final = 6
+STORE: Final = 7
+ROWS: Final = 8  # of ops, by their codes: one row of pixels
 GRIDS: Final = ROWS + len(OPS)  # of ops that take a statistic or read neighbors: the whole grid
 READS_NEIGHBORS: Final = GRIDS + len(OPS)  # of ops: no address, but 1 where the whole grid is changed
 CALLS: Final = READS_NEIGHBORS + len(OPS)

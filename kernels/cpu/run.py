@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import color
 from ..compiled import kept
-from ..layout import HEIGHT, SEPARABLE, WIDTH
+from ..layout import FILTER, HEIGHT, LINEAR, SEPARABLE, WIDTH
 from ..ops import END, ENTRY_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
 from .calls import (
@@ -20,6 +20,7 @@ from .calls import (
     READS_NEIGHBORS,
     ROWS,
     SAMPLE_GATHERED,
+    SAMPLE_PATCHED,
     SAMPLE_SEPARABLE,
     STORE,
     SUM_PATCHES,
@@ -32,6 +33,7 @@ from .sample import (
     GATHERED_PIECE,
     LAY_TAPS_PIECE,
     MIX_ROWS_PIECES,
+    PATCHED_PIECE,
     SAMPLE,
     SEPARABLE_PIECE,
 )  # fmt: skip
@@ -45,7 +47,9 @@ _STORED = 8
 _call_sample = caller(SAMPLE)
 
 
-def call_table(source: str, kind: int, planar: bool, ops: Any, separable: Any, functions: tuple[Any, ...]) -> Any:
+def call_table(
+    source: str, kind: int, planar: bool, ops: Any, separable: Any, filters: Any, functions: tuple[Any, ...]
+) -> Any:
     """Addresses for :func:`run_image`, of what a plan needs: other loops are not compiled.
 
     Parameters
@@ -57,18 +61,23 @@ def call_table(source: str, kind: int, planar: bool, ops: Any, separable: Any, f
         Which ops the programs hold.
     separable : (N,) bool
         Which images may be sampled in two one-dimensional passes.
+    filters : (N,) int
     functions : tuple
         Of the user's.
     """
     table = np.zeros(CALLS, np.int64)
-    table[LAY_TAPS] = LAY_TAPS_PIECE.address
+    patched = ~separable & (filters <= LINEAR)
     if np.any(separable):
         table[MIX_ROWS] = MIX_ROWS_PIECES[source].address
         table[SAMPLE_SEPARABLE] = SEPARABLE_PIECE.address
-    if not np.all(separable):
-        table[ADD_TAPS] = ADD_TAPS_PIECES[source].address
+    if np.any(patched):
         table[SUM_PATCHES] = SUM_PATCHES_PIECES[source].address
+        table[SAMPLE_PATCHED] = PATCHED_PIECE.address
+    if not np.all(separable | patched):
+        table[ADD_TAPS] = ADD_TAPS_PIECES[source].address
         table[SAMPLE_GATHERED] = GATHERED_PIECE.address
+    if not np.all(patched):
+        table[LAY_TAPS] = LAY_TAPS_PIECE.address
     table[STORE] = STORE_PIECES[kind, planar].address
     for code in np.flatnonzero(ops).tolist():
         if code in ROW_PIECES:
@@ -110,9 +119,12 @@ def _run_row(calls, program, start, stop, statistics_, y, height, r, g, b, xs, y
 @loop
 def _sample(calls, source, size, channels, scale, record, words, y0, y1, planes, floats, ints, packed):
     """Rows ``y0`` to ``y1`` of the grid into the planes."""
+    way = SAMPLE_PATCHED if record[FILTER] <= LINEAR else SAMPLE_GATHERED
+    if record[SEPARABLE] == 1:
+        way = SAMPLE_SEPARABLE
     _call_sample(
-        calls[SAMPLE_SEPARABLE if record[SEPARABLE] == 1 else SAMPLE_GATHERED], (calls, source, size, channels,
-        scale, record, words, y0, y1, planes, planes.shape[1], floats, floats.size, ints, ints.size, packed)
+        calls[way], (calls, source, size, channels, scale, record, words, y0, y1, planes, planes.shape[1], floats,
+        floats.size, ints, ints.size, packed)
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from numba import types
 
 from .. import sampling
 from ..compiled import Piece
-from ..layout import FILTER, GAUSSIAN, HEIGHT, LINEAR, MATRIX, RECORD_WORDS, STRIDE, SUPPORT, TAPS, WIDTH, WINDOW
+from ..layout import FILTER, GAUSSIAN, HEIGHT, MATRIX, RECORD_WORDS, STRIDE, SUPPORT, TAPS, WIDTH, WINDOW
 from ..scalar import f32, i32, loop, up
 from .calls import ADD_TAPS, CALLS, LAY_TAPS, MIX_ROWS
 from .intrinsics import (
@@ -335,9 +335,6 @@ def _gathered(
     height = record[HEIGHT]
     width = record[WIDTH]
     filter = record[FILTER]
-    if filter <= LINEAR:
-        sample_patches(calls, source, size, channels, scale, record, words, y0, y1, planes, floats, ints)
-        return
     nx = record[TAPS]
     ny = record[TAPS + 1]
     xs = floats[:width]
@@ -379,3 +376,17 @@ def _gathered(
 
 
 GATHERED_PIECE = Piece("gathered", _gathered, SAMPLE)
+
+
+def _patched(
+    calls_, source, size, channels, scale, record_, words_, y0, y1, planes_, plane_size, floats_, floats_size, ints_,
+    ints_size, packed
+):  # fmt: skip
+    """Rows ``y0`` to ``y1`` of any grid whose filter is nearest-neighbor or linear: the taps of a pixel at once."""
+    record, words = array_at(record_, RECORD_WORDS), array_at(words_, RECORD_WORDS)
+    planes = array_at(planes_, 3 * plane_size)
+    floats, ints = array_at(floats_, floats_size), array_at(ints_, ints_size)
+    sample_patches(array_at(calls_, CALLS), source, size, channels, scale, record, words, y0, y1, planes, floats, ints)
+
+
+PATCHED_PIECE = Piece("patched", _patched, SAMPLE)
