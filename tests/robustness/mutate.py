@@ -432,7 +432,8 @@ KINDS: dict[str, Kind] = {
         bit_flips, scan_damage, overwrites, runs, insertions, deletions, truncation, trailing_junk, leading_junk,
         nearly_nothing, foreign_segment, foreign_scans, duplicates, removal, reordering, many_scans, segment_length,
         wrong_marker, marker_in_scan, frame_size, frame_components, frame_sampling, frame_precision, frame_type,
-        hidden_frame, component_ids, table_ids, huffman_table, quantisation_table, scan_header, restart_interval, orientation,
+        hidden_frame, component_ids, table_ids, huffman_table, quantisation_table, scan_header, restart_interval,
+        orientation,
     )
 }  # fmt: skip
 
