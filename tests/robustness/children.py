@@ -35,6 +35,7 @@ def events(
     *,
     command: Sequence[str] = COMMAND,
     timeout: float = 60.0,
+    start: float = 900.0,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Event]:
     """What a child says, as it says it.
@@ -42,20 +43,21 @@ def events(
     Raises
     ------
     Dead
-        Where it was killed by a signal, failed, or said nothing for ``timeout`` seconds.
+        Where it was killed by a signal, failed, or said nothing for ``timeout`` seconds; for ``start`` seconds at
+        first, when it compiles.
     """
     with tempfile.TemporaryFile() as words:
         child = subprocess.Popen(
             [*command, *arguments], stdout=subprocess.PIPE, stderr=words, env={**os.environ, **(environment or {})}
         )
         try:
-            ended = yield from _listen(child, timeout)
+            ended = yield from _listen(child, start, timeout)
             if not ended:
                 raise Dead(_how(child.wait()), _tail(words))
         except TimeoutError:
             child.send_signal(signal.SIGABRT)  # faulthandler writes where it is
             time.sleep(1.0)
-            raise Dead(f"no progress for {timeout:.0f} s", _tail(words)) from None
+            raise Dead("no progress", _tail(words)) from None
         finally:
             if child.poll() is None:
                 child.kill()
@@ -64,18 +66,19 @@ def events(
                 child.stdout.close()
 
 
-def _listen(child: subprocess.Popen[bytes], timeout: float) -> Generator[Event, None, bool]:
+def _listen(child: subprocess.Popen[bytes], start: float, timeout: float) -> Generator[Event, None, bool]:
     """Yield events; give whether the child ended well."""
     if child.stdout is None:
         raise ValueError("the child has no stdout")
-    rest = b""
+    rest, patience = b"", start
     while True:
-        ready, _, _ = select.select([child.stdout], [], [], timeout)
+        ready, _, _ = select.select([child.stdout], [], [], patience)
         if not ready:
             raise TimeoutError
         data = os.read(child.stdout.fileno(), 1 << 16)
         if not data:
             return child.wait() == 0
+        patience = timeout
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             yield json.loads(line)

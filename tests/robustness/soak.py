@@ -295,6 +295,7 @@ def child(what: str, first: int, stop: int) -> None:
         for start, end, counts, findings in run(first, stop):
             voice.say(at=(start, end), **memory(), images=counts, findings=findings)
         return
+    check.compile_all()
     checker = check.Checker(lambda phase: voice.say(phase=phase))
     step = 1 if what == "singles" else DAMAGED
     edges = sorted({first, *range(first - first % step + step, stop, step), stop})  # batches are the same ones always

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -138,3 +141,36 @@ assert [(failure.index, failure.source[-6:]) for failure in loader.failures] == 
 """,
         tmp_path,
     )
+
+
+INTERRUPTED = """
+import sys, threading
+import gpuimg as gi
+from tests.jpegs import encoded, noise
+
+file = encoded(noise(1200, 1600, 0))
+gi.resize(gi.open_batch([file], device="cpu"), (8, 8)).array()
+before = threading.active_count()
+print("begins", flush=True)
+try:
+    gi.resize(gi.open_batch([file] * 20_000, device="cpu"), (8, 8)).array()
+    print("ended", flush=True)
+except KeyboardInterrupt:
+    gi.resize(gi.open_batch([file], device="cpu"), (8, 8)).array()
+    assert threading.active_count() == before
+    print("interrupted", flush=True)
+"""
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_an_interrupt_ends_a_long_decode(threads: str) -> None:
+    """Between two of many images, some minutes' worth; the runtime works on."""
+    command = [sys.executable, "-c", INTERRUPTED]
+    environment = {**os.environ, "GPUIMG_NUM_THREADS": threads}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "begins\n"
+        time.sleep(0.3)  # so that the native code runs
+        child.send_signal(signal.SIGINT)
+        assert child.communicate(timeout=100)[0] == "interrupted\n"
+    assert child.returncode == 0
