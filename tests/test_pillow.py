@@ -170,15 +170,6 @@ def test_compressed_tiff(compression: str, value: int, predictor: int, noise: ND
     np.testing.assert_array_equal(shown(data), expected(data))
 
 
-@pytest.mark.parametrize("size", [1, 500, 70_000])
-@pytest.mark.parametrize("levels", [1, 2, 7, 256])
-def test_lzw_of_any_length(size: int, levels: int) -> None:
-    """Tables of every size, full ones too."""
-    values = np.random.default_rng().integers(0, levels, (size, 1, 1), np.uint8)
-    data = encoded(Image.fromarray(values[..., 0]), "TIFF", compression="tiff_lzw", strip_size=1 << 20)
-    np.testing.assert_array_equal(shown(data, 1), values)
-
-
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("samples", [1, 3, 4])
 @pytest.mark.parametrize("predictor", [1, 2])

@@ -2,7 +2,8 @@
 
 Each format has its plugin, chosen by the first bytes of the file; ``PIL.Image.open`` would try all that there are,
 and warn of sizes that ``max_pixels`` allows. Plugins are given the parts of a file that matter to its pixels, so that
-nothing else in it costs time or memory, or makes Pillow warn.
+nothing else in it costs time or memory, or makes Pillow warn. libtiff may print a line to stderr for a damaged TIFF
+file, beside the ValueError; Pillow has no way to stop it.
 """
 
 from __future__ import annotations
@@ -178,6 +179,9 @@ def _opened(data: bytes, header: PillowHeader, channels: int, *, keep_alpha: boo
     if header.codec == "pnm" and (pixels := scaled_pnm(contents)) is not None:
         return pixels, 16
     image = _PLUGINS[header.codec](_joined(contents))
+    if header.codec == "tiff":  # its parts have no pixels where they are not compressed
+        source = io.BytesIO(data)
+        image.load_seek, image.load_read = source.seek, source.read
     if header.codec == "jpeg" and channels == 1:
         image.draft("L", image.size)
     if not keep_alpha:
@@ -221,7 +225,9 @@ def _tiff(file: io.BytesIO) -> Any:
     from PIL import ImageFile, TiffImagePlugin
 
     class Tiff(TiffImagePlugin.TiffImageFile):  # type: ignore[misc]  # PIL is not typed here
-        load_prepare = ImageFile.ImageFile.load_prepare  # the plugin's own one warns of large images
+        # The plugin's own ones warn of large images, and read tags that are not there.
+        load_prepare = ImageFile.ImageFile.load_prepare
+        load_end = ImageFile.ImageFile.load_end
 
     return Tiff(file)
 
@@ -345,7 +351,7 @@ def _reasons(codec: str) -> Iterator[None]:
         yield
     except MemoryError:
         raise ValueError("there is not enough memory to decode it") from None
-    except RefusedError:
+    except (RefusedError, ImportError):
         raise
     except Exception as error:  # Pillow raises what comes
         raise ValueError(f"damaged {_NAMES[codec]} file: {_words(error)}") from None

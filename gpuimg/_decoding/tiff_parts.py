@@ -1,24 +1,21 @@
-"""The first directory of a TIFF file, without what does not matter to its pixels, and with them unpacked.
+"""The first directory of a TIFF file, without what does not matter to its pixels.
 
-Pillow warns of damaged tags that have nothing to do with the image, libtiff prints what it thinks of the data, and
-which of both turns the image by its orientation depends on their versions. So Pillow is given a file with the tags it
-needs and no orientation, and the common compressions are undone here.
-Formats: TIFF 6.0; BigTIFF; Adobe's and libtiff's further compressions.
+Pillow warns of damaged tags that have nothing to do with the image, and which of Pillow and libtiff turns the image
+by its orientation depends on their versions. So Pillow is given a file with the tags it needs and no orientation.
+Formats: TIFF 6.0; BigTIFF.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .contents import Contents, RefusedError, check_memory
-from .tiff_blocks import UNPACKED, Blocks, unpacked
 
 _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER = 256, 257, 258, 259, 262, 266
 _OFFSETS, _ORIENTATION, _SAMPLES, _ROWS, _COUNTS, _PLANAR, _PREDICTOR = 273, 274, 277, 278, 279, 284, 317
 _TILE_WIDTH, _TILE_HEIGHT, _TILE_OFFSETS, _TILE_COUNTS, _EXTRA, _FORMAT = 322, 323, 324, 325, 338, 339
-_YCBCR, _PALETTE = 6, 3
+_PALETTE = 3
 _RAW = 1
 _KEPT = {
     _WIDTH, _HEIGHT, _BITS, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _OFFSETS, _SAMPLES, _ROWS, _COUNTS, _PLANAR,
@@ -32,6 +29,7 @@ _SINGLE = {_WIDTH, _HEIGHT, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _SAMPLES, _
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 _WHOLE = {1: "B", 3: "H", 4: "I", 16: "Q"}
 _LONG = 4
+_HEAD = 8  # bytes before what it points to
 _MOST_SAMPLES = 8
 _LEAST_TILE = 16
 
@@ -80,14 +78,13 @@ def tiff_contents(data: bytes) -> Contents:
         directory.number(tag, 0)
     bits = directory.numbers(_BITS, (1,))
     _check_samples(directory, bits)
-    blocks = _blocks(directory, data, height, width, max(bits))
-    parts = _parts(directory, data, blocks, height)
+    _check_blocks(directory, len(data), height, width, max(bits))
     orientation = directory.entries.get(_ORIENTATION)
     turn = directory.number(_ORIENTATION, 1) if orientation and orientation.kind in _WHOLE else 1
     channels = directory.number(_SAMPLES, 1)
     if directory.number(_PHOTOMETRIC, 0) == _PALETTE:
         channels += 2
-    return Contents(height, width, channels, parts, turn if 1 <= turn <= 8 else 1, bits=max(bits))
+    return Contents(height, width, channels, _parts(directory, data), turn if 1 <= turn <= 8 else 1, bits=max(bits))
 
 
 def _read(data: bytes) -> _Directory:
@@ -129,106 +126,38 @@ def _check_samples(directory: _Directory, bits: tuple[int, ...]) -> None:
         raise RefusedError(f"signed samples of {max(bits)} bits are not supported")
 
 
-def _blocks(directory: _Directory, data: bytes, height: int, width: int, bits: int) -> Blocks:
-    """Strips or tiles, of a size and number that fit the image."""
+def _check_blocks(directory: _Directory, end: int, height: int, width: int, bits: int) -> None:
+    """Refuse strips or tiles of a size or number that does not fit the image, or that lie behind the file's end."""
     if height < 1 or width < 1:
         raise ValueError(f"size {height} x {width}")
     tiled = _TILE_OFFSETS in directory.entries and _OFFSETS not in directory.entries
-    planes = directory.number(_SAMPLES, 1) if directory.number(_PLANAR, 1) == 2 else 1
-    samples = directory.number(_SAMPLES, 1) // planes
-    rows, columns, across, last = directory.number(_ROWS, height), width, 1, 0
+    samples = directory.number(_SAMPLES, 1)
+    planes = samples if directory.number(_PLANAR, 1) == 2 else 1
+    rows, columns = min(directory.number(_ROWS, height), height), width
     if tiled:
         rows, columns = directory.number(_TILE_HEIGHT, 0), directory.number(_TILE_WIDTH, 0)
-        if min(rows, columns) < _LEAST_TILE:
-            raise ValueError(f"tiles of {rows} x {columns}")
-        across = -(-width // columns)
-    rows = min(rows, height) if not tiled else rows
-    if rows < 1:
-        raise ValueError("strips of 0 rows")
-    row = (columns * samples * bits + 7) // 8
-    check_memory(2 * rows * row, height, width, f"{'a tile' if tiled else 'a strip'} of {rows} x {columns}")
-    down = -(-height // rows)
-    last = rows if tiled else height - (down - 1) * rows
+    if rows < 1 or (tiled and min(rows, columns) < _LEAST_TILE):
+        raise ValueError(f"{'tiles' if tiled else 'strips'} of {rows} x {columns}")
+    needed = 2 * rows * ((columns * samples // planes * bits + 7) // 8)
+    check_memory(needed, height, width, f"{'a tile' if tiled else 'a strip'} of {rows} x {columns}")
+    wanted = -(-height // rows) * -(-width // columns) * planes
     offsets = directory.numbers(_TILE_OFFSETS if tiled else _OFFSETS)
     counts = directory.numbers(_TILE_COUNTS if tiled else _COUNTS)
-    if len(offsets) < across * down * planes:
-        raise ValueError(f"{len(offsets)} strips or tiles of {across * down * planes}")
-    compression = directory.number(_COMPRESSION, _RAW)
-    if any(offset + count > len(data) for offset, count in zip(offsets, counts, strict=False)):
+    if len(offsets) < wanted:
+        raise ValueError(f"{len(offsets)} strips or tiles of {wanted}")
+    if any(offset + count > end for offset, count in zip(offsets, counts, strict=False)):
         raise ValueError("the data ends before its last strip or tile")
-    wanted = across * down * planes
-    return Blocks(
-        rows, columns, row, samples, bits, last, offsets[:wanted], counts[:wanted], compression,
-        directory.number(_PREDICTOR, 1), directory.order,
-    )  # fmt: skip
 
 
 # -- the file that Pillow is given -------------------------------------------------------------------------------------
 
 
-def _parts(directory: _Directory, data: bytes, blocks: Blocks, height: int) -> Iterator[bytes | memoryview]:
-    """A file of the same pixels; nothing is unpacked before the parts are asked for."""
+def _parts(directory: _Directory, data: bytes) -> list[bytes | memoryview]:
+    """A file of the directory, and of all bytes of the given one where libtiff is to find the strips in it."""
     entries = {tag: _wide(directory, tag, entry) for tag, entry in directory.entries.items() if tag in _KEPT}
-    if not _can_unpack(directory, data, blocks):
-        return _with_directory(directory, entries, data)
-    return _with_pixels(directory, entries, data, blocks, height)
-
-
-def _can_unpack(directory: _Directory, data: bytes, blocks: Blocks) -> bool:
-    bits = directory.numbers(_BITS, (1,))
-    return (
-        blocks.compression in UNPACKED
-        and len(blocks.counts) == len(blocks.offsets)
-        and directory.number(_FILL_ORDER, 1) == 1
-        and directory.number(_PHOTOMETRIC, 0) != _YCBCR
-        and min(bits) == max(bits)
-        and (blocks.predictor == 1 or (blocks.predictor == 2 and blocks.sample_bits in (8, 16)))
-        and not _is_old_lzw(data, blocks)
-    )
-
-
-def _is_old_lzw(data: bytes, blocks: Blocks) -> bool:
-    """Whether the codes are stored in the reverse order of bits, as some writers did before TIFF 6.0."""
-    first = data[blocks.offsets[0] : blocks.offsets[0] + 2]
-    return blocks.compression == 5 and len(first) == 2 and first[0] == 0 and bool(first[1] & 1)
-
-
-def _with_directory(directory: _Directory, entries: dict[int, _Entry], data: bytes) -> Iterator[bytes | memoryview]:
-    yield _head(directory, len(data))
-    yield memoryview(data)[8:]
-    yield _written(directory, entries, len(data))
-
-
-def _with_pixels(
-    directory: _Directory, entries: dict[int, _Entry], data: bytes, blocks: Blocks, height: int
-) -> Iterator[bytes | memoryview]:
-    """Head, directory, and the pixels unpacked behind it."""
-    tiled = _TILE_WIDTH in entries and _OFFSETS not in entries
-    sizes = [blocks.row * rows for rows in _rows(blocks, height, tiled)]
-    entries.pop(_PREDICTOR, None)
-    entries[_COMPRESSION] = _Entry(_LONG, 1, _longs(directory, [_RAW]))
-    offsets, counts = (_TILE_OFFSETS, _TILE_COUNTS) if tiled else (_OFFSETS, _COUNTS)
-    entries[counts] = _Entry(_LONG, len(sizes), _longs(directory, sizes))
-    entries[offsets] = _Entry(_LONG, len(sizes), bytes(4 * len(sizes)))
-    start = 8 + len(_written(directory, entries, 8))
-    places = [start]
-    for size in sizes:
-        places.append(places[-1] + size)
-    if places[-1] >= 1 << 32:
-        raise RefusedError("more than 4 GB of pixels")
-    entries[offsets] = _Entry(_LONG, len(sizes), _longs(directory, places[:-1]))
-    yield _head(directory, 8)
-    yield _written(directory, entries, 8)
-    for k, size in enumerate(sizes):
-        yield unpacked(data, blocks, k, size)
-
-
-def _rows(blocks: Blocks, height: int, tiled: bool) -> list[int]:
-    """Rows of each strip or tile."""
-    if tiled:
-        return [blocks.height] * len(blocks.offsets)
-    down = -(-height // blocks.height)
-    return [blocks.last_rows if k % down == down - 1 else blocks.height for k in range(len(blocks.offsets))]
+    if directory.number(_COMPRESSION, _RAW) == _RAW:
+        return [_head(directory, _HEAD), _written(directory, entries, _HEAD)]
+    return [_head(directory, len(data)), memoryview(data)[_HEAD:], _written(directory, entries, len(data))]
 
 
 def _wide(directory: _Directory, tag: int, entry: _Entry) -> _Entry:
@@ -238,11 +167,7 @@ def _wide(directory: _Directory, tag: int, entry: _Entry) -> _Entry:
     numbers = directory.numbers(tag)
     if max(numbers) >= 1 << 32:
         raise ValueError(f"tag {tag} is {max(numbers)}")
-    return _Entry(_LONG, entry.length, _longs(directory, numbers))
-
-
-def _longs(directory: _Directory, numbers: Any) -> bytes:
-    return struct.pack(f"{directory.order}{len(numbers)}I", *numbers)
+    return _Entry(_LONG, entry.length, struct.pack(f"{directory.order}{len(numbers)}I", *numbers))
 
 
 def _head(directory: _Directory, at: int) -> bytes:

@@ -4,7 +4,7 @@ import pytest
 
 from .formats import CHUNK, mutation, originals, run
 
-#: A damaged TIFF of these compressions makes libtiff print a line, which Pillow has no way to stop.
+#: A damaged TIFF makes libtiff print a line, which Pillow has no way to stop.
 NOISY = {"tiff"}
 
 
