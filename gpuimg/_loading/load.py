@@ -30,7 +30,7 @@ def load(
     drop_last: bool = False,
     prefetch: int = 2,
     readers: int = 4,
-    decoders: int | None = None,
+    decoders: int = 2,
     shard: tuple[int, int] | str = "auto",
     on_error: str = "raise",
     max_failures: float | None = None,
@@ -76,11 +76,10 @@ def load(
         ``batch_size`` files, they bound the memory.
     readers : int
         Maximum number of threads that read from the source; extra ones wake only when the first falls behind. More for
-        storage that
-        answers late, as over a network.
-    decoders : int, optional
-        Batches that are made at a time, for each device. By default 1 on the CPU, where one uses all cores
-        (``GPUIMG_NUM_THREADS``), and 2 on a GPU.
+        storage that answers late, as over a network.
+    decoders : int
+        Batches that are made at a time, for each device: while one is decoded, the next one's headers are read and its
+        calls recorded. On the CPU they share ``GPUIMG_NUM_THREADS`` threads.
     shard : (rank, world) or "auto"
         This process's share: every rank gets the same number of batches and, but for the padding above, no sample is
         on two of them. ``"auto"``: as the launcher's environment variables say (``RANK`` and ``WORLD_SIZE``, Slurm's
@@ -145,14 +144,12 @@ def load(
     check_source(source)
     batch_size = whole_number(batch_size, "batch_size")
     prefetch, readers = whole_number(prefetch, "prefetch"), whole_number(readers, "readers")
-    decoders = None if decoders is None else whole_number(decoders, "decoders")
+    decoders = whole_number(decoders, "decoders")
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_words(layout, dtype, on_error)
     check_options(color, alpha, max_pixels)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
-    if decoders is None:
-        decoders = 1 if all(runtime.on_host for runtime in runtimes) else 2
     rank, world = as_shard(shard)
     Rng(seed, indices=[])  # checks the seed
     if drop_last and epochs is None and len(source) < world * batch_size:

@@ -14,7 +14,7 @@ from .._plan.plan import Plan
 from ..kernels import layout
 from ..kernels.cpu.run import mix_image
 from .cpu_call import Call
-from .cpu_memory import Pool, Scratch
+from .cpu_memory import Places, Pool, Scratch
 from .images import ALIGNMENT, EncodedImages, Pixels, numpy_dtype, offsets_of
 from .protocol import Outcome
 from .team import side_by_side
@@ -30,6 +30,7 @@ class CpuRuntime:
     def __init__(self) -> None:
         self._spare: list[Scratch] = []
         self._pool = Pool()
+        self._places = Places()
         self._lock = threading.Lock()
 
     # -- memory ------------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class CpuRuntime:
         offsets, total = offsets_of(images.sizes, images.channels, ALIGNMENT)
         flat = self.empty(total, "uint8")
         pixels = Pixels(flat, offsets, images.sizes, images.channels, failures=images.failures)
-        return pixels, self._run(Call(images, [], flat, offsets, layout.UINT8, False))
+        return pixels, self._run(Call(images, [], flat, offsets, layout.UINT8, False, self._places))
 
     def run(
         self,
@@ -103,7 +104,7 @@ class CpuRuntime:
         planar: bool,
     ) -> Outcome:
         """Run all segments of an image before the next one; the launches are those a GPU would need for the batch."""
-        return self._run(Call(source, segments, out.view(np.uint8), offsets, kind, planar))
+        return self._run(Call(source, segments, out.view(np.uint8), offsets, kind, planar, self._places))
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images on the worker threads."""

@@ -20,9 +20,10 @@ from ..kernels.cpu.sample import SOURCE_SLACK, work_space
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as header_words
-from .cpu_memory import Scratch
+from .cpu_memory import Places, Scratch
 from .images import SCALES, EncodedImages, Pixels
 from .protocol import Timings
+from .threads import threads
 
 # Rows sampled at a time: enough to share the tap tables, few enough to stay in the second-level cache.
 _ROWS = 64
@@ -124,11 +125,19 @@ class Call:
     """
 
     def __init__(
-        self, source: EncodedImages | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, planar: bool
+        self,
+        source: EncodedImages | Pixels,
+        segments: Sequence[Plan],
+        out: Any,
+        offsets: Ints,
+        kind: int,
+        planar: bool,
+        places: Places,
     ) -> None:
         n = len(source.sizes)
         self._source = source
         self._out = out
+        self._places = places
         self._channels = source.channels
         self._scale = SCALES[source.dtype]
         self.failures: dict[int, str] = {}
@@ -266,13 +275,12 @@ class Call:
     def work(self, scratch: Scratch, python: Iterator[int]) -> None:
         """What each thread does: images that Python decodes one by one, then all others in the native loop."""
         memory = self._memory(scratch)
-        decoding = 0.0
-        begin = time.perf_counter()
+        elsewhere = 0.0
         try:
             for i in python:
                 start = time.perf_counter()
                 pixels = self._decoded(i)
-                decoding += time.perf_counter() - start
+                elsewhere += time.perf_counter() - start
                 self._run_decoded(i, pixels, scratch, memory)
                 if self._shared[words.STOP]:
                     return
@@ -283,16 +291,17 @@ class Call:
             self._shared[words.STOP] = 1
             raise
         finally:
-            decoding += float(memory.thread[words.DECODING]) / 1e9
-            with self._lock:
-                self.timings.add(Timings(decoding, time.perf_counter() - begin - decoding))
+            decoding, total = (float(memory.thread[k]) / 1e9 for k in (words.DECODING, words.TOTAL))
+            with self._lock:  # not what a thread waited for Python's lock, or for a place
+                self.timings.add(Timings(decoding + elsewhere, total - decoding))
 
     def _native(self, order: Ints, shared: Ints, memory: _Memory) -> bool:
         # Not current_thread(), which makes an object for each helper that is never removed.
         limit = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0
         whole: bool = words.run_images(
             order, shared, self._images, self._headers, self._passes, self._channels, self._scale,
-            decoder.DECODE_PIECE.address, *memory, self._told, self._out.nbytes >= _STREAMED, limit,
+            decoder.DECODE_PIECE.address, *memory, self._told, self._out.nbytes >= _STREAMED,
+            self._places.taken, threads(), limit,
         )  # fmt: skip
         return whole
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import deque
 from typing import Any
@@ -31,6 +32,22 @@ class Scratch:
             buffer = np.empty(max(elements, 1), dtype)
             self._buffers[name] = buffer
         return buffer
+
+
+class Places:
+    """How many threads of this process are in native loops, whatever batches they work on."""
+
+    def __init__(self) -> None:
+        self._process = -1
+        self._taken = np.zeros(1, np.int64)
+
+    @property
+    def taken(self) -> np.ndarray[Any, Any]:
+        """(1,) int64 that the loops count in; a forked child, which has none of the threads, counts anew."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._taken = np.zeros(1, np.int64)
+        return self._taken
 
 
 class _PooledMemory:

@@ -71,6 +71,8 @@ THREAD_WORDS: Final = 8
 
 _CLOCK = int(getattr(time, "CLOCK_MONOTONIC", 1))
 _clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.int64))
+_usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
+_PAUSE = 50  # microseconds between two looks for a free place
 
 
 @loop
@@ -86,7 +88,21 @@ def _no_clock(clock):
     return 0
 
 
-_now = _read_clock if hasattr(time, "clock_gettime") else _no_clock
+@loop
+def _pause():
+    """Let others run."""
+    _usleep(np.uint32(_PAUSE))
+
+
+@loop
+def _no_pause():
+    """Where the system has no POSIX: look again at once."""
+    return
+
+
+_POSIX = hasattr(time, "clock_gettime")
+_now = _read_clock if _POSIX else _no_clock
+_wait = _pause if _POSIX else _no_pause
 
 
 @loop
@@ -191,7 +207,7 @@ def _source(image, header, channels, decoder, source, stored, tables, work, thre
 @kept
 def run_images(
     order, shared, images, headers, passes, channels, scale, decoder, statistics_, planes, floats, ints, packed,
-    between, source, stored, tables, work, thread, told, streamed, limit
+    between, source, stored, tables, work, thread, told, streamed, places, most, limit
 ):  # fmt: skip
     """Take images in an order that threads share, decode and run each; give whether none is left.
 
@@ -208,10 +224,19 @@ def run_images(
         Address of the JPEG decoder.
     statistics, planes, floats, ints, packed, between, source, stored, tables, work, thread
         Memory of the thread, for the largest image.
+    places, most : (1,) int64, int
+        Threads at work in calls of all batches, and how many may be. A thread waits here, rather than in Python, where
+        it would have to wait for the lock of Python as well.
     limit : int
-        Nanoseconds that this call may take, at least one image's; 0 for none.
+        Nanoseconds that this call may take, but for the last image; 0 for no limit.
     """
     begin = _now(thread[_TIME:])
+    while add_to(places, 0, 1) >= most:
+        add_to(places, 0, -1)
+        _wait()
+        if shared[STOP] != 0 or shared[NEXT] >= order.size or (limit and _now(thread[_TIME:]) - begin > limit):
+            return shared[STOP] == 0 and shared[NEXT] >= order.size
+    start = _now(thread[_TIME:])
     whole = False
     while shared[STOP] == 0:
         at = add_to(shared, NEXT, 1)
@@ -231,5 +256,6 @@ def run_images(
             )  # fmt: skip
         if limit and _now(thread[_TIME:]) - begin > limit:
             break
-    thread[TOTAL] += _now(thread[_TIME:]) - begin
+    add_to(places, 0, -1)
+    thread[TOTAL] += _now(thread[_TIME:]) - start
     return whole
