@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -222,14 +223,19 @@ def _webp(file: io.BytesIO) -> Any:
 
 
 def _tiff(file: io.BytesIO) -> Any:
+    return _tiff_plugin()(file)
+
+
+@cache
+def _tiff_plugin() -> Any:
     from PIL import ImageFile, TiffImagePlugin
 
     class Tiff(TiffImagePlugin.TiffImageFile):  # type: ignore[misc]  # PIL is not typed here
-        # The plugin's own ones warn of large images, and read tags that are not there.
+        # The plugin's own ones warn of large images, and turn them by tags that are not there.
         load_prepare = ImageFile.ImageFile.load_prepare
         load_end = ImageFile.ImageFile.load_end
 
-    return Tiff(file)
+    return Tiff
 
 
 def _pnm(file: io.BytesIO) -> Any:

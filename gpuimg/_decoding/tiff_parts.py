@@ -8,6 +8,7 @@ Formats: TIFF 6.0; BigTIFF.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from .contents import Contents, RefusedError, check_memory
@@ -24,6 +25,7 @@ _KEPT = {
     320, 347, 529, 530, 531, 532,  # palette, JPEG tables, YCbCr coefficients, sampling, position, reference
     *range(512, 522),  # old JPEG
 }  # fmt: skip
+_READ = {*_KEPT, _ORIENTATION}
 _SINGLE = {_WIDTH, _HEIGHT, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _SAMPLES, _ROWS, _PLANAR, _PREDICTOR,
            _TILE_WIDTH, _TILE_HEIGHT}  # fmt: skip
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
@@ -101,7 +103,7 @@ def _read(data: bytes) -> _Directory:
         raise ValueError(f"a directory of {count} tags")
     for start in range(at, at + count * step, step):
         tag, kind, values = struct.unpack_from(order + "HH" + pointer, data, start)
-        if tag not in {*_KEPT, _ORIENTATION} or tag in entries or kind not in _SIZES:
+        if tag not in _READ or tag in entries or kind not in _SIZES:
             continue
         size, place = values * _SIZES[kind], start + step - inline
         if size > inline:
@@ -152,12 +154,13 @@ def _check_blocks(directory: _Directory, end: int, height: int, width: int, bits
 # -- the file that Pillow is given -------------------------------------------------------------------------------------
 
 
-def _parts(directory: _Directory, data: bytes) -> list[bytes | memoryview]:
+def _parts(directory: _Directory, data: bytes) -> Iterator[bytes | memoryview]:
     """A file of the directory, and of all bytes of the given one where libtiff is to find the strips in it."""
     entries = {tag: _wide(directory, tag, entry) for tag, entry in directory.entries.items() if tag in _KEPT}
-    if directory.number(_COMPRESSION, _RAW) == _RAW:
-        return [_head(directory, _HEAD), _written(directory, entries, _HEAD)]
-    return [_head(directory, len(data)), memoryview(data)[_HEAD:], _written(directory, entries, len(data))]
+    at = _HEAD if directory.number(_COMPRESSION, _RAW) == _RAW else len(data)
+    yield (b"II" if directory.order == "<" else b"MM") + struct.pack(directory.order + "HI", 42, at)
+    yield memoryview(data)[_HEAD:at]
+    yield _written(directory, entries, at)
 
 
 def _wide(directory: _Directory, tag: int, entry: _Entry) -> _Entry:
@@ -168,10 +171,6 @@ def _wide(directory: _Directory, tag: int, entry: _Entry) -> _Entry:
     if max(numbers) >= 1 << 32:
         raise ValueError(f"tag {tag} is {max(numbers)}")
     return _Entry(_LONG, entry.length, struct.pack(f"{directory.order}{len(numbers)}I", *numbers))
-
-
-def _head(directory: _Directory, at: int) -> bytes:
-    return (b"II" if directory.order == "<" else b"MM") + struct.pack(directory.order + "HI", 42, at)
 
 
 def _written(directory: _Directory, entries: dict[int, _Entry], at: int) -> bytes:
