@@ -317,11 +317,6 @@ def test_preview_names_corrupt_images(mine: str, capfd: pytest.CaptureFixture[st
     assert "cat.jpg" not in message
 
 
-def test_preview_needs_no_pillow(tmp_path: Path) -> None:
-    done = run(*PREVIEW, "-n", "1", cwd=tmp_path, block="PIL")
-    assert done.returncode == 0, done.stderr
-
-
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
