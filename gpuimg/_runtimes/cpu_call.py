@@ -163,6 +163,8 @@ class Call:
         order = np.argsort(-self._images[:, words.SIZE], kind="stable")  # so that the threads end together
         self._order = order[~np.isin(order, self._python)]
         self._needs = self._memory_needed()
+        natively = np.any(self._images[self._order, words.KIND] == words.ENCODED)
+        self._decoder = decoder.DECODE_PIECE.address if natively else 0  # compiled when it is first asked for
 
     @property
     def launches(self) -> int:
@@ -300,7 +302,7 @@ class Call:
         limit = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0
         whole: bool = words.run_images(
             order, shared, self._images, self._headers, self._passes, self._channels, self._scale,
-            decoder.DECODE_PIECE.address, *memory, self._told, self._out.nbytes >= _STREAMED,
+            self._decoder, *memory, self._told, self._out.nbytes >= _STREAMED,
             self._places.taken, threads(), limit,
         )  # fmt: skip
         return whole
