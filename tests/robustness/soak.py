@@ -339,15 +339,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     soak.run("loader", halves)
     soak.save()
     result = soak.totals.result()
-    print(
-        json.dumps(
-            {
-                k: result[k]
-                for k in ("good", "counts", "seconds", "for", "outcomes", "last_words", "broken_rules", "leaks")
-            },
-            indent=1,
-        )
-    )
+    told = ("good", "counts", "seconds", "for", "outcomes", "last_words", "broken_rules", "leaks")
+    print(json.dumps({name: result[name] for name in told}, indent=1))
     return 0 if soak.totals.good else 1
 
 
