@@ -142,12 +142,16 @@ def _first_wrapped(builder, first, others):
     """The first row, from which the pass over columns gives what libjpeg-turbo has where no other row holds anything.
 
     It then multiplies by four in 16 bits, which wrap; the whole transform saturates. Only absurd coefficients differ.
+    ``others`` are the addresses of the other rows' coefficients.
     """
     two = splat(I16, 2, 8)
     wrapped = builder.ashr(builder.shl(first, two), two)
     result = cgutils.alloca_once_value(builder, first)
     with cgutils.if_unlikely(builder, _any(builder, builder.xor(first, wrapped))):
-        alone = builder.not_(_any(builder, functools.reduce(builder.or_, others)))
+        # Loaded again: kept, they would take the registers of what is always done.
+        builder.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
+        rows = [load(builder, address, _ROW) for address in others]
+        alone = builder.not_(_any(builder, functools.reduce(builder.or_, rows)))
         builder.store(builder.select(alone, wrapped, first), result)
     return builder.load(result)
 
@@ -170,9 +174,11 @@ def _make(known):
             def row_at(start, k):
                 return builder.gep(start, [ir.IntType(64)(8 * k)])
 
-            values = [load(builder, row_at(block, k), _ROW) for k in range(known)]
-            rows = [builder.mul(value, load(builder, row_at(steps, k), _ROW)) for k, value in enumerate(values)]
-            rows[0] = _first_wrapped(builder, rows[0], values[1:])
+            rows = [
+                builder.mul(load(builder, row_at(block, k), _ROW), load(builder, row_at(steps, k), _ROW))
+                for k in range(known)
+            ]
+            rows[0] = _first_wrapped(builder, rows[0], [row_at(block, k) for k in range(1, known)])
             for k in range(known):
                 store(builder, splat(I16, 0, 8), row_at(block, k))
             for y, row in enumerate(_transform(builder, rows, known)):

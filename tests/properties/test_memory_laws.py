@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg._runtimes import cpu
+from gpuimg._runtimes import cpu, cpu_call
 from gpuimg._runtimes.cpu_memory import Pool, Scratch
 from gpuimg._runtimes.devices import runtime_for
 
@@ -68,7 +68,7 @@ def fences(streamed: bool = False) -> Iterator[None]:
     runtime = runtime_for("cpu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu, "Scratch", Fenced)
-        patch.setattr(cpu, "_STREAMED", 0 if streamed else 1 << 62)
+        patch.setattr(cpu_call, "_STREAMED", 0 if streamed else 1 << 62)
         patch.setattr(runtime, "_spare", [])
         patch.setattr(runtime, "_pool", FencedPool())
         yield

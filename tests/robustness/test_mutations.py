@@ -315,6 +315,17 @@ def test_growth_of_memory(step: int) -> None:
     assert summary["growth_kib_per_10000"] == {"resident": step and 10_000, "heap": step and 10_000}
 
 
+def test_memory_that_is_lost() -> None:
+    """In each child; a single large file makes the heap grow, too."""
+
+    def grown(*rates: int) -> list[str]:
+        memory = [{"what": "mutations", "growth_kib_per_10000": {"heap": rate}} for rate in rates]
+        return soak.Totals(memory=memory).leaks
+
+    assert grown(9000, 7000, 8000) == ["mutations"]
+    assert grown(9000, 20, 8000) == grown(9000) == []
+
+
 # -- last words ---------------------------------------------------------------------------------------------------
 
 
