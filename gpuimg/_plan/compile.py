@@ -35,6 +35,7 @@ class _GridPass:
     stop: int  # entries of the program to run
     first_slot: int
     end_slot: int
+    used: Mask  # (N,): images that have a statistic in it, or all of them for the result
 
 
 def _same_pixels(a: Grid, b: Grid) -> bool:
@@ -135,7 +136,7 @@ def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
         if entry.taken_over is None:
             continue
         if not _same_pixels(entry.taken_over, grid) and count.any():
-            runs.append(_GridPass(grid, stop, first, first + int(count.max())))
+            runs.append(_GridPass(grid, stop, first, first + int(count.max()), count > 0))
             first = runs[-1].end_slot
             count = np.zeros(len(plan), np.int64)
             slots[-1] = first + count
@@ -143,15 +144,16 @@ def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
         stop = k + 1
         count = count + ops.HAS_STATISTIC[entry.codes]
     if count.any() and not _same_pixels(grid, plan.grid):
-        runs.append(_GridPass(grid, stop, first, first + int(count.max())))
+        runs.append(_GridPass(grid, stop, first, first + int(count.max()), count > 0))
         first = runs[-1].end_slot
         count = np.zeros(len(plan), np.int64)
-    runs.append(_GridPass(plan.grid, len(plan.entries), first, first + int(count.max(initial=0))))
+    everywhere = np.ones(len(plan), np.bool_)
+    runs.append(_GridPass(plan.grid, len(plan.entries), first, first + int(count.max(initial=0)), everywhere))
     return runs, slots
 
 
 def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
-    """Source pixels (x0, y0, x1, y1) that any pass may read."""
+    """Source pixels (x0, y0, x1, y1) that any pass of the image reads, whatever passes others of the batch need."""
     n = len(plan)
     start = np.full((n, 2), np.iinfo(np.int64).max)
     stop = np.zeros((n, 2), np.int64)
@@ -172,8 +174,8 @@ def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
         window = run.grid.window
         first = np.floor(np.clip(low, window[:, :2], window[:, 2:] - 1)).astype(np.int64)
         last = np.ceil(np.clip(high, first + 1, window[:, 2:])).astype(np.int64)
-        start = np.minimum(start, first)
-        stop = np.maximum(stop, last)
+        start = np.where(run.used[:, None], np.minimum(start, first), start)
+        stop = np.where(run.used[:, None], np.maximum(stop, last), stop)
     return np.concatenate([start, stop], 1)
 
 

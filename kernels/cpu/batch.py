@@ -16,6 +16,7 @@ from ..scalar import f32, loop
 from .calls import CALLS
 from .intrinsics import add_to, address_of, bytes_at, copy, floats_at, ints_at, longs_at
 from .run import run_image
+from .sample import SOURCE_SLACK
 
 # Words of an image.
 KIND: Final = 0  # one of the kinds below
@@ -183,7 +184,10 @@ def _run_passes(
 
 @loop
 def _source(image, header, channels, decoder, source, stored, tables, work, thread, told, out):
-    """Address of an image's region, and its elements; into ``out``, where there is no more to be done, else scratch."""
+    """Address of an image's region, and its elements; in ``out``, where there is no more to be done, else in scratch.
+
+    What may be read behind the region counts as well, so that an image gives the same wherever its pixels were.
+    """
     kind = image[KIND]
     if kind == PIXELS:
         return image[SOURCE], image[ELEMENTS]
@@ -201,7 +205,7 @@ def _source(image, header, channels, decoder, source, stored, tables, work, thre
     else:
         for k in range(size):
             to[k] = 0
-    return address_of(to), size
+    return address_of(to), size + SOURCE_SLACK
 
 
 @kept
