@@ -64,7 +64,8 @@ gpu:
 gpu-photos: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.gpu --prepare
 
-# All mutated files, some of them again with checked bounds, and a million images: some minutes (bench/results/robustness.json adds up to 405 s on two cores).
+# All mutated files, some of them again with checked bounds, and a million images: some minutes
+# (bench/results/robustness.json has them).
 # Goes on where it was interrupted.
 soak: $(VENV)/.test-ready
 	$(BIN)/python -m tests.robustness.soak --mutations 100000 --bounds 20000 --images 1000000 --out bench/results --state .soak-state.json

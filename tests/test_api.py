@@ -140,7 +140,7 @@ OWNERS = {
     "numba.cuda": {"gpuimg/_runtimes/cuda.py", "kernels/cuda/__init__.py", "kernels/cuda/statistics.py"},
     "torch": {"gpuimg/torch.py"},
     "tqdm": {"gpuimg/_loading/stats.py"},  # in a function
-    "PIL": {"gpuimg/_decoding/pillow.py", "gpuimg/_cli/lettering.py"},  # in functions
+    "PIL": {"gpuimg/_decoding/pillow.py", "gpuimg/_cli/lettering.py", "gpuimg/_cli/warm.py"},  # in functions
     "pillow_heif": {"gpuimg/_decoding/pillow.py"},
     **{name: set() for name in ("jax", "tensorflow", "cv2", "torchvision", "pyarrow", "array_record")},
 }

@@ -17,7 +17,7 @@ SAMPLE = 600
 
 SCRIPT = """
 import sys
-from gpuimg.kernels import jpeg
+from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
 from tests import jpegs
 from tests.robustness import mutate, originals, soak
