@@ -8,10 +8,10 @@ import numpy as np
 
 from .._checks.types import Ints, Mask
 
-# Orientations whose sides are exchanged, and which rows and columns are then taken from the other end.
-_SWAPPED = (5, 6, 7, 8)
-_ROWS = (3, 4, 7, 8)
-_COLUMNS = (2, 3, 6, 7)
+# By orientation, from 0: whether sides are exchanged, and rows and columns are then taken from the other end.
+_SWAPPED = np.array([False, False, False, False, False, True, True, True, True])
+_ROWS = np.array([False, False, False, True, True, False, False, True, True])
+_COLUMNS = np.array([False, False, True, True, False, False, True, True, False])
 
 
 def orientation_in(block: bytes | memoryview) -> int:
@@ -23,21 +23,22 @@ def orientation_in(block: bytes | memoryview) -> int:
 
 def swaps_sides(values: Ints) -> Mask:
     """Which orientations exchange height and width."""
-    return np.isin(values, _SWAPPED)
+    swapped: Mask = _SWAPPED[values]
+    return swapped
 
 
 def turns(values: Ints) -> tuple[Mask, Mask, Mask]:
     """Which orientations exchange sides, and take rows and columns from the other end after that."""
-    return swaps_sides(values), np.isin(values, _ROWS), np.isin(values, _COLUMNS)
+    return swaps_sides(values), _ROWS[values], _COLUMNS[values]
 
 
 def turned(pixels: Any, value: int) -> Any:
     """Stored pixels (H, W, C) as an orientation shows them; a view."""
-    if value in _SWAPPED:
+    if _SWAPPED[value]:
         pixels = pixels.swapaxes(0, 1)
-    if value in _ROWS:
+    if _ROWS[value]:
         pixels = pixels[::-1]
-    if value in _COLUMNS:
+    if _COLUMNS[value]:
         pixels = pixels[:, ::-1]
     return pixels
 
@@ -45,4 +46,4 @@ def turned(pixels: Any, value: int) -> Any:
 def stored_shape(shape: tuple[int, int, int], value: int) -> tuple[int, int, int]:
     """Shape in the file of an image that an orientation shows in this shape."""
     height, width, channels = shape
-    return (width, height, channels) if value in _SWAPPED else shape
+    return (width, height, channels) if _SWAPPED[value] else shape
