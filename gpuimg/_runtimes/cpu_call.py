@@ -161,9 +161,9 @@ class Call:
             self._python = []
             self._set_pixels(source)
         order = np.argsort(-self._images[:, words.SIZE], kind="stable")  # so that the threads end together
-        natively = np.ones(n, np.bool_)
-        natively[self._python] = False
-        self._order = order[natively[order]]
+        here = np.ones(n, np.bool_)
+        here[self._python] = False
+        self._order = order[here[order]]
         self._needs = self._memory_needed()
         natively = np.any(self._images[self._order, words.KIND] == words.ENCODED)
         self._decoder = decoder.DECODE_PIECE.address if natively else 0  # compiled when it is first asked for
