@@ -5,6 +5,8 @@
 - busy: a consumer that computes in pure Python for as long as the producer takes a batch, with the files as bytes in
   memory and as paths in a class folder (in the page cache), and one that sleeps instead. The wall time of both together
   over that of the longer one alone: 1.0 is perfect overlap, 2.0 none. On one core there can be none.
+- machine: the producer beside another process that is busy, over the producer alone: what sharing memory and a core's
+  parts costs on this machine, whoever does what.
 - training: a small convolutional network trained on the CPU by one torch thread, from files in the page cache, alone
   (always the same batch), beside ``gpuimg.load``, and beside a ``DataLoader`` with one worker process whose transforms
   are Pillow's and NumPy's: the same recipe, random resized crop (as torchvision draws it), flip and normalisation.
@@ -18,6 +20,8 @@ import os
 
 os.environ.setdefault("GPUIMG_NUM_THREADS", "1")  # before anything asks
 
+import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -107,6 +111,20 @@ def busy(sources: dict[str, Any], rounds: int) -> dict[str, Any]:
         }
         for source, kind in names
     }
+
+
+def machine(source: Any, rounds: int) -> dict[str, Any]:
+    """The producer's wall time beside a busy process over its wall time without."""
+    batches = loader(source)
+    multiples = []
+    for _ in range(rounds):
+        alone = wall(batches, lambda: None)
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+            beside = wall(batches, lambda: None)
+            other.kill()
+        multiples.append(beside / alone)
+    spread = [round(min(multiples), 3), round(max(multiples), 3)]
+    return {"wall_beside_a_busy_process": round(float(np.median(multiples)), 3), "range": spread}
 
 
 # -- training ----------------------------------------------------------------------------------------------------------
@@ -229,6 +247,7 @@ def main() -> None:
             {
                 **environment(photos.summary(files), options.rounds),
                 "busy": busy(sources, options.rounds),
+                "machine": machine(sources["bytes"], options.rounds),
                 "training": training(folder, options.rounds),
             },
             options.out,

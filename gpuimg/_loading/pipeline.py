@@ -104,7 +104,8 @@ class Pipeline:
         self._lock = threading.Lock()
         self._stopped = False
         self._reader: Prefetcher[Chunk] | None = None
-        self._chunk = min(max(settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK, settings.batch_size)
+        chunk = min(max(2 * settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK)
+        self._chunk = min(chunk, settings.batch_size)
         self._room = FIRST_ROOM  # for the files of a chunk, as those read last had it
         self.read_seconds = self.read_held = 0.0  # of chunks that were used
         self.read_waited = 0.0  # of readers that are gone
@@ -143,7 +144,7 @@ class Pipeline:
         settings = self._settings
         self._stop_reading()
         self._read.clear()
-        chunks = -(-2 * settings.batch_size // self._chunk) + settings.readers
+        chunks = max(-(-2 * settings.batch_size // self._chunk), settings.readers) + 1
         with self._lock:
             if self._stopped:
                 raise Stopped
