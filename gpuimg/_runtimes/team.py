@@ -34,7 +34,10 @@ def side_by_side(work: Callable[[], None], helpers: int) -> None:
                 state.notify()
 
     for _ in range(helpers):
-        _thread.start_new_thread(help_out, ())
+        try:
+            _thread.start_new_thread(help_out, ())
+        except RuntimeError:  # no more threads are allowed: it takes longer, then
+            break
     try:
         work()
     finally:
