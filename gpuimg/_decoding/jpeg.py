@@ -10,6 +10,7 @@ import numpy as np
 
 from .._checks.types import Ints
 from ..kernels.jpeg import layout as words
+from .jpeg_parts import chroma
 
 
 class Headers(NamedTuple):
@@ -53,18 +54,10 @@ def _addresses(data: Sequence[Any]) -> Ints:
     return found
 
 
-_SUBSAMPLINGS = {0x11: "4:4:4", 0x21: "4:2:2", 0x22: "4:2:0", 0x12: "4:4:0", 0x41: "4:1:1", 0x42: "4:1:0"}
-
-
 def chroma_subsampling(header: Ints) -> str:
     """As :class:`gpuimg.ImageInfo` names it, of a header with sizes."""
-    factors = header[words.SAMPLING : words.SAMPLING + 4].tolist()
-    if header[words.COMPONENTS] == 1:
-        return "gray"
-    if header[words.COMPONENTS] != 3 or factors[1] != factors[2] or 0 in (factors[1] >> 4, factors[1] & 15):
-        return "unknown"
-    across, down = divmod(factors[0] >> 4, factors[1] >> 4), divmod(factors[0] & 15, factors[1] & 15)
-    return _SUBSAMPLINGS.get(across[0] << 4 | down[0], "unknown") if across[1] == down[1] == 0 else "unknown"
+    count = min(int(header[words.COMPONENTS]), 4)
+    return chroma([divmod(factors, 16) for factors in header[words.SAMPLING : words.SAMPLING + count].tolist()])
 
 
 _REASONS = {

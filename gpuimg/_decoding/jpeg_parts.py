@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from . import exif
@@ -56,7 +56,7 @@ def jpeg_contents(data: bytes) -> Contents:
             parts.append(view[segment.start :])
             _check_scans(data, segment.start)
             return Contents(
-                frame.height, frame.width, len(frame.sampling), parts, orientation or 1, _chroma(frame.sampling)
+                frame.height, frame.width, len(frame.sampling), parts, orientation or 1, chroma(frame.sampling)
             )  # fmt: skip
         if segment.marker in _FRAMES:
             if frame:
@@ -126,12 +126,13 @@ def _frame(segment: _Segment) -> _Frame:
     return _Frame(height, width, sampling)
 
 
-def _chroma(sampling: list[tuple[int, int]]) -> str:
+def chroma(sampling: Sequence[tuple[int, int]]) -> str:
+    """The name that :class:`gpuimg.ImageInfo` has for the sampling factors of all components."""
     if len(sampling) == 1:
         return "gray"
     if len(sampling) != 3 or sampling[1] != sampling[2]:
         return "unknown"
     (h, v), (chroma_h, chroma_v), _ = sampling
-    if h % chroma_h or v % chroma_v:
+    if 0 in (chroma_h, chroma_v) or h % chroma_h or v % chroma_v:
         return "unknown"
     return _SUBSAMPLINGS.get((h // chroma_h, v // chroma_v), "unknown")

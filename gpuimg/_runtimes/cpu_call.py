@@ -39,8 +39,6 @@ _SIGNALS = 50_000_000
 # Results of a segment that another one reads: their kind, and whether each channel is a plane.
 _BETWEEN = (layout.FLOAT32, False)
 
-_BYTES = SCALES["uint8"]
-
 
 class _Segment:
     """A compiled plan as rows of pass words, the regions of its source, and the memory it takes."""

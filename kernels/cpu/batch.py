@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 import numpy as np
-from numba import types
 
 from ..compiled import kept
 from ..jpeg.decode import call_decode
@@ -14,6 +12,7 @@ from ..jpeg.layout import DONE
 from ..layout import HEIGHT, RECORD_WORDS, STRIDE, WIDTH
 from ..scalar import f32, loop
 from .calls import CALLS
+from .clock import now, pause
 from .intrinsics import add_to, address_of, bytes_at, copy, floats_at, ints_at, longs_at
 from .run import run_image
 from .sample import SOURCE_SLACK
@@ -70,41 +69,6 @@ _REGION = 2
 _TIME = 6
 THREAD_WORDS: Final = 8
 
-_CLOCK = int(getattr(time, "CLOCK_MONOTONIC", 1))
-_clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.int64))
-_usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
-_PAUSE = 50  # microseconds between two looks for a free place
-
-
-@loop
-def _read_clock(clock):
-    """Nanoseconds; ``clock`` is scratch of two words."""
-    _clock_gettime(np.int32(_CLOCK), address_of(clock))
-    return clock[0] * 1_000_000_000 + clock[1]
-
-
-@loop
-def _no_clock(clock):
-    """Where the system has no POSIX: no times, and no limit on a call."""
-    return 0
-
-
-@loop
-def _pause():
-    """Let others run."""
-    _usleep(np.uint32(_PAUSE))
-
-
-@loop
-def _no_pause():
-    """Where the system has no POSIX: look again at once."""
-    return
-
-
-_POSIX = hasattr(time, "clock_gettime")
-_now = _read_clock if _POSIX else _no_clock
-_wait = _pause if _POSIX else _no_pause
-
 
 @loop
 def _stored_region(image, region):
@@ -146,7 +110,7 @@ def _decode(decoder, image, header, channels, stored, tables, work, region, told
     turn = image[TURN]
     to = stored if turn else out
     call_decode(decoder, (header, data, data.size, region, channels, to, tables, work, work.size, told))
-    if turn and told[0] == 0:
+    if turn and told[0] == DONE:
         height, width = image[REGION + 3] - image[REGION + 1], image[REGION + 2] - image[REGION]
         _turned(stored, height, width, channels, turn, out)
 
@@ -197,9 +161,9 @@ def _source(image, header, channels, decoder, source, stored, tables, work, thre
         size = image[ELEMENTS]
     to = (source if out.size == 0 else out)[:size]
     if kind == ENCODED:
-        begin = _now(thread[_TIME:])
+        begin = now(thread[_TIME:])
         _decode(decoder, image, header, channels, stored, tables, work, thread[_REGION:_TIME], told, to)
-        thread[DECODING] += _now(thread[_TIME:]) - begin
+        thread[DECODING] += now(thread[_TIME:]) - begin
     elif kind == UNPADDED:
         copy(bytes_at(image[SOURCE], size), to)
     else:
@@ -234,13 +198,13 @@ def run_images(
     limit : int
         Nanoseconds that this call may take, but for the last image; 0 for no limit.
     """
-    begin = _now(thread[_TIME:])
+    begin = now(thread[_TIME:])
     while add_to(places, 0, 1) >= most:
         add_to(places, 0, -1)
-        _wait()
-        if shared[STOP] != 0 or shared[NEXT] >= order.size or (limit and _now(thread[_TIME:]) - begin > limit):
+        pause()
+        if shared[STOP] != 0 or shared[NEXT] >= order.size or (limit and now(thread[_TIME:]) - begin > limit):
             return shared[STOP] == 0 and shared[NEXT] >= order.size
-    start = _now(thread[_TIME:])
+    start = now(thread[_TIME:])
     whole = False
     while shared[STOP] == 0:
         at = add_to(shared, NEXT, 1)
@@ -258,8 +222,8 @@ def run_images(
                 i, image, passes, pixels, elements, channels, scale, statistics_, planes, floats, ints, packed,
                 between, streamed,
             )  # fmt: skip
-        if limit and _now(thread[_TIME:]) - begin > limit:
+        if limit and now(thread[_TIME:]) - begin > limit:
             break
     add_to(places, 0, -1)
-    thread[TOTAL] += _now(thread[_TIME:]) - start
+    thread[TOTAL] += now(thread[_TIME:]) - start
     return whole

@@ -14,10 +14,10 @@ from numba.extending import intrinsic
 
 from ..compiled import kept
 from ..scalar import loop
+from .clock import now
 from .intrinsics import pointer
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
-_MONOTONIC = 1  # Linux's CLOCK_MONOTONIC, as that of time.perf_counter
 _LINE = 64  # bytes: where files begin in memory
 
 # ``open`` takes a third argument only where it makes a file.
@@ -25,7 +25,6 @@ _open = types.ExternalFunction("open", types.int32(types.voidptr, types.int32))
 _close = types.ExternalFunction("close", types.int32(types.int32))
 _seek = types.ExternalFunction("lseek", types.int64(types.int32, types.int64, types.int32))
 _pread = types.ExternalFunction("pread", types.int64(types.int32, types.voidptr, types.uintp, types.int64))
-_clock = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.voidptr))
 
 
 @intrinsic
@@ -66,10 +65,10 @@ def read_files(names, out, table, clock):
         Filled, for each file: its descriptor, where in ``out`` it is, and its bytes. The descriptor is -1 for what is
         read and closed. What is neither read nor refused is left open, at its start: what has no size, is larger than
         the room, grows or shrinks, or cannot be read. The size is -1 for what could not be opened or has none.
-    clock : (4,) int64
-        Filled: seconds and nanoseconds at the start and the end.
+    clock : (2,) int64
+        Filled: the nanoseconds it took, and scratch.
     """
-    _clock(_MONOTONIC, _at(clock, 0))
+    start = now(clock)
     name = 0
     begin = 0
     for k in range(table.shape[0]):
@@ -91,7 +90,7 @@ def read_files(names, out, table, clock):
         _close(descriptor)
         table[k, 0] = -1
         begin += (size + _LINE) // _LINE * _LINE
-    _clock(_MONOTONIC, _at(clock, 2))
+    clock[0] = now(clock) - start
 
 
 @kept
@@ -100,8 +99,8 @@ def read_parts(table, out, clock):
 
     A size becomes the bytes that are there, or -1 where they cannot be read.
     """
-    _clock(_MONOTONIC, _at(clock, 0))
+    start = now(clock)
     for k in range(table.shape[0]):
         size = table[k, 2]
         table[k, 2] = _fill(table[k, 0], table[k, 1], size, out, table[k, 3], size)
-    _clock(_MONOTONIC, _at(clock, 2))
+    clock[0] = now(clock) - start

@@ -35,6 +35,18 @@ def pointer(context, builder, kind, array, index=None, target=None):
     return address if target is None else builder.bitcast(address, target.as_pointer())
 
 
+def shuffle(builder, one, other, lanes):
+    """Lanes of two vectors, counted through both."""
+    picks = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
+    return builder.shuffle_vector(one, other, picks)
+
+
+def spread(builder, value, n):
+    """A value in every lane of a vector."""
+    one = builder.insert_element(ir.Constant(ir.VectorType(value.type, n), ir.Undefined), value, ir.IntType(32)(0))
+    return shuffle(builder, one, one, [0] * n)
+
+
 @intrinsic
 def array_at(typing_context, address, size):
     """So many elements at a pointer as an array; Numba's ``carray`` needs its allocator."""
@@ -85,7 +97,6 @@ def sum_blocks(typing_context, blocks, first, offsets, weights, x, step, taps, o
         kinds = signature.args
         blocks, first, offsets, weights, x, step, taps, out, k = args
         vector = ir.VectorType(ir.FloatType(), BLOCK)
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), BLOCK), [0] * BLOCK)
         total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * BLOCK))
         at = cgutils.alloca_once_value(builder, x)
         with cgutils.for_range(builder, taps):
@@ -95,8 +106,7 @@ def sum_blocks(typing_context, blocks, first, offsets, weights, x, step, taps, o
             start = builder.sub(builder.sext(offset, first.type), first)
             block = builder.load(pointer(context, builder, kinds[0], blocks, start, vector))
             block.align = 4
-            one = builder.insert_element(ir.Constant(vector, ir.Undefined), weight, ir.IntType(32)(0))
-            weighted = builder.fmul(block, builder.shuffle_vector(one, one, lanes), flags=("contract",))
+            weighted = builder.fmul(block, spread(builder, weight, BLOCK), flags=("contract",))
             builder.store(builder.fadd(weighted, builder.load(total), flags=("contract",)), total)
             builder.store(builder.add(here, step), at)
         builder.store(builder.load(total), pointer(context, builder, kinds[7], out, k, vector)).align = 4
@@ -114,18 +124,15 @@ def split_four_quads(typing_context, blocks, k, r, g, b, x):
             at = builder.add(args[index], args[index].type(step))
             return pointer(context, builder, signature.args[position], args[position], at, _QUAD)
 
-        def shuffle(one, other, lanes):
-            return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), 4), lanes))
-
         rows = [builder.load(address(0, 1, BLOCK * step)) for step in range(4)]
         for row in rows:
             row.align = 4
-        red_green_1, red_green_2 = (shuffle(rows[i], rows[i + 1], [0, 4, 1, 5]) for i in (0, 2))
-        blue_1, blue_2 = (shuffle(rows[i], rows[i + 1], [2, 6, 3, 7]) for i in (0, 2))
+        red_green_1, red_green_2 = (shuffle(builder, rows[i], rows[i + 1], [0, 4, 1, 5]) for i in (0, 2))
+        blue_1, blue_2 = (shuffle(builder, rows[i], rows[i + 1], [2, 6, 3, 7]) for i in (0, 2))
         planes = (
-            shuffle(red_green_1, red_green_2, [0, 1, 4, 5]),
-            shuffle(red_green_1, red_green_2, [2, 3, 6, 7]),
-            shuffle(blue_1, blue_2, [0, 1, 4, 5]),
+            shuffle(builder, red_green_1, red_green_2, [0, 1, 4, 5]),
+            shuffle(builder, red_green_1, red_green_2, [2, 3, 6, 7]),
+            shuffle(builder, blue_1, blue_2, [0, 1, 4, 5]),
         )
         for position, plane in zip((2, 3, 4), planes, strict=True):
             builder.store(plane, address(position, 5)).align = 4

@@ -9,7 +9,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .intrinsics import pointer
+from .intrinsics import pointer, shuffle
 
 LANES = 16  # of the vectors that a load fills, or half of them where patches are small
 PIXELS = 4  # of the result, summed together: their chains of additions overlap
@@ -20,13 +20,9 @@ _FLOAT = ir.FloatType()
 _NO_SIGN = 0x7FFFFFFF
 
 
-def _shuffled(builder: Any, one: Any, other: Any, picks: list[int]) -> Any:
-    return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(_INDEX, len(picks)), picks))
-
-
 def _folded(builder: Any, one: Any, other: Any, masks: list[list[int]]) -> Any:
     """Sum of choices of lanes from two vectors."""
-    parts = [_shuffled(builder, one, other, picks) for picks in masks]
+    parts = [shuffle(builder, one, other, picks) for picks in masks]
     total = parts[0]
     for part in parts[1:]:
         total = builder.fadd(total, part)
@@ -70,7 +66,7 @@ class _Loads:
 
     def _spread(self, value: Any) -> Any:
         one = self._builder.insert_element(ir.Constant(self._vector, ir.Undefined), value, _INDEX(0))
-        return _shuffled(self._builder, one, one, [0] * self._lanes)
+        return shuffle(self._builder, one, one, [0] * self._lanes)
 
     def _plus_product(self, total: Any, a: Any, b: Any) -> Any:
         product = self._builder.fmul(a, b, flags=("contract",))
@@ -152,7 +148,7 @@ class _Loads:
             plane = builder.extract_value(self.out, channel)
             kind = self._kinds[10].types[channel]
             place = pointer(self._context, builder, kind, plane, self.x, quad)
-            builder.store(_shuffled(builder, planes, planes, picks), place).align = 4
+            builder.store(shuffle(builder, planes, planes, picks), place).align = 4
 
 
 def make_sum_four_patches(channels: int, lanes: int) -> Any:

@@ -10,7 +10,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .vectors import I8, I16, I32, load, place, shuffle, splat, store, vector
+from ..cpu.intrinsics import shuffle, spread
+from .vectors import I8, I16, I32, load, place, splat, store, vector
 
 #: Pixels that one call of ``rgb_upsampled`` makes, and of the others.
 WIDE = 32
@@ -131,8 +132,7 @@ def round_rows(typing_context, sums, at, bias, planes, k):
 
 def _lanes(builder, value):
     """A number in every lane."""
-    one = builder.insert_element(ir.Constant(vector(I16, N), ir.Undefined), builder.trunc(value, I16), I32(0))
-    return builder.shuffle_vector(one, one, splat(I32, 0, N))
+    return spread(builder, builder.trunc(value, I16), N)
 
 
 def _make_upsampled(odd):

@@ -63,9 +63,8 @@ _WORDS = _EXTRA + 1
 
 _START, _STRIDE, _ACROSS, _DOWN, _MASK = range(_PLANE_WORDS)
 
-#: What a call tells: how it ended, and in which MCU row of how many.
 REGION: Final = 4  # words of a region: x0, y0, x1, y1, as stored
-TOLD_WORDS: Final = 3
+TOLD_WORDS: Final = 3  # of what a call tells: how it ended, and in which MCU row of how many
 
 
 def work_bytes(width: int) -> int:
@@ -78,11 +77,18 @@ def work_bytes(width: int) -> int:
 
 
 @loop
+def _factors(header):
+    """How many times finer than chroma luma is, across and down; also the blocks of luma in an MCU."""
+    if header[COMPONENTS] == 1:
+        return i64(1), i64(1)
+    return header[SAMPLING] >> 4, header[SAMPLING] & 15
+
+
+@loop
 def _lay_out(header, columns, work):
     """Fill the words of the scratch for so many MCU columns; gives the bytes of the planes."""
     n = header[COMPONENTS]
-    across = 1 if n == 1 else header[SAMPLING] >> 4
-    down = 1 if n == 1 else header[SAMPLING] & 15
+    across, down = _factors(header)
     blocks = 0
     total = i64(0)
     for c in range(n):
@@ -217,10 +223,9 @@ def _color_row(header, work, planes, y, x0, width, sums, out, o, tail):
     """Row ``y`` of the image as RGB, from column ``x0`` of the planes on."""
     luma = _row_of(work, _Y, y) + x0
     blue, red = luma, luma
-    single = header[COMPONENTS] == 1
-    across, down = (1, 1) if single else (header[SAMPLING] >> 4, header[SAMPLING] & 15)
+    across, down = _factors(header)
     if across == 1 and down == 1:
-        if not single:
+        if header[COMPONENTS] != 1:
             blue, red = _row_of(work, _CB, y) + x0, _row_of(work, _CR, y) + x0
     else:
         near, far = y, y
@@ -275,15 +280,14 @@ def _clear_chroma(columns, work, coefficients):
 def _make_rows(header, r, rows, first, region, columns, channels, work, planes, sums, out, tail, done):
     """Rows of pixels that MCU row ``r`` completes, behind those ``done``; gives how many are then."""
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]
-    plane = work[_PLANES : _PLANES + _PLANE_WORDS]
-    across, down = plane[_ACROSS], plane[_DOWN]
+    across, down = _factors(header)
     width = x1 - x0
     left = x0 - first * 8 * across
     if across == 2 and channels == 3:
         edge = (header[WIDTH] + 1) // 2 - 1 - first * 8
-        for c in (1, 2):
+        before, behind = 0 if first == 0 else -1, edge if edge < columns * 8 else -1
+        for c in range(_CB, _CR + 1):
             chroma = work[_PLANES + c * _PLANE_WORDS : _PLANES + (c + 1) * _PLANE_WORDS]
-            before, behind = 0 if first == 0 else -1, edge if edge < columns * 8 else -1
             _repeat_edges(planes, chroma, 8 * r, 8, before, behind)
     stop = min(y1, _finished_rows(r, rows, down))
     for y in range(y0 + done, stop):
@@ -306,8 +310,7 @@ def _decode(header_, data_, size, region_, channels, out_, tables_, work_, work_
     out = array_at(out_, (region[2] - region[0]) * (region[3] - region[1]) * channels)
     tables = array_at(tables_, TABLE_WORDS)
     single = header[COMPONENTS] == 1
-    across = 1 if single else header[SAMPLING] >> 4
-    down = 1 if single else header[SAMPLING] & 15
+    across, down = _factors(header)
     total = -(-header[WIDTH] // (8 * across))
     rows = -(-header[HEIGHT] // (8 * down))
     first, end = _mcu_range(region[0], region[2], across, total)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..scalar import loop
 from .layout import BAD_CODE, BAD_RESTART, DONE, ENDS, HUFFMAN, OVERRUN, TABLES
-from .vectors import copy_masked, load_big, trailing_zeros, unlikely
+from .vectors import MASKED, copy_masked, load_big, trailing_zeros, unlikely
 
 up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
 
@@ -182,19 +182,18 @@ STATE_WORDS: Final = 9
 
 _CLEAN = 1 << 14  # bytes that are cleaned at a time: half of a first-level cache
 _BLOCK = 264  # bytes of the longest block and a load behind it: 64 symbols of 31 bits
-_MASKED = 32  # bytes that are copied at a time
 CLEAN_BYTES: Final = _CLEAN + 2 * _BLOCK
 _NEVER = 1 << 62
 
 
 @loop
-def begin(data, at, header_restart, clean, state):
+def begin(data, at, interval, clean, state):
     """Begin a segment at a byte of the file, with predictors of zero."""
     state[BIT] = 0
     state[LENGTH] = 0
     state[RAW] = at
     state[ENDED] = 0
-    state[LEFT] = header_restart if header_restart else _NEVER
+    state[LEFT] = interval if interval else _NEVER
     for c in range(3):
         state[PREDICTORS + c] = 0
     fill(data, clean, state)
@@ -209,13 +208,13 @@ def fill(data, clean, state):
         clean[k] = clean[start + k]
     state[BIT] &= 7
     raw = state[RAW]
-    while at < _CLEAN - _MASKED:
-        if raw + _MASKED <= data.size:
+    while at < _CLEAN - MASKED:
+        if raw + MASKED <= data.size:
             mask = copy_masked(data, up(raw), clean, up(at))
-            step = _MASKED if mask == u32(0) else i64(trailing_zeros(mask))
+            step = MASKED if mask == u32(0) else i64(trailing_zeros(mask))
             raw += step
             at += step
-            if step == _MASKED:
+            if step == MASKED:
                 continue
         if raw >= data.size:
             state[ENDED] = 1

@@ -15,7 +15,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .vectors import I8, I16, I32, load, place, shuffle, splat, store, vector
+from ..cpu.intrinsics import shuffle
+from .vectors import I8, I16, I32, load, place, splat, store, vector
 
 _SCALE_BITS = 13
 _FIRST, _SECOND = 11, 18  # bits that the passes over columns and rows drop

@@ -6,11 +6,11 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ..cpu.intrinsics import check_place
+from ..cpu.intrinsics import check_place, spread
 
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
-_MASKED = 32  # bytes that are copied at a time
+MASKED = 32  # bytes that copy_masked copies
 
 
 def vector(kind, n):
@@ -21,11 +21,6 @@ def vector(kind, n):
 def splat(kind, value, n):
     """A vector of one value."""
     return ir.Constant(vector(kind, n), [value] * n)
-
-
-def shuffle(builder, one, other, lanes):
-    """Lanes of two vectors, counted through both."""
-    return builder.shuffle_vector(one, other, ir.Constant(vector(I32, len(lanes)), list(lanes)))
 
 
 def place(context, builder, kind, array, index, count):
@@ -63,9 +58,9 @@ def copy_masked(typing_context, source, i, out, k):
 
     def generate(context, builder, signature, args):
         kinds = signature.args
-        value = load(builder, place(context, builder, kinds[0], args[0], args[1], _MASKED), vector(I8, _MASKED))
-        store(builder, value, place(context, builder, kinds[2], args[2], args[3], _MASKED))
-        return builder.bitcast(builder.icmp_unsigned("==", value, splat(I8, 255, _MASKED)), I32)
+        value = load(builder, place(context, builder, kinds[0], args[0], args[1], MASKED), vector(I8, MASKED))
+        store(builder, value, place(context, builder, kinds[2], args[2], args[3], MASKED))
+        return builder.bitcast(builder.icmp_unsigned("==", value, splat(I8, 255, MASKED)), I32)
 
     return types.uint32(source, types.uintp, out, types.uintp), generate
 
@@ -98,8 +93,7 @@ def fill_block(typing_context, out, at, stride, value):
 
     def generate(context, builder, signature, args):
         kinds = signature.args
-        one = builder.insert_element(ir.Constant(vector(I8, 8), ir.Undefined), builder.trunc(args[3], I8), I32(0))
-        row = builder.shuffle_vector(one, one, splat(I32, 0, 8))
+        row = spread(builder, builder.trunc(args[3], I8), 8)
         for y in range(8):
             at = builder.add(args[1], builder.mul(args[2], ir.Constant(args[2].type, y)))
             store(builder, row, place(context, builder, kinds[0], args[0], at, 8))
