@@ -15,6 +15,7 @@ from gpuimg._decoding.jpeg import read_headers
 from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg.huffman import TABLE_WORDS
+from gpuimg.kernels.jpeg.seek import ACCESS_WORDS
 
 Pixels = NDArray[np.uint8]
 Region = tuple[int, int, int, int]  # x0, y0, x1, y1
@@ -167,17 +168,18 @@ class Guarded:
 
 
 class Decoded(NamedTuple):
-    """Pixels of a region, and how decoding ended: why, in which MCU row, of how many."""
+    """Pixels of a region, how decoding ended: why, in which MCU row, of how many; and what became of an entry."""
 
     pixels: Pixels
     how: int
     row: int
     rows: int
+    entry: int
 
 
 _CALL = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
-    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p,
 )  # fmt: skip
 
 
@@ -192,7 +194,10 @@ class Decoder:
         self._tables = Guarded(8 * TABLE_WORDS, 0)
         self._call = _CALL(jpeg.DECODE_PIECE.address)
 
-    def __call__(self, data: bytes, region: Region | None = None, channels: int = 3, header: Any = None) -> Decoded:
+    def __call__(
+        self, data: bytes, region: Region | None = None, channels: int = 3, header: Any = None, entry: Any = None,
+        every: int = 0, learns: bool = False,
+    ) -> Decoded:  # fmt: skip
         header = header_of(data) if header is None else header
         width, height = int(header[words.WIDTH]), int(header[words.HEIGHT])
         x0, y0, x1, y1 = region or (0, 0, width, height)
@@ -201,15 +206,18 @@ class Decoder:
         told = Guarded(8 * jpeg.TOLD_WORDS, self.fill)
         box = np.array((x0, y0, x1, y1), np.int64)
         raw = np.frombuffer(data, np.uint8)
+        access = np.zeros(ACCESS_WORDS, np.int64)
+        if entry is not None:
+            access[:] = entry.ctypes.data, entry.size, every, learns
         self._call(
             header.ctypes.data, raw.ctypes.data, raw.size, box.ctypes.data, channels, out.bytes.ctypes.data,
-            self._tables.bytes.ctypes.data, work.bytes.ctypes.data, work.bytes.size, told.bytes.ctypes.data,
+            self._tables.bytes.ctypes.data, work.bytes.ctypes.data, work.bytes.size, access.ctypes.data,
+            told.bytes.ctypes.data,
         )  # fmt: skip
         broken = [one for memory in (out, work, told, self._tables) if (one := memory.broken())]
         if broken:
             raise AssertionError(f"{region} of {width} x {height}: {broken}")
-        how, row, rows = told.bytes.view(np.int64).tolist()
-        return Decoded(out.bytes.reshape(y1 - y0, x1 - x0, channels), how, row, rows)
+        return Decoded(out.bytes.reshape(y1 - y0, x1 - x0, channels), *told.bytes.view(np.int64).tolist())
 
 
 def header_of(data: bytes) -> NDArray[np.int64]:

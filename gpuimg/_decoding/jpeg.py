@@ -71,5 +71,5 @@ _REASONS = {
 
 def reason(told: Sequence[int]) -> str:
     """What the decoder told of a file, in words; rows count from 1."""
-    how, row, rows = told
+    how, row, rows, _ = told
     return _REASONS[how].format(row=row + 1, rows=rows)

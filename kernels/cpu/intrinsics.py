@@ -264,7 +264,7 @@ def _viewer(kind):
     return view
 
 
-longs_in, shorts_in = _viewer(types.int64), _viewer(types.int16)
+longs_in, uints_in, shorts_in = (_viewer(kind) for kind in (types.int64, types.uint32, types.int16))
 
 
 @intrinsic

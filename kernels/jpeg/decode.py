@@ -8,36 +8,56 @@ import numpy as np
 from numba import types
 
 from ..compiled import Piece
-from ..cpu.intrinsics import ADDRESSES, BYTES, array_at, caller, longs_in, shorts_in
+from ..cpu.intrinsics import ADDRESSES, BYTES, array_at, bytes_at, caller, longs_in, shorts_in
 from ..scalar import loop, up
 from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
+from .frame import MOST_BLOCKS, PARTS_WORDS, factors, grid, list_parts
 from .huffman import (
     CLEAN_BYTES,
     MARKER,
+    NEVER,
+    READ_AHEAD,
+    SKIPS,
     STATE_WORDS,
     TABLE_WORDS,
     ZIGZAG,
     begin,
     build_tables,
     decode_mcus,
+    jump,
+    restarts_follow,
 )  # fmt: skip
 from .idct import transform2, transform4, transform8
 from .layout import (
-    AC_TABLE,
     BAD_TABLE,
     COLOR,
     COMPONENTS,
-    DC_TABLE,
     DONE,
     HEADER_WORDS,
     HEIGHT,
+    MISMATCHED,
     QUANT,
     RESTART,
-    SAMPLING,
     SCAN,
     WIDTH,
     YCBCR,
 )
+from .seek import (
+    ACCESS_WORDS,
+    ENTRY,
+    ENTRY_BYTES,
+    EVERY,
+    LEARNS,
+    MISMATCH,
+    SEEK_WORDS,
+    SEGMENTS,
+    UNUSED,
+    note,
+    open_entry,
+    passes,
+    point,
+    predictors_at,
+)  # fmt: skip
 from .vectors import fill_block
 
 i64 = np.int64
@@ -50,13 +70,15 @@ _PAD = 64
 _Y, _CB, _CR = i64(0), i64(1), i64(2)  # components
 _SKIPPED, _STORED = i64(0), i64(1)
 
-_BLOCKS = 6  # of the largest MCU
+_WORTH_A_JUMP = 2  # MCUs: to skip one is as fast
+
 _MCU = 16  # pixels of its side
 
 # Words of the scratch's first part.
-_PARTS = STATE_WORDS  # blocks of an MCU: their number, then component, DC table and AC table of each
-_PLACES = _PARTS + 1 + 3 * _BLOCKS  # column and row of each block of an MCU in its component's plane
-_PLANES = _PLACES + 2 * _BLOCKS  # for each component: where its plane begins, its stride, its factors, and rows kept
+_SEEK = STATE_WORDS  # of the entry of a seek index
+_PARTS = _SEEK + SEEK_WORDS  # see frame.py
+_PLACES = _PARTS + PARTS_WORDS  # column and row of each block of an MCU in its component's plane
+_PLANES = _PLACES + 2 * MOST_BLOCKS  # for each component: where its plane begins, its stride, factors, rows kept
 _PLANE_WORDS = 5
 _EXTRA = _PLANES + 3 * _PLANE_WORDS  # where two rows of chroma made of others lie, behind the planes
 _WORDS = _EXTRA + 1
@@ -64,31 +86,23 @@ _WORDS = _EXTRA + 1
 _START, _STRIDE, _ACROSS, _DOWN, _MASK = range(_PLANE_WORDS)
 
 REGION: Final = 4  # words of a region: x0, y0, x1, y1, as stored
-TOLD_WORDS: Final = 3  # of what a call tells: how it ended, and in which MCU row of how many
+TOLD_WORDS: Final = 4  # of what a call tells: how it ended, in which MCU row of how many, and of the index entry
 
 
 def work_bytes(width: int) -> int:
     """Scratch for an image of so many columns."""
     columns = width + _MCU
     planes = (2 * _MCU * 3 + 2) * (columns + 2 * _PAD)
-    coefficients = (columns // 8) * _BLOCKS * 64 * 2
+    coefficients = (columns // 8) * MOST_BLOCKS * 64 * 2
     sums = 2 * 2 * (columns + 2 * _PAD)
-    return 8 * _WORDS + CLEAN_BYTES + planes + coefficients + columns // 8 * _BLOCKS + sums + 3 * 64 * 2 + 1024
-
-
-@loop
-def _factors(header):
-    """How many times finer than chroma luma is, across and down; also the blocks of luma in an MCU."""
-    if header[COMPONENTS] == 1:
-        return i64(1), i64(1)
-    return header[SAMPLING] >> 4, header[SAMPLING] & 15
+    return 8 * _WORDS + CLEAN_BYTES + planes + coefficients + columns // 8 * MOST_BLOCKS + sums + 3 * 64 * 2 + 1024
 
 
 @loop
 def _lay_out(header, columns, work):
     """Fill the words of the scratch for so many MCU columns; gives the bytes of the planes."""
     n = header[COMPONENTS]
-    across, down = _factors(header)
+    across, down = factors(header)
     blocks = 0
     total = i64(0)
     for c in range(n):
@@ -100,11 +114,8 @@ def _lay_out(header, columns, work):
         plane[_ACROSS], plane[_DOWN], plane[_MASK] = h, v, rows - 1
         total += rows * plane[_STRIDE]
         for k in range(h * v):
-            part = work[_PARTS + 1 + 3 * blocks :]
-            part[0], part[1], part[2] = c, header[DC_TABLE + c], header[AC_TABLE + c]
             work[_PLACES + 2 * blocks], work[_PLACES + 2 * blocks + 1] = k % h, k // h
             blocks += 1
-    work[_PARTS] = blocks
     work[_EXTRA] = total
     return total + 2 * (columns * 8 * across + 2 * _PAD)
 
@@ -223,7 +234,7 @@ def _color_row(header, work, planes, y, x0, width, sums, out, o, tail):
     """Row ``y`` of the image as RGB, from column ``x0`` of the planes on."""
     luma = _row_of(work, _Y, y) + x0
     blue, red = luma, luma
-    across, down = _factors(header)
+    across, down = factors(header)
     if across == 1 and down == 1:
         if header[COMPONENTS] != 1:
             blue, red = _row_of(work, _CB, y) + x0, _row_of(work, _CR, y) + x0
@@ -280,7 +291,7 @@ def _clear_chroma(columns, work, coefficients):
 def _make_rows(header, r, rows, first, region, columns, channels, work, planes, sums, out, tail, done):
     """Rows of pixels that MCU row ``r`` completes, behind those ``done``; gives how many are then."""
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]
-    across, down = _factors(header)
+    across, down = factors(header)
     width = x1 - x0
     left = x0 - first * 8 * across
     if across == 2 and channels == 3:
@@ -299,28 +310,77 @@ def _make_rows(header, r, rows, first, region, columns, channels, work, planes, 
     return max(stop - y0, done)
 
 
-def _decode(header_, data_, size, region_, channels, out_, tables_, work_, work_size, told_):
-    """Pixels of a region, (x1 - x0) * channels a row; gray is Y.
+@loop
+def _pass_row(r, rows, data, access, entry, seek, clean, state):
+    """At the beginning of an MCU row: enter it, or see whether it begins where the entry says."""
+    if seek[SEGMENTS] == 0 or r >= rows:
+        return True
+    if access[LEARNS]:
+        note(entry, seek, rows, r, i64(0), i64(0), clean, state)
+        return True
+    return passes(entry, seek, rows, r, i64(0), clean, state)
 
-    ``told`` is filled with how it ended, in which MCU row, and of how many; ``tables`` are those of the files before,
-    at first zeros.
+
+@loop
+def _known_point(goal, here, rows, columns, every, entry, seek):
+    """Row and segment of the last known point up to an MCU, and its bit, 0 where there is none behind ``here``."""
+    r, s = goal // columns, goal % columns // every
+    bit = point(entry, seek, rows, r, s)
+    while bit == 0 and (r - 1) * columns > here:
+        r, s = r - 1, i64(0)
+        bit = point(entry, seek, rows, r, s)
+    return r, s, bit
+
+
+@loop
+def _byte_behind(r, stop, rows, columns, every, entry, seek):
+    """A byte behind the MCU in which a region ends in a row, and what is read ahead; a far one where none is known."""
+    s = -(-stop // every)
+    bit = i64(0)
+    if s < seek[SEGMENTS]:
+        bit = point(entry, seek, rows, r, s)
+    elif r + 1 < rows:
+        bit = point(entry, seek, rows, r + 1, i64(0))
+    return (bit >> 3) + READ_AHEAD if bit else NEVER
+
+
+@loop
+def _go_to(goal, here, stop, rows, columns, data, interval, stream, access, entry, coefficients, lasts, seek, told):
+    """From one MCU to a later one, by jumping where an entry allows that, and skipping; gives how it ended.
+
+    The MCUs behind it that are wanted end in column ``stop``.
     """
-    header, data = array_at(header_, HEADER_WORDS), array_at(data_, size)
-    region, told = array_at(region_, REGION), array_at(told_, TOLD_WORDS)
-    out = array_at(out_, (region[2] - region[0]) * (region[3] - region[1]) * channels)
-    tables = array_at(tables_, TABLE_WORDS)
+    clean, state = stream[0], stream[1]
+    if seek[SEGMENTS] and goal - here >= _WORTH_A_JUMP:
+        every = access[EVERY] if seek[SEGMENTS] > 1 else columns
+        r, s, bit = _known_point(goal, here, rows, columns, every, entry, seek)
+        if bit and r * columns + s * every - here >= _WORTH_A_JUMP:
+            jumps_again = columns - stop + goal % columns >= _WORTH_A_JUMP
+            until = _byte_behind(r, stop, rows, columns, every, entry, seek) if jumps_again else NEVER
+            jump(data, bit, until, clean, state)
+            predictors_at(entry, seek, r, s, state)
+            here = r * columns + s * every
+    while here < goal:
+        told[1] = here // columns
+        n = min(goal, (told[1] + 1) * columns) - here
+        how = decode_mcus(data, n, interval, stream, coefficients, lasts, _SKIPPED)
+        if how != DONE:
+            return how
+        here += n
+        if here % columns == 0 and not _pass_row(here // columns, rows, data, access, entry, seek, clean, state):
+            return MISMATCHED
+    return DONE
+
+
+@loop
+def _decode_rows(header, data, region, channels, out, tables, memory, access, seek, told):
     single = header[COMPONENTS] == 1
-    across, down = _factors(header)
-    total = -(-header[WIDTH] // (8 * across))
-    rows = -(-header[HEIGHT] // (8 * down))
+    across, down = factors(header)
+    rows, total = grid(header)
     first, end = _mcu_range(region[0], region[2], across, total)
     top, bottom = _mcu_range(region[1], region[3], down, rows)
     columns = end - first
-    told[0], told[1], told[2] = BAD_TABLE, 0, rows
-    if not build_tables(data, header, tables):
-        return
 
-    memory = array_at(work_, work_size)
     work = longs_in(memory, 0, _WORDS)
     per = (across * down + 2) if not single else 1
     at = 8 * _WORDS
@@ -344,31 +404,65 @@ def _decode(header_, data_, size, region_, channels, out_, tables_, work_, work_
     for c in range(header[COMPONENTS]):
         _read_steps(data, header[QUANT + c], steps[64 * c : 64 * c + 64])
     state, parts = work[:STATE_WORDS], work[_PARTS:_PLACES]
+    list_parts(header, parts)
     interval = header[RESTART]
     begin(data, header[SCAN], interval, clean, state)
     state[MARKER] = 0
+    state[SKIPS] = interval and restarts_follow(data, header[SCAN], (rows * total - 1) // interval)
+    entry = bytes_at(access[ENTRY], access[ENTRY_BYTES])
     done = i64(0)
     stream = clean, state, parts, tables, ZIGZAG
-    for r in range(bottom):
+    _pass_row(i64(0), rows, data, access, entry, seek, clean, state)
+    here = i64(0)
+    for r in range(top, bottom):
         told[1] = r
-        inside = r >= top
-        how = decode_mcus(data, first if inside else total, interval, stream, coefficients, lasts, _SKIPPED)
-        if inside and how == DONE:
+        goal = r * total + first
+        how = _go_to(
+            goal, here, end, rows, total, data, interval, stream, access, entry, coefficients, lasts, seek, told
+        )
+        if how == DONE:
             how = decode_mcus(data, columns, interval, stream, coefficients, lasts, _STORED)
-            if how == DONE and r + 1 < bottom:
-                how = decode_mcus(data, total - end, interval, stream, coefficients, lasts, _SKIPPED)
-        told[0] = how
         if how != DONE:
-            return
-        if inside:
-            _transform_row(r, columns, channels == 1, work, coefficients, lasts, steps, planes)
-            if channels == 1 and not single:
-                _clear_chroma(columns, work, coefficients)
-            done = _make_rows(header, r, rows, first, region, columns, channels, work, planes, sums, out, tail, done)
+            return how
+        here = goal + columns
+        if end == total and not _pass_row(r + 1, rows, data, access, entry, seek, clean, state):
+            return MISMATCHED
+        _transform_row(r, columns, channels == 1, work, coefficients, lasts, steps, planes)
+        if channels == 1 and not single:
+            _clear_chroma(columns, work, coefficients)
+        done = _make_rows(header, r, rows, first, region, columns, channels, work, planes, sums, out, tail, done)
+    return DONE
+
+
+def _decode(header_, data_, size, region_, channels, out_, tables_, work_, work_size, access_, told_):
+    """Pixels of a region, (x1 - x0) * channels a row; gray is Y.
+
+    ``told`` is filled with how it ended, in which MCU row, of how many, and what became of the file's entry in a seek
+    index, which ``access`` names; ``tables`` are those of the files before, at first zeros.
+    """
+    header, data = array_at(header_, HEADER_WORDS), array_at(data_, size)
+    region, told = array_at(region_, REGION), array_at(told_, TOLD_WORDS)
+    access = array_at(access_, ACCESS_WORDS)
+    out = array_at(out_, (region[2] - region[0]) * (region[3] - region[1]) * channels)
+    tables = array_at(tables_, TABLE_WORDS)
+    memory = array_at(work_, work_size)
+    rows, columns = grid(header)
+    told[0], told[1], told[2], told[3] = BAD_TABLE, 0, rows, UNUSED
+    if not build_tables(data, header, tables):
+        return
+    seek = longs_in(memory, 8 * _SEEK, SEEK_WORDS)
+    told[3] = UNUSED if header[RESTART] else open_entry(data, access, rows, columns, seek)
+    if header[RESTART]:
+        seek[SEGMENTS] = 0
+    told[0] = _decode_rows(header, data, region, channels, out, tables, memory, access, seek, told)
+    if told[0] != DONE and seek[SEGMENTS] and not access[LEARNS]:
+        seek[SEGMENTS] = 0
+        told[3] = MISMATCH
+        told[0] = _decode_rows(header, data, region, channels, out, tables, memory, access, seek, told)
 
 
 _DECODE = types.void(
-    ADDRESSES, BYTES, types.int64, ADDRESSES, types.int64, BYTES, ADDRESSES, BYTES, types.int64, ADDRESSES
+    ADDRESSES, BYTES, types.int64, ADDRESSES, types.int64, BYTES, ADDRESSES, BYTES, types.int64, ADDRESSES, ADDRESSES
 )
 DECODE_PIECE = Piece("decode_jpeg", _decode, _DECODE)
 call_decode = caller(_DECODE)

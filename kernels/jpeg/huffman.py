@@ -12,7 +12,7 @@ import numpy as np
 
 from ..scalar import loop
 from .layout import BAD_CODE, BAD_RESTART, DONE, ENDS, HUFFMAN, OVERRUN, TABLES
-from .vectors import MASKED, copy_masked, load_big, trailing_zeros, unlikely
+from .vectors import MASKED, copy_masked, load_big, mask_of, trailing_zeros, unlikely
 
 up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
 
@@ -177,13 +177,19 @@ RAW: Final = 2  # the file's next byte
 ENDED: Final = 3  # whether a marker or the end of the file comes next
 LEFT: Final = 4  # MCUs until the next restart marker
 MARKER: Final = 5  # its number
-PREDICTORS: Final = 6  # 3 words
-STATE_WORDS: Final = 9
+UNTIL: Final = 6  # byte of the file up to which bytes are wanted; more are cleaned where they are asked for
+PLACE: Final = 7  # a clean byte, and the file's byte that it is
+PLACE_RAW: Final = 8
+SKIPS: Final = 9  # whether restart intervals that are not wanted are passed over without being decoded
+PREDICTORS: Final = 10  # 3 words
+STATE_WORDS: Final = 13
 
 _CLEAN = 1 << 14  # bytes that are cleaned at a time: half of a first-level cache
 _BLOCK = 264  # bytes of the longest block and a load behind it: 64 symbols of 31 bits
 CLEAN_BYTES: Final = _CLEAN + 2 * _BLOCK
-_NEVER = 1 << 62
+_AHEAD = 8 * _BLOCK  # bytes that are cleaned at least, whatever is wanted
+READ_AHEAD: Final = 3 * _BLOCK  # bytes behind the last block that it takes to decode it without looking at each byte
+NEVER: Final = 1 << 62
 
 
 @loop
@@ -193,22 +199,58 @@ def begin(data, at, interval, clean, state):
     state[LENGTH] = 0
     state[RAW] = at
     state[ENDED] = 0
-    state[LEFT] = interval if interval else _NEVER
+    state[LEFT] = interval if interval else NEVER
+    state[UNTIL] = NEVER
+    state[PLACE] = 0
+    state[PLACE_RAW] = at
     for c in range(3):
         state[PREDICTORS + c] = 0
     fill(data, clean, state)
 
 
 @loop
+def jump(data, bit, until, clean, state):
+    """Go to a bit of the file, for bytes up to one; the predictors there are the caller's to set."""
+    state[BIT] = bit & 7
+    state[LENGTH] = 0
+    state[RAW] = bit >> 3
+    state[ENDED] = 0
+    state[UNTIL] = until
+    state[PLACE] = 0
+    state[PLACE_RAW] = bit >> 3
+    fill(data, clean, state)
+
+
+@loop
+def place(clean, state):
+    """The bit of the file that comes next."""
+    _move_place(clean, state, min(state[BIT] >> 3, state[LENGTH]))
+    return 8 * state[PLACE_RAW] + (state[BIT] & 7)
+
+
+@loop
+def _move_place(clean, state, to):
+    """Find where in the file a clean byte lies, behind the one known last: a zero is left out behind each 0xFF."""
+    stuffed = i64(0)
+    for k in range(state[PLACE], to):
+        stuffed += clean[k] == 0xFF
+    state[PLACE_RAW] += to - state[PLACE] + stuffed
+    state[PLACE] = to
+
+
+@loop
 def fill(data, clean, state):
     """Move what is left to the front, and put more of the file behind it, without the zeros after 0xFF."""
-    start = state[BIT] >> 3
-    at = max(state[LENGTH] - start, 0)
+    start = min(state[BIT] >> 3, state[LENGTH])
+    _move_place(clean, state, start)
+    state[PLACE] = 0
+    at = state[LENGTH] - start
     for k in range(at):
         clean[k] = clean[start + k]
-    state[BIT] &= 7
+    state[BIT] -= 8 * start
     raw = state[RAW]
-    while at < _CLEAN - MASKED:
+    until = max(state[UNTIL], raw + _AHEAD)
+    while at < _CLEAN - MASKED and raw < until:
         if raw + MASKED <= data.size:
             mask = copy_masked(data, up(raw), clean, up(at))
             step = MASKED if mask == u32(0) else i64(trailing_zeros(mask))
@@ -252,6 +294,46 @@ def _restart(data, interval, clean, state):
     begin(data, at + 2, interval, clean, state)
     state[MARKER] = (marker + 1) & 7
     return True
+
+
+@loop
+def _next_marker(data, at):
+    """Where the next 0xFF stands that has no zero and no 0xFF behind it; the end of the file where there is none."""
+    while at + MASKED < data.size:
+        mask = mask_of(data, up(at))
+        if mask == u32(0):
+            at += MASKED
+            continue
+        at += i64(trailing_zeros(mask))
+        if data[at + 1] != 0 and data[at + 1] != 0xFF:
+            return at
+        at += 1
+    while at + 1 < data.size and (data[at] != 0xFF or data[at + 1] == 0 or data[at + 1] == 0xFF):
+        at += 1
+    return at
+
+
+@loop
+def restarts_follow(data, at, count):
+    """Whether so many restart markers stand in a scan, in order, and then another one."""
+    for k in range(count):
+        at = _next_marker(data, at)
+        if at + 1 >= data.size or data[at + 1] != 0xD0 + (k & 7):
+            return False
+        at += 2
+    at = _next_marker(data, at)
+    return at + 1 < data.size and data[at + 1] >> 3 != 0xD0 >> 3
+
+
+@loop
+def _pass_interval(data, state):
+    """Go to the end of the restart interval."""
+    if not state[ENDED]:
+        state[RAW] = _next_marker(data, state[RAW])
+        state[ENDED] = 1
+    state[BIT] = 0
+    state[LENGTH] = 0
+    state[LEFT] = 0
 
 
 @loop
@@ -387,6 +469,10 @@ def decode_mcus(data, n, interval, stream, coefficients, lasts, stored):
     while done < n:
         if state[LEFT] == 0 and not _restart(data, interval, clean, state):
             return BAD_RESTART
+        if state[SKIPS] and not stored and n - done >= state[LEFT]:
+            done += state[LEFT]
+            _pass_interval(data, state)
+            continue
         blocks = min(n - done, state[LEFT]) * per
         b = i64(0)
         while b < blocks:

@@ -40,6 +40,7 @@ ENDS: Final = 2
 BAD_RESTART: Final = 3
 BAD_TABLE: Final = 4
 OVERRUN: Final = 5
+MISMATCHED: Final = 6  # not where the entry of a seek index says
 
 # Where a frame's marker lies in FF C0 to FF CF; the others there define tables, or are reserved.
 NO_FRAMES: Final = (4, 8, 12)

@@ -66,6 +66,17 @@ def copy_masked(typing_context, source, i, out, k):
 
 
 @intrinsic
+def mask_of(typing_context, source, i):
+    """A bit for each of the bytes ``source[i:i + 32]`` that is 0xFF."""
+
+    def generate(context, builder, signature, args):
+        value = load(builder, place(context, builder, signature.args[0], args[0], args[1], MASKED), vector(I8, MASKED))
+        return builder.bitcast(builder.icmp_unsigned("==", value, splat(I8, 255, MASKED)), I32)
+
+    return types.uint32(source, types.uintp), generate
+
+
+@intrinsic
 def trailing_zeros(typing_context, x):
     """Zeros behind the last bit that is set."""
 
