@@ -15,7 +15,6 @@ from gpuimg._decoding.jpeg import read_headers
 from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg.huffman import TABLE_WORDS
-from gpuimg.kernels.jpeg.seek import ACCESS_WORDS
 
 Pixels = NDArray[np.uint8]
 Region = tuple[int, int, int, int]  # x0, y0, x1, y1
@@ -206,7 +205,7 @@ class Decoder:
         told = Guarded(8 * jpeg.TOLD_WORDS, self.fill)
         box = np.array((x0, y0, x1, y1), np.int64)
         raw = np.frombuffer(data, np.uint8)
-        access = np.zeros(ACCESS_WORDS, np.int64)
+        access = np.zeros(words.ACCESS_WORDS, np.int64)
         if entry is not None:
             access[:] = entry.ctypes.data, entry.size, every, learns
         self._call(

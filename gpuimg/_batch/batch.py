@@ -292,6 +292,7 @@ class Batch(Sequence[Any]):
         """Count the time of a run; keep its failures, or raise them: the one place with an error policy."""
         self._timings.add(outcome.timings)
         if isinstance(self._source, EncodedImages):
+            self._source.warn_of_misfits()
             self._source.settle(outcome.failures)
 
     def _checked_dtype(self, dtype: Any) -> str:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .._checks.arguments import whole_number
 from .._checks.types import Ints
+from .._checks.words import counted
 from .._decoding import exif, jpeg, pillow
 from .._decoding.decoder import ALPHAS, ImageInfo, over_limit
 from .._decoding.file_bytes import Source, SourceNames, read
+from .._decoding.seek import Seek
+from .._index.format import SeekIndex
 from .._runtimes.images import EncodedImages
 from ..kernels.jpeg import layout as words
 
@@ -57,6 +62,24 @@ def open_images(
     opened = EncodedImages(data, headers, others, names, sizes, _COLORS[color], alpha, on_error)
     opened.settle(refused | found)
     return opened
+
+
+def with_index(
+    images: EncodedImages, index: str | os.PathLike[str] | SeekIndex | None, indices: Sequence[int] | None
+) -> EncodedImages:
+    """The images with their entries of a seek index; see :func:`open_batch`."""
+    if index is None:
+        if indices is not None:
+            raise ValueError("indices are numbers of samples in a seek index; give index as well")
+        return images
+    found = index if isinstance(index, SeekIndex) else SeekIndex(index)
+    numbers = list(range(len(images)) if indices is None else map(operator.index, indices))
+    if len(numbers) != len(images):
+        raise ValueError(f"indices must name {counted(len(images), 'source')}, not {len(numbers):,}")
+    outside = [number for number in numbers if not 0 <= number < len(found)]
+    if outside:
+        raise ValueError(f"the seek index {found.path} has samples 0 to {len(found) - 1:,}, not {outside[0]:,}")
+    return replace(images, seek=Seek.of(found.entries(numbers), found.every, str(found.path)))
 
 
 def info(data: Any, max_pixels: int) -> ImageInfo:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.file_bytes import Source, read
+from .._index.format import SeekIndex
 from .._runtimes.devices import runtime_for
 from .batch import Batch
-from .encoded import info, open_images
+from .encoded import info, open_images, with_index
 
 
 def image_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> ImageInfo:
@@ -52,6 +54,8 @@ def open_batch(
     alpha: str = "drop",
     on_error: str = "raise",
     max_pixels: int = MAX_PIXELS,
+    index: str | os.PathLike[str] | SeekIndex | None = None,
+    indices: Sequence[int] | None = None,
 ) -> Batch:
     """Read files and their headers; nothing is decoded until the batch is handed over.
 
@@ -74,6 +78,11 @@ def open_batch(
         pixel where its header cannot be read), and ``batch.status`` and ``batch.errors`` say why.
     max_pixels : int
         Larger images are bad: refused by their header, before any pixel memory is taken.
+    index : path or SeekIndex, optional
+        A seek index, see :func:`build_index`: parts of JPEGs that are not needed are then not decoded. The pixels are
+        the same. An entry that does not fit its file is not used, of which a warning tells.
+    indices : sequence of int, optional
+        The numbers of the sources in the index, by default 0, 1, 2, ...
 
     Returns
     -------
@@ -98,7 +107,7 @@ def open_batch(
     (2, 8, 8, 3)
     """
     runtime = runtime_for(device)
-    return Batch(runtime, open_images(sources, color, alpha, on_error, max_pixels))
+    return Batch(runtime, with_index(open_images(sources, color, alpha, on_error, max_pixels), index, indices))
 
 
 def decode_batch(

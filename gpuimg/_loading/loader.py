@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, NoReturn, Self
 
 from .._checks.words import counted
+from .._decoding.seek import misfit_warning
 from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
 from .pipeline import LoadedBatch, Made, Pipeline
@@ -52,6 +53,7 @@ class Loader:
         self._loop: weakref.ref[_Loop] | None = None
         self._own: _Loop | None = None  # for next(loader)
         self._stats = Stats()
+        self._warned = False  # of entries that do not fit their files
         self.failures: list[Failure] = []
         self.shard = settings.rank, settings.world
 
@@ -221,7 +223,8 @@ class Loader:
             that their threads stood ready and could not go on, because other threads held Python's lock (the GIL) or
             all cores, and in ``read`` how long it was ``waited`` for; ``ready``, the batches that were ready on average
             when one was asked for; ``consumer`` with the ``seconds`` it was busy and ``waited``; ``cores``, how many
-            this process kept busy on average; and ``limit``, what the consumer waited for:
+            this process kept busy on average; with a seek index ``index``: how many entries were ``used``, and how
+            many were ``misfits``, which do not fit their files; and ``limit``, what the consumer waited for:
 
             ``"read"``, ``"record"``, ``"decode"`` or ``"kernels"``
                 That stage's own work: more ``readers`` for slow storage, more cores for the others.
@@ -241,11 +244,20 @@ class Loader:
         self.failures += made.failures
         del self.failures[:-_KEPT]
         failed = self._stats.add(made)
+        self._warn_of_misfits(made)
         if self._most is not None and failed > self._most:
             error = DecodeError(tuple(self.failures[-failed:]), self._settings.samples)
             error.add_note(f"these are more than max_failures allows: {self._most} in an epoch")
             raise error
         return made.batch
+
+    def _warn_of_misfits(self, made: Made) -> None:
+        """Once: that entries of the seek index do not fit their files."""
+        index = self._settings.index
+        if index is not None and made.entries is not None and made.entries.misfits and not self._warned:
+            self._warned = True
+            text = misfit_warning(str(index.path), made.entries.misfits)
+            warnings.warn(f"{text}\nLoader.stats() counts those of later batches", RuntimeWarning, stacklevel=4)
 
     def _closed(self, running: _Loop) -> None:
         self._stats.freeze()

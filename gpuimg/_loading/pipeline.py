@@ -22,6 +22,8 @@ from .._batch.batch import Batch, as_batch
 from .._batch.encoded import open_images
 from .._checks.types import Ints, Mask
 from .._decoding.native_read import FIRST_ROOM, ChunkReader, prepare
+from .._decoding.seek import Seek
+from .._index.format import SeekIndex
 from .._random.rng import Rng
 from .._runtimes.images import EncodedImages
 from .._runtimes.protocol import ResultMemory, Runtime
@@ -78,6 +80,13 @@ class Chunk(NamedTuple):
     held: float  # and of waiting for Python's lock or for a core
 
 
+class Entries(NamedTuple):
+    """What became of a batch's entries of a seek index."""
+
+    used: int
+    misfits: dict[str, str]  # why, by the samples' names
+
+
 class Made(NamedTuple):
     """One batch, and what became known with it."""
 
@@ -89,6 +98,7 @@ class Made(NamedTuple):
     event: Any  # after the work on it
     seconds: dict[str, float]
     held: float  # of recording: waits for Python's lock or a core
+    entries: Entries | None
 
 
 class Pipeline:
@@ -135,6 +145,9 @@ class Pipeline:
         indices = shuffled(places, share.n, settings.seed, epoch) if settings.shuffle else places
         reader = ChunkReader(self._room)
         samples = read_samples(settings.source, indices.tolist(), real.tolist(), settings.columns, reader)
+        if isinstance(settings.index, SeekIndex):
+            for sample, entry in zip(samples, settings.index.entries(indices.tolist(), reader), strict=True):
+                sample.entry = entry
         self._room = reader.room
         seconds = time.perf_counter() - begin
         worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
@@ -236,7 +249,16 @@ class Pipeline:
         for k, sample in enumerate(samples):
             if sample.error is not None:
                 images.failures[k] = Failure(k, sample.name, sample.reason)
-        return Opened(samples, images)
+        return Opened(samples, replace(images, seek=self._seek(samples, images)))
+
+    def _seek(self, samples: list[Sample], images: EncodedImages) -> Seek | None:
+        """Entries of a seek index for the samples."""
+        index = self._settings.index
+        if isinstance(index, SeekIndex):
+            return Seek.of([sample.entry for sample in samples], index.every, str(index.path), warns=False)
+        if index is not None:
+            return index.seek(np.array([sample.index for sample in samples], np.int64), images.headers)
+        return None
 
     def _run(self, number: int, opened: Opened, epoch: int, after: Position) -> Made:
         settings = self._settings
@@ -265,7 +287,9 @@ class Pipeline:
         timings = source._timings
         seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
-        return Made(batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held)
+        return Made(
+            batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, files.seek, files.names
+        )
 
     # -- ending ------------------------------------------------------------------------------------------------
 
@@ -296,6 +320,11 @@ def _keep_freed_memory() -> None:
 
 def _same(made: Made) -> Made:
     return made
+
+
+def _entries(images: EncodedImages) -> Entries | None:
+    seek = images.seek
+    return None if seek is None else Entries(seek.used, {images.names[k]: why for k, why in seek.misfits().items()})
 
 
 def _failures(opened: Opened) -> list[Failure]:

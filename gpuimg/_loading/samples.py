@@ -26,6 +26,7 @@ class Sample:
     data: Any = b""
     label: Any = None
     error: Exception | None = None
+    entry: Any = None  # of a seek index
 
     @property
     def name(self) -> str:

@@ -11,6 +11,9 @@ import numpy as np
 
 from .._batch.batch import Batch, dtype_name
 from .._checks.arguments import whole_number
+from .._checks.words import counted
+from .._index.format import SeekIndex
+from .._index.learned import LearnedIndex
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._runtimes.devices import runtime_for
@@ -46,6 +49,7 @@ class Settings:
     alpha: str
     max_pixels: int
     columns: Columns
+    index: SeekIndex | LearnedIndex | None = None
     worker: int = 0  # of the workers that deal out the rank's batches among them,
     workers: int = 1
     samples: int = field(init=False)
@@ -107,6 +111,21 @@ def check_source(source: Any) -> None:
         raise TypeError(f"source must have a length and give samples by index, not {type(source).__name__}")
     if len(source) == 0:
         raise ValueError("source has no samples")
+
+
+def opened_index(index: Any, samples: int) -> SeekIndex | LearnedIndex | None:
+    """What :func:`gpuimg.load` is given as a seek index, for a source of so many samples."""
+    if index is None:
+        return None
+    if isinstance(index, str) and index == "memory":
+        return LearnedIndex(samples)
+    found = index if isinstance(index, SeekIndex) else SeekIndex(index)
+    if len(found) != samples:
+        raise ValueError(
+            f"the seek index {found.path} is of {counted(len(found), 'sample')}, the source has {samples:,}: it was "
+            "built of another one, or of an earlier state of it"
+        )
+    return found
 
 
 def check_words(layout: Any, dtype: Any, on_error: Any) -> None:

@@ -10,7 +10,6 @@ from .pipeline import Made, Pipeline
 
 _LITTLE = 0.05  # a consumer that waits for less of its time than this is what limits
 _ALL = 0.9  # of the cores, on average: all of them are busy
-_ALL = 0.9  # of the cores, on average: all are busy
 
 
 class Stats:
@@ -27,6 +26,7 @@ class Stats:
         self._failed_before = 0  # failures of the epochs before
         self.images = 0
         self.failed = 0
+        self._entries: dict[str, int] = {}  # of a seek index: those used, and those that did not fit
 
     def add(self, made: Made) -> int:
         """Count a batch; gives the failures of its epoch."""
@@ -35,6 +35,9 @@ class Stats:
         self.images += len(made.batch.indices)
         self.failed += len(made.failures)
         self._held += made.held
+        if made.entries is not None:
+            for name, count in (("used", made.entries.used), ("misfits", len(made.entries.misfits))):
+                self._entries[name] = self._entries.get(name, 0) + count
         for name, seconds in made.seconds.items():
             self._seconds[name] += seconds
         return self.failed - self._failed_before
@@ -68,6 +71,7 @@ class Stats:
             "ready": batches.depths / batches.given if batches is not None and batches.given else 0.0,
             "consumer": {"seconds": seconds - waited, "waited": waited},
             "cores": cores,
+            **({"index": dict(self._entries)} if self._entries else {}),
             "limit": "consumer" if self._keeps_up(waited, seconds) else _limit(stages, waited, cores),
         }
 

@@ -203,6 +203,8 @@ class Call:
         swapped, rows, columns = exif.turns(source.orientations)
         images[:, words.TURN] = words.SWAP * swapped + words.FLIP_ROWS * rows + words.FLIP_COLUMNS * columns
         images[:, words.KIND] = words.ENCODED
+        if source.seek is not None:
+            images[:, words.ACCESS : words.ACCESS + header_words.ACCESS_WORDS] = source.seek.access
         failed = list(source.failures)
         images[failed, words.KIND] = words.BLACK
         ours = headers[:, header_words.KIND] == header_words.BASELINE
@@ -265,6 +267,8 @@ class Call:
     def rounds(self) -> Iterator[list[int]]:
         """What Python decodes beside the native loop, and then what that did not decode, if there is anything."""
         yield self._python
+        if isinstance(self._source, EncodedImages) and self._source.seek is not None:
+            self._source.seek.fates[:] = self._told[:, decoder.ENTRY_TOLD]
         undecoded = np.flatnonzero(self._told[:, 0]).tolist()
         self._order = self._order[:0]
         if undecoded:

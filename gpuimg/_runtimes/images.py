@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from .._checks.types import Ints
 from .._decoding.jpeg import Headers
 from .._decoding.pillow import PillowHeader
+from .._decoding.seek import Seek, misfit_warning
 from ..errors import DecodeError, Failure
 from ..kernels import layout as words
 from ..kernels.jpeg.layout import ORIENTATION
@@ -75,6 +77,7 @@ class EncodedImages:
     alpha: str
     on_error: str
     failures: dict[int, Failure] = field(default_factory=dict)
+    seek: Seek | None = None  # entries of a seek index
 
     @property
     def dtype(self) -> str:
@@ -101,6 +104,14 @@ class EncodedImages:
         if self.failures and self.on_error == "raise":
             raise DecodeError(tuple(self.failures[k] for k in sorted(self.failures)), len(self.data))
 
+    def warn_of_misfits(self) -> None:
+        """Tell of entries that were not used, unless somebody else counts them."""
+        if self.seek is not None and self.seek.warns:
+            misfits = self.seek.misfits()
+            if misfits:
+                named = {self.names[i]: why for i, why in misfits.items()}
+                warnings.warn(misfit_warning(self.seek.index, named), RuntimeWarning, stacklevel=6)
+
     def part(self, indices: Sequence[int]) -> EncodedImages:
         """Some of the images, none of which failed before, as a batch of their own."""
         return EncodedImages(
@@ -112,6 +123,7 @@ class EncodedImages:
             self.channels,
             self.alpha,
             "fill",
+            seek=None if self.seek is None else self.seek.part(list(indices)),
         )
 
 

@@ -198,8 +198,8 @@ def stream_line(typing_context, values, out, k):
 
 
 @intrinsic
-def finish_streaming(typing_context):
-    """Let other threads see what was streamed before what comes after: such stores may overtake others."""
+def fence(typing_context):
+    """Let other threads see stores in their order; those past the caches may overtake others."""
 
     def generate(context, builder, signature, args):
         builder.fence("seq_cst")

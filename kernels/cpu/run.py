@@ -25,7 +25,7 @@ from .calls import (
     STORE,
     SUM_PATCHES,
 )
-from .intrinsics import caller, copy, finish_streaming
+from .intrinsics import caller, copy, fence
 from .patches import SUM_PATCHES_PIECES
 from .program import GRID_PIECES, ROW_PIECES, call_grid, call_row, user_row
 from .sample import (
@@ -189,7 +189,7 @@ def run_image(
             r, g, b = planes[0, done], planes[1, done], planes[2, done]
             call_store(calls[STORE], (r, g, b, rows * width, out, y * width, height * width, out_channels, streamed))
     if streamed:
-        finish_streaming()
+        fence()
 
 
 @kept

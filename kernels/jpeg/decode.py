@@ -29,29 +29,29 @@ from .huffman import (
 )  # fmt: skip
 from .idct import transform2, transform4, transform8
 from .layout import (
+    ACCESS_WORDS,
     BAD_TABLE,
     COLOR,
     COMPONENTS,
     DONE,
+    ENTRY,
+    ENTRY_BYTES,
+    EVERY,
     HEADER_WORDS,
     HEIGHT,
+    LEARNS,
+    MISMATCH,
     MISMATCHED,
     QUANT,
     RESTART,
     SCAN,
+    UNUSED,
     WIDTH,
     YCBCR,
 )
 from .seek import (
-    ACCESS_WORDS,
-    ENTRY,
-    ENTRY_BYTES,
-    EVERY,
-    LEARNS,
-    MISMATCH,
     SEEK_WORDS,
     SEGMENTS,
-    UNUSED,
     note,
     open_entry,
     passes,
@@ -86,7 +86,8 @@ _WORDS = _EXTRA + 1
 _START, _STRIDE, _ACROSS, _DOWN, _MASK = range(_PLANE_WORDS)
 
 REGION: Final = 4  # words of a region: x0, y0, x1, y1, as stored
-TOLD_WORDS: Final = 4  # of what a call tells: how it ended, in which MCU row of how many, and of the index entry
+TOLD_WORDS: Final = 4  # of what a call tells: how it ended, in which MCU row, of how many,
+ENTRY_TOLD: Final = 3  # and what became of the index entry
 
 
 def work_bytes(width: int) -> int:
@@ -447,17 +448,17 @@ def _decode(header_, data_, size, region_, channels, out_, tables_, work_, work_
     tables = array_at(tables_, TABLE_WORDS)
     memory = array_at(work_, work_size)
     rows, columns = grid(header)
-    told[0], told[1], told[2], told[3] = BAD_TABLE, 0, rows, UNUSED
+    told[0], told[1], told[2], told[ENTRY_TOLD] = BAD_TABLE, 0, rows, UNUSED
     if not build_tables(data, header, tables):
         return
     seek = longs_in(memory, 8 * _SEEK, SEEK_WORDS)
-    told[3] = UNUSED if header[RESTART] else open_entry(data, access, rows, columns, seek)
+    told[ENTRY_TOLD] = UNUSED if header[RESTART] else open_entry(data, access, rows, columns, seek)
     if header[RESTART]:
         seek[SEGMENTS] = 0
     told[0] = _decode_rows(header, data, region, channels, out, tables, memory, access, seek, told)
     if told[0] != DONE and seek[SEGMENTS] and not access[LEARNS]:
         seek[SEGMENTS] = 0
-        told[3] = MISMATCH
+        told[ENTRY_TOLD] = MISMATCH
         told[0] = _decode_rows(header, data, region, channels, out, tables, memory, access, seek, told)
 
 

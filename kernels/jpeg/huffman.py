@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from ..scalar import loop
+from ..scalar import loop, scalar
 from .layout import BAD_CODE, BAD_RESTART, DONE, ENDS, HUFFMAN, OVERRUN, TABLES
 from .vectors import MASKED, copy_masked, load_big, mask_of, trailing_zeros, unlikely
 
@@ -365,24 +365,98 @@ def _long_symbol(bits, tables, table):
     return _single(length, symbol, _value(bits << u64(length), size), is_ac)
 
 
+_BAD = 1 << 20  # what an invalid code advances by
+
+
+@scalar
+def _refilled(clean, bits, left, pos):
+    """A stream with at least 56 bits on top."""
+    bits |= load_big(clean, pos) >> left
+    pos += up((u64(63) - left) >> u64(3))
+    return bits, left | u64(56), pos
+
+
+@scalar
+def _opened(clean, bit):
+    """The stream from a bit on: bits on top, how many are not missing, and the byte that comes next."""
+    return load_big(clean, up(bit >> 3)) << u64(bit & 7), u64(56 - (bit & 7)), up(bit >> 3) + up(7)
+
+
+@scalar
+def _dc_step(clean, bits, left, pos, singles, tables, table):
+    """The first symbol of a block; gives its difference, or ``_BAD``."""
+    bits, left, pos = _refilled(clean, bits, left, pos)
+    entry = singles[up(bits >> u64(64 - BITS))]
+    if unlikely(entry == 0):
+        entry = _long_symbol(bits, tables, table)
+        if entry == -1:
+            return bits, left, pos, i64(_BAD)
+    used = u64(entry & 63)
+    return bits << used, left - used, pos, entry >> 16
+
+
+def _make_ac_step(stored):
+    @scalar
+    def ac_step(clean, bits, left, pos, k, pairs, tables, table, out, zigzag):
+        """Up to two symbols of a block behind position ``k``; gives the last one's."""
+        pair = pairs[up(bits >> u64(64 - BITS))]
+        if unlikely(pair == 0):
+            entry = _long_symbol(bits, tables, table)
+            if entry == -1:
+                return bits, left, pos, up(_BAD)
+            value = (entry >> 16) & 0xFFFF
+            pair = (entry & 255) * 257 | (entry >> 8 & 255) * 257 << 16 | value << 32 | value << 48
+        bits <<= u64(pair & 63)
+        left -= u64(pair & 63)
+        first = k + up((pair >> 16) & 255)
+        k += up((pair >> 24) & 255)
+        bits, left, pos = _refilled(clean, bits, left, pos)
+        if stored:
+            out[up(zigzag[first])] = pair >> 32
+            out[up(zigzag[k])] = pair >> 48
+        if k >= up(_LAST) and unlikely(first == up(_LAST) and k != first):
+            # No end of block is written behind the last coefficient: the second symbol is another block's.
+            k = first
+            bits, left, pos = _opened(clean, i64(pos) * 8 - i64(left) - ((pair & 63) - ((pair >> 8) & 63)))
+            if stored:
+                out[up(_LAST)] = pair >> 32
+        return bits, left, pos, k
+
+    return ac_step
+
+
+_store_step, _skip_step = _make_ac_step(True), _make_ac_step(False)
+
+
+@scalar
+def _error(k):
+    """What is wrong where a block ends at a position, ``DONE`` for nothing."""
+    if k == up(_LAST) or (up(_END) <= k and k < up(_END + _LAST)):
+        return i64(DONE)
+    return i64(BAD_CODE) if k == up(_BAD) else i64(OVERRUN)
+
+
+@scalar
+def _limit(state):
+    """The last byte at which a block may be begun."""
+    return up(state[LENGTH] + 8 if state[ENDED] else state[LENGTH] - _BLOCK)
+
+
 def _make_decode_blocks(stored):
+    ac_step = _store_step if stored else _skip_step
+
     @loop
     def decode_blocks(clean, state, first, n, parts, tables, coefficients, lasts, zigzag):
         """Decode blocks ``first`` to ``n`` of some MCUs, as far as there are bytes; gives how far, or minus an error.
 
         ``parts`` are, for each block of an MCU, its component and where its tables begin.
         """
-        bit = state[BIT]
-        pos = up(bit >> 3)
-        bits = load_big(clean, pos) << u64(bit & 7)
-        left = u64(56 - (bit & 7))
-        pos += up(7)
-        limit = up(state[LENGTH] + 8 if state[ENDED] else state[LENGTH] - _BLOCK)
-        shift = u64(64 - BITS)
+        bits, left, pos = _opened(clean, state[BIT])
+        limit = _limit(state)
         per = parts[0]
         j = first % per
         b = first
-        error = DONE
+        error = i64(DONE)
         while b < n and pos <= limit:
             part = parts[1 + 3 * j : 4 + 3 * j]
             j += 1
@@ -391,58 +465,18 @@ def _make_decode_blocks(stored):
             out = coefficients[64 * b : 64 * b + 64]
             dc = tables[_PAIRS + part[1] * _ENTRIES : _PAIRS + (part[1] + 1) * _ENTRIES]
             ac = tables[_PAIRS + part[2] * _ENTRIES : _PAIRS + (part[2] + 1) * _ENTRIES]
-            bits |= load_big(clean, pos) >> left
-            pos += up((u64(63) - left) >> u64(3))
-            left |= u64(56)
-            entry = dc[up(bits >> shift)]
-            if unlikely(entry == 0):
-                entry = _long_symbol(bits, tables, part[1])
-                if entry == -1:
-                    error = BAD_CODE
-                    break
-            used = u64(entry & 63)
-            bits <<= used
-            left -= used
-            predictor = state[PREDICTORS + part[0]] + (entry >> 16)
+            bits, left, pos, difference = _dc_step(clean, bits, left, pos, dc, tables, part[1])
+            predictor = state[PREDICTORS + part[0]] + difference
             state[PREDICTORS + part[0]] = predictor
             if stored:
                 out[up(0)] = predictor
             k = up(0)
-            first_k = up(0)
             while True:
-                pair = ac[up(bits >> shift)]
-                if unlikely(pair == 0):
-                    entry = _long_symbol(bits, tables, part[2])
-                    if entry == -1:
-                        error = BAD_CODE
-                        break
-                    value = (entry >> 16) & 0xFFFF
-                    pair = (entry & 255) * 257 | (entry >> 8 & 255) * 257 << 16 | value << 32 | value << 48
-                bits <<= u64(pair & 63)
-                left -= u64(pair & 63)
-                first_k = k + up((pair >> 16) & 255)
-                k += up((pair >> 24) & 255)
-                bits |= load_big(clean, pos) >> left
-                pos += up((u64(63) - left) >> u64(3))
-                left |= u64(56)
-                if stored:
-                    out[up(zigzag[first_k])] = pair >> 32
-                    out[up(zigzag[k])] = pair >> 48
+                bits, left, pos, k = ac_step(clean, bits, left, pos, k, ac, tables, part[2], out, zigzag)
                 if k >= up(_LAST):
-                    if first_k == up(_LAST) and k != first_k:
-                        # No end of block is written behind the last coefficient: the second symbol is another block's.
-                        k = first_k
-                        bit = i64(pos) * 8 - i64(left) - ((pair & 63) - ((pair >> 8) & 63))
-                        pos = up(bit >> 3) + up(7)
-                        bits = load_big(clean, up(bit >> 3)) << u64(bit & 7)
-                        left = u64(56 - (bit & 7))
-                        if stored:
-                            out[up(_LAST)] = pair >> 32
                     break
-            if error == BAD_CODE:
-                break
-            if unlikely(k != up(_LAST) and (k < up(_END) or k >= up(_END + _LAST))):
-                error = OVERRUN
+            error = _error(up(_BAD) if difference == _BAD else k)
+            if unlikely(error != DONE):
                 break
             if stored:
                 lasts[up(b)] = k & up(_LAST)

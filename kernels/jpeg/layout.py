@@ -44,3 +44,18 @@ MISMATCHED: Final = 6  # not where the entry of a seek index says
 
 # Where a frame's marker lies in FF C0 to FF CF; the others there define tables, or are reserved.
 NO_FRAMES: Final = (4, 8, 12)
+
+# Words of an access: which entry a file has, and what may be done with it.
+ENTRY: Final = 0  # its address, 0 for none
+ENTRY_BYTES: Final = 1
+EVERY: Final = 2  # MCUs of a segment, 0 for whole rows
+LEARNS: Final = 3  # 1: the entry is this process's own, and filled with the rows that are met
+ACCESS_WORDS: Final = 4
+
+# What became of an entry.
+UNUSED: Final = 0  # there is none, or none is needed
+USED: Final = 1
+OTHER_SIZE: Final = 2  # the file has other bytes than the entry says,
+OTHER_FILE: Final = 3  # or as many, but others
+DAMAGED: Final = 4  # the entry's own checksum, or its size
+MISMATCH: Final = 5  # decoding did not pass where the entry says

@@ -21,9 +21,10 @@ from typing import Final
 
 import numpy as np
 
-from ..cpu.intrinsics import bytes_at, longs_in, shorts_in, uints_in
+from ..cpu.intrinsics import bytes_at, fence, longs_in, shorts_in, uints_in
 from ..scalar import loop
 from .huffman import PREDICTORS, place
+from .layout import DAMAGED, ENTRY, ENTRY_BYTES, EVERY, LEARNS, OTHER_FILE, OTHER_SIZE, UNUSED, USED
 from .vectors import load_big
 
 up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
@@ -32,21 +33,6 @@ FILE_SUM: Final = 0  # places in an entry
 FILE_BYTES: Final = 8
 ENTRY_SUM: Final = 12
 ROWS: Final = 16
-
-# Words of an access: which entry a file has, and what may be done with it.
-ENTRY: Final = 0  # its address, 0 for none
-ENTRY_BYTES: Final = 1
-EVERY: Final = 2  # MCUs of a segment, 0 for whole rows
-LEARNS: Final = 3  # 1: the entry is this process's own, and filled with the rows that are met
-ACCESS_WORDS: Final = 4
-
-# What became of an entry.
-UNUSED: Final = 0  # there is none, or none is needed
-USED: Final = 1
-OTHER_SIZE: Final = 2  # the file has other bytes than the entry says,
-OTHER_FILE: Final = 3  # or as many, but others
-DAMAGED: Final = 4  # the entry's own checksum, or its size
-MISMATCH: Final = 5  # decoding did not pass where the entry says
 
 # Words of what is known of an entry while it is used.
 SEGMENTS: Final = 0  # of a row; 0 where there is no entry
@@ -122,16 +108,15 @@ def open_entry(data, access, rows, columns, seek):
     set_out(rows, segments, seek)
     sums, bytes_ = longs_in(entry, FILE_SUM, 1), uints_in(entry, FILE_BYTES, 1)
     found = i64(checksum(data, 0))
-    same = bytes_[0] == data.size and sums[0] == found
-    if access[LEARNS]:
-        if not same:
-            for k in range(entry.size):
-                entry[k] = 0
-            sums[0], bytes_[0] = found, data.size
-        return USED
-    if not same:
+    if access[LEARNS] and bytes_[0] == 0:  # a new one, which another thread may open too
+        sums[0] = found
+        fence()
+        bytes_[0] = data.size
+    if bytes_[0] != data.size or sums[0] != found:
         seek[SEGMENTS] = 0
         return OTHER_SIZE if bytes_[0] != data.size else OTHER_FILE
+    if access[LEARNS]:
+        return USED
     if uints_in(entry, ENTRY_SUM, 1)[0] != entry_sum(entry):
         seek[SEGMENTS] = 0
         return DAMAGED
@@ -158,6 +143,7 @@ def point(entry, seek, rows, r, s):
 @loop
 def predictors_at(entry, seek, r, s, state):
     """Take over the predictors with which a segment begins."""
+    fence()
     known = shorts_in(entry, seek[PREDICTED] + 6 * (r * seek[SEGMENTS] + s), 3)
     for c in range(3):
         state[PREDICTORS + c] = known[c]
@@ -188,5 +174,6 @@ def note(entry, seek, rows, r, s, before, clean, state):
     if s > 0:
         shorts_in(entry, seek[STEPS] + 2 * (r * (seek[SEGMENTS] - 1) + s - 1), 1)[0] = bit - before
         return bit - before <= 0xFFFF, bit
+    fence()  # another thread that learns of the same file may read this
     uints_in(entry, ROWS, rows)[r] = bit
     return bit <= 0xFFFFFFFF, bit

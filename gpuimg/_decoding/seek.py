@@ -1,0 +1,85 @@
+"""Entries of a seek index for the files of a batch, as decoders take them, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._checks.types import Ints
+from .._checks.words import counted
+from ..kernels.jpeg import layout as words
+from .jpeg import addresses_of
+
+_REASONS = {
+    words.OTHER_SIZE: "the file has another size",
+    words.OTHER_FILE: "the file has changed",
+    words.DAMAGED: "the entry is damaged, or of another file",
+    words.MISMATCH: "decoding does not pass where the entry says",
+}
+_NAMED = 3  # files in a warning
+
+
+@dataclass(frozen=True)
+class Seek:
+    """Entries of a batch's files.
+
+    Attributes
+    ----------
+    access : (N, words.ACCESS_WORDS) int64
+        See :mod:`gpuimg.kernels.jpeg.layout`; zeros for a file that has none.
+    memory : object
+        What keeps the entries alive.
+    index : str
+        What the index is called in messages.
+    warns : bool
+        Whether a warning tells of entries that do not fit.
+    fates : (N,) int64
+        Filled when the files are decoded: what became of each entry.
+    """
+
+    access: Ints
+    memory: Any
+    index: str
+    warns: bool = True
+    fates: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fates", np.zeros(len(self.access), np.int64))
+
+    @staticmethod
+    def of(entries: Sequence[Any], every: int, index: str, *, warns: bool = True) -> Seek:
+        """Of entries, uint8 arrays; None for files that have none."""
+        access = np.zeros((len(entries), words.ACCESS_WORDS), np.int64)
+        found = [b"" if entry is None else entry for entry in entries]
+        access[:, words.ENTRY_BYTES] = np.fromiter(map(len, found), np.int64, len(found))
+        access[:, words.ENTRY] = np.where(access[:, words.ENTRY_BYTES] > 0, addresses_of(found), 0)
+        access[:, words.EVERY] = every
+        return Seek(access, found, index, warns)
+
+    def part(self, indices: Any) -> Seek:
+        """That of some files."""
+        return Seek(np.ascontiguousarray(self.access[indices]), self.memory, self.index, self.warns)
+
+    @property
+    def used(self) -> int:
+        """Files that were decoded with their entries."""
+        return int(np.count_nonzero(self.fates == words.USED))
+
+    def misfits(self) -> dict[int, str]:
+        """Entries that did not fit their files, which were decoded without: why, by index."""
+        found = np.flatnonzero(self.fates > words.USED)
+        return {i: _REASONS[int(self.fates[i])] for i in found.tolist()}
+
+
+def misfit_warning(index: str, misfits: Mapping[str, str]) -> str:
+    """What is said of entries that do not fit: why, by the names of the files."""
+    listed = [f"{name}: {reason}" for name, reason in list(misfits.items())[:_NAMED]]
+    if len(misfits) > _NAMED:
+        listed.append(f"and {len(misfits) - _NAMED:,} more")
+    return (
+        f"the seek index {index} has {counted(len(misfits), 'entry', 'entries')} that do not fit the files, which are "
+        "decoded without; if files have changed, build it again:\n  " + "\n  ".join(listed)
+    )

@@ -1,0 +1,1 @@
+"""Seek indexes: where the parts of each sample's JPEG begin."""
