@@ -129,8 +129,8 @@ def test_docstring_of_the_package_runs() -> None:
 
 #: The folders of the package, lowest first: each imports only those before it. Files at the top stand in for a folder.
 LAYERS = (
-    "kernels", "errors", "_version", "_checks", "_decoding", "_plan", "_runtimes", "_batch", "_ops", "_replay",
-    "_random", "presets", "sources", "_loading", "torch", "_cli",
+    "kernels", "errors", "_version", "_checks", "_decoding", "_index", "_plan", "_runtimes", "_batch", "_ops",
+    "_replay", "_random", "presets", "sources", "_loading", "torch", "_cli",
 )  # fmt: skip
 PUBLIC = {"errors", "presets", "sources", "torch"}
 #: Imports by dotted name: who is allowed to know them.

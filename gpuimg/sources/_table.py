@@ -14,9 +14,10 @@ from typing import Any, SupportsIndex
 from .._checks.words import counted
 from .._decoding.file_bytes import read
 from .._decoding.native_read import ChunkReader
+from .._decoding.open_file import Span
 from .._version import install_hint
 from ._names import printable
-from ._reading import OpenFiles, Span
+from ._reading import OpenFiles
 
 
 class Table(ABC):

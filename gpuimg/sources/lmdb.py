@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from .._decoding.open_file import Span
 from ._btree import Places, places
 from ._names import printable
 from ._protobuf import datum
-from ._reading import OpenFiles, Path, Span, naming
+from ._reading import OpenFiles, Path, naming
 from ._table import Stored, shown
 
 Parse: TypeAlias = "Callable[[bytes, bytes], tuple[Any, Any]]"
