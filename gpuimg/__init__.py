@@ -12,6 +12,9 @@ from ._batch.batch import Batch
 from ._batch.frameworks import to_jax, to_tensorflow, to_torch
 from ._batch.opening import decode_batch, image_info, open_batch
 from ._decoding.decoder import ImageInfo
+from ._index.report import IndexReport
+from ._index.seek_index import SeekIndex
+from ._loading.build_index import build_index
 from ._loading.load import load
 from ._loading.loader import Loader
 from ._loading.pipeline import LoadedBatch
@@ -73,11 +76,13 @@ __all__ = [
     "DecodeError",
     "Failure",
     "ImageInfo",
+    "IndexReport",
     "LoadedBatch",
     "Loader",
     "Mix",
     "Rng",
     "SavedPlan",
+    "SeekIndex",
     "__version__",
     "adjust_brightness",
     "adjust_contrast",
@@ -92,6 +97,7 @@ __all__ = [
     "auto_augment",
     "autocontrast",
     "blend",
+    "build_index",
     "center_crop",
     "coco",
     "color_jitter",

@@ -17,7 +17,7 @@ from .._decoding import exif, jpeg, pillow
 from .._decoding.decoder import ALPHAS, ImageInfo, over_limit
 from .._decoding.file_bytes import Source, SourceNames, read
 from .._decoding.seek import Seek
-from .._index.format import SeekIndex
+from .._index.seek_index import SeekIndex
 from .._runtimes.images import EncodedImages
 from ..kernels.jpeg import layout as words
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.file_bytes import Source, read
-from .._index.format import SeekIndex
+from .._index.seek_index import SeekIndex
 from .._runtimes.devices import runtime_for
 from .batch import Batch
 from .encoded import info, open_images, with_index

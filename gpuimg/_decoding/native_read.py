@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .file_bytes import read_descriptor
+from .open_file import read_at
 
 # The calls are those of 64-bit Linux; elsewhere plain Python reads.
 NATIVE = sys.platform == "linux" and sys.maxsize > 1 << 32
@@ -23,7 +24,7 @@ FIRST_ROOM = 1 << 20  # bytes for a chunk whose size nothing is known of
 _LEAST_ROOM = 1 << 16
 _MOST_ROOM = 8 << 20  # files that do not fit have memory of their own: no small one keeps that of a large one alive
 _LARGEST = 1 << 30  # what says to be larger, as a directory may, is read by Python
-_LINE = 64  # bytes: where parts begin in memory
+LINE = 64  # bytes: where parts begin in memory
 
 
 class Span(Protocol):
@@ -99,7 +100,7 @@ class ChunkReader:
                 found[k] = out[begin:end]
             for k, descriptor, size in opened:
                 found[k] = self._read_opened(descriptor, size)
-        wanted = sum(size + _LINE for _, _, size in rows if 0 <= size < _MOST_ROOM)
+        wanted = sum(size + LINE for _, _, size in rows if 0 <= size < _MOST_ROOM)
         self.room = min(max(2 * wanted, _LEAST_ROOM), _MOST_ROOM)
 
     def _read_opened(self, descriptor: int, size: int) -> Any:
@@ -128,13 +129,33 @@ class ChunkReader:
 
     def _read_parts(self, parts: Sequence[tuple[int, int, int]]) -> list[Any]:
         """What there is of parts of open files: descriptor, offset and size."""
-        from ..kernels.cpu.files import read_parts
-
-        begins = [0, *accumulate(size + -size % _LINE for _, _, size in parts)]
+        begins = [0, *accumulate(size + -size % LINE for _, _, size in parts)]
         out = np.empty(begins.pop(), np.uint8)
         table = np.array([(*part, begin) for part, begin in zip(parts, begins, strict=True)], np.int64).reshape(-1, 4)
-        self._call(read_parts, table, out)
+        self.fill(table, out)
         return [out[begin : begin + max(size, 0)] for _, _, size, begin in table.tolist()]
+
+    def fill(self, table: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
+        """Read parts of open files into ``out``.
+
+        ``table`` (N, 4) has descriptors, offsets, sizes and places in ``out``. A size becomes the bytes that are there,
+        or -1 where they cannot be read.
+        """
+        if NATIVE:
+            from ..kernels.cpu.files import read_parts
+
+            self._call(read_parts, table, out)
+            return
+        start, cpu = time.perf_counter(), time.thread_time()
+        for row, (descriptor, offset, size, begin) in enumerate(table.tolist()):
+            try:
+                data = read_at(descriptor, offset, size)
+            except OSError:
+                table[row, 2] = -1
+            else:
+                table[row, 2] = len(data)
+                out[begin : begin + len(data)] = np.frombuffer(data, np.uint8)
+        self.add(time.perf_counter() - start, time.thread_time() - cpu)
 
     def _call(self, function: Any, *arguments: NDArray[Any]) -> None:
         clock, cpu = np.zeros(2, np.int64), time.thread_time()

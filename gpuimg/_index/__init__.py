@@ -1,1 +1,1 @@
-"""Seek indexes: where the parts of each sample's JPEG begin."""
+"""The seek index: a file beside a data set that says where in its JPEG files the rows of blocks begin."""

@@ -10,7 +10,7 @@ from .._batch.encoded import check_options
 from .._checks.arguments import whole_number
 from .._checks.words import counted
 from .._decoding.decoder import MAX_PIXELS
-from .._index.format import SeekIndex
+from .._index.seek_index import SeekIndex
 from .._random.rng import Rng
 from .loader import Loader
 from .ranks import as_shard
@@ -178,7 +178,7 @@ def load(
         Settings(
             source, adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
             bool(drop_last), prefetch, readers, decoders, rank, world, on_error, stream_address(stream), color,
-            alpha, max_pixels, columns, opened_index(index, len(source)),
+            alpha, max_pixels, columns, opened_index(index, source),
         ),
         epochs, max_failures, bool(progress),
     )  # fmt: skip

@@ -23,7 +23,7 @@ from .._batch.encoded import open_images
 from .._checks.types import Ints, Mask
 from .._decoding.native_read import FIRST_ROOM, ChunkReader, prepare
 from .._decoding.seek import Seek
-from .._index.format import SeekIndex
+from .._index.seek_index import SeekIndex
 from .._random.rng import Rng
 from .._runtimes.images import EncodedImages
 from .._runtimes.protocol import ResultMemory, Runtime

@@ -11,9 +11,8 @@ import numpy as np
 
 from .._batch.batch import Batch, dtype_name
 from .._checks.arguments import whole_number
-from .._checks.words import counted
-from .._index.format import SeekIndex
 from .._index.learned import LearnedIndex
+from .._index.seek_index import SeekIndex
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._runtimes.devices import runtime_for
@@ -113,18 +112,16 @@ def check_source(source: Any) -> None:
         raise ValueError("source has no samples")
 
 
-def opened_index(index: Any, samples: int) -> SeekIndex | LearnedIndex | None:
-    """What :func:`gpuimg.load` is given as a seek index, for a source of so many samples."""
+def opened_index(index: Any, source: Any) -> SeekIndex | LearnedIndex | None:
+    """The seek index that :func:`gpuimg.load` is given for a source."""
     if index is None:
         return None
     if isinstance(index, str) and index == "memory":
-        return LearnedIndex(samples)
+        return LearnedIndex(len(source))
     found = index if isinstance(index, SeekIndex) else SeekIndex(index)
-    if len(found) != samples:
-        raise ValueError(
-            f"the seek index {found.path} is of {counted(len(found), 'sample')}, the source has {samples:,}: it was "
-            "built of another one, or of an earlier state of it"
-        )
+    problem = found.problem_with(source)
+    if problem:
+        raise ValueError(f"the seek index {problem}")
     return found
 
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from .._decoding.open_file import read_at
 from ._names import Names, printable
-from ._reading import read_at
 
 _MAGIC = 0xBEEFC0DE
 _META = struct.Struct("<IIQQ48s48sQQ")  # magic, version, address, map size, free and main database, last page, txn

@@ -1,9 +1,4 @@
-"""Reading parts of files: a bounded number of open descriptors, and no memory maps.
-
-A page of a mapped file that is no longer there, because the file was cut off or its disk failed, ends the process with
-a signal. ``pread`` gives an error instead, releases the interpreter while it waits, and has no position that threads
-could fight over.
-"""
+"""Reading parts of files: a bounded number of open descriptors."""
 
 from __future__ import annotations
 
@@ -14,8 +9,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
+from .._decoding.open_file import OpenFile, Span
 from ._names import printable
 
 Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
@@ -25,48 +21,6 @@ OPEN_FILES = 64  # of one source; 1024 is the usual limit of a process
 # Where there are fewer descriptors than that.
 _TRIES = 20
 _WAIT_S = 0.005
-
-
-class _Descriptor:
-    """An open file, closed when nobody holds it any more."""
-
-    number = -1  # where opening failed
-
-    def __init__(self, path: str) -> None:
-        self.number = os.open(path, os.O_RDONLY)
-
-    def __del__(self) -> None:
-        if self.number >= 0:
-            os.close(self.number)
-
-
-class Span(NamedTuple):
-    """A part of an open file, which stays open as long as this lives."""
-
-    file: _Descriptor
-    offset: int
-    size: int
-
-    @property
-    def descriptor(self) -> int:
-        """Of the file."""
-        return self.file.number
-
-    def read(self) -> bytes:
-        """Exactly its bytes.
-
-        Raises
-        ------
-        OSError
-            Where the file cannot be read, or ends before.
-        """
-        data = read_at(self.descriptor, self.offset, self.size)
-        if len(data) != self.size:
-            reason = (
-                f"{len(data)} of {self.size} bytes at offset {self.offset}: the file was cut off after it was indexed"
-            )
-            raise OSError(errno.EIO, reason)
-        return data
 
 
 class OpenFiles:
@@ -100,7 +54,7 @@ class OpenFiles:
         """
         return Span(self._open(file), int(offset), int(size))
 
-    def _open(self, file: int) -> _Descriptor:
+    def _open(self, file: int) -> OpenFile:
         for _ in range(_TRIES):
             try:
                 return self._opened(file)
@@ -115,25 +69,12 @@ class OpenFiles:
         return self._opened(file)
 
 
-def _opener(paths: tuple[str, ...], keep: int = OPEN_FILES) -> Callable[[int], _Descriptor]:
+def _opener(paths: tuple[str, ...], keep: int = OPEN_FILES) -> Callable[[int], OpenFile]:
     @lru_cache(keep)
-    def opened(file: int) -> _Descriptor:
-        return _Descriptor(paths[file])
+    def opened(file: int) -> OpenFile:
+        return OpenFile(paths[file])
 
     return opened
-
-
-def read_at(descriptor: int, offset: int, size: int) -> bytes:
-    """Up to ``size`` bytes; fewer only at the end of the file."""
-    data = os.pread(descriptor, size, offset)
-    if len(data) == size:
-        return data
-    parts = [data]
-    while data:  # a read may stop early: at a signal, or at 2 GiB
-        size, offset = size - len(data), offset + len(data)
-        data = os.pread(descriptor, size, offset)
-        parts.append(data)
-    return b"".join(parts)
 
 
 @contextmanager

@@ -14,9 +14,10 @@ from typing import Any, SupportsIndex
 from .._checks.words import counted
 from .._decoding.file_bytes import read
 from .._decoding.native_read import ChunkReader
+from .._decoding.open_file import Span
 from .._version import install_hint
 from ._names import printable
-from ._reading import OpenFiles, Span
+from ._reading import OpenFiles
 
 
 class Table(ABC):
@@ -51,6 +52,10 @@ class Table(ABC):
     @abstractmethod
     def _name(self, i: int) -> str:
         """Sample ``i`` in a message: its file and what it is called there."""
+
+    def _origin(self) -> str | bytes | None:
+        """The file or folder that it is read from; None where that is not just one."""
+        return None
 
     def __getitem__(self, index: SupportsIndex) -> tuple[Any, Any]:
         i = self._position(index)
@@ -102,6 +107,9 @@ class Stored(Table):
     def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         """File bytes and label of sample ``i`` from the bytes of its places: ``bytes``, or uint8 arrays."""
 
+    def _origin(self) -> str | bytes | None:
+        return only(self._files.paths)
+
     def _read(self, i: int) -> tuple[Any, Any]:
         return self._made(i, [_content(place) for place in self._places(i)])
 
@@ -143,6 +151,11 @@ def read_together(table: Any) -> bool:
     """Whether this gives its samples as a ``Stored`` does: a class derived from one may read them in another way."""
     kind = type(table)
     return isinstance(table, Stored) and kind._read is Stored._read and kind.__getitem__ is Table.__getitem__
+
+
+def only(paths: Sequence[str]) -> str | None:
+    """The path, where it is just one."""
+    return paths[0] if len(paths) == 1 else None
 
 
 def shown(function: str, paths: Sequence[str | bytes], amount: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from .._checks.words import counted
 from ._names import printable
 from ._reading import OPEN_FILES, Path, naming, shards
-from ._table import Table, optional, shown
+from ._table import Table, only, optional, shown
 from ._tf_example import Keys
 
 _RANDOM_ACCESS = "readahead_buffer_size:0,max_parallelism:0"
@@ -46,6 +46,9 @@ class ArrayRecord(Table):
 
     def __repr__(self) -> str:
         return shown("array_record", self._paths, counted(len(self), "record"))
+
+    def _origin(self) -> str | None:
+        return only(self._paths)
 
     def _place(self, i: int) -> tuple[int, int]:
         """File and number of the record in it."""

@@ -36,6 +36,9 @@ class Coco(ImageFiles):
         self._boxes = boxes
         self.categories = categories
 
+    def _origin(self) -> bytes:
+        return self._root
+
     def __repr__(self) -> str:
         categories = counted(len(self.categories), "category", "categories")
         return shown("coco", [self._root], f"{self._amount()}, {categories}")

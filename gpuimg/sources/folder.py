@@ -33,6 +33,9 @@ class ImageFiles(Stored):
     def __repr__(self) -> str:
         return shown("file_list", self._listed_in, self._amount())
 
+    def _origin(self) -> bytes | None:
+        return self._listed_in[0] if self._listed_in else None
+
     def _amount(self) -> str:
         return counted(len(self), "image")
 
@@ -66,6 +69,9 @@ class Folder(ImageFiles):
     """
 
     classes: list[str]
+
+    def _origin(self) -> bytes:
+        return self._root
 
     def __repr__(self) -> str:
         return shown("folder", [self._root], f"{self._amount()}, {counted(len(self.classes), 'class', 'classes')}")

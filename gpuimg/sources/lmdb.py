@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from .._decoding.open_file import Span
 from ._btree import Places, places
 from ._names import printable
 from ._protobuf import datum
-from ._reading import OpenFiles, Path, Span, naming
+from ._reading import OpenFiles, Path, naming
 from ._table import Stored, shown
+
+_DATA = "data.mdb"  # the file of a database that is a folder
 
 Parse: TypeAlias = "Callable[[bytes, bytes], tuple[Any, Any]]"
 
@@ -25,6 +28,10 @@ class LMDB(Stored):
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    def _origin(self) -> str:
+        folder, name = os.path.split(os.path.abspath(self._files.paths[0]))
+        return folder if name == _DATA else self._files.paths[0]
 
     def __repr__(self) -> str:
         return shown("lmdb", self._files.paths, self._amount())
@@ -88,7 +95,7 @@ def lmdb(path: Path, *, format: str = "raw", parse: Parse | None = None) -> LMDB
     if parse is not None and not callable(parse):
         raise TypeError(f"parse must be callable, not {type(parse).__name__}")
     name = os.fsdecode(path)
-    file = os.path.join(name, "data.mdb") if os.path.isdir(name) else name
+    file = os.path.join(name, _DATA) if os.path.isdir(name) else name
     with naming(file), open(file, "rb", 0) as opened:
         found = places(opened.fileno())
         if not len(found.keys):

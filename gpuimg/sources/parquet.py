@@ -16,7 +16,7 @@ from .._checks.words import counted
 from .._decoding.file_bytes import read
 from ._names import printable
 from ._reading import Path, naming, shards
-from ._table import Table, optional, shown
+from ._table import Table, only, optional, shown
 
 
 class Parquet(Table):
@@ -47,6 +47,9 @@ class Parquet(Table):
 
     def __repr__(self) -> str:
         return shown("parquet", self._paths, counted(len(self), "row"))
+
+    def _origin(self) -> str | None:
+        return only(self._paths)
 
     def _name(self, i: int) -> str:
         file = int(self._file[np.searchsorted(self._end, i, "right")])

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from .._checks.words import counted
+from .._decoding.open_file import Span, read_at
 from ._indexes import Arrays, kept
 from ._names import printable
-from ._reading import OpenFiles, Path, Span, naming, read_at
+from ._reading import OpenFiles, Path, naming
 from ._table import Stored, shown
 
 _MAGIC = 0xCED7230A

@@ -11,9 +11,10 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
+from .._decoding.open_file import Span
 from ._indexes import Arrays, kept
 from ._names import Names, printable
-from ._reading import OpenFiles, Path, Span, naming, shards
+from ._reading import OpenFiles, Path, naming, shards
 from ._table import Stored, shown
 
 IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "jp2", "ppm", "pgm")

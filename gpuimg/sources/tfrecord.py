@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from .._checks.words import counted
+from .._decoding.open_file import Span, read_at
 from ._indexes import Arrays, kept
-from ._reading import OpenFiles, Path, Span, naming, read_at, shards
+from ._reading import OpenFiles, Path, naming, shards
 from ._table import Stored, optional, shown
 from ._tf_example import Keys
 

@@ -1,0 +1,147 @@
+"""What kind of file each sample is, and the entries of those that have one."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks.types import Ints
+from .._decoding import jpeg, pillow
+from ..kernels.jpeg import layout as words
+from . import format as layout
+
+Kinds = NDArray[np.uint64]
+
+_ANY_SIZE = 1 << 62  # a header costs nothing, and how many pixels are too many is for those who decode
+_PROGRESSIVE = 2  # low half of the frame's marker
+_DENSEST = 256  # pixels a byte: 64 a block, of which each takes two bits at least
+_ALIGNED = 8  # bytes
+
+# CRC-32 of the counts and symbols of the Huffman tables K.3 to K.6 of ITU-T T.81, which encoders take that do not
+# make any of their own.
+_USUAL = frozenset({0x9898900E, 0x06F8F02E, 0x57A406EB, 0xA1415F28})
+
+
+class Built(NamedTuple):
+    """What became of some samples.
+
+    Attributes
+    ----------
+    kinds : (N,) uint64
+        As in the words of the table.
+    sizes : (N,) int64
+        Bytes of what stands for each among the entries.
+    content : bytes
+        These, one after another; where nothing is built, only :attr:`texts` are known.
+    files : (N,) int64
+        Bytes of the files.
+    texts : dict of int to bytes
+        Of those that are refused, see :func:`refusal`.
+    """
+
+    kinds: Kinds
+    sizes: Ints
+    content: bytes
+    files: Ints
+    texts: dict[int, bytes]
+
+
+def refusal(name: str, reason: str) -> bytes:
+    """What stands among the entries for a sample that is refused."""
+    return f"{name}\0{reason}".encode("utf-8", "backslashreplace")
+
+
+class EntryMaker:
+    """Makes entries; one a thread.
+
+    Parameters
+    ----------
+    every : int
+        MCUs of a segment; 0 for whole rows.
+    builds : bool
+        Otherwise files are only looked at; sizes are then what entries may take at most.
+    """
+
+    def __init__(self, every: int, builds: bool = True) -> None:
+        from ..kernels.jpeg import build, huffman  # import Numba, which takes as long as all of gpuimg
+
+        self._every, self._builds, self._loops = every, builds, build
+        self._tables = np.zeros(huffman.TABLE_WORDS, np.int64)
+        self._memory = np.empty(build.WORK_BYTES, np.uint8)
+
+    def __call__(self, data: Sequence[Any], names: Sequence[str], unreadable: dict[int, str]) -> Built:
+        """The entries of file bytes; ``unreadable`` has why some could not be read."""
+        headers = jpeg.read_headers(data)
+        reasons = dict(unreadable)
+        kinds = np.zeros(len(data), np.uint64)
+        for i, one in enumerate(data):
+            if i not in reasons:
+                kinds[i], reason = _kind(headers.words[i], one)
+                if reason:
+                    reasons[i] = reason
+        room = np.zeros(len(data), np.int64)
+        self._loops.room_for_entries(headers.words, self._every, room)
+        room[(kinds & np.uint64(15) != layout.INDEXED) | np.isin(np.arange(len(data)), list(reasons))] = 0
+        contents = self._contents(headers, room, kinds, reasons)
+        texts = {i: refusal(names[i], reason) for i, reason in reasons.items()}
+        kinds[list(reasons)] = layout.REFUSED
+        sizes = room if contents is None else np.array([len(one) for one in contents], np.int64)
+        for i, text in texts.items():
+            sizes[i] = len(text)
+        content = b"" if contents is None else b"".join(texts.get(i, one) for i, one in enumerate(contents))
+        return Built(kinds, sizes, content, headers.sizes, texts)
+
+    def _contents(self, headers: jpeg.Headers, room: Ints, kinds: Kinds, reasons: dict[int, str]) -> list[bytes] | None:
+        """Entries; what went wrong is noted. None where none are to be built."""
+        if not self._builds:
+            return None
+        begins = np.zeros(room.size + 1, np.int64)
+        np.cumsum(room + -room % _ALIGNED, out=begins[1:])
+        out = np.empty(begins[-1], np.uint8)
+        told = np.zeros((room.size, self._loops.TOLD_WORDS), np.int64)
+        self._loops.build_entries(
+            headers.words, headers.addresses, headers.sizes, self._every, self._tables, self._memory, out, begins, told
+        )
+        found = [b""] * room.size
+        for i in np.flatnonzero(room).tolist():
+            how, *_, size = told[i].tolist()
+            if how == words.DONE:
+                found[i] = out[begins[i] : begins[i] + size].tobytes()
+            elif how == self._loops.TOO_LARGE:
+                kinds[i] ^= np.uint64(layout.INDEXED ^ layout.TOO_LARGE)
+            else:
+                reasons[i] = jpeg.reason(told[i].tolist())
+        return found
+
+
+def _kind(header: Ints, data: Any) -> tuple[int, str]:
+    """The kind of a file by its header, and why it is refused, if it is."""
+    if header[words.KIND] != words.BASELINE:
+        try:
+            other = pillow.read_header(data, _ANY_SIZE)
+        except ValueError as error:
+            return layout.REFUSED, str(error)
+        if other.codec != "jpeg":
+            return layout.OTHER_FORMAT, ""
+        return (layout.PROGRESSIVE if header[words.PROCESS] == _PROGRESSIVE else layout.OTHER_JPEG), ""
+    if header[words.HEIGHT] * header[words.WIDTH] > _DENSEST * len(data):
+        return layout.REFUSED, f"{len(data)} bytes are too few for {header[words.HEIGHT]} x {header[words.WIDTH]}"
+    kind = layout.RESTART if header[words.RESTART] else layout.INDEXED
+    kind |= layout.SAMPLINGS.index(jpeg.chroma_subsampling(header)) << 4
+    return kind | (0 if _has_usual_tables(header, data) else layout.OPTIMIZED), ""
+
+
+def _has_usual_tables(header: Ints, data: Any) -> bool:
+    """Whether all Huffman tables that are used are those of the standard."""
+    components = int(header[words.COMPONENTS])
+    used = {*header[words.DC_TABLE :][:components].tolist(), *header[words.AC_TABLE :][:components].tolist()}
+    for table in used:
+        at = int(header[words.HUFFMAN + table])
+        symbols = sum(bytes(data[at : at + 16]))
+        if zlib.crc32(data[at : at + 16 + symbols]) not in _USUAL:
+            return False
+    return True

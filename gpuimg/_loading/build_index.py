@@ -1,0 +1,235 @@
+"""Building the seek index of a source: read and looked at on several threads, written in order."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from .._checks.arguments import whole_number
+from .._decoding.native_read import ChunkReader, prepare
+from .._index.entries import Built, EntryMaker
+from .._index.names import checksum_of_names
+from .._index.report import IndexReport, Tally
+from .._index.writing import PartialIndex
+from .._runtimes.team import side_by_side
+from .._runtimes.threads import threads as allowed_threads
+from ..sources import Table
+from .samples import Columns, SampleNames, read_samples
+from .settings import check_columns, check_source
+from .stats import progress_bar
+
+#: Called with the samples that are done, and their number.
+Progress: TypeAlias = Callable[[int, int], None]
+
+_ENDING = ".gpuimg-index"
+_CHUNK_BYTES = 2 << 20  # that a thread reads at a time,
+_MOST = 64  # samples at most,
+_FIRST = 16  # and this many while nothing is known of them
+_AHEAD = 4  # chunks of each thread that may be done before one that is not
+_MOST_EVERY = 1 << 16  # MCUs of a segment: more than any row has
+
+
+def build_index(
+    source: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    every: int | str = 8,
+    threads: int | None = None,
+    progress: bool | Progress = False,
+    image: str = "image",
+    dry_run: bool = False,
+) -> IndexReport:
+    """Build the seek index of a source: where in its JPEG files the rows of blocks begin.
+
+    With an index, a crop is decoded without what lies above and beside it.
+
+    Parameters
+    ----------
+    source : object with ``len`` and ``source[i]``
+        As in :func:`load`; labels are not looked at. It is called on several threads.
+    path : path, optional
+        Of the index. By default it lies beside the folder or file of a source that has just one, with
+        ``.gpuimg-index`` added to its name. An index that is there is replaced, once the new one is whole.
+    every : int or "rows"
+        MCUs, of 16 x 16 pixels at the usual 4:2:0, from one entry in a row to the next. Fewer make a larger index and
+        faster crops. ``"rows"``: an entry for the beginning of each row alone.
+    threads : int, optional
+        That work; by default ``GPUIMG_NUM_THREADS``, or the cores this process may use.
+    progress : bool or function
+        Show a progress bar (needs tqdm). A function is called with how many samples are done, and how many there are.
+    image : str
+        Of a source of mappings, as in :func:`load`.
+    dry_run : bool
+        Read headers and count, and write nothing.
+
+    Returns
+    -------
+    IndexReport
+        Counts of the kinds of files, and those that cannot be read or decoded: these are no error.
+
+    Raises
+    ------
+    ValueError
+        For arguments out of range, without a path where there is no default, and for a path under which there is
+        something else than a seek index.
+    TypeError
+        For what is no source, or where it does not give images.
+    OSError
+        Where the index cannot be written; ``BlockingIOError`` where another process is about to.
+    ImportError
+        For ``progress=True`` without tqdm.
+
+    Notes
+    -----
+    Half as expensive as decoding, and the files are read once. The index is written to ``path + ".partial"`` and
+    renamed when it is whole. After an interruption, of any kind, the same call goes on where that was, and the result
+    has the same bytes. It depends on neither threads nor the place of the data set, which is not written to.
+
+    Examples
+    --------
+    >>> import gpuimg, io, pathlib, tempfile
+    >>> from PIL import Image
+    >>> root = pathlib.Path(tempfile.mkdtemp())
+    >>> (root / "train" / "cat").mkdir(parents=True)
+    >>> Image.new("RGB", (400, 300)).save(root / "train" / "cat" / "1.jpg")
+    >>> report = gpuimg.build_index(gpuimg.folder(root / "train"))
+    >>> report.indexed, report.subsampling, pathlib.Path(report.path).name
+    (1, {'4:2:0': 1}, 'train.gpuimg-index')
+    """
+    check_source(source)
+    step = 0 if every == "rows" else _checked_every(every)
+    workers = allowed_threads() if threads is None else whole_number(threads, "threads")
+    columns = Columns(check_columns(image, None).image, None)
+    start = time.perf_counter()
+    prepare()
+    where = None if dry_run else _default_path(source) if path is None else os.fsdecode(path)
+    tally = Tally()
+    with _shown(progress, len(source)) as seen:
+        if where is None:
+            _Building(source, columns, lambda: EntryMaker(step, builds=False), 0, tally.add, seen).run(workers)
+            return tally.report(None, step, 0, time.perf_counter() - start)
+        partial = PartialIndex(where, step, len(source), checksum_of_names(source))
+        try:
+            for built in partial.before():
+                tally.add(built)
+            resumed = tally.samples
+
+            def add(built: Built) -> None:
+                partial.add(built)
+                tally.add(built)
+
+            _Building(source, columns, lambda: EntryMaker(step), resumed, add, seen).run(workers)
+            partial.finish(tally.largest)
+        finally:
+            partial.close()
+    return tally.report(where, step, resumed, time.perf_counter() - start)
+
+
+def _checked_every(every: Any) -> int:
+    try:
+        return whole_number(every, "every", 1, _MOST_EVERY)
+    except ValueError:
+        raise ValueError(f'every must be "rows" or a whole number from 1 to {_MOST_EVERY}, not {every!r}') from None
+
+
+def _default_path(source: Any) -> str:
+    """Beside what a source is read from."""
+    origin = source._origin() if isinstance(source, Table) else None
+    if origin is None:
+        raise ValueError(f"path is needed: there is no single file or folder that {source!r} is read from")
+    return os.path.abspath(os.fsdecode(origin)) + _ENDING
+
+
+@contextmanager
+def _shown(progress: bool | Progress, total: int) -> Iterator[Callable[[int], None]]:
+    """A function to be called with the samples that are done."""
+    if callable(progress):
+        yield lambda done: progress(done, total)
+    elif not progress:
+        yield lambda done: None
+    else:
+        with progress_bar()(total=total, unit="image", unit_scale=True, dynamic_ncols=True) as bar:
+            yield lambda done: bar.update(done - bar.n)
+
+
+class _Building:
+    """Chunks of samples, dealt to threads and handed in in their order.
+
+    Parameters
+    ----------
+    make : function
+        Gives an :class:`EntryMaker`, of which each thread has one.
+    first : int
+        The first sample that is not done.
+    add : function
+        Is called with chunks in their order, by one thread at a time.
+    seen : function
+        Called with the samples that are done.
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        columns: Columns,
+        make: Callable[[], EntryMaker],
+        first: int,
+        add: Callable[[Built], None],
+        seen: Callable[[int], None],
+    ) -> None:
+        self._source, self._columns, self._make, self._add, self._seen = source, columns, make, add, seen
+        self._samples = len(source)
+        self._dealt = self._done = first  # samples
+        self._ready: dict[int, Built] = {}  # by their first sample
+        self._bytes = self._counted = 0  # of samples that were read
+        self._most_ready = _AHEAD
+        self._stopped = False
+        self._state = threading.Condition()
+
+    def run(self, workers: int) -> None:
+        """Do all that is left; what any thread raises is raised."""
+        self._most_ready = _AHEAD * workers
+        self._seen(self._done)
+        side_by_side(self._work, workers - 1)
+
+    def _work(self) -> None:
+        make, reader = self._make(), ChunkReader()
+        try:
+            while chunk := self._next():
+                samples = read_samples(self._source, chunk, [True] * len(chunk), self._columns, reader)
+                unreadable = {k: one.reason for k, one in enumerate(samples) if one.error is not None}
+                data = [b"" if one.error is not None else one.data for one in samples]
+                self._hand_in(chunk.start, make(data, SampleNames(samples), unreadable))
+        except BaseException:
+            with self._state:
+                self._stopped = True
+                self._state.notify_all()
+            raise
+
+    def _next(self) -> range:
+        """Samples to be done next; none at the end."""
+        with self._state:
+            while len(self._ready) >= self._most_ready and not self._stopped:
+                self._state.wait()
+            first = self._dealt
+            count = _FIRST
+            if self._counted:
+                count = min(max(_CHUNK_BYTES * self._counted // max(self._bytes, 1), 1), _MOST)
+            self._dealt = first if self._stopped else min(first + count, self._samples)
+            return range(first, self._dealt)
+
+    def _hand_in(self, first: int, built: Built) -> None:
+        """Note what was made of samples, and add what is in order."""
+        with self._state:
+            self._ready[first] = built
+            self._counted += built.files.size
+            self._bytes += int(built.files.sum())
+            while not self._stopped and self._done in self._ready:
+                one = self._ready.pop(self._done)
+                self._add(one)
+                self._done += one.kinds.size
+                self._seen(self._done)
+            self._state.notify_all()
