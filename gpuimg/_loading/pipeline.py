@@ -287,9 +287,7 @@ class Pipeline:
         timings = source._timings
         seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
-        return Made(
-            batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, files.seek, files.names
-        )
+        return Made(batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files))
 
     # -- ending ------------------------------------------------------------------------------------------------
 
