@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Ints
-from .._checks.words import counted
 from ..kernels.jpeg import layout as words
 from .jpeg import addresses_of
 
@@ -79,7 +78,6 @@ def misfit_warning(index: str, misfits: Mapping[str, str]) -> str:
     listed = [f"{name}: {reason}" for name, reason in list(misfits.items())[:_NAMED]]
     if len(misfits) > _NAMED:
         listed.append(f"and {len(misfits) - _NAMED:,} more")
-    return (
-        f"the seek index {index} has {counted(len(misfits), 'entry', 'entries')} that do not fit the files, which are "
-        "decoded without; if files have changed, build it again:\n  " + "\n  ".join(listed)
-    )
+    do = "1 entry that does not fit its file" if len(misfits) == 1 else f"{len(misfits):,} entries that do not fit"
+    what = f"the seek index {index} has {do}; such files are decoded without"
+    return f"{what}, and if they have changed, build it again:\n  " + "\n  ".join(listed)
