@@ -100,6 +100,8 @@ def test_regions_of_made_files(sampling: str, options: dict[str, Any], decoder: 
 
 def test_segments_that_do_not_fit_into_16_bits_give_rows(decoder: Decoder) -> None:
     data = encoded(noise(64, 1200, 0), "4:4:4", quality=100)
+    assert entry_of(data, 24).size > entry_of(data, 0).size  # of more than 15 bits
+    assert_same(decoder, data, (900, 20, 1000, 50), words.USED, entry=entry_of(data, 24), every=24)
     assert entry_of(data, 64).size == entry_of(data, 0).size < entry_of(data, 16).size
     assert_same(decoder, data, (700, 20, 900, 50), words.USED, entry=entry_of(data, 64), every=64)
 
@@ -131,8 +133,10 @@ def test_markers_that_do_not_follow_are_not_trusted(damage: str, decoder: Decode
     at = markers(data)
     if damage == "a marker is another one":
         bad = data[: at[9] + 1] + bytes((0xD0 | (data[at[9] + 1] + 1) & 7,)) + data[at[9] + 2 :]
+    elif damage == "eight stand twice":
+        bad = data[: at[16]] + data[at[8] :]
     else:
-        bad = data[: at[8]] + data[at[16 if damage.startswith("eight") else 9] :]
+        bad = data[: at[8]] + data[at[16 if damage == "eight are missing" else 9] :]
     region = (120, 230, 160, 240)
     assert decoder(data, region).how == words.DONE
     assert decoder(bad, region).how != words.DONE

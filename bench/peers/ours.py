@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,6 +47,10 @@ class Functions(Peer):
     notes = "one batch after another, nothing made ahead; results in an array that is used again"
     device = "cpu"
 
+    def opened(self, batch: list[bytes], at: int) -> gi.Batch:
+        """Files as a batch; the first of them is sample ``at``."""
+        return gi.open_batch(batch, device=self.device)
+
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Chains of functions; decode takes new memory, as sizes differ."""
         if work == "decode":
@@ -56,7 +62,7 @@ class Functions(Peer):
             at, epoch = 0, next(number)
             for batch in base.batches(files, self.batch):
                 rng = gi.Rng(0, epoch=epoch, indices=range(at, at + len(batch)))
-                x = PREPROCESS[work](gi.open_batch(batch, device=self.device), rng)
+                x = PREPROCESS[work](self.opened(batch, at), rng)
                 yield x.array("float32", "NCHW", out=out[: len(batch)])
                 at += len(batch)
 
@@ -64,6 +70,36 @@ class Functions(Peer):
 
     def _memory(self) -> Any:
         return np.zeros((self.batch, 3, base.SIZE, base.SIZE), np.float32)
+
+
+class Indexed(Functions):
+    """The same with a seek index, built before time is taken."""
+
+    name = "gpuimg, index"
+    lacks: ClassVar[dict[str, str]] = {"decode": "whole images need no index"}
+    notes = "a seek index of 8 MCUs a segment in a file, whose entries are read for each batch"
+    draft: float | None = None
+
+    def start(self, work: str, files: list[bytes]) -> Epoch:
+        """Build the index first."""
+        self._folder = tempfile.TemporaryDirectory()
+        path = Path(self._folder.name, "index")
+        gi.build_index([(data, 0) for data in files], path, every=8)
+        self._index = gi.SeekIndex(path)
+        return super().start(work, files)
+
+    def opened(self, batch: list[bytes], at: int) -> gi.Batch:
+        """With their entries."""
+        numbers = range(at, at + len(batch))
+        return gi.open_batch(batch, device=self.device, index=self._index, indices=numbers, draft=self.draft)
+
+
+class Drafted(Indexed):
+    """And decoded at 1/2, 1/4 or 1/8 where at least 1.5 times as many pixels are left: other pixels."""
+
+    name = "gpuimg, index, draft"
+    notes = "the same with draft=1.5: not the same pixels"
+    draft = 1.5
 
 
 class FunctionsOnGpu(Functions):

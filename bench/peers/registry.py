@@ -9,6 +9,8 @@ from bench.peers.base import Peer
 # In the order of the tables. The floors decode only.
 CPU = {
     "gpuimg": "bench.peers.ours:Functions",
+    "gpuimg-index": "bench.peers.ours:Indexed",
+    "gpuimg-draft": "bench.peers.ours:Drafted",
     "gpuimg.load": "bench.peers.ours:Loader",
     "nvimagecodec": "bench.peers.floors:NvImageCodec",
     "simplejpeg": "bench.peers.simplejpeg_threads:SimpleJpeg",
