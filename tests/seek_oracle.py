@@ -73,11 +73,18 @@ def _stirred(total: int, word: int) -> int:
     return ((x << 29 | x >> 35) & _MASK) * 0x9E3779B97F4A7C15 & _MASK
 
 
+def checksum_of_entry(entry: bytes, every: int) -> int:
+    """The 32-bit checksum that an entry has at byte 12."""
+    file_sum, file_bytes = struct.unpack_from("<QI", entry)
+    total = _stirred(_stirred(checksum(entry[16:]), file_sum), every << 32 | file_bytes)
+    return (total ^ total >> 32) & 0xFFFFFFFF
+
+
 def read_entry(entry: bytes, data: bytes, rows: int, columns: int, every: int) -> list[list[Point]]:
     """The points of an entry, row by row; its checksums and sizes must be right."""
     file_sum, file_bytes, entry_sum = struct.unpack_from("<QII", entry)
     assert (file_sum, file_bytes) == (checksum(data), len(data))
-    assert entry_sum == checksum(entry[16:]) & 0xFFFFFFFF
+    assert entry_sum == checksum_of_entry(entry, every)
     segments = -(-columns // every) if every else 1
     if len(entry) != 16 + rows * (4 + 6 * segments + 2 * (segments - 1)):
         segments = 1

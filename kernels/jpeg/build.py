@@ -81,7 +81,7 @@ def _build(header, data, every, tables, memory, out, told):
     if told[0] == DONE:
         longs_in(out, FILE_SUM, 1)[0] = i64(checksum(data, 0))
         uints_in(out, FILE_BYTES, 1)[0] = data.size
-        uints_in(out, ENTRY_SUM, 1)[0] = entry_sum(out[:size])
+        uints_in(out, ENTRY_SUM, 1)[0] = entry_sum(out[:size], every)
         told[3] = size
 
 
