@@ -22,6 +22,7 @@ from gpuimg.kernels.jpeg import layout as words
 
 from . import jpegs
 from .jpegs import SAMPLINGS, Decoder, Region, encoded, noise, pillow_pixels
+from .seek_oracle import checksum, checksum_of_entry
 
 PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
 REGIONS = int(os.environ.get("GPUIMG_TEST_REGIONS", "500"))
@@ -144,31 +145,12 @@ def test_markers_that_do_not_follow_are_not_trusted(damage: str, decoder: Decode
 
 # -- entries that do not fit -------------------------------------------------------------------------------------------
 
-_MASK = (1 << 64) - 1
-
-
-def checksum(data: bytes) -> int:
-    """As docs/seek-index-format.md has it."""
-
-    def stirred(total: int, word: int) -> int:
-        x = total ^ word
-        return (x << 29 | x >> 35) * 0x9E3779B97F4A7C15 & _MASK
-
-    sums = [1, 2, 3, 4]
-    whole = len(data) // 32 * 32
-    for at in range(0, whole, 8):
-        sums[at // 8 % 4] = stirred(sums[at // 8 % 4], int.from_bytes(data[at : at + 8], "big"))
-    total = sums[0]
-    for word in [*sums[1:], *data[whole:], len(data)]:
-        total = stirred(total, word)
-    return total ^ total >> 32
-
 
 def rewritten(entry: Entry, at: int, change: int) -> Entry:
-    """Another 16-bit number in an entry, whose checksum is right."""
+    """Another 16-bit number in an entry of 8 MCUs a segment, whose checksum is right."""
     changed = entry.copy()
     changed[at : at + 2].view("<i2")[:] += np.int16(change)
-    changed[12:16] = np.frombuffer((checksum(changed[16:].tobytes()) & 0xFFFFFFFF).to_bytes(4, "little"), np.uint8)
+    changed[12:16].view("<u4")[:] = checksum_of_entry(changed.tobytes(), 8)
     return changed
 
 
@@ -204,7 +186,11 @@ def test_a_damaged_entry_is_not_used(decoder: Decoder, photo: Image.Image) -> No
         assert_same(decoder, data, region, words.DAMAGED, entry=damaged, every=8)
     for wrong in (entry[:-1], entry[:8], entry[:1], np.zeros(entry.size + 2, np.uint8)):
         assert_same(decoder, data, region, words.DAMAGED, entry=wrong, every=8)
-    assert_same(decoder, data, region, words.DAMAGED, entry=entry, every=4)
+    for every in (4, 7, 9, 0):  # the segments of a row may be as many
+        assert_same(decoder, data, region, words.DAMAGED, entry=entry, every=every)
+    spliced = np.concatenate([entry[:12], entry_of(encoded(photo, quality=50), 8)[12:]])
+    assert spliced.size == entry.size
+    assert_same(decoder, data, region, words.DAMAGED, entry=spliced, every=8)
 
 
 def test_points_are_checked_where_decoding_passes(decoder: Decoder, photo: Image.Image) -> None:

@@ -1,7 +1,7 @@
 """The ``gpuimg`` command.
 
 ``demo`` shows the library at work, ``preview`` what a preprocessing makes of your images, and ``info`` says what this
-installation can do; ``warm`` compiles the kernels in advance.
+installation can do; ``warm`` compiles the kernels in advance, and ``index`` builds the seek index of a data set.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .._runtimes.devices import on_cpu, runtime_for, to_host
 from .._runtimes.threads import threads
 from .._version import __version__
 from ..errors import DecodeError
-from . import info, lettering, preview
+from . import index, info, lettering, preview
 from .warm import warm
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".jp2"}
@@ -63,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0, or 2 where the user can mend what went wrong.
+        The exit status: 0, 1 where ``index`` found files that cannot be decoded, or 2 where the user can mend what
+        went wrong.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -74,9 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _preview(options)
         elif options.command == "warm":
             _warm(options)
+        elif options.command == "index":
+            return index.run(options)
         else:
             print(info.report())
-    except (_UserError, preview.PreviewError, DecodeError, ImportError, OSError) as error:
+    except (_UserError, index.SourceError, preview.PreviewError, DecodeError, ImportError, OSError) as error:
         print(f"gpuimg: {error}", file=sys.stderr)
         return 2
     return 0
@@ -111,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--out", type=Path, default=Path("preview.png"), metavar="PNG", help="%(default)s")
     show.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
     commands.add_parser("info", help="versions, devices, decoders, and what is missing")
+    index.add_parser(commands)
     heat = commands.add_parser("warm", help="compile the CPU's kernels now, as when a container image is built")
     which = heat.add_mutually_exclusive_group()
     which.add_argument("--preset", metavar="NAME", help="what this preset needs (default: imagenet_train)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tempfile
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 from .. import presets
 from .._batch.opening import decode_batch, open_batch
 from .._decoding.native_read import prepare
+from .._loading.build_index import build_index
 from .._loading.sharding import shuffled
 from .._ops.pixels import normalize
 from .._random.mixing import blend
@@ -31,6 +33,9 @@ def warm(preset: str | None) -> tuple[int, float, Path | None]:
     prepare()
     if preset is None:
         photo = decode_batch([*files, _file("PNG")], device="cpu", color="gray")
+        with tempfile.TemporaryDirectory() as folder:
+            build_index([(file, None) for file in files], Path(folder) / "index")
+            open_batch(files, device="cpu", index=Path(folder) / "index", indices=range(_IMAGES)).array()
         blend(normalize(photo, 0.5, 0.5), photo, 0.5)
         Rng(0, indices=[0]).uniform(0.0, 1.0)
         for piece in compiled.Piece.all:

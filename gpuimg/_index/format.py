@@ -52,9 +52,9 @@ class Header(NamedTuple):
     finished : bool
     samples : int
     size : int
-        Bytes of the file; 0 while it is not finished.
+        Bytes of the file; while it is not finished, samples that are done.
     largest : int
-        Bytes of the largest entry.
+        Bytes of the largest entry; while it is not finished, checksums of what is done.
     names : int
         Checksum of some of the samples' names, see ``names.py``.
     """

@@ -5,8 +5,6 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
-import numpy as np
-
 _MOST = 64  # samples that are looked at
 
 
@@ -18,9 +16,9 @@ def checksum_of_names(source: Any) -> int:
     describe = getattr(source, "describe", None)
     if describe is None or not len(source):
         return 0
-    some = np.unique(np.linspace(0, len(source) - 1, _MOST).astype(np.int64))
+    some = sorted({k * (len(source) - 1) // (_MOST - 1) for k in range(_MOST)})
     try:
-        names = [str(describe(i)).rpartition("/")[2] for i in some.tolist()]
+        names = [str(describe(i)).rpartition("/")[2] for i in some]
     except Exception:  # a source need not have names for all
         return 0
     return zlib.crc32("\0".join(names).encode("utf-8", "backslashreplace"))

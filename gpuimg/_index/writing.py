@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,15 +16,14 @@ from . import format as layout
 from .entries import Built
 
 _ENDING = ".partial"
-_BLOCK = 4 << 20  # bytes of entries that are checked at a time
-_MOST_WORDS = 1 << 16  # and words of the table
+_BLOCK = 4 << 20  # bytes of entries that are read at a time
 
 
 class PartialIndex:
     """An index that is being written to ``path + ".partial"``.
 
-    Entries are appended, then their words entered in the table: what the table has is there. :attr:`before` gives what
-    an earlier process had done, each entry checked; its rest is thrown away.
+    Entries are appended, then their words entered in the table, then the header, which says how many samples are done,
+    and the checksums of their words and of their entries. :meth:`before` gives what an earlier process had done.
 
     Raises
     ------
@@ -37,8 +37,8 @@ class PartialIndex:
         self.path = path
         self._partial = path + _ENDING
         self._header = layout.Header(every, False, samples, 0, 0, names)
-        self.samples = 0  # that are done
-        self.size = self._header.table_end
+        self._end = self._header.table_end
+        self._words_sum = self._entries_sum = 0
         _check_replaceable(path)
         self._descriptor = _opened_alone(self._partial)
 
@@ -47,79 +47,89 @@ class PartialIndex:
         os.close(self._descriptor)
 
     def before(self) -> Iterator[Built]:
-        """What an earlier process had done; to be gone through before anything is added."""
-        if read_at(self._descriptor, 0, layout.HEADER_BYTES) == self._header.packed():
-            for built in self._blocks():
-                yield built
-                self.samples += built.kinds.size
-                self.size += len(built.content)
-        if not self.samples:
+        """What an earlier process had done, if all of it is whole; to be gone through before anything is added."""
+        words = self._words_before()
+        if words is None:
             os.ftruncate(self._descriptor, 0)
-        os.ftruncate(self._descriptor, self.size)
-        left = layout.WORD_BYTES * (self._header.samples - self.samples)
-        _write(self._descriptor, bytes(left), layout.word_at(self.samples + 1))
-        nothing = np.zeros(0, np.int64)
-        _write(self._descriptor, self._words(nothing.astype(np.uint64), nothing), layout.word_at(self.samples))
-        _write(self._descriptor, self._header.packed(), 0)
+            os.ftruncate(self._descriptor, self._end)
+            self._write_header(0)
+            return
+        places = (words & np.uint64(layout.PLACE)).astype(np.int64)
+        for part in _parts(places):
+            content = read_at(self._descriptor, int(places[part.start]), int(places[part.stop] - places[part.start]))
+            yield _read_back(layout.kind_of(words[part]), places[part.start : part.stop + 1], content)
+        self._end = int(places[-1])
+        os.ftruncate(self._descriptor, self._end)
 
     def add(self, built: Built) -> None:
         """Add the samples that come next."""
-        _write(self._descriptor, built.content, self.size)
-        _write(self._descriptor, self._words(built.kinds, built.sizes), layout.word_at(self.samples))
-        self.samples += built.kinds.size
-        self.size += len(built.content)
+        places = self._end + np.concatenate([[0], np.cumsum(built.sizes)])
+        words = layout.word(places.astype("<u8"), np.append(built.kinds, np.uint64(0))).astype("<u8").tobytes()
+        done = self._header.size
+        _write(self._descriptor, built.content, self._end)
+        _write(self._descriptor, words, layout.word_at(done))
+        self._end += len(built.content)
+        self._words_sum = zlib.crc32(words[: -layout.WORD_BYTES], self._words_sum)
+        self._entries_sum = zlib.crc32(built.content, self._entries_sum)
+        self._write_header(done + built.kinds.size)
 
     def finish(self, largest: int) -> None:
         """Give it its name, once all samples are there."""
-        header = self._header._replace(finished=True, size=self.size, largest=largest)
+        header = self._header._replace(finished=True, size=self._end, largest=largest)
         _write(self._descriptor, header.packed(), 0)
         os.fsync(self._descriptor)
         os.replace(self._partial, self.path)
 
-    def _words(self, kinds: Any, sizes: Ints) -> bytes:
-        """Words of the samples that come next, and the one behind them."""
-        places = self.size + np.concatenate([[0], np.cumsum(sizes)])
-        return bytes(layout.word(places.astype("<u8"), np.append(kinds, np.uint64(0))).astype("<u8").tobytes())
+    def _write_header(self, done: int) -> None:
+        """Say that samples are done: an unfinished index has these numbers in the place of its sizes."""
+        self._header = self._header._replace(size=done, largest=self._words_sum << 32 | self._entries_sum)
+        _write(self._descriptor, self._header.packed(), 0)
 
-    def _blocks(self) -> Iterator[Built]:
-        """What stands in the file, as long as it is whole."""
-        first, begin = 0, self._header.table_end
-        size = os.fstat(self._descriptor).st_size
-        while first < self._header.samples:
-            wanted = min(_MOST_WORDS, self._header.samples - first)
-            data = read_at(self._descriptor, layout.word_at(first), layout.WORD_BYTES * (wanted + 1))
-            words = np.frombuffer(data[: len(data) // 8 * 8], "<u8")
-            places = (words & np.uint64(layout.PLACE)).astype(np.int64)
-            if not words.size or places[0] != begin:
-                return
-            kinds = layout.kind_of(words)
-            good = np.isin(kinds[:-1] & np.uint64(15), layout.KINDS) & (np.diff(places) >= 0) & (places[1:] <= size)
-            count = int(np.argmin(good)) if not good.all() else good.size
-            count = min(count, max(1, int(np.searchsorted(places[: count + 1], begin + _BLOCK, "right")) - 1))
-            built = self._checked(kinds[:count], places[: count + 1])
-            if built.kinds.size:
-                yield built
-            if not count or built.kinds.size < count:
-                return
-            first, begin = first + count, int(places[count])
+    def _words_before(self) -> Any:
+        """The words of what an earlier process had done, and the one behind them; None where that is not whole."""
+        try:
+            header = layout.parse(read_at(self._descriptor, 0, layout.HEADER_BYTES))
+        except ValueError:
+            return None
+        done = header.size
+        if header != self._header._replace(size=done, largest=header.largest) or not 0 < done <= header.samples:
+            return None
+        data = read_at(self._descriptor, layout.word_at(0), layout.WORD_BYTES * (done + 1))
+        words = np.frombuffer(data[: len(data) // layout.WORD_BYTES * layout.WORD_BYTES], "<u8")
+        places = (words & np.uint64(layout.PLACE)).astype(np.int64)
+        if words.size != done + 1 or not self._end <= places[-1] <= os.fstat(self._descriptor).st_size:
+            return None
+        words_sum, entries_sum = zlib.crc32(data[: -layout.WORD_BYTES]), 0
+        for at in range(self._end, int(places[-1]), _BLOCK):
+            entries_sum = zlib.crc32(read_at(self._descriptor, at, min(_BLOCK, int(places[-1]) - at)), entries_sum)
+        if words_sum << 32 | entries_sum != header.largest:
+            return None
+        self._header, self._words_sum, self._entries_sum = header, words_sum, entries_sum
+        return words
 
-    def _checked(self, kinds: Any, places: Ints) -> Built:
-        """The first samples of some whose entries are whole."""
-        from ..kernels.jpeg.build import check_entries
 
-        content = read_at(self._descriptor, int(places[0]), int(places[-1] - places[0]))
-        begins, sizes = places[:-1] - places[0], np.diff(places)
-        inside = begins + sizes <= len(content)
-        files = np.full(sizes.size, -1, np.int64)
-        indexed = (kinds & np.uint64(15) == layout.INDEXED) & inside
-        check_entries(np.frombuffer(content, np.uint8), begins, np.where(indexed, sizes, 0), files)
-        refused = (kinds & np.uint64(15) == layout.REFUSED) & inside
-        texts = {k: content[begins[k] : begins[k] + sizes[k]] for k in np.flatnonzero(refused).tolist()}
-        whole = np.where(indexed, files >= 0, refused | (sizes == 0)) & inside
-        whole[[k for k, text in texts.items() if text.count(0) != 1]] = False
-        count = int(np.argmin(whole)) if not whole.all() else whole.size
-        kept = {k: text for k, text in texts.items() if k < count}
-        return Built(kinds[:count], sizes[:count], content[: places[count] - places[0]], files[:count], kept)
+def _parts(places: Ints) -> Iterator[slice]:
+    """Samples whose entries are about a block together; ``places`` are where they begin, and the end."""
+    first, last = 0, places.size - 1
+    while first < last:
+        stop = int(np.searchsorted(places, places[first] + _BLOCK, "right")) - 1
+        stop = min(max(stop, first + 1), last)
+        yield slice(first, stop)
+        first = stop
+
+
+def _read_back(kinds: Any, places: Ints, content: bytes) -> Built:
+    """What was built, as it is in the file."""
+    from ..kernels.jpeg.seek import FILE_BYTES
+
+    begins, sizes = places[:-1] - places[0], np.diff(places)
+    kind = kinds & np.uint64(15)
+    refused = np.flatnonzero(kind == layout.REFUSED).tolist()
+    texts = {k: content[begins[k] : begins[k] + sizes[k]] for k in refused}
+    files = np.zeros(sizes.size, np.int64)
+    for k in np.flatnonzero(kind == layout.INDEXED).tolist():
+        files[k] = int.from_bytes(content[begins[k] + FILE_BYTES : begins[k] + FILE_BYTES + 4], "little")
+    return Built(kinds, sizes, content, files, texts)
 
 
 def _check_replaceable(path: str) -> None:

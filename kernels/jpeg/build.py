@@ -16,7 +16,6 @@ from .seek import (
     ENTRY_SUM,
     FILE_BYTES,
     FILE_SUM,
-    ROWS,
     SEEK_WORDS,
     checksum,
     entry_bytes,
@@ -82,7 +81,7 @@ def _build(header, data, every, tables, memory, out, told):
     if told[0] == DONE:
         longs_in(out, FILE_SUM, 1)[0] = i64(checksum(data, 0))
         uints_in(out, FILE_BYTES, 1)[0] = data.size
-        uints_in(out, ENTRY_SUM, 1)[0] = entry_sum(out[:size])
+        uints_in(out, ENTRY_SUM, 1)[0] = entry_sum(out[:size], every)
         told[3] = size
 
 
@@ -132,14 +131,3 @@ def build_entries(headers, addresses, sizes, every, tables, memory, out, begins,
         if begins[i + 1] > begins[i]:
             data = bytes_at(addresses[i], sizes[i])
             _build(headers[i], data, every, tables, memory, out[begins[i] : begins[i + 1]], told[i])
-
-
-@kept
-def check_entries(data, begins, sizes, told):
-    """Fill in the bytes of the file that each entry in ``data`` is of, -1 where it has not its own checksum."""
-    for i in range(sizes.size):
-        told[i] = -1
-        if sizes[i] >= ROWS:
-            entry = data[begins[i] : begins[i] + sizes[i]]
-            if uints_in(entry, ENTRY_SUM, 1)[0] == entry_sum(entry):
-                told[i] = uints_in(entry, FILE_BYTES, 1)[0]

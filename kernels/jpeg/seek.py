@@ -5,7 +5,7 @@ An entry is so many bytes, numbers with the lowest byte first:
 ====================  ==========================================================================
 0, 8 bytes            checksum of the file
 8, 4 bytes            bytes of the file
-12, 4 bytes           checksum of what follows in the entry
+12, 4 bytes           checksum of all else in the entry, and of ``every``
 16, 4 bytes a row     bit of the file at which the MCU row begins; 0 where that is not known yet
 then 6 bytes each     of every segment, row by row: its three DC predictors, int16
 then 2 bytes each     of every segment but the first of a row: bits from the one before, uint16
@@ -117,16 +117,18 @@ def open_entry(data, access, rows, columns, seek):
         return OTHER_SIZE if bytes_[0] != data.size else OTHER_FILE
     if access[LEARNS]:
         return USED
-    if uints_in(entry, ENTRY_SUM, 1)[0] != entry_sum(entry):
+    if uints_in(entry, ENTRY_SUM, 1)[0] != entry_sum(entry, access[EVERY]):
         seek[SEGMENTS] = 0
         return DAMAGED
     return USED
 
 
 @loop
-def entry_sum(entry):
-    """The checksum that an entry has of itself."""
-    return u32(checksum(entry, ROWS))
+def entry_sum(entry, every):
+    """The checksum that an entry has of itself, of whose it is, and of how it is to be read."""
+    total = _stirred(checksum(entry, ROWS), u64(longs_in(entry, FILE_SUM, 1)[0]))
+    total = _stirred(total, u64(every) << u64(32) | u64(uints_in(entry, FILE_BYTES, 1)[0]))
+    return u32(total ^ total >> u64(32))
 
 
 @loop
