@@ -46,6 +46,7 @@ class Settings:
     alpha: str
     max_pixels: int
     columns: Columns
+    draft: float | None
     worker: int = 0  # of the workers that deal out the rank's batches among them,
     workers: int = 1
     samples: int = field(init=False)

@@ -74,6 +74,7 @@ class EncodedImages:
     channels: int
     alpha: str
     on_error: str
+    draft: float | None = None  # see gpuimg.open_batch
     failures: dict[int, Failure] = field(default_factory=dict)
 
     @property
@@ -112,6 +113,7 @@ class EncodedImages:
             self.channels,
             self.alpha,
             "fill",
+            self.draft,
         )
 
 
