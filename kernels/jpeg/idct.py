@@ -290,4 +290,4 @@ def _make(side, known):
 transform8, transform4, transform2 = _make(8, 8), _make(8, 4), _make(8, 2)
 #: The same at a half of the size, and at a quarter.
 half8, half4, half2 = _make(4, 8), _make(4, 4), _make(4, 2)
-quarter8, quarter4 = _make(2, 8), _make(2, 4)
+quarter8 = _make(2, 8)

@@ -13,7 +13,7 @@ from ..scalar import loop, up
 from .color import WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
 from .frame import MOST_BLOCKS, chroma_side, factors, scaled
 from .huffman import ZIGZAG
-from .idct import half2, half4, half8, quarter4, quarter8, transform2, transform4, transform8
+from .idct import half2, half4, half8, quarter8, transform2, transform4, transform8
 from .layout import COLOR, COMPONENTS, HEIGHT, WIDTH, YCBCR
 from .vectors import fill2, fill4, fill8
 
@@ -153,12 +153,26 @@ def _make_blocks(flat, fill, whole, corner4, corner2):
 
 _blocks8 = _make_blocks(_flat, fill8, transform8, transform4, transform2)
 _blocks4 = _make_blocks(_flat, fill4, half8, half4, half2)
-_blocks2 = _make_blocks(_flat_quarter, fill2, quarter8, quarter4, quarter4)
+
+
+@loop
+def _blocks2(first, per, columns, coefficients, lasts, steps, q, planes, at, step, stride):
+    """The same to 2 x 2 pixels, where forms for few coefficients gain nothing."""
+    for m in range(columns):
+        b = first + m * per
+        k = up(64 * b)
+        to = up(at + m * step)
+        if lasts[up(b)] == 0:
+            value = _flat_quarter(i64(coefficients[k]), i64(steps[q]))
+            coefficients[k] = 0
+            fill2(planes, to, stride, value)
+        else:
+            quarter8(coefficients, k, steps, q, planes, to, stride)
 
 
 @loop
 def _blocks1(first, per, columns, coefficients, lasts, steps, q, planes, at, step):
-    """The same, a pixel of each."""
+    """The same to a single pixel."""
     for m in range(columns):
         b = first + m * per
         k = 64 * b
