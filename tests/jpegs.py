@@ -25,11 +25,16 @@ SOS, DQT, DHT, DRI = 0xDA, 0xDB, 0xC4, 0xDD
 # -- what is right -----------------------------------------------------------------------------------------------------
 
 
-def pillow_pixels(data: bytes, channels: int = 3) -> Pixels:
-    """What Pillow decodes, as stored; gray is the luma that libjpeg gives."""
+def pillow_pixels(data: bytes, channels: int = 3, scale: int = 8) -> Pixels:
+    """What Pillow decodes at so many eighths of the size, as stored; gray is the luma that libjpeg gives."""
     image = Image.open(io.BytesIO(data))
     if channels == 1:
         image.draft("L", image.size)
+    if scale < 8:  # as draft does it, also where the sides are shorter than 8 / scale
+        image._size = tuple(-(-side * scale // 8) for side in image.size)
+        codec, _, offset, rest = image.tile[0]
+        image.tile = [(codec, (0, 0, *image.size), offset, rest)]
+        image.decoderconfig = (8 // scale, 0)
     pixels = np.asarray(image.convert("L" if channels == 1 else "RGB"))
     return pixels.reshape(*pixels.shape[:2], channels)
 
@@ -177,8 +182,8 @@ class Decoded(NamedTuple):
 
 
 _CALL = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
-    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p,
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
+    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p,
 )  # fmt: skip
 
 
@@ -195,13 +200,13 @@ class Decoder:
 
     def __call__(
         self, data: bytes, region: Region | None = None, channels: int = 3, header: Any = None, entry: Any = None,
-        every: int = 0, learns: bool = False,
+        every: int = 0, learns: bool = False, scale: int = 8,
     ) -> Decoded:  # fmt: skip
         header = header_of(data) if header is None else header
-        width, height = int(header[words.WIDTH]), int(header[words.HEIGHT])
+        width, height = (-(-int(header[side]) * scale // 8) for side in (words.WIDTH, words.HEIGHT))
         x0, y0, x1, y1 = region or (0, 0, width, height)
         out = Guarded((y1 - y0) * (x1 - x0) * channels, self.fill)
-        work = Guarded(jpeg.work_bytes(width), self.fill)
+        work = Guarded(jpeg.work_bytes(int(header[words.WIDTH])), self.fill)
         told = Guarded(8 * jpeg.TOLD_WORDS, self.fill)
         box = np.array((x0, y0, x1, y1), np.int64)
         raw = np.frombuffer(data, np.uint8)
@@ -209,7 +214,7 @@ class Decoder:
         if entry is not None:
             access[:] = entry.ctypes.data, entry.size, every, learns
         self._call(
-            header.ctypes.data, raw.ctypes.data, raw.size, box.ctypes.data, channels, out.bytes.ctypes.data,
+            header.ctypes.data, raw.ctypes.data, raw.size, box.ctypes.data, scale, channels, out.bytes.ctypes.data,
             self._tables.bytes.ctypes.data, work.bytes.ctypes.data, work.bytes.size, access.ctypes.data,
             told.bytes.ctypes.data,
         )  # fmt: skip

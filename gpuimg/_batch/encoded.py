@@ -24,13 +24,16 @@ from ..kernels.jpeg import layout as words
 _COLORS = {"rgb": 3, "gray": 1}
 
 
-def check_options(color: str, alpha: str, max_pixels: int) -> None:
-    """Refuse what is not a color, a way with transparency, or a limit."""
+def check_options(color: str, alpha: str, max_pixels: int, draft: Any = None) -> None:
+    """Refuse what is not a color, a way with transparency, a limit, or how much shrinking must be left."""
     if color not in _COLORS:
         raise ValueError(f'color must be "rgb" or "gray", not {color!r}')
     if alpha not in ALPHAS:
         raise ValueError(f"alpha must be one of {', '.join(map(repr, ALPHAS))}, not {alpha!r}")
     whole_number(max_pixels, "max_pixels")
+    number = isinstance(draft, (int, float, np.integer, np.floating)) and not isinstance(draft, bool)
+    if draft is not None and not (number and 1.0 <= draft < np.inf):
+        raise ValueError(f"draft must be None or a finite number of at least 1, not {draft!r}")
 
 
 def open_images(
@@ -40,9 +43,10 @@ def open_images(
     on_error: str,
     max_pixels: int,
     names: Sequence[str] | None = None,
+    draft: float | None = None,
 ) -> EncodedImages:
     """Read files and their headers; see :func:`open_batch`. ``names`` say in messages what the sources are."""
-    check_options(color, alpha, max_pixels)
+    check_options(color, alpha, max_pixels, draft)
     if on_error not in ("raise", "fill"):
         raise ValueError(f'on_error must be "raise" or "fill", not {on_error!r}')
     if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
@@ -59,7 +63,7 @@ def open_images(
             data.append(b"")
     sizes, headers, others, refused = _read_headers(data, max_pixels)
     names = SourceNames(sources) if names is None else names
-    opened = EncodedImages(data, headers, others, names, sizes, _COLORS[color], alpha, on_error)
+    opened = EncodedImages(data, headers, others, names, sizes, _COLORS[color], alpha, on_error, draft)
     opened.settle(refused | found)
     return opened
 

@@ -54,6 +54,7 @@ def open_batch(
     alpha: str = "drop",
     on_error: str = "raise",
     max_pixels: int = MAX_PIXELS,
+    draft: float | None = None,
     index: str | os.PathLike[str] | SeekIndex | None = None,
     indices: Sequence[int] | None = None,
 ) -> Batch:
@@ -78,6 +79,10 @@ def open_batch(
         pixel where its header cannot be read), and ``batch.status`` and ``batch.errors`` say why.
     max_pixels : int
         Larger images are bad: refused by their header, before any pixel memory is taken.
+    draft : float, optional
+        Decode a JPEG at a half, a quarter or an eighth of its size where a smooth filter still shrinks it by at least
+        this factor, 1 or more, along both axes: faster, and not quite the same pixels (1.5 is a good choice). By
+        default never. Images that are not shrunk, or by ``"nearest"``, are decoded as they are. Ignored on a GPU.
     index : path or SeekIndex, optional
         A seek index, see :func:`build_index`: parts of JPEGs that are not needed are then not decoded. The pixels are
         the same. An entry that does not fit its file is not used, of which a warning tells.
@@ -107,7 +112,8 @@ def open_batch(
     (2, 8, 8, 3)
     """
     runtime = runtime_for(device)
-    return Batch(runtime, with_index(open_images(sources, color, alpha, on_error, max_pixels), index, indices))
+    images = open_images(sources, color, alpha, on_error, max_pixels, draft=draft)
+    return Batch(runtime, with_index(images, index, indices))
 
 
 def decode_batch(

@@ -27,6 +27,7 @@ class PackedImages(NamedTuple):
     alpha: str
     on_error: str
     failures: dict[int, Failure]
+    draft: float | None = None
 
 
 def packed(source: EncodedImages | Pixels) -> PackedImages | Pixels:
@@ -35,8 +36,9 @@ def packed(source: EncodedImages | Pixels) -> PackedImages | Pixels:
         return source
     data = [bytes(one) for one in source.data]
     return PackedImages(
-        data, list(source.names), source.sizes, source.color, source.alpha, source.on_error, dict(source.failures)
-    )
+        data, list(source.names), source.sizes, source.color, source.alpha, source.on_error, dict(source.failures),
+        source.draft,
+    )  # fmt: skip
 
 
 def unpacked(source: PackedImages | Pixels, runtime: Runtime) -> EncodedImages | Pixels:
@@ -46,7 +48,7 @@ def unpacked(source: PackedImages | Pixels, runtime: Runtime) -> EncodedImages |
         flat[:] = source.flat
         return replace(source, flat=flat, failures=dict(source.failures))
     most = int(np.max(source.sizes[:, 0] * source.sizes[:, 1], initial=1))
-    opened = open_images(source.data, source.color, source.alpha, "fill", most, source.names)
+    opened = open_images(source.data, source.color, source.alpha, "fill", most, source.names, source.draft)
     for i in np.flatnonzero(np.any(opened.sizes != source.sizes, 1)).tolist():
         if i not in source.failures:
             raise ValueError(

@@ -47,6 +47,7 @@ _CONTENTS: dict[str, Callable[[bytes], Contents]] = {
 _BAND = 1 << 18  # pixels that are converted at a time: what they take stays in the cache
 _GRAY_MODES = {"1", "L", "LA", "La"}
 _WHITE = 255
+_FULL = 8  # eighths
 _BACKGROUNDS = {"black": 0, "white": _WHITE}
 
 
@@ -87,7 +88,7 @@ def read_header(data: Any, max_pixels: int) -> PillowHeader:
     )  # fmt: skip
 
 
-def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop") -> Pixels:
+def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop", scale: int = _FULL) -> Pixels:
     """Decode file bytes to (H, W, C) uint8 of 1 or 3 channels, as stored.
 
     Parameters
@@ -99,6 +100,8 @@ def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop") 
         1 or 3. Gray of a JPEG in color is its luma plane; of other files it is that of ``rgb_to_grayscale``.
     alpha : str
         ``"drop"``, or ``"black"`` or ``"white"``: what transparent pixels are laid on.
+    scale : {8, 4, 2, 1}
+        Of a JPEG: eighths of its size to decode it at, sides rounded up; both must be at least ``8 / scale``.
 
     Returns
     -------
@@ -112,14 +115,15 @@ def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop") 
     """
     data = _file_bytes(data)
     with _reasons(header.codec):
-        image, bits = _opened(data, header, channels, keep_alpha=alpha != "drop")
+        image, bits = _opened(data, header, channels, scale, keep_alpha=alpha != "drop")
         if isinstance(image, np.ndarray):
             pixels, size = image, image.shape[:2]
         else:
             image.load()
             pixels, size = None, image.size[::-1]
-        if size != (header.height, header.width):
-            raise ValueError(f"its header says {header.height} x {header.width}, its pixels are {size[0]} x {size[1]}")
+        expected = tuple(-(-side * scale // _FULL) for side in (header.height, header.width))
+        if size != expected:
+            raise ValueError(f"its header says {expected[0]} x {expected[1]}, its pixels are {size[0]} x {size[1]}")
         return _laid_out(image if pixels is None else pixels, size, channels, bits, _BACKGROUNDS.get(alpha))
 
 
@@ -170,7 +174,7 @@ def _contents(data: bytes, codec: str) -> Contents:
     return Contents(height, width, len(image.getbands()) + 2 * (image.mode == "P"), [data])
 
 
-def _opened(data: bytes, header: PillowHeader, channels: int, *, keep_alpha: bool) -> tuple[Any, int]:
+def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, keep_alpha: bool) -> tuple[Any, int]:
     """The plugin's image of a file, not loaded yet, or pixels where no plugin is needed; bits used of 16."""
     if header.codec == "avif":
         return _avif(data), 16
@@ -183,8 +187,8 @@ def _opened(data: bytes, header: PillowHeader, channels: int, *, keep_alpha: boo
     if header.codec == "tiff":  # its parts have no pixels where they are not compressed
         source = io.BytesIO(data)
         image.load_seek, image.load_read = source.seek, source.read
-    if header.codec == "jpeg" and channels == 1:
-        image.draft("L", image.size)
+    if header.codec == "jpeg" and (channels == 1 or scale != _FULL):
+        image.draft("L" if channels == 1 else None, [side * scale // _FULL for side in image.size])
     if not keep_alpha:
         image.info.pop("transparency", None)  # Pillow warns of it
     return image, contents.bits

@@ -50,6 +50,7 @@ def load(
     color: str = "rgb",
     alpha: str = "drop",
     max_pixels: int = MAX_PIXELS,
+    draft: float | None = None,
     image: str = "image",
     label: str | None = "label",
     index: str | os.PathLike[str] | SeekIndex | None = None,
@@ -108,7 +109,7 @@ def load(
         Show a progress bar (needs tqdm) with images/s and what limits them.
     stream : int or stream, optional
         The consumer's CUDA stream, by default CuPy's current one: a batch is ready for work enqueued there.
-    color, alpha, max_pixels
+    color, alpha, max_pixels, draft
         As in :func:`open_batch`.
     image : str
         Of a source of mappings: the entry with file bytes or a path, or a mapping of ``"bytes"`` and ``"path"``.
@@ -164,7 +165,7 @@ def load(
     decoders = whole_number(decoders, "decoders")
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_words(layout, dtype, on_error)
-    check_options(color, alpha, max_pixels)
+    check_options(color, alpha, max_pixels, draft)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     rank, world = as_shard(shard)
@@ -178,7 +179,7 @@ def load(
         Settings(
             source, adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
             bool(drop_last), prefetch, readers, decoders, rank, world, on_error, stream_address(stream), color,
-            alpha, max_pixels, columns, opened_index(index, source),
+            alpha, max_pixels, columns, draft, opened_index(index, source),
         ),
         epochs, max_failures, bool(progress),
     )  # fmt: skip

@@ -245,7 +245,9 @@ class Pipeline:
     def _open(self, samples: list[Sample]) -> Opened:
         settings = self._settings
         data = [sample.data for sample in samples]
-        images = open_images(data, settings.color, settings.alpha, "fill", settings.max_pixels, SampleNames(samples))
+        images = open_images(
+            data, settings.color, settings.alpha, "fill", settings.max_pixels, SampleNames(samples), settings.draft
+        )
         for k, sample in enumerate(samples):
             if sample.error is not None:
                 images.failures[k] = Failure(k, sample.name, sample.reason)

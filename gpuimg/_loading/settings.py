@@ -48,6 +48,7 @@ class Settings:
     alpha: str
     max_pixels: int
     columns: Columns
+    draft: float | None
     index: SeekIndex | LearnedIndex | None = None
     worker: int = 0  # of the workers that deal out the rank's batches among them,
     workers: int = 1

@@ -12,6 +12,8 @@ import numpy as np
 from .._batch.batch import Batch, as_batch
 from .._checks.types import Floats
 from .._plan.plan import Plan
+from .._plan.scale import FULL, scaled_sizes
+from .._runtimes.draft import first_segments, scales_of
 from ..kernels import layout, ops
 from .saved import SavedPlan
 
@@ -61,6 +63,7 @@ def describe(x: Batch | SavedPlan, i: int) -> str:
     saved = x if isinstance(x, SavedPlan) else SavedPlan.of(as_batch(x))
     k = range(len(saved))[operator.index(i)]
     lines = [f"image {k}: {_size(saved.sizes[k])} (height x width), {_channels(saved.channels)}, {saved.dtype}"]
+    lines += [] if isinstance(x, SavedPlan) else _reduced(as_batch(x), k)
     before = saved.sizes[k]
     white = 255.0 if saved.dtype == "uint8" else 1.0
     for number, plan in enumerate(saved.segments):
@@ -71,6 +74,16 @@ def describe(x: Batch | SavedPlan, i: int) -> str:
         white = 1.0 if plan.normalized else white
     last = saved.segments[-1]
     return "\n".join([*lines, f"result: {_size(last.sizes[k])}, {_channels(last.channels)}"])
+
+
+def _reduced(batch: Batch, k: int) -> list[str]:
+    """At which size the image is decoded, where that is not its own."""
+    if not batch._runtime.on_host:
+        return []
+    scales = scales_of(batch._source, batch._segments, first_segments(batch._segments))
+    if scales[k] == FULL:
+        return []
+    return [f"decoded at 1/{FULL // int(scales[k])} of its size: {_size(scaled_sizes(batch._source.sizes, scales)[k])}"]
 
 
 def _stage(plan: Plan, k: int, before: Any, white: float) -> list[str]:

@@ -13,6 +13,7 @@ from .._checks.types import Ints
 from .._decoding import exif, jpeg, pillow
 from .._plan.compile import Pass, compile_plan, ops_used
 from .._plan.plan import Plan
+from .._plan.scale import FULL, at_scale, scaled_sizes
 from ..kernels import layout, ops
 from ..kernels.cpu import batch as words
 from ..kernels.cpu.run import call_table
@@ -21,6 +22,7 @@ from ..kernels.cpu.store import BYTES_OF
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as header_words
 from .cpu_memory import Places, Scratch
+from .draft import first_segments, scales_of
 from .images import SCALES, EncodedImages, Pixels
 from .protocol import Timings
 from .threads import threads
@@ -102,16 +104,6 @@ class _Memory(NamedTuple):
     thread: Any
 
 
-def _first_segments(segments: Sequence[Plan]) -> Ints:
-    """For each image the first segment that changes it, or the last one: what is before need not run."""
-    first = np.zeros(len(segments[0]), np.int64)
-    reached = np.ones(len(first), np.bool_)
-    for plan in segments[:-1]:
-        reached &= plan.unchanged_images()
-        first += reached
-    return first
-
-
 class Call:
     """What the threads of one call share; the last of it that refers to a batch's memory.
 
@@ -141,12 +133,15 @@ class Call:
         self.failures: dict[int, str] = {}
         self.timings = Timings()
         self._lock = threading.Lock()
-        starts = _first_segments(segments) if segments else np.zeros(n, np.int64)
-        self._segments = _compiled(source, segments, starts, kind, planar)
+        starts = first_segments(segments) if segments else np.zeros(n, np.int64)
+        scales = scales_of(source, segments, starts)
+        self._sizes = scaled_sizes(source.sizes, scales)  # of the images as they are decoded
+        self._segments = _compiled(source, segments, starts, scales, kind, planar)
         self._passes = np.concatenate(
             [segment.words for segment in self._segments] or [np.zeros((0, words.PASS_WORDS), np.int64)]
         )
         self._images = np.zeros((n, words.IMAGE_WORDS), np.int64)
+        self._images[:, words.SCALE] = scales
         self._told = np.zeros((n, decoder.TOLD_WORDS), np.int64)
         self._shared = np.zeros(words.SHARED_WORDS, np.int64)
         self._set_out(out, offsets, source)
@@ -183,7 +178,7 @@ class Call:
         self._images[:, words.OUT] = out.ctypes.data + offsets * itemsize
 
     def _set_regions(self, starts: Ints) -> None:
-        images, sizes = self._images, self._source.sizes
+        images, sizes = self._images, self._sizes
         images[:, words.SHOWN_HEIGHT : words.SHOWN_WIDTH + 1] = sizes
         region = images[:, words.REGION : words.REGION + 4]
         region[:, 2:] = sizes[:, ::-1]
@@ -318,9 +313,10 @@ class Call:
         told = self._told[i].tolist()
         try:
             header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
-            pixels = pillow.decode(source.data[i], header, self._channels, source.alpha)
+            scale = int(self._images[i, words.SCALE])
+            pixels = pillow.decode(source.data[i], header, self._channels, source.alpha, scale)
             shown = exif.turned(pixels, int(source.orientations[i]))
-            if shown.shape[:2] != tuple(source.sizes[i].tolist()):
+            if shown.shape[:2] != tuple(self._sizes[i].tolist()):
                 raise ValueError("the decoded image has another size than its header says")
         except ValueError as error:
             self.failures[i] = jpeg.reason(told) if told[0] else str(error)
@@ -351,14 +347,20 @@ class Call:
 
 
 def _compiled(
-    source: EncodedImages | Pixels, segments: Sequence[Plan], starts: Ints, kind: int, planar: bool
+    source: EncodedImages | Pixels, segments: Sequence[Plan], starts: Ints, scales: Ints, kind: int, planar: bool
 ) -> list[_Segment]:
     last = len(segments) - 1
+    far = np.zeros((len(scales), 2), np.bool_)
+    if isinstance(source, EncodedImages):
+        _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
     compiled = []
+    sizes = source.sizes
     for k, plan in enumerate(segments):
+        scaled = at_scale(plan, np.where(starts == k, scales, FULL), sizes, far)
+        sizes = plan.sizes
         # What a segment reads: results of the one before, and source images that those before leave as they are.
         read = {"float32"} if k else set()
         if np.any(starts == k):
             read.add(source.dtype)
-        compiled.append(_Segment(plan, *((kind, planar) if k == last else _BETWEEN), read))
+        compiled.append(_Segment(scaled, *((kind, planar) if k == last else _BETWEEN), read))
     return compiled

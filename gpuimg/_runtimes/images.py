@@ -76,6 +76,7 @@ class EncodedImages:
     channels: int
     alpha: str
     on_error: str
+    draft: float | None = None  # see gpuimg.open_batch
     failures: dict[int, Failure] = field(default_factory=dict)
     seek: Seek | None = None  # entries of a seek index
 
@@ -123,6 +124,7 @@ class EncodedImages:
             self.channels,
             self.alpha,
             "fill",
+            self.draft,
             seek=None if self.seek is None else self.seek.part(list(indices)),
         )
 

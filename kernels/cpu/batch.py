@@ -32,7 +32,8 @@ FIRST: Final = 13  # the pass to begin with
 OUT: Final = 14  # address of the result, and its size
 OUT_BYTES: Final = 15
 ACCESS: Final = 16  # words of its entry in a seek index, see jpeg/seek.py
-IMAGE_WORDS: Final = 20
+SCALE: Final = 20  # eighths of its size that it is decoded at: 8, 4, 2 or 1; all the above is in pixels of that scale
+IMAGE_WORDS: Final = 21
 
 # Kinds of image.
 PIXELS: Final = 0  # at SOURCE
@@ -109,8 +110,8 @@ def _decode(decoder, image, header, channels, stored, tables, work, region, told
     _stored_region(image, region)
     data = bytes_at(image[DATA], image[SIZE])
     turn = image[TURN]
-    to, access = stored if turn else out, image[ACCESS:]
-    call_decode(decoder, (header, data, data.size, region, channels, to, tables, work, work.size, access, told))
+    to, access, scale = stored if turn else out, image[ACCESS:], image[SCALE]
+    call_decode(decoder, (header, data, data.size, region, scale, channels, to, tables, work, work.size, access, told))
     if turn and told[0] == DONE:
         height, width = image[REGION + 3] - image[REGION + 1], image[REGION + 2] - image[REGION]
         _turned(stored, height, width, channels, turn, out)

@@ -12,6 +12,7 @@ from .layout import AC_TABLE, COMPONENTS, DC_TABLE, HEIGHT, SAMPLING, WIDTH
 i64 = np.int64
 
 MOST_BLOCKS: Final = 6  # of the largest MCU
+FULL: Final = 8  # the scale of the image as it is, in eighths: pixels of a side of a block
 PARTS_WORDS: Final = 1 + 3 * MOST_BLOCKS  # blocks of an MCU: their number, then component, DC table, AC table of each
 
 
@@ -21,6 +22,22 @@ def factors(header):
     if header[COMPONENTS] == 1:
         return i64(1), i64(1)
     return header[SAMPLING] >> 4, header[SAMPLING] & 15
+
+
+@loop
+def chroma_side(header, scale):
+    """Pixels of a side of a block of chroma where those of luma have ``scale``.
+
+    They are twice as many where that makes upsampling needless, as in libjpeg.
+    """
+    across, down = factors(header)
+    return 2 * scale if across == 2 and down == 2 and scale < FULL else scale
+
+
+@loop
+def scaled(size, scale):
+    """A side of the image at a scale of so many eighths."""
+    return (size * scale + FULL - 1) // FULL
 
 
 @loop

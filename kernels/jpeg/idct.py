@@ -1,8 +1,11 @@
 """The inverse DCT of libjpeg ("islow") as vector code: one block, lanes are columns; bit for bit libjpeg-turbo's.
 
+Also its reduced forms, which give a block at a half, a quarter or an eighth of its size.
+
 References: C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications",
-ICASSP 1989, as in libjpeg's jidctint.c. Products are of 16-bit numbers only, which processors have instructions for, so
-terms are regrouped as libjpeg-turbo's vector code has them; so is where sums wrap and where results saturate.
+ICASSP 1989, as in libjpeg's jidctint.c; jidctred.c. Products are of 16-bit numbers only, which processors have
+instructions for, so terms are regrouped as libjpeg-turbo's vector code has them; so is where sums wrap and where
+results saturate.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from ..cpu.intrinsics import shuffle
 from .vectors import I8, I16, I32, load, place, splat, store, vector
 
 _SCALE_BITS = 13
-_FIRST, _SECOND = 11, 18  # bits that the passes over columns and rows drop
+_DROPPED = {8: (11, 18), 4: (12, 19), 2: (13, 20)}  # bits, by the passes over columns and rows, by the result's side
+# Rows and columns of coefficients that reach the result, by its side.
+_USED = {8: range(8), 4: (0, 1, 2, 3, 5, 6, 7), 2: (0, 1, 3, 5, 7)}
 _ROW = vector(I16, 8)
 _WIDE = vector(I32, 8)
 
@@ -29,7 +34,7 @@ def _fixed(x: float) -> int:
 
 
 class _Lanes(NamedTuple):
-    """Eight 32-bit lanes, or zeros (``value`` None): terms that are known to be zero are left out of the code."""
+    """32-bit lanes, or zeros (``value`` None): terms that are known to be zero are left out of the code."""
 
     builder: ir.IRBuilder
     value: ir.Value | None
@@ -42,20 +47,20 @@ class _Lanes(NamedTuple):
     def __sub__(self, other):
         if other.value is None:
             return self
-        value = splat(I32, 0, 8) if self.value is None else self.value
+        value = _like(other.value, 0) if self.value is None else self.value
         return _Lanes(self.builder, self.builder.sub(value, other.value))
 
     def times(self, factor):
         """The product with a number of 16 bits."""
         if self.value is None:
             return self
-        return _Lanes(self.builder, self.builder.mul(self.value, splat(I32, factor, 8)))
+        return _Lanes(self.builder, self.builder.mul(self.value, _like(self.value, factor)))
 
-    def scaled(self):
-        """With as many bits behind the point as products have."""
+    def scaled(self, more=0):
+        """With as many bits behind the point as products have, or more."""
         if self.value is None:
             return self
-        return _Lanes(self.builder, self.builder.shl(self.value, splat(I32, _SCALE_BITS, 8)))
+        return _Lanes(self.builder, self.builder.shl(self.value, _like(self.value, _SCALE_BITS + more)))
 
     def wrapped(self, combine, other):
         """Sum or difference in 16 bits."""
@@ -67,11 +72,16 @@ class _Lanes(NamedTuple):
 
     def rounded(self, bits):
         """Without so many bits."""
-        value = self.builder.add(self.value, splat(I32, 1 << bits - 1, 8))
-        return _Lanes(self.builder, self.builder.ashr(value, splat(I32, bits, 8)))
+        value = self.builder.add(self.value, _like(self.value, 1 << bits - 1))
+        return _Lanes(self.builder, self.builder.ashr(value, _like(self.value, bits)))
 
 
-def _pass(builder, v, bits):
+def _like(value, number):
+    """A number in as many lanes."""
+    return splat(I32, number, value.type.count)
+
+
+def _pass8(builder, v, bits):
     """The one-dimensional transform of eight vectors."""
     half, less, more = _fixed(0.541196100), _fixed(1.847759065), _fixed(0.765366865)
     even2 = v[2].times(half) + v[6].times(half - less)
@@ -96,12 +106,52 @@ def _pass(builder, v, bits):
     return first + last[::-1]
 
 
+def _pass4(builder, v, bits):
+    """The same to four vectors: the frequencies that they can hold, and a part of those above."""
+    even0 = v[0].scaled(1)
+    even2 = v[2].times(_fixed(1.847759065)) + v[6].times(-_fixed(0.765366865))
+    far = v[7].times(-_fixed(0.211164243)) + v[5].times(_fixed(1.451774981))
+    far = far + v[3].times(-_fixed(2.172734803)) + v[1].times(_fixed(1.061594337))
+    near = v[7].times(-_fixed(0.509795579)) + v[5].times(-_fixed(0.601344887))
+    near = near + v[3].times(_fixed(0.899976223)) + v[1].times(_fixed(2.562915447))
+    one, other = even0 + even2, even0 - even2
+    return [part.rounded(bits) for part in (one + near, other + far, other - far, one - near)]
+
+
+_ODD2 = {1: 3.624509785, 3: -1.272758580, 5: 0.850430095, 7: -0.720959822}
+
+
+def _pass2(builder, v, bits):
+    """The same to two vectors."""
+    even = v[0].scaled(2)
+    odd = _Lanes(builder, None)
+    for k, factor in _ODD2.items():
+        odd = odd + v[k].times(_signed(factor))
+    return [part.rounded(bits) for part in (even + odd, even - odd)]
+
+
+def _signed(x: float) -> int:
+    return _fixed(x) if x > 0 else -_fixed(-x)
+
+
 def _saturated(builder, value, low, high, kind):
     """Lanes limited to a range and narrowed."""
-    least, most = splat(I32, low, 8), splat(I32, high, 8)
+    n = value.type.count
+    least, most = splat(I32, low, n), splat(I32, high, n)
     value = builder.select(builder.icmp_signed("<", value, least), least, value)
     value = builder.select(builder.icmp_signed(">", value, most), most, value)
-    return builder.trunc(value, vector(kind, 8))
+    return builder.trunc(value, vector(kind, n))
+
+
+def _words(builder, lanes):
+    """As 16 bits, between the passes."""
+    return _saturated(builder, lanes.value, -32768, 32767, I16)
+
+
+def _pixels(builder, lanes):
+    """As bytes from 0 on."""
+    value = _saturated(builder, lanes.value, -128, 127, I8)
+    return builder.xor(value, splat(I8, -128, value.type.count))
 
 
 def _interleaved(builder, one, other):
@@ -128,15 +178,52 @@ def _rows_of_bytes(builder, v):
     return [shuffle(builder, two, two, range(k, k + 8)) for two in a for k in (0, 8)]
 
 
-def _transform(builder, rows, known):
+def _transform8(builder, v, known):
     """Dequantised rows to rows of bytes; only ``known`` rows and columns hold anything."""
-    zeros = [_Lanes(builder, None)] * (8 - known)
-    v = [_Lanes(builder, builder.sext(row, _WIDE)) for row in rows]
-    v = [_saturated(builder, one.value, -32768, 32767, I16) for one in _pass(builder, v + zeros, _FIRST)]
-    v = [_Lanes(builder, builder.sext(row, _WIDE)) for row in _transposed(builder, v)[:known]]
-    half = splat(I8, -128, 8)
-    v = [_saturated(builder, one.value, -128, 127, I8) for one in _pass(builder, v + zeros, _SECOND)]
-    return [builder.xor(row, half) for row in _rows_of_bytes(builder, v)]
+    first, second = _DROPPED[8]
+    rows = [_words(builder, one) for one in _pass8(builder, v, first)]
+    columns = [_wide(builder, row) for row in _transposed(builder, rows)[:known]] + v[known:]
+    return _rows_of_bytes(builder, [_pixels(builder, one) for one in _pass8(builder, columns, second)])
+
+
+def _transform4(builder, v, known):
+    """The same to four rows of four bytes."""
+    first, second = _DROPPED[4]
+    rows = [_words(builder, one) for one in _pass4(builder, v, first)]
+    pairs = [half for k in range(2) for half in _interleaved(builder, rows[k], rows[k + 2])]
+    quads = [half for k in range(2) for half in _interleaved(builder, pairs[k], pairs[k + 2])]
+    columns = [_Lanes(builder, None)] * 8
+    for k in _USED[4]:
+        if k < known:
+            start = 4 * (k % 2)
+            columns[k] = _wide(builder, shuffle(builder, quads[k // 2], quads[k // 2], range(start, start + 4)))
+    v = [_pixels(builder, one) for one in _pass4(builder, columns, second)]
+    a = [half for k in range(2) for half in _interleaved(builder, v[k], v[k + 2])]
+    return [half for k in range(2) for half in _interleaved(builder, a[k], a[k + 2])]
+
+
+def _transform2(builder, v, known):
+    """The same to two rows of two bytes.
+
+    Between the passes libjpeg-turbo keeps all bits of the first column.
+    """
+    first, second = _DROPPED[2]
+    one, other = _pass2(builder, v, first)
+    even = _Lanes(builder, shuffle(builder, one.value, other.value, (0, 8))).scaled(2)
+    lanes = [n + k for n in (0, 8) for k in _ODD2]
+    odd = builder.sext(shuffle(builder, _words(builder, one), _words(builder, other), lanes), _WIDE)
+    odd = builder.mul(odd, ir.Constant(_WIDE, [_signed(factor) for factor in _ODD2.values()] * 2))
+    for evens in ((0, 2, 4, 6), (0, 2)):  # the sums of lanes and of their neighbors
+        odd = builder.add(shuffle(builder, odd, odd, evens), shuffle(builder, odd, odd, [k + 1 for k in evens]))
+    odd = _Lanes(builder, odd)
+    both = shuffle(builder, (even + odd).value, (even - odd).value, (0, 2, 1, 3))
+    pixels = _pixels(builder, _Lanes(builder, both).rounded(second))
+    return [shuffle(builder, pixels, pixels, (k, k + 1)) for k in (0, 2)]
+
+
+def _wide(builder, row):
+    """16-bit lanes as 32-bit ones."""
+    return _Lanes(builder, builder.sext(row, vector(I32, row.type.count)))
 
 
 def _first_wrapped(builder, first, others):
@@ -162,10 +249,15 @@ def _any(builder, row):
     return builder.icmp_unsigned("!=", builder.bitcast(row, ir.IntType(128)), ir.Constant(ir.IntType(128), 0))
 
 
-def _make(known):
+_TRANSFORMS = {8: _transform8, 4: _transform4, 2: _transform2}
+
+
+def _make(side, known):
+    used = [k for k in _USED[side] if k < known]
+
     @intrinsic
     def transform(typing_context, coefficients, at, quant, q, out, o, stride):
-        """One block to 8 x 8 bytes; the block is zero afterwards."""
+        """One block to so many rows and columns of bytes; the block is zero afterwards."""
 
         def generate(context, builder, signature, args):
             kinds = signature.args
@@ -175,16 +267,18 @@ def _make(known):
             def row_at(start, k):
                 return builder.gep(start, [ir.IntType(64)(8 * k)])
 
-            rows = [
-                builder.mul(load(builder, row_at(block, k), _ROW), load(builder, row_at(steps, k), _ROW))
-                for k in range(known)
-            ]
-            rows[0] = _first_wrapped(builder, rows[0], [row_at(block, k) for k in range(1, known)])
+            rows = {
+                k: builder.mul(load(builder, row_at(block, k), _ROW), load(builder, row_at(steps, k), _ROW))
+                for k in used
+            }
+            if side != 2:
+                rows[0] = _first_wrapped(builder, rows[0], [row_at(block, k) for k in used[1:]])
             for k in range(known):
                 store(builder, splat(I16, 0, 8), row_at(block, k))
-            for y, row in enumerate(_transform(builder, rows, known)):
+            v = [_wide(builder, rows[k]) if k in rows else _Lanes(builder, None) for k in range(8)]
+            for y, row in enumerate(_TRANSFORMS[side](builder, v, known)):
                 start = builder.add(args[5], builder.mul(args[6], ir.Constant(args[6].type, y)))
-                store(builder, row, place(context, builder, kinds[4], args[4], start, 8))
+                store(builder, row, place(context, builder, kinds[4], args[4], start, side))
             return context.get_dummy_value()
 
         return types.none(coefficients, types.uintp, quant, types.uintp, out, types.uintp, types.uintp), generate
@@ -193,4 +287,7 @@ def _make(known):
 
 
 #: Of any block, and of blocks whose coefficients are in the upper left corner of 4 x 4 or 2 x 2.
-transform8, transform4, transform2 = _make(8), _make(4), _make(2)
+transform8, transform4, transform2 = _make(8, 8), _make(8, 4), _make(8, 2)
+#: The same at a half of the size, and at a quarter.
+half8, half4, half2 = _make(4, 8), _make(4, 4), _make(4, 2)
+quarter8 = _make(2, 8)

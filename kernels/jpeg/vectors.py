@@ -98,16 +98,22 @@ def unlikely(typing_context, x):
     return types.boolean(types.boolean), generate
 
 
-@intrinsic
-def fill_block(typing_context, out, at, stride, value):
-    """An 8 x 8 block of one value."""
+def _make_fill(side):
+    @intrinsic
+    def fill(typing_context, out, at, stride, value):
+        """A block of one value."""
 
-    def generate(context, builder, signature, args):
-        kinds = signature.args
-        row = spread(builder, builder.trunc(args[3], I8), 8)
-        for y in range(8):
-            at = builder.add(args[1], builder.mul(args[2], ir.Constant(args[2].type, y)))
-            store(builder, row, place(context, builder, kinds[0], args[0], at, 8))
-        return context.get_dummy_value()
+        def generate(context, builder, signature, args):
+            kinds = signature.args
+            row = spread(builder, builder.trunc(args[3], I8), side)
+            for y in range(side):
+                at = builder.add(args[1], builder.mul(args[2], ir.Constant(args[2].type, y)))
+                store(builder, row, place(context, builder, kinds[0], args[0], at, side))
+            return context.get_dummy_value()
 
-    return types.none(out, types.uintp, types.uintp, types.int64), generate
+        return types.none(out, types.uintp, types.uintp, types.int64), generate
+
+    return fill
+
+
+fill8, fill4, fill2 = _make_fill(8), _make_fill(4), _make_fill(2)

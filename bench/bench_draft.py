@@ -1,0 +1,165 @@
+"""``draft``: what decoding at a reduced size changes, and what it gains.
+
+    python -m bench.bench_draft [--rounds 7] [--count 64] [--out bench/results/draft.json]
+
+- quality: random resized crops to 224 x 224 of 1280 x 960 photos, each with ``draft=1`` and without: the difference in
+  levels of 255, by the scale and by the shrinking that is left to the resampling after it. Beside it the difference
+  that moving the crop by a tenth of a result's pixel makes, and that of rounding results to 8 bits;
+- gain: images/s of the chains with ``draft`` over those without, the same crops in turn, medians of the rounds.
+
+Medians of mean, 99.9th percentile and maximum over the values of an image; ``worst`` is the largest of all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import gpuimg as gi
+from bench import chains, common, photos
+from gpuimg._plan.scale import FULL
+from gpuimg._runtimes.draft import first_segments, scales_of
+
+_SET = "1280x960"
+_BATCH = 32
+_DRAWS = 3  # crops of each photo
+_LEFT = (1.0, 1.25, 1.5, 2.0, 3.0)  # limits of the rows of the table
+_DRAFTS = (1.0, 1.5, 2.0)
+_TENTH = 0.1
+
+Levels = NDArray[np.float64]
+
+
+def crops(x: gi.Batch, seed: int) -> gi.Batch:
+    """Random resized crops, the same for the same seed."""
+    return gi.random_resized_crop(x, chains.SIZE, rng=gi.Rng(seed, indices=np.arange(len(x))))
+
+
+def train(x: gi.Batch) -> gi.Batch:
+    """As in training on ImageNet, always the same crops."""
+    return gi.normalize(gi.horizontal_flip(crops(x, 0)), gi.IMAGENET_MEAN, gi.IMAGENET_STD)
+
+
+def evaluate(x: gi.Batch) -> gi.Batch:
+    """As in evaluation on ImageNet."""
+    return gi.normalize(gi.center_crop(gi.resize(x, 256), chains.SIZE), gi.IMAGENET_MEAN, gi.IMAGENET_STD)
+
+
+def scales(x: gi.Batch) -> NDArray[np.int64]:
+    """Eighths of their sizes that images are decoded at."""
+    return scales_of(x._source, x._segments, first_segments(x._segments))
+
+
+def levels(x: gi.Batch) -> Levels:
+    """Results as levels of 255, not rounded."""
+    found: Levels = x.array("float32").astype(np.float64) * 255.0
+    return found
+
+
+class Deviations:
+    """Differences of images by kind."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[tuple[float, float, float]]] = {}
+
+    def add(self, kind: str, one: Levels, other: Levels) -> None:
+        """Count an image's."""
+        apart = np.abs(one - other)
+        row = float(apart.mean()), float(np.percentile(apart, 99.9)), float(apart.max())
+        self._rows.setdefault(kind, []).append(row)
+
+    def told(self) -> dict[str, dict[str, float]]:
+        """Medians over the images of each kind, and the largest difference."""
+        result = {}
+        for kind in sorted(self._rows):
+            rows = np.array(self._rows[kind])
+            mean, most, largest = np.median(rows, 0).round(2).tolist()
+            worst = round(float(rows[:, 2].max()), 1)
+            result[kind] = {"images": len(rows), "mean": mean, "p99.9": most, "max": largest, "worst": worst}
+        return result
+
+
+def _kind(scale: int, left: float) -> str:
+    """The row of an image."""
+    low = max(limit for limit in _LEFT if limit <= left)
+    above = [limit for limit in _LEFT if limit > left]
+    return f"1/{FULL // scale}, {low:g} to {above[0]:g}" if above else f"1/{FULL // scale}, {low:g} and more"
+
+
+def quality(files: list[bytes]) -> dict[str, Any]:
+    """Differences by what is left."""
+    found = Deviations()
+    inner = slice(2, -2)  # what is moved has an edge
+    for seed in range(_DRAWS):
+        for at in range(0, len(files), _BATCH):
+            batch = files[at : at + _BATCH]
+            x, plain = (crops(gi.open_batch(batch, device="cpu", draft=draft), seed + at) for draft in (1.0, None))
+            moved = gi.affine(plain, 0.0, (_TENTH, 0.0), 1.0, 0.0, "bilinear")
+            here = scales(x)
+            left = x._plan.grid.frames[0].support.min(1) * here / FULL
+            for k, (one, whole, other) in enumerate(zip(levels(x), levels(plain), levels(moved), strict=True)):
+                if here[k] < FULL:
+                    found.add(_kind(int(here[k]), float(left[k])), one, whole)
+                found.add("beside: crop moved by 0.1 pixel", other[inner, inner], whole[inner, inner])
+                found.add("beside: rounded to 8 bits", np.rint(whole), whole)
+    return found.told()
+
+
+def _timed(files: list[bytes], chain: Callable[[gi.Batch], gi.Batch], draft: float | None) -> float:
+    start = time.perf_counter()
+    for at in range(0, len(files), _BATCH):
+        batch = files[at : at + _BATCH]
+        chain(gi.open_batch(batch, device="cpu", draft=draft)).array("float32", "NCHW")
+    return time.perf_counter() - start
+
+
+def gain(files: list[bytes], chain: Callable[[gi.Batch], gi.Batch], rounds: int) -> dict[str, Any]:
+    """Images/s with and without, in turn, and how many images are decoded at which scale."""
+    options: tuple[float | None, ...] = (None, *_DRAFTS)
+    seconds: dict[float | None, list[float]] = {draft: [] for draft in options}
+    for k in range(rounds + 1):
+        for draft in options if k % 2 else options[::-1]:
+            taken = _timed(files, chain, draft)
+            if k:  # the first round warms up
+                seconds[draft].append(taken)
+    result: dict[str, Any] = {"without": {"images_per_second": common.per_second(len(files), seconds[None])}}
+    for draft in _DRAFTS:
+        ratio, ratio_range = common.ratio(seconds[None], seconds[draft])
+        counts: dict[str, int] = {}
+        for at in range(0, len(files), _BATCH):
+            for scale in scales(chain(gi.open_batch(files[at : at + _BATCH], device="cpu", draft=draft))).tolist():
+                name = f"1/{FULL // scale}"
+                counts[name] = counts.get(name, 0) + 1
+        result[f"draft={draft:g}"] = {
+            "images_per_second": common.per_second(len(files), seconds[draft]),
+            "times_without": ratio,
+            "range": ratio_range,
+            "images_by_scale": dict(sorted(counts.items())),
+        }
+    return result
+
+
+def main() -> None:
+    """Measure, print, and write the result."""
+    parser = common.arguments(__doc__, "draft.json")
+    parser.add_argument("--count", type=int, default=64, help="photos of the set")
+    options = parser.parse_args()
+    files = photos.load_set(_SET, options.count)
+    common.write(
+        {
+            **common.environment(photos.summary_of_set(_SET, files), options.rounds, _BATCH),
+            "quality": quality(files),
+            "gain": {
+                name: gain(files, chain, options.rounds) for name, chain in (("train", train), ("eval", evaluate))
+            },
+        },
+        options.out,
+    )
+
+
+if __name__ == "__main__":
+    main()

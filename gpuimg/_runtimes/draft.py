@@ -1,0 +1,38 @@
+"""Which images of a batch may be decoded at a reduced size: ``draft`` of :func:`gpuimg.open_batch`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .._checks.types import Ints
+from .._plan.plan import Plan
+from .._plan.scale import FULL, scales_allowed
+from ..kernels.jpeg.layout import KIND, OTHER
+from .images import EncodedImages, Pixels
+
+
+def first_segments(segments: Sequence[Plan]) -> Ints:
+    """For each image the first segment that changes it, or the last one: what is before need not run."""
+    first = np.zeros(len(segments[0]), np.int64)
+    reached = np.ones(len(first), np.bool_)
+    for plan in segments[:-1]:
+        reached &= plan.unchanged_images()
+        first += reached
+    return first
+
+
+def scales_of(source: EncodedImages | Pixels, segments: Sequence[Plan], starts: Ints) -> Ints:
+    """(N,): eighths of its size that each image is decoded at, of which segment ``starts`` is the first to run.
+
+    Only JPEGs are scaled, whichever decoder takes them, and only where a pixel of each side is left.
+    """
+    scales = np.full(len(source.sizes), FULL, np.int64)
+    if isinstance(source, Pixels) or source.draft is None:
+        return scales
+    for k, plan in enumerate(segments):
+        scales = np.where(starts == k, scales_allowed(plan, source.draft), scales)
+    whole = source.headers.words[:, KIND] == OTHER
+    whole |= source.sizes.min(1) * scales < FULL
+    return np.where(whole, FULL, scales)
