@@ -14,7 +14,7 @@ from PIL import Image
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
-from gpuimg.kernels.jpeg.huffman import TABLE_WORDS
+from gpuimg.kernels.jpeg.tables import TABLE_WORDS
 
 Pixels = NDArray[np.uint8]
 Region = tuple[int, int, int, int]  # x0, y0, x1, y1

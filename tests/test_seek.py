@@ -17,7 +17,7 @@ from PIL import Image
 import gpuimg as gi
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._index.learned import LearnedIndex
-from gpuimg.kernels.jpeg import build, huffman
+from gpuimg.kernels.jpeg import build, tables
 from gpuimg.kernels.jpeg import layout as words
 
 from . import jpegs
@@ -48,7 +48,7 @@ def entry_of(data: bytes, every: int) -> Entry:
     build.room_for_entries(headers.words, every, room)
     out, told = np.zeros(int(room[0]), np.uint8), np.zeros((1, build.TOLD_WORDS), np.int64)
     build.build_entries(
-        headers.words, headers.addresses, headers.sizes, every, np.zeros(huffman.TABLE_WORDS, np.int64),
+        headers.words, headers.addresses, headers.sizes, every, np.zeros(tables.TABLE_WORDS, np.int64),
         np.zeros(build.WORK_BYTES, np.uint8), out, np.array([0, room[0]]), told,
     )  # fmt: skip
     assert told[0, 0] == words.DONE

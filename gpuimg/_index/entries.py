@@ -67,10 +67,10 @@ class EntryMaker:
     """
 
     def __init__(self, every: int, builds: bool = True) -> None:
-        from ..kernels.jpeg import build, huffman  # import Numba, which takes as long as all of gpuimg
+        from ..kernels.jpeg import build, tables  # import Numba, which takes as long as all of gpuimg
 
         self._every, self._builds, self._loops = every, builds, build
-        self._tables = np.zeros(huffman.TABLE_WORDS, np.int64)
+        self._tables = np.zeros(tables.TABLE_WORDS, np.int64)
         self._memory = np.empty(build.WORK_BYTES, np.uint8)
 
     def __call__(self, data: Sequence[Any], names: Sequence[str], unreadable: dict[int, str]) -> Built:

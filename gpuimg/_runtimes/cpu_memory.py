@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.jpeg import huffman
+from ..kernels.jpeg.tables import TABLE_WORDS
 from .images import ALIGNMENT
 
 # Results of at least so many bytes come from a pool that keeps so many blocks.
@@ -23,7 +23,7 @@ class Scratch:
     def __init__(self) -> None:
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         # Of the JPEG decoder: its look-up tables serve the next file too, if it has the same.
-        self.tables = np.zeros(huffman.TABLE_WORDS, np.int64)
+        self.tables = np.zeros(TABLE_WORDS, np.int64)
 
     def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
         """At least this many elements, contents undefined."""

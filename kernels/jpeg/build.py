@@ -10,7 +10,7 @@ from ..compiled import kept
 from ..cpu.intrinsics import bytes_at, longs_in, shorts_in, uints_in
 from ..scalar import loop
 from .frame import PARTS_WORDS, grid, list_parts
-from .huffman import CLEAN_BYTES, MARKER, SKIPS, STATE_WORDS, ZIGZAG, begin, build_tables, decode_mcus
+from .huffman import CLEAN_BYTES, MARKER, SKIPS, STATE_WORDS, begin, decode_mcus
 from .layout import BAD_TABLE, BASELINE, DONE, KIND, RESTART, SCAN
 from .seek import (
     ENTRY_SUM,
@@ -24,6 +24,7 @@ from .seek import (
     segments_of,
     set_out,
 )
+from .tables import ZIGZAG, build_tables
 
 i64 = np.int64
 
@@ -116,7 +117,7 @@ def build_entries(headers, addresses, sizes, every, tables, memory, out, begins,
         Of the files' bytes.
     every : int
         MCUs of a segment, 0 for whole rows.
-    tables : (huffman.TABLE_WORDS,) int64
+    tables : (tables.TABLE_WORDS,) int64
         Look-up tables of the files before, at first zeros.
     memory : (WORK_BYTES,) uint8
         Scratch.

@@ -19,14 +19,11 @@ from .huffman import (
     READ_AHEAD,
     SKIPS,
     STATE_WORDS,
-    TABLE_WORDS,
-    ZIGZAG,
     begin,
-    build_tables,
     decode_mcus,
     jump,
     restarts_follow,
-)  # fmt: skip
+)
 from .layout import (
     ACCESS_WORDS,
     BAD_TABLE,
@@ -54,6 +51,7 @@ from .seek import (
     point,
     predictors_at,
 )  # fmt: skip
+from .tables import TABLE_WORDS, ZIGZAG, build_tables
 
 i64 = np.int64
 

@@ -1,6 +1,6 @@
-"""Huffman decoding: look-up tables of a file, its bytes without stuffing, and blocks of coefficients.
+"""Huffman decoding: a file's bytes without stuffing, and blocks of coefficients.
 
-Tables give up to two symbols a look-up. A stream is decoded in pieces, from any bit with any predictors, so that whole
+A stream is decoded in pieces, from any bit with any predictors, so that whole
 images, restart intervals and parts that an index points to are one and the same.
 """
 
@@ -11,164 +11,11 @@ from typing import Final
 import numpy as np
 
 from ..scalar import loop, scalar
-from .layout import BAD_CODE, BAD_RESTART, DONE, ENDS, HUFFMAN, OVERRUN, TABLES
+from .layout import BAD_CODE, BAD_RESTART, DONE, ENDS, OVERRUN, TABLES
+from .tables import BITS, CATEGORY, CODES, DEFINITION, END, ENTRIES, LAST, LIMITS, LONGEST, PAIRS, STARTS, single
 from .vectors import MASKED, copy_masked, load_big, mask_of, trailing_zeros, unlikely
 
 up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
-
-BITS: Final = 10  # that are looked up at once (measured: 10 and 11 are best; larger tables lose in the cache)
-_ENTRIES = 1 << BITS
-_LONGEST = 16
-
-# Words of the tables of one thread: for each of the file's eight tables its definition (counts and symbols, and whether
-# there is one), pairs of symbols (of DC tables single ones), single codes, and what finds longer codes.
-_DEFINITION = 17 + 256
-_PAIRS = TABLES * _DEFINITION
-_CODES = _PAIRS + TABLES * _ENTRIES
-_LIMITS = _CODES + TABLES * _ENTRIES
-_STARTS = _LIMITS + TABLES * (_LONGEST + 1)
-TABLE_WORDS: Final = _STARTS + TABLES * (_LONGEST + 1)
-
-_END = 128  # what the end of a block advances by: past every position there is
-_LAST = 63
-_CATEGORY = 10  # bits of the largest coefficient of 8-bit samples
-
-_ZIGZAG = (
-    0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21,
-    28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54,
-    47, 55, 62, 63,
-)  # fmt: skip
-# Natural order; everything behind the end is position 63, where the zero of an end of block does no harm.
-ZIGZAG: Final = np.array([*_ZIGZAG, *[_LAST] * (2 * _END - 64 + 16)], np.uint8)
-
-
-# -- tables ------------------------------------------------------------------------------------------------------------
-
-
-@loop
-def _is_known(data, at, tables, table):
-    """Whether a table of the file is the one that was built last."""
-    definition = tables[table * _DEFINITION : (table + 1) * _DEFINITION]
-    if definition[0] != 1:
-        return False
-    count = 0
-    for k in range(_LONGEST):
-        count += data[at + k]
-        if definition[1 + k] != data[at + k]:
-            return False
-    if at + _LONGEST + count > data.size:
-        return False
-    for k in range(_LONGEST, _LONGEST + count):
-        if definition[1 + k] != data[at + k]:
-            return False
-    return True
-
-
-@loop
-def _single(length, symbol, value, is_ac):
-    """An entry: bits of code and value | what the position advances by << 8 | the coefficient << 16."""
-    run, size = symbol >> 4, symbol & 15
-    advance = 0
-    if is_ac:
-        advance = _END if size == 0 and run < 15 else run + 1
-    return length + size | advance << 8 | value << 16
-
-
-@loop
-def _extended(extra, size):
-    """The coefficient that ``size`` bits stand for."""
-    return extra if size == 0 or extra >> size - 1 else extra - (1 << size) + 1
-
-
-@loop
-def _fill(code, length, symbol, is_ac, codes, pairs):
-    """Enter a short code for each of the bits that may follow it."""
-    size = symbol & 15
-    start = code << BITS - length
-    for k in range(start, start + (1 << BITS - length)):
-        codes[k] = length << 8 | symbol
-    if length + size <= BITS:
-        step = 1 << BITS - length - size
-        for extra in range(1 << size):
-            entry = _single(length, symbol, _extended(extra, size), is_ac)
-            for k in range(start + extra * step, start + (extra + 1) * step):
-                pairs[k] = entry
-
-
-@loop
-def _paired(singles, code):
-    """An entry of up to two symbols, from those of one, which lie above 16 bits of something else.
-
-    Bits of both | bits of the first << 8 | advance of the first << 16 | of both << 24 | first coefficient << 32 |
-    last << 48.
-    """
-    entry = singles[code] >> 16
-    if entry == 0:
-        return entry
-    used, advance, value = entry & 255, (entry >> 8) & 255, (entry >> 16) & 0xFFFF
-    both, total, last = used, advance, value
-    if advance < _END:
-        other = singles[(code << used) & (_ENTRIES - 1)] >> 16
-        if other != 0 and used + (other & 255) <= BITS:
-            both, total, last = used + (other & 255), advance + ((other >> 8) & 255), (other >> 16) & 0xFFFF
-    return both | used << 8 | advance << 16 | total << 24 | value << 32 | last << 48
-
-
-@loop
-def _build(data, at, tables, table):
-    """Build one table; gives whether it is a legal one."""
-    definition = tables[table * _DEFINITION : (table + 1) * _DEFINITION]
-    pairs = tables[_PAIRS + table * _ENTRIES : _PAIRS + (table + 1) * _ENTRIES]
-    codes = tables[_CODES + table * _ENTRIES : _CODES + (table + 1) * _ENTRIES]
-    limits = tables[_LIMITS + table * (_LONGEST + 1) :]
-    starts = tables[_STARTS + table * (_LONGEST + 1) :]
-    definition[0] = 0
-    for k in range(_ENTRIES):
-        pairs[k] = 0
-        codes[k] = 0
-    is_ac = table >= TABLES // 2
-    code, symbols = i64(0), i64(0)
-    for length in range(1, _LONGEST + 1):
-        count = i64(data[at + length - 1])
-        if symbols + count > 256 or at + _LONGEST + symbols + count > data.size:
-            return False
-        definition[length] = count
-        starts[length] = symbols - code
-        for k in range(symbols, symbols + count):
-            symbol = i64(data[at + _LONGEST + k])
-            definition[17 + k] = symbol
-            if not is_ac and symbol > 15:
-                return False
-            if length <= BITS and code < 1 << length:
-                _fill(code, length, symbol, is_ac, codes, pairs)
-            code += 1
-        symbols += count
-        limits[length] = code
-        if code > 1 << length:
-            return False
-        code <<= 1
-    if is_ac:
-        for k in range(_ENTRIES):  # pairs are made of a copy of the single entries, in the same words as the codes
-            codes[k] |= pairs[k] << 16
-        for k in range(_ENTRIES):
-            pairs[k] = _paired(codes, k)
-        for k in range(_ENTRIES):
-            codes[k] &= 0xFFFF
-    definition[0] = 1
-    return True
-
-
-@loop
-def build_tables(data, header, tables):
-    """Tables of a file, those left out that are there already; gives whether they are legal."""
-    for table in range(TABLES):
-        at = header[HUFFMAN + table]
-        if at != 0 and not _is_known(data, at, tables, table) and not _build(data, at, tables, table):
-            return False
-    return True
-
-
-# -- the stream --------------------------------------------------------------------------------------------------------
 
 # Words of a stream's state.
 BIT: Final = 0  # of the clean bytes
@@ -347,22 +194,22 @@ def _value(bits, size):
 def _long_symbol(bits, tables, table):
     """The symbol on top of the bits, which the short tables do not have, as an entry of a single one; or -1."""
     is_ac = table >= TABLES // 2
-    code = tables[_CODES + table * _ENTRIES + i64(bits >> u64(64 - BITS))]
+    code = tables[CODES + table * ENTRIES + i64(bits >> u64(64 - BITS))]
     length, symbol = code >> 8, code & 255
     if code == 0:
         length = BITS + 1
-        top = i64(bits >> u64(64 - _LONGEST))
-        row = table * (_LONGEST + 1)
-        while length <= _LONGEST and top >> _LONGEST - length >= tables[_LIMITS + row + length]:
+        top = i64(bits >> u64(64 - LONGEST))
+        row = table * (LONGEST + 1)
+        while length <= LONGEST and top >> LONGEST - length >= tables[LIMITS + row + length]:
             length += 1
-        if length > _LONGEST:
+        if length > LONGEST:
             return i64(-1)
-        index = (top >> _LONGEST - length) + tables[_STARTS + row + length]
-        symbol = tables[table * _DEFINITION + 17 + index]
+        index = (top >> LONGEST - length) + tables[STARTS + row + length]
+        symbol = tables[table * DEFINITION + 17 + index]
     size = symbol & 15
-    if is_ac and size > _CATEGORY:
+    if is_ac and size > CATEGORY:
         return i64(-1)
-    return _single(length, symbol, _value(bits << u64(length), size), is_ac)
+    return single(length, symbol, _value(bits << u64(length), size), is_ac)
 
 
 _BAD = 1 << 20  # what an invalid code advances by
@@ -414,12 +261,12 @@ def _make_ac_step(stored):
         if stored:
             out[up(zigzag[first])] = pair >> 32
             out[up(zigzag[k])] = pair >> 48
-        if k >= up(_LAST) and unlikely(first == up(_LAST) and k != first):
+        if k >= up(LAST) and unlikely(first == up(LAST) and k != first):
             # No end of block is written behind the last coefficient: the second symbol is another block's.
             k = first
             bits, left, pos = _opened(clean, i64(pos) * 8 - i64(left) - ((pair & 63) - ((pair >> 8) & 63)))
             if stored:
-                out[up(_LAST)] = pair >> 32
+                out[up(LAST)] = pair >> 32
         return bits, left, pos, k
 
     return ac_step
@@ -431,7 +278,7 @@ _store_step, _skip_step = _make_ac_step(True), _make_ac_step(False)
 @scalar
 def _error(k):
     """What is wrong where a block ends at a position, ``DONE`` for nothing."""
-    if k == up(_LAST) or (up(_END) <= k and k < up(_END + _LAST)):
+    if k == up(LAST) or (up(END) <= k and k < up(END + LAST)):
         return i64(DONE)
     return i64(BAD_CODE) if k == up(_BAD) else i64(OVERRUN)
 
@@ -463,8 +310,8 @@ def _make_decode_blocks(stored):
             if j == per:
                 j = 0
             out = coefficients[64 * b : 64 * b + 64]
-            dc = tables[_PAIRS + part[1] * _ENTRIES : _PAIRS + (part[1] + 1) * _ENTRIES]
-            ac = tables[_PAIRS + part[2] * _ENTRIES : _PAIRS + (part[2] + 1) * _ENTRIES]
+            dc = tables[PAIRS + part[1] * ENTRIES : PAIRS + (part[1] + 1) * ENTRIES]
+            ac = tables[PAIRS + part[2] * ENTRIES : PAIRS + (part[2] + 1) * ENTRIES]
             bits, left, pos, difference = _dc_step(clean, bits, left, pos, dc, tables, part[1])
             predictor = state[PREDICTORS + part[0]] + difference
             state[PREDICTORS + part[0]] = predictor
@@ -473,13 +320,13 @@ def _make_decode_blocks(stored):
             k = up(0)
             while True:
                 bits, left, pos, k = ac_step(clean, bits, left, pos, k, ac, tables, part[2], out, zigzag)
-                if k >= up(_LAST):
+                if k >= up(LAST):
                     break
             error = _error(up(_BAD) if difference == _BAD else k)
             if unlikely(error != DONE):
                 break
             if stored:
-                lasts[up(b)] = k & up(_LAST)
+                lasts[up(b)] = k & up(LAST)
             b += 1
         state[BIT] = i64(pos) * 8 - i64(left)
         return i64(-error) if error != DONE else i64(b)

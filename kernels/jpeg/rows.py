@@ -12,9 +12,9 @@ import numpy as np
 from ..scalar import loop, up
 from .color import WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
 from .frame import MOST_BLOCKS, chroma_side, factors, scaled
-from .huffman import ZIGZAG
 from .idct import half2, half4, half8, quarter8, transform2, transform4, transform8
 from .layout import COLOR, COMPONENTS, HEIGHT, WIDTH, YCBCR
+from .tables import ZIGZAG
 from .vectors import fill2, fill4, fill8
 
 i64, i32, i16 = np.int64, np.int32, np.int16
