@@ -12,7 +12,7 @@ import numpy as np
 
 from ..scalar import loop, scalar
 from .layout import BAD_CODE, BAD_RESTART, DONE, ENDS, HUFFMAN, OVERRUN, TABLES
-from .vectors import MASKED, copy_masked, load_big, mask_of, trailing_zeros, unlikely
+from .vectors import MASKED, copy_masked, count_bits, load_big, mask_of, trailing_zeros, unlikely
 
 up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
 
@@ -232,7 +232,11 @@ def place(clean, state):
 def _move_place(clean, state, to):
     """Find where in the file a clean byte lies, behind the one known last: a zero is left out behind each 0xFF."""
     stuffed = i64(0)
-    for k in range(state[PLACE], to):
+    at = state[PLACE]
+    while at + MASKED <= to:
+        stuffed += i64(count_bits(mask_of(clean, up(at))))
+        at += MASKED
+    for k in range(at, to):
         stuffed += clean[k] == 0xFF
     state[PLACE_RAW] += to - state[PLACE] + stuffed
     state[PLACE] = to
