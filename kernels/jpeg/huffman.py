@@ -13,7 +13,7 @@ import numpy as np
 from ..scalar import loop, scalar
 from .layout import BAD_CODE, BAD_RESTART, DONE, ENDS, OVERRUN, TABLES
 from .tables import BITS, CATEGORY, CODES, DEFINITION, END, ENTRIES, LAST, LIMITS, LONGEST, PAIRS, STARTS, single
-from .vectors import MASKED, copy_masked, load_big, mask_of, trailing_zeros, unlikely
+from .vectors import MASKED, copy_masked, count_bits, load_big, mask_of, trailing_zeros, unlikely
 
 up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
 
@@ -79,7 +79,11 @@ def place(clean, state):
 def _move_place(clean, state, to):
     """Find where in the file a clean byte lies, behind the one known last: a zero is left out behind each 0xFF."""
     stuffed = i64(0)
-    for k in range(state[PLACE], to):
+    at = state[PLACE]
+    while at + MASKED <= to:
+        stuffed += i64(count_bits(mask_of(clean, up(at))))
+        at += MASKED
+    for k in range(at, to):
         stuffed += clean[k] == 0xFF
     state[PLACE_RAW] += to - state[PLACE] + stuffed
     state[PLACE] = to

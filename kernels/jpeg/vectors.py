@@ -87,6 +87,16 @@ def trailing_zeros(typing_context, x):
 
 
 @intrinsic
+def count_bits(typing_context, x):
+    """Bits that are set."""
+
+    def generate(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return types.uint32(types.uint32), generate
+
+
+@intrinsic
 def unlikely(typing_context, x):
     """Hint: mostly false."""
 
