@@ -153,6 +153,31 @@ def positions(result: dict[str, Any], path: Path) -> None:
     plt.close(figure)
 
 
+def seek(result: dict[str, Any], path: Path) -> None:
+    """Images/s of ``train``, and bytes of the seek index, for each number of MCUs from one entry to the next."""
+    plt = _plots()
+    figure, (speed, size) = plt.subplots(1, 2, figsize=(8.4, 3.2), layout="constrained")
+    for color, (photos, entries) in zip((OURS_COLOR, "C1"), result["every"].items(), strict=True):
+        names = [name for name in entries if name != "none"]
+        low, high = zip(*(entries[name]["range"] for name in names), strict=True)
+        ratios = [entries[name]["over_none"] for name in names]
+        speed.plot(names, ratios, marker="o", color=color, label=photos)
+        speed.fill_between(names, low, high, color=color, alpha=0.12, linewidth=0)
+        size.plot(names, [entries[name]["percent_of_files"] for name in names], marker="o", color=color, label=photos)
+    speed.axhline(1.0, color=COLOR, linewidth=0.8)
+    speed.set_ylabel("train, images/s over those without")
+    size.set_yscale("log")
+    size.yaxis.set_major_formatter("{x:g}")
+    size.set_ylabel("bytes, % of the photos'")
+    for panel in (speed, size):
+        panel.set_xlabel("an entry every k MCUs of a row")
+        panel.grid(True, which="major", linewidth=0.4)
+    size.legend(frameon=False, fontsize=8)
+    figure.suptitle(f"Seek index; {_machine(result)}", fontsize=9)
+    _save(figure, path)
+    plt.close(figure)
+
+
 def page(results: list[dict[str, Any]], load: dict[str, Any] | None, path: Path) -> None:
     """A page with the pictures and the numbers behind them."""
     lines = ["# Results", "", "Made by `make bench` (`python -m bench.report`) from the files in `bench/results`.", ""]
@@ -220,6 +245,9 @@ def main() -> None:
     load = next((one for one in files if "positions" in one), None)
     results = [one for one in files if "works" in one]
     results.sort(key=lambda result: float(result["photos"]["mean_megapixels"]))
+    for one in files:
+        if "every" in one:
+            seek(one, options.out / "seek-index.png")
     if load is not None:
         positions(load, options.out / "positions.png")
     for result in results:
