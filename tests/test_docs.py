@@ -12,7 +12,10 @@ import gpuimg
 from .test_api import LAYERS
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["CHANGELOG.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/when-it-does-not-pay.md", "tests/README.md"]
+PAGES = [
+    "CHANGELOG.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/draft.md", "docs/when-it-does-not-pay.md",
+    "tests/README.md",
+]  # fmt: skip
 TESTS = (ROOT / "tests" / "README.md").read_text()
 
 
