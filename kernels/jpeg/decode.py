@@ -11,7 +11,7 @@ from ..compiled import Piece
 from ..cpu.intrinsics import ADDRESSES, BYTES, array_at, bytes_at, caller, longs_in, shorts_in
 from ..scalar import loop, up
 from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
-from .frame import MOST_BLOCKS, PARTS_WORDS, factors, grid, list_parts
+from .frame import MOST_BLOCKS, PARTS_WORDS, factors, grid, list_parts, mcu_range
 from .huffman import (
     CLEAN_BYTES,
     MARKER,
@@ -263,16 +263,6 @@ def _color_row(header, work, planes, y, x0, width, sums, out, o, tail):
 
 
 @loop
-def _mcu_range(low, high, factor, count):
-    """MCUs that pixels ``low`` to ``high`` along an axis need, with the neighbors of chroma that is upsampled."""
-    if factor == 1:
-        return low >> 3, (high + 7) >> 3
-    first = max(((low + 1) >> 1) - 1, 0) >> 3
-    end = ((high >> 1) >> 3) + 1
-    return first, min(end, count)
-
-
-@loop
 def _finished_rows(r, rows, down):
     """Rows of pixels that can be made once MCU row ``r`` is there: the last one of two needs chroma of the next."""
     return (r + 1) * 8 * down - (1 if down == 2 and r + 1 < rows else 0)
@@ -378,8 +368,8 @@ def _decode_rows(header, data, region, channels, out, tables, memory, access, se
     single = header[COMPONENTS] == 1
     across, down = factors(header)
     rows, total = grid(header)
-    first, end = _mcu_range(region[0], region[2], across, total)
-    top, bottom = _mcu_range(region[1], region[3], down, rows)
+    first, end = mcu_range(region[0], region[2], across, total)
+    top, bottom = mcu_range(region[1], region[3], down, rows)
     columns = end - first
 
     work = longs_in(memory, 0, _WORDS)

@@ -41,3 +41,13 @@ def list_parts(header, parts):
             part[0], part[1], part[2] = c, header[DC_TABLE + c], header[AC_TABLE + c]
             blocks += 1
     parts[0] = blocks
+
+
+@loop
+def mcu_range(low, high, factor, count):
+    """MCUs that pixels ``low`` to ``high`` along an axis need, with the neighbors of chroma that is upsampled."""
+    if factor == 1:
+        return low >> 3, (high + 7) >> 3
+    first = max(((low + 1) >> 1) - 1, 0) >> 3
+    end = ((high >> 1) >> 3) + 1
+    return first, min(end, count)

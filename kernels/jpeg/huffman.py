@@ -18,7 +18,7 @@ up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
 
 BITS: Final = 10  # that are looked up at once (measured: 10 and 11 are best; larger tables lose in the cache)
 _ENTRIES = 1 << BITS
-_LONGEST = 16
+LONGEST: Final = 16  # bits of a code
 
 # Words of the tables of one thread: for each of the file's eight tables its definition (counts and symbols, and whether
 # there is one), pairs of symbols (of DC tables single ones), single codes, and what finds longer codes.
@@ -26,12 +26,12 @@ _DEFINITION = 17 + 256
 _PAIRS = TABLES * _DEFINITION
 _CODES = _PAIRS + TABLES * _ENTRIES
 _LIMITS = _CODES + TABLES * _ENTRIES
-_STARTS = _LIMITS + TABLES * (_LONGEST + 1)
-TABLE_WORDS: Final = _STARTS + TABLES * (_LONGEST + 1)
+_STARTS = _LIMITS + TABLES * (LONGEST + 1)
+TABLE_WORDS: Final = _STARTS + TABLES * (LONGEST + 1)
 
-_END = 128  # what the end of a block advances by: past every position there is
+END_OF_BLOCK: Final = 128  # what the end of a block advances by: past every position there is
 _LAST = 63
-_CATEGORY = 10  # bits of the largest coefficient of 8-bit samples
+CATEGORY: Final = 10  # bits of the largest coefficient of 8-bit samples
 
 _ZIGZAG = (
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21,
@@ -39,7 +39,7 @@ _ZIGZAG = (
     47, 55, 62, 63,
 )  # fmt: skip
 # Natural order; everything behind the end is position 63, where the zero of an end of block does no harm.
-ZIGZAG: Final = np.array([*_ZIGZAG, *[_LAST] * (2 * _END - 64 + 16)], np.uint8)
+ZIGZAG: Final = np.array([*_ZIGZAG, *[_LAST] * (2 * END_OF_BLOCK - 64 + 16)], np.uint8)
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -52,13 +52,13 @@ def _is_known(data, at, tables, table):
     if definition[0] != 1:
         return False
     count = 0
-    for k in range(_LONGEST):
+    for k in range(LONGEST):
         count += data[at + k]
         if definition[1 + k] != data[at + k]:
             return False
-    if at + _LONGEST + count > data.size:
+    if at + LONGEST + count > data.size:
         return False
-    for k in range(_LONGEST, _LONGEST + count):
+    for k in range(LONGEST, LONGEST + count):
         if definition[1 + k] != data[at + k]:
             return False
     return True
@@ -70,7 +70,7 @@ def _single(length, symbol, value, is_ac):
     run, size = symbol >> 4, symbol & 15
     advance = 0
     if is_ac:
-        advance = _END if size == 0 and run < 15 else run + 1
+        advance = END_OF_BLOCK if size == 0 and run < 15 else run + 1
     return length + size | advance << 8 | value << 16
 
 
@@ -107,11 +107,32 @@ def _paired(singles, code):
         return entry
     used, advance, value = entry & 255, (entry >> 8) & 255, (entry >> 16) & 0xFFFF
     both, total, last = used, advance, value
-    if advance < _END:
+    if advance < END_OF_BLOCK:
         other = singles[(code << used) & (_ENTRIES - 1)] >> 16
         if other != 0 and used + (other & 255) <= BITS:
             both, total, last = used + (other & 255), advance + ((other >> 8) & 255), (other >> 16) & 0xFFFF
     return both | used << 8 | advance << 16 | total << 24 | value << 32 | last << 48
+
+
+@loop
+def read_codes(data, at, is_ac, limits, starts):
+    """For each length of code, what is behind its codes and leads to their symbols; gives whether they are legal."""
+    code, symbols = i64(0), i64(0)
+    for length in range(1, LONGEST + 1):
+        count = i64(data[at + length - 1])
+        if symbols + count > 256 or at + LONGEST + symbols + count > data.size:
+            return False
+        starts[length] = symbols - code
+        for k in range(symbols, symbols + count):
+            if not is_ac and data[at + LONGEST + k] > 15:
+                return False
+        symbols += count
+        code += count
+        limits[length] = code
+        if code > 1 << length:
+            return False
+        code <<= 1
+    return True
 
 
 @loop
@@ -120,33 +141,25 @@ def _build(data, at, tables, table):
     definition = tables[table * _DEFINITION : (table + 1) * _DEFINITION]
     pairs = tables[_PAIRS + table * _ENTRIES : _PAIRS + (table + 1) * _ENTRIES]
     codes = tables[_CODES + table * _ENTRIES : _CODES + (table + 1) * _ENTRIES]
-    limits = tables[_LIMITS + table * (_LONGEST + 1) :]
-    starts = tables[_STARTS + table * (_LONGEST + 1) :]
+    limits = tables[_LIMITS + table * (LONGEST + 1) :]
+    starts = tables[_STARTS + table * (LONGEST + 1) :]
     definition[0] = 0
     for k in range(_ENTRIES):
         pairs[k] = 0
         codes[k] = 0
     is_ac = table >= TABLES // 2
-    code, symbols = i64(0), i64(0)
-    for length in range(1, _LONGEST + 1):
+    if not read_codes(data, at, is_ac, limits, starts):
+        return False
+    symbols = i64(0)
+    for length in range(1, LONGEST + 1):
         count = i64(data[at + length - 1])
-        if symbols + count > 256 or at + _LONGEST + symbols + count > data.size:
-            return False
         definition[length] = count
-        starts[length] = symbols - code
         for k in range(symbols, symbols + count):
-            symbol = i64(data[at + _LONGEST + k])
+            symbol = i64(data[at + LONGEST + k])
             definition[17 + k] = symbol
-            if not is_ac and symbol > 15:
-                return False
-            if length <= BITS and code < 1 << length:
-                _fill(code, length, symbol, is_ac, codes, pairs)
-            code += 1
+            if length <= BITS:
+                _fill(k - starts[length], length, symbol, is_ac, codes, pairs)
         symbols += count
-        limits[length] = code
-        if code > 1 << length:
-            return False
-        code <<= 1
     if is_ac:
         for k in range(_ENTRIES):  # pairs are made of a copy of the single entries, in the same words as the codes
             codes[k] |= pairs[k] << 16
@@ -297,7 +310,7 @@ def _restart(data, interval, clean, state):
 
 
 @loop
-def _next_marker(data, at):
+def next_marker(data, at):
     """Where the next 0xFF stands that has no zero and no 0xFF behind it; the end of the file where there is none."""
     while at + MASKED < data.size:
         mask = mask_of(data, up(at))
@@ -317,11 +330,11 @@ def _next_marker(data, at):
 def restarts_follow(data, at, count):
     """Whether so many restart markers stand in a scan, in order, and then another one."""
     for k in range(count):
-        at = _next_marker(data, at)
+        at = next_marker(data, at)
         if at + 1 >= data.size or data[at + 1] != 0xD0 + (k & 7):
             return False
         at += 2
-    at = _next_marker(data, at)
+    at = next_marker(data, at)
     return at + 1 < data.size and data[at + 1] >> 3 != 0xD0 >> 3
 
 
@@ -329,7 +342,7 @@ def restarts_follow(data, at, count):
 def _pass_interval(data, state):
     """Go to the end of the restart interval."""
     if not state[ENDED]:
-        state[RAW] = _next_marker(data, state[RAW])
+        state[RAW] = next_marker(data, state[RAW])
         state[ENDED] = 1
     state[BIT] = 0
     state[LENGTH] = 0
@@ -351,16 +364,16 @@ def _long_symbol(bits, tables, table):
     length, symbol = code >> 8, code & 255
     if code == 0:
         length = BITS + 1
-        top = i64(bits >> u64(64 - _LONGEST))
-        row = table * (_LONGEST + 1)
-        while length <= _LONGEST and top >> _LONGEST - length >= tables[_LIMITS + row + length]:
+        top = i64(bits >> u64(64 - LONGEST))
+        row = table * (LONGEST + 1)
+        while length <= LONGEST and top >> LONGEST - length >= tables[_LIMITS + row + length]:
             length += 1
-        if length > _LONGEST:
+        if length > LONGEST:
             return i64(-1)
-        index = (top >> _LONGEST - length) + tables[_STARTS + row + length]
+        index = (top >> LONGEST - length) + tables[_STARTS + row + length]
         symbol = tables[table * _DEFINITION + 17 + index]
     size = symbol & 15
-    if is_ac and size > _CATEGORY:
+    if is_ac and size > CATEGORY:
         return i64(-1)
     return _single(length, symbol, _value(bits << u64(length), size), is_ac)
 
@@ -431,7 +444,7 @@ _store_step, _skip_step = _make_ac_step(True), _make_ac_step(False)
 @scalar
 def _error(k):
     """What is wrong where a block ends at a position, ``DONE`` for nothing."""
-    if k == up(_LAST) or (up(_END) <= k and k < up(_END + _LAST)):
+    if k == up(_LAST) or (up(END_OF_BLOCK) <= k and k < up(END_OF_BLOCK + _LAST)):
         return i64(DONE)
     return i64(BAD_CODE) if k == up(_BAD) else i64(OVERRUN)
 

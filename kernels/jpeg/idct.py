@@ -8,7 +8,7 @@ terms are regrouped as libjpeg-turbo's vector code has them; so is where sums wr
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from llvmlite import ir
 from numba import types
@@ -18,14 +18,27 @@ from numba.extending import intrinsic
 from ..cpu.intrinsics import shuffle
 from .vectors import I8, I16, I32, load, place, splat, store, vector
 
-_SCALE_BITS = 13
-_FIRST, _SECOND = 11, 18  # bits that the passes over columns and rows drop
+SCALE_BITS: Final = 13
+FIRST: Final = 11  # bits that the pass over columns drops
+SECOND: Final = 18  # and the one over rows
 _ROW = vector(I16, 8)
 _WIDE = vector(I32, 8)
 
 
 def _fixed(x: float) -> int:
-    return int(x * (1 << _SCALE_BITS) + 0.5)
+    return int(x * (1 << SCALE_BITS) + 0.5)
+
+
+# Factors of the transform, in the order in which it names its terms.
+_HALF, _K1, _K2, _K5 = _fixed(0.541196100), -_fixed(0.899976223), -_fixed(2.562915447), _fixed(1.175875602)
+EVEN2: Final = (_HALF, _HALF - _fixed(1.847759065))
+EVEN3: Final = (_HALF + _fixed(0.765366865), _HALF)
+SUM3: Final = (_K5 - _fixed(1.961570560), _K5)
+SUM4: Final = (_K5, _K5 - _fixed(0.390180644))
+ODD0: Final = (_K1, _fixed(1.501321110) + _K1)
+ODD1: Final = (_K2, _fixed(3.072711026) + _K2)
+ODD2: Final = (_fixed(2.053119869) + _K2, _K2)
+ODD3: Final = (_fixed(0.298631336) + _K1, _K1)
 
 
 class _Lanes(NamedTuple):
@@ -55,7 +68,7 @@ class _Lanes(NamedTuple):
         """With as many bits behind the point as products have."""
         if self.value is None:
             return self
-        return _Lanes(self.builder, self.builder.shl(self.value, splat(I32, _SCALE_BITS, 8)))
+        return _Lanes(self.builder, self.builder.shl(self.value, splat(I32, SCALE_BITS, 8)))
 
     def wrapped(self, combine, other):
         """Sum or difference in 16 bits."""
@@ -73,24 +86,19 @@ class _Lanes(NamedTuple):
 
 def _pass(builder, v, bits):
     """The one-dimensional transform of eight vectors."""
-    half, less, more = _fixed(0.541196100), _fixed(1.847759065), _fixed(0.765366865)
-    even2 = v[2].times(half) + v[6].times(half - less)
-    even3 = v[2].times(half + more) + v[6].times(half)
+
+    def sum_of(one, other, factors):
+        return one.times(factors[0]) + other.times(factors[1])
+
+    even2, even3 = sum_of(v[2], v[6], EVEN2), sum_of(v[2], v[6], EVEN3)
     even0 = v[0].wrapped(builder.add, v[4]).scaled()
     even1 = v[0].wrapped(builder.sub, v[4]).scaled()
     sums = even0 + even3, even1 + even2, even1 - even2, even0 - even3
 
     a, b, c, d = v[7], v[5], v[3], v[1]
     z3, z4 = a.wrapped(builder.add, c), b.wrapped(builder.add, d)
-    k3, k4, k5 = -_fixed(1.961570560), -_fixed(0.390180644), _fixed(1.175875602)
-    z3, z4 = z3.times(k3 + k5) + z4.times(k5), z3.times(k5) + z4.times(k4 + k5)
-    k1, k2 = -_fixed(0.899976223), -_fixed(2.562915447)
-    odds = (
-        a.times(k1) + d.times(_fixed(1.501321110) + k1) + z4,
-        b.times(k2) + c.times(_fixed(3.072711026) + k2) + z3,
-        b.times(_fixed(2.053119869) + k2) + c.times(k2) + z4,
-        a.times(_fixed(0.298631336) + k1) + d.times(k1) + z3,
-    )
+    z3, z4 = sum_of(z3, z4, SUM3), sum_of(z3, z4, SUM4)
+    odds = sum_of(a, d, ODD0) + z4, sum_of(b, c, ODD1) + z3, sum_of(b, c, ODD2) + z4, sum_of(a, d, ODD3) + z3
     first = [(even + odd).rounded(bits) for even, odd in zip(sums, odds, strict=True)]
     last = [(even - odd).rounded(bits) for even, odd in zip(sums, odds, strict=True)]
     return first + last[::-1]
@@ -132,10 +140,10 @@ def _transform(builder, rows, known):
     """Dequantised rows to rows of bytes; only ``known`` rows and columns hold anything."""
     zeros = [_Lanes(builder, None)] * (8 - known)
     v = [_Lanes(builder, builder.sext(row, _WIDE)) for row in rows]
-    v = [_saturated(builder, one.value, -32768, 32767, I16) for one in _pass(builder, v + zeros, _FIRST)]
+    v = [_saturated(builder, one.value, -32768, 32767, I16) for one in _pass(builder, v + zeros, FIRST)]
     v = [_Lanes(builder, builder.sext(row, _WIDE)) for row in _transposed(builder, v)[:known]]
     half = splat(I8, -128, 8)
-    v = [_saturated(builder, one.value, -128, 127, I8) for one in _pass(builder, v + zeros, _SECOND)]
+    v = [_saturated(builder, one.value, -128, 127, I8) for one in _pass(builder, v + zeros, SECOND)]
     return [builder.xor(row, half) for row in _rows_of_bytes(builder, v)]
 
 

@@ -1,0 +1,115 @@
+"""JPEGs whose segments a GPU decodes: which of a batch, and the words that are uploaded for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .._checks.types import Ints
+from .._decoding import exif
+from ..kernels.jpeg import segments as words
+from ..kernels.jpeg import upload
+from ..kernels.jpeg.fill import BUCKETS, fill
+from ..kernels.jpeg.segments import survey
+from .images import EncodedImages, Pixels
+
+#: Blocks of coefficients that are decoded at a time: with their planes 192 bytes each.
+MOST_BLOCKS = 1 << 20
+_MOST_IMAGES = 65535  # blocks of threads along y of one launch
+
+
+class Upload:
+    """What is uploaded for a batch, as one array of words.
+
+    Parameters
+    ----------
+    images : EncodedImages
+    access : (N, 4) int64
+        Their entries in a seek index, see :mod:`gpuimg.kernels.jpeg.seek`.
+    pixels : Pixels
+        Where they are decoded to.
+    regions : (N, 4) int64
+        What is wanted of each, x0, y0, x1, y1 as shown.
+
+    Attributes
+    ----------
+    words : int
+        How many there are.
+    parts : (P, segments.PART_WORDS) int64
+        What is decoded at a time.
+    totals : (segments.TOTAL_WORDS,) int64
+    """
+
+    def __init__(
+        self, images: EncodedImages, access: Ints, pixels: Pixels, regions: Ints, most_blocks: int = MOST_BLOCKS
+    ) -> None:
+        n = len(images)
+        turns = images.orientations
+        self._files = *images.headers, np.ascontiguousarray(access)
+        self._wanted = exif.stored_regions(regions, images.sizes, turns), images.channels
+        self._places = _places(pixels, turns)
+        self._images = np.zeros((n, words.IMAGE_WORDS), np.int64)
+        self._owners, self._pairs = np.zeros(n, np.int64), np.zeros((n, words.PAIR_WORDS), np.int64)
+        self._scratch = np.zeros(words.SCRATCH_WORDS, np.int64)
+        self.totals = np.zeros(words.TOTAL_WORDS, np.int64)
+        parts = np.zeros((n, words.PART_WORDS), np.int64)
+        survey(
+            *self._files, *self._wanted, most_blocks, _MOST_IMAGES, self._images, self._owners, self._pairs, parts,
+            self.totals, self._scratch,
+        )  # fmt: skip
+        self.parts = parts[: self.totals[words.PARTS]]
+        self.words = int(self.totals[words.WORDS])
+
+    @property
+    def taken(self) -> list[int]:
+        """Images that are decoded so."""
+        return self._of(words.TAKEN)
+
+    @property
+    def refused(self) -> list[int]:
+        """Images whose entries do not fit."""
+        return self._of(words.REFUSED)
+
+    def _of(self, status: int) -> list[int]:
+        found: list[int] = np.flatnonzero(self._images[:, words.STATUS] == status).tolist()
+        return found
+
+    def write(self, out: Any) -> None:
+        """Fill so many words of memory, an int32 array; files whose segments are not where they should be are refused."""
+        n = int(self.totals[words.ALL_SEGMENTS])
+        fill(
+            *self._files, *self._wanted, self._places, self._images, self._owners, self._pairs, self.totals,
+            self._scratch, np.empty((n, upload.SEGMENT_WORDS), np.int32),
+            np.empty(3 * n + max(BUCKETS, len(self._images)) + 1, np.int32), out, out.view(np.uint8),
+        )  # fmt: skip
+
+    def launches(
+        self, part: Ints, words_: Any, coefficients: Any, planes: Any, plane_bytes: Any, out: Any, status: Any
+    ) -> Iterator[tuple[str, tuple[int, int], Any, tuple[Any, ...]]]:
+        """Kernels that decode a part, in their order: name, grid, block, arguments. ``coefficients`` are zero before.
+
+        ``plane_bytes`` are the memory of ``planes``; ``status`` is of all images of the batch.
+        """
+        groups = np.int32(self.totals[words.GROUP_AT] + part[words.PART_GROUPS] * upload.GROUP_WORDS)
+        images = np.int32(self.totals[words.IMAGE_AT] + part[words.PART_IMAGES] * upload.IMAGE_WORDS)
+        count = int(part[words.PART_IMAGE_COUNT])
+        yield "huffman", (int(part[words.PART_GROUP_COUNT]), 1), upload.THREADS, (words_, groups, coefficients, status)
+        blocks = -(-int(part[words.PART_MOST_BLOCKS]) // upload.BLOCKS_AT_ONCE)
+        lanes = (upload.LANES, upload.BLOCKS_AT_ONCE)
+        yield "transform", (blocks, count), lanes, (words_, images, coefficients, planes)
+        pixels = -(-int(part[words.PART_MOST_PIXELS]) // upload.PIXELS_AT_ONCE)
+        channels = np.int32(self._wanted[1])
+        yield "colors", (pixels, count), upload.PIXELS_AT_ONCE, (words_, images, plane_bytes, channels, out)
+
+
+def _places(pixels: Pixels, orientations: Ints) -> Ints:
+    """Element at which each image's first stored pixel comes to lie, and the steps to those beside and below it."""
+    height, width = pixels.sizes.T
+    swapped, rows, columns = exif.turns(orientations)
+    down = np.where(rows, -width, width)
+    across = np.where(columns, -1, 1)
+    first = np.where(rows, (height - 1) * width, 0) + np.where(columns, width - 1, 0)
+    steps = np.where(swapped, (down, across), (across, down))
+    return np.stack([pixels.offsets + first * pixels.channels, *(steps * pixels.channels)], 1)
