@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 import sys
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -18,7 +16,7 @@ import gpuimg as gi
 from gpuimg._decoding import exif
 from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of
 from gpuimg._runtimes.jpeg_upload import Upload
-from gpuimg.kernels.jpeg import build, huffman, upload
+from gpuimg.kernels.jpeg import build, huffman
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import segments as parts
 from gpuimg.kernels.jpeg.seek import ACCESS_WORDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,15 @@ from .._checks.types import Ints
 from .._decoding import exif
 from ..kernels.jpeg import segments as words
 from ..kernels.jpeg import upload
-from ..kernels.jpeg.fill import BUCKETS, fill
-from ..kernels.jpeg.segments import survey
+from ..kernels.jpeg.fill import BUCKETS, fill, finish
+from ..kernels.jpeg.segments import arrange, look
 from .images import EncodedImages, Pixels
+from .team import side_by_side
+from .threads import threads
 
 #: Blocks of coefficients that are decoded at a time: with their planes 192 bytes each.
 MOST_BLOCKS = 1 << 20
+_AT_ONCE = 16  # images that a thread takes
 _MOST_IMAGES = 65535  # blocks of threads along y of one launch
 
 
@@ -52,12 +55,16 @@ class Upload:
         self._places = _places(pixels, turns)
         self._images = np.zeros((n, words.IMAGE_WORDS), np.int64)
         self._owners, self._pairs = np.zeros(n, np.int64), np.zeros((n, words.PAIR_WORDS), np.int64)
-        self._scratch = np.zeros(words.SCRATCH_WORDS, np.int64)
         self.totals = np.zeros(words.TOTAL_WORDS, np.int64)
+        self._for_all(
+            lambda first, stop, scratch: look(
+                *self._files, *self._wanted, most_blocks, first, stop, self._images, scratch
+            )
+        )
         parts = np.zeros((n, words.PART_WORDS), np.int64)
-        survey(
-            *self._files, *self._wanted, most_blocks, _MOST_IMAGES, self._images, self._owners, self._pairs, parts,
-            self.totals, self._scratch,
+        arrange(
+            *images.headers, self._wanted[0], most_blocks, _MOST_IMAGES, self._images, self._owners, self._pairs, parts,
+            self.totals,
         )  # fmt: skip
         self.parts = parts[: self.totals[words.PARTS]]
         self.words = int(self.totals[words.WORDS])
@@ -77,13 +84,42 @@ class Upload:
         return found
 
     def write(self, out: Any) -> None:
-        """Fill so many words of memory, an int32 array; files whose segments are not where they should be are refused."""
+        """Fill so many words of memory, an int32 array; files with other segments than they should have are refused."""
         n = int(self.totals[words.ALL_SEGMENTS])
-        fill(
-            *self._files, *self._wanted, self._places, self._images, self._owners, self._pairs, self.totals,
-            self._scratch, np.empty((n, upload.SEGMENT_WORDS), np.int32),
-            np.empty(3 * n + max(BUCKETS, len(self._images)) + 1, np.int32), out, out.view(np.uint8),
+        segments = np.empty((n, upload.SEGMENT_WORDS), np.int32)
+        out_bytes = out.view(np.uint8)
+        self._for_all(
+            lambda first, stop, scratch: fill(
+                *self._files,
+                *self._wanted,
+                self._places,
+                first,
+                stop,
+                self._images,
+                self.totals,
+                scratch,
+                segments,
+                out,
+                out_bytes,
+            )
+        )
+        finish(
+            *self._files[:3], self._images, self._owners, self._pairs, self.totals,
+            np.empty(words.SCRATCH_WORDS, np.int64), segments,
+            np.empty(3 * n + max(BUCKETS, len(self._images)) + 1, np.int32), out,
         )  # fmt: skip
+
+    def _for_all(self, call: Callable[[int, int, Any], None]) -> None:
+        """Call a native function for some images at a time, side by side."""
+        n = len(self._images)
+        starts = iter(range(0, n, _AT_ONCE))
+
+        def work() -> None:
+            scratch = np.empty(words.SCRATCH_WORDS, np.int64)
+            for first in starts:  # atomic under the GIL
+                call(first, min(first + _AT_ONCE, n), scratch)
+
+        side_by_side(work, min(threads(), -(-n // _AT_ONCE)) - 1)
 
     def launches(
         self, part: Ints, words_: Any, coefficients: Any, planes: Any, plane_bytes: Any, out: Any, status: Any
@@ -98,7 +134,7 @@ class Upload:
         yield "huffman", (int(part[words.PART_GROUP_COUNT]), 1), upload.THREADS, (words_, groups, coefficients, status)
         blocks = -(-int(part[words.PART_MOST_BLOCKS]) // upload.BLOCKS_AT_ONCE)
         lanes = (upload.LANES, upload.BLOCKS_AT_ONCE)
-        yield "transform", (blocks, count), lanes, (words_, images, coefficients, planes)
+        yield "inverse_dct", (blocks, count), lanes, (words_, images, coefficients, planes)
         pixels = -(-int(part[words.PART_MOST_PIXELS]) // upload.PIXELS_AT_ONCE)
         channels = np.int32(self._wanted[1])
         yield "colors", (pixels, count), upload.PIXELS_AT_ONCE, (words_, images, plane_bytes, channels, out)

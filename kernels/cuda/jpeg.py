@@ -8,8 +8,6 @@ words, and of the blocks and pixels that the host has set apart. A segment that 
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 from numba import cuda, types
 
@@ -303,7 +301,7 @@ def _place_in_plane(words, record, block):
     return component, i32(begin + i32(8 * row * stride) + 2 * column), stride
 
 
-def transform(words, images, coefficients, planes):
+def inverse_dct(words, images, coefficients, planes):
     """Kernel function: blocks of coefficients to planes of bytes, as words of four; ``blockIdx.y`` is the image.
 
     ``images`` is the word at which the launch's images begin. Eight threads a block: its columns, then its rows.
@@ -364,7 +362,7 @@ def transform(words, images, coefficients, planes):
         planes[up(at + 1)] = _bytes(o4, o5, o6, o7)
 
 
-TRANSFORM_SIGNATURE = types.void(types.int32[::1], types.int32, types.int16[::1], types.int32[::1])
+INVERSE_DCT_SIGNATURE = types.void(types.int32[::1], types.int32, types.int16[::1], types.int32[::1])
 
 
 # -- colors ------------------------------------------------------------------------------------------------------------
@@ -450,6 +448,6 @@ COLORS_SIGNATURE = types.void(types.int32[::1], types.int32, types.uint8[::1], t
 #: Kernel functions, their types, and threads of a block.
 KERNELS = {
     "huffman": (huffman, HUFFMAN_SIGNATURE, THREADS),
-    "transform": (transform, TRANSFORM_SIGNATURE, LANES * BLOCKS_AT_ONCE),
+    "inverse_dct": (inverse_dct, INVERSE_DCT_SIGNATURE, LANES * BLOCKS_AT_ONCE),
     "colors": (colors, COLORS_SIGNATURE, PIXELS_AT_ONCE),
 }

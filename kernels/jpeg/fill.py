@@ -16,15 +16,16 @@ from .layout import AC_TABLE, COLOR, COMPONENTS, DC_TABLE, GRAY, HEIGHT, QUANT, 
 from .seek import ENTRY, ENTRY_BYTES, EVERY, PREDICTED, SEGMENTS, point, set_out
 from .segments import (
     ALL_SEGMENTS,
+    AT,
     BLOCKS,
     BOTTOM,
     BYTES,
-    BYTES_AT,
     CODES,
     CODES_END,
     COUNT,
     ENTRY_SEGMENTS,
     FIRST,
+    FIRST_SEGMENT,
     GROUP_AT,
     IMAGE_AT,
     LEFT,
@@ -309,42 +310,57 @@ def _write_groups(pairs, totals, out):
 
 @kept
 def fill(
-    headers, addresses, sizes, access, regions, channels, places, images, owners, pairs, totals, scratch, segments,
-    work, out, out_bytes
+    headers, addresses, sizes, access, regions, channels, places, first, stop, images, totals, scratch, segments, out,
+    out_bytes
 ):  # fmt: skip
-    """Write what is to be uploaded. Images whose segments are not where they should be are then ``REFUSED``.
+    """Write bytes and numbers of images from one to another.
+
+    Images whose segments are not where they should be are then ``REFUSED``.
 
     Parameters
     ----------
-    headers, addresses, sizes, access, regions, channels, images, owners, pairs, totals, scratch
-        As :func:`survey` had or filled them.
+    headers, addresses, sizes, access, regions, channels, images, totals
+        As in :mod:`.segments`.
     places : (N, 3) int64
         Element where pixel (0, 0) of an image as stored comes to, and the steps to the pixel beside and below it.
+    first, stop : int
+    scratch : (SCRATCH_WORDS,) int64
     segments : (totals[ALL_SEGMENTS], SEGMENT_WORDS) int32
-        Scratch.
-    work : (3 * totals[ALL_SEGMENTS] + max(BUCKETS, N) + 1,) int32
-        Scratch.
+        Filled.
     out : (totals[WORDS],) int32
         Filled.
     out_bytes : (4 * totals[WORDS],) uint8
         The same memory.
     """
-    first, at = i64(0), i64(0)  # segment; word
-    at = totals[BYTES_AT]
-    for i in range(sizes.size):
-        image = images[i]
+    for i in range(first, stop):
+        image, header, at = images[i], headers[i], images[i, AT]
         if image[STATUS] != TAKEN:
             continue
-        data, header = bytes_at(addresses[i], sizes[i]), headers[i]
-        own, room = segments[first : first + image[COUNT]], out_bytes[4 * at : 4 * at + image[BYTES]]
+        data, room = bytes_at(addresses[i], sizes[i]), out_bytes[4 * at : 4 * at + image[BYTES]]
+        own = segments[image[FIRST_SEGMENT] : image[FIRST_SEGMENT] + image[COUNT]]
         if not _copy_segments(i, data, header, regions[i], access[i], image, scratch, at, room, own):
             image[STATUS] = REFUSED
             for k in range(image[COUNT]):
                 _write_segment(own[k], at, 0, 0, 0, image[FIRST], 0, i)
         record = totals[IMAGE_AT] + image[PLACE] * words.IMAGE_WORDS
         _write_image(i, data, header, regions[i], image, channels, places[i], out[record : record + words.IMAGE_WORDS])
-        first += image[COUNT]
-        at += image[BYTES] // 4
+
+
+@kept
+def finish(headers, addresses, sizes, images, owners, pairs, totals, scratch, segments, work, out):
+    """Write tables, and segments in the order in which they are decoded.
+
+    Parameters
+    ----------
+    headers, addresses, sizes, images, owners, pairs, totals, scratch
+        As in :mod:`.segments`.
+    segments : (totals[ALL_SEGMENTS], SEGMENT_WORDS) int32
+        Those of all images.
+    work : (3 * totals[ALL_SEGMENTS] + max(BUCKETS, N) + 1,) int32
+        Scratch.
+    out : (totals[WORDS],) int32
+        Filled.
+    """
     for k in range(totals[SETS]):
         owner, start = owners[k], totals[SET_AT] + k * words.SET_WORDS
         data = bytes_at(addresses[owner], sizes[owner])

@@ -30,12 +30,14 @@ from .layout import (
 )
 from .seek import (
     ENTRY,
+    ENTRY_BYTES,
     EVERY,
     LEARNS,
     SEEK_WORDS,
     SEGMENTS,
     USED,
     open_entry,
+    point,
 )
 from .vectors import MASKED
 
@@ -55,7 +57,9 @@ BYTES: Final = 9  # that they take at most
 FIRST: Final = 10  # block, in its part of the batch
 PLACE: Final = 11  # among the images that are taken
 ENTRY_SEGMENTS: Final = 12  # of a row of its entry, 0 for restart intervals
-IMAGE_WORDS: Final = 13
+FIRST_SEGMENT: Final = 13  # its place
+AT: Final = 14  # the word where its bytes begin
+IMAGE_WORDS: Final = 15
 
 # Statuses.
 TAKEN: Final = 0
@@ -175,7 +179,7 @@ def wanted_intervals(header, region):
 
 
 @loop
-def _set_window(header, region, every, segments, part):
+def _set_window(header, region, every, segments, image):
     """Note the MCUs that a region needs, whole segments of them, and how many segments those are."""
     rows, columns = grid(header)
     across, down = factors(header)
@@ -183,47 +187,63 @@ def _set_window(header, region, every, segments, part):
     top, bottom = mcu_range(region[1], region[3], down, rows)
     if segments:
         step = every if segments > 1 else columns
-        part[LEFT], part[RIGHT] = first // step * step, min(-(-end // step) * step, columns)
-        part[TOP], part[BOTTOM] = top, bottom
-        part[COUNT] = (bottom - top) * (-(-end // step) - first // step)
+        image[LEFT], image[RIGHT] = first // step * step, min(-(-end // step) * step, columns)
+        image[TOP], image[BOTTOM] = top, bottom
+        image[COUNT] = (bottom - top) * (-(-end // step) - first // step)
     else:
         size = header[RESTART]
         begin, last, _, _ = wanted_intervals(header, region)
-        part[LEFT], part[RIGHT] = 0, columns
-        part[TOP], part[BOTTOM] = begin * size // columns, min(-(-(last + 1) * size // columns), rows)
-        part[COUNT] = 0
+        image[LEFT], image[RIGHT] = 0, columns
+        image[TOP], image[BOTTOM] = begin * size // columns, min(-(-(last + 1) * size // columns), rows)
+        image[COUNT] = 0
         for k in range(begin, last + 1):
-            part[COUNT] += is_needed(k, size, columns, first, end)
+            image[COUNT] += is_needed(k, size, columns, first, end)
     per = luma_blocks(header) + (2 if header[COMPONENTS] == 3 else 0)
-    part[BLOCKS] = (part[BOTTOM] - part[TOP]) * (part[RIGHT] - part[LEFT]) * per
+    image[BLOCKS] = (image[BOTTOM] - image[TOP]) * (image[RIGHT] - image[LEFT]) * per
 
 
 @loop
-def _look_at(header, data, access, region, channels, most_blocks, scratch, part):
+def _bytes_of_entry(data, entry, seek, rows, step, image):
+    """Bytes of the file that segments of an entry have."""
+    total = i64(0)
+    left, right = image[LEFT] // step, -(-image[RIGHT] // step)
+    for r in range(image[TOP], image[BOTTOM]):
+        stop = 8 * data.size
+        if right < seek[SEGMENTS]:
+            stop = point(entry, seek, rows, r, right)
+        elif r + 1 < rows:
+            stop = point(entry, seek, rows, r + 1, i64(0))
+        total += max((stop >> 3) - (point(entry, seek, rows, r, left) >> 3), 0)
+    return total
+
+
+@loop
+def _look_at(header, data, access, region, channels, most_blocks, scratch, image):
     """Whether and how an image is decoded; gives its status."""
     if header[KIND] != BASELINE or (channels == 1 and header[COLOR] == RGB) or access[LEARNS]:
         return LEFT_OUT
     rows, columns = grid(header)
     seek, limits, starts = scratch[:SEEK_WORDS], scratch[CODES:CODES_END], scratch[CODES_END:PART_LIST]
-    segments = i64(0)
+    seek[SEGMENTS] = 0
     if header[RESTART]:
         if not restarts_follow(data, header[SCAN], (rows * columns - 1) // header[RESTART]):
             return LEFT_OUT
     elif access[ENTRY] == 0:
         return LEFT_OUT
-    else:
-        if open_entry(data, access, rows, columns, seek) != USED:
-            return REFUSED
-        segments = seek[SEGMENTS]
+    elif open_entry(data, access, rows, columns, seek) != USED:
+        return REFUSED
     if not _legal_tables(data, header, limits, starts):
         return REFUSED
-    part[ENTRY_SEGMENTS] = segments
-    _set_window(header, region, access[EVERY], segments, part)
-    if part[BLOCKS] > most_blocks:
+    image[ENTRY_SEGMENTS] = seek[SEGMENTS]
+    _set_window(header, region, access[EVERY], seek[SEGMENTS], image)
+    if image[BLOCKS] > most_blocks:
         return LEFT_OUT
-    # What a GPU reads: bytes of the file, or, where they end late, what blocks can take; for each segment bytes that
-    # it shares with others, and what is left of a word.
-    part[BYTES] = (min(data.size, part[BLOCKS] * LONGEST_BLOCK) + part[COUNT] * 8 + _SPARE) & ~3
+    size = data.size
+    if seek[SEGMENTS]:
+        step = access[EVERY] if seek[SEGMENTS] > 1 else columns
+        size = _bytes_of_entry(data, bytes_at(access[ENTRY], access[ENTRY_BYTES]), seek, rows, step, image)
+    # Behind a file's last segment may be anything. Each segment has bytes that are another's, too, and rest of a word.
+    image[BYTES] = (min(size, image[BLOCKS] * LONGEST_BLOCK) + image[COUNT] * 8 + _SPARE) & ~3
     return TAKEN
 
 
@@ -286,8 +306,7 @@ def _lay_out(size, pairs, parts, totals):
         groups = -(-pairs[k, PAIR_COUNT] // words.THREADS)
         part[PART_GROUP_COUNT] += groups
         totals[GROUPS] += groups
-        pairs[k, PAIR_FIRST] = totals[ALL_SEGMENTS]
-        totals[ALL_SEGMENTS] += pairs[k, PAIR_COUNT]
+        pairs[k, PAIR_FIRST] = 0 if k == 0 else pairs[k - 1, PAIR_FIRST] + pairs[k - 1, PAIR_COUNT]
     totals[SET_AT] = 0
     totals[IMAGE_AT] = totals[SETS] * words.SET_WORDS
     totals[GROUP_AT] = totals[IMAGE_AT] + totals[IMAGES] * words.IMAGE_WORDS
@@ -297,11 +316,10 @@ def _lay_out(size, pairs, parts, totals):
 
 
 @kept
-def survey(
-    headers, addresses, sizes, access, regions, channels, most_blocks, most_images, images, owners, pairs, parts,
-    totals, scratch
+def look(
+    headers, addresses, sizes, access, regions, channels, most_blocks, first, stop, images, scratch
 ):  # fmt: skip
-    """Say which images are decoded by segments, in which parts, and what is to be uploaded for that.
+    """See which images from one to another are decoded by segments, and by which.
 
     Parameters
     ----------
@@ -313,10 +331,30 @@ def survey(
     regions : (N, 4) int64
         What is wanted: x0, y0, x1, y1 as stored.
     channels : int
-    most_blocks, most_images : int
-        Of a part of the batch, which bounds the memory that decoding takes.
+    most_blocks : int
+        That an image may have.
+    first, stop : int
     images : (N, IMAGE_WORDS) int64
         Filled; of images that are not taken only the status.
+    scratch : (SCRATCH_WORDS,) int64
+    """
+    for i in range(first, stop):
+        data, image = bytes_at(addresses[i], sizes[i]), images[i]
+        image[STATUS] = _look_at(headers[i], data, access[i], regions[i], channels, most_blocks, scratch, image)
+
+
+@kept
+def arrange(
+    headers, addresses, sizes, regions, most_blocks, most_images, images, owners, pairs, parts, totals
+):  # fmt: skip
+    """Say in which parts the images are decoded, and where what is uploaded lies.
+
+    Parameters
+    ----------
+    headers, addresses, sizes, regions, images
+        As :func:`look` had or filled them.
+    most_blocks, most_images : int
+        Of a part, which bounds the memory that decoding takes.
     owners : (N,) int64
         Filled with the image whose tables each set has.
     pairs : (N, PAIR_WORDS) int64
@@ -325,18 +363,20 @@ def survey(
         Filled.
     totals : (TOTAL_WORDS,) int64
         Filled.
-    scratch : (SCRATCH_WORDS,) int64
     """
     for k in range(TOTAL_WORDS):
         totals[k] = 0
     size = i64(0)
     for i in range(sizes.size):
-        data, image = bytes_at(addresses[i], sizes[i]), images[i]
-        image[STATUS] = _look_at(headers[i], data, access[i], regions[i], channels, most_blocks, scratch, image)
+        image = images[i]
         if image[STATUS] == TAKEN:
             image[TABLES] = _find_set(i, headers, addresses, sizes, owners, totals)
             part = _join_part(image, regions[i], most_blocks, most_images, parts, totals)
             image[PAIR] = _find_pair(part, image[TABLES], pairs, totals)
             pairs[image[PAIR], PAIR_COUNT] += image[COUNT]
+            image[FIRST_SEGMENT], image[AT] = totals[ALL_SEGMENTS], size // 4
+            totals[ALL_SEGMENTS] += image[COUNT]
             size += image[BYTES]
     _lay_out(size, pairs, parts, totals)
+    for i in range(sizes.size):
+        images[i, AT] += totals[BYTES_AT]
