@@ -9,17 +9,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
+from numba import njit
 from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
+from bench import bench_kernels as bench
 from gpuimg._decoding import exif
+from gpuimg._decoding.jpeg import read_headers
+from gpuimg._decoding.seek import Seek
 from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of
 from gpuimg._runtimes.jpeg_upload import Upload
-from gpuimg.kernels.jpeg import build, huffman
+from gpuimg.kernels.jpeg import build, huffman, upload
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import segments as parts
-from gpuimg.kernels.jpeg.seek import ACCESS_WORDS
+from gpuimg.kernels.jpeg.seek import entry_sum
 
 from . import jpegs
 from .jpegs import encoded, noise
@@ -34,7 +39,7 @@ Entry = NDArray[np.uint8]
 
 def entries_of(files: list[bytes], every: int) -> list[Entry]:
     """Entries of a seek index; empty for files that have none."""
-    headers = jpegs.read_headers(files)
+    headers = read_headers(files)
     room = np.zeros(len(files), np.int64)
     build.room_for_entries(headers.words, every, room)
     begins = np.concatenate([[0], np.cumsum(room)])
@@ -42,15 +47,6 @@ def entries_of(files: list[bytes], every: int) -> list[Entry]:
     tables, memory = np.zeros(huffman.TABLE_WORDS, np.int64), np.zeros(build.WORK_BYTES, np.uint8)
     build.build_entries(*headers, every, tables, memory, out, begins, told)
     return [out[begins[i] : begins[i] + told[i, 3]].copy() for i in range(len(files))]
-
-
-def access_to(entries: list[Entry], every: int) -> NDArray[np.int64]:
-    """What a runtime is told of entries, which must live on."""
-    access = np.zeros((len(entries), ACCESS_WORDS), np.int64)
-    for row, entry in zip(access, entries, strict=True):
-        if entry.size:
-            row[:3] = entry.ctypes.data, entry.size, every
-    return access
 
 
 def batch_of(files: list[bytes], channels: int = 3) -> EncodedImages:
@@ -97,6 +93,7 @@ def some_regions(files: list[bytes], rng: np.random.Generator) -> NDArray[np.int
 _SIMULATE = """
 import sys
 import numpy as np
+import pytest
 from gpuimg.kernels.cuda import jpeg
 from gpuimg.kernels.jpeg import upload
 from numba import cuda
@@ -109,8 +106,9 @@ for blocks, launches in case["parts"]:
     planes = np.full(blocks * upload.PLANE_WORDS, 0x55555555, np.int32)
     known = {"coefficients": coefficients, "planes": planes, "plane_bytes": planes.view(np.uint8), "words": words,
              "status": status, "out": out}
-    for name, grid, block, arguments in launches:
-        kernel = cuda.jit(getattr(jpeg, name))
+    for name, grid, arguments in launches:
+        block = jpeg.KERNELS[name].threads
+        kernel = cuda.jit(jpeg.KERNELS[name].function)
         if name == "colors":  # smaller blocks: the simulator starts a thread for each
             grid, block = (grid[0] * block // 32, grid[1]), 32
         kernel[grid, block](*[known[a] if isinstance(a, str) else a for a in arguments])
@@ -133,7 +131,7 @@ def simulated(case: Case, folder: Path, change: Any = None) -> Found:
     offsets, total = offsets_of(images.sizes, case.channels, ALIGNMENT)
     out = np.full(total, 0xA5, np.uint8)
     pixels = Pixels(out, offsets, images.sizes, case.channels)
-    uploaded = Upload(images, access_to(entries, case.every), pixels, case.regions, case.most_blocks)
+    uploaded = Upload(images, Seek.of(entries, case.every, "the index"), pixels, case.regions, case.most_blocks)
     uploaded_words = np.full(uploaded.words, 0x5A5A5A5A, np.int32)
     uploaded.write(uploaded_words)
     if change is not None:
@@ -155,7 +153,8 @@ def simulated(case: Case, folder: Path, change: Any = None) -> Found:
 def assert_the_cpus(case: Case, found: Found) -> None:
     """The pixels of each region are the CPU's, and nothing beside them was written."""
     decoder = jpegs.Decoder()
-    for i, data in enumerate(case.files):
+    for i in found.uploaded.taken:
+        data = case.files[i]
         turn = int(jpegs.header_of(data)[words.ORIENTATION])
         x0, y0, x1, y1 = case.regions[i].tolist()
         expected = np.full(found.pixels.shape(i), 0xA5, np.uint8)
@@ -176,10 +175,157 @@ def samplings() -> list[bytes]:
     return files
 
 
-def test_whole_images(tmp_path: Path) -> None:
+@pytest.mark.parametrize("channels", [3, 1])
+def test_whole_images(channels: int, tmp_path: Path) -> None:
     files = samplings()
+    case = Case(files, whole(files), channels)
+    found = simulated(case, tmp_path)
+    taken = [i for i, data in enumerate(files) if channels == 3 or jpegs.header_of(data)[words.COLOR] != words.RGB]
+    assert found.uploaded.taken == taken
+    assert found.uploaded.refused == found.marked == []
+    assert_the_cpus(case, found)
+
+
+@pytest.mark.parametrize("every", [0, 2, 8])
+def test_regions(every: int, tmp_path: Path) -> None:
+    """Of every sampling and orientation; the batch is decoded in parts."""
+    rng = np.random.default_rng()
+    files = [turned(data, k % 8 + 1) for k, data in enumerate(samplings() * 2)]
+    regions = np.concatenate([whole(files[:3]), some_regions(files[3:], rng)])
+    case = Case(files, regions, every=every, most_blocks=100)
+    found = simulated(case, tmp_path)
+    assert len(found.uploaded.parts) > 1
+    assert found.uploaded.taken == list(range(len(files)))
+    assert found.marked == [], regions
+    assert_the_cpus(case, found)
+
+
+def test_restart_intervals(tmp_path: Path) -> None:
+    """Shorter and longer than a row, regions that need all of them, and some."""
+    files = []
+    for k, sampling in enumerate(jpegs.SAMPLINGS):
+        options: Any = {"restart_marker_rows": 1} if k == 2 else {"restart_marker_blocks": (1, 3, 4, 11)[k % 4]}
+        files.append(encoded(photo(70, 45), sampling, quality=80, **options))
+    regions = np.concatenate([whole(files[:3]), some_regions(files[3:], np.random.default_rng())])
+    case = Case(files, regions)
+    found = simulated(case, tmp_path)
+    assert found.uploaded.taken == list(range(len(files)))
+    assert found.marked == [], regions
+    assert_the_cpus(case, found)
+
+
+def with_table(data: bytes, steps: list[int]) -> bytes:
+    """A file with one quantisation table, of 16 bits."""
+    body = b"\x10" + b"".join(step.to_bytes(2, "big") for step in steps)
+
+    def change(marker: int, old: bytes) -> list[tuple[int, bytes]]:
+        if marker != jpegs.DQT:
+            return [(marker, old)]
+        numbers = [old[at] & 15 for at in range(0, len(old), 65)]
+        return [(marker, bytes([0x10 | number]) + body[1:]) for number in numbers]
+
+    return jpegs.rebuilt(data, change)
+
+
+def test_absurd_coefficients(tmp_path: Path) -> None:
+    """Products and sums wrap and saturate where the CPU's do."""
+    rng = np.random.default_rng()
+    files = []
+    for k, sampling in enumerate(("4:4:4", "4:2:0", "gray", "4:4:4", "gray", "gray")):
+        data = encoded(noise(24, 32, k), sampling, quality=100 if k < 4 else 10)
+        files.append(with_table(data, rng.integers(1, (65536, 4000, 500)[k % 3], 64).tolist()))
+    smooth = encoded(photo(32, 24), "gray", quality=30)  # blocks of a first row only, or of one value
+    files += [with_table(smooth, [int(step)] * 64) for step in rng.integers(40, 5000, 4)]
     case = Case(files, whole(files))
     found = simulated(case, tmp_path)
     assert found.uploaded.taken == list(range(len(files)))
     assert found.marked == []
     assert_the_cpus(case, found)
+
+
+# -- what does not fit -------------------------------------------------------------------------------------------------
+
+
+def checked(entry: Entry) -> Entry:
+    """An entry that was changed, with a checksum that says that it was not."""
+    made = entry.copy()
+    data = memoryview(made)
+    sums = np.zeros(1, np.int64)
+    entry_checksum(made, sums)
+    data[12:16] = int(sums[0]).to_bytes(4, "little")
+    return made
+
+
+@njit
+def entry_checksum(entry, sums):  # type: ignore[no-untyped-def]
+    sums[0] = entry_sum(entry)
+
+
+def test_entries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    """Another file's, a damaged one, one of a file that has changed; files without one, and bad ones, are left out."""
+    files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80, 90, 95)]
+    entries = entries_of(files, 4)
+    damaged = entries[1].copy()
+    damaged[20] ^= 1
+    changed = bytearray(files[2])
+    changed[-30] ^= 1
+    files[2] = bytes(changed)
+    given = [entries[3], damaged, entries[2], entries[3][:0], entries[4], entries[5][:-1]]
+    case = Case(files, whole(files), entries=given)
+    images = batch_of(files)
+    pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
+    uploaded = Upload(images, Seek.of(given, case.every, "the index"), pixels, case.regions)
+    assert uploaded.refused == [0, 1, 2, 5]
+    assert uploaded.taken == [4]
+
+
+def test_what_is_wrong_is_reported_and_does_no_harm(tmp_path: Path) -> None:
+    """Entries and words that are not what they should be: the simulator sees what is touched outside."""
+    rng = np.random.default_rng()
+    files = [
+        encoded(photo(40, 30), quality=q, subsampling=k % 2) for k, q in enumerate((50, 60, 70, 80, 90, 95, 98, 99))
+    ]
+    files = [turned(data, 1) for data in files]
+    expected = [gi.decode_batch([data], device="cpu")[0] for data in files]
+    entries = entries_of(files, 4)
+    for k in (1, 2, 3):  # a bit of a row, a predictor, a distance
+        entry = entries[k].copy()
+        entry[{1: 20, 2: -30, 3: -1}[k]] ^= 1 + int(rng.integers(4))
+        entries[k] = checked(entry)
+    case = Case(files, whole(files), entries=entries)
+
+    def change(words_: Any, uploaded: Upload) -> None:
+        totals = uploaded.totals
+        at, n = int(totals[parts.SEGMENT_AT]), int(totals[parts.ALL_SEGMENTS])
+        rows = words_[at : at + n * upload.SEGMENT_WORDS].reshape(n, -1)
+        for image in (4, 5, 6):
+            for row in rows[rows[:, upload.IMAGE] == image]:
+                first = int(row[upload.SEGMENT_WORD])
+                body = words_[first : first + (int(row[upload.END]) + 31) // 32].view(np.uint8)
+                body[:] = {4: 0xFF, 5: 0, 6: rng.integers(0, 256, body.size)}[image]
+
+    found = simulated(case, tmp_path, change)
+    wrong = {*found.marked, *found.uploaded.refused}
+    assert wrong == {1, 2, 3, 4, 5, 6}
+    for i in (0, 7):
+        np.testing.assert_array_equal(found.pixels.view(i), expected[i])
+
+
+# -- machine code ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=bench.target)
+@pytest.mark.parametrize("name", bench.JPEG_KERNELS)
+def test_machine_code(name: str, capability: tuple[int, int]) -> None:
+    """Everything in at most 48 registers, whole numbers only."""
+    code = bench.compiled(bench.Variant("jpeg", name), capability)
+    for word in (".f64", ".f32", ".local"):
+        assert word not in code.ptx
+    assert code.stack == code.spilled == 0
+    assert code.instructions["registers"] <= 48
+
+
+def test_instructions_a_symbol_are_those_of_its_loop() -> None:
+    """Without those of the branch that most symbols pass over; test_cuda_kernels.py compares them with the budget."""
+    text = "bar.sync 0;\n$A:\n a;\n @%p bra $C;\n$B:\n x;\n y;\n @%p bra $B;\n$C:\n b;\n c;\n @%p bra $A;\n d;\n"
+    assert bench.instructions_a_symbol(text) == 5

@@ -7,6 +7,8 @@ a time is bounded, so that the coefficients are. The kernels report what is not 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -15,10 +17,12 @@ import numpy as np
 from numba import cuda as numba_cuda
 
 from .._checks.types import Ints
+from .._plan.compile import source_regions
+from .._plan.plan import Plan
 from ..kernels import cuda as kernels
 from ..kernels.jpeg import upload
+from ..kernels.jpeg.layout import MISMATCH, RESTART, USED
 from ..kernels.jpeg.segments import PART_BLOCKS
-from .cuda_memory import recorded
 from .images import EncodedImages, Pixels
 from .jpeg_upload import Upload
 
@@ -29,12 +33,7 @@ class _Staging:
     def __init__(self, words: int) -> None:
         self._memory = cupy.cuda.alloc_pinned_memory(4 * words)
         self.words = np.frombuffer(self._memory, np.int32, words)
-        self.used: Any = None
-
-    def wait(self) -> None:
-        """Let the host wait until the memory may be used again."""
-        if self.used is not None:
-            self.used.synchronize()
+        self.used = cupy.cuda.Event(disable_timing=True)
 
 
 class SegmentDecoder:
@@ -51,61 +50,63 @@ class SegmentDecoder:
         self._spare: list[_Staging] = []
         self._lock = threading.Lock()
 
-    def begin(self, images: EncodedImages, pixels: Pixels, regions: Ints | None, stream: Any) -> Decoding:
-        """Enqueue the decoding of what can be decoded so, on a stream that is CuPy's current one.
+    @contextmanager
+    def decoding(self, images: EncodedImages, pixels: Pixels, plan: Plan | None, stream: Any) -> Iterator[Decoding]:
+        """Enqueue the decoding of what can be decoded so; it is done when the context ends.
 
         Parameters
         ----------
         images : EncodedImages
         pixels : Pixels
             Where they are decoded to.
-        regions : (N, 4) int64, optional
-            What is wanted of them, x0, y0, x1, y1 as shown; everything without. Nothing else is written.
+        plan : Plan, optional
+            What reads them: pixels that it does not read are not written. Without, all are.
         stream : cupy.cuda.Stream
-
-        Returns
-        -------
-        Decoding
-            To be ended, whatever happens: until then the GPU may read its memory.
+            CuPy's current one.
         """
-        decoding = Decoding(self)
-        if images.access is None or not images.access.any():
-            return decoding
-        uploaded = Upload(images, images.access, pixels, _whole(images.sizes) if regions is None else regions)
-        decoding.refused = uploaded.refused
-        if uploaded.taken:
-            decoding.staging = self._take(uploaded.words + len(images))
-            try:
-                self._enqueue(uploaded, decoding, len(images), pixels.flat, stream)
-            except BaseException:
-                decoding.end()
-                raise
-        return decoding
+        decoding, n = Decoding(), len(images)
+        if images.seek is None:
+            yield decoding
+            return
+        uploaded = Upload(images, images.seek, pixels, _whole(images.sizes) if plan is None else source_regions(plan))
+        staging = self._take(uploaded.words + n) if uploaded.taken else None
+        try:
+            if staging is not None:
+                self._enqueue(uploaded, staging, n, pixels.flat, stream)
+            decoding.begun = {*uploaded.taken, *uploaded.refused}
+            yield decoding
+        finally:
+            if staging is not None:
+                staging.used.synchronize()
+                status = staging.words[uploaded.words : uploaded.words + n].copy()
+                self._give(staging)
+        if staging is not None:
+            decoding.done = {i for i in uploaded.taken if not status[i]}
+            _note(images, uploaded.taken, status)
 
-    def _enqueue(self, uploaded: Upload, decoding: Decoding, n: int, out: Any, stream: Any) -> None:
-        staging = decoding.staging
-        assert staging is not None
+    def _enqueue(self, uploaded: Upload, staging: _Staging, n: int, out: Any, stream: Any) -> None:
+        """Upload and launch, and copy back what the kernels report of ``n`` images."""
         host = staging.words[: uploaded.words]
         uploaded.write(host)
-        decoding.refused = uploaded.refused
-        decoding.taken = uploaded.taken
-        words = cupy.empty(uploaded.words, cupy.int32)
-        decoding.enqueued = True
-        words.data.copy_from_host_async(host.ctypes.data, words.nbytes)
-        status = cupy.zeros(n, cupy.int32)
+        try:
+            words = cupy.empty(uploaded.words, cupy.int32)
+            words.data.copy_from_host_async(host.ctypes.data, words.nbytes)
+            status = cupy.zeros(n, cupy.int32)
+            self._launch(uploaded, words, out, status, stream)
+            status.data.copy_to_host_async(staging.words[uploaded.words :].ctypes.data, status.nbytes)
+        finally:
+            staging.used.record(stream)
+
+    def _launch(self, uploaded: Upload, words: Any, out: Any, status: Any, stream: Any) -> None:
         blocks = int(uploaded.parts[:, PART_BLOCKS].max())
         coefficients = cupy.empty(blocks * upload.COEFFICIENTS, cupy.int16)
         planes = cupy.empty(blocks * upload.PLANE_WORDS, cupy.int32)
         plane_bytes = planes.view(cupy.uint8)
         for part in uploaded.parts:
             coefficients.data.memset_async(0, int(part[PART_BLOCKS]) * upload.COEFFICIENTS * coefficients.itemsize)
-            for name, grid, block, arguments in uploaded.launches(
-                part, words, coefficients, planes, plane_bytes, out, status
-            ):
-                _launch(self._index, name, grid, block, stream, arguments)
-        decoding.status = staging.words[uploaded.words : uploaded.words + n]
-        status.data.copy_to_host_async(decoding.status.ctypes.data, status.nbytes)
-        staging.used = recorded(stream.ptr)
+            memory = words, coefficients, planes, plane_bytes, out, status
+            for name, grid, arguments in uploaded.launches(part, *memory):
+                _launch(self._index, name, grid, stream, arguments)
 
     def _take(self, words: int) -> _Staging:
         """Memory of at least so many words that nothing uses any more."""
@@ -114,46 +115,34 @@ class SegmentDecoder:
             best = min(fitting, key=lambda k: self._spare[k].words.size, default=None)
             # Too small ones are given back rather than kept beside the larger one.
             taken = [self._spare.pop() for _ in range(len(self._spare))] if best is None else [self._spare.pop(best)]
-        for staging in taken:
-            staging.wait()
         return _Staging(words) if best is None else taken[0]
 
-    def give(self, staging: _Staging) -> None:
-        """Take memory back."""
+    def _give(self, staging: _Staging) -> None:
         with self._lock:
             self._spare.append(staging)
 
 
 class Decoding:
-    """What was enqueued for a batch.
+    """What became of a batch.
 
     Attributes
     ----------
-    taken : list of int
-        Images that are decoded.
-    refused : list of int
-        Those whose entries do not fit them.
+    begun : set of int
+        Images that no other decoder of this GPU is to take.
+    done : set of int
+        Those of them that are decoded, once that has ended; the CPU decodes the others.
     """
 
-    def __init__(self, decoder: SegmentDecoder) -> None:
-        self._decoder = decoder
-        self.taken: list[int] = []
-        self.refused: list[int] = []
-        self.staging: _Staging | None = None
-        self.status: Any = None
-        self.enqueued = False
+    def __init__(self) -> None:
+        self.begun: set[int] = set()
+        self.done: set[int] = set()
 
-    def end(self) -> list[int]:
-        """Wait until it is done; gives the images that are not what they should be, which the CPU is to decode."""
-        staging, self.staging = self.staging, None
-        if staging is None:
-            return self.refused
-        if self.status is None and self.enqueued:  # an error came before the end was recorded
-            staging.used = recorded(int(cupy.cuda.get_current_stream().ptr))
-        staging.wait()
-        marked: list[int] = [] if self.status is None else np.flatnonzero(self.status).tolist()
-        self._decoder.give(staging)
-        return sorted({*self.refused, *marked})
+
+def _note(images: EncodedImages, taken: list[int], status: Any) -> None:
+    """Note what became of the entries of images that were decoded."""
+    assert images.seek is not None
+    with_entry = [i for i in taken if not images.headers.words[i, RESTART]]
+    images.seek.fates[with_entry] = np.where(status[with_entry], MISMATCH, USED)
 
 
 def _whole(sizes: Ints) -> Ints:
@@ -163,13 +152,13 @@ def _whole(sizes: Ints) -> Ints:
     return regions
 
 
-def _launch(index: int, name: str, grid: Any, block: Any, stream: Any, arguments: tuple[Any, ...]) -> None:
+def _launch(index: int, name: str, grid: tuple[int, int], stream: Any, arguments: tuple[Any, ...]) -> None:
     """Launch a kernel on a GPU's stream."""
     values = [numba_cuda.as_cuda_array(a, sync=False) if isinstance(a, cupy.ndarray) else a for a in arguments]
+    block = kernels.jpeg.KERNELS[name].threads
     _kernel(index, name)[grid, block, numba_cuda.external_stream(stream.ptr)](*values)
 
 
 @lru_cache(maxsize=32)
 def _kernel(index: int, name: str) -> Any:
-    function, signature, threads = kernels.jpeg.KERNELS[name]
-    return kernels.jit(function, signature, threads)
+    return kernels.jit(*kernels.jpeg.KERNELS[name])

@@ -9,9 +9,11 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._decoding import exif
+from .._decoding.seek import Seek
 from ..kernels.jpeg import segments as words
 from ..kernels.jpeg import upload
 from ..kernels.jpeg.fill import BUCKETS, fill, finish
+from ..kernels.jpeg.layout import KIND, OTHER
 from ..kernels.jpeg.segments import arrange, look
 from .images import EncodedImages, Pixels
 from .team import side_by_side
@@ -29,8 +31,8 @@ class Upload:
     Parameters
     ----------
     images : EncodedImages
-    access : (N, 4) int64
-        Their entries in a seek index, see :mod:`gpuimg.kernels.jpeg.seek`.
+    seek : Seek
+        Their entries in a seek index.
     pixels : Pixels
         Where they are decoded to.
     regions : (N, 4) int64
@@ -46,11 +48,13 @@ class Upload:
     """
 
     def __init__(
-        self, images: EncodedImages, access: Ints, pixels: Pixels, regions: Ints, most_blocks: int = MOST_BLOCKS
+        self, images: EncodedImages, seek: Seek, pixels: Pixels, regions: Ints, most_blocks: int = MOST_BLOCKS
     ) -> None:
         n = len(images)
         turns = images.orientations
-        self._files = *images.headers, np.ascontiguousarray(access)
+        headers = images.headers.words.copy()
+        headers[list(images.failures), KIND] = OTHER
+        self._files = headers, *images.headers[1:], np.ascontiguousarray(seek.access)
         self._wanted = exif.stored_regions(regions, images.sizes, turns), images.channels
         self._places = _places(pixels, turns)
         self._images = np.zeros((n, words.IMAGE_WORDS), np.int64)
@@ -63,8 +67,8 @@ class Upload:
         )
         parts = np.zeros((n, words.PART_WORDS), np.int64)
         arrange(
-            *images.headers, self._wanted[0], most_blocks, _MOST_IMAGES, self._images, self._owners, self._pairs, parts,
-            self.totals,
+            *self._files[:3], self._wanted[0], most_blocks, _MOST_IMAGES, self._images, self._owners, self._pairs,
+            parts, self.totals,
         )  # fmt: skip
         self.parts = parts[: self.totals[words.PARTS]]
         self.words = int(self.totals[words.WORDS])
@@ -123,21 +127,20 @@ class Upload:
 
     def launches(
         self, part: Ints, words_: Any, coefficients: Any, planes: Any, plane_bytes: Any, out: Any, status: Any
-    ) -> Iterator[tuple[str, tuple[int, int], Any, tuple[Any, ...]]]:
-        """Kernels that decode a part, in their order: name, grid, block, arguments. ``coefficients`` are zero before.
+    ) -> Iterator[tuple[str, tuple[int, int], tuple[Any, ...]]]:
+        """Kernels that decode a part, in their order: name, grid, arguments. ``coefficients`` are zero before.
 
         ``plane_bytes`` are the memory of ``planes``; ``status`` is of all images of the batch.
         """
         groups = np.int32(self.totals[words.GROUP_AT] + part[words.PART_GROUPS] * upload.GROUP_WORDS)
         images = np.int32(self.totals[words.IMAGE_AT] + part[words.PART_IMAGES] * upload.IMAGE_WORDS)
         count = int(part[words.PART_IMAGE_COUNT])
-        yield "huffman", (int(part[words.PART_GROUP_COUNT]), 1), upload.THREADS, (words_, groups, coefficients, status)
+        yield "huffman", (int(part[words.PART_GROUP_COUNT]), 1), (words_, groups, coefficients, status)
         blocks = -(-int(part[words.PART_MOST_BLOCKS]) // upload.BLOCKS_AT_ONCE)
-        lanes = (upload.LANES, upload.BLOCKS_AT_ONCE)
-        yield "inverse_dct", (blocks, count), lanes, (words_, images, coefficients, planes)
+        yield "inverse_dct", (blocks, count), (words_, images, coefficients, planes)
         pixels = -(-int(part[words.PART_MOST_PIXELS]) // upload.PIXELS_AT_ONCE)
         channels = np.int32(self._wanted[1])
-        yield "colors", (pixels, count), upload.PIXELS_AT_ONCE, (words_, images, plane_bytes, channels, out)
+        yield "colors", (pixels, count), (words_, images, plane_bytes, channels, out)
 
 
 def _places(pixels: Pixels, orientations: Ints) -> Ints:

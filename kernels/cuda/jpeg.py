@@ -8,6 +8,8 @@ words, and of the blocks and pixels that the host has set apart. A segment that 
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import cuda, types
 
@@ -309,7 +311,8 @@ def inverse_dct(words, images, coefficients, planes):
     work = cuda.shared.array((BLOCKS_AT_ONCE, LANES, 9), types.int32)
     held = cuda.shared.array((BLOCKS_AT_ONCE, LANES), types.int32)
     record = i32(images + IMAGE_WORDS * i32(cuda.blockIdx.y))
-    slot, x = i32(cuda.threadIdx.y), i32(cuda.threadIdx.x)
+    thread = i32(cuda.threadIdx.x)
+    slot, x = i32(thread // LANES), i32(thread % LANES)
     first = i32(i32(cuda.blockIdx.x) * BLOCKS_AT_ONCE)
     blocks = word(words, record, BLOCKS)
     if first >= blocks:
@@ -327,7 +330,7 @@ def inverse_dct(words, images, coefficients, planes):
             value = i32(coefficients[up(start + k)])
             at = i32(step >> PLACE_SHIFT)
             if at >= 8:
-                others |= value
+                others = i32(others | value)
             work[slot, at >> 3, at & 7] = _short(i32(value * i32(step & 0xFFFF)))
     held[slot, x] = others
     cuda.syncthreads()
@@ -335,9 +338,9 @@ def inverse_dct(words, images, coefficients, planes):
     # Where no other row holds anything, libjpeg-turbo multiplies the first one by four in 16 bits.
     wrapped = i32(_short(i32(v0 << 2)) >> 2)
     if wrapped != v0:
-        for k in range(8):
-            others |= held[slot, k]
-        v0 = v0 if others else wrapped
+        for lane in range(LANES):
+            others = i32(others | held[slot, lane])
+        v0 = wrapped if others == 0 else v0
     o0, o1, o2, o3, o4, o5, o6, o7 = _transformed(
         v0, work[slot, 1, x], work[slot, 2, x], work[slot, 3, x], work[slot, 4, x], work[slot, 5, x],
         work[slot, 6, x], work[slot, 7, x], FIRST,
@@ -445,9 +448,17 @@ def colors(words, images, planes, channels, out):
 
 COLORS_SIGNATURE = types.void(types.int32[::1], types.int32, types.uint8[::1], types.int32, types.uint8[::1])
 
-#: Kernel functions, their types, and threads of a block.
+
+class Kernel(NamedTuple):
+    """A kernel function, its types, and the threads of a block."""
+
+    function: Any
+    signature: Any
+    threads: int
+
+
 KERNELS = {
-    "huffman": (huffman, HUFFMAN_SIGNATURE, THREADS),
-    "inverse_dct": (inverse_dct, INVERSE_DCT_SIGNATURE, LANES * BLOCKS_AT_ONCE),
-    "colors": (colors, COLORS_SIGNATURE, PIXELS_AT_ONCE),
+    "huffman": Kernel(huffman, HUFFMAN_SIGNATURE, THREADS),
+    "inverse_dct": Kernel(inverse_dct, INVERSE_DCT_SIGNATURE, LANES * BLOCKS_AT_ONCE),
+    "colors": Kernel(colors, COLORS_SIGNATURE, PIXELS_AT_ONCE),
 }

@@ -12,8 +12,22 @@ from ..scalar import loop, up
 from . import upload as words
 from .frame import factors, grid, list_parts
 from .huffman import LONGEST, ZIGZAG, next_marker, read_codes
-from .layout import AC_TABLE, COLOR, COMPONENTS, DC_TABLE, GRAY, HEIGHT, QUANT, RESTART, SCAN, WIDTH
-from .seek import ENTRY, ENTRY_BYTES, EVERY, PREDICTED, SEGMENTS, point, set_out
+from .layout import (
+    AC_TABLE,
+    COLOR,
+    COMPONENTS,
+    DC_TABLE,
+    ENTRY,
+    ENTRY_BYTES,
+    EVERY,
+    GRAY,
+    HEIGHT,
+    QUANT,
+    RESTART,
+    SCAN,
+    WIDTH,
+)
+from .seek import PREDICTED, SEGMENTS, point, set_out
 from .segments import (
     ALL_SEGMENTS,
     AT,

@@ -22,23 +22,18 @@ from .layout import (
     COLOR,
     COMPONENTS,
     DC_TABLE,
-    HUFFMAN,
-    KIND,
-    RESTART,
-    RGB,
-    SCAN,
-)
-from .seek import (
     ENTRY,
     ENTRY_BYTES,
     EVERY,
+    HUFFMAN,
+    KIND,
     LEARNS,
-    SEEK_WORDS,
-    SEGMENTS,
+    RESTART,
+    RGB,
+    SCAN,
     USED,
-    open_entry,
-    point,
 )
+from .seek import SEEK_WORDS, SEGMENTS, open_entry, point
 from .vectors import MASKED
 
 i64, i32, u32 = np.int64, np.int32, np.uint32
@@ -220,7 +215,7 @@ def _bytes_of_entry(data, entry, seek, rows, step, image):
 @loop
 def _look_at(header, data, access, region, channels, most_blocks, scratch, image):
     """Whether and how an image is decoded; gives its status."""
-    if header[KIND] != BASELINE or (channels == 1 and header[COLOR] == RGB) or access[LEARNS]:
+    if header[KIND] != BASELINE or (channels == 1 and header[COLOR] == RGB):
         return LEFT_OUT
     rows, columns = grid(header)
     seek, limits, starts = scratch[:SEEK_WORDS], scratch[CODES:CODES_END], scratch[CODES_END:PART_LIST]
@@ -228,7 +223,7 @@ def _look_at(header, data, access, region, channels, most_blocks, scratch, image
     if header[RESTART]:
         if not restarts_follow(data, header[SCAN], (rows * columns - 1) // header[RESTART]):
             return LEFT_OUT
-    elif access[ENTRY] == 0:
+    elif access[ENTRY] == 0 or access[LEARNS]:
         return LEFT_OUT
     elif open_entry(data, access, rows, columns, seek) != USED:
         return REFUSED
