@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +30,8 @@ from gpuimg.kernels.jpeg.seek import entry_sum
 
 from . import jpegs
 from .jpegs import encoded, noise
+from .standin import Standin, file
+from .standin.work import PREPROCESS, SIZES, epoch, load
 
 PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
 
@@ -93,7 +97,6 @@ def some_regions(files: list[bytes], rng: np.random.Generator) -> NDArray[np.int
 _SIMULATE = """
 import sys
 import numpy as np
-import pytest
 from gpuimg.kernels.cuda import jpeg
 from gpuimg.kernels.jpeg import upload
 from numba import cuda
@@ -249,10 +252,9 @@ def test_absurd_coefficients(tmp_path: Path) -> None:
 def checked(entry: Entry) -> Entry:
     """An entry that was changed, with a checksum that says that it was not."""
     made = entry.copy()
-    data = memoryview(made)
     sums = np.zeros(1, np.int64)
     entry_checksum(made, sums)
-    data[12:16] = int(sums[0]).to_bytes(4, "little")
+    made[12:16] = np.frombuffer(int(sums[0]).to_bytes(4, "little"), np.uint8)
     return made
 
 
@@ -309,6 +311,167 @@ def test_what_is_wrong_is_reported_and_does_no_harm(tmp_path: Path) -> None:
     assert wrong == {1, 2, 3, 4, 5, 6}
     for i in (0, 7):
         np.testing.assert_array_equal(found.pixels.view(i), expected[i])
+
+
+# -- the host's part ---------------------------------------------------------------------------------------------------
+
+
+def indexed_files(sizes: Any = SIZES) -> list[bytes]:
+    """Files of an index, but one progressive and one PNG between them; one is turned, one has restart markers."""
+    files = [encoded(photo(width, height), quality=85) for height, width in sizes]
+    other = io.BytesIO()
+    photo(30, 20).save(other, "PNG")
+    markers = encoded(photo(50, 40), restart_marker_rows=1)
+    return [files[0], file(24, 30), turned(files[1], 6), other.getvalue(), *files[2:], markers]
+
+
+WITHOUT = 1, 3  # those that other decoders take
+
+
+def opened(files: list[bytes], entries: list[Entry] | None = None, every: int = 4, **options: Any) -> gi.Batch:
+    """A batch of the stand-in's; ``file`` (a decoder's own) has no entry."""
+    batch = gi.open_batch(files, device="cuda:0", **options)
+    if entries is None:
+        entries = entries_of(files, every)
+        entries[WITHOUT[0]] = entries[WITHOUT[0]][:0]
+    source = batch._source
+    assert isinstance(source, EncodedImages)
+    batch._source = replace(source, seek=Seek.of(entries, every, "the index"))
+    return batch
+
+
+def kernels_of(gpu: Standin) -> list[str]:
+    return [op.told["name"] for op in gpu.order.of("launch")]
+
+
+def fates(batch: gi.Batch) -> list[int]:
+    source = batch._source
+    assert isinstance(source, EncodedImages)
+    assert source.seek is not None
+    found: list[int] = source.seek.fates.tolist()
+    return found
+
+
+JPEG = ["huffman", "inverse_dct", "colors"]
+
+
+def test_a_batch_is_one_upload(gpu: Standin) -> None:
+    """From pinned memory; others are nvImageCodec's and the CPU's; nothing that a plan reads is missing."""
+    with gpu.stream():
+        for _ in range(3):
+            x = opened(indexed_files([(40, 56), (31, 33), (20, 24), (64, 64)]))
+            gpu.use(gi.resized_crop(x, 3, 2, 9, 8, (7, 7)).array())
+            assert fates(x) == [words.USED, 0, words.USED, 0, words.USED, words.USED, 0]
+    assert kernels_of(gpu) == [*JPEG, "transform"] * 3
+    uploads = gpu.order.of("upload")
+    assert [op.told.get("pinned", False) for op in uploads] == [True, False, False] * 3
+    assert len(gpu.order.of("decode")) == 3
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_whole_images_on_a_gpu(gpu: Standin, color: str) -> None:
+    files = indexed_files()
+    expected = gi.decode_batch(files, device="cpu", color=color)
+    with gpu.stream():
+        for _ in range(2):
+            for i, image in enumerate(opened(files, color=color).compute()):
+                gpu.use(image)
+                assert image.shape == expected[i].shape
+                if i in WITHOUT:
+                    np.testing.assert_array_equal(image.values, expected[i])
+                else:  # what the stand-in's kernel writes
+                    assert np.all(image.values == 77)
+            del image
+
+
+def test_what_kernels_report_the_cpu_decodes(gpu: Standin) -> None:
+    files = indexed_files()
+    expected = gi.decode_batch(files, device="cpu")
+    gpu.damaged.update((2, 6))
+    x = opened(files)
+    with pytest.warns(RuntimeWarning, match="1 entry that does not fit"):
+        result = x.compute()
+    for i, image in enumerate(result):
+        gpu.use(image)
+        if i in (*WITHOUT, 2, 6):
+            np.testing.assert_array_equal(image.values, expected[i])
+    assert fates(x) == [words.USED, 0, words.MISMATCH, 0, words.USED, words.USED, 0]
+
+
+def test_refused_entries_are_the_cpus(gpu: Standin) -> None:
+    """Which tells why; nothing is launched where nothing is left."""
+    files = indexed_files()[:5]
+    entries = entries_of(files, 4)
+    given = [entries[2], entries[1][:0], entries[0], entries[3], entries[4][:-1]]
+    expected = gi.decode_batch(files, device="cpu")
+    x = opened(files, given)
+    with pytest.warns(RuntimeWarning, match="3 entries that do not fit"):
+        result = x.compute()
+    for one, other in zip(result, expected, strict=True):
+        gpu.use(one)
+        np.testing.assert_array_equal(one.values, other)
+    assert kernels_of(gpu) == []
+    assert [op.told["name"] for op in gpu.order.of("decode")] == ["good"]
+
+
+def test_an_exception_leaves_nothing_behind(gpu: Standin) -> None:
+    """Memory that is still read is not given to others."""
+    bad = [*indexed_files(), file(24, 30, "memory")]
+    entries = entries_of(bad, 4)
+    entries[WITHOUT[0]] = entries[-1] = entries[WITHOUT[0]][:0]
+    for _ in range(3):
+        with pytest.raises(MemoryError):
+            opened(bad, entries).compute()
+        gpu.use(gpu.cupy.zeros(60_000, np.uint8))
+        for image in opened(indexed_files()).compute():
+            gpu.use(image)
+        del image
+
+
+def test_pinned_memory_is_used_again(gpu: Standin) -> None:
+    """Once the host has waited for the copies from and to it; a larger one takes its place."""
+    decoder = gpu.runtime.CudaRuntime(0)._segments
+    one = decoder._take(100)
+    decoder._give(one)
+    assert decoder._take(80) is one
+    decoder._give(one)
+    other = decoder._take(200)
+    assert other is not one
+    assert decoder._spare == []
+
+
+def test_images_without_a_header_have_no_segments(gpu: Standin) -> None:
+    """Too large for the limit, or no image at all."""
+    files = [encoded(photo(90, 80)), b"no image", encoded(photo(20, 20))]
+    x = opened(files, entries_of(files, 4), on_error="fill", max_pixels=1000)
+    result = gi.resize(x, (8, 8)).compute()
+    for image in result:
+        gpu.use(image)
+    assert [status == "ok" for status in result.status] == [False, False, True]
+    assert kernels_of(gpu) == [*JPEG, "transform"]
+
+
+@pytest.mark.parametrize("preprocess", ["small", "blurred", "mixed", "nothing", "alternating"])
+def test_loading_with_an_index(gpu: Standin, preprocess: str, tmp_path: Path) -> None:
+    source = IndexedSource(21)
+    gi.build_index(source, tmp_path / "index", every=4, progress=False)
+    loader = load(source, PREPROCESS[preprocess], decoders=2, index=tmp_path / "index")
+    assert epoch(gpu, loader, held=2) == 6
+    assert kernels_of(gpu).count("colors") >= 5
+
+
+class IndexedSource:
+    """Photos of many sizes, some turned."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: int) -> tuple[bytes, int]:
+        data = encoded(photo(20 + 7 * i % 40, 16 + 11 * i % 30), quality=85)
+        return turned(data, (1, 6, 1, 3)[i % 4]), i
 
 
 # -- machine code ------------------------------------------------------------------------------------------------------

@@ -103,7 +103,8 @@ class SegmentDecoder:
         planes = cupy.empty(blocks * upload.PLANE_WORDS, cupy.int32)
         plane_bytes = planes.view(cupy.uint8)
         for part in uploaded.parts:
-            coefficients.data.memset_async(0, int(part[PART_BLOCKS]) * upload.COEFFICIENTS * coefficients.itemsize)
+            own = coefficients[: int(part[PART_BLOCKS]) * upload.COEFFICIENTS]
+            own.data.memset_async(0, own.nbytes)
             memory = words, coefficients, planes, plane_bytes, out, status
             for name, grid, arguments in uploaded.launches(part, *memory):
                 _launch(self._index, name, grid, stream, arguments)
