@@ -136,8 +136,19 @@ PUBLIC = {"errors", "presets", "sources", "torch"}
 #: Imports by dotted name: who is allowed to know them.
 OWNERS = {
     "nvidia": {"gpuimg/_decoding/nvimgcodec.py"},
-    "cupy": {"gpuimg/_runtimes/cuda.py", "gpuimg/_runtimes/cuda_memory.py", "gpuimg/_runtimes/probe.py"},
-    "numba.cuda": {"gpuimg/_runtimes/cuda.py", "kernels/cuda/__init__.py", "kernels/cuda/statistics.py"},
+    "cupy": {
+        "gpuimg/_runtimes/cuda.py",
+        "gpuimg/_runtimes/cuda_jpeg.py",
+        "gpuimg/_runtimes/cuda_memory.py",
+        "gpuimg/_runtimes/probe.py",
+    },
+    "numba.cuda": {
+        "gpuimg/_runtimes/cuda.py",
+        "gpuimg/_runtimes/cuda_jpeg.py",
+        "kernels/cuda/__init__.py",
+        "kernels/cuda/jpeg.py",
+        "kernels/cuda/statistics.py",
+    },
     "torch": {"gpuimg/torch.py"},
     "tqdm": {"gpuimg/_loading/stats.py"},  # in a function
     "PIL": {"gpuimg/_decoding/pillow.py", "gpuimg/_cli/lettering.py", "gpuimg/_cli/warm.py"},  # in functions

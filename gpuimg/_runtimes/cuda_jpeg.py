@@ -16,7 +16,6 @@ import cupy
 import numpy as np
 from numba import cuda as numba_cuda
 
-from .._checks.types import Ints
 from .._plan.compile import source_regions
 from .._plan.plan import Plan
 from ..kernels import cuda as kernels
@@ -24,7 +23,7 @@ from ..kernels.jpeg import upload
 from ..kernels.jpeg.layout import MISMATCH, RESTART, USED
 from ..kernels.jpeg.segments import PART_BLOCKS
 from .images import EncodedImages, Pixels
-from .jpeg_upload import Upload
+from .jpeg_upload import Upload, whole_regions
 
 
 class _Staging:
@@ -68,7 +67,9 @@ class SegmentDecoder:
         if images.seek is None:
             yield decoding
             return
-        uploaded = Upload(images, images.seek, pixels, _whole(images.sizes) if plan is None else source_regions(plan))
+        uploaded = Upload(
+            images, images.seek, pixels, whole_regions(images.sizes) if plan is None else source_regions(plan)
+        )
         staging = self._take(uploaded.words + n) if uploaded.taken else None
         try:
             if staging is not None:
@@ -144,13 +145,6 @@ def _note(images: EncodedImages, taken: list[int], status: Any) -> None:
     assert images.seek is not None
     with_entry = [i for i in taken if not images.headers.words[i, RESTART]]
     images.seek.fates[with_entry] = np.where(status[with_entry], MISMATCH, USED)
-
-
-def _whole(sizes: Ints) -> Ints:
-    """Regions that are all of the images."""
-    regions = np.zeros((len(sizes), 4), np.int64)
-    regions[:, 2:] = sizes[:, ::-1]
-    return regions
 
 
 def _launch(index: int, name: str, grid: tuple[int, int], stream: Any, arguments: tuple[Any, ...]) -> None:

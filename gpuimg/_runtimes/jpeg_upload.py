@@ -152,3 +152,10 @@ def _places(pixels: Pixels, orientations: Ints) -> Ints:
     first = np.where(rows, (height - 1) * width, 0) + np.where(columns, width - 1, 0)
     steps = np.where(swapped, (down, across), (across, down))
     return np.stack([pixels.offsets + first * pixels.channels, *(steps * pixels.channels)], 1)
+
+
+def whole_regions(sizes: Ints) -> Ints:
+    """Regions that are all of the images."""
+    regions = np.zeros((len(sizes), 4), np.int64)
+    regions[:, 2:] = sizes[:, ::-1]
+    return regions
