@@ -30,7 +30,7 @@ RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(get
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(gpuimg.__path__, "gpuimg.")
-    if not module.name.endswith((".cuda", ".cuda_memory", ".__main__"))
+    if not module.name.endswith((".cuda", ".cuda_jpeg", ".cuda_memory", ".__main__"))
 )
 SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples")
 
