@@ -179,8 +179,11 @@ def dim(r, g, b, y, x, value):  # type: ignore[no-untyped-def]
     return r * value, g * value + x * np.float32(0.001), b * value + y * np.float32(0.001)
 
 
+JPEG_KERNELS = ("huffman", "inverse_dct", "colors")
+
+
 class Variant(NamedTuple):
-    """One kernel that a batch can ask for."""
+    """One kernel that a batch can ask for; of those that decode JPEGs ``source`` is the name."""
 
     kernel: str
     source: str
@@ -199,6 +202,7 @@ VARIANTS = [
     Variant("transform", "uint8", "float16", (dim,)),
     Variant("statistics", "uint8", "", (dim,)),
     Variant("mix", "float32", "float32"),
+    *(Variant("jpeg", name) for name in JPEG_KERNELS),
 ]
 
 
@@ -232,6 +236,8 @@ def _function(variant: Variant) -> tuple[Any, Any, int | None]:
     from gpuimg.kernels import cuda as kernels
 
     kernel, source, kind, functions, neighbours = variant
+    if kernel == "jpeg":
+        return tuple(kernels.jpeg.KERNELS[source])
     if kernel == "mix":
         return kernels.mix, kernels.MIX_SIGNATURE, None
     if kernel == "statistics":
@@ -262,6 +268,8 @@ def compiled(variant: Variant, capability: tuple[int, int]) -> Code:
     if registers is None or frame is None:
         raise RuntimeError(f"ptxas said something else: {said}")
     counts = {"ptx": ptx_instructions(ptx), "machine": machine, "registers": int(registers[1])}
+    if variant == Variant("jpeg", "huffman"):
+        counts["a symbol"] = instructions_a_symbol(ptx)
     return Code(ptx, counts, int(frame[1]), int(frame[2]) + int(frame[3]))
 
 
@@ -269,6 +277,19 @@ def ptx_instructions(ptx: str) -> int:
     """Statements of a PTX text that are no directives."""
     lines = (line.strip() for line in ptx.splitlines())
     return sum(line.endswith(";") and not line.startswith((".", "//")) for line in lines)
+
+
+def instructions_a_symbol(ptx: str) -> int:
+    """Statements of the loop over symbols, the longest one behind the last barrier, but for those of long codes.
+
+    What its first branch passes over is for codes that are not in the short table.
+    """
+    text = ptx.rpartition("bar.sync")[2]
+    labels = {match[1]: match.start() for match in re.finditer(r"^(\$\w+):", text, re.MULTILINE)}
+    jumps = [(match.end(), labels[match[1]]) for match in re.finditer(r"bra(?:\.uni)?\s+(\$\w+);", text)]
+    begin, end = max(((to, at) for at, to in jumps if to < at), key=lambda loop: loop[1] - loop[0])
+    first, behind = next((at, to) for at, to in jumps if begin < at)
+    return ptx_instructions(text[begin:first]) + ptx_instructions(text[behind:end])
 
 
 _NOP = 0x918  # the lowest 12 bits of what fills a function's end

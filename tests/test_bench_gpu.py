@@ -16,14 +16,30 @@ import pytest
 
 import gpuimg as gi
 from bench.gpu import __main__ as program
-from bench.gpu import agreement, costs, decoding, handoff, harness, kernel, machine, order, suite, summary, throughput
+from bench.gpu import (
+    agreement,
+    costs,
+    decoding,
+    handoff,
+    harness,
+    jpeg,
+    kernel,
+    machine,
+    order,
+    suite,
+    summary,
+    throughput,
+)
 from bench.gpu.child import Context
 from bench.gpu.harness import Budget, Part, Result, Settings
 from bench.gpu.measure import rate, replaced
 from bench.gpu.parts import PARTS
 from gpuimg._runtimes.probe import gpu_problem
 
-MODULES = [agreement, costs, decoding, handoff, kernel, machine, order, suite, throughput]
+from .jpegs import encoded, noise
+from .standin import Standin
+
+MODULES = [agreement, costs, decoding, handoff, jpeg, kernel, machine, order, suite, throughput]
 
 FAKES = {
     "fine": "context.record('answer', 42)",
@@ -328,11 +344,27 @@ def test_memory_that_grows_is_a_problem() -> None:
     assert "grows" in costs.claims({"memory": found})[0][0]
 
 
+def test_wrong_pixels_are_a_problem(gpu: Standin, tmp_path: Path) -> None:
+    """The stand-in's kernels compute nothing."""
+    files = [encoded(noise(40, 50, k)) for k in range(4)]
+    gi.build_index(jpeg.Files(files), tmp_path / "index")
+    index = gi.SeekIndex(tmp_path / "index")
+    found = jpeg.pixels("cuda:0", files, index)
+    assert found["whole images"] > 0.9 * 4 * 40 * 50 * 3
+    assert found["crops"] > 0
+    problems, lines = jpeg.claims({"pixels": found})
+    assert len(lines) == 1
+    assert "differ from the CPU's" in problems[0]
+    assert jpeg.pixels("cpu", files, index) | {"values": 0} == {"whole images": 0, "crops": 0, "values": 0}
+    bad = {"images_per_second": 9.0, "range": [8.0, 10.0], "rounds": 5, "reported": 2}
+    assert jpeg.claims({"rates": {"kernels": bad}})[0] == ["kernels: 2 images were reported as damaged"]
+
+
 # -- all together ------------------------------------------------------------------------------------------------------
 
 
 def test_the_program_goes_through_on_the_cpu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    chosen = "agreement,order,decoding,kernel,throughput"
+    chosen = "agreement,order,decoding,jpeg,kernel,throughput"
     assert program.main(["--device", "cpu", "--out", str(tmp_path), "--parts", chosen]) == 0
     found = json.loads((tmp_path / "gpu.json").read_text())["parts"]
     assert set(found) == {"machine", *chosen.split(",")}
@@ -343,6 +375,10 @@ def test_the_program_goes_through_on_the_cpu(tmp_path: Path, capsys: pytest.Capt
     chains = found["kernel"]["results"]["chains"]
     assert {row["launches"] for name, row in chains.items() if name.startswith("train,")} == {1}
     assert all(row["model"]["launches"] == row["launches"] for row in chains.values())
+    compared = found["jpeg"]["results"]["pixels"]
+    assert compared["values"] > 0
+    assert compared["whole images"] == compared["crops"] == 0
+    assert all(row["images_per_second"] > 0 for row in found["jpeg"]["results"]["rates"].values())
     assert found["throughput"]["results"]["S, train"]["gpuimg, functions"]["images_per_second"] > 0
     text = (tmp_path / "summary.md").read_text()
     assert "none of these numbers says anything about a GPU" in text

@@ -12,6 +12,8 @@ from PIL import Image
 
 import gpuimg as gi
 
+from . import jpegs
+
 pytestmark = pytest.mark.gpu
 
 PHOTOS = sorted((Path(__file__).parent.parent / "examples" / "photos").glob("*.jpg"))
@@ -101,6 +103,27 @@ def test_photos_decode_as_on_the_cpu() -> None:
     for a, e in zip(actual, expected, strict=True):
         difference = np.abs(a.get().astype(int) - e.astype(int))
         assert np.mean(difference <= 3) >= 0.99
+
+
+@pytest.mark.parametrize("every", ["rows", 4, 8])
+def test_photos_with_a_seek_index_have_the_cpus_pixels(every: int | str, tmp_path: Path) -> None:
+    """Decoded by our own kernels, bit for bit: whole, and what a crop needs, in color and gray, turned."""
+    files = [path.read_bytes() for path in PHOTOS]
+    files += [jpegs.encoded(jpegs.noise(75, 130, k), sampling) for k, sampling in enumerate(jpegs.SAMPLINGS)]
+    files += [jpegs.encoded(jpegs.noise(75, 130, 9), restart_marker_blocks=k) for k in (1, 5)]
+    gi.build_index([(data, 0) for data in files], tmp_path / "index", every=every)
+    index = gi.SeekIndex(tmp_path / "index")
+    for color in ("rgb", "gray"):
+        expected = gi.decode_batch(files, device="cpu", color=color)
+        x = gi.open_batch(files, device="cuda", color=color, index=index)
+        for a, e in zip(x.compute(), expected, strict=True):
+            np.testing.assert_array_equal(a.get(), e)
+        one, other = (
+            gi.crop(gi.open_batch(files, device=device, color=color, index=index), 13, 21, 50, 100).compute("uint8")
+            for device in ("cuda", "cpu")
+        )
+        for a, e in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a.get(), e)
 
 
 def test_files_that_the_cpu_decodes_have_its_pixels() -> None:

@@ -47,3 +47,14 @@ def stored_shape(shape: tuple[int, int, int], value: int) -> tuple[int, int, int
     """Shape in the file of an image that an orientation shows in this shape."""
     height, width, channels = shape
     return (width, height, channels) if _SWAPPED[value] else shape
+
+
+def stored_regions(regions: Ints, sizes: Ints, orientations: Ints) -> Ints:
+    """Where regions (N, 4) of images that are shown in (N, 2) sizes lie in the files: x0, y0, x1, y1."""
+    swapped, rows, columns = turns(orientations)
+    x0, y0, x1, y1 = regions.T
+    height, width = sizes.T
+    across = np.where(columns, (width - x1, width - x0), (x0, x1))
+    down = np.where(rows, (height - y1, height - y0), (y0, y1))
+    (left, right), (top, bottom) = np.where(swapped, (down, across), (across, down))
+    return np.stack([left, top, right, bottom], 1)

@@ -62,6 +62,10 @@ class Seek:
         """That of some files."""
         return Seek(np.ascontiguousarray(self.access[indices]), self.memory, self.index, self.warns)
 
+    def take_over(self, part: Seek, indices: Any) -> None:
+        """Note what became of the entries of some files, unless that is known already."""
+        self.fates[indices] = np.maximum(self.fates[indices], part.fates)
+
     @property
     def used(self) -> int:
         """Files that were decoded with their entries."""

@@ -106,7 +106,7 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
     Records hold positions relative to that region, so that a decoder may produce it alone.
     """
     runs, slots = _passes_over_grids(plan)
-    matrices = [_from_centre(run.grid.frames[0].matrix, run.grid.sizes) for run in runs]
+    matrices = _matrices(runs)
     region = _region(plan, runs, matrices)
     return [
         Pass(
@@ -117,6 +117,16 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
         )
         for run, matrix in zip(runs, matrices, strict=True)
     ], region
+
+
+def source_regions(plan: Plan) -> Ints:
+    """The (N, 4) source regions that a plan reads: x0, y0, x1, y1. Nothing beside them is read."""
+    runs, _ = _passes_over_grids(plan)
+    return _region(plan, runs, _matrices(runs))
+
+
+def _matrices(runs: list[_GridPass]) -> list[Floats]:
+    return [_from_centre(run.grid.frames[0].matrix, run.grid.sizes) for run in runs]
 
 
 def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:

@@ -1,7 +1,8 @@
 """The CUDA runtime: CuPy memory and streams, all images in one arena, the fused kernel over one uploaded plan.
 
-Files. nvImageCodec decodes JPEGs; what it does not take, and what it fails at, the CPU runtime decodes, whose reasons
-are those of all failures. Such images come to the arena in one copy.
+Files. JPEGs with an entry in a seek index are decoded by kernels of our own, others by nvImageCodec; what these do not
+take, and what they fail at, the CPU runtime decodes, whose reasons are those of all failures. Such images come to the
+arena in one copy.
 
 Streams. Everything of a batch is enqueued on a private, non-null stream of the calling thread. It starts after what the
 caller's current CuPy stream holds, and that stream goes on after it: to the caller, results behave as if computed on
@@ -37,7 +38,8 @@ from .._plan.plan import Plan
 from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cpu import CpuRuntime
-from .cuda_memory import Event, PerThread, PooledResults, address, recorded, wait
+from .cuda_jpeg import SegmentDecoder
+from .cuda_memory import Event, PerThread, PooledResults, address, recorded, stored_memory, wait
 from .images import ALIGNMENT, SCALES, STORAGE, EncodedImages, Pixels, numpy_dtype, offsets_of
 from .protocol import Outcome
 from .threads import threads
@@ -70,6 +72,7 @@ class CudaRuntime:
         self._streams: list[Any] = []  # of threads that are gone
         self._decoders: list[GpuDecoder | None] = []  # likewise
         self._cpu = CpuRuntime()  # for files that nvImageCodec does not decode
+        self._segments = SegmentDecoder(index)
         self._warned = False
         self._local = threading.local()
         self._results = PooledResults(self._device, self._local)  # of private streams, where no other memory is given
@@ -176,12 +179,14 @@ class CudaRuntime:
                 wait(address(None), recorded(self._stream.ptr))
         return pixels, outcome
 
-    def _decode_into(self, images: EncodedImages, pixels: Pixels) -> Outcome:
-        """Decode on the private stream; images that fail are left black."""
+    def _decode_into(self, images: EncodedImages, pixels: Pixels, plan: Plan | None = None) -> Outcome:
+        """Decode what a plan reads, or all, on the private stream; images that fail are left black."""
         begin = time.perf_counter()
         # With the private stream as CuPy's current one nvImageCodec's images and its decode agree about the stream.
         with self._stream:
-            decoded = self._decode_on_gpu(images, pixels)
+            with self._segments.decoding(images, pixels, plan, self._stream) as segments:
+                decoded = self._decode_on_gpu(images, pixels, segments.begun)
+            decoded |= segments.done
             seconds = time.perf_counter() - begin  # of the host: the call waits for the decoders
             left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
             outcome = self._decode_on_host(images, left, pixels)
@@ -190,17 +195,17 @@ class CudaRuntime:
         outcome.timings.decode += seconds
         return outcome
 
-    def _decode_on_gpu(self, images: EncodedImages, pixels: Pixels) -> set[int]:
-        """Decode what nvImageCodec takes; gives the images that it decoded."""
+    def _decode_on_gpu(self, images: EncodedImages, pixels: Pixels, others: set[int]) -> set[int]:
+        """Decode what nvImageCodec takes of the images but some others; gives those that it decoded."""
         taken = takes(images.headers)
-        taken[[*images.others, *images.failures]] = False
+        taken[[*images.others, *images.failures, *others]] = False
         given = np.flatnonzero(taken).tolist()
         decoder = self._decoder(len(given)) if given else None
         if decoder is None:
             return set()
         outs = [pixels.view(i) for i in given]
         turns = images.orientations[given].tolist()
-        stored = _stored(outs, turns)
+        stored = stored_memory(outs, turns)
         if any(turn != 1 for turn in turns):
             self._stream.synchronize()  # the pool gives memory that work of this stream may still use, see above
         found = decoder.decode([images.data[i] for i in given], stored, self._stream.ptr)
@@ -213,7 +218,10 @@ class CudaRuntime:
         """Decode images on the CPU and bring them here in one copy; those that fail are black in it."""
         if not left:
             return Outcome()
-        host, outcome = self._cpu.decode(images.part(left))
+        part = images.part(left)
+        host, outcome = self._cpu.decode(part)
+        if images.seek is not None and part.seek is not None:
+            images.seek.take_over(part.seek, left)
         if left[-1] - left[0] < len(left):  # side by side: they lie as they do here
             start = int(pixels.offsets[left[0]])
             _copy_to_device(host.flat, pixels.flat[start : start + host.flat.size])
@@ -293,7 +301,7 @@ class CudaRuntime:
                 arena = self._take_arena(total)
                 try:
                     pixels = Pixels(arena.memory, starts, source.sizes, source.channels)
-                    outcome = self._decode_into(source, pixels)
+                    outcome = self._decode_into(source, pixels, segments[0])
                     begin = time.perf_counter()
                     outcome.launches = self._launch_segments(pixels, segments, out, offsets, kind, planar)
                     outcome.timings.kernels += time.perf_counter() - begin  # of the host: the launches
@@ -380,14 +388,6 @@ class CudaRuntime:
 def _check_count(n: int) -> None:
     if n > _MOST_IMAGES:
         raise ValueError(f"a batch on a GPU holds at most {_MOST_IMAGES} images, not {n}")
-
-
-def _stored(outs: list[Any], orientations: list[int]) -> list[Any]:
-    """Where images are decoded to: their place in the batch, or memory of its own for one that is to be turned."""
-    return [
-        out if turn == 1 else cupy.empty(exif.stored_shape(out.shape, turn), cupy.uint8)
-        for out, turn in zip(outs, orientations, strict=True)
-    ]
 
 
 def _copy_to_device(host: Any, target: Any) -> None:

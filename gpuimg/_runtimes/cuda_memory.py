@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import cupy
 
+from .._decoding import exif
 from .images import numpy_dtype
 
 
@@ -90,6 +91,14 @@ class PooledResults:
         # Not by the events: of a cycle they may be gone already, and results may come back only now.
         if not is_finalizing():
             self._device.synchronize()
+
+
+def stored_memory(outs: list[Any], orientations: list[int]) -> list[Any]:
+    """Where images are decoded to: their place in the batch, or memory of its own for one that is to be turned."""
+    return [
+        out if turn == 1 else cupy.empty(exif.stored_shape(out.shape, turn), cupy.uint8)
+        for out, turn in zip(outs, orientations, strict=True)
+    ]
 
 
 class Event(NamedTuple):

@@ -15,6 +15,7 @@ from numba.cuda.core import config
 from .. import cast, color
 from ..layout import BFLOAT16, FLOAT16, FLOAT32, HEIGHT, OUTPUT, RECORD_WORDS, UINT8, WIDTH
 from ..scalar import i32, scalar, up, word
+from . import jpeg
 from .program import make_pixel
 from .sample import wide
 from .statistics import EXTREMES, make_statistics
@@ -34,6 +35,7 @@ __all__ = [
     "STATISTICS_BLOCK",
     "compile_ptx",
     "jit",
+    "jpeg",
     "make_statistics",
     "make_transform",
     "mix",

@@ -11,7 +11,7 @@ from ..compiled import Piece
 from ..cpu.intrinsics import ADDRESSES, BYTES, array_at, bytes_at, caller, longs_in, shorts_in
 from ..scalar import loop
 from .color import SPILL, WIDE
-from .frame import MOST_BLOCKS, PARTS_WORDS, factors, grid, list_parts
+from .frame import MOST_BLOCKS, PARTS_WORDS, factors, grid, list_parts, mcus_of
 from .huffman import (
     CLEAN_BYTES,
     MARKER,
@@ -41,7 +41,7 @@ from .layout import (
     SCAN,
     UNUSED,
 )
-from .rows import PAD, SHAPE_WORDS, clear_chroma, lay_out, make_rows, mcus_of, read_steps, transform_row
+from .rows import PAD, SHAPE_WORDS, clear_chroma, lay_out, make_rows, read_steps, transform_row
 from .seek import (
     SEEK_WORDS,
     SEGMENTS,

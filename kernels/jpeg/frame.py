@@ -58,3 +58,23 @@ def list_parts(header, parts):
             part[0], part[1], part[2] = c, header[DC_TABLE + c], header[AC_TABLE + c]
             blocks += 1
     parts[0] = blocks
+
+
+@loop
+def _mcu_range(low, high, blocks, factor, side, count):
+    """MCUs that pixels ``low`` to ``high`` along an axis need, with the neighbors of chroma that is upsampled."""
+    if factor == 1:
+        return low // (side * blocks), (high - 1) // (side * blocks) + 1
+    first = max(((low + 1) >> 1) - 1, 0) // side
+    end = (high >> 1) // side + 1
+    return first, min(end, count)
+
+
+@loop
+def mcus_of(header, scale, region, rows, columns):
+    """MCU columns, from and to, and rows, that a region needs."""
+    across, down = factors(header)
+    finer = chroma_side(header, scale) == scale
+    first, end = _mcu_range(region[0], region[2], across, across if finer else i64(1), scale, columns)
+    top, bottom = _mcu_range(region[1], region[3], down, down if finer else i64(1), scale, rows)
+    return first, end, top, bottom

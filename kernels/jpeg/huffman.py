@@ -12,7 +12,20 @@ import numpy as np
 
 from ..scalar import loop, scalar
 from .layout import BAD_CODE, BAD_RESTART, DONE, ENDS, OVERRUN, TABLES
-from .tables import BITS, CATEGORY, CODES, DEFINITION, END, ENTRIES, LAST, LIMITS, LONGEST, PAIRS, STARTS, single
+from .tables import (
+    BITS,
+    CATEGORY,
+    CODES,
+    DEFINITION,
+    END_OF_BLOCK,
+    ENTRIES,
+    LAST,
+    LIMITS,
+    LONGEST,
+    PAIRS,
+    STARTS,
+    single,
+)
 from .vectors import MASKED, copy_masked, count_bits, load_big, mask_of, trailing_zeros, unlikely
 
 up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
@@ -148,7 +161,7 @@ def _restart(data, interval, clean, state):
 
 
 @loop
-def _next_marker(data, at):
+def next_marker(data, at):
     """Where the next 0xFF stands that has no zero and no 0xFF behind it; the end of the file where there is none."""
     while at + MASKED < data.size:
         mask = mask_of(data, up(at))
@@ -168,11 +181,11 @@ def _next_marker(data, at):
 def restarts_follow(data, at, count):
     """Whether so many restart markers stand in a scan, in order, and then another one."""
     for k in range(count):
-        at = _next_marker(data, at)
+        at = next_marker(data, at)
         if at + 1 >= data.size or data[at + 1] != 0xD0 + (k & 7):
             return False
         at += 2
-    at = _next_marker(data, at)
+    at = next_marker(data, at)
     return at + 1 < data.size and data[at + 1] >> 3 != 0xD0 >> 3
 
 
@@ -180,7 +193,7 @@ def restarts_follow(data, at, count):
 def _pass_interval(data, state):
     """Go to the end of the restart interval."""
     if not state[ENDED]:
-        state[RAW] = _next_marker(data, state[RAW])
+        state[RAW] = next_marker(data, state[RAW])
         state[ENDED] = 1
     state[BIT] = 0
     state[LENGTH] = 0
@@ -282,7 +295,7 @@ _store_step, _skip_step = _make_ac_step(True), _make_ac_step(False)
 @scalar
 def _error(k):
     """What is wrong where a block ends at a position, ``DONE`` for nothing."""
-    if k == up(LAST) or (up(END) <= k and k < up(END + LAST)):
+    if k == up(LAST) or (up(END_OF_BLOCK) <= k and k < up(END_OF_BLOCK + LAST)):
         return i64(DONE)
     return i64(BAD_CODE) if k == up(_BAD) else i64(OVERRUN)
 

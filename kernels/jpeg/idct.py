@@ -11,7 +11,7 @@ results saturate.
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from llvmlite import ir
 from numba import types
@@ -21,8 +21,11 @@ from numba.extending import intrinsic
 from ..cpu.intrinsics import shuffle
 from .vectors import I8, I16, I32, load, place, splat, store, vector
 
-_SCALE_BITS = 13
-_DROPPED = {8: (11, 18), 4: (12, 19), 2: (13, 20)}  # bits, by the passes over columns and rows, by the result's side
+SCALE_BITS: Final = 13
+FIRST: Final = 11  # bits that the pass over columns of eight drops
+SECOND: Final = 18  # and the one over rows
+# The same, by the side of the result.
+_DROPPED = {8: (FIRST, SECOND), 4: (12, 19), 2: (13, 20)}
 # Rows and columns of coefficients that reach the result, by its side.
 _USED = {8: range(8), 4: (0, 1, 2, 3, 5, 6, 7), 2: (0, 1, 3, 5, 7)}
 _ROW = vector(I16, 8)
@@ -30,7 +33,19 @@ _WIDE = vector(I32, 8)
 
 
 def _fixed(x: float) -> int:
-    return int(x * (1 << _SCALE_BITS) + 0.5)
+    return int(x * (1 << SCALE_BITS) + 0.5)
+
+
+# Factors of the transform, in the order in which it names its terms.
+_HALF, _K1, _K2, _K5 = _fixed(0.541196100), -_fixed(0.899976223), -_fixed(2.562915447), _fixed(1.175875602)
+EVEN2: Final = (_HALF, _HALF - _fixed(1.847759065))
+EVEN3: Final = (_HALF + _fixed(0.765366865), _HALF)
+SUM3: Final = (_K5 - _fixed(1.961570560), _K5)
+SUM4: Final = (_K5, _K5 - _fixed(0.390180644))
+ODD0: Final = (_K1, _fixed(1.501321110) + _K1)
+ODD1: Final = (_K2, _fixed(3.072711026) + _K2)
+ODD2: Final = (_fixed(2.053119869) + _K2, _K2)
+ODD3: Final = (_fixed(0.298631336) + _K1, _K1)
 
 
 class _Lanes(NamedTuple):
@@ -60,7 +75,7 @@ class _Lanes(NamedTuple):
         """With as many bits behind the point as products have, or more."""
         if self.value is None:
             return self
-        return _Lanes(self.builder, self.builder.shl(self.value, _like(self.value, _SCALE_BITS + more)))
+        return _Lanes(self.builder, self.builder.shl(self.value, _like(self.value, SCALE_BITS + more)))
 
     def wrapped(self, combine, other):
         """Sum or difference in 16 bits."""
@@ -83,24 +98,19 @@ def _like(value, number):
 
 def _pass8(builder, v, bits):
     """The one-dimensional transform of eight vectors."""
-    half, less, more = _fixed(0.541196100), _fixed(1.847759065), _fixed(0.765366865)
-    even2 = v[2].times(half) + v[6].times(half - less)
-    even3 = v[2].times(half + more) + v[6].times(half)
+
+    def sum_of(one, other, factors):
+        return one.times(factors[0]) + other.times(factors[1])
+
+    even2, even3 = sum_of(v[2], v[6], EVEN2), sum_of(v[2], v[6], EVEN3)
     even0 = v[0].wrapped(builder.add, v[4]).scaled()
     even1 = v[0].wrapped(builder.sub, v[4]).scaled()
     sums = even0 + even3, even1 + even2, even1 - even2, even0 - even3
 
     a, b, c, d = v[7], v[5], v[3], v[1]
     z3, z4 = a.wrapped(builder.add, c), b.wrapped(builder.add, d)
-    k3, k4, k5 = -_fixed(1.961570560), -_fixed(0.390180644), _fixed(1.175875602)
-    z3, z4 = z3.times(k3 + k5) + z4.times(k5), z3.times(k5) + z4.times(k4 + k5)
-    k1, k2 = -_fixed(0.899976223), -_fixed(2.562915447)
-    odds = (
-        a.times(k1) + d.times(_fixed(1.501321110) + k1) + z4,
-        b.times(k2) + c.times(_fixed(3.072711026) + k2) + z3,
-        b.times(_fixed(2.053119869) + k2) + c.times(k2) + z4,
-        a.times(_fixed(0.298631336) + k1) + d.times(k1) + z3,
-    )
+    z3, z4 = sum_of(z3, z4, SUM3), sum_of(z3, z4, SUM4)
+    odds = sum_of(a, d, ODD0) + z4, sum_of(b, c, ODD1) + z3, sum_of(b, c, ODD2) + z4, sum_of(a, d, ODD3) + z3
     first = [(even + odd).rounded(bits) for even, odd in zip(sums, odds, strict=True)]
     last = [(even - odd).rounded(bits) for even, odd in zip(sums, odds, strict=True)]
     return first + last[::-1]

@@ -24,7 +24,7 @@ LIMITS: Final = CODES + TABLES * ENTRIES
 STARTS: Final = LIMITS + TABLES * (LONGEST + 1)
 TABLE_WORDS: Final = STARTS + TABLES * (LONGEST + 1)
 
-END: Final = 128  # what the end of a block advances by: past every position there is
+END_OF_BLOCK: Final = 128  # what the end of a block advances by: past every position there is
 LAST: Final = 63
 CATEGORY: Final = 10  # bits of the largest coefficient of 8-bit samples
 
@@ -34,7 +34,7 @@ _ZIGZAG = (
     47, 55, 62, 63,
 )  # fmt: skip
 # Natural order; everything behind the end is position 63, where the zero of an end of block does no harm.
-ZIGZAG: Final = np.array([*_ZIGZAG, *[LAST] * (2 * END - 64 + 16)], np.uint8)
+ZIGZAG: Final = np.array([*_ZIGZAG, *[LAST] * (2 * END_OF_BLOCK - 64 + 16)], np.uint8)
 
 
 @loop
@@ -62,7 +62,7 @@ def single(length, symbol, value, is_ac):
     run, size = symbol >> 4, symbol & 15
     advance = 0
     if is_ac:
-        advance = END if size == 0 and run < 15 else run + 1
+        advance = END_OF_BLOCK if size == 0 and run < 15 else run + 1
     return length + size | advance << 8 | value << 16
 
 
@@ -99,11 +99,32 @@ def _paired(singles, code):
         return entry
     used, advance, value = entry & 255, (entry >> 8) & 255, (entry >> 16) & 0xFFFF
     both, total, last = used, advance, value
-    if advance < END:
+    if advance < END_OF_BLOCK:
         other = singles[(code << used) & (ENTRIES - 1)] >> 16
         if other != 0 and used + (other & 255) <= BITS:
             both, total, last = used + (other & 255), advance + ((other >> 8) & 255), (other >> 16) & 0xFFFF
     return both | used << 8 | advance << 16 | total << 24 | value << 32 | last << 48
+
+
+@loop
+def read_codes(data, at, is_ac, limits, starts):
+    """For each length of code, what is behind its codes and leads to their symbols; gives whether they are legal."""
+    code, symbols = i64(0), i64(0)
+    for length in range(1, LONGEST + 1):
+        count = i64(data[at + length - 1])
+        if symbols + count > 256 or at + LONGEST + symbols + count > data.size:
+            return False
+        starts[length] = symbols - code
+        for k in range(symbols, symbols + count):
+            if not is_ac and data[at + LONGEST + k] > 15:
+                return False
+        symbols += count
+        code += count
+        limits[length] = code
+        if code > 1 << length:
+            return False
+        code <<= 1
+    return True
 
 
 @loop
@@ -119,26 +140,18 @@ def _build(data, at, tables, table):
         pairs[k] = 0
         codes[k] = 0
     is_ac = table >= TABLES // 2
-    code, symbols = i64(0), i64(0)
+    if not read_codes(data, at, is_ac, limits, starts):
+        return False
+    symbols = i64(0)
     for length in range(1, LONGEST + 1):
         count = i64(data[at + length - 1])
-        if symbols + count > 256 or at + LONGEST + symbols + count > data.size:
-            return False
         definition[length] = count
-        starts[length] = symbols - code
         for k in range(symbols, symbols + count):
             symbol = i64(data[at + LONGEST + k])
             definition[17 + k] = symbol
-            if not is_ac and symbol > 15:
-                return False
-            if length <= BITS and code < 1 << length:
-                _fill(code, length, symbol, is_ac, codes, pairs)
-            code += 1
+            if length <= BITS:
+                _fill(k - starts[length], length, symbol, is_ac, codes, pairs)
         symbols += count
-        limits[length] = code
-        if code > 1 << length:
-            return False
-        code <<= 1
     if is_ac:
         for k in range(ENTRIES):  # pairs are made of a copy of the single entries, in the same words as the codes
             codes[k] |= pairs[k] << 16

@@ -26,7 +26,7 @@ from .decoder import FATES, LEFT_TO_THE_CPU, file
 from .launches import Kernel, Numba
 from .order import Op, Order, Stream
 
-_MODULES = ("gpuimg._runtimes.cuda", "gpuimg._runtimes.cuda_memory")  # that import CuPy
+_MODULES = ("gpuimg._runtimes.cuda", "gpuimg._runtimes.cuda_jpeg", "gpuimg._runtimes.cuda_memory")  # import CuPy
 
 
 class Standin:
@@ -42,6 +42,11 @@ class Standin:
     def problems(self) -> list[str]:
         """What was found wrong."""
         return self.order.problems
+
+    @property
+    def damaged(self) -> set[int]:
+        """Images of a batch whose segments the kernels find damaged."""
+        return self.order.damaged
 
     def use(self, array: Any) -> Op:
         """Let the caller's current stream read an array."""
@@ -66,7 +71,7 @@ def installed() -> Iterator[Standin]:
         patch.setattr(kernels, "make_transform", lambda functions, kind, neighbours: "transform")
         patch.setattr(kernels, "make_statistics", lambda functions, neighbours: "statistics")
         patch.setattr(kernels, "mix", "mix")
-        patch.setattr(kernels, "jit", lambda name, signature, block=None: Kernel(standin.order, name))
+        patch.setattr(kernels, "jit", lambda named, signature, block=None: Kernel(standin.order, named))
         before = {name: sys.modules.pop(name) for name in _MODULES if name in sys.modules}
         runtimes._cuda.cache_clear()
         nvimgcodec.decode_params.cache_clear()
@@ -74,7 +79,9 @@ def installed() -> Iterator[Standin]:
         gc.freeze()  # a test's own gc.collect() looks at what it made
         try:
             standin.runtime = importlib.import_module(_MODULES[0])
-            patch.setattr(standin.runtime, "numba_cuda", Numba(standin.order, standin.cupy))
+            numba = Numba(standin.order, standin.cupy)
+            for name in _MODULES[:2]:
+                patch.setattr(sys.modules[name], "numba_cuda", numba)
             yield standin
         finally:
             gc.unfreeze()

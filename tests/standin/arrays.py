@@ -9,6 +9,7 @@ addresses, and a new one has the address of one that is gone, as CUDA's do.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import threading
 from collections import deque
@@ -23,6 +24,11 @@ from .order import Clock, Op, Order, Stream
 
 _UNIT = 512  # bytes that sizes are rounded up to, as CuPy's pool does
 DEVICES = 2
+
+
+def _host(address: int, size: int) -> Any:
+    """Memory of the host."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
 class _Thread(threading.local):
@@ -218,6 +224,26 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
             order.content(self.ptr, self.ptr + size)[:] = value
             order.enqueue(key, "fill", writes=[(self.ptr, self.ptr + size)])
 
+        def copy_from_host_async(self, mem: int, size: int, stream: Any = None) -> None:
+            key = (stream or get_current_stream()).key
+            host = _host(mem, size)
+            before = host.copy()
+            order.content(self.ptr, self.ptr + size)[:] = host
+            order.enqueue(key, "upload", writes=[(self.ptr, self.ptr + size)], bytes=size, pinned=True)
+
+            def check() -> None:
+                if not np.array_equal(host, before):
+                    order.found("pinned memory was changed before its copy was done")
+
+            order.when_done(key, check)
+
+        def copy_to_host_async(self, mem: int, size: int, stream: Any = None) -> None:
+            key = (stream or get_current_stream()).key
+            content, host = order.content(self.ptr, self.ptr + size).copy(), _host(mem, size)
+            host[:] = 0xA5
+            order.enqueue(key, "download", reads=[(self.ptr, self.ptr + size)], bytes=size)
+            order.when_done(key, lambda: np.copyto(host, content))
+
     class UnownedMemory:
         def __init__(self, ptr: int, size: int, owner: object, device_id: int = -1) -> None:
             self.ptr = ptr
@@ -325,11 +351,13 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
     ndarray.__module__ = "cupy"
     module.ndarray, module.empty, module.zeros, module.asarray = ndarray, empty, zeros, asarray
     module.ascontiguousarray = asarray
+    module.int16 = np.int16
     module.uint8, module.int32, module.int64, module.float32 = np.uint8, np.int32, np.int64, np.float32
     module.from_dlpack = asarray
     cuda: Any = ModuleType("cupy.cuda")
     cuda.Device, cuda.Event, cuda.Stream, cuda.ExternalStream = Device, Event, StreamOfOurs, ExternalStream
     cuda.MemoryPointer, cuda.UnownedMemory, cuda.get_current_stream = MemoryPointer, UnownedMemory, get_current_stream
+    cuda.alloc_pinned_memory = lambda size: np.full(size, 0xA5, np.uint8)  # any memory will do
     cuda.runtime = ModuleType("cupy.cuda.runtime")
     cuda.runtime.getDeviceCount = lambda: DEVICES
     cuda.runtime.eventRecord = lambda event, stream: events[event].record(ExternalStream(stream))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuimg.kernels import layout, ops
+from gpuimg.kernels.jpeg import upload
 
 from .order import Order, Range, Stream
 
@@ -35,10 +37,9 @@ class Numba:
 class Kernel:
     """A compiled kernel."""
 
-    def __init__(self, order: Order, name: str) -> None:
+    def __init__(self, order: Order, named: Any) -> None:
         self._order = order
-        self._name = name
-        self._grid: Any = None
+        self._name = named if isinstance(named, str) else named.__name__
 
     def __getitem__(self, grid: Any) -> Any:
         (blocks, images), block, stream = grid
@@ -46,16 +47,30 @@ class Kernel:
         def launch(*arguments: Any) -> None:
             if not 0 < images <= _MOST_BLOCKS:
                 self._order.found(f"{self._name} is launched for {images} images")
-            touched = _mixed if self._name == "mix" else _sampled
-            reads, perhaps, writes, threads = touched(images, *arguments)
-            if blocks * block < threads:
-                self._order.found(f"{self._name} has {blocks * block} threads for {threads} pixels")
-            self._order.enqueue(stream, "launch", reads=reads, perhaps=perhaps, writes=writes, name=self._name)
+            if self._name in _JPEG:
+                touched = _JPEG[self._name](blocks, images, *arguments)
+            else:
+                touched = (_mixed if self._name == "mix" else _sampled)(images, *arguments)
+            if blocks * block < touched.threads:
+                self._order.found(f"{self._name} has {blocks * block} threads for {touched.threads} pixels")
+            self._order.enqueue(
+                stream, "launch", reads=touched.reads, perhaps=touched.perhaps, seen=touched.seen,
+                writes=touched.writes, name=self._name,
+            )  # fmt: skip
+            if self._name == "huffman":
+                _report(self._order.damaged, blocks, *arguments)
 
         return launch
 
 
-Touched = tuple[list[Range], list[Range], list[Range], int]
+class Touched(NamedTuple):
+    """Memory that a launch touches, as :meth:`Order.enqueue` takes it, and the threads that it needs."""
+
+    reads: list[Range]
+    perhaps: list[Range]
+    writes: list[Range]
+    threads: int
+    seen: Sequence[Range] = ()
 
 
 def _part(array: Any, first: int, stop: int) -> Range:
@@ -76,14 +91,17 @@ def _sampled(
         raise AssertionError(f"a plan of {len(records)} images, {programs.size} program words, for {n}")
     table = int(table_words)
     reads = [ints.range, programs.range]
-    perhaps, writes = [], []
+    perhaps, writes, seen = [], [], []
     for i, record in enumerate(records):
         x0, y0, x1, y1 = (int(v) for v in record["window"])
         if not (x0 < x1 and y0 < y1):
             raise AssertionError(f"image {i} has the empty window {record['window']}")
         at, stride = int(record["source"]), int(record["stride"])
-        # From the window's first pixel to its last.
-        reads.append(_part(source, at + y0 * stride + x0 * int(channels), at + (y1 - 1) * stride + x1 * int(channels)))
+        # From the window's first pixel to its last; of other columns between them nothing is read.
+        first, row = x0 * int(channels), (x1 - x0) * int(channels)
+        perhaps.append(_part(source, at + y0 * stride + first, at + (y1 - 1) * stride + first + row))
+        starts = [at + y * stride + first for y in range(y0, y1)]
+        seen += [_part(source, start, start + row) for start in starts]
     pixels = records["height"].astype(np.int64) * records["width"]
     if len(rest) == 3:
         out, out_channels, _ = rest
@@ -100,7 +118,7 @@ def _sampled(
             own = i * table + int(slot) * ops.STATISTICS_WORDS
             perhaps.append(_part(tables, i * table, own))
             writes.append(_part(tables, own, own + ops.STATISTICS_WORDS))
-    return reads, perhaps, writes, int(pixels.max())
+    return Touched(reads, perhaps, writes, int(pixels.max()), seen)
 
 
 def _mixed(
@@ -115,4 +133,68 @@ def _mixed(
     ):
         reads += [_part(one, start, start + count), _part(other, partner, partner + count)]
         writes.append(_part(out, start, start + count))
-    return reads, [], writes, int(elements.values.max())
+    return Touched(reads, [], writes, int(elements.values.max()))
+
+
+# -- JPEGs -------------------------------------------------------------------------------------------------------------
+
+
+def _records(words: Any, at: Any, n: int, size: int) -> Any:
+    """Records of so many words in what was uploaded."""
+    return words.values[int(at) : int(at) + n * size].reshape(n, size)
+
+
+def _segments(words: Any, groups: Any, n: int) -> Any:
+    """The segments of some blocks of threads."""
+    found = [
+        _records(words, first, count, upload.SEGMENT_WORDS)
+        for _, first, count in _records(words, groups, n, upload.GROUP_WORDS)
+    ]
+    return np.concatenate(found)
+
+
+def _huffman(groups: int, _: int, words: Any, at: Any, coefficients: Any, status: Any) -> Touched:
+    writes = [
+        _part(coefficients, upload.COEFFICIENTS * first, upload.COEFFICIENTS * (first + count))
+        for first, count in _segments(words, at, groups)[:, [upload.BLOCK, upload.SEGMENT_BLOCKS]].tolist()
+    ]
+    return Touched([words.range, *writes], [], [*writes, status.range], groups * upload.THREADS)
+
+
+def _report(damaged: set[int], groups: int, words: Any, at: Any, coefficients: Any, status: Any) -> None:
+    """Mark images as damaged."""
+    for image in damaged & set(_segments(words, at, groups)[:, upload.IMAGE].tolist()):
+        status.values[image] = 1
+
+
+def _inverse_dct(_: int, n: int, words: Any, at: Any, coefficients: Any, planes: Any) -> Touched:
+    reads, writes = [words.range], []
+    records = _records(words, at, n, upload.IMAGE_WORDS)
+    for first, count in records[:, [upload.FIRST_BLOCK, upload.BLOCKS]].tolist():
+        reads.append(_part(coefficients, upload.COEFFICIENTS * first, upload.COEFFICIENTS * (first + count)))
+        writes.append(_part(planes, upload.PLANE_WORDS * first, upload.PLANE_WORDS * (first + count)))
+    return Touched(reads, [], writes, int(records[:, upload.BLOCKS].max()) * upload.LANES)
+
+
+def _colors(_: int, n: int, words: Any, at: Any, planes: Any, channels: Any, out: Any) -> Touched:
+    """All pixels of the regions are 77 afterwards."""
+    reads, writes = [words.range], []
+    threads = 0
+    for record in _records(words, at, n, upload.IMAGE_WORDS).astype(np.int64):
+        first, count = 4 * upload.PLANE_WORDS * record[[upload.FIRST_BLOCK, upload.BLOCKS]]
+        reads.append(_part(planes, first, first + count))
+        x0, y0, x1, y1 = record[upload.REGION : upload.REGION + 4]
+        start = (record[upload.OUT] & 0xFFFFFFFF) | record[upload.OUT + 1] << 32
+        step_x, step_y = record[upload.STEP_X], record[upload.STEP_Y]
+        x, y = np.arange(x0, x1), np.arange(y0, y1)[:, None]
+        places = start + x * step_x + y * step_y
+        # As shown, a row at a time.
+        rows = places if abs(step_x) < abs(step_y) else places.T
+        writes += [_part(out, int(row.min()), int(row.max()) + int(channels)) for row in rows]
+        for channel in range(int(channels)):
+            out.values[places + channel] = 77
+        threads = max(threads, places.size)
+    return Touched(reads, [], writes, threads)
+
+
+_JPEG: dict[str, Callable[..., Touched]] = {"huffman": _huffman, "inverse_dct": _inverse_dct, "colors": _colors}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import threading
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +85,8 @@ class Order:
         self._lows: list[int] = []
         self._next_address = next(_ADDRESSES)
         self._generations: dict[int, int] = {}
+        self._late: list[tuple[Stream, int, Callable[[], None]]] = []
+        self.damaged: set[int] = set()
 
     # -- the log -----------------------------------------------------------------------------------------------
 
@@ -146,21 +148,28 @@ class Order:
         *,
         reads: Iterable[Range] = (),
         perhaps: Iterable[Range] = (),
+        seen: Iterable[Range] = (),
         writes: Iterable[Range] = (),
         file: object = None,
         **told: Any,
     ) -> Op:
-        """Put an operation on a stream; ``perhaps`` is read where it was written, ``file`` is what a decoder writes."""
+        """Put an operation on a stream.
+
+        ``perhaps`` is read where it was written, and ``seen``, which are parts of it, must have been; ``file`` is what
+        a decoder writes.
+        """
         with self.lock:
             writes = list(writes)
             op = self.note(kind, stream, writes=writes, **told)
             clock = self._streams.setdefault(stream, {})
             joined(clock, self._host)
             clock[stream] = count = clock.get(stream, 0) + 1
-            for low, high in reads:
+            reads = list(reads)
+            for low, high in [*reads, *seen]:
                 chunk = self._chunk(low)
                 if not chunk.written[low - chunk.low : high - chunk.low].all():
                     self.found(f"{op} reads what nobody wrote")
+            for low, high in reads:
                 self._touch(Access(low, high, False, stream, count, op, None), clock)
             for low, high in perhaps:
                 self._touch(Access(low, high, False, stream, count, op, None), clock)
@@ -199,6 +208,11 @@ class Order:
         elif not by_host and clock.get(earlier.stream, 0) < earlier.count:
             self.found(f"{what}: nothing puts them in order")
 
+    def when_done(self, stream: Stream, action: Callable[[], None]) -> None:
+        """Do something of the host's memory when the host knows that all on a stream is done, which is the latest."""
+        with self.lock:
+            self._late.append((stream, self._streams[stream][stream], action))
+
     # -- synchronisation ---------------------------------------------------------------------------------------
 
     def record(self, stream: Stream) -> tuple[Op, Clock]:
@@ -220,6 +234,12 @@ class Order:
             pending = {stream for stream, count in clock.items() if self._host.get(stream, 0) < count}
             self.note("host wait", name=name, recorded=recorded, pending=pending)
             joined(self._host, clock)
+            late, self._late = self._late, []
+            for stream, count, action in late:
+                if self._host.get(stream, 0) >= count:
+                    action()
+                else:
+                    self._late.append((stream, count, action))
 
     def clock_of(self, streams: Iterable[Stream] | None = None, device: int | None = None) -> Clock:
         """All that was enqueued on some streams, or those of a device."""

@@ -1,0 +1,205 @@
+"""JPEGs decoded by gpuimg's own kernels, with a seek index: alone, with their upload, and from bytes to batches.
+
+Whole images and random crops of set S, k = 8, beside nvImageCodec's best setting of the part "decoding". Of every
+image, and of crops, the pixels are compared with the CPU's: none may differ.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gpuimg as gi
+from bench.gpu.chains import CHAINS, DTYPE, LAYOUT
+from bench.gpu.child import Context
+from bench.gpu.measure import LEAST_ROUNDS, Spin, kept, rate, settle, synchronize, to_host
+from bench.gpu.throughput import best_decode
+
+BATCHES = (64, 256)
+EVERY = 8
+_CROPS = 64  # whose pixels are compared
+_LEAST_S = 4.0
+
+
+class Files:
+    """Bytes as a source to build an index of."""
+
+    def __init__(self, files: list[bytes]) -> None:
+        self._files = files
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __getitem__(self, i: int) -> tuple[bytes, int]:
+        return self._files[i], 0
+
+
+def run(context: Context) -> None:
+    """Pixels first: rates of wrong ones mean nothing."""
+    files = context.photos("S", max(BATCHES))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "index"
+        gi.build_index(Files(files), path, every=EVERY)
+        index = gi.SeekIndex(path)
+        context.record("pixels", pixels(context.device, files, index))
+        context.record("best decoding of set S", best_decode(context.out))
+        rates: dict[str, Any] = {}
+        for size in (len(files),) if context.smoke else BATCHES:
+            for name, measure in _measures(context, files[:size], index).items():
+                if context.left() > _LEAST_S:
+                    rates[f"{name}, batch {min(size, len(files))}"] = kept(measure)
+                    context.record("rates", rates)
+
+
+def opened(files: list[bytes], device: str, index: Any) -> gi.Batch:
+    """A batch whose entries are the first ones of the index."""
+    return gi.open_batch(files, device=device, index=index)
+
+
+def pixels(device: str, files: list[bytes], index: Any) -> dict[str, int]:
+    """Values that differ from the CPU's without an index: of whole images, and of crops, one of each."""
+    found = {"whole images": 0, "crops": 0, "values": 0}
+    plain = gi.decode_batch(files, device="cpu")
+    for one, other in zip(opened(files, device, index).compute(), plain, strict=True):
+        found["whole images"] += int(np.count_nonzero(to_host(one) != other))
+        found["values"] += other.size
+    rng = np.random.default_rng()
+    for i in rng.permutation(len(files))[:_CROPS].tolist():
+        height, width = plain[i].shape[:2]
+        top, left = int(rng.integers(height)), int(rng.integers(width))
+        bottom, right = int(rng.integers(top, height)) + 1, int(rng.integers(left, width)) + 1
+        x = gi.open_batch([files[i]], device=device, index=index, indices=[i])
+        crop = gi.crop(x, top, left, bottom - top, right - left).compute("uint8")[0]
+        found["crops"] += int(np.count_nonzero(to_host(crop) != plain[i][top:bottom, left:right]))
+        found["values"] += (bottom - top) * (right - left) * 3
+    return found
+
+
+def _measures(context: Context, files: list[bytes], index: Any) -> dict[str, Callable[[], dict[str, Any]]]:
+    """What is measured of a batch."""
+    device, n = context.device, len(files)
+    chain = CHAINS["train"]
+
+    def whole() -> None:
+        opened(files, device, index).compute()
+        settle(device)
+
+    def train(known: Any) -> None:
+        chain(gi.open_batch(files, device=device, index=known), gi.Rng(0, indices=range(n))).array(DTYPE, LAYOUT)
+        settle(device)
+
+    found: dict[str, Callable[[], dict[str, Any]]] = {
+        "bytes to whole images": lambda: rate(whole, n, **context.rounds),
+        "bytes to train batches": lambda: rate(lambda: train(index), n, **context.rounds),
+        "bytes to train batches, without an index": lambda: rate(lambda: train(None), n, **context.rounds),
+        "host's part of whole images": lambda: host_alone(context, files, index),
+    }
+    if context.on_gpu:
+        found["kernels"] = lambda: kernels_alone(files, index)
+    return found
+
+
+def _uploaded(files: list[bytes], index: Any) -> Any:
+    """What is uploaded for whole images."""
+    from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of
+    from gpuimg._runtimes.jpeg_upload import Upload, whole_regions
+
+    images = opened(files, "cpu", index)._source
+    assert isinstance(images, EncodedImages)
+    assert images.seek is not None
+    offsets, total = offsets_of(images.sizes, 3, ALIGNMENT)
+    pixels_ = Pixels(None, offsets, images.sizes, 3)
+    return Upload(images, images.seek, pixels_, whole_regions(images.sizes)), total, images
+
+
+def host_alone(context: Context, files: list[bytes], index: Any) -> dict[str, Any]:
+    """What the host does for a batch of open files: entries checked, bytes copied without their stuffing."""
+    uploaded, _, _ = _uploaded(files, index)
+    memory = np.zeros(2 * uploaded.words, np.int32)
+
+    def prepare() -> None:
+        again, _, _ = _uploaded(files, index)
+        again.write(memory[: again.words])
+
+    return {**rate(prepare, len(files), **context.rounds), "bytes_an_image": round(4 * uploaded.words / len(files))}
+
+
+def kernels_alone(files: list[bytes], index: Any) -> dict[str, Any]:
+    """GPU time of the kernels, without and with the upload, of whole images, decoded again and again."""
+    import cupy
+
+    from gpuimg._runtimes import cuda_jpeg
+
+    uploaded, total, images = _uploaded(files, index)
+    decoder, stream, out = cuda_jpeg.SegmentDecoder(0), cupy.cuda.Stream(non_blocking=True), cupy.empty(total, "uint8")
+    staging = decoder._take(uploaded.words)
+    host = staging.words[: uploaded.words]
+    uploaded.write(host)
+    taken: dict[str, list[float]] = {"kernels": [], "with upload": []}
+    with stream:
+        spin = Spin()
+        words, status = cupy.empty(uploaded.words, cupy.int32), cupy.zeros(len(images), cupy.int32)
+
+        def upload() -> None:
+            words.data.copy_from_host_async(host.ctypes.data, words.nbytes)
+
+        def launch() -> None:
+            decoder._launch(uploaded, words, out, status, stream)
+
+        def both() -> None:
+            upload()
+            launch()
+
+        both()  # compiles the kernels, and takes memory
+        for _ in range(LEAST_ROUNDS + 1):
+            taken["kernels"].append(spin.time(launch, behind=3.0))
+            taken["with upload"].append(spin.time(both, behind=3.0))
+    synchronize("cuda:0")
+    median = {name: float(np.median(times[1:])) for name, times in taken.items()}
+    times = taken["kernels"][1:]
+    return {
+        "images_per_second": round(1e3 * len(uploaded.taken) / median["kernels"], 1),
+        "range": [round(1e3 * len(uploaded.taken) / time, 1) for time in (max(times), min(times))],
+        "with upload, images_per_second": round(1e3 * len(uploaded.taken) / median["with upload"], 1),
+        "milliseconds": {name: round(one, 4) for name, one in median.items()},
+        "rounds": LEAST_ROUNDS,
+        "images": len(uploaded.taken),
+        "reported": int(cupy.count_nonzero(status)),
+        "upload_bytes": 4 * uploaded.words,
+    }
+
+
+def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Wrong pixels, and images/s beside nvImageCodec's."""
+    problems, lines = [], []
+    wrong = results.get("pixels")
+    if wrong is not None:
+        lines.append(f"{wrong['values']:,} values compared with the CPU's: {_wrong(wrong)} differ")
+        if _wrong(wrong):
+            problems.append(
+                f"values that differ from the CPU's: {wrong['whole images']} of whole images, {wrong['crops']} of crops"
+            )
+    best = results.get("best decoding of set S")
+    if best:
+        lines.append(f"nvImageCodec's best setting on set S: {best:,.0f} images/s")
+    for name, row in results.get("rates", {}).items():
+        if "error" in row:
+            problems.append(f"{name}: {row['error']}")
+            continue
+        low, high = row["range"]
+        more = row.get("with upload, images_per_second")
+        lines.append(
+            f"{name}: {row['images_per_second']:,.0f} images/s ({low:,.0f} to {high:,.0f}, n = {row['rounds']})"
+            + (f"; with upload {more:,.0f}" if more else "")
+        )
+        if row.get("reported"):
+            problems.append(f"{name}: {row['reported']} images were reported as damaged")
+    return problems, lines
+
+
+def _wrong(found: dict[str, int]) -> int:
+    return found["whole images"] + found["crops"]
