@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +52,13 @@ def entries_of(files: list[bytes], every: int) -> list[Entry]:
     known, memory = np.zeros(tables.TABLE_WORDS, np.int64), np.zeros(build.WORK_BYTES, np.uint8)
     build.build_entries(*headers, every, known, memory, out, begins, told)
     return [out[begins[i] : begins[i] + told[i, 3]].copy() for i in range(len(files))]
+
+
+def seek_of(entries: Sequence[Any], every: int) -> Seek:
+    """A batch's entries; None for files that have none."""
+    found = [np.zeros(0, np.uint8) if entry is None else entry for entry in entries]
+    places = [entry.ctypes.data if entry.size else 0 for entry in found]
+    return Seek.of(places, [entry.size for entry in found], found, every, "the index")
 
 
 def batch_of(files: list[bytes], channels: int = 3) -> EncodedImages:
@@ -134,7 +142,7 @@ def simulated(case: Case, folder: Path, change: Any = None) -> Found:
     offsets, total = offsets_of(images.sizes, case.channels, ALIGNMENT)
     out = np.full(total, 0xA5, np.uint8)
     pixels = Pixels(out, offsets, images.sizes, case.channels)
-    uploaded = Upload(images, Seek.of(entries, case.every, "the index"), pixels, case.regions, case.most_blocks)
+    uploaded = Upload(images, seek_of(entries, case.every), pixels, case.regions, case.most_blocks)
     uploaded_words = np.full(uploaded.words, 0x5A5A5A5A, np.int32)
     uploaded.write(uploaded_words)
     if change is not None:
@@ -276,7 +284,7 @@ def test_entries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     case = Case(files, whole(files), entries=given)
     images = batch_of(files)
     pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
-    uploaded = Upload(images, Seek.of(given, case.every, "the index"), pixels, case.regions)
+    uploaded = Upload(images, seek_of(given, case.every), pixels, case.regions)
     assert uploaded.refused == [0, 1, 2, 5]
     assert uploaded.taken == [4]
 
@@ -336,7 +344,7 @@ def opened(files: list[bytes], entries: list[Entry] | None = None, every: int = 
         entries[WITHOUT[0]] = entries[WITHOUT[0]][:0]
     source = batch._source
     assert isinstance(source, EncodedImages)
-    batch._source = replace(source, seek=Seek.of(entries, every, "the index"))
+    batch._source = replace(source, seek=seek_of(entries, every))
     return batch
 
 

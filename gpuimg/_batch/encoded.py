@@ -83,7 +83,8 @@ def with_index(
     outside = [number for number in numbers if not 0 <= number < len(found)]
     if outside:
         raise ValueError(f"the seek index {found.path} has samples 0 to {len(found) - 1:,}, not {outside[0]:,}")
-    return replace(images, seek=Seek.of(found.entries(numbers), found.every, str(found.path)))
+    entries = found.read(numbers)
+    return replace(images, seek=Seek.of(entries.addresses, entries.sizes, entries.memory, found.every, found.path))
 
 
 def info(data: Any, max_pixels: int) -> ImageInfo:

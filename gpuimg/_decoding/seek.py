@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from .._checks.types import Ints
 from ..kernels.jpeg import layout as words
-from .jpeg import addresses_of
 
 _REASONS = {
     words.OTHER_SIZE: "the file has another size",
@@ -49,14 +48,11 @@ class Seek:
         object.__setattr__(self, "fates", np.zeros(len(self.access), np.int64))
 
     @staticmethod
-    def of(entries: Sequence[Any], every: int, index: str, *, warns: bool = True) -> Seek:
-        """Of entries, uint8 arrays; None for files that have none."""
-        access = np.zeros((len(entries), words.ACCESS_WORDS), np.int64)
-        found = [b"" if entry is None else entry for entry in entries]
-        access[:, words.ENTRY_BYTES] = np.fromiter(map(len, found), np.int64, len(found))
-        access[:, words.ENTRY] = np.where(access[:, words.ENTRY_BYTES] > 0, addresses_of(found), 0)
-        access[:, words.EVERY] = every
-        return Seek(access, found, index, warns)
+    def of(addresses: Any, sizes: Any, memory: Any, every: int, index: str, *, warns: bool = True) -> Seek:
+        """Of entries at addresses, 0 for files that have none, in memory that is kept."""
+        access = np.zeros((len(sizes), words.ACCESS_WORDS), np.int64)
+        access[:, words.ENTRY], access[:, words.ENTRY_BYTES], access[:, words.EVERY] = addresses, sizes, every
+        return Seek(access, memory, index, warns)
 
     def part(self, indices: Any) -> Seek:
         """That of some files."""

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks.types import Ints
+from .._checks.types import Ints, Mask
 from .._decoding.file_bytes import printable
 from .._decoding.native_read import LINE, ChunkReader
 from .._decoding.open_file import OpenFile, read_at
@@ -17,6 +17,7 @@ from . import format as layout
 from .names import checksum_of_names
 
 _PAIR: Final = 2 * layout.WORD_BYTES  # words of a sample and of the one behind it
+_KEPT: Final = 1 << 21  # samples: the table of so many, 16 MB, is kept in memory once it is asked for
 
 
 class Entries(NamedTuple):
@@ -33,11 +34,18 @@ class Entries(NamedTuple):
     begins: Ints
     sizes: Ints
 
+    @property
+    def addresses(self) -> Ints:
+        """(N,): 0 for those without bytes."""
+        found: Ints = np.where(self.sizes > 0, self.memory.ctypes.data + self.begins, 0)
+        return found
+
 
 class SeekIndex:
-    """A seek index in a file, of which only the header is read and kept; any thread may ask it for entries.
+    """A seek index in a file, of which only the header is read at first; any thread may ask it for entries.
 
-    Copies and pickles hold the path alone. The file stays open as long as this lives; forked children share it.
+    Where they lie, 8 bytes a sample, is kept in memory from the first entry on, of up to two million samples. Copies
+    and pickles hold the path alone. The file stays open as long as this lives; forked children share it.
 
     Parameters
     ----------
@@ -62,6 +70,7 @@ class SeekIndex:
         self._file = OpenFile(self.path)
         self._header = _header(self.path, self._file.number)
         self.every = self._header.every
+        self._table: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return self._header.samples
@@ -93,7 +102,7 @@ class SeekIndex:
         places = zip(begins.tolist(), sizes.tolist(), strict=True)
         return [memory[begin : begin + size] if size else None for begin, size in places]
 
-    def read(self, indices: Sequence[int], reader: ChunkReader | None = None) -> Entries:
+    def read(self, indices: Sequence[int] | Ints, reader: ChunkReader | None = None) -> Entries:
         """The entries of some samples.
 
         A sample that has none, that is not in the index, or whose entry cannot be read, has 0 bytes. What an entry says
@@ -102,16 +111,27 @@ class SeekIndex:
         reader = ChunkReader() if reader is None else reader
         numbers = np.asarray(indices, np.int64)
         known = (numbers >= 0) & (numbers < len(self))
-        read = self._read(layout.word_at(np.where(known, numbers, 0)), np.full(numbers.size, _PAIR), reader)
-        pairs = read.memory.view("<u8").reshape(-1, LINE // layout.WORD_BYTES)
-        places = (pairs[:, :2] & np.uint64(layout.PLACE)).astype(np.int64)
+        pairs, there = self._words(np.where(known, numbers, 0), reader)
+        places = (pairs & np.uint64(layout.PLACE)).astype(np.int64)
         begins, sizes = places[:, 0], places[:, 1] - places[:, 0]
-        known &= (read.sizes == _PAIR) & (layout.kind_of(pairs[:, 0]) & np.uint64(15) == layout.INDEXED)
+        known &= there & (layout.kind_of(pairs[:, 0]) & np.uint64(15) == layout.INDEXED)
         known &= (self._header.table_end <= begins) & (places[:, 1] <= self._header.size)
         known &= (sizes > 0) & (sizes <= self._header.largest)
         sizes = np.where(known, sizes, 0)
         found = self._read(begins, sizes, reader)
         return found._replace(sizes=np.where(found.sizes == sizes, sizes, 0))
+
+    def _words(self, numbers: Ints, reader: ChunkReader) -> tuple[NDArray[np.uint64], Mask]:
+        """Each sample's word and the one behind it, and whether they could be read."""
+        if 0 < len(self) <= _KEPT:
+            table = self._table
+            if table is None:
+                size = self._header.table_end - layout.HEADER_BYTES
+                data = read_at(self._file.number, layout.HEADER_BYTES, size).ljust(size, b"\0")
+                table = self._table = np.frombuffer(data, "<u8")
+            return table[numbers[:, None] + np.arange(2)], np.ones(numbers.size, np.bool_)
+        read = self._read(layout.word_at(numbers), np.full(numbers.size, _PAIR), reader)
+        return read.memory.view("<u8").reshape(-1, LINE // layout.WORD_BYTES)[:, :2], read.sizes == _PAIR
 
     def _read(self, offsets: Ints, sizes: Ints, reader: ChunkReader) -> Entries:
         """Parts of the file; a size becomes what is there, or -1."""

@@ -146,8 +146,9 @@ class Pipeline:
         reader = ChunkReader(self._room)
         samples = read_samples(settings.source, indices.tolist(), real.tolist(), settings.columns, reader)
         if isinstance(settings.index, SeekIndex):
-            for sample, entry in zip(samples, settings.index.entries(indices.tolist(), reader), strict=True):
-                sample.entry = entry
+            entries = settings.index.read(indices, reader)
+            for sample, *entry in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):
+                sample.entry, sample.memory = (entry[0], entry[1]), entries.memory
         self._room = reader.room
         seconds = time.perf_counter() - begin
         worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
@@ -257,7 +258,9 @@ class Pipeline:
         """Entries of a seek index for the samples."""
         index = self._settings.index
         if isinstance(index, SeekIndex):
-            return Seek.of([sample.entry for sample in samples], index.every, str(index.path), warns=False)
+            addresses, sizes = np.array([sample.entry for sample in samples], np.int64).T
+            memory = [sample.memory for sample in samples]
+            return Seek.of(addresses, sizes, memory, index.every, index.path, warns=False)
         if index is not None:
             return index.seek(np.array([sample.index for sample in samples], np.int64), images.headers)
         return None

@@ -26,7 +26,8 @@ class Sample:
     data: Any = b""
     label: Any = None
     error: Exception | None = None
-    entry: Any = None  # of a seek index
+    entry: tuple[int, int] = (0, 0)  # of a seek index: its address and bytes,
+    memory: Any = None  # and what it is in
 
     @property
     def name(self) -> str:
