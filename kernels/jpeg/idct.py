@@ -259,10 +259,7 @@ def _any(builder, row):
     return builder.icmp_unsigned("!=", builder.bitcast(row, ir.IntType(128)), ir.Constant(ir.IntType(128), 0))
 
 
-_TRANSFORMS = {8: _transform8, 4: _transform4, 2: _transform2}
-
-
-def _make(side, known):
+def _make(transformed, side, known):
     used = [k for k in _USED[side] if k < known]
 
     @intrinsic
@@ -286,7 +283,7 @@ def _make(side, known):
             for k in range(known):
                 store(builder, splat(I16, 0, 8), row_at(block, k))
             v = [_wide(builder, rows[k]) if k in rows else _Lanes(builder, None) for k in range(8)]
-            for y, row in enumerate(_TRANSFORMS[side](builder, v, known)):
+            for y, row in enumerate(transformed(builder, v, known)):
                 start = builder.add(args[5], builder.mul(args[6], ir.Constant(args[6].type, y)))
                 store(builder, row, place(context, builder, kinds[4], args[4], start, side))
             return context.get_dummy_value()
@@ -297,7 +294,7 @@ def _make(side, known):
 
 
 #: Of any block, and of blocks whose coefficients are in the upper left corner of 4 x 4 or 2 x 2.
-transform8, transform4, transform2 = _make(8, 8), _make(8, 4), _make(8, 2)
+transform8, transform4, transform2 = (_make(_transform8, 8, known) for known in (8, 4, 2))
 #: The same at a half of the size, and at a quarter.
-half8, half4, half2 = _make(4, 8), _make(4, 4), _make(4, 2)
-quarter8 = _make(2, 8)
+half8, half4, half2 = (_make(_transform4, 4, known) for known in (8, 4, 2))
+quarter8 = _make(_transform2, 2, 8)
