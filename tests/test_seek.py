@@ -143,6 +143,22 @@ def test_markers_that_do_not_follow_are_not_trusted(damage: str, decoder: Decode
     assert decoder(bad, region).how != words.DONE
 
 
+@pytest.mark.parametrize("scale", [4, 2, 1])
+def test_regions_at_a_reduced_scale(scale: int, decoder: Decoder, photo: Image.Image) -> None:
+    rng = np.random.default_rng()
+    for sampling in ("4:2:0", "4:2:2", "4:4:4", "gray"):
+        data = encoded(photo, sampling, quality=85)
+        height, width = (-(-side * scale // 8) for side in (photo.height, photo.width))
+        for every in (0, 2, 8):
+            entry = entry_of(data, every)
+            for _ in range(8):
+                region = some_region(rng, height, width)
+                plain = decoder(data, region, scale=scale)
+                found = decoder(data, region, entry=entry, every=every, scale=scale)
+                assert (found.how, found.entry) == (words.DONE, words.USED)
+                np.testing.assert_array_equal(found.pixels, plain.pixels)
+
+
 # -- entries that do not fit -------------------------------------------------------------------------------------------
 
 
