@@ -30,7 +30,7 @@ RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(get
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(gpuimg.__path__, "gpuimg.")
-    if not module.name.endswith((".cuda", ".cuda_memory", ".__main__"))
+    if not module.name.endswith((".cuda", ".cuda_launch", ".cuda_memory", ".__main__"))
 )
 SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples")
 
@@ -136,8 +136,8 @@ PUBLIC = {"errors", "presets", "sources", "torch"}
 #: Imports by dotted name: who is allowed to know them.
 OWNERS = {
     "nvidia": {"gpuimg/_decoding/nvimgcodec.py"},
-    "cupy": {"gpuimg/_runtimes/cuda.py", "gpuimg/_runtimes/cuda_memory.py", "gpuimg/_runtimes/probe.py"},
-    "numba.cuda": {"gpuimg/_runtimes/cuda.py", "kernels/cuda/__init__.py", "kernels/cuda/statistics.py"},
+    "cupy": {f"gpuimg/_runtimes/{name}.py" for name in ("cuda", "cuda_launch", "cuda_memory", "probe")},
+    "numba.cuda": {f"kernels/cuda/{name}.py" for name in ("__init__", "kernel", "statistics")},
     "torch": {"gpuimg/torch.py"},
     "tqdm": {"gpuimg/_loading/stats.py"},  # in a function
     "PIL": {"gpuimg/_decoding/pillow.py", "gpuimg/_cli/lettering.py", "gpuimg/_cli/warm.py"},  # in functions

@@ -1,58 +1,124 @@
-"""Kernel launches that write down what they would read and write, as the records of their plan say."""
+"""Kernel launches that write down what they would read and write, as the records of their plan say.
+
+Arguments are read from where a launch packed them, as the driver does.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import ctypes
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuimg.kernels import layout, ops
+from gpuimg.kernels.cuda import Image, Kernel
 
-from .order import Order, Range, Stream
+from .order import Order, Range
 
 _MOST_BLOCKS = 65535  # along y
+_WORD = 8  # bytes
 
 
-class Numba:
-    """What the runtime takes from ``numba.cuda``."""
+class Array(NamedTuple):
+    """A flat array, as a kernel is given it."""
+
+    low: int
+    size: int
+    values: Any
+
+    @property
+    def range(self) -> Range:
+        """Its addresses."""
+        return self.low, self.low + self.values.nbytes
+
+
+class Function(NamedTuple):
+    """A kernel in a device's memory."""
+
+    kernel: Kernel
+    device: int
+
+
+class Driver:
+    """What the runtime takes from ``cupy.cuda.driver`` and ``cupy.cuda.function``: code is nothing but a name."""
 
     def __init__(self, order: Order, cupy: Any) -> None:
         self._order = order
         self._cupy = cupy
+        self._functions: list[Function] = []
+        self._kernels: dict[str, Kernel] = {}
 
-    def external_stream(self, address: int) -> Stream:
-        """A stream to launch on."""
-        stream: Stream = self._cupy.cuda.ExternalStream(address).key
-        return stream
+    def image(self, kernel: Kernel, capability: tuple[int, int]) -> Image:
+        """Instead of compiling."""
+        self._kernels[kernel.key] = kernel
+        return Image(kernel.key, b"")
 
-    def as_cuda_array(self, array: Any, sync: bool = True) -> Any:
-        """An array as an argument."""
-        if sync:
-            self._order.found("the host waits for an argument's stream")
-        return array
+    def function_of(self, entry: str) -> int:
+        """The handle of a function that is loaded to the current device."""
+        self._functions.append(Function(self._kernels[entry], self._cupy.cuda.Device().id))
+        return len(self._functions)
+
+    def launch(self, function: int, *configuration: int) -> None:
+        """``cuLaunchKernel``."""
+        blocks, images, _, block, _, _, _, address, _, extra = configuration
+        kernel, device = self._functions[function - 1]
+        name = kernel.name.partition("_")[0]
+        stream = self._cupy.cuda.ExternalStream(address).key
+        if not device == self._cupy.cuda.Device().id == stream[0]:
+            self._order.found(f"{name} is launched on stream {stream}, loaded to device {device}")
+        if not 0 < images <= _MOST_BLOCKS:
+            self._order.found(f"{name} is launched for {images} images")
+        touched = _mixed if name == "mix" else _sampled
+        reads, perhaps, writes, threads = touched(images, *self._unpacked(kernel, extra))
+        if blocks * block < threads:
+            self._order.found(f"{name} has {blocks * block} threads for {threads} pixels")
+        self._order.enqueue(stream, "launch", reads=reads, perhaps=perhaps, writes=writes, name=name)
+
+    def _unpacked(self, kernel: Kernel, extra: int) -> list[Any]:
+        """Arguments, by the rules for a C structure of them."""
+        begin, address, size, length, end = (ctypes.c_size_t * 5).from_address(extra)
+        assert (begin, size, end) == (1, 2, 0)
+        packed = ctypes.string_at(address, ctypes.c_size_t.from_address(length).value)
+        at = 0
+        found: list[Any] = []
+        for kind in kernel.signature.args:
+            is_array = hasattr(kind, "dtype")
+            dtype = np.dtype(str(kind.dtype if is_array else kind))
+            width = _WORD if is_array else dtype.itemsize
+            at = -(-at // width) * width
+            if is_array:
+                found.append(self._array(np.frombuffer(packed, np.int64, 7, at).tolist(), dtype))
+                at += 7 * _WORD
+            else:
+                found.append(np.frombuffer(packed, dtype, 1, at)[0])
+                at += width
+        assert at == len(packed)
+        return found
+
+    def _array(self, words: list[int], dtype: Any) -> Array:
+        """An array of one dimension from its two owners, its size and item size, its address, shape and stride."""
+        low, size = words[4], words[2]
+        assert words == [0, 0, size, dtype.itemsize, low, size, dtype.itemsize]
+        assert low % dtype.itemsize == 0
+        return Array(low, size, self._order.content(low, low + size * dtype.itemsize).view(dtype))
 
 
-class Kernel:
-    """A compiled kernel."""
+def install(driver: Driver, cuda: Any) -> None:
+    """Give a stand-in for ``cupy.cuda`` its driver."""
 
-    def __init__(self, order: Order, name: str) -> None:
-        self._order = order
-        self._name = name
-        self._grid: Any = None
+    class Loaded:
+        def __init__(self, entry: str) -> None:
+            self.ptr = driver.function_of(entry)
 
-    def __getitem__(self, grid: Any) -> Any:
-        (blocks, images), block, stream = grid
+    class Module:
+        def load(self, code: bytes) -> None:
+            """Nothing to do."""
 
-        def launch(*arguments: Any) -> None:
-            if not 0 < images <= _MOST_BLOCKS:
-                self._order.found(f"{self._name} is launched for {images} images")
-            touched = _mixed if self._name == "mix" else _sampled
-            reads, perhaps, writes, threads = touched(images, *arguments)
-            if blocks * block < threads:
-                self._order.found(f"{self._name} has {blocks * block} threads for {threads} pixels")
-            self._order.enqueue(stream, "launch", reads=reads, perhaps=perhaps, writes=writes, name=self._name)
+        def get_function(self, entry: str) -> Loaded:
+            return Loaded(entry)
 
-        return launch
+    cuda.function.Module = Module
+    cuda.driver.launchKernel = driver.launch
 
 
 Touched = tuple[list[Range], list[Range], list[Range], int]
@@ -62,8 +128,8 @@ def _part(array: Any, first: int, stop: int) -> Range:
     """Addresses of the elements from ``first`` to ``stop``."""
     if not 0 <= first <= stop <= array.size:
         raise AssertionError(f"elements {first} to {stop} of an array of {array.size}")
-    itemsize = array.dtype.itemsize
-    return array.data.ptr + first * itemsize, array.data.ptr + stop * itemsize
+    itemsize = array.values.itemsize
+    return array.low + first * itemsize, array.low + stop * itemsize
 
 
 def _sampled(
