@@ -201,7 +201,7 @@ class Code(NamedTuple):
     """A compiled kernel."""
 
     ptx: str
-    instructions: dict[str, int]  # "ptx" and "machine" instructions, and "registers"
+    instructions: dict[str, int]  # "ptx" and "machine" instructions, "registers", and so on, see `compiled`
     stack: int
     spilled: int  # bytes stored and loaded
 
@@ -220,8 +220,8 @@ def kernel_of(variant: Variant) -> Any:
     if kernel == "mix":
         return kernels.MIX
     if kernel == "statistics":
-        return kernels.statistics(functions, source, neighbours)
-    return kernels.transform(functions, source, KINDS[kind], neighbours)
+        return kernels.statistics_kernel(functions, source, neighbours)
+    return kernels.transform_kernel(functions, source, KINDS[kind], neighbours)
 
 
 @functools.cache
@@ -230,13 +230,20 @@ def compiled(variant: Variant, capability: tuple[int, int]) -> Code:
     from gpuimg.kernels import cuda as kernels
 
     kernel = kernel_of(variant)
-    ptx = kernels.compile_ptx(kernel.function, kernel.signature, capability, kernel.block)
+    ptx = kernels.compile_ptx(kernel.function, kernel.signature, capability, kernel.bounds)
     image, said = kernels.assembled(ptx, capability)
     registers = re.search(r"Used (\d+) registers", said)
     frame = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)
     if registers is None or frame is None:
         raise RuntimeError(f"nvJitLink said something else: {said}")
-    counts = {"ptx": ptx_instructions(ptx), "machine": machine_instructions(image.code), "registers": int(registers[1])}
+    counts = {
+        "ptx": ptx_instructions(ptx),
+        "machine": machine_instructions(image.code),
+        "registers": int(registers[1]),
+        "spins": int(np.sum(_opcodes(_largest(image.code)) == _SPIN)),
+    }
+    if variant.kernel == "transform" and capability == (9, 0):
+        counts["tap"] = tap_instructions(image.code)
     return Code(ptx, counts, int(frame[1]), int(frame[2]) + int(frame[3]))
 
 
@@ -246,20 +253,52 @@ def ptx_instructions(ptx: str) -> int:
     return sum(line.endswith(";") and not line.startswith((".", "//")) for line in lines)
 
 
-_NOP = 0x918  # the lowest 12 bits of what fills a function's end
+# The lowest 12 bits of an instruction: what fills a function's end, a branch, a load from global memory, a float made
+# an integer, and 64 bits in shared memory compared and swapped until that succeeds (ATOMS.CAST.SPIN).
+_NOP, _BRANCH, _LOAD, _TO_INTEGER, _SPIN = 0x918, 0x947, 0x981, 0x305, 0x38D
 
 
-def machine_instructions(cubin: bytes) -> int:
-    """Instructions, of 16 bytes since Volta, of all functions of a cubin, an ELF file with a section for each."""
+def _functions(cubin: bytes) -> list[Any]:
+    """Instructions, of two words since Volta, of all functions of a cubin, an ELF file with a section for each."""
     at, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
     sections = [struct.unpack_from("<IIQQQQ", cubin, at + k * size) for k in range(count)]
     texts = sections[names][4]
-    total = 0
-    for name, _, _, _, start, length in sections:
-        if cubin[texts + name :].startswith(b".text."):
-            code = np.frombuffer(cubin, "<u8", length // 8, start)[::2] & np.uint64(0xFFF)
-            total += int(np.flatnonzero(code != _NOP)[-1]) + 1
-    return total
+    return [
+        np.frombuffer(cubin, "<u8", length // 8, start).reshape(-1, 2)
+        for name, _, _, _, start, length in sections
+        if cubin[texts + name :].startswith(b".text.")
+    ]
+
+
+def _largest(cubin: bytes) -> Any:
+    return max(_functions(cubin), key=len)
+
+
+def _opcodes(code: Any) -> Any:
+    return (code[:, 0] & np.uint64(0xFFF)).astype(np.int64)
+
+
+def machine_instructions(cubin: bytes) -> int:
+    """Instructions of all functions of a cubin."""
+    return sum(int(np.flatnonzero(_opcodes(code) != _NOP)[-1]) + 1 for code in _functions(cubin))
+
+
+def tap_instructions(cubin: bytes) -> int:
+    """Instructions of a tap of "bilinear" in a color image, of a transform for compute capability 9.0.
+
+    The shortest loop that reads three values; those of filters that reach beyond the window convert floats to indices.
+    """
+    code = _largest(cubin)
+    opcodes = _opcodes(code)
+    found = []
+    for end in np.flatnonzero(opcodes == _BRANCH).tolist():
+        low, high = (int(word) for word in code[end])
+        distance = ((high << 64 | low) >> 34 & 0xFFFFFFFFFFFF) << 8 | low >> 16 & 0xFF  # in steps of 4 bytes
+        distance -= (distance >> 55) << 56
+        body = opcodes[end + 1 + distance // 4 : end + 1]
+        if len(body) and np.sum(body == _LOAD) == 3 and _TO_INTEGER not in body:
+            found.append(len(body))
+    return min(found)
 
 
 def toolchain() -> dict[str, str]:

@@ -26,8 +26,8 @@ from tests.standin import Standin
 ROOT = Path(__file__).parents[1]
 CAPABILITY = (8, 0)
 KERNELS = {
-    "transform": lambda: kernels.transform((), "uint8", 2, False),
-    "statistics": lambda: kernels.statistics((), "float32", False),
+    "transform": lambda: kernels.transform_kernel((), "uint8", 2, False),
+    "statistics": lambda: kernels.statistics_kernel((), "float32", False),
     "mix": lambda: kernels.MIX,
 }
 
@@ -115,7 +115,7 @@ def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: Sta
     from gpuimg._runtimes.cuda_launch import Arguments
 
     kernel = KERNELS[name]()
-    ptx = kernels.compile_ptx(kernel.function, kernel.signature, CAPABILITY, kernel.block)
+    ptx = kernels.compile_ptx(kernel.function, kernel.signature, CAPABILITY, kernel.bounds)
     widths = [int(bits) // 8 for bits in re.findall(r"\.param \.[a-z](\d+) \w+_param_\d+[,\n]", ptx)]
     layout = Arguments(kernel).layout
     assert [struct.calcsize(letter) for letter in layout.format] == widths
@@ -254,7 +254,9 @@ def test_the_same_function_made_again_is_the_same_kernel() -> None:
 
         return function
 
-    one, again, other = (kernels.transform((dimmed(factor),), "uint8", 1, False).key for factor in (0.5, 0.5, 0.25))
+    one, again, other = (
+        kernels.transform_kernel((dimmed(factor),), "uint8", 1, False).key for factor in (0.5, 0.5, 0.25)
+    )
     assert one == again != other
 
 

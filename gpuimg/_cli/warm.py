@@ -98,9 +98,9 @@ def _needed(preset: str) -> list[Any]:
         source = "uint8"
         for plan in batch._segments:
             kinds = [*KINDS] if plan is batch._segments[-1] else ["float32"]
-            found |= {kernels.transform(plan.functions, source, KINDS[kind], plan.sharpens) for kind in kinds}
+            found |= {kernels.transform_kernel(plan.functions, source, KINDS[kind], plan.sharpens) for kind in kinds}
             if compile_plan(plan)[0][-1].end_slot:
-                found.add(kernels.statistics(plan.functions, source, plan.sharpens))
+                found.add(kernels.statistics_kernel(plan.functions, source, plan.sharpens))
             source = "float32"
     return sorted(found, key=lambda kernel: kernel.name)
 

@@ -361,11 +361,11 @@ class CudaRuntime:
                 common = source.flat, source.channels, scale, ints, floats, programs, words, tables, table_words
                 pixels = int(np.max(run.records["height"].astype(np.int64) * run.records["width"]))
                 for slot in range(run.first_slot, run.end_slot):
-                    kernel = kernels.statistics(plan.functions, source.dtype, plan.sharpens)
+                    kernel = kernels.statistics_kernel(plan.functions, source.dtype, plan.sharpens)
                     launch(kernel, stream, (-(-pixels // kernel.block), n), *common, slot, *_accumulators(n))
                     launches += 1
                 if run is passes[-1]:
-                    kernel = kernels.transform(plan.functions, source.dtype, kind, plan.sharpens)
+                    kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, plan.sharpens)
                     stored = out.view(STORAGE[out.dtype.name])
                     launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, int(planar))
                     launches += 1

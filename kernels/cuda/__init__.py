@@ -17,11 +17,13 @@ from ..layout import BFLOAT16, FLOAT16, FLOAT32, HEIGHT, OUTPUT, RECORD_WORDS, U
 from ..scalar import i32, scalar, up, word
 from .kernel import Image, Kernel, assembled, compile_ptx, supported
 from .program import make_pixel
-from .sample import wide
+from .sample import u32, wide
 from .statistics import EXTREMES, make_statistics
 
 # Threads of a block, one pixel each. Statistics take the largest block, so that few blocks add to an image's sums.
+# With five blocks at a time a thread has 48 registers, which hides more of the time that reading pixels takes.
 BLOCK = 256
+_BLOCKS = 5
 STATISTICS_BLOCK = 1024
 
 __all__ = [
@@ -37,9 +39,9 @@ __all__ = [
     "make_statistics",
     "make_transform",
     "mix",
-    "statistics",
+    "statistics_kernel",
     "supported",
-    "transform",
+    "transform_kernel",
 ]
 
 
@@ -111,8 +113,8 @@ def mix(one, other, width, channels, elements, weights, starts, partners, boxes,
     if number >= word(elements, image, 0):
         return
     row = i32(word(width, image, 0) * channels)
-    y = i32(number // row)
-    x = i32(number - y * row) // channels
+    y = i32(u32(number) // u32(row))
+    x = i32(u32(number - y * row) // u32(channels))
     at = up(word(starts, image, 0) + np.int64(number))
     b = other[up(word(partners, image, 0) + np.int64(number))]
     box = i32(image * 4)
@@ -131,15 +133,15 @@ _COMMON = (types.int32, types.float32, types.int32[::1], types.float32[::1], typ
 
 
 @lru_cache(maxsize=256)
-def transform(functions: tuple[Any, ...], source: str, kind: int, neighbors: bool) -> Kernel:
+def transform_kernel(functions: tuple[Any, ...], source: str, kind: int, neighbors: bool) -> Kernel:
     """:func:`make_transform`'s kernel for a source dtype and a kind of result."""
     signature = types.void(_SOURCES[source][::1], *_COMMON, _STORED[kind][::1], types.int32, types.int32)
     name = _name("transform", functions, source, _KINDS[kind], "neighbors" * neighbors)
-    return Kernel(name, make_transform(functions, kind, neighbors), signature, BLOCK, users=functions)
+    return Kernel(name, make_transform(functions, kind, neighbors), signature, BLOCK, _BLOCKS, users=functions)
 
 
 @lru_cache(maxsize=256)
-def statistics(functions: tuple[Any, ...], source: str, neighbors: bool) -> Kernel:
+def statistics_kernel(functions: tuple[Any, ...], source: str, neighbors: bool) -> Kernel:
     """:func:`make_statistics`' kernel for a source dtype."""
     signature = types.void(
         _SOURCES[source][::1], *_COMMON, types.int32, types.int64[::1], types.int32[::1], types.int32[::1],
@@ -157,7 +159,7 @@ def every_kernel() -> list[Kernel]:
     """All kernels that need no function of the users'."""
     for source in _SOURCES:
         for neighbors in (False, True):
-            statistics((), source, neighbors)
+            statistics_kernel((), source, neighbors)
             for kind in _KINDS:
-                transform((), source, kind, neighbors)
+                transform_kernel((), source, kind, neighbors)
     return list(Kernel.all)

@@ -51,19 +51,23 @@ class Image(NamedTuple):
 
 
 class Kernel:
-    """A kernel function and the types of its arguments.
+    """A kernel function, the types of its arguments, and the threads of its blocks.
 
-    One with functions of the users' is kept on disk if all that they do can be told, else in memory.
+    ``blocks`` of them are to run on a multiprocessor at the same time, which limits their registers. A kernel with
+    functions of the users' is kept on disk if all that they do can be told, else in memory.
     """
 
     all: ClassVar[list[Kernel]] = []  # but those with functions of the users'
     made: ClassVar[int] = 0  # compiled in this process rather than read from disk
 
-    def __init__(self, name: str, function: Any, signature: Any, block: int, *, users: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, name: str, function: Any, signature: Any, block: int, blocks: int = 1, *, users: tuple[Any, ...] = ()
+    ) -> None:
         self.name = name
         self.function = function
         self.signature = signature
-        self.block = block  # threads of its blocks
+        self.block = block
+        self.bounds = block, blocks
         self._users = users
         if not users:
             Kernel.all.append(self)
@@ -75,7 +79,7 @@ class Kernel:
     @cached_property
     def key(self) -> str:
         """What it is made of, but for what compiles it: kernels with equal keys are the same."""
-        return self._name((str(self.signature), self.block))
+        return self._name((str(self.signature), self.bounds))
 
     @cached_property
     def _made_of(self) -> str:
@@ -86,7 +90,7 @@ class Kernel:
 
     def image(self, capability: Capability) -> Image:
         """Machine code for a compute capability, from memory, from disk, or compiled; needs no GPU."""
-        name = self._name((*toolchain(), capability, str(self.signature), self.block)) + _ENDING
+        name = self._name((*toolchain(), capability, str(self.signature), self.bounds)) + _ENDING
         with _lock(name):
             found = _images.get(name)
             if found is None and self._kept:
@@ -97,7 +101,7 @@ class Kernel:
             return found
 
     def _compiled(self, capability: Capability, name: str) -> Image:
-        image = assembled(compile_ptx(self.function, self.signature, capability, self.block), capability)[0]
+        image = assembled(compile_ptx(self.function, self.signature, capability, self.bounds), capability)[0]
         Kernel.made += 1
         if self._kept:
             keep(name, image.entry.encode() + b"\0" + image.code, _USERS_KEPT if self._users else 0)
@@ -123,8 +127,13 @@ def _unpacked(content: bytes) -> Image:
 # -- compiling ---------------------------------------------------------------------------------------------------------
 
 
-def compile_ptx(function: Any, signature: Any, capability: Capability, block: int | None = None) -> str:
-    """PTX of a kernel for a compute capability, for blocks of at most so many threads; needs no GPU."""
+def compile_ptx(
+    function: Any, signature: Any, capability: Capability, block: int | tuple[int, int] | None = None
+) -> str:
+    """PTX of a kernel for a compute capability; needs no GPU.
+
+    ``block`` is how many threads its blocks have at most, or that and how many are to run at a time.
+    """
     with _told_capability(capability):
         ptx, _ = cuda.compile_ptx(function, signature, fastmath=True, launch_bounds=block, cc=capability)
     return str(ptx)
