@@ -100,7 +100,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_what_runs_is_what_has_a_budget(name: str, monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+def test_what_runs_is_what_has_a_budget(name: str, cache: Path) -> None:
     """Not optimized at link time: the code that is loaded has the instructions that are counted."""
     kernel = KERNELS[name]()
     variant = next(v for v in bench.VARIANTS if bench.kernel_of(v) is kernel)
