@@ -8,27 +8,22 @@ and writes its results; a statistic reads the window once more, and a segment is
 counted: the plan (under 0.02 bytes a pixel of a 224x224 result), the tables of statistics, and what the decoder writes.
 
 Code: PTX instructions, machine instructions and registers, of every kernel variant for three architectures, as the
-installed numba-cuda and ptxas make them. The test of the kernels fails where one grows by more than a tenth.
+installed numba-cuda and nvJitLink make them, which is what runs. The test of the kernels fails where one grows by more
+than a tenth.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
 import json
-import os
 import re
 import struct
-import subprocess
-import tempfile
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
-from unittest import mock
 
 import numba
 import numpy as np
@@ -210,7 +205,7 @@ class Code(NamedTuple):
     """A compiled kernel."""
 
     ptx: str
-    instructions: dict[str, int]  # "ptx" and "machine" instructions, and "registers"
+    instructions: dict[str, int]  # "ptx" and "machine" instructions, "registers", and so on, see `compiled`
     stack: int
     spilled: int  # bytes stored and loaded
 
@@ -221,53 +216,40 @@ def target(capability: tuple[int, int]) -> str:
 
 
 @functools.cache
-def tool(name: str) -> str:
-    """Path of a program of the CUDA toolkit's wheels."""
-    spec = importlib.util.find_spec("nvidia")
-    for place in (spec.submodule_search_locations or []) if spec is not None else []:
-        for path in Path(place).rglob(name):
-            if os.access(path, os.X_OK):
-                return str(path)
-    raise FileNotFoundError(f"{name} is not installed; it comes with numba-cuda[cu12]")
-
-
-@functools.cache
-def _function(variant: Variant) -> tuple[Any, Any, int | None]:
+def kernel_of(variant: Variant) -> Any:
+    """The kernel that the CUDA runtime launches for a variant."""
     from gpuimg.kernels import cuda as kernels
 
     kernel, source, kind, functions, neighbours = variant
     if kernel == "jpeg":
-        return tuple(kernels.jpeg.KERNELS[source])
+        return kernels.jpeg.KERNELS[source]
     if kernel == "mix":
-        return kernels.mix, kernels.MIX_SIGNATURE, None
+        return kernels.MIX
     if kernel == "statistics":
-        reduce = kernels.make_statistics(functions, neighbours)
-        return reduce, kernels.statistics_signature(source), kernels.STATISTICS_BLOCK
-    transform = kernels.make_transform(functions, KINDS[kind], neighbours)
-    return transform, kernels.transform_signature(source, KINDS[kind]), None
+        return kernels.statistics_kernel(functions, source, neighbours)
+    return kernels.transform_kernel(functions, source, KINDS[kind], neighbours)
 
 
 @functools.cache
 def compiled(variant: Variant, capability: tuple[int, int]) -> Code:
-    """Compile a variant for an architecture; needs no GPU."""
+    """Compile a variant for an architecture as the runtime does; needs no GPU."""
     from gpuimg.kernels import cuda as kernels
 
-    # numba-cuda asks the current device for its capability even when it is told one.
-    device = SimpleNamespace(compute_capability=capability)
-    with mock.patch("numba.cuda.dispatcher.get_current_device", return_value=device):
-        function, signature, block = _function(variant)
-        ptx = kernels.compile_ptx(function, signature, capability, block)
-    with tempfile.TemporaryDirectory() as folder:
-        path, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
-        path.write_text(ptx)
-        command = [tool("ptxas"), "-v", f"-arch={target(capability)}", str(path), "-o", str(cubin)]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-        machine = machine_instructions(cubin.read_bytes())
+    kernel = kernel_of(variant)
+    ptx = kernels.compile_ptx(kernel.function, kernel.signature, capability, kernel.bounds)
+    image, said = kernels.assembled(ptx, capability)
     registers = re.search(r"Used (\d+) registers", said)
     frame = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)
     if registers is None or frame is None:
-        raise RuntimeError(f"ptxas said something else: {said}")
-    counts = {"ptx": ptx_instructions(ptx), "machine": machine, "registers": int(registers[1])}
+        raise RuntimeError(f"nvJitLink said something else: {said}")
+    counts = {
+        "ptx": ptx_instructions(ptx),
+        "machine": machine_instructions(image.code),
+        "registers": int(registers[1]),
+        "spins": int(np.sum(_opcodes(_largest(image.code)) == _SPIN)),
+    }
+    if variant.kernel == "transform" and capability == (9, 0):
+        counts["tap"] = tap_instructions(image.code)
     if variant == Variant("jpeg", "huffman"):
         counts["a symbol"] = instructions_a_symbol(ptx)
     return Code(ptx, counts, int(frame[1]), int(frame[2]) + int(frame[3]))
@@ -292,27 +274,59 @@ def instructions_a_symbol(ptx: str) -> int:
     return ptx_instructions(text[begin:first]) + ptx_instructions(text[behind:end])
 
 
-_NOP = 0x918  # the lowest 12 bits of what fills a function's end
+# The lowest 12 bits of an instruction: what fills a function's end, a branch, a load from global memory, a float made
+# an integer, and 64 bits in shared memory compared and swapped until that succeeds (ATOMS.CAST.SPIN).
+_NOP, _BRANCH, _LOAD, _TO_INTEGER, _SPIN = 0x918, 0x947, 0x981, 0x305, 0x38D
 
 
-def machine_instructions(cubin: bytes) -> int:
-    """Instructions, of 16 bytes since Volta, of all functions of a cubin, an ELF file with a section for each."""
+def _functions(cubin: bytes) -> list[Any]:
+    """Instructions, of two words since Volta, of all functions of a cubin, an ELF file with a section for each."""
     at, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
     sections = [struct.unpack_from("<IIQQQQ", cubin, at + k * size) for k in range(count)]
     texts = sections[names][4]
-    total = 0
-    for name, _, _, _, start, length in sections:
-        if cubin[texts + name :].startswith(b".text."):
-            code = np.frombuffer(cubin, "<u8", length // 8, start)[::2] & np.uint64(0xFFF)
-            total += int(np.flatnonzero(code != _NOP)[-1]) + 1
-    return total
+    return [
+        np.frombuffer(cubin, "<u8", length // 8, start).reshape(-1, 2)
+        for name, _, _, _, start, length in sections
+        if cubin[texts + name :].startswith(b".text.")
+    ]
+
+
+def _largest(cubin: bytes) -> Any:
+    return max(_functions(cubin), key=len)
+
+
+def _opcodes(code: Any) -> Any:
+    return (code[:, 0] & np.uint64(0xFFF)).astype(np.int64)
+
+
+def machine_instructions(cubin: bytes) -> int:
+    """Instructions of all functions of a cubin."""
+    return sum(int(np.flatnonzero(_opcodes(code) != _NOP)[-1]) + 1 for code in _functions(cubin))
+
+
+def tap_instructions(cubin: bytes) -> int:
+    """Instructions of a tap of "bilinear" in a color image, of a transform for compute capability 9.0.
+
+    The shortest loop that reads three values; those of filters that reach beyond the window convert floats to indices.
+    """
+    code = _largest(cubin)
+    opcodes = _opcodes(code)
+    found = []
+    for end in np.flatnonzero(opcodes == _BRANCH).tolist():
+        low, high = (int(word) for word in code[end])
+        distance = ((high << 64 | low) >> 34 & 0xFFFFFFFFFFFF) << 8 | low >> 16 & 0xFF  # in steps of 4 bytes
+        distance -= (distance >> 55) << 56
+        body = opcodes[end + 1 + distance // 4 : end + 1]
+        if len(body) and np.sum(body == _LOAD) == 3 and _TO_INTEGER not in body:
+            found.append(len(body))
+    return min(found)
 
 
 def toolchain() -> dict[str, str]:
     """What compiles."""
-    said = subprocess.run([tool("ptxas"), "--version"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"V([\d.]+)", said)
-    return {"numba-cuda": version("numba-cuda"), "ptxas": found[1] if found else "unknown"}
+    from cuda.bindings import nvjitlink
+
+    return {"numba-cuda": version("numba-cuda"), "nvJitLink": ".".join(map(str, nvjitlink.version()))}
 
 
 def key(variant: Variant, capability: tuple[int, int]) -> str:

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any, ClassVar
 
 import llvmlite
 import numba
+import numpy as np
 from numba import njit
 from numba.core import compiler, sigutils
 from numba.core.ccallback import CFunc
@@ -48,10 +50,13 @@ def fingerprint(*parts: Any) -> str:
 
 
 def _tell(thing: Any, told: Any, found: dict[int, tuple[int, Any]]) -> None:
+    options = getattr(thing, "targetoptions", None)  # of a function that Numba compiles: fastmath and so on
     thing = getattr(thing, "py_func", None) or getattr(thing, "_defn", None) or thing
     if id(thing) in found:
         told.update(b"again %d;" % found[id(thing)][0])
         return
+    if isinstance(options, dict):
+        _tell(sorted(options.items()), told, found)
     if isinstance(thing, FunctionType):
         found[id(thing)] = len(found), thing
         _tell_function(thing, told, found)
@@ -65,8 +70,11 @@ def _tell(thing: Any, told: Any, found: dict[int, tuple[int, Any]]) -> None:
             _tell(one, told, found)
     elif isinstance(thing, (set, frozenset)):
         told.update(repr(sorted(map(repr, thing))).encode())
-    elif isinstance(thing, (ModuleType, BuiltinFunctionType, type)):
-        told.update(getattr(thing, "__qualname__", thing.__name__).encode())
+    elif isinstance(thing, ModuleType):
+        # Of its package only: parts of Numba go by other names once numba-cuda is imported.
+        told.update(thing.__name__.partition(".")[0].encode())
+    elif isinstance(thing, (BuiltinFunctionType, type)):
+        told.update(f"{thing.__module__}.{thing.__qualname__}".encode())
     else:
         told.update(repr(thing).encode())
     told.update(b";")
@@ -77,19 +85,56 @@ def _tell_function(function: FunctionType, told: Any, found: dict[int, tuple[int
     names = _names(function.__code__)
     for name in sorted(names & function.__globals__.keys()):
         value = function.__globals__[name]
-        if not isinstance(value, ModuleType):
-            _tell(value, told, found)
-        elif value.__name__.startswith(_PACKAGE + "."):
+        if isinstance(value, ModuleType) and value.__name__.startswith(_PACKAGE + "."):
             for attribute in sorted(names & vars(value).keys()):
                 _tell(getattr(value, attribute), told, found)
-    for cell in function.__closure__ or ():
-        _tell(cell.cell_contents, told, found)
+        else:
+            _tell(value, told, found)
+    for value in _bound(function):
+        _tell(value, told, found)
+
+
+def _bound(function: FunctionType) -> list[Any]:
+    """What a function holds besides its code and its module: its closure and its defaults."""
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
 
 
 def _names(code: CodeType) -> set[str]:
     """Names that a piece of code looks up, and those of the functions in it."""
     inner = [_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)]
     return set(code.co_names).union(*inner)
+
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.ufunc)
+_STABLE = {"builtins", "math", "numpy", "numba"}  # packages that say the same as long as their versions do
+
+
+def is_told(function: Any) -> bool:
+    """Whether a function of the users', compiled by Numba, does nothing but what its :func:`fingerprint` is made of.
+
+    It may use plain constants, other such functions, ``math``, ``numpy`` and ``numba``. Arrays, modules of the users'
+    and what Numba was taught by extensions may do something else in the next process.
+    """
+    return _is_told(function, set())
+
+
+def _is_told(thing: Any, seen: set[int]) -> bool:
+    function = getattr(thing, "py_func", None)
+    if isinstance(function, FunctionType):
+        if id(function) in seen:
+            return True
+        seen.add(id(function))
+        names = _names(function.__code__) & function.__globals__.keys()
+        used = [*(function.__globals__[name] for name in names), *_bound(function)]
+        return not thing.targetoptions.get("link") and all(_is_told(value, seen) for value in used)
+    if isinstance(thing, (tuple, frozenset)):
+        return all(_is_told(value, seen) for value in thing)
+    if isinstance(thing, ModuleType):
+        return thing.__name__.partition(".")[0] in _STABLE
+    if isinstance(thing, (type, BuiltinFunctionType)):
+        return str(thing.__module__).partition(".")[0] in _STABLE
+    return isinstance(thing, _PLAIN)
 
 
 # -- where they are kept -----------------------------------------------------------------------------------------------
@@ -125,6 +170,52 @@ def _beside() -> Path:
     return Path(__file__).resolve().parent / "__pycache__"
 
 
+def read(name: str, rebuild: Callable[[bytes], Any]) -> Any:
+    """What ``rebuild`` makes of the content kept under a name; None where there is none that can be used."""
+    for place in _places():
+        try:
+            content = (place / name).read_bytes()
+        except OSError:
+            continue
+        try:
+            if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
+                raise ValueError("damaged")
+            return rebuild(content[_DIGEST:])
+        except Exception:  # whatever a damaged file, or one of another make, leads to
+            with suppress(OSError):
+                (place / name).unlink()
+    return None
+
+
+def keep(name: str, content: bytes, others: int = 0) -> None:
+    """Keep content under a name, ``what-types-fingerprint.ending``, whole or not at all.
+
+    In the package's own folder all but the newest ``others`` of the same name but for the fingerprint are removed:
+    they are of older code, or of functions that users have changed.
+    """
+    place = folder()
+    if place is None:
+        return
+    path = place / name
+    with suppress(OSError):  # a full disk must not stop anybody
+        if place == _beside():
+            _remove_older([*place.glob(f"{path.stem.rpartition('-')[0]}-*{path.suffix}")], others)
+        descriptor, temporary = tempfile.mkstemp(dir=place)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(hashlib.sha256(content).digest() + content)
+        os.chmod(temporary, _READABLE)
+        os.replace(temporary, path)
+
+
+def _remove_older(paths: list[Path], others: int) -> None:
+    times = {}
+    for path in paths:
+        with suppress(OSError):  # another process was first
+            times[path] = path.stat().st_mtime_ns
+    for path in sorted(times, key=times.__getitem__, reverse=True)[others:]:
+        path.unlink(missing_ok=True)
+
+
 class DiskCache:
     """What a Numba function asks for its machine code: one file for each fingerprint."""
 
@@ -136,40 +227,15 @@ class DiskCache:
     def load_overload(self, signature: Any, target: Any) -> Any:
         """The compiled function, or None where there is none that can be used."""
         target.refresh()
-        name = self._file_name(signature, target.codegen())
-        found = (self._load(place / name, target) for place in _places())
-        return next((result for result in found if result is not None), None)
-
-    def _load(self, path: Path, target: Any) -> Any:
-        try:
-            content = path.read_bytes()
-        except OSError:
-            return None
-        try:
-            if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
-                raise ValueError("damaged")
-            return compiler.CompileResult._rebuild(target, *pickle.loads(content[_DIGEST:]))
-        except Exception:  # whatever a damaged file, or one of another make, leads to
-            with suppress(OSError):
-                path.unlink()
-            return None
+        return read(
+            self._file_name(signature, target.codegen()),
+            lambda content: compiler.CompileResult._rebuild(target, *pickle.loads(content)),
+        )
 
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep a compiled function; those of the same name in the package's own folder are of older code."""
-        place = folder()
-        if place is None:
-            return
-        path = place / self._file_name(signature, result.codegen)
+        """Keep a compiled function."""
         content = pickle.dumps(result._reduce(), protocol=pickle.HIGHEST_PROTOCOL)
-        with suppress(OSError):  # a full disk must not stop anybody
-            if place == _beside():
-                for old in place.glob(f"{path.name.rpartition('-')[0]}-*{_ENDING}"):
-                    old.unlink(missing_ok=True)
-            descriptor, temporary = tempfile.mkstemp(dir=place)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(hashlib.sha256(content).digest() + content)
-            os.chmod(temporary, _READABLE)
-            os.replace(temporary, path)
+        keep(self._file_name(signature, result.codegen), content)
 
     def _file_name(self, signature: Any, codegen: Any) -> str:
         checked = numba.config.BOUNDSCHECK

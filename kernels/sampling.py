@@ -66,11 +66,17 @@ def triangle(d):
 
 
 @scalar
-def tap_weight(tap, c, inverse_support, filter, low, high):
-    """Unnormalised weight of pixel ``tap`` (a float) for the position ``c``; not for GAUSSIAN."""
+def weight_inside(tap, c, inverse_support, filter):
+    """Unnormalised weight of a pixel ``tap`` (a float) of the window for the position ``c``; not for GAUSSIAN."""
     d = abs((tap + f32(0.5) - c) * inverse_support)
     cubic = keys(d, f32(-0.5) if filter == CUBIC_RENORMALISED else f32(-0.75))
-    weight = triangle(d) if filter == LINEAR else f32(1.0) if filter == NEAREST else cubic
+    return triangle(d) if filter == LINEAR else f32(1.0) if filter == NEAREST else cubic
+
+
+@scalar
+def tap_weight(tap, c, inverse_support, filter, low, high):
+    """:func:`weight_inside`, or 0 where the filter drops pixels outside the window."""
+    weight = weight_inside(tap, c, inverse_support, filter)
     keep = (tap >= low and tap < high) or filter == CUBIC_CLAMPED or filter == NEAREST
     return weight if keep else f32(0.0)
 

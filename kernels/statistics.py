@@ -8,6 +8,8 @@ from .color import FIXED_ONE, INVERSE_FIXED_ONE, ONE, ZERO
 from .scalar import f32, i32, scalar
 
 i64 = np.int64
+# Counts are divided as unsigned: Numba divides signed numbers in 64 bits.
+u32 = np.uint32
 
 # Of a byte's step, as finely as stores tell values apart.
 FLAT = f32(1.0 / (255.0 * 1024.0))
@@ -35,12 +37,12 @@ def stretch_of(low, high):
 @scalar
 def equalize_step(count, last):
     """Pixels a level holds after equalisation; ``last`` is the count of the brightest level in use."""
-    return (count - last) // i32(255)
+    return i32(u32(count - last) // u32(255))
 
 
 @scalar
 def equalize_level(level, below, step):
     """Value of ``level`` after equalisation, with ``below`` pixels darker than it (Pillow's ``ImageOps.equalize``)."""
     safe = max(step, i32(1))
-    moved = min((below + safe // i32(2)) // safe, i32(255))
+    moved = min(i32(u32(below + (safe >> i32(1))) // u32(safe)), i32(255))
     return f32(i32(level) if step == i32(0) else moved) * f32(1.0 / 255.0)

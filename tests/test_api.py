@@ -30,7 +30,7 @@ RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(get
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(gpuimg.__path__, "gpuimg.")
-    if not module.name.endswith((".cuda", ".cuda_jpeg", ".cuda_memory", ".__main__"))
+    if not module.name.endswith((".cuda", ".cuda_jpeg", ".cuda_launch", ".cuda_memory", ".__main__"))
 )
 SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples")
 
@@ -136,19 +136,9 @@ PUBLIC = {"errors", "presets", "sources", "torch"}
 #: Imports by dotted name: who is allowed to know them.
 OWNERS = {
     "nvidia": {"gpuimg/_decoding/nvimgcodec.py"},
-    "cupy": {
-        "gpuimg/_runtimes/cuda.py",
-        "gpuimg/_runtimes/cuda_jpeg.py",
-        "gpuimg/_runtimes/cuda_memory.py",
-        "gpuimg/_runtimes/probe.py",
-    },
+    "cupy": {f"gpuimg/_runtimes/{name}.py" for name in ("cuda", "cuda_jpeg", "cuda_launch", "cuda_memory", "probe")},
     "numba.cuda": {
-        "gpuimg/_runtimes/cuda.py",
-        "gpuimg/_runtimes/cuda_jpeg.py",
-        "kernels/cuda/__init__.py",
-        "kernels/cuda/jpeg_huffman.py",
-        "kernels/cuda/jpeg_pixels.py",
-        "kernels/cuda/statistics.py",
+        f"kernels/cuda/{name}.py" for name in ("__init__", "jpeg_huffman", "jpeg_pixels", "kernel", "statistics")
     },
     "torch": {"gpuimg/torch.py"},
     "tqdm": {"gpuimg/_loading/stats.py"},  # in a function

@@ -513,3 +513,39 @@ def test_warm_names_the_presets_there_are() -> None:
     done = run("warm", "--preset", "imagenette")
     assert done.returncode == 2
     assert "no preset 'imagenette'; there are deit3_train, imagenet_eval" in done.stderr
+
+
+def test_warm_compiles_for_gpus_that_are_not_here(tmp_path: Path) -> None:
+    pytest.importorskip("numba_cuda")
+    arguments = ("warm", "--preset", "imagenet_eval", "--capability", "8.0", "--capability", "sm_90")
+    first, again = (run(*arguments, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert first.stderr == ""
+    for done, count in ((first, 5), (again, 0)):  # transforms to four dtypes, and mixing
+        lines = done.stdout.splitlines()[2:]
+        for line, capability in zip(lines, ("8.0", "9.0"), strict=True):
+            assert line.startswith(f"compiled   {count} kernels for GPUs of compute capability {capability} in ")
+    names = sorted(path.name.partition("-")[0] for path in tmp_path.rglob("*.cubin"))
+    kinds = ("bfloat16", "float16", "float32", "uint8")
+    assert names[::2] == names[1::2] == ["mix", *(f"transform_uint8_{kind}" for kind in kinds)]
+
+
+def test_warm_names_the_kernels_of_a_preset() -> None:
+    pytest.importorskip("numba_cuda")
+    from gpuimg._cli.warm import _needed
+
+    names = {kernel.name for kernel in _needed("simclr")}  # its last step blurs, in a segment of its own
+    assert {"statistics_uint8", "transform_uint8_float32", "transform_float32_float16"} <= names
+    assert "transform_uint8_float16" not in names
+
+
+@pytest.mark.parametrize("name", ["9", "sm_9x", "1.0", "nine"])
+def test_warm_names_the_capabilities_there_are(capfd: pytest.CaptureFixture[str], name: str) -> None:
+    pytest.importorskip("numba_cuda")
+    said = fails(capfd, "warm", "--capability", name)
+    assert re.search(rf"a compute capability must be one of .*8\.0, .*9\.0.*, not '{re.escape(name)}'", said)
+
+
+def test_warm_without_what_compiles_for_gpus() -> None:
+    done = run("warm", "--capability", "9.0", block="numba_cuda")
+    assert done.returncode == 2
+    assert "numba-cuda, which compiles for GPUs, is not installed; install" in done.stderr

@@ -271,3 +271,39 @@ def test_types_and_machines_have_files_of_their_own(tmp_path: Path, monkeypatch:
 
 def test_the_table_lists_what_the_loops_are_for() -> None:
     assert {ops.OPS[code].name for code in GRID_PIECES} == {"contrast", "autocontrast", "equalize", "sharpness"}
+
+
+# -- functions of users ------------------------------------------------------------------------------------------------
+
+TABLE = np.ones(3, np.float32)
+HALF = np.float32(0.5)
+
+
+@numba.njit
+def halved(x: Any) -> Any:
+    return x * HALF
+
+
+TOLD: dict[str, tuple[Callable[..., Any], bool]] = {
+    "constants": (lambda x: x * HALF + 1.0, True),
+    "math and numpy": (lambda x: np.float32(np.exp(x)) + abs(x), True),
+    "another compiled function": (lambda x: halved(x), True),
+    "an array": (lambda x: x * TABLE[0], False),
+    "another module": (lambda x: os.getpid(), False),
+    "a plain function": (lambda x: loop_of(x), False),
+    "a default": (lambda x, factor=2.0: x * factor, True),
+    "an array as default": (lambda x, table=TABLE: x * table[1], False),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_what_can_be_told_of_a_function_of_the_users(name: str) -> None:
+    function, expected = TOLD[name]
+    assert compiled.is_told(numba.njit(function)) is expected
+    assert not compiled.is_told(function)  # not compiled by Numba
+
+
+def test_a_fingerprint_is_of_defaults_and_options() -> None:
+    functions = [lambda x, factor=2.0: x * factor, lambda x, factor=3.0: x * factor]
+    prints = {fingerprint(numba.njit(f, fastmath=fast)) for f in functions for fast in (False, True)}
+    assert len(prints) == 4

@@ -118,7 +118,7 @@ for blocks, launches in case["parts"]:
     known = {"coefficients": coefficients, "planes": planes, "plane_bytes": planes.view(np.uint8), "words": words,
              "status": status, "out": out}
     for name, grid, arguments in launches:
-        block = jpeg.KERNELS[name].threads
+        block = jpeg.KERNELS[name].block
         kernel = cuda.jit(jpeg.KERNELS[name].function)
         if name == "colors":  # smaller blocks: the simulator starts a thread for each
             grid, block = (grid[0] * block // 32, grid[1]), 32

@@ -23,14 +23,21 @@ BUDGETS: dict[str, Any] = json.loads(bench.BUDGETS.read_text())
 @pytest.mark.parametrize("capability", bench.CAPABILITIES, ids=bench.target)
 @pytest.mark.parametrize("variant", bench.VARIANTS, ids=str)
 def test_machine_code(variant: bench.Variant, capability: tuple[int, int]) -> None:
-    """Single precision only, everything in registers, no more than 64 of them, and no larger than it was."""
+    """Single precision only, everything in registers, as few as many blocks at a time need, and no larger than it was.
+
+    No more than one atomic operation spins: that of the sums of warps.
+    """
     pytest.importorskip("numba_cuda")
     code = bench.compiled(variant, capability)
     assert ".f64" not in code.ptx
     assert ".local" not in code.ptx
     assert f".target {bench.target(capability)}" in code.ptx
     assert code.stack == code.spilled == 0
-    assert code.instructions["registers"] <= 64
+    # GPUs of capability 7.5 have room for 4 blocks of 256 threads.
+    most = 60 if variant.kernel == "statistics" else 48 if capability >= (8, 0) else 64
+    assert code.instructions["registers"] <= most
+    assert code.instructions["spins"] == (variant.kernel == "statistics")
+    assert code.instructions.get("tap", 0) <= 35
     outgrown = bench.outgrown(bench.key(variant, capability), code.instructions, BUDGETS)
     assert outgrown is None, outgrown
 
@@ -120,8 +127,14 @@ _SIMULATE = """
 import sys
 import numpy as np
 from gpuimg.kernels import cuda as kernels, layout, ops
+from gpuimg.kernels.cuda import statistics
 from numba import cuda
 
+
+def add_warp(shared_sum, value, thread):  # the simulator knows no warps
+    statistics.cuda.atomic.add(shared_sum, 0, value)
+
+statistics.add_warp = add_warp
 case = np.load(sys.argv[1])
 n, slots = int(case["n"]), int(case["slots"])
 tables = np.zeros(max(n * slots * ops.STATISTICS_WORDS, 1), np.float32)

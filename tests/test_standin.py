@@ -85,6 +85,11 @@ def _results_given_back_on_the_current_stream(gpu: Standin, patch: pytest.Monkey
     patch.setattr(gpu.runtime.PooledResults, "give", lambda self, memory, stream: give(self, memory, other.ptr))
 
 
+def _launches_on_the_null_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+    launch = gpu.runtime.launch
+    patch.setattr(gpu.runtime, "launch", lambda kernel, stream, *others: launch(kernel, 0, *others))
+
+
 def _nothing(*_: Any) -> None:
     """Instead of a wait."""
 
@@ -119,9 +124,7 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
         r"use .* reads what .* launch .* writes: nothing puts them in order",
     ),
     "kernels run on the caller's stream": (
-        lambda gpu, patch: patch.setattr(
-            gpu.runtime.numba_cuda, "external_stream", lambda _: gpu.order.stream_at(0, 0)
-        ),
+        _launches_on_the_null_stream,
         r"launch .* reads what .* decode .* writes: nothing puts them in order",
     ),
     "a batch is not ordered before its consumer": (

@@ -72,7 +72,8 @@ def _fresh(context: Context, files: list[bytes]) -> None:
         for i, data in enumerate(files):
             paths.append(Path(name) / f"{i}.jpg")
             paths[-1].write_bytes(data)
-        caches = {variable: str(Path(name) / variable) for variable in ("CUPY_CACHE_DIR", "CUDA_CACHE_PATH")}
+        variables = ("CUPY_CACHE_DIR", "CUDA_CACHE_PATH", "NUMBA_CACHE_DIR")
+        caches = {variable: str(Path(name) / variable) for variable in variables}
         command = [sys.executable, "-c", _FRESH, context.device, *map(str, paths)]
         for _ in range(2 if context.smoke else 1 + TRIES):
             if tries and context.left() < _LEAST_S:

@@ -135,7 +135,7 @@ def kernels_alone(files: list[bytes], index: Any) -> dict[str, Any]:
     from gpuimg._runtimes import cuda_jpeg
 
     uploaded, total, images = _uploaded(files, index)
-    decoder, stream, out = cuda_jpeg.SegmentDecoder(0), cupy.cuda.Stream(non_blocking=True), cupy.empty(total, "uint8")
+    decoder, stream, out = cuda_jpeg.SegmentDecoder(), cupy.cuda.Stream(non_blocking=True), cupy.empty(total, "uint8")
     staging = decoder._take(uploaded.words)
     host = staging.words[: uploaded.words]
     uploaded.write(host)

@@ -147,33 +147,21 @@ class KernelTimes:
     def watching(self) -> Iterator[None]:
         """Put a clock around each launch."""
         from gpuimg._runtimes import cuda
+        from gpuimg._runtimes.cuda_launch import launch as original
 
-        names = {"_transform_kernel": "transform", "_statistics_kernel": "statistics", "_mix_kernel": "mix"}
-        originals = {name: getattr(cuda, name) for name in names}
-        for name, original in originals.items():
-            setattr(cuda, name, self._timed(names[name], original))
-        try:
+        with replaced(cuda, "launch", lambda kernel, *others: self._timed(original, kernel, *others)):
             yield
-        finally:
-            for name, original in originals.items():
-                setattr(cuda, name, original)
 
-    def _timed(self, kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
-        def get(*arguments: Any) -> _Launcher:
-            kernel = original(*arguments)
-            self.kernels[kind] = kernel
-            return _Launcher(self, kind, kernel)
-
-        return get
-
-    def launch(self, kind: str, launch: Callable[[], object]) -> None:
+    def _timed(self, original: Callable[..., None], kernel: Any, *others: Any) -> None:
         """Launch on CuPy's current stream, which the runtime has made its own, behind a spinning kernel."""
         import cupy
 
+        kind = kernel.name.partition("_")[0]
+        self.kernels[kind] = kernel
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
         self._spin(1.0)  # longer than the host takes to launch
         start.record()
-        launch()
+        original(kernel, *others)
         end.record()
         self._events.append((kind, start, end))
 
@@ -190,27 +178,17 @@ class KernelTimes:
 
     def registers(self) -> dict[str, Any]:
         """Registers and local memory of a thread, of the kernels seen."""
+        import cupy
+
+        from gpuimg._runtimes.cuda_launch import loaded
+
+        local_bytes, registers = 3, 4  # CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, CU_FUNC_ATTRIBUTE_NUM_REGS
+        ask = cupy.cuda.driver.funcGetAttribute
+        functions = {kind: loaded(kernel).function for kind, kernel in self.kernels.items()}
         return {
-            kind: {"registers": kernel.get_regs_per_thread(), "local_bytes": kernel.get_local_mem_per_thread()}
-            for kind, kernel in self.kernels.items()
+            kind: {"registers": ask(registers, function), "local_bytes": ask(local_bytes, function)}
+            for kind, function in functions.items()
         }
-
-
-class _Launcher:
-    """A kernel whose launches are timed."""
-
-    def __init__(self, times: KernelTimes, kind: str, kernel: Any) -> None:
-        self._times = times
-        self._kind = kind
-        self._kernel = kernel
-
-    def __getitem__(self, configuration: Any) -> Callable[..., None]:
-        configured = self._kernel[configuration]
-
-        def launch(*arguments: Any) -> None:
-            self._times.launch(self._kind, lambda: configured(*arguments))
-
-        return launch
 
 
 @contextmanager

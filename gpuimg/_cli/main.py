@@ -30,12 +30,13 @@ from .._ops.color import (
 from .._ops.pixels import erase
 from .._ops.resize_crop import horizontal_flip, resize, resized_crop
 from .._ops.warp import rotate
+from .._runtimes import probe
 from .._runtimes.devices import on_cpu, runtime_for, to_host
 from .._runtimes.threads import threads
 from .._version import __version__
 from ..errors import DecodeError
 from . import index, info, lettering, preview
-from .warm import warm
+from .warm import capability_of, warm, warm_gpu
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".jp2"}
 _SIZE = 224  # of the results, the usual input of a network
@@ -115,10 +116,16 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
     commands.add_parser("info", help="versions, devices, decoders, and what is missing")
     index.add_parser(commands)
-    heat = commands.add_parser("warm", help="compile the CPU's kernels now, as when a container image is built")
+    heat = commands.add_parser("warm", help="compile kernels now, as when a container image is built")
     which = heat.add_mutually_exclusive_group()
     which.add_argument("--preset", metavar="NAME", help="what this preset needs (default: imagenet_train)")
     which.add_argument("--all", action="store_true", help="everything")
+    heat.add_argument(
+        "--capability",
+        action="append",
+        metavar="9.0",
+        help="for GPUs of this compute capability too, which need not be here (default: those that are)",
+    )
     return parser
 
 
@@ -261,6 +268,15 @@ def _warm(options: argparse.Namespace) -> None:
     name = None if options.all else options.preset or "imagenet_train"
     if name is not None and name not in preview.PRESETS:
         raise _UserError(f"no preset {name!r}; there are {', '.join(sorted(preview.PRESETS))}")
+    try:
+        capabilities = [capability_of(given) for given in options.capability or ()]
+    except ValueError as error:
+        raise _UserError(str(error)) from error
+    if not capabilities and probe.gpu_problem() is None:
+        capabilities = probe.capabilities()
     compiled, seconds, folder = warm(name)
     print(f"compiled   {compiled} loops for {name or 'everything'} in {seconds:.1f} s; the others were there")
-    print(f"kept in    {folder or 'nowhere: no folder can be written to, see the warning above'}")
+    print(f"kept in    {folder or 'nowhere: no folder can be written to, see the warning above'}", flush=True)
+    for major, minor in capabilities:
+        compiled, seconds = warm_gpu(name, (major, minor))
+        print(f"compiled   {compiled} kernels for GPUs of compute capability {major}.{minor} in {seconds:.1f} s")

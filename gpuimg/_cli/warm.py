@@ -1,22 +1,30 @@
-"""``gpuimg warm``: compile the CPU's kernels now, so that no process waits for it later."""
+"""``gpuimg warm``: compile kernels now, so that no process waits for it later; those of GPUs need no GPU for it."""
 
 from __future__ import annotations
 
+import importlib.util
 import io
+import re
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .. import presets
+from .._batch.batch import Batch
 from .._batch.opening import decode_batch, open_batch
 from .._decoding.native_read import prepare
 from .._loading.build_index import build_index
 from .._loading.sharding import shuffled
 from .._ops.pixels import normalize
+from .._plan.compile import compile_plan
 from .._random.mixing import blend
 from .._random.rng import Rng
+from .._runtimes.images import KINDS
+from .._version import install_hint
 
 _IMAGES = 4  # enough for each branch of a random preset to be drawn by some of the seeds below
 _SEEDS = range(8)
@@ -41,11 +49,65 @@ def warm(preset: str | None) -> tuple[int, float, Path | None]:
         for piece in compiled.Piece.all:
             _ = piece.address
     else:
-        function = getattr(presets, preset)(32)
-        for seed in _SEEDS:
-            photo = open_batch(files, device="cpu")
-            function(photo, Rng(seed, indices=np.arange(_IMAGES))).array("float32", "NCHW")
+        for batch in _batches(preset):
+            batch.array("float32", "NCHW")
     return compiled.Piece.made - before, time.perf_counter() - start, compiled.folder()
+
+
+def _batches(preset: str) -> Iterator[Batch]:
+    """Recorded batches of a preset, as many as need all that it may need."""
+    function = getattr(presets, preset)(32)
+    for seed in _SEEDS:
+        yield function(open_batch([_file("JPEG")] * _IMAGES, device="cpu"), Rng(seed, indices=np.arange(_IMAGES)))
+
+
+def capability_of(name: str) -> tuple[int, int]:
+    """A compute capability from its name.
+
+    Raises
+    ------
+    ValueError
+        For a name that is none, or one that the installed toolkit does not compile for.
+    ImportError
+        Without numba-cuda.
+    """
+    if importlib.util.find_spec("numba_cuda") is None:
+        raise ImportError(f"numba-cuda, which compiles for GPUs, is not installed; {install_hint('cuda12')}")
+    from ..kernels import cuda as kernels
+
+    match = re.fullmatch(r"(?:sm_)?(\d+)\.?(\d)", name)
+    found = (int(match[1]), int(match[2])) if match else None
+    if found not in kernels.supported():
+        known = ", ".join(f"{major}.{minor}" for major, minor in kernels.supported())
+        raise ValueError(f"a compute capability must be one of {known}, not {name!r}")
+    return found
+
+
+def warm_gpu(preset: str | None, capability: tuple[int, int]) -> tuple[int, float]:
+    """Compile what a preset needs on a GPU, or for None everything; gives kernels compiled, and seconds."""
+    from ..kernels import cuda as kernels
+
+    start = time.perf_counter()
+    before = kernels.Kernel.made
+    for kernel in kernels.every_kernel() if preset is None else _needed(preset):
+        kernel.image(capability)
+    return kernels.Kernel.made - before, time.perf_counter() - start
+
+
+def _needed(preset: str) -> list[Any]:
+    """Kernels that batches of a preset launch, whatever dtype their results have."""
+    from ..kernels import cuda as kernels
+
+    found = {kernels.MIX}
+    for batch in _batches(preset):
+        source = "uint8"
+        for plan in batch._segments:
+            kinds = [*KINDS] if plan is batch._segments[-1] else ["float32"]
+            found |= {kernels.transform_kernel(plan.functions, source, KINDS[kind], plan.sharpens) for kind in kinds}
+            if compile_plan(plan)[0][-1].end_slot:
+                found.add(kernels.statistics_kernel(plan.functions, source, plan.sharpens))
+            source = "float32"
+    return sorted(found, key=lambda kernel: kernel.name)
 
 
 def _file(form: str) -> bytes:

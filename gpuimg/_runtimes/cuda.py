@@ -23,12 +23,10 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import cupy
 import numpy as np
-from numba import cuda as numba_cuda
 
 from .._checks.types import Ints
 from .._decoding import exif
@@ -39,6 +37,7 @@ from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder
+from .cuda_launch import launch
 from .cuda_memory import Event, PerThread, PooledResults, address, recorded, stored_memory, wait
 from .images import ALIGNMENT, SCALES, STORAGE, EncodedImages, Pixels, numpy_dtype, offsets_of
 from .protocol import Outcome
@@ -72,7 +71,7 @@ class CudaRuntime:
         self._streams: list[Any] = []  # of threads that are gone
         self._decoders: list[GpuDecoder | None] = []  # likewise
         self._cpu = CpuRuntime()  # for files that nvImageCodec does not decode
-        self._segments = SegmentDecoder(index)
+        self._segments = SegmentDecoder()
         self._warned = False
         self._local = threading.local()
         self._results = PooledResults(self._device, self._local)  # of private streams, where no other memory is given
@@ -327,13 +326,13 @@ class CudaRuntime:
             )  # fmt: skip
             with self._stream:
                 width, count, share, starts, partners, boxes = (
-                    _argument(cupy.asarray(np.ascontiguousarray(values, kind))) for values, kind in host
+                    cupy.asarray(np.ascontiguousarray(values, kind)) for values, kind in host
                 )
                 first = int(one.offsets[0])
-                grid = (-(-int(elements.max()) // kernels.BLOCK), len(elements))
-                _mix_kernel(self._index)[grid, kernels.BLOCK, numba_cuda.external_stream(self._stream.ptr)](
-                    _argument(one.flat[first : first + out.size]), _argument(other.flat), width,
-                    np.int32(one.channels), count, share, starts, partners, boxes, _argument(out),
+                grid = (-(-int(elements.max()) // kernels.MIX.block), len(elements))
+                launch(
+                    kernels.MIX, self._stream.ptr, grid, one.flat[first : first + out.size], other.flat, width,
+                    one.channels, count, share, starts, partners, boxes, out,
                 )  # fmt: skip
             wait(caller, recorded(self._stream.ptr))
 
@@ -358,7 +357,7 @@ class CudaRuntime:
             run.records["output"] = offsets
             run.records["stride"] = strides
         n = len(plan)
-        stream = numba_cuda.external_stream(self._stream.ptr)
+        stream = self._stream.ptr
         with self._stream:
             parts = _upload(passes)
             table_words = passes[-1].end_slot * ops.STATISTICS_WORDS
@@ -366,21 +365,17 @@ class CudaRuntime:
             scale = SCALES[source.dtype]
             launches = 0
             for run, (ints, floats, programs) in zip(passes, parts, strict=True):
-                common = (
-                    _argument(source.flat), np.int32(source.channels), scale, ints, floats, programs,
-                    np.int32(run.programs.shape[1]), _argument(tables), np.int32(table_words),
-                )  # fmt: skip
+                words = run.programs.shape[1]
+                common = source.flat, source.channels, scale, ints, floats, programs, words, tables, table_words
                 pixels = int(np.max(run.records["height"].astype(np.int64) * run.records["width"]))
                 for slot in range(run.first_slot, run.end_slot):
-                    kernel = _statistics_kernel(self._index, plan.functions, source.dtype, plan.sharpens)
-                    blocks = -(-pixels // kernels.STATISTICS_BLOCK)
-                    kernel[(blocks, n), kernels.STATISTICS_BLOCK, stream](*common, np.int32(slot), *_accumulators(n))
+                    kernel = kernels.statistics_kernel(plan.functions, source.dtype, plan.sharpens)
+                    launch(kernel, stream, (-(-pixels // kernel.block), n), *common, slot, *_accumulators(n))
                     launches += 1
                 if run is passes[-1]:
-                    kernel = _transform_kernel(self._index, plan.functions, source.dtype, kind, plan.sharpens)
-                    kernel[(-(-pixels // kernels.BLOCK), n), kernels.BLOCK, stream](
-                        *common, _argument(out.view(STORAGE[out.dtype.name])), np.int32(plan.channels), np.int32(planar)
-                    )
+                    kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, plan.sharpens)
+                    stored = out.view(STORAGE[out.dtype.name])
+                    launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, int(planar))
                     launches += 1
         return launches
 
@@ -398,11 +393,6 @@ def _copy_to_device(host: Any, target: Any) -> None:
     target.set(host)
 
 
-def _argument(array: Any) -> Any:
-    """A CuPy array as a kernel argument, without Numba's host synchronisation."""
-    return numba_cuda.as_cuda_array(array, sync=False)
-
-
 def _upload(passes: list[Pass]) -> list[tuple[Any, Any, Any]]:
     """All passes in one copy to the device; for each its records as int32 and float32, and its programs."""
     host = np.concatenate([part.reshape(-1).view(np.int32) for run in passes for part in (run.records, run.programs)])
@@ -414,7 +404,7 @@ def _upload(passes: list[Pass]) -> list[tuple[Any, Any, Any]]:
     for run in passes:
         middle = at + len(run.records) * layout.RECORD_WORDS
         end = middle + run.programs.size
-        parts.append((_argument(words[at:middle]), _argument(floats[at:middle]), _argument(floats[middle:end])))
+        parts.append((words[at:middle], floats[at:middle], floats[middle:end]))
         at = end
     return parts
 
@@ -426,20 +416,4 @@ def _accumulators(n: int) -> tuple[Any, Any, Any, Any]:
     extremes.data.memset_async(0x80, extremes.nbytes)  # below the key of every float in use
     counts = cupy.zeros(n * ops.STATISTICS_WORDS, cupy.int32)
     tickets = cupy.zeros(n, cupy.int32)
-    return _argument(sums), _argument(extremes), _argument(counts), _argument(tickets)
-
-
-@lru_cache(maxsize=64)
-def _transform_kernel(index: int, functions: tuple[Any, ...], source: str, kind: int, neighbors: bool) -> Any:
-    return kernels.jit(kernels.make_transform(functions, kind, neighbors), kernels.transform_signature(source, kind))
-
-
-@lru_cache(maxsize=64)
-def _statistics_kernel(index: int, functions: tuple[Any, ...], source: str, neighbors: bool) -> Any:
-    function = kernels.make_statistics(functions, neighbors)
-    return kernels.jit(function, kernels.statistics_signature(source), kernels.STATISTICS_BLOCK)
-
-
-@lru_cache(maxsize=8)
-def _mix_kernel(index: int) -> Any:
-    return kernels.jit(kernels.mix, kernels.MIX_SIGNATURE)
+    return sums, extremes, counts, tickets

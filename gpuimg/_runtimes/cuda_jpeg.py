@@ -9,12 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import cupy
 import numpy as np
-from numba import cuda as numba_cuda
 
 from .._plan.compile import source_regions
 from .._plan.plan import Plan
@@ -22,6 +20,7 @@ from ..kernels import cuda as kernels
 from ..kernels.jpeg import upload
 from ..kernels.jpeg.layout import MISMATCH, RESTART, USED
 from ..kernels.jpeg.segments import PART_BLOCKS
+from .cuda_launch import launch
 from .images import EncodedImages, Pixels
 from .jpeg_upload import Upload, whole_regions
 
@@ -36,16 +35,9 @@ class _Staging:
 
 
 class SegmentDecoder:
-    """Decodes JPEGs by segments on one GPU.
+    """Decodes JPEGs by segments on one GPU."""
 
-    Parameters
-    ----------
-    index : int
-        The GPU's number.
-    """
-
-    def __init__(self, index: int) -> None:
-        self._index = index
+    def __init__(self) -> None:
         self._spare: list[_Staging] = []
         self._lock = threading.Lock()
 
@@ -108,7 +100,7 @@ class SegmentDecoder:
             own.data.memset_async(0, own.nbytes)
             memory = words, coefficients, planes, plane_bytes, out, status
             for name, grid, arguments in uploaded.launches(part, *memory):
-                _launch(self._index, name, grid, stream, arguments)
+                launch(kernels.jpeg.KERNELS[name], stream.ptr, grid, *arguments)
 
     def _take(self, words: int) -> _Staging:
         """Memory of at least so many words that nothing uses any more."""
@@ -145,15 +137,3 @@ def _note(images: EncodedImages, taken: list[int], status: Any) -> None:
     assert images.seek is not None
     with_entry = [i for i in taken if not images.headers.words[i, RESTART]]
     images.seek.fates[with_entry] = np.where(status[with_entry], MISMATCH, USED)
-
-
-def _launch(index: int, name: str, grid: tuple[int, int], stream: Any, arguments: tuple[Any, ...]) -> None:
-    """Launch a kernel on a GPU's stream."""
-    values = [numba_cuda.as_cuda_array(a, sync=False) if isinstance(a, cupy.ndarray) else a for a in arguments]
-    block = kernels.jpeg.KERNELS[name].threads
-    _kernel(index, name)[grid, block, numba_cuda.external_stream(stream.ptr)](*values)
-
-
-@lru_cache(maxsize=32)
-def _kernel(index: int, name: str) -> Any:
-    return kernels.jit(*kernels.jpeg.KERNELS[name])

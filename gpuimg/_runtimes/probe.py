@@ -50,6 +50,19 @@ def device_names() -> list[str]:
     return names
 
 
+def capabilities() -> list[tuple[int, int]]:
+    """Compute capabilities of the GPUs, each once."""
+    found = set()
+    for index in range(driver_devices()):
+        device, major, minor = ctypes.c_int(0), ctypes.c_int(0), ctypes.c_int(0)
+        known = _driver().cuDeviceGet(ctypes.byref(device), index) == 0
+        for number, value in ((75, major), (76, minor)):  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+            known = known and _driver().cuDeviceGetAttribute(ctypes.byref(value), number, device) == 0
+        if known:
+            found.add((major.value, minor.value))
+    return sorted(found)
+
+
 def driver_cuda() -> tuple[int, int] | None:
     """The newest CUDA version the driver supports, as ``nvidia-smi`` prints it; None without a driver."""
     cuda = _driver()

@@ -6,41 +6,44 @@ every formula is a scalar function the CPU's loops call too.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numba import cuda, types
-from numba.cuda.core import config
 
 from .. import cast, color
 from ..layout import BFLOAT16, FLOAT16, FLOAT32, HEIGHT, OUTPUT, RECORD_WORDS, UINT8, WIDTH
 from ..scalar import i32, scalar, up, word
 from . import jpeg
+from .kernel import Image, Kernel, assembled, compile_ptx, supported
 from .program import make_pixel
-from .sample import wide
+from .sample import u32, wide
 from .statistics import EXTREMES, make_statistics
 
-# Numba takes a launch of less than 128 blocks for a mistake; that of a small batch is none. There is no way to say so
-# for one launch.
-config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
-
 # Threads of a block, one pixel each. Statistics take the largest block, so that few blocks add to an image's sums.
+# With five blocks at a time a thread has 48 registers, which hides more of the time that reading pixels takes.
 BLOCK = 256
+_BLOCKS = 5
 STATISTICS_BLOCK = 1024
 
 __all__ = [
     "BLOCK",
     "EXTREMES",
-    "MIX_SIGNATURE",
+    "MIX",
     "STATISTICS_BLOCK",
+    "Image",
+    "Kernel",
+    "assembled",
     "compile_ptx",
-    "jit",
+    "every_kernel",
     "jpeg",
     "make_statistics",
     "make_transform",
     "mix",
-    "statistics_signature",
-    "transform_signature",
+    "statistics_kernel",
+    "supported",
+    "transform_kernel",
 ]
 
 
@@ -65,6 +68,7 @@ def _encode_bfloat16(x):
 
 
 _ENCODE = {FLOAT32: _encode_float32, UINT8: _encode_uint8, FLOAT16: _encode_float16, BFLOAT16: _encode_bfloat16}
+_KINDS = {FLOAT32: "float32", UINT8: "uint8", FLOAT16: "float16", BFLOAT16: "bfloat16"}
 _STORED = {FLOAT32: types.float32, UINT8: types.uint8, FLOAT16: types.uint16, BFLOAT16: types.uint16}
 _SOURCES = {"uint8": types.uint8, "float32": types.float32}
 
@@ -111,8 +115,8 @@ def mix(one, other, width, channels, elements, weights, starts, partners, boxes,
     if number >= word(elements, image, 0):
         return
     row = i32(word(width, image, 0) * channels)
-    y = i32(number // row)
-    x = i32(number - y * row) // channels
+    y = i32(u32(number) // u32(row))
+    x = i32(u32(number - y * row) // u32(channels))
     at = up(word(starts, image, 0) + np.int64(number))
     b = other[up(word(partners, image, 0) + np.int64(number))]
     box = i32(image * 4)
@@ -122,33 +126,42 @@ def mix(one, other, width, channels, elements, weights, starts, partners, boxes,
     out[at] = b if inside else color.mix(one[at], b, word(weights, image, 0))
 
 
-MIX_SIGNATURE = types.void(
+MIX = Kernel("mix", mix, types.void(
     types.float32[::1], types.float32[::1], types.int32[::1], types.int32, types.int32[::1], types.float32[::1],
     types.int64[::1], types.int64[::1], types.int32[::1], types.float32[::1]
-)  # fmt: skip
+), BLOCK)  # fmt: skip
 _COMMON = (types.int32, types.float32, types.int32[::1], types.float32[::1], types.float32[::1], types.int32,
            types.float32[::1], types.int32)  # fmt: skip
 
 
-def transform_signature(source: str, kind: int) -> Any:
-    """Types of :func:`make_transform`'s kernel for a source dtype and a kind of result."""
-    return types.void(_SOURCES[source][::1], *_COMMON, _STORED[kind][::1], types.int32, types.int32)
+@lru_cache(maxsize=256)
+def transform_kernel(functions: tuple[Any, ...], source: str, kind: int, neighbors: bool) -> Kernel:
+    """:func:`make_transform`'s kernel for a source dtype and a kind of result."""
+    signature = types.void(_SOURCES[source][::1], *_COMMON, _STORED[kind][::1], types.int32, types.int32)
+    name = _name("transform", functions, source, _KINDS[kind], "neighbors" * neighbors)
+    return Kernel(name, make_transform(functions, kind, neighbors), signature, BLOCK, _BLOCKS, users=functions)
 
 
-def statistics_signature(source: str) -> Any:
-    """Types of :func:`make_statistics`' kernel for a source dtype."""
-    return types.void(
+@lru_cache(maxsize=256)
+def statistics_kernel(functions: tuple[Any, ...], source: str, neighbors: bool) -> Kernel:
+    """:func:`make_statistics`' kernel for a source dtype."""
+    signature = types.void(
         _SOURCES[source][::1], *_COMMON, types.int32, types.int64[::1], types.int32[::1], types.int32[::1],
         types.int32[::1]
     )  # fmt: skip
+    name = _name("statistics", functions, source, "neighbors" * neighbors)
+    return Kernel(name, make_statistics(functions, neighbors), signature, STATISTICS_BLOCK, users=functions)
 
 
-def jit(function: Any, signature: Any, block: int | None = None) -> Any:
-    """Compile a kernel for the present device; ``block`` where it must fit blocks of that many threads."""
-    return cuda.jit(signature, fastmath=True, launch_bounds=block)(function)
+def _name(kernel: str, functions: tuple[Any, ...], *variant: str) -> str:
+    return "_".join(word for word in (kernel, *variant, "user" if functions else "") if word)
 
 
-def compile_ptx(function: Any, signature: Any, capability: tuple[int, int], block: int | None = None) -> str:
-    """PTX of a kernel for a compute capability; needs no GPU."""
-    ptx, _ = cuda.compile_ptx(function, signature, fastmath=True, launch_bounds=block, cc=capability)
-    return str(ptx)
+def every_kernel() -> list[Kernel]:
+    """All kernels that need no function of the users'."""
+    for source in _SOURCES:
+        for neighbors in (False, True):
+            statistics_kernel((), source, neighbors)
+            for kind in _KINDS:
+                transform_kernel((), source, kind, neighbors)
+    return list(Kernel.all)

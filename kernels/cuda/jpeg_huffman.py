@@ -40,8 +40,10 @@ from ..jpeg.upload import (
     USED,
 )
 from ..scalar import i32, scalar, up, word
+from .kernel import Kernel
+from .sample import u32
 
-u32, u64 = np.uint32, np.uint64
+u64 = np.uint64
 
 _LAST = 63
 _AC = SLOTS // 2  # tables from here on are of AC coefficients
@@ -195,4 +197,6 @@ def huffman(words, groups, coefficients, status):
         status[up(word(words, segment, IMAGE))] = 1
 
 
-HUFFMAN_SIGNATURE = types.void(types.int32[::1], types.int32, types.int16[::1], types.int32[::1])
+HUFFMAN = Kernel(
+    "huffman", huffman, types.void(types.int32[::1], types.int32, types.int16[::1], types.int32[::1]), THREADS
+)

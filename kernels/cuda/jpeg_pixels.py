@@ -25,6 +25,7 @@ from ..jpeg.upload import (
     LEFT,
     OUT,
     PER,
+    PIXELS_AT_ONCE,
     PLACE_SHIFT,
     PLANE_WORDS,
     REGION,
@@ -37,9 +38,8 @@ from ..jpeg.upload import (
 )
 from ..scalar import i32, scalar, up, word
 from .jpeg_huffman import short
-from .sample import wide
-
-u32 = np.uint32
+from .kernel import Kernel
+from .sample import u32, wide
 
 # 65536 times what chroma adds to red, green and blue.
 _RED, _GREEN_B, _GREEN_R, _BLUE = i32(91881), i32(-22554), i32(-46802), i32(116130)
@@ -176,7 +176,10 @@ def inverse_dct(words, images, coefficients, planes):
         planes[up(at + 1)] = _bytes(o4, o5, o6, o7)
 
 
-INVERSE_DCT_SIGNATURE = types.void(types.int32[::1], types.int32, types.int16[::1], types.int32[::1])
+INVERSE_DCT = Kernel(
+    "inverse_dct", inverse_dct, types.void(types.int32[::1], types.int32, types.int16[::1], types.int32[::1]),
+    LANES * BLOCKS_AT_ONCE,
+)  # fmt: skip
 
 
 # -- colors ------------------------------------------------------------------------------------------------------------
@@ -257,4 +260,7 @@ def colors(words, images, planes, channels, out):
     out[up(at + np.int64(2))] = _byte(blue)
 
 
-COLORS_SIGNATURE = types.void(types.int32[::1], types.int32, types.uint8[::1], types.int32, types.uint8[::1])
+COLORS = Kernel(
+    "colors", colors, types.void(types.int32[::1], types.int32, types.uint8[::1], types.int32, types.uint8[::1]),
+    PIXELS_AT_ONCE,
+)  # fmt: skip

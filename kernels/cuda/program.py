@@ -9,7 +9,7 @@ from ..layout import HEIGHT, WIDTH
 from ..ops import END, ENTRY_HEADER, Op
 from ..program import PIXEL_OPS, formula_of, reads_neighbors, values_of
 from ..scalar import f32, i32, scalar, word
-from .sample import frame_point, sample
+from .sample import frame_point, sample, u32
 
 _HALF = f32(0.5)
 _END = f32(END.code)
@@ -90,7 +90,7 @@ def make_pixel(functions: tuple[Any, ...], neighbors: bool) -> Any:
         """
         height = word(ints, record, HEIGHT)
         width = word(ints, record, WIDTH)
-        y = i32(number // width)
+        y = i32(u32(number) // u32(width))
         x = i32(number - y * width)
         u0 = f32(x) - f32(width - 1) * _HALF
         v0 = f32(y) - f32(height - 1) * _HALF
@@ -109,8 +109,9 @@ def make_pixel(functions: tuple[Any, ...], neighbors: bool) -> Any:
                 around_b += b
                 if k > 0:
                     cell = i32(k if k > 4 else k - 1)
-                    u += f32(cell % 3 - 1)
-                    v += f32(cell // 3 - 1)
+                    row = i32(u32(cell) // u32(3))
+                    u += f32(i32(cell - row * i32(3)) - i32(1))
+                    v += f32(row - i32(1))
                 r, g, b = sample(source, channels, scale, ints, floats, record, u, v)
             elif inside:
                 factor = word(program, middle, ENTRY_HEADER)

@@ -5,8 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from .. import sampling
-from ..layout import FILTER, GAUSSIAN, MATRIX, SOURCE, STRIDE, SUPPORT, TAPS, WINDOW
+from ..layout import (
+    CUBIC_CLAMPED,
+    CUBIC_RENORMALISED,
+    FILTER,
+    GAUSSIAN,
+    LINEAR,
+    MATRIX,
+    NEAREST,
+    SOURCE,
+    STRIDE,
+    SUPPORT,
+    TAPS,
+    WINDOW,
+)
 from ..scalar import f32, i32, scalar, up, word
+
+# Neither of two positive numbers, so that a division is of 32 bits: Numba divides signed ones in 64.
+u32 = np.uint32
 
 
 @scalar
@@ -16,10 +32,116 @@ def wide(words, at):
 
 
 @scalar
-def _weight(tap, c, inverse_support, filter, low, high):
-    if filter == GAUSSIAN:
-        return sampling.gaussian_weight(tap, c, inverse_support)
-    return sampling.tap_weight(tap, c, inverse_support, filter, low, high)
+def _offset(base, row, column):
+    """Position of a pixel's first value."""
+    return up(base + np.int64(i32(row + column)))
+
+
+# Values of a pixel, each times its weight, onto sums; a gray one is read once.
+
+
+@scalar
+def _add_color(source, at, weight, r, g, b):
+    r += weight * f32(source[at])
+    g += weight * f32(source[at + up(1)])
+    b += weight * f32(source[at + up(2)])
+    return r, g, b
+
+
+@scalar
+def _add_gray(source, at, weight, r, g, b):
+    r += weight * f32(source[at])
+    return r, r, r
+
+
+def _make_inner(filter, channels):
+    """The taps of a filter that drops what is outside the window: those inside, one after the other in memory."""
+    add = _add_color if channels == 3 else _add_gray
+
+    @scalar
+    def walk(source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y, x_low, y_low, x_high,
+             y_high):  # fmt: skip
+        r, g, b, total = f32(0.0), f32(0.0), f32(0.0), f32(0.0)
+        first_x, end_x = max(first_x, x_low), min(end_x, x_high)
+        end_y = min(end_y, y_high)
+        tap_y = max(first_y, y_low)
+        start = _offset(base, i32(i32(tap_y) * stride), i32(i32(first_x) * i32(channels)))
+        while tap_y < end_y:
+            weight_y = sampling.weight_inside(tap_y, y, inverse_y, filter)
+            at = start
+            tap_x = first_x
+            while tap_x < end_x:
+                weight = weight_y * sampling.weight_inside(tap_x, x, inverse_x, filter)
+                r, g, b = add(source, at, weight, r, g, b)
+                total += weight
+                at += up(channels)
+                tap_x += f32(1.0)
+            start += up(np.int64(stride))
+            tap_y += f32(1.0)
+        return r, g, b, total
+
+    return walk
+
+
+def _make_outer(filter, channels):
+    """The taps of a filter that repeats, or mirrors, what is inside the window."""
+    add = _add_color if channels == 3 else _add_gray
+
+    @scalar
+    def weigh(tap, c, inverse):
+        if filter == GAUSSIAN:
+            return sampling.gaussian_weight(tap, c, inverse)
+        return sampling.weight_inside(tap, c, inverse, filter)
+
+    @scalar
+    def walk(source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y, x_low, y_low, x_high,
+             y_high):  # fmt: skip
+        r, g, b, total = f32(0.0), f32(0.0), f32(0.0), f32(0.0)
+        # Taps are counted in float32, which saves converting (and the registers for) integer counters.
+        tap_y = first_y
+        while tap_y < end_y:
+            weight_y = weigh(tap_y, y, inverse_y)
+            row = i32(sampling.tap_index(tap_y, filter, y_low, y_high) * stride)
+            tap_x = first_x
+            while tap_x < end_x:
+                weight = weight_y * weigh(tap_x, x, inverse_x)
+                column = i32(sampling.tap_index(tap_x, filter, x_low, x_high) * i32(channels))
+                r, g, b = add(source, _offset(base, row, column), weight, r, g, b)
+                total += weight
+                tap_x += f32(1.0)
+            tap_y += f32(1.0)
+        return r, g, b, total
+
+    return walk
+
+
+def _either(filter, channels, walk, other):
+    """A walk for one filter and number of channels, and another for all else: all threads of a block take the same."""
+
+    @scalar
+    def walk_either(kind, count, source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y,
+                    x_low, y_low, x_high, y_high):  # fmt: skip
+        if kind == filter and count == channels:
+            return walk(source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y, x_low, y_low,
+                        x_high, y_high)  # fmt: skip
+        return other(kind, count, source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y,
+                     x_low, y_low, x_high, y_high)  # fmt: skip
+
+    return walk_either
+
+
+@scalar
+def _walk(kind, count, source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y, x_low, y_low,
+          x_high, y_high):  # fmt: skip
+    return f32(0.0), f32(0.0), f32(0.0), f32(1.0)
+
+
+for _channels in (1, 3):
+    for _filter, _make in (
+        (GAUSSIAN, _make_outer), (CUBIC_CLAMPED, _make_outer), (NEAREST, _make_outer),
+        (CUBIC_RENORMALISED, _make_inner), (LINEAR, _make_inner),
+    ):  # fmt: skip
+        _walk = _either(_filter, _channels, _make(_filter, _channels), _walk)
 
 
 @scalar
@@ -30,7 +152,6 @@ def sample(source, channels, scale, ints, floats, record, u, v):
     x = sampling.project(word(floats, m, 0), word(floats, m, 1), word(floats, m, 2), m6, m7, m8, u, v)
     y = sampling.project(word(floats, m, 3), word(floats, m, 4), word(floats, m, 5), m6, m7, m8, u, v)
     filter = word(ints, record, FILTER)
-    stride = word(ints, record, STRIDE)
     x_low, y_low = f32(word(ints, record, WINDOW)), f32(word(ints, record, WINDOW + 1))
     x_high, y_high = f32(word(ints, record, WINDOW + 2)), f32(word(ints, record, WINDOW + 3))
     x = sampling.tap_centre(x, filter, x_low, x_high)
@@ -39,26 +160,10 @@ def sample(source, channels, scale, ints, floats, record, u, v):
     taps_x, taps_y = f32(word(ints, record, TAPS)), f32(word(ints, record, TAPS + 1))
     first_x = sampling.first_tap(x, sampling.reach(filter, support_x, taps_x))
     first_y = sampling.first_tap(y, sampling.reach(filter, support_y, taps_y))
-    inverse_x, inverse_y = f32(1.0) / support_x, f32(1.0) / support_y
-    base = wide(ints, record + SOURCE)
-    second = 1 if channels == 3 else 0
-    r, g, b, total = f32(0.0), f32(0.0), f32(0.0), f32(0.0)
-    # Taps are counted in float32, which saves converting (and the registers for) integer counters.
-    tap_y = first_y
-    end_x, end_y = first_x + taps_x, first_y + taps_y
-    while tap_y < end_y:
-        weight_y = _weight(tap_y, y, inverse_y, filter, y_low, y_high)
-        row = i32(sampling.tap_index(tap_y, filter, y_low, y_high) * stride)
-        tap_x = first_x
-        while tap_x < end_x:
-            weight = weight_y * _weight(tap_x, x, inverse_x, filter, x_low, x_high)
-            at = up(base + np.int64(i32(row + sampling.tap_index(tap_x, filter, x_low, x_high) * channels)))
-            r += weight * f32(source[at])
-            g += weight * f32(source[at + up(second)])
-            b += weight * f32(source[at + up(2 * second)])
-            total += weight
-            tap_x += f32(1.0)
-        tap_y += f32(1.0)
+    r, g, b, total = _walk(
+        filter, channels, source, wide(ints, record + SOURCE), word(ints, record, STRIDE), x, y, f32(1.0) / support_x,
+        f32(1.0) / support_y, first_x, first_y, first_x + taps_x, first_y + taps_y, x_low, y_low, x_high, y_high
+    )  # fmt: skip
     factor = scale / total
     return r * factor, g * factor, b * factor
 

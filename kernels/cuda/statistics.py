@@ -17,8 +17,12 @@ from ..ops import CHANNELS, END, ENTRY_HEADER, LEVELS, MEAN, RANGE, SLOT, STATIS
 from ..program import has_statistic, takes
 from ..scalar import f32, i32, scalar, word
 from .program import make_pixel
+from .sample import u32
 
 EXTREMES = 6  # words an image: the largest key of each channel's values, and of their negatives
+_CHUNK = 8  # levels that a thread adds up
+_CHUNKS = STATISTICS_WORDS // _CHUNK
+_CHANNEL_CHUNKS = LEVELS // _CHUNK
 _LOWEST = i32(-2147483648)
 _END = f32(END.code)
 
@@ -52,11 +56,21 @@ def _find_statistic(programs, start, stop, slot):
 
 
 @scalar
-def _add_pixel(code, channels, r, g, b, shared_sum, shared_counts):
-    """One pixel into its block's shared memory."""
-    if _takes_mean(code):
-        cuda.atomic.add(shared_sum, 0, statistics.to_fixed(color.gray_of(r, g, b, channels)))
-    elif _takes_range(code):
+def add_warp(shared_sum, value, thread):
+    """The values of a warp's threads, all of which call this, onto a sum in shared memory.
+
+    In one atomic operation: of 64 bits it is a loop of comparing and swapping, in which all would wait for each other.
+    """
+    for offset in (16, 8, 4, 2, 1):
+        value += cuda.shfl_down_sync(0xFFFFFFFF, value, offset)
+    if thread & i32(31) == 0:
+        cuda.atomic.add(shared_sum, 0, value)
+
+
+@scalar
+def _add_pixel(code, r, g, b, shared_counts):
+    """One pixel into its block's shared memory; not of a mean."""
+    if _takes_range(code):
         cuda.atomic.max(shared_counts, 0, _key(r))
         cuda.atomic.max(shared_counts, 1, _key(g))
         cuda.atomic.max(shared_counts, 2, _key(b))
@@ -79,9 +93,11 @@ def _add_block(code, image, thread, shared_sum, shared_counts, sums, extremes, c
         if thread < EXTREMES:
             cuda.atomic.max(extremes, image * EXTREMES + thread, shared_counts[thread])
     else:
-        for k in range(thread, STATISTICS_WORDS, cuda.blockDim.x):
+        k = thread
+        while k < STATISTICS_WORDS:
             if shared_counts[k] > 0:
                 cuda.atomic.add(counts, image * STATISTICS_WORDS + k, shared_counts[k])
+            k = i32(k + cuda.blockDim.x)
 
 
 @scalar
@@ -98,7 +114,47 @@ def _is_last_block(image, thread, last_block, tickets):
 
 
 @scalar
-def _finish(code, image, thread, pixels, sums, extremes, counts, tables, table):
+def _equalize(image, thread, pixels, counts, shared_counts, shared_chunks, shared_top, tables, table):
+    """An image's histogram into its tables: threads add up some levels each, three put the sums in a row."""
+    if thread < 3:
+        shared_top[thread] = thread * LEVELS
+    cuda.syncthreads()
+    k = thread
+    while k < STATISTICS_WORDS:
+        count = cuda.atomic.add(counts, image * STATISTICS_WORDS + k, 0)
+        shared_counts[k] = count
+        if count > 0:
+            cuda.atomic.max(shared_top, i32(u32(k) // u32(LEVELS)), k)
+        k = i32(k + cuda.blockDim.x)
+    cuda.syncthreads()
+    chunk = thread
+    while chunk < _CHUNKS:
+        total = i32(0)
+        for k in range(chunk * _CHUNK, chunk * _CHUNK + _CHUNK):
+            total += shared_counts[k]
+        shared_chunks[chunk] = total
+        chunk = i32(chunk + cuda.blockDim.x)
+    cuda.syncthreads()
+    if thread < 3:
+        below = i32(0)
+        for chunk in range(thread * _CHANNEL_CHUNKS, (thread + 1) * _CHANNEL_CHUNKS):
+            total = shared_chunks[chunk]
+            shared_chunks[chunk] = below
+            below += total
+    cuda.syncthreads()
+    chunk = thread
+    while chunk < _CHUNKS:
+        step = statistics.equalize_step(pixels, shared_counts[shared_top[i32(u32(chunk) // u32(_CHANNEL_CHUNKS))]])
+        below = shared_chunks[chunk]
+        for k in range(chunk * _CHUNK, chunk * _CHUNK + _CHUNK):
+            tables[table + k] = statistics.equalize_level(i32(u32(k) % u32(LEVELS)), below, step)
+            below += shared_counts[k]
+        chunk = i32(chunk + cuda.blockDim.x)
+
+
+@scalar
+def _finish(code, image, thread, pixels, sums, extremes, counts, shared_counts, shared_chunks, shared_top, tables,
+            table):  # fmt: skip
     """An image's sums into what formulas read.
 
     Atomics read past the first-level cache, where another block's sums may be missing.
@@ -113,17 +169,8 @@ def _finish(code, image, thread, pixels, sums, extremes, counts, tables, table):
             low, gain = statistics.stretch_of(low, high)
             tables[table + 2 * thread] = low
             tables[table + 2 * thread + 1] = gain
-    elif thread < 3:
-        first = image * STATISTICS_WORDS + LEVELS * thread
-        last = i32(0)
-        for level in range(LEVELS):
-            count = cuda.atomic.add(counts, first + level, 0)
-            last = count if count > 0 else last
-        step = statistics.equalize_step(pixels, last)
-        below = i32(0)
-        for level in range(LEVELS):
-            tables[table + LEVELS * thread + level] = statistics.equalize_level(level, below, step)
-            below += cuda.atomic.add(counts, first + level, 0)
+    else:
+        _equalize(image, thread, pixels, counts, shared_counts, shared_chunks, shared_top, tables, table)
 
 
 def make_statistics(functions: tuple[Any, ...], neighbors: bool = False) -> Any:
@@ -153,31 +200,44 @@ def make_statistics(functions: tuple[Any, ...], neighbors: bool = False) -> Any:
         if stop == beyond:
             return
         shared_counts = cuda.shared.array(STATISTICS_WORDS, types.int32)
+        shared_chunks = cuda.shared.array(_CHUNKS, types.int32)
+        shared_top = cuda.shared.array(3, types.int32)
         shared_sum = cuda.shared.array(1, types.int64)
         last_block = cuda.shared.array(1, types.int32)
         # Counts start at 0; of a range the words hold keys, whose smallest is the neutral one of a maximum.
         neutral = _LOWEST if _takes_range(i32(word(programs, stop, 0))) else i32(0)
-        for k in range(thread, STATISTICS_WORDS, cuda.blockDim.x):
+        k = thread
+        while k < STATISTICS_WORDS:
             shared_counts[k] = neutral
+            k = i32(k + cuda.blockDim.x)
         if thread == 0:
             shared_sum[0] = 0
         cuda.syncthreads()
         number = i32(cuda.blockIdx.x * cuda.blockDim.x + thread)
+        value = np.int64(0)
         if number < found[1]:
             r, g, b = pixel(
                 source, channels, scale, ints, floats, record, programs, program, stop, tables,
                 i32(image * table_words), number
             )  # fmt: skip
             code = i32(word(programs, found[0], 0))
-            gray_channels = i32(word(programs, found[0], ENTRY_HEADER + CHANNELS))
-            _add_pixel(code, gray_channels, r, g, b, shared_sum, shared_counts)
-        cuda.syncthreads()
+            if _takes_mean(code):
+                gray_channels = i32(word(programs, found[0], ENTRY_HEADER + CHANNELS))
+                value = statistics.to_fixed(color.gray_of(r, g, b, gray_channels))
+            else:
+                _add_pixel(code, r, g, b, shared_counts)
         code = i32(word(programs, found[0], 0))
+        if _takes_mean(code):
+            add_warp(shared_sum, value, thread)
+        cuda.syncthreads()
         _add_block(code, image, thread, shared_sum, shared_counts, sums, extremes, counts)
         if not _is_last_block(image, thread, last_block, tickets):
             return
         cuda.threadfence()
         table = image * table_words + slot * STATISTICS_WORDS
-        _finish(code, image, thread, found[1], sums, extremes, counts, tables, table)
+        _finish(
+            code, image, thread, found[1], sums, extremes, counts, shared_counts, shared_chunks, shared_top, tables,
+            table
+        )  # fmt: skip
 
     return reduce

@@ -21,12 +21,12 @@ from gpuimg._runtimes import devices as runtimes
 from gpuimg._runtimes import probe
 from gpuimg.kernels import cuda as kernels
 
-from . import arrays, decoder
+from . import arrays, decoder, launches
 from .decoder import FATES, LEFT_TO_THE_CPU, file
-from .launches import Kernel, Numba
 from .order import Op, Order, Stream
 
-_MODULES = ("gpuimg._runtimes.cuda", "gpuimg._runtimes.cuda_jpeg", "gpuimg._runtimes.cuda_memory")  # import CuPy
+# What imports CuPy.
+_MODULES = tuple(f"gpuimg._runtimes.{name}" for name in ("cuda", "cuda_jpeg", "cuda_launch", "cuda_memory"))
 
 
 class Standin:
@@ -36,6 +36,8 @@ class Standin:
         self.order = Order()
         self.cupy: Any
         self.cupy, self.pools = arrays.make(self.order)
+        self.driver = launches.Driver(self.order, self.cupy)
+        launches.install(self.driver, self.cupy.cuda)
         self.runtime: Any = None  # the module under test
 
     @property
@@ -68,10 +70,7 @@ def installed() -> Iterator[Standin]:
         patch.setitem(sys.modules, "cupy.cuda", standin.cupy.cuda)
         patch.setattr(probe, "gpu_problem", lambda: None)
         patch.setattr(nvimgcodec, "library", lambda: library)
-        patch.setattr(kernels, "make_transform", lambda functions, kind, neighbours: "transform")
-        patch.setattr(kernels, "make_statistics", lambda functions, neighbours: "statistics")
-        patch.setattr(kernels, "mix", "mix")
-        patch.setattr(kernels, "jit", lambda named, signature, block=None: Kernel(standin.order, named))
+        patch.setattr(kernels.Kernel, "image", lambda kernel, capability: standin.driver.image(kernel, capability))
         before = {name: sys.modules.pop(name) for name in _MODULES if name in sys.modules}
         runtimes._cuda.cache_clear()
         nvimgcodec.decode_params.cache_clear()
@@ -79,9 +78,6 @@ def installed() -> Iterator[Standin]:
         gc.freeze()  # a test's own gc.collect() looks at what it made
         try:
             standin.runtime = importlib.import_module(_MODULES[0])
-            numba = Numba(standin.order, standin.cupy)
-            for name in _MODULES[:2]:
-                patch.setattr(sys.modules[name], "numba_cuda", numba)
             yield standin
         finally:
             gc.unfreeze()

@@ -113,6 +113,8 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
         def __init__(self, device: int | None = None) -> None:
             self.id = local.devices[-1] if device is None else device
 
+        compute_capability = "90"
+
         def __enter__(self) -> Self:
             local.devices.append(self.id)
             return self
@@ -358,6 +360,7 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
     cuda.Device, cuda.Event, cuda.Stream, cuda.ExternalStream = Device, Event, StreamOfOurs, ExternalStream
     cuda.MemoryPointer, cuda.UnownedMemory, cuda.get_current_stream = MemoryPointer, UnownedMemory, get_current_stream
     cuda.alloc_pinned_memory = lambda size: np.full(size, 0xA5, np.uint8)  # any memory will do
+    cuda.driver, cuda.function = ModuleType("cupy.cuda.driver"), ModuleType("cupy.cuda.function")
     cuda.runtime = ModuleType("cupy.cuda.runtime")
     cuda.runtime.getDeviceCount = lambda: DEVICES
     cuda.runtime.eventRecord = lambda event, stream: events[event].record(ExternalStream(stream))

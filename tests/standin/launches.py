@@ -1,66 +1,134 @@
-"""Kernel launches that write down what they would read and write, as the records of their plan say."""
+"""Kernel launches that write down what they would read and write, as the records of their plan say.
+
+Arguments are read from where a launch packed them, as the driver does.
+"""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuimg.kernels import layout, ops
+from gpuimg.kernels.cuda import Image, Kernel
 from gpuimg.kernels.jpeg import upload
 
-from .order import Order, Range, Stream
+from .order import Order, Range
 
 _MOST_BLOCKS = 65535  # along y
+_WORD = 8  # bytes
 
 
-class Numba:
-    """What the runtime takes from ``numba.cuda``."""
+class Array(NamedTuple):
+    """A flat array, as a kernel is given it."""
+
+    low: int
+    size: int
+    values: Any
+
+    @property
+    def range(self) -> Range:
+        """Its addresses."""
+        return self.low, self.low + self.values.nbytes
+
+
+class Function(NamedTuple):
+    """A kernel in a device's memory."""
+
+    kernel: Kernel
+    device: int
+
+
+class Driver:
+    """What the runtime takes from ``cupy.cuda.driver`` and ``cupy.cuda.function``: code is nothing but a name."""
 
     def __init__(self, order: Order, cupy: Any) -> None:
         self._order = order
         self._cupy = cupy
+        self._functions: list[Function] = []
+        self._kernels: dict[str, Kernel] = {}
 
-    def external_stream(self, address: int) -> Stream:
-        """A stream to launch on."""
-        stream: Stream = self._cupy.cuda.ExternalStream(address).key
-        return stream
+    def image(self, kernel: Kernel, capability: tuple[int, int]) -> Image:
+        """Instead of compiling."""
+        self._kernels[kernel.key] = kernel
+        return Image(kernel.key, b"")
 
-    def as_cuda_array(self, array: Any, sync: bool = True) -> Any:
-        """An array as an argument."""
-        if sync:
-            self._order.found("the host waits for an argument's stream")
-        return array
+    def function_of(self, entry: str) -> int:
+        """The handle of a function that is loaded to the current device."""
+        self._functions.append(Function(self._kernels[entry], self._cupy.cuda.Device().id))
+        return len(self._functions)
 
+    def launch(self, function: int, *configuration: int) -> None:
+        """``cuLaunchKernel``."""
+        blocks, images, _, block, _, _, _, address, _, extra = configuration
+        kernel, device = self._functions[function - 1]
+        name = kernel.name if kernel.name in _JPEG else kernel.name.partition("_")[0]
+        stream = self._cupy.cuda.ExternalStream(address).key
+        if not device == self._cupy.cuda.Device().id == stream[0]:
+            self._order.found(f"{name} is launched on stream {stream}, loaded to device {device}")
+        if not 0 < images <= _MOST_BLOCKS:
+            self._order.found(f"{name} is launched for {images} images")
+        arguments = self._unpacked(kernel, extra)
+        if name in _JPEG:
+            touched = _JPEG[name](blocks, images, *arguments)
+        else:
+            touched = (_mixed if name == "mix" else _sampled)(images, *arguments)
+        if blocks * block < touched.threads:
+            self._order.found(f"{name} has {blocks * block} threads for {touched.threads} pixels")
+        self._order.enqueue(
+            stream, "launch", reads=touched.reads, perhaps=touched.perhaps, seen=touched.seen, writes=touched.writes,
+            name=name,
+        )  # fmt: skip
+        if name == "huffman":
+            _report(self._order.damaged, blocks, *arguments)
 
-class Kernel:
-    """A compiled kernel."""
-
-    def __init__(self, order: Order, named: Any) -> None:
-        self._order = order
-        self._name = named if isinstance(named, str) else named.__name__
-
-    def __getitem__(self, grid: Any) -> Any:
-        (blocks, images), block, stream = grid
-
-        def launch(*arguments: Any) -> None:
-            if not 0 < images <= _MOST_BLOCKS:
-                self._order.found(f"{self._name} is launched for {images} images")
-            if self._name in _JPEG:
-                touched = _JPEG[self._name](blocks, images, *arguments)
+    def _unpacked(self, kernel: Kernel, extra: int) -> list[Any]:
+        """Arguments, by the rules for a C structure of them."""
+        begin, address, size, length, end = (ctypes.c_size_t * 5).from_address(extra)
+        assert (begin, size, end) == (1, 2, 0)
+        packed = ctypes.string_at(address, ctypes.c_size_t.from_address(length).value)
+        at = 0
+        found: list[Any] = []
+        for kind in kernel.signature.args:
+            is_array = hasattr(kind, "dtype")
+            dtype = np.dtype(str(kind.dtype if is_array else kind))
+            width = _WORD if is_array else dtype.itemsize
+            at = -(-at // width) * width
+            if is_array:
+                found.append(self._array(np.frombuffer(packed, np.int64, 7, at).tolist(), dtype))
+                at += 7 * _WORD
             else:
-                touched = (_mixed if self._name == "mix" else _sampled)(images, *arguments)
-            if blocks * block < touched.threads:
-                self._order.found(f"{self._name} has {blocks * block} threads for {touched.threads} pixels")
-            self._order.enqueue(
-                stream, "launch", reads=touched.reads, perhaps=touched.perhaps, seen=touched.seen,
-                writes=touched.writes, name=self._name,
-            )  # fmt: skip
-            if self._name == "huffman":
-                _report(self._order.damaged, blocks, *arguments)
+                found.append(np.frombuffer(packed, dtype, 1, at)[0])
+                at += width
+        assert at == len(packed)
+        return found
 
-        return launch
+    def _array(self, words: list[int], dtype: Any) -> Array:
+        """An array of one dimension from its two owners, its size and item size, its address, shape and stride."""
+        low, size = words[4], words[2]
+        assert words == [0, 0, size, dtype.itemsize, low, size, dtype.itemsize]
+        assert low % dtype.itemsize == 0
+        return Array(low, size, self._order.content(low, low + size * dtype.itemsize).view(dtype))
+
+
+def install(driver: Driver, cuda: Any) -> None:
+    """Give a stand-in for ``cupy.cuda`` its driver."""
+
+    class Loaded:
+        def __init__(self, entry: str) -> None:
+            self.ptr = driver.function_of(entry)
+
+    class Module:
+        def load(self, code: bytes) -> None:
+            """Nothing to do."""
+
+        def get_function(self, entry: str) -> Loaded:
+            return Loaded(entry)
+
+    cuda.function.Module = Module
+    cuda.driver.launchKernel = driver.launch
 
 
 class Touched(NamedTuple):
@@ -77,8 +145,8 @@ def _part(array: Any, first: int, stop: int) -> Range:
     """Addresses of the elements from ``first`` to ``stop``."""
     if not 0 <= first <= stop <= array.size:
         raise AssertionError(f"elements {first} to {stop} of an array of {array.size}")
-    itemsize = array.dtype.itemsize
-    return array.data.ptr + first * itemsize, array.data.ptr + stop * itemsize
+    itemsize = array.values.itemsize
+    return array.low + first * itemsize, array.low + stop * itemsize
 
 
 def _sampled(

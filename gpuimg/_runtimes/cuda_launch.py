@@ -1,0 +1,115 @@
+"""Launching kernels: their machine code in the GPU's memory, their arguments packed as it reads them.
+
+A kernel is defined once (see :mod:`gpuimg.kernels.cuda.kernel`) and launched on CuPy's current device::
+
+    launch(kernel, stream.ptr, (blocks, images), array, number)
+
+Arrays are flat CuPy arrays of the signature's dtypes. Nothing of Numba takes part: its dispatcher would prepare each
+array anew, for longer than all else that Python does for a small batch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from typing import Any
+
+import cupy
+import numpy as np
+
+from ..kernels.cuda import Kernel
+
+_ARRAY = "QQqqQqq"  # what Numba's kernels take: two owners, the size and item size, the address, the shape and stride
+_FORMATS = {"int32": "i", "int64": "q", "uint32": "I", "uint64": "Q", "float32": "f", "float64": "d"}
+_BUFFER, _BUFFER_SIZE, _END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER and so on
+
+
+class Arguments:
+    """How a kernel's arguments are packed: as a C structure of them, arrays as seven words."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        types = kernel.signature.args
+        self._dtypes = [np.dtype(str(kind.dtype)) if hasattr(kind, "dtype") else None for kind in types]
+        if any(getattr(kind, "ndim", 1) != 1 for kind in types):
+            raise TypeError(f"arrays of kernel {kernel.name} must have one dimension: {kernel.signature}")
+        formats = [_ARRAY if hasattr(kind, "dtype") else _FORMATS[str(kind)] for kind in types]
+        self.layout = struct.Struct("".join(formats))
+
+    def pack_into(self, buffer: Any, arguments: tuple[Any, ...]) -> None:
+        """Write arguments as the kernel reads them."""
+        if len(arguments) != len(self._dtypes):
+            raise TypeError(f"kernel {self._kernel.name} takes {len(self._dtypes)} arguments, not {len(arguments)}")
+        words: list[Any] = []
+        for argument, dtype in zip(arguments, self._dtypes, strict=True):
+            if dtype is None:
+                words.append(argument)
+                continue
+            if argument.dtype != dtype:
+                raise TypeError(f"kernel {self._kernel.name} takes an array of {dtype}, not {argument.dtype}")
+            size, step = argument.size, dtype.itemsize
+            words += (0, 0, size, step, argument.data.ptr, size, step)
+        self.layout.pack_into(buffer, 0, *words)
+
+
+class _Buffers(threading.local):
+    """A thread's memory for the arguments of one kernel, which the driver copies when it is called."""
+
+    def __init__(self, size: int) -> None:
+        self.packed = ctypes.create_string_buffer(size)
+        self._size = ctypes.c_size_t(size)
+        address, length = ctypes.addressof(self.packed), ctypes.addressof(self._size)
+        self._extra = (ctypes.c_void_p * 5)(_BUFFER, address, _BUFFER_SIZE, length, _END)
+        self.extra = ctypes.addressof(self._extra)
+
+
+class Loaded:
+    """A kernel in the memory of CuPy's current device."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        entry, code = kernel.image(capability_of(cupy.cuda.Device()))
+        self._module = cupy.cuda.function.Module()
+        self._module.load(code)
+        self.function = self._module.get_function(entry).ptr
+        self._block = kernel.block
+        self._arguments = Arguments(kernel)
+        self._buffers = _Buffers(self._arguments.layout.size)
+
+    def launch(self, stream: int, grid: tuple[int, int], arguments: tuple[Any, ...]) -> None:
+        """Enqueue it on a stream, known by its address."""
+        buffers = self._buffers
+        self._arguments.pack_into(buffers.packed, arguments)
+        cupy.cuda.driver.launchKernel(
+            self.function, grid[0], grid[1], 1, self._block, 1, 1, 0, stream, 0, buffers.extra
+        )
+
+
+# By what kernels are made of, for the process's life: the GPU may still run what nothing refers to any more.
+_loaded: dict[tuple[str, int], Loaded] = {}
+_loading = threading.Lock()
+
+
+def loaded(kernel: Kernel) -> Loaded:
+    """A kernel, loaded at its first use on CuPy's current device."""
+    key = kernel.key, cupy.cuda.Device().id
+    found = _loaded.get(key)
+    if found is None:
+        new = Loaded(kernel)  # not under the lock: another kernel need not wait until this one is compiled
+        with _loading:
+            found = _loaded.setdefault(key, new)
+    return found
+
+
+def launch(kernel: Kernel, stream: int, grid: tuple[int, int], *arguments: Any) -> None:
+    """Enqueue a kernel on a stream of CuPy's current device, known by its address.
+
+    ``grid`` is the number of blocks in x and y; their threads are the kernel's ``block``.
+    """
+    loaded(kernel).launch(stream, grid, arguments)
+
+
+def capability_of(device: Any) -> tuple[int, int]:
+    """Compute capability of a CuPy device, which writes it without a point."""
+    digits = device.compute_capability
+    return int(digits[:-1]), int(digits[-1])

@@ -1,0 +1,273 @@
+"""CUDA kernels on their way to a GPU: compiled once, kept on disk, arguments packed as the machine code reads them."""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba_cuda")
+
+from bench import bench_kernels as bench
+from gpuimg.kernels import compiled
+from gpuimg.kernels import cuda as kernels
+from gpuimg.kernels.cuda import kernel as machine
+from tests.standin import Standin
+
+ROOT = Path(__file__).parents[1]
+CAPABILITY = (8, 0)
+KERNELS = {
+    "transform": lambda: kernels.transform_kernel((), "uint8", 2, False),
+    "statistics": lambda: kernels.statistics_kernel((), "float32", False),
+    "mix": lambda: kernels.MIX,
+    "huffman": lambda: kernels.jpeg.KERNELS["huffman"],
+    "colors": lambda: kernels.jpeg.KERNELS["colors"],
+}
+
+SMALL = """
+import sys
+import numba
+from numba import cuda, types
+from gpuimg.kernels.cuda import Kernel
+
+FACTOR = float(sys.argv[1]) if len(sys.argv) > 1 else 2.0
+
+@numba.njit
+def scaled(x):
+    return x * FACTOR
+
+def small(values, n):
+    i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    if i < n:
+        values[i] = scaled(values[i])
+
+KERNEL = Kernel("small", small, types.void(types.float32[::1], types.int32), 64, users=USERS)
+"""
+PRINT = """
+import hashlib
+image = KERNEL.image((8, 0))
+print(hashlib.sha256(image.code).hexdigest(), Kernel.made)
+"""
+
+
+def small(users: str = "()") -> Any:
+    """A kernel that is compiled in a moment."""
+    namespace: dict[str, Any] = {"__name__": "gpuimg.kernels.example"}
+    exec(SMALL.replace("USERS", users).replace("sys.argv[1]", "0").replace("len(sys.argv)", "0"), namespace)
+    kernels.Kernel.all = [kernel for kernel in kernels.Kernel.all if kernel.name != "small"]
+    return namespace["KERNEL"]
+
+
+def start(cache: Path, factor: float = 2.0, users: str = "()", before: str = "") -> subprocess.Popen[str]:
+    code = before + SMALL.replace("USERS", users) + PRINT
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", code, str(factor)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(cache: Path, factor: float = 2.0, users: str = "()", before: str = "") -> tuple[str, int]:
+    """What another process makes: a checksum of the code, and how many kernels it compiled."""
+    process = start(cache, factor, users, before)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    code, made = out.split()
+    return code, int(made)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for this test, and nothing in memory."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(machine, "_images", {})
+    compiled.folder.cache_clear()
+    yield tmp_path
+    compiled.folder.cache_clear()
+
+
+# -- what runs is what is tested ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_what_runs_is_what_has_a_budget(name: str, cache: Path) -> None:
+    """Not optimized at link time: the code that is loaded has the instructions that are counted."""
+    kernel = KERNELS[name]()
+    variant = next(v for v in bench.VARIANTS if bench.kernel_of(v) is kernel)
+    loaded = kernel.image((9, 0))
+    counted = bench.compiled(variant, (9, 0))
+    assert bench.machine_instructions(loaded.code) == counted.instructions["machine"]
+    assert loaded.entry.encode() in loaded.code
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: Standin) -> None:
+    from gpuimg._runtimes.cuda_launch import Arguments
+
+    kernel = KERNELS[name]()
+    ptx = kernels.compile_ptx(kernel.function, kernel.signature, CAPABILITY, kernel.bounds)
+    widths = [int(bits) // 8 for bits in re.findall(r"\.param \.[a-z](\d+) \w+_param_\d+[,\n]", ptx)]
+    layout = Arguments(kernel).layout
+    assert [struct.calcsize(letter) for letter in layout.format] == widths
+    ends = [0]
+    for width in widths:
+        ends.append(-(-ends[-1] // width) * width + width)
+    assert layout.size == ends[-1]
+    cubin = machine.assembled(ptx, CAPABILITY)[0].code
+    assert size_of_arguments(cubin) == layout.size
+
+
+def size_of_arguments(cubin: bytes) -> int:
+    """What a cubin's only kernel says of it: attribute ``EIATTR_CBANK_PARAM_SIZE`` of its ``.nv.info``."""
+    found = {struct.unpack_from("<H", cubin, match.start() + 2)[0] for match in re.finditer(b"\x03\x19", cubin)}
+    assert len(found) == 1
+    return int(found.pop())
+
+
+def test_an_array_of_another_dtype_is_refused(gpu: Standin) -> None:
+    from gpuimg._runtimes.cuda_launch import launch
+
+    values = gpu.cupy.zeros(8, np.int32)
+    with pytest.raises(TypeError, match="kernel small takes an array of float32, not int32"):
+        launch(small(), 0, (1, 1), values, 8)
+    with pytest.raises(TypeError, match="kernel small takes 2 arguments, not 1"):
+        launch(small(), 0, (1, 1), gpu.cupy.zeros(8, np.float32))
+
+
+def test_a_kernel_for_a_gpu_newer_than_the_toolkit_is_left_to_the_driver() -> None:
+    kernel = small()
+    ptx = kernels.compile_ptx(kernel.function, kernel.signature, (99, 0))
+    image = machine.assembled(ptx, (99, 0))[0]
+    assert image.code.endswith(b"}\0")
+    assert b".visible .entry " + image.entry.encode() in image.code
+
+
+@pytest.mark.parametrize("capability", [(8, 6), (8, 9), (12, 0)])
+def test_kernels_are_compiled_for_any_gpu_the_toolkit_knows(capability: tuple[int, int]) -> None:
+    kernel = small()
+    ptx = kernels.compile_ptx(kernel.function, kernel.signature, capability)
+    assert machine.assembled(ptx, capability)[0].code.startswith(b"\x7fELF")
+
+
+def test_what_cannot_be_assembled_says_why() -> None:
+    with pytest.raises(RuntimeError, match=r"nvJitLink cannot assemble a kernel for sm_80: .*instruction: 'nonsense'"):
+        machine.assembled(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry f() { nonsense; }", (8, 0))
+
+
+# -- once --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_process_compiles_nothing(cache: Path) -> None:
+    code, made = run(cache)
+    assert made == 1
+    assert run(cache, before="from numba import cuda\ndel cuda.compile_ptx\n") == (code, 0)
+
+
+def test_what_a_kernel_is_made_of_is_its_name(cache: Path) -> None:
+    code, made = run(cache, 2.0)
+    other, made_too = run(cache, 3.0)
+    assert code != other
+    assert (made, made_too) == (1, 1)
+    assert run(cache, 2.0) == (code, 0)
+    assert small().image((8, 6)) != small().image(CAPABILITY)
+
+
+@pytest.mark.parametrize("damage", ["cut off", "one bit", "empty"])
+def test_damaged_files_are_made_again(cache: Path, damage: str) -> None:
+    good = small().image(CAPABILITY)
+    (path,) = cache.rglob("*.cubin")
+    content = path.read_bytes()
+    flipped = content[:-100] + bytes([content[-100] ^ 1]) + content[-99:]
+    path.write_bytes({"cut off": content[: len(content) // 2], "one bit": flipped, "empty": b""}[damage])
+    machine._images.clear()
+    made = kernels.Kernel.made
+    assert len(small().image(CAPABILITY).code) == len(good.code)
+    assert kernels.Kernel.made == made + 1
+    machine._images.clear()
+    small().image(CAPABILITY)
+    assert kernels.Kernel.made == made + 1
+
+
+def test_threads_compile_a_kernel_once(cache: Path) -> None:
+    made = kernels.Kernel.made
+    barrier = threading.Barrier(4)
+    images: list[Any] = []
+
+    def lane() -> None:
+        kernel = small()  # each its own, as after a cache of kernels was full
+        barrier.wait()
+        images.append(kernel.image(CAPABILITY))
+
+    threads = [threading.Thread(target=lane) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert kernels.Kernel.made == made + 1
+    assert [image is images[0] for image in images] == [True] * 4
+
+
+def test_processes_at_the_same_time_agree(cache: Path) -> None:
+    processes = [start(cache) for _ in range(2)]
+    said = [process.communicate(timeout=300) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    assert len(list(cache.rglob("*.cubin"))) == 1
+    assert run(cache)[1] == 0
+    assert [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".cubin"] == []
+
+
+# -- functions of users ------------------------------------------------------------------------------------------------
+
+
+def test_functions_of_users_are_kept(cache: Path) -> None:
+    assert run(cache, 2.0, "(scaled,)")[1] == 1
+    assert run(cache, 2.0, "(scaled,)")[1] == 0
+    assert run(cache, 4.0, "(scaled,)")[1] == 1
+    assert run(cache, 2.0, "(scaled,)")[1] == 0
+
+
+def test_functions_that_cannot_be_told_are_compiled_anew(cache: Path) -> None:
+    users = "(numba.njit(lambda x: x + table[0]),)"
+    before = "import numpy as np\ntable = np.ones(3, np.float32)\n"
+    for _ in range(2):
+        assert run(cache, 2.0, users, before)[1] == 1
+    assert list(cache.rglob("*.cubin")) == []
+
+
+def test_the_same_function_made_again_is_the_same_kernel() -> None:
+    import numba
+
+    def dimmed(factor: float) -> Any:
+        @numba.njit
+        def function(r: float, g: float, b: float, y: float, x: float, value: float) -> Any:
+            return r * factor, g * factor, b * factor
+
+        return function
+
+    one, again, other = (
+        kernels.transform_kernel((dimmed(factor),), "uint8", 1, False).key for factor in (0.5, 0.5, 0.25)
+    )
+    assert one == again != other
+
+
+def test_as_many_kernels_of_users_stay_as_are_of_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_beside", lambda: tmp_path)
+    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
+    for k in range(5):
+        compiled.keep(f"small-types-{k}.cubin", b"code", others=2)
+        os.utime(tmp_path / f"small-types-{k}.cubin", ns=(k, k))
+    compiled.keep("other-types-0.cubin", b"code")
+    (tmp_path / "other-types-0.cubin").unlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"small-types-{k}.cubin" for k in (2, 3, 4)]
