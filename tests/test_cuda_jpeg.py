@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from numba import njit
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -27,10 +26,10 @@ from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels.jpeg import build, tables, upload
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import segments as parts
-from gpuimg.kernels.jpeg.seek import entry_sum
 
 from . import jpegs
 from .jpegs import encoded, noise
+from .seek_oracle import checksum_of_entry
 from .standin import Standin, file
 from .standin.work import PREPROCESS, SIZES, epoch, load
 
@@ -257,18 +256,11 @@ def test_absurd_coefficients(tmp_path: Path) -> None:
 # -- what does not fit -------------------------------------------------------------------------------------------------
 
 
-def checked(entry: Entry) -> Entry:
+def checked(entry: Entry, every: int) -> Entry:
     """An entry that was changed, with a checksum that says that it was not."""
     made = entry.copy()
-    sums = np.zeros(1, np.int64)
-    entry_checksum(made, sums)
-    made[12:16] = np.frombuffer(int(sums[0]).to_bytes(4, "little"), np.uint8)
+    made[12:16].view("<u4")[:] = checksum_of_entry(made.tobytes(), every)
     return made
-
-
-@njit
-def entry_checksum(entry, sums):  # type: ignore[no-untyped-def]
-    sums[0] = entry_sum(entry)
 
 
 def test_entries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -301,7 +293,7 @@ def test_what_is_wrong_is_reported_and_does_no_harm(tmp_path: Path) -> None:
     for k in (1, 2, 3):  # a bit of a row, a predictor, a distance
         entry = entries[k].copy()
         entry[{1: 20, 2: -30, 3: -1}[k]] ^= 1 + int(rng.integers(4))
-        entries[k] = checked(entry)
+        entries[k] = checked(entry, 4)
     case = Case(files, whole(files), entries=entries)
 
     def change(words_: Any, uploaded: Upload) -> None:

@@ -166,6 +166,12 @@ def test_what_cannot_be_assembled_says_why() -> None:
         machine.assembled(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry f() { nonsense; }", (8, 0))
 
 
+def test_every_kernel_that_is_warmed_has_a_budget() -> None:
+    """Those of JPEGs too; the others have functions of users."""
+    of_budgets = {bench.kernel_of(variant).key for variant in bench.VARIANTS if not variant.functions}
+    assert {kernel.key for kernel in kernels.every_kernel()} == of_budgets
+
+
 # -- once --------------------------------------------------------------------------------------------------------------
 
 
