@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench import common, photos
+from bench import bench_seek, common, photos
 from bench.peers import __main__ as peers
 from bench.peers import checks, processes, registry
 from bench.peers.base import WORKS
@@ -104,3 +105,14 @@ def test_ratios_are_those_of_the_rounds() -> None:
 def test_memory_and_time_of_this_process_are_read() -> None:
     assert processes.memory_mib(os.getpid()) > 10
     assert processes.cpu_seconds() > 0
+
+
+def test_the_seek_index_is_measured_for_each_k() -> None:
+    file = io.BytesIO()
+    Image.effect_noise((300, 200), 40).convert("RGB").save(file, "JPEG")
+    files = [file.getvalue()] * 3
+    found = bench_seek.each_every(files, rounds=1)
+    assert list(found) == ["none", *bench_seek.EVERY]
+    sizes = [found[name]["percent_of_files"] for name in bench_seek.EVERY]
+    assert sizes == sorted(sizes)
+    assert bench_seek.differing(files, 64)["differing"] == 0

@@ -720,6 +720,7 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         file.add(_file(tmp_path, files(1)[0]), "1.jpg")
     for arguments, message in (
         ([tmp_path / "what"], "cannot tell what .*what is; say so by --kind, one of array_record, coco"),
+        ([tmp_path / "nowhere"], "there is no file or folder .*nowhere"),
         ([tmp_path / "empty"], "no class folders"),
         ([tmp_path / "nothing.tar"], "No such file"),
         ([tmp_path / "boxes.json"], "COCO annotations need --images"),

@@ -164,6 +164,8 @@ def _kind_of(path: str) -> str:
     for pattern, kind in _NAMES:
         if re.search(pattern, os.path.basename(path), re.IGNORECASE):
             return kind
+    if not os.path.lexists(path):
+        raise ValueError(f"there is no file or folder {path}")
     raise ValueError(f"cannot tell what {path} is; say so by --kind, one of {', '.join(sorted(_OPENERS))}")
 
 
