@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from gpuimg._decoding.jpeg import read_headers
+from gpuimg.kernels.jpeg import build
 from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg.tables import TABLE_WORDS
@@ -140,6 +141,21 @@ def made(photo: Image.Image) -> Iterator[tuple[str, bytes]]:
                 image = noise(size[1], size[0], k) if hard else photo.resize(size)
                 name = f"{size[0]} x {size[1]} {sampling} quality {quality} {options}"
                 yield name, encoded(image, sampling, quality=quality, **options)
+
+
+# -- entries of a seek index -------------------------------------------------------------------------------------------
+
+
+def entries_of(files: list[bytes], every: int) -> list[Pixels]:
+    """What is built for each file; empty for files that have none."""
+    headers = read_headers(files)
+    room = np.zeros(len(files), np.int64)
+    build.room_for_entries(headers.words, every, room)
+    begins = np.concatenate([[0], np.cumsum(room)])
+    out, told = np.zeros(begins[-1], np.uint8), np.zeros((len(files), build.TOLD_WORDS), np.int64)
+    known, memory = np.zeros(TABLE_WORDS, np.int64), np.zeros(build.WORK_BYTES, np.uint8)
+    build.build_entries(*headers, every, known, memory, out, begins, told)
+    return [out[begins[i] : begins[i] + told[i, 3]].copy() for i in range(len(files))]
 
 
 # -- our decoder -------------------------------------------------------------------------------------------------------

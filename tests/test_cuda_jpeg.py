@@ -19,16 +19,15 @@ from PIL import Image
 import gpuimg as gi
 from bench import bench_kernels as bench
 from gpuimg._decoding import exif
-from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.seek import Seek
 from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of
 from gpuimg._runtimes.jpeg_upload import Upload
-from gpuimg.kernels.jpeg import build, tables, upload
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import segments as parts
+from gpuimg.kernels.jpeg import upload
 
 from . import jpegs
-from .jpegs import encoded, noise
+from .jpegs import encoded, entries_of, noise
 from .seek_oracle import checksum_of_entry
 from .standin import Standin, file
 from .standin.work import PREPROCESS, SIZES, epoch, load
@@ -39,18 +38,6 @@ Entry = NDArray[np.uint8]
 
 
 # -- entries and batches -----------------------------------------------------------------------------------------------
-
-
-def entries_of(files: list[bytes], every: int) -> list[Entry]:
-    """Entries of a seek index; empty for files that have none."""
-    headers = read_headers(files)
-    room = np.zeros(len(files), np.int64)
-    build.room_for_entries(headers.words, every, room)
-    begins = np.concatenate([[0], np.cumsum(room)])
-    out, told = np.zeros(begins[-1], np.uint8), np.zeros((len(files), build.TOLD_WORDS), np.int64)
-    known, memory = np.zeros(tables.TABLE_WORDS, np.int64), np.zeros(build.WORK_BYTES, np.uint8)
-    build.build_entries(*headers, every, known, memory, out, begins, told)
-    return [out[begins[i] : begins[i] + told[i, 3]].copy() for i in range(len(files))]
 
 
 def seek_of(entries: Sequence[Any], every: int) -> Seek:

@@ -17,7 +17,6 @@ from PIL import Image
 import gpuimg as gi
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._index.learned import LearnedIndex
-from gpuimg.kernels.jpeg import build, tables
 from gpuimg.kernels.jpeg import layout as words
 
 from . import jpegs
@@ -43,16 +42,9 @@ def photo() -> Image.Image:
 
 def entry_of(data: bytes, every: int) -> Entry:
     """The entry that is built for a file."""
-    headers = read_headers([data])
-    room = np.zeros(1, np.int64)
-    build.room_for_entries(headers.words, every, room)
-    out, told = np.zeros(int(room[0]), np.uint8), np.zeros((1, build.TOLD_WORDS), np.int64)
-    build.build_entries(
-        headers.words, headers.addresses, headers.sizes, every, np.zeros(tables.TABLE_WORDS, np.int64),
-        np.zeros(build.WORK_BYTES, np.uint8), out, np.array([0, room[0]]), told,
-    )  # fmt: skip
-    assert told[0, 0] == words.DONE
-    return out[: int(told[0, 3])].copy()
+    (entry,) = jpegs.entries_of([data], every)
+    assert entry.size
+    return entry
 
 
 def some_region(rng: np.random.Generator, height: int, width: int) -> Region:
@@ -303,6 +295,10 @@ def test_learned_index_has_room_for_what_can_have_an_entry(photo: Image.Image) -
     ]
     again = index.seek(np.array([4, 7]), headers.part([4, 0]))
     np.testing.assert_array_equal(again.access, seek.access[[4, 0]])
+    kept = len(index._blocks)
+    for _ in range(3):
+        index.seek(np.array([1, 2, 3]), headers.part([1, 2, 3]))
+    assert len(index._blocks) == kept
     assert index.size < 600
 
 

@@ -34,7 +34,7 @@ class Headers(NamedTuple):
 
 def read_headers(data: Sequence[Any]) -> Headers:
     """Headers of file bytes, which must live as long as their addresses are used."""
-    addresses = addresses_of(data)
+    addresses = _addresses(data)
     sizes = np.fromiter(map(len, data), np.int64, len(data))
     found = np.empty((len(data), words.HEADER_WORDS), np.int64)
     from ..kernels.jpeg import headers  # imports Numba, which takes as long as all of gpuimg
@@ -43,8 +43,7 @@ def read_headers(data: Sequence[Any]) -> Headers:
     return Headers(found, addresses, sizes)
 
 
-def addresses_of(data: Sequence[Any]) -> Ints:
-    """Where bytes lie: ``bytes``, or contiguous arrays and buffers of them."""
+def _addresses(data: Sequence[Any]) -> Ints:
     if not data:
         return np.empty(0, np.int64)
     pointers: Any = (ctypes.c_char_p * len(data))(*(one if type(one) is bytes else None for one in data))

@@ -42,8 +42,7 @@ class LearnedIndex:
         if self._process != os.getpid():  # in a forked child a thread of the parent's may have held the lock
             self._process, self._lock = os.getpid(), threading.Lock()
         with self._lock:
-            new = indices[self._entries[indices, 0] == 0]
-            if len(new):
+            if not np.all(self._entries[indices, 0]):
                 self._add(indices, headers)
             access = np.zeros((len(indices), words.ACCESS_WORDS), np.int64)
             access[:, words.ENTRY : words.ENTRY_BYTES + 1] = self._entries[indices]
@@ -58,6 +57,8 @@ class LearnedIndex:
         room_for_entries(headers.words, 0, room)
         room[self._entries[indices, 0] != 0] = 0
         here = np.flatnonzero(room)
+        if not len(here):  # as of a batch whose other files can never have one: nothing may be kept of it
+            return
         padded = -(-room[here] // _ALIGNMENT) * _ALIGNMENT
         block = np.zeros(int(padded.sum()), np.uint8)
         self._entries[indices[here], 0] = block.ctypes.data + np.cumsum(padded) - padded

@@ -147,8 +147,8 @@ class Pipeline:
         samples = read_samples(settings.source, indices.tolist(), real.tolist(), settings.columns, reader)
         if isinstance(settings.index, SeekIndex):
             entries = settings.index.read(indices, reader)
-            for sample, *entry in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):
-                sample.entry, sample.memory = (entry[0], entry[1]), entries.memory
+            for sample, address, size in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):
+                sample.entry, sample.memory = (address, size), entries.memory
         self._room = reader.room
         seconds = time.perf_counter() - begin
         worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
