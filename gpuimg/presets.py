@@ -16,18 +16,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ._batch.batch import Batch, as_batch
+from ._checks import arguments
 from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, resize
 from ._random.color import (
     color_jitter,
     random_grayscale,
     random_photometric_distort,
+    random_solarize,
 )
 from ._random.filters import random_gaussian_blur, three_augment
 from ._random.geometry import random_horizontal_flip, random_resized_crop, random_zoom_out
 from ._random.iou_crop import random_iou_crop
-from ._random.rng import as_rng
+from ._random.rng import Rng, as_rng
 
 
 def imagenet_train(size: int = 224) -> Callable[[Any, Any], Batch]:
@@ -150,8 +154,7 @@ def simclr(size: int = 224) -> Callable[[Any, Any], Batch]:
     Returns
     -------
     function
-        ``(images, rng) -> Batch``; ``rng`` is an :class:`Rng` or an int seed. Call it twice for two views, with
-        ``rng.split("one")`` and ``rng.split("two")``.
+        ``(images, rng) -> Batch``; ``rng`` is an :class:`Rng` or an int seed. :func:`simclr_train` gives several views.
 
     Notes
     -----
@@ -180,6 +183,102 @@ def _simclr(size: int, images: Any, rng: Any) -> Batch:
     x = color_jitter(x, brightness=0.8, contrast=0.8, saturation=0.8, hue=0.2, p=0.8, rng=rng)
     x = random_grayscale(x, 0.2, rng=rng)
     return random_gaussian_blur(x, kernel, (0.1, 2.0), 0.5, rng=rng)
+
+
+def simclr_train(size: int = 224, views: int = 2) -> Callable[[Any, Any], Batch]:
+    """Prepare several views of each training image as :func:`simclr`; each image is decoded once.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results.
+    views : int
+        Views of each image, at least 1.
+
+    Returns
+    -------
+    function
+        ``(images, rng) -> Batch``; ``rng`` is an :class:`Rng` or an int seed. The batch holds the first view of all
+        images, then the second, and so on.
+
+    References
+    ----------
+    As :func:`simclr`.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> train = gpuimg.presets.simclr_train(32)
+    >>> one, other = train(np.zeros((3, 40, 50, 3), np.uint8), 0).array().reshape(2, 3, 32, 32, 3)
+    """
+    return partial(_simclr_train, size, arguments.whole_number(views, "views", 1))
+
+
+def _simclr_train(size: int, views: int, images: Any, rng: Any) -> Batch:
+    return _simclr(size, *_views(images, rng, views, "simclr_train"))
+
+
+def dino_train(size: int = 224, local_size: int = 96, local_views: int = 8) -> Callable[[Any, Any], Batch]:
+    """Prepare two global and several small local views of each training image as DINO; each image is decoded once.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the global views.
+    local_size : int
+        Height and width of the local views.
+    local_views : int
+        Local views of each image, at least 0.
+
+    Returns
+    -------
+    function
+        ``(images, rng) -> Batch``; ``rng`` is an :class:`Rng` or an int seed. The batch holds the first global view of
+        all images, then the second, then the first local one, and so on; :meth:`Batch.arrays` gives the global and the
+        local ones as an array each.
+
+    Notes
+    -----
+    Global views show a share of 0.4 to 1 of the image and local ones 0.05 to 0.4. The first global view is always
+    blurred, the second one time in ten, local ones every second time; the second global view is solarized one time in
+    five. Blurs are of 9 x 9 pixels, as in DINOv2; the code of the first paper calls Pillow's.
+
+    References
+    ----------
+    Caron et al.: "Emerging properties in self-supervised vision transformers", ICCV 2021, and its code.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> train = gpuimg.presets.dino_train(32, 16, 6)
+    >>> large, small = train(np.zeros((3, 40, 50, 3), np.uint8), 0).arrays(layout="NCHW")
+    >>> large.shape, small.shape
+    ((6, 3, 32, 32), (18, 3, 16, 16))
+    """
+    return partial(_dino_train, size, local_size, arguments.whole_number(local_views, "local_views", 0))
+
+
+def _dino_train(size: int, local_size: int, local_views: int, images: Any, rng: Any) -> Batch:
+    count = 2 + local_views
+    x, rng = _views(images, rng, count, "dino_train")
+    view = np.repeat(np.arange(count), len(x) // count)
+    local = view >= 2
+    side = np.where(local, local_size, size)
+    x = random_resized_crop(
+        x, (side, side), (np.where(local, 0.05, 0.4), np.where(local, 0.4, 1.0)), interpolation="bicubic", rng=rng
+    )
+    x = random_horizontal_flip(x, rng=rng)
+    x = color_jitter(x, brightness=0.4, contrast=0.4, saturation=0.2, hue=0.1, p=0.8, rng=rng)
+    x = random_grayscale(x, 0.2, rng=rng)
+    x = random_gaussian_blur(x, 9, (0.1, 2.0), np.choose(np.minimum(view, 2), (1.0, 0.1, 0.5)), rng=rng)
+    x = random_solarize(x, 128 / 255 / x._unit, np.where(view == 1, 0.2, 0.0), rng=rng)
+    return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+
+
+def _views(images: Any, rng: Any, count: int, name: str) -> tuple[Batch, Rng]:
+    """So many views of each image, and draws for them."""
+    batch = as_batch(images)
+    return batch.take(np.tile(np.arange(len(batch)), count)), as_rng(rng, len(batch), name).views(count)
 
 
 def ssd_train(size: int = 300) -> Callable[..., Batch]:

@@ -17,7 +17,7 @@ from PIL import Image
 
 import gpuimg
 from gpuimg._cli import info as inspection
-from gpuimg._cli import lettering
+from gpuimg._cli import lettering, preview
 from gpuimg._cli import main as cli
 from gpuimg._decoding import nvimgcodec
 from gpuimg._runtimes import probe
@@ -226,11 +226,12 @@ def test_preview_draws_one_epoch_a_column(tmp_path: Path) -> None:
             assert np.abs(tile - np.clip(x[k], 0, 1) * 255).max() <= 0.51
 
 
-@pytest.mark.parametrize("name", ["imagenet_train", "imagenet_eval", "deit3_train", "simclr", "ssd_train"])
+@pytest.mark.parametrize("name", sorted(preview.PRESETS))
 def test_preview_of_every_preset(name: str, tmp_path: Path) -> None:
     out = tmp_path / "preview.png"
     assert cli.main([*PREVIEW, "--preset", name, "-n", "1", "--out", str(out)]) == 0
-    assert sheet(out).shape[1] == 32 + 2 * 176 - 8
+    views = {"simclr_train": 2, "dino_train": 10}.get(name, 1)
+    assert sheet(out).shape[1] == 32 + (1 + views) * 176 - 8
 
 
 def test_preview_depends_on_the_seed_alone(tmp_path: Path) -> None:
@@ -287,7 +288,7 @@ def test_preview_finds_modules_of_the_working_directory(mine: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--preset", "imagenet"], "no preset 'imagenet'; there are deit3_train, imagenet_eval, imagenet_train"),
+        (["--preset", "imagenet"], "no preset 'imagenet'; there are deit3_train, dino_train, imagenet_eval"),
         (["--function", "flip"], "--function must be module:function, not 'flip'"),
         (["--function", "no_such_module:flip"], "module 'no_such_module' cannot be imported: ModuleNotFoundError"),
         (["--function", "MINE:no"], "has no function 'no'"),

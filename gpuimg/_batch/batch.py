@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .._checks import arguments
 from .._checks.types import Ints
 from .._plan.plan import Plan
 from .._runtimes.devices import runtime_for
@@ -16,6 +17,7 @@ from .._runtimes.protocol import Outcome, Runtime, Timings
 from ..errors import Failure
 from . import dlpack, pickling
 from .arrays import checked_arrays
+from .asked import check_layout, check_out, checked_dtype, may_overlap
 
 #: Gives a flat array of so many elements of a dtype.
 Allocate: TypeAlias = Callable[[int, str], Any]
@@ -144,6 +146,42 @@ class Batch(Sequence[Any]):
         """Start a new segment if a blur or sharpening is pending, because it cannot be resampled lazily."""
         return self._new_segment() if self._plan.blurs or self._plan.sharpens else self
 
+    def take(self, indices: Any) -> Batch:
+        """A batch of some of the images, in any order and any number of times.
+
+        An image of a file that stands several times is decoded once, and only the region that all its views read.
+
+        Parameters
+        ----------
+        indices : (M,) int
+            Positions in this batch, from 0; or (N,) bool, the images to keep.
+
+        Returns
+        -------
+        Batch
+            Of M images, each a view of its own: random functions given :meth:`Rng.views` draw anew for each. Pixels are
+            those of images opened for each view, but for ``draft``: the most demanding view sets the scale of all.
+
+        Raises
+        ------
+        IndexError
+            For a position that is none of this batch.
+        ValueError
+            For indices of another shape or kind.
+
+        Examples
+        --------
+        >>> import gpuimg, numpy as np
+        >>> x = gpuimg.resize(np.zeros((2, 40, 50, 3), np.uint8), 32)
+        >>> views = x.take([0, 1, 0, 1])
+        >>> rng = gpuimg.Rng(0, indices=[7, 8])
+        >>> gpuimg.random_resized_crop(views, 16, rng=rng.views(2)).array().shape
+        (4, 16, 16, 3)
+        """
+        rows = arguments.positions(indices, len(self), "indices")
+        segments = tuple(plan.views(rows) for plan in self._segments)
+        return Batch(self._runtime, self._source.views(rows), segments, self._timings)
+
     # -- running -----------------------------------------------------------------------------------------------
 
     def compute(self, dtype: Any = None, layout: str = "NHWC") -> Batch:
@@ -197,6 +235,36 @@ class Batch(Sequence[Any]):
         """
         return self._array_in(self._runtime.empty, dtype, layout, out)
 
+    def arrays(self, dtype: Any = None, layout: str = "NHWC") -> list[Any]:
+        """Run now and give as few arrays as the sizes of the images allow: one for each row of images of one size.
+
+        Parameters
+        ----------
+        dtype, layout
+            As in :meth:`compute`.
+
+        Returns
+        -------
+        list of numpy.ndarray or cupy.ndarray
+            Each (n, H, W, C) or (n, C, H, W), in the order of the images; parts of one buffer.
+
+        Raises
+        ------
+        DecodeError
+            Naming every image that could not be decoded, under ``on_error="raise"``.
+
+        Examples
+        --------
+        >>> import gpuimg, numpy as np
+        >>> x = gpuimg.resize(np.zeros((3, 40, 50, 3), np.uint8), ([32, 32, 16], [32, 32, 16]))
+        >>> [array.shape for array in x.arrays()]
+        [(2, 32, 32, 3), (1, 16, 16, 3)]
+        """
+        computed = self.compute(dtype, layout)
+        ends = np.flatnonzero(np.any(np.diff(self.sizes, axis=0) != 0, 1)) + 1
+        parts = [part for part in np.split(np.arange(len(self)), ends) if len(part)]
+        return [computed.take(part).array(computed._source.dtype, layout) for part in parts]
+
     def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
         """As :meth:`array`, in memory that ``allocate`` gives."""
         n = len(self)
@@ -230,18 +298,9 @@ class Batch(Sequence[Any]):
         if not self._runtime.owns(out):
             raise ValueError(f"out must be an array on {self.device}, as the batch, not {type(out).__name__}")
         name = self._checked_dtype(out.dtype if dtype is None else dtype)
-        if out.dtype.name != name:
-            raise ValueError(f"out is {out.dtype.name}, but dtype={name!r} was asked for")
-        if not out.dtype.isnative:
-            raise ValueError(f"out must be in the machine's byte order, not {out.dtype.str!r}")
-        self._check_layout(layout)
-        if tuple(out.shape) != shape:
-            raise ValueError(f"out must have shape {shape}, not {tuple(out.shape)}")
-        if not out.flags.c_contiguous:
-            raise ValueError("out must be C-contiguous")
-        if isinstance(out, np.ndarray) and not out.flags.writeable:
-            raise ValueError("out must be writable")
-        if isinstance(self._source, Pixels) and _overlap(out, self._source.flat):
+        check_layout(layout)
+        check_out(out, name, shape)
+        if isinstance(self._source, Pixels) and may_overlap(out, self._source.flat):
             raise ValueError("out must not overlap the images it is computed from")
         offsets, _ = offsets_of(self.sizes, self.channels)
         self._run(out.reshape(-1), offsets, name, layout)
@@ -249,7 +308,7 @@ class Batch(Sequence[Any]):
 
     def _result(self, dtype: Any, layout: str, allocate: Allocate | None = None) -> Pixels:
         name = self._checked_dtype(dtype)
-        self._check_layout(layout)
+        check_layout(layout)
         source = self._source
         if (name, layout) in self._results:
             return self._results[name, layout]
@@ -267,9 +326,8 @@ class Batch(Sequence[Any]):
         if isinstance(self._source, Pixels):
             if self._source.layout != layout:
                 return False
-            gaps = np.diff(self._source.offsets) != self.sizes[:-1, 0] * self.sizes[:-1, 1] * self.channels
-            return not (self.is_uniform and bool(gaps.any()))
-        return layout == "NHWC" and not self.is_uniform
+            return self._source.follow(exactly=self.is_uniform)
+        return layout == "NHWC" and not self.is_uniform and self._source.views_of is None
 
     def _run(self, flat: Any, offsets: Ints, name: str, layout: str) -> None:
         source = self._source
@@ -296,28 +354,7 @@ class Batch(Sequence[Any]):
             self._source.settle(outcome.failures)
 
     def _checked_dtype(self, dtype: Any) -> str:
-        name = self.dtype if dtype is None else dtype_name(dtype)
-        if name not in KINDS:
-            raise ValueError(f"dtype must be one of {', '.join(map(repr, KINDS))}, not {dtype!r}")
-        if name == "uint8" and self.normalized:
-            raise ValueError('normalised images do not fit "uint8"; ask for "float32", "float16" or "bfloat16"')
-        return name
-
-    @staticmethod
-    def _check_layout(layout: str) -> None:
-        if layout not in ("NHWC", "NCHW"):
-            raise ValueError(f'layout must be "NHWC" or "NCHW", not {layout!r}')
-
-    def _mixed_with(self, other: Batch, weight: Any, partner: Ints, rectangle: Ints) -> Batch:
-        """Results of :func:`gpuimg.blend`, whose arguments are checked there."""
-        one, two = self.compute("float32")._source, other.compute("float32")._source
-        if not (isinstance(one, Pixels) and isinstance(two, Pixels)):
-            raise TypeError("computed batches hold pixels")
-        offsets, total = offsets_of(one.sizes, one.channels)
-        flat = self._runtime.empty(total, "float32")
-        self._runtime.mix(one, two, weight, partner, rectangle, flat)
-        pixels = Pixels(flat, offsets, one.sizes, one.channels, "NHWC", one.failures)
-        return Batch(self._runtime, pixels, timings=self._timings)
+        return checked_dtype(self.dtype if dtype is None else dtype, normalized=self.normalized)
 
     # -- as a sequence -----------------------------------------------------------------------------------------
 
@@ -395,18 +432,6 @@ def _restored(runtime: Runtime, source: Any, segments: tuple[Plan, ...], launche
     batch = Batch(runtime, pickling.unpacked(source, runtime), segments)
     batch._launches = launches
     return batch
-
-
-def dtype_name(dtype: Any) -> str:
-    """The name of a dtype of NumPy, torch or JAX."""
-    if isinstance(dtype, str):
-        return dtype
-    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
-    return str(name) if name else str(dtype).rpartition(".")[2]
-
-
-def _overlap(a: Any, b: Any) -> bool:
-    return isinstance(a, np.ndarray) and isinstance(b, np.ndarray) and np.may_share_memory(a, b)
 
 
 def as_batch(images: Any) -> Batch:

@@ -28,16 +28,18 @@ class PackedImages(NamedTuple):
     on_error: str
     failures: dict[int, Failure]
     draft: float | None = None
+    rows: Ints | None = None  # which of them stand in the batch, see Batch.take
 
 
 def packed(source: EncodedImages | Pixels) -> PackedImages | Pixels:
     """A batch's source as what can be pickled."""
     if isinstance(source, Pixels):
         return source
-    data = [bytes(one) for one in source.data]
+    images, rows = source.views_of or (source, None)
+    data = [bytes(one) for one in images.data]
     return PackedImages(
-        data, list(source.names), source.sizes, source.color, source.alpha, source.on_error, dict(source.failures),
-        source.draft,
+        data, list(images.names), images.sizes, images.color, images.alpha, images.on_error, dict(images.failures),
+        images.draft, rows,
     )  # fmt: skip
 
 
@@ -55,7 +57,8 @@ def unpacked(source: PackedImages | Pixels, runtime: Runtime) -> EncodedImages |
                 f"{source.names[i]} was pickled as {tuple(source.sizes[i].tolist())} pixels, but its header says "
                 f"{tuple(opened.sizes[i].tolist())} here"
             )
-    return replace(opened, on_error=source.on_error, sizes=source.sizes, failures=source.failures)
+    images = replace(opened, on_error=source.on_error, sizes=source.sizes, failures=source.failures)
+    return images if source.rows is None else images.views(source.rows)
 
 
 def check_functions(segments: Sequence[Plan]) -> None:

@@ -147,6 +147,21 @@ def integers(value: Any, n: int, name: str, *, low: int = -layout.EXACT, high: i
     return per_image(value, n, name, low=low, high=high, whole=True).astype(np.int64)
 
 
+def positions(value: Any, n: int, name: str) -> Ints:
+    """Positions among ``n``, or a mask (n,) of those to keep, as (M,) int64."""
+    array = np.asarray(value)
+    if array.dtype == np.bool_ and array.shape == (n,):
+        return np.flatnonzero(array)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{name} must be one-dimensional integers, or ({n},) booleans, not {array.dtype} of shape {array.shape}"
+        )
+    wrong = (array < 0) | (array >= n)
+    if np.any(wrong):
+        raise IndexError(f"{name} has {array[np.argmax(wrong)]}, but the batch has images 0 to {n - 1}")
+    return array.astype(np.int64)
+
+
 def color(value: Any, n: int, channels: int, unit: float, name: str = "fill") -> Floats:
     """A color as (N, 3) in units of 1: a number, one number an image (N,), a channel (C,), or (N, C)."""
     array = finite(value, name)

@@ -106,7 +106,7 @@ def imported(name: str) -> Preprocess:
 
 
 def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, device: str) -> Picture:
-    """Draw one row an image: the original, then what each of the first ``count`` epochs makes of it.
+    """Draw one row an image: the original, then what each of the first ``count`` epochs makes of it, in each view.
 
     What every result went through with the same parameters is printed once, above them.
 
@@ -123,7 +123,11 @@ def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, devi
     for epoch in range(count):
         result = _called(preprocess, images, Rng(seed, epoch=epoch, indices=np.arange(len(paths))))
         batch = result.images if isinstance(result, Mix) else result
-        columns.append(Column(f"epoch {epoch}", displayed(batch), [_words(result, i) for i in range(len(paths))]))
+        pictures, words = displayed(batch), [_words(result, i) for i in range(len(batch))]
+        for at in range(0, len(batch), len(paths)):
+            title = f"epoch {epoch}" if len(batch) == len(paths) else f"epoch {epoch}, view {at // len(paths)}"
+            here = slice(at, at + len(paths))
+            columns.append(Column(title, pictures[here], words[here]))
     drawn = [lines for column in columns[1:] for lines in column.captions]
     same = [line for line in drawn[0] if all(line in lines for lines in drawn)]
     if all(lines == same for lines in drawn):
@@ -143,7 +147,7 @@ def _called(preprocess: Preprocess, images: Batch, rng: Rng) -> Batch | Mix:
         raise
     except Exception as error:
         raise PreviewError(f"the preprocessing failed: {_in_words(error)}") from error
-    if len(batch) != len(images):
+    if not len(batch) or len(batch) % len(images):
         raise PreviewError(f"the preprocessing gave a batch of {len(batch)} for {len(images)} images")
     return result if isinstance(result, Mix) else batch
 

@@ -60,7 +60,7 @@ class Seek:
 
     def take_over(self, part: Seek, indices: Any) -> None:
         """Note what became of the entries of some files, unless that is known already."""
-        self.fates[indices] = np.maximum(self.fates[indices], part.fates)
+        np.maximum.at(self.fates, indices, part.fates)
 
     @property
     def used(self) -> int:

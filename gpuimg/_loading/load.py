@@ -66,7 +66,8 @@ def load(
     preprocess : function, optional
         ``(batch, rng) -> Batch``, as those of :mod:`gpuimg.presets`, where ``rng`` is the :class:`Rng` of the batch's
         samples. With a third parameter it is given the batch's labels too, and returns ``(images, labels)``. It is
-        called on several threads.
+        called on several threads. It may return several views of each sample, as
+        :func:`gpuimg.presets.dino_train` does.
     batch_size : int
         Images of a batch of one rank.
     device : str, optional

@@ -47,7 +47,9 @@ class LoadedBatch(NamedTuple):
     ----------
     images : array or Batch
         (N, H, W, C) or (N, C, H, W), CuPy on a GPU and NumPy on the CPU, ready for the consumer's stream. A
-        :class:`gpuimg.Batch` without ``preprocess``, or where the images differ in size.
+        :class:`gpuimg.Batch` without ``preprocess``, or where the images differ in size. Of several views of each
+        sample, as ``preprocess`` makes them with :meth:`Batch.take`, the first of all samples come first, then the
+        second, and so on; ``labels``, ``indices`` and ``valid`` are those of the samples.
     labels : array or list
         int64 for whole numbers, float64 for other numbers, stacked arrays for arrays of one shape, a list for
         everything else; None if no sample has one. The label of a sample that could not be read is -1, NaN, zeros or
@@ -280,7 +282,7 @@ class Pipeline:
                     rng = Rng(settings.seed, epoch=epoch, indices=indices)
                     images, labels = settings.preprocess(images, rng, labels)
                     images = as_batch(images)
-            if len(images) != len(samples):
+            if not len(images) or len(images) % len(samples):
                 raise ValueError(f"preprocess was given {len(samples)} images and returned {len(images)}")
             if settings.preprocess is None or not images.is_uniform:
                 images = images.compute(settings.dtype, settings.layout)

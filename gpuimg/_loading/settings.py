@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._batch.batch import Batch, dtype_name
+from .._batch.asked import dtype_name
+from .._batch.batch import Batch
 from .._checks.arguments import whole_number
 from .._index.learned import LearnedIndex
 from .._index.seek_index import SeekIndex

@@ -234,6 +234,34 @@ class Plan:
         window = np.where(is_whole_pixels(matrix)[:, None], np.concatenate([low, high], 1), before)
         return replace(self, grid=replace(self.grid, window=window))
 
+    def views(self, rows: Ints) -> Plan:
+        """The plan of images at some indices, in that order and any number of times."""
+        frames: dict[int, Frame] = {}
+        grids: dict[int, Grid] = {}
+
+        def frame_of(frame: Frame) -> Frame:
+            """One for each frame, as for each grid: which are the same is told by that."""
+            return frames.setdefault(id(frame), Frame(frame.matrix[rows], frame.support[rows]))
+
+        def grid_of(grid: Grid) -> Grid:
+            if id(grid) not in grids:
+                kernel = None if grid.kernel is None else grid.kernel[rows]
+                part = tuple(frame_of(frame) for frame in grid.frames)
+                grids[id(grid)] = Grid(grid.sizes[rows], part, grid.filter[rows], grid.window[rows], kernel)
+            return grids[id(grid)]
+
+        entries = tuple(
+            replace(
+                entry,
+                codes=entry.codes[rows],
+                params=entry.params[rows],
+                taken_over=None if entry.taken_over is None else grid_of(entry.taken_over),
+            )
+            for entry in self.entries
+        )
+        history = tuple(Step(step.at, step.matrix[rows], step.sizes[rows]) for step in self.history)
+        return replace(self, grid=grid_of(self.grid), entries=entries, history=history)
+
     # -- for what goes with the images ---------------------------------------------------------------------------
 
     def fills(self) -> Iterator[tuple[Entry, Floats]]:

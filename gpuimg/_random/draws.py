@@ -27,6 +27,21 @@ def limits(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf)
     return float(array[0]), float(array[1])
 
 
+def limits_of_each(value: Any, n: int, name: str, *, low: float, high: float) -> tuple[Floats, Floats]:
+    """A checked (low, high) range whose limits are scalar or (N,), as two (N, 1) arrays."""
+    if isinstance(value, tuple) and len(value) == 2 and not all(map(arguments.is_single, value)):
+        each = arguments.pair(value, n, name, ("low", "high"), low=low, high=high)
+        reversed_ = each[:, 0] > each[:, 1]
+        if np.any(reversed_):
+            k = int(np.argmax(reversed_))
+            raise ValueError(
+                f"{name} must be (low, high) with low <= high, not {tuple(each[k].tolist())} for image {k}"
+            )
+    else:
+        each = np.broadcast_to(limits(value, name, low=low, high=high), (n, 2))
+    return each[:, :1], each[:, 1:]
+
+
 def symmetric(value: Any, name: str) -> tuple[float, float]:
     """A range passed as (low, high), or as one number for (-number, number)."""
     if not arguments.is_single(value):
@@ -57,10 +72,11 @@ def prepare(images: Any, rng: Any, name: str) -> tuple[Batch, Rng]:
     return batch, as_rng(rng, len(batch), name)
 
 
-def drawn_sides(
-    area: Any, unit: Floats, scale: tuple[float, float], ratio: tuple[float, float]
-) -> tuple[Floats, Floats]:
-    """Sides (N, TRIES) of random rectangles, first the one that a ratio above 1 makes longer; ``area`` is (N, 1)."""
+def drawn_sides(area: Any, unit: Floats, scale: tuple[Any, Any], ratio: tuple[float, float]) -> tuple[Floats, Floats]:
+    """Sides (N, TRIES) of random rectangles, first the one that a ratio above 1 makes longer.
+
+    ``area`` is (N, 1), and so may be the limits of ``scale``.
+    """
     target = area * (scale[0] + (scale[1] - scale[0]) * unit[:, :TRIES])
     logs = np.log(ratio)
     aspect = np.exp(logs[0] + (logs[1] - logs[0]) * unit[:, TRIES : 2 * TRIES])

@@ -14,14 +14,14 @@ from .._batch.batch import Batch
 from .._checks import arguments
 from .._checks.types import Floats, Ints, Mask
 from .._ops import resize_crop, warp
-from .draws import TRIES, drawn_sides, limits, prepare, symmetric
+from .draws import TRIES, drawn_sides, limits, limits_of_each, prepare, symmetric
 from .rng import Rng
 
 
 def random_resized_crop(
     images: Any,
     size: Any,
-    scale: tuple[float, float] = (0.08, 1.0),
+    scale: tuple[Any, Any] = (0.08, 1.0),
     ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0),
     interpolation: str = "bilinear",
     antialias: bool = True,
@@ -34,9 +34,10 @@ def random_resized_crop(
     ----------
     images : Batch, list of arrays or array
     size : int or (height, width)
-        Size of the result; one number, or a list or tuple of one, is both.
+        Size of the result; one number, or a list or tuple of one, is both. Each may be (N,), as for views of
+        different sizes.
     scale : (low, high)
-        Area of the rectangle as a share of the image's, 0 to 1.
+        Area of the rectangle as a share of the image's, 0 to 1; in a tuple each may be (N,).
     ratio : (low, high)
         Width over height of the rectangle; its logarithm is drawn uniformly.
     interpolation : {"bilinear", "nearest", "bicubic"}
@@ -65,14 +66,14 @@ def random_resized_crop(
     (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_resized_crop")
-    area = limits(scale, "scale", low=0.0, high=1.0)
+    area = limits_of_each(scale, len(batch), "scale", low=0.0, high=1.0)
     aspect = limits(ratio, "ratio", low=1e-6)
     top, left, height, width = resized_crop_boxes(batch.sizes, generator, area, aspect).T
     new = arguments.sizes(size, len(batch))
     return resize_crop.resized_crop(batch, top, left, height, width, new, interpolation, antialias)
 
 
-def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[float, float], ratio: tuple[float, float]) -> Ints:
+def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[Any, Any], ratio: tuple[float, float]) -> Ints:
     """Boxes (N, 4), top left height width, distributed as in torchvision's ``RandomResizedCrop``; one draw."""
     unit = rng.units(2 * TRIES + 2)
     height, width = sizes[:, :1].astype(np.float64), sizes[:, 1:].astype(np.float64)

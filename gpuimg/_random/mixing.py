@@ -9,6 +9,7 @@ import numpy as np
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
 from .._checks.types import Floats, Ints
+from .._runtimes.images import Pixels, offsets_of
 from .draws import beta_parameter, prepare
 
 
@@ -222,8 +223,20 @@ def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectang
             f"an image and its partner must have one size, not {tuple(one.sizes[k].tolist())} and "
             f"{tuple(other.sizes[index[k]].tolist())} for image {k}"
         )
-    mixed = one._mixed_with(other, shares, index, boxes)
+    mixed = _mixed(one, other, shares, index, boxes)
     return mixed._recorded(mixed._plan.as_normalized()) if one.normalized or other.normalized else mixed
+
+
+def _mixed(one: Batch, other: Batch, weight: Floats, partner: Ints, rectangle: Ints) -> Batch:
+    """Results of :func:`blend` for checked arguments."""
+    own, others = one.compute("float32")._source, other.compute("float32")._source
+    if not (isinstance(own, Pixels) and isinstance(others, Pixels)):
+        raise TypeError("computed batches hold pixels")
+    offsets, total = offsets_of(own.sizes, own.channels)
+    flat = one._runtime.empty(total, "float32")
+    one._runtime.mix(own, others, weight, partner, rectangle, flat)
+    pixels = Pixels(flat, offsets, own.sizes, own.channels, "NHWC", own.failures)
+    return Batch(one._runtime, pixels, timings=one._timings)
 
 
 def _rectangles(rectangle: Any, sizes: Ints) -> Ints:

@@ -15,6 +15,7 @@ from .._checks.words import counted
 
 _WORDS = 4  # of a Philox block
 _LARGEST = (1 << 64) - 1
+_MOST_VIEWS = 1 << 32
 
 
 class Rng:
@@ -40,7 +41,7 @@ class Rng:
     Notes
     -----
     Philox4x64-10, bit for bit as ``numpy.random.Philox``, with the key (seed, epoch) and the counter (block of the
-    draw, draw number, sample index, stream). The number of draws so far is its only state.
+    draw + 2**32 * view, draw number, sample index, stream). The number of draws so far is its only state.
 
     References
     ----------
@@ -64,6 +65,7 @@ class Rng:
         if array.size and array.min() < 0:
             raise ValueError(f"indices must be at least 0, not {int(array.min())}")
         self.indices: NDArray[np.uint64] = array.astype(np.uint64)
+        self._views = np.zeros(len(array), np.uint64)
         self._stream = 0
         self._draw = 0
 
@@ -88,8 +90,49 @@ class Rng:
         if not isinstance(name, str):
             raise TypeError(f"name must be a string, not {type(name).__name__}")
         other = Rng(self.seed, epoch=self.epoch, indices=self.indices)
+        other._views = self._views
         text = self._stream.to_bytes(8, "little") + name.encode()
         other._stream = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+        return other
+
+    def views(self, count: int) -> Rng:
+        """Return draws for several views of each sample, at the first draw of the same stream.
+
+        The first view of a sample draws what the sample itself does, each other view draws its own.
+
+        Parameters
+        ----------
+        count : int
+            Views of each sample, at least 1.
+
+        Returns
+        -------
+        Rng
+            For ``count`` times as many samples: the first view of all of them, then the second, and so on, as of
+            ``x.take(np.tile(np.arange(len(x)), count))``.
+
+        Raises
+        ------
+        ValueError
+            For a count below 1, or more than 2**32 views of a sample, views of views counted.
+
+        Examples
+        --------
+        >>> import gpuimg
+        >>> rng = gpuimg.Rng(7, indices=[10, 11])
+        >>> drawn = rng.views(3).uniform()
+        >>> drawn.shape, bool(drawn[1] == rng.uniform()[1]), bool(drawn[1] == drawn[3])
+        ((6,), True, False)
+        """
+        count = arguments.whole_number(count, "count", 1, _MOST_VIEWS)
+        most = int(self._views.max(initial=0)) + 1
+        if most * count > _MOST_VIEWS:
+            raise ValueError(f"count must be at most {_MOST_VIEWS // most} for views of {most:,} views, not {count}")
+        other = self.split("")
+        other.indices = np.tile(self.indices, count)
+        view = np.repeat(np.arange(count, dtype=np.uint64), len(self))
+        other._views = np.tile(self._views, count) * np.uint64(count) + view
+        other._stream = self._stream
         return other
 
     def fork(self) -> Rng:
@@ -119,7 +162,7 @@ class Rng:
 
         blocks = -(-count // _WORDS)
         counters = np.empty((len(self), blocks, 4), np.uint64)
-        counters[:, :, 0] = np.arange(blocks, dtype=np.uint64)
+        counters[:, :, 0] = np.arange(blocks, dtype=np.uint64) + (self._views[:, None] << np.uint64(32))
         counters[:, :, 1] = self._draw
         counters[:, :, 2] = self.indices[:, None]
         counters[:, :, 3] = self._stream

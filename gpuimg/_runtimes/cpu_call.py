@@ -133,6 +133,7 @@ class Call:
         self.failures: dict[int, str] = {}
         self.timings = Timings()
         self._lock = threading.Lock()
+        self._leaders = source.leaders() if isinstance(source, EncodedImages) else None
         starts = first_segments(segments) if segments else np.zeros(n, np.int64)
         scales = scales_of(source, segments, starts)
         self._sizes = scaled_sizes(source.sizes, scales)  # of the images as they are decoded
@@ -146,6 +147,7 @@ class Call:
         self._shared = np.zeros(words.SHARED_WORDS, np.int64)
         self._set_out(out, offsets, source)
         self._set_regions(starts)
+        self._set_views()
         if isinstance(source, EncodedImages):
             self._headers = source.headers.words
             self._python = self._set_files(source)
@@ -154,7 +156,7 @@ class Call:
             self._python = []
             self._set_pixels(source)
         order = np.argsort(-self._images[:, words.SIZE], kind="stable")  # so that the threads end together
-        here = np.ones(n, np.bool_)
+        here = self._images[:, words.KIND] != words.VIEW
         here[self._python] = False
         self._order = order[here[order]]
         self._needs = self._memory_needed()
@@ -189,6 +191,22 @@ class Call:
             images[here, words.FIRST] = first
             first += len(segment.passes)
 
+    def _set_views(self) -> None:
+        """Images that stand several times: the region is that of all their views, which follow one another."""
+        images, leaders = self._images, self._leaders
+        images[:, words.NEXT_VIEW] = -1
+        if leaders is None:
+            return
+        region = images[:, words.REGION : words.REGION + 4]
+        whole = region.copy()
+        np.minimum.at(whole[:, :2], leaders, region[:, :2])
+        np.maximum.at(whole[:, 2:], leaders, region[:, 2:])
+        rows = np.argsort(leaders, kind="stable")
+        follows = np.flatnonzero(leaders[rows[1:]] == leaders[rows[:-1]])
+        images[rows[follows], words.NEXT_VIEW] = rows[follows + 1]
+        images[:, words.CORNER : words.CORNER + 2] = region[:, :2] - whole[leaders, :2]
+        region[:] = whole[leaders]
+
     def _set_files(self, source: EncodedImages) -> list[int]:
         """Encoded images; gives those that Python decodes."""
         images, headers = self._images, source.headers.words
@@ -202,11 +220,13 @@ class Call:
             images[:, words.ACCESS : words.ACCESS + header_words.ACCESS_WORDS] = source.seek.access
         failed = list(source.failures)
         images[failed, words.KIND] = words.BLACK
+        if self._leaders is not None:
+            images[self._leaders != np.arange(len(images)), words.KIND] = words.VIEW
         ours = headers[:, header_words.KIND] == header_words.BASELINE
         if self._channels == 1:  # gray of an RGB file is no component of it
             ours &= headers[:, header_words.COLOR] != header_words.RGB
         ours[failed] = True
-        return np.flatnonzero(~ours).tolist()
+        return np.flatnonzero(~ours & (images[:, words.KIND] != words.VIEW)).tolist()
 
     def _set_pixels(self, source: Pixels) -> None:
         images = self._images

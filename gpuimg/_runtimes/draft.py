@@ -26,7 +26,8 @@ def first_segments(segments: Sequence[Plan]) -> Ints:
 def scales_of(source: EncodedImages | Pixels, segments: Sequence[Plan], starts: Ints) -> Ints:
     """(N,): eighths of its size that each image is decoded at, of which segment ``starts`` is the first to run.
 
-    Only JPEGs are scaled, whichever decoder takes them, and only where a pixel of each side is left.
+    Only JPEGs are scaled, whichever decoder takes them, and only where a pixel of each side is left. Views of
+    one image have the largest scale that any of them needs.
     """
     scales = np.full(len(source.sizes), FULL, np.int64)
     if isinstance(source, Pixels) or source.draft is None:
@@ -35,4 +36,9 @@ def scales_of(source: EncodedImages | Pixels, segments: Sequence[Plan], starts: 
         scales = np.where(starts == k, scales_allowed(plan, source.draft), scales)
     whole = source.headers.words[:, KIND] == OTHER
     whole |= source.sizes.min(1) * scales < FULL
-    return np.where(whole, FULL, scales)
+    scales = np.where(whole, FULL, scales)
+    leaders = source.leaders()
+    if leaders is not None:
+        np.maximum.at(scales, leaders, scales.copy())
+        scales = scales[leaders]
+    return scales

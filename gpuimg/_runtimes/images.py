@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,15 @@ class Pixels:
         start = int(self.offsets[i])
         return self.flat[start : start + math.prod(shape)].reshape(shape)
 
+    def views(self, rows: Ints) -> Pixels:
+        """Images at some indices, in that order and any number of times, in the same memory."""
+        return replace(self, offsets=self.offsets[rows], sizes=self.sizes[rows], failures=_at(self.failures, rows))
+
+    def follow(self, *, exactly: bool) -> bool:
+        """Whether the images lie one behind the other, without gaps if ``exactly``."""
+        steps = np.diff(self.offsets) - self.sizes[:-1, 0] * self.sizes[:-1, 1] * self.channels
+        return not np.any(steps != 0 if exactly else steps < 0)
+
     def stacked(self) -> Any:
         """All images as one array, as a view; they must be of one size and lie one behind the other."""
         n = len(self.offsets)
@@ -79,6 +88,7 @@ class EncodedImages:
     draft: float | None = None  # see gpuimg.open_batch
     failures: dict[int, Failure] = field(default_factory=dict)
     seek: Seek | None = None  # entries of a seek index
+    views_of: tuple[EncodedImages, Ints] | None = None  # these are images of others, which may stand several times
 
     @property
     def dtype(self) -> str:
@@ -100,6 +110,13 @@ class EncodedImages:
 
     def settle(self, reasons: dict[int, str]) -> None:
         """Keep the reasons of images that failed; raise them all where that is the policy of the batch."""
+        if self.views_of is not None:
+            images, rows = self.views_of
+            try:
+                images.settle({int(rows[index]): reason for index, reason in reasons.items()})
+            finally:
+                self.failures.update(_at(images.failures, rows))
+            return
         for index, reason in reasons.items():
             self.failures[index] = Failure(index, self.names[index], reason)
         if self.failures and self.on_error == "raise":
@@ -107,11 +124,31 @@ class EncodedImages:
 
     def warn_of_misfits(self) -> None:
         """Tell of entries that were not used, unless somebody else counts them."""
-        if self.seek is not None and self.seek.warns:
+        if self.views_of is not None:
+            images, rows = self.views_of
+            if self.seek is not None and images.seek is not None:
+                images.seek.take_over(self.seek, rows)
+            images.warn_of_misfits()
+        elif self.seek is not None and self.seek.warns:
             misfits = self.seek.misfits()
             if misfits:
                 named = {self.names[i]: why for i, why in misfits.items()}
                 warnings.warn(misfit_warning(self.seek.index, named), RuntimeWarning, stacklevel=6)
+
+    def views(self, rows: Ints) -> EncodedImages:
+        """Images at some indices, in that order and any number of times; each is decoded once, and fails once."""
+        images, before = self.views_of or (self, np.arange(len(self)))
+        of = before[rows]
+        part = replace(images.part(of.tolist()), on_error=images.on_error, views_of=(images, of))
+        part.failures.update(_at(images.failures, of))
+        return part
+
+    def leaders(self) -> Ints | None:
+        """(N,): the first index of the same image, whose decoding the others share; None where all are different."""
+        if self.views_of is None:
+            return None
+        _, first, which = np.unique(self.views_of[1], return_index=True, return_inverse=True)
+        return None if len(first) == len(which) else first[which]
 
     def part(self, indices: Sequence[int]) -> EncodedImages:
         """Some of the images, none of which failed before, as a batch of their own."""
@@ -127,6 +164,11 @@ class EncodedImages:
             self.draft,
             seek=None if self.seek is None else self.seek.part(list(indices)),
         )
+
+
+def _at(failures: Mapping[int, Failure], rows: Ints) -> dict[int, Failure]:
+    """Failures of images by the rows at which they stand."""
+    return {k: failures[i]._replace(index=k) for k, i in enumerate(rows.tolist()) if i in failures}
 
 
 def offsets_of(sizes: Ints, channels: int, step: int = 1) -> tuple[Ints, int]:

@@ -33,13 +33,16 @@ OUT: Final = 14  # address of the result, and its size
 OUT_BYTES: Final = 15
 ACCESS: Final = 16  # words of its entry in a seek index, see jpeg/seek.py
 SCALE: Final = 20  # eighths of its size that it is decoded at: 8, 4, 2 or 1; all the above is in pixels of that scale
-IMAGE_WORDS: Final = 21
+NEXT_VIEW: Final = 21  # the next image that reads the same pixels, or -1
+CORNER: Final = 22  # x and y, counted from the region's corner, of what this image reads
+IMAGE_WORDS: Final = 24
 
 # Kinds of image.
 PIXELS: Final = 0  # at SOURCE
 UNPADDED: Final = 1  # at SOURCE, but nothing may be read behind them
 ENCODED: Final = 2  # a JPEG that is decoded here
 BLACK: Final = 3
+VIEW: Final = 4  # one that another image leads to
 
 # Bits of TURN: sides are exchanged, then rows and columns are taken from the other end.
 SWAP: Final = 1
@@ -220,10 +223,14 @@ def run_images(
             image, headers[i], channels, decoder, source, stored, tables, work, thread, told[i], out
         )
         if told[i, 0] == DONE and passes.shape[0]:
-            _run_passes(
-                i, image, passes, pixels, elements, channels, scale, statistics_, planes, floats, ints, packed,
-                between, streamed,
-            )  # fmt: skip
+            while i >= 0:
+                # Only bytes have several views.
+                corner = images[i, CORNER + 1] * image[ROW] + images[i, CORNER] * channels
+                _run_passes(
+                    i, images[i], passes, pixels + corner, elements - corner, channels, scale, statistics_, planes,
+                    floats, ints, packed, between, streamed,
+                )  # fmt: skip
+                i = images[i, NEXT_VIEW]
         if limit and now(thread[_TIME:]) - begin > limit:
             break
     add_to(places, 0, -1)
