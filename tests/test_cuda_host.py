@@ -189,13 +189,13 @@ def test_files_that_lie_side_by_side_are_uploaded_to_their_place(gpu: Standin, t
 
 
 def test_a_batch_without_jpegs_makes_no_decoder(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.runtime, "gpu_decoder", None)
+    monkeypatch.setattr(gpu.decode, "gpu_decoder", None)
     gpu.use(gi.resize(opened(fates=("png",)), (8, 8)).array())
     assert gpu.order.of("decode") == []
 
 
 def test_a_gpu_without_a_decoder_of_jpegs(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.runtime, "gpu_decoder", lambda *_: None)
+    monkeypatch.setattr(gpu.decode, "gpu_decoder", lambda *_: None)
     expected = gi.decode_batch(files(), device="cpu")
     with pytest.warns(UserWarning, match="no decoder of JPEGs on cuda:0") as caught:
         batches = [gi.decode_batch(files(), device="cuda:0") for _ in range(2)]

@@ -417,7 +417,7 @@ def test_an_exception_leaves_nothing_behind(gpu: Standin) -> None:
 
 def test_pinned_memory_is_used_again(gpu: Standin) -> None:
     """Once the host has waited for the copies from and to it; a larger one takes its place."""
-    decoder = gpu.runtime.CudaRuntime(0)._segments
+    decoder = gpu.decode.ImageDecoder(0)._segments
     one = decoder._take(100)
     decoder._give(one)
     assert decoder._take(80) is one

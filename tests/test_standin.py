@@ -76,7 +76,7 @@ def _uploads_on_the_null_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None
         with gpu.cupy.cuda.Stream(null=True) if host.dtype == np.uint8 else nullcontext():  # plans are as they were
             target.set(host)
 
-    patch.setattr(gpu.runtime, "_copy_to_device", copy)
+    patch.setattr(gpu.decode, "copy_to_device", copy)
 
 
 def _results_given_back_on_the_current_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:

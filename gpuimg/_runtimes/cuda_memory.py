@@ -93,6 +93,14 @@ class PooledResults:
             self._device.synchronize()
 
 
+def copy_to_device(host: Any, target: Any) -> None:
+    """Copy an array in the order of CuPy's current stream; ``host`` may go when this returns.
+
+    CUDA stages pageable memory before the call returns. Pinned memory would have to be kept until the copy is done.
+    """
+    target.set(host)
+
+
 def stored_memory(outs: list[Any], orientations: list[int]) -> list[Any]:
     """Where images are decoded to: their place in the batch, or memory of its own for one that is to be turned."""
     return [

@@ -26,7 +26,9 @@ from .decoder import FATES, LEFT_TO_THE_CPU, file
 from .order import Op, Order, Stream
 
 # What imports CuPy.
-_MODULES = tuple(f"gpuimg._runtimes.{name}" for name in ("cuda", "cuda_jpeg", "cuda_launch", "cuda_memory"))
+_MODULES = tuple(
+    f"gpuimg._runtimes.{name}" for name in ("cuda", "cuda_decode", "cuda_jpeg", "cuda_launch", "cuda_memory")
+)
 
 
 class Standin:
@@ -38,7 +40,8 @@ class Standin:
         self.cupy, self.pools = arrays.make(self.order)
         self.driver = launches.Driver(self.order, self.cupy)
         launches.install(self.driver, self.cupy.cuda)
-        self.runtime: Any = None  # the module under test
+        self.runtime: Any = None  # the module under test,
+        self.decode: Any = None  # and the one that it decodes with
 
     @property
     def problems(self) -> list[str]:
@@ -77,7 +80,7 @@ def installed() -> Iterator[Standin]:
         gc.disable()  # memory is then given back at the same places in every run
         gc.freeze()  # a test's own gc.collect() looks at what it made
         try:
-            standin.runtime = importlib.import_module(_MODULES[0])
+            standin.runtime, standin.decode = map(importlib.import_module, _MODULES[:2])
             yield standin
         finally:
             gc.unfreeze()
