@@ -199,6 +199,41 @@ def test_only_jpegs_that_every_decoder_reads_alike_are_given_to_it() -> None:
     assert nvimgcodec.takes(jpeg.read_headers(list(files))).tolist() == list(files.values())
 
 
+def takes(files: list[bytes]) -> list[bool]:
+    return [bool(taken) for taken in nvimgcodec.takes(jpeg.read_headers(files))]
+
+
+END = b"\xff\xd9"
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"mode": "L"}])
+def test_a_file_that_was_cut_off_is_not_given_to_it(options: dict[str, Any]) -> None:
+    """Which of its decoders has one decides what becomes of it: our own says the same on every device."""
+    data = photo(40, 56, **options)
+    assert data.endswith(END)
+    assert takes([data]) == [True]
+    assert takes([data[:cut] for cut in range(len(data))]) == [False] * len(data)
+
+
+def test_what_comes_after_the_image_does_no_harm() -> None:
+    """Cameras put things there; an end of image far in front of it is not looked for."""
+    data = photo(40, 56)
+    junk = bytes(np.random.default_rng().integers(0, 0xD8, 1 << 16, np.uint8))
+    assert takes([data + junk[:length] for length in (1, 2, 1000, (1 << 16) - 2, (1 << 16) - 1, 1 << 16)]) == [
+        True, True, True, True, False, False
+    ]  # fmt: skip
+    assert takes([data[:-2] + junk[:1000], data[:-2] + END[:1], data[:-2] + END[1:]]) == [False] * 3
+    assert takes([data + data, data + data[:-2]]) == [True, True]
+
+
+def test_the_end_of_a_thumbnail_is_not_that_of_the_image() -> None:
+    exif = Image.Exif()
+    exif[0x9286] = photo(8, 8)  # a comment
+    data = photo(40, 56, exif=exif)
+    assert data.count(END) == 2
+    assert takes([data, data[:-2], data[: data.index(b"\xff\xda") + 20]]) == [True, False, False]
+
+
 def test_the_first_batch_is_remembered() -> None:
     """Its size fixes the hardware engine's part."""
     one = GpuDecoder(decoder())

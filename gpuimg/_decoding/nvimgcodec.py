@@ -11,7 +11,7 @@ import numpy as np
 
 from .._checks.types import Mask
 from .._version import install_hint
-from ..kernels.jpeg.layout import COLOR, COMPONENTS, PROCESS, RGB, STRICT
+from ..kernels.jpeg.layout import COLOR, COMPONENTS, PROCESS, RGB, STRICT, WHOLE
 from .jpeg import Headers
 
 INSTALL_HINT = f"decoding on a GPU needs nvImageCodec, which is not installed; {install_hint('cuda12', 'cuda13')}"
@@ -51,10 +51,11 @@ def decode_params(color: str) -> Any:
 def takes(headers: Headers) -> Mask:
     """Which files nvImageCodec is given: JPEGs, gray or YCbCr, that every decoder reads alike.
 
-    Where a header has gaps, its parser and a decoder behind it may read two sizes, and write past an image.
+    Where a header has gaps, its parser and a decoder behind it may read two sizes, and write past an image. What its
+    decoders make of a file that was cut off depends on which of them has it.
     """
     words = headers.words
-    alike = (words[:, STRICT] == 1) & (words[:, PROCESS] <= _PROGRESSIVE)
+    alike = (words[:, STRICT] == 1) & (words[:, WHOLE] == 1) & (words[:, PROCESS] <= _PROGRESSIVE)
     taken: Mask = alike & (words[:, COLOR] != RGB) & np.isin(words[:, COMPONENTS], (1, 3))
     return taken
 
