@@ -127,7 +127,7 @@ def test_loaders_with_bad_images(gpu: Standin, on_error: str, preprocess: str) -
 
 
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
-@pytest.mark.parametrize("fate", ["size", "header", "fails"])
+@pytest.mark.parametrize("fate", ["refused", "header", "fails"])
 def test_loaders_with_images_that_nvimagecodec_fails_at(gpu: Standin, fate: str, preprocess: str) -> None:
     loader = load(Source(30, fate), PREPROCESS[preprocess], decoders=3)
     epoch(gpu, loader, 1)

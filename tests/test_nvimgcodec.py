@@ -72,8 +72,10 @@ def memory_for(files: list[bytes], channels: int = 3) -> Memory:
     return Memory([(height, width, channels) for width, height in sizes])
 
 
-def decode(files: list[bytes], memory: Memory) -> list[bool]:
-    found = GpuDecoder(decoder()).decode(files, memory.outs, 0)
+def decode(files: list[Any], memory: Memory, one: GpuDecoder | None = None) -> list[bool]:
+    """By the decoder for what is not the engine's, or a given one."""
+    color = "gray" if memory.outs and memory.outs[0].shape[2] == 1 else "rgb"
+    found = (one or GpuDecoder(None, decoder())).decode(files, memory.outs, [True] * len(files), color, 0)
     assert memory.is_kept()
     return found
 
@@ -114,12 +116,12 @@ def test_pixels_are_as_stored(orientation: int) -> None:
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)])
 def test_file_bytes_of_any_kind(kind: Any) -> None:
     memory = memory_for(PHOTOS[:2])
-    assert GpuDecoder(decoder()).decode([kind(data) for data in PHOTOS[:2]], memory.outs, 0) == [True, True]
+    assert decode([kind(data) for data in PHOTOS[:2]], memory) == [True, True]
     np.testing.assert_array_equal(memory.outs[1], expected(PHOTOS[1]))
 
 
 def test_no_files() -> None:
-    assert GpuDecoder(decoder()).decode([], [], 0) == []
+    assert decode([], Memory([])) == []
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
@@ -142,8 +144,9 @@ def test_a_file_that_is_cut_off_is_a_failure_of_its_own(capfd: pytest.CaptureFix
     assert capfd.readouterr() == ("", "")  # what is to be said of it our decoder says
 
 
-@pytest.mark.parametrize("shape", [(39, 56), (41, 56), (56, 40), (1, 1), (80, 112)])
-def test_no_image_is_decoded_into_memory_for_another_size(shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize("shape", [(39, 56), (56, 39), (1, 1)])
+def test_nothing_is_written_beside_memory_that_is_too_small(shape: tuple[int, int]) -> None:
+    """That is an exception of the whole call. Where the header is strict, nobody reads another size than we do."""
     files = [photo(40, 56) for _ in range(3)]
     memory = Memory([(40, 56, 3), (*shape, 3), (40, 56, 3)])
     assert_only(decode(files, memory), {1}, files, memory)
@@ -234,15 +237,67 @@ def test_the_end_of_a_thumbnail_is_not_that_of_the_image() -> None:
     assert takes([data, data[:-2], data[: data.index(b"\xff\xda") + 20]]) == [True, False, False]
 
 
-def test_the_first_batch_is_remembered() -> None:
-    """Its size fixes the hardware engine's part."""
-    one = GpuDecoder(decoder())
-    assert one.first == 0
-    for count in (2, 3):
-        files = PHOTOS[:count]
-        one.decode(files, memory_for(files).outs, 0)
-    assert one.first == 2
+# -- two decoders ------------------------------------------------------------------------------------------------------
+
+
+class Watched:
+    """One of nvImageCodec's decoders, which may refuse files of some widths, or calls that they are in."""
+
+    def __init__(self, refused: tuple[int, ...] = (), *, as_batch: bool = False) -> None:
+        self.calls: list[int] = []
+        self._refused = refused
+        self._as_batch = as_batch
+        self._decoder = decoder()
+
+    def decode(self, streams: list[Any], *, images: list[Any], **options: Any) -> list[Any]:
+        self.calls.append(len(streams))
+        found = self._decoder.decode(streams, images=images, **options)
+        refused = [image.width in self._refused for image in images]
+        if self._as_batch and any(refused):
+            return [None] * len(streams)
+        return [None if no else image for no, image in zip(refused, found, strict=True)]
+
+
+def test_what_the_engine_does_not_decode_cuda_does() -> None:
+    files = [photo(30, 40 + k) for k in range(6)]
+    engine, cuda = Watched((41, 44)), Watched()
+    memory = memory_for(files)
+    wanted = [True, True, False, True, True, True]
+    assert GpuDecoder(engine, cuda).decode(files, memory.outs, wanted, "rgb", 0) == [True] * 6
+    assert (engine.calls, cuda.calls) == ([5], [3])
+    assert_only(decode(files, memory, GpuDecoder(engine, None)), {1, 4}, files, memory)
+
+
+@pytest.mark.parametrize("bad", range(5))
+def test_an_engine_that_fails_as_a_whole_decodes_what_it_can(bad: int) -> None:
+    """Else the others of the batch would be decoded by CUDA, which rounds differently."""
+    files = [photo(30, 40 + k) for k in range(5)]
+    engine, cuda = Watched((40 + bad,), as_batch=True), Watched()
+    assert decode(files, memory_for(files), GpuDecoder(engine, cuda, as_batch=True)) == [True] * 5
+    assert cuda.calls == [1]
+    assert len(engine.calls) <= 7
+
+
+def test_options_are_known_to_nvimagecodec(capfd: pytest.CaptureFixture[str]) -> None:
+    """It takes them, and has nothing to say. Of names that it does not know it says nothing either."""
+    library = nvimgcodec.library()
+    capfd.readouterr()
+    options = nvimgcodec.options(2, as_batch=False)
+    made = library.Decoder(
+        device_id=library.NVIMGCODEC_DEVICE_CPU_ONLY,
+        max_num_cpu_threads=2,
+        backends=[library.Backend(library.CPU_ONLY)],
+        options=options,
+    )
+    memory = memory_for(PHOTOS[:2])
+    assert decode(PHOTOS[:2], memory, GpuDecoder(None, made)) == [True, True]
+    assert capfd.readouterr() == ("", "")
+    files = Path(library.__file__).parent.rglob("*.so*")
+    binaries = [path.read_bytes() for path in files if "nvjpeg_ext" in path.name or path.name.startswith("lib")]
+    for option in options.split():
+        name = option.rpartition(":")[2].partition("=")[0].encode()
+        assert any(name in binary for binary in binaries)
 
 
 def test_a_machine_without_a_decoder_on_a_gpu_has_none() -> None:
-    assert (nvimgcodec.gpu_decoder(0, 2) is None) == (not nvimgcodec.decoders())
+    assert (nvimgcodec.gpu_decoder(0, (9, 0), 2) is None) == (not nvimgcodec.decoders())

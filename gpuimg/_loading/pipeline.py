@@ -272,7 +272,7 @@ class Pipeline:
         runtime = settings.runtimes[which]
         indices = np.array([sample.index for sample in samples], np.int64)
         labels: Any = collate([sample.label for sample in samples], [sample.error is not None for sample in samples])
-        with runtime.private_stream():
+        with runtime.private_stream(settings.decoders * len(settings.runtimes)):
             source = Batch(runtime, files)
             images: Any = source
             with Watch(len(samples)) as watch:

@@ -75,8 +75,9 @@ class CudaRuntime:
         return self._local.own.value
 
     @contextmanager
-    def private_stream(self) -> Iterator[None]:
+    def private_stream(self, lanes: int = 1) -> Iterator[None]:
         """Work on this thread's private stream."""
+        self._decoder.set_lanes(lanes)
         with self._device, self._stream:
             self._local.results = []
             try:

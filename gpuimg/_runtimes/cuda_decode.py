@@ -10,20 +10,28 @@ from __future__ import annotations
 import threading
 import time
 import warnings
+from collections import defaultdict
 from typing import Any
 
 import cupy
 import numpy as np
 
+from .._checks.types import Ints
 from .._decoding import exif
-from .._decoding.nvimgcodec import GpuDecoder, gpu_decoder, takes
+from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share, takes
 from .._plan.plan import Plan
+from ..kernels.jpeg.layout import HEIGHT, WIDTH
 from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder
-from .cuda_memory import PerThread, copy_to_device, stored_memory
-from .images import EncodedImages, Pixels
+from .cuda_launch import capability_of
+from .cuda_memory import PerThread, copy_to_device
+from .images import ALIGNMENT, EncodedImages, Pixels, offsets_of
 from .protocol import Outcome
 from .threads import threads
+
+# Threads of a decoder: beyond these, they wake one another more than they work; nvImageCodec needs two to work side by
+# side at all.
+_MOST_THREADS, _FEWEST_THREADS = 16, 2
 
 
 class ImageDecoder:
@@ -31,11 +39,16 @@ class ImageDecoder:
 
     def __init__(self, index: int) -> None:
         self._index = index
+        self._share = hardware_share()
         self._cpu = CpuRuntime()  # for files that nvImageCodec does not decode
         self._segments = SegmentDecoder()
         self._local = threading.local()
-        self._spare: list[GpuDecoder | None] = []  # of threads that are gone
+        self._spare: defaultdict[int, list[GpuDecoder | None]] = defaultdict(list)  # of threads that are gone
         self._warned = False
+
+    def set_lanes(self, lanes: int) -> None:
+        """Tell how many threads decode beside each other, of which the calling one is one: they share the cores."""
+        self._local.lanes = lanes
 
     def decode(self, images: EncodedImages, pixels: Pixels, stream: Any, plan: Plan | None = None) -> Outcome:
         """Decode what a plan reads, or all, on the calling thread's private stream; images that fail are left black."""
@@ -53,24 +66,52 @@ class ImageDecoder:
         outcome.timings.decode += seconds
         return outcome
 
+    # -- nvImageCodec ------------------------------------------------------------------------------------------
+
     def _decode_on_gpu(self, images: EncodedImages, pixels: Pixels, others: set[int], stream: Any) -> set[int]:
         """Decode what nvImageCodec takes of the images but some others; gives those that it decoded."""
         taken = takes(images.headers)
         taken[[*images.others, *images.failures, *others]] = False
-        given = np.flatnonzero(taken).tolist()
-        decoder = self._decoder(len(given)) if given else None
+        numbers = np.flatnonzero(taken)
+        decoder = self._decoder() if len(numbers) else None
         if decoder is None:
             return set()
-        outs = [pixels.view(i) for i in given]
-        turns = images.orientations[given].tolist()
-        stored = stored_memory(outs, turns)
-        if any(turn != 1 for turn in turns):
+        places = Places(images, pixels, numbers)
+        if places.turned:
             stream.synchronize()  # the pool gives memory that work of this stream may still use, see cuda.py
-        found = decoder.decode([images.data[i] for i in given], stored, stream.ptr)
-        for out, source, turn, done in zip(outs, stored, turns, found, strict=True):
-            if done and source is not out:
-                out[:] = exif.turned(source, turn)
-        return {i for i, done in zip(given, found, strict=True) if done}
+        given: list[int] = numbers.tolist()
+        found = decoder.decode(
+            [images.data[i] for i in given],
+            places.images(stream.ptr),
+            for_engine(images.headers, self._share)[numbers].tolist(),
+            images.color,
+            stream.ptr,
+        )
+        decoded = {i for i, done in zip(given, found, strict=True) if done}
+        places.turn(decoded)
+        return decoded
+
+    def _decoder(self) -> GpuDecoder | None:
+        """The calling thread's decoder; None where there is none for this GPU."""
+        if not hasattr(self._local, "decoder"):
+            count = min(threads() // getattr(self._local, "lanes", 1), _MOST_THREADS)
+            count = max(count, _FEWEST_THREADS)
+            self._local.decoder = PerThread(self._spare[count], lambda: self._new_decoder(count))
+        decoder: GpuDecoder | None = self._local.decoder.value
+        return decoder
+
+    def _new_decoder(self, count: int) -> GpuDecoder | None:
+        decoder = gpu_decoder(self._index, capability_of(cupy.cuda.Device()), count)
+        if decoder is None and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"nvImageCodec has no decoder of JPEGs on cuda:{self._index} (is nvJPEG installed?): they are decoded "
+                "on the CPU and copied; `gpuimg info` says what is missing",
+                stacklevel=10,
+            )
+        return decoder
+
+    # -- the CPU -----------------------------------------------------------------------------------------------
 
     def _decode_on_host(self, images: EncodedImages, left: list[int], pixels: Pixels) -> Outcome:
         """Decode images on the CPU and bring them here in one copy; those that fail are black in it."""
@@ -90,23 +131,49 @@ class ImageDecoder:
                 pixels.view(i)[:] = uploaded.view(k)
         return Outcome({left[k]: reason for k, reason in outcome.failures.items()}, outcome.timings)
 
-    def _decoder(self, images: int) -> GpuDecoder | None:
-        """The calling thread's decoder, fit for a batch of so many images; None where there is none for this GPU."""
-        if not hasattr(self._local, "decoder"):
-            self._local.decoder = PerThread(self._spare, self._new_decoder)
-        own = self._local.decoder
-        if own.value is not None and own.value.first and images > 2 * own.value.first:
-            own.value = self._new_decoder()
-        decoder: GpuDecoder | None = own.value
-        return decoder
 
-    def _new_decoder(self) -> GpuDecoder | None:
-        decoder = gpu_decoder(self._index, max(threads(), 2))
-        if decoder is None and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"nvImageCodec has no decoder of JPEGs on cuda:{self._index} (is nvJPEG installed?): they are decoded "
-                "on the CPU and copied; `gpuimg info` says what is missing",
-                stacklevel=9,
-            )
-        return None if decoder is None else GpuDecoder(decoder)
+class Places:
+    """Where nvImageCodec decodes images to: their place in the batch, or memory of its own for one that is turned.
+
+    Parameters
+    ----------
+    images : EncodedImages
+    pixels : Pixels
+        The batch's memory.
+    numbers : (M,) int64
+        Which of the images.
+
+    Attributes
+    ----------
+    turned : dict of int to int
+        Of images that are to be turned, where they lie in the memory for them.
+    """
+
+    def __init__(self, images: EncodedImages, pixels: Pixels, numbers: Ints) -> None:
+        self._pixels = pixels
+        self._turns = images.orientations
+        self._sizes = images.headers.words[numbers][:, [HEIGHT, WIDTH]]  # as stored
+        self._addresses = pixels.flat.data.ptr + pixels.offsets[numbers]
+        self.turned: dict[int, int] = {}
+        turned = np.flatnonzero(self._turns[numbers] != 1)
+        if len(turned):
+            starts, total = offsets_of(self._sizes[turned], pixels.channels, ALIGNMENT)
+            self._own = cupy.empty(total, cupy.uint8)
+            self._addresses[turned] = self._own.data.ptr + starts
+            self.turned = dict(zip(numbers[turned].tolist(), starts.tolist(), strict=True))
+
+    def images(self, stream: int) -> list[DeviceImage]:
+        """The places of all, for work on a stream."""
+        channels = self._pixels.channels
+        return [
+            DeviceImage(address, (height, width, channels), stream)
+            for address, (height, width) in zip(self._addresses.tolist(), self._sizes.tolist(), strict=True)
+        ]
+
+    def turn(self, decoded: set[int]) -> None:
+        """Bring images that were decoded, and are to be turned, to their place."""
+        for i, start in self.turned.items():
+            if i in decoded:
+                out, turn = self._pixels.view(i), int(self._turns[i])
+                stored = self._own[start : start + out.size].reshape(exif.stored_shape(out.shape, turn))
+                out[:] = exif.turned(stored, turn)

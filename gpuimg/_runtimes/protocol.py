@@ -71,8 +71,11 @@ class Runtime(Protocol):
     def owns(self, array: Any) -> bool:
         """Whether an array is in this device's memory."""
 
-    def private_stream(self) -> AbstractContextManager[Any]:
-        """Run this thread's work on a private CUDA stream inside the block; on the CPU there is none."""
+    def private_stream(self, lanes: int = 1) -> AbstractContextManager[Any]:
+        """Run this thread's work on a private CUDA stream inside the block; on the CPU there is none.
+
+        ``lanes`` threads of this process do so beside each other.
+        """
 
     def record_event(self) -> Any:
         """The end of what this thread has enqueued on its private stream so far."""

@@ -42,6 +42,7 @@ class Standin:
         launches.install(self.driver, self.cupy.cuda)
         self.runtime: Any = None  # the module under test,
         self.decode: Any = None  # and the one that it decodes with
+        self.library: Any = None  # what passes for nvImageCodec
 
     @property
     def problems(self) -> list[str]:
@@ -67,7 +68,7 @@ class Standin:
 def installed() -> Iterator[Standin]:
     """Let ``device="cuda:0"`` and ``"cuda:1"`` be stand-ins."""
     standin = Standin()
-    library = decoder.make(standin.order)
+    standin.library = library = decoder.make(standin.order)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "cupy", standin.cupy)
         patch.setitem(sys.modules, "cupy.cuda", standin.cupy.cuda)
