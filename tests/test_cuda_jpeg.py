@@ -350,7 +350,7 @@ def test_a_batch_is_one_upload(gpu: Standin) -> None:
             gpu.use(gi.resized_crop(x, 3, 2, 9, 8, (7, 7)).array())
             assert fates(x) == [words.USED, 0, words.USED, 0, words.USED, words.USED, 0]
     assert kernels_of(gpu) == [*JPEG, "transform"] * 3
-    uploads = gpu.order.of("upload")
+    uploads = gpu.uploads
     assert [op.told.get("pinned", False) for op in uploads] == [True, False, False] * 3
     assert len(gpu.order.of("decode")) == 3
 

@@ -153,6 +153,15 @@ def test_nothing_is_written_beside_memory_that_is_too_small(shape: tuple[int, in
     assert np.all(memory.outs[1] == _MARK)
 
 
+@pytest.mark.parametrize("shape", [(41, 56), (80, 112), (64, 56)])
+def test_the_last_row_is_left_alone_by_a_smaller_image(shape: tuple[int, int]) -> None:
+    """So that marks there tell of it."""
+    files = [photo(40, 56) for _ in range(3)]
+    memory = Memory([(40, 56, 3), (*shape, 3), (40, 56, 3)])
+    assert decode(files, memory) == [True] * 3
+    assert np.all(memory.outs[1].reshape(-1)[-16:] == _MARK)
+
+
 @pytest.mark.parametrize("bad", [b"", b"\xff\xd8", b"no image at all", photo(8, 8)[:30]])
 def test_a_header_that_cannot_be_read(bad: bytes) -> None:
     files = [photo(40, 56), bad, photo(40, 56)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -181,7 +181,13 @@ class GpuDecoder:
         self._as_batch = as_batch
 
     def decode(
-        self, data: Sequence[Any], outs: Sequence[Any], for_engine: Sequence[bool], color: str, stream: int
+        self,
+        data: Sequence[Any],
+        outs: Sequence[Any],
+        for_engine: Sequence[bool],
+        color: str,
+        stream: int,
+        ready: Callable[[], object] = lambda: None,
     ) -> list[bool]:
         """Decode whole files as stored on a CUDA stream.
 
@@ -194,6 +200,8 @@ class GpuDecoder:
         for_engine : sequence of bool
         color : {"rgb", "gray"}
         stream : int
+        ready : callable
+            Called before anything is written.
 
         Returns
         -------
@@ -202,7 +210,9 @@ class GpuDecoder:
         """
         nvimgcodec = library()
         streams = [nvimgcodec.CodeStream(one) for one in data]
-        return self.run(streams, nvimgcodec.as_images(outs), for_engine, decode_params(color), stream)
+        images = nvimgcodec.as_images(outs)
+        ready()
+        return self.run(streams, images, for_engine, decode_params(color), stream)
 
     def run(
         self, streams: Sequence[Any], images: Sequence[Any], for_engine: Sequence[bool], params: Any, stream: int

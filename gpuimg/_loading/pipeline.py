@@ -99,6 +99,7 @@ class Made(NamedTuple):
     seconds: dict[str, float]
     held: float  # of recording: waits for Python's lock or a core
     entries: Entries | None
+    unwritten: int  # images that a decoder of a GPU did not write
 
 
 class Pipeline:
@@ -292,7 +293,10 @@ class Pipeline:
         timings = source._timings
         seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
-        return Made(batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files))
+        return Made(
+            batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
+            timings.unwritten,
+        )  # fmt: skip
 
     # -- ending ------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """The CUDA runtime: CuPy memory and streams, all images in one arena, the fused kernel over one uploaded plan.
 
-Streams. Everything of a batch is enqueued on a private, non-null stream of the calling thread. It starts after what the
-caller's current CuPy stream holds, and that stream goes on after it: to the caller, results behave as if computed on
-the current stream, and memory that stream has finished with may be used again. A thread of a pipeline makes the
-private stream its current one, so that it waits for nothing of its consumer's.
+Streams. Everything of a batch is enqueued on a private, non-null stream of the calling thread, but its decoding, for
+which that stream waits (see :mod:`gpuimg._runtimes.cuda_decode`). It starts after what the caller's current CuPy stream
+holds, and that stream goes on after it: to the caller, results behave as if computed on the current stream, and memory
+that stream has finished with may be used again. A thread of a pipeline makes the private stream its current one, so
+that it waits for nothing of its consumer's.
 
 Memory. The hardware JPEG engine is reported to write its destination when called, whatever the stream still has to do
 before (torchcodec PR 1634), so an arena is decoded into again only after the *host* has waited for its last reader.

@@ -3,6 +3,9 @@
 JPEGs with an entry in a seek index are decoded by kernels of our own, others by nvImageCodec; what these do not take,
 and what they fail at, the CPU runtime decodes, whose reasons are those of all failures. Such images come to their place
 in one copy.
+
+A thread decodes on a stream of its own. It waits for nothing but the decoders: not for the kernels of the batch before,
+and not for what the caller computes.
 """
 
 from __future__ import annotations
@@ -22,9 +25,10 @@ from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_deco
 from .._plan.plan import Plan
 from ..kernels.jpeg.layout import HEIGHT, WIDTH
 from .cpu import CpuRuntime
-from .cuda_jpeg import SegmentDecoder
+from .cuda_jpeg import SegmentDecoder, upload_of
 from .cuda_launch import capability_of
-from .cuda_memory import PerThread, copy_to_device
+from .cuda_marks import MARK_BYTES, Marks
+from .cuda_memory import PerThread, copy_to_device, recorded, wait
 from .images import ALIGNMENT, EncodedImages, Pixels, offsets_of
 from .protocol import Outcome
 from .threads import threads
@@ -32,6 +36,17 @@ from .threads import threads
 # Threads of a decoder: beyond these, they wake one another more than they work; nvImageCodec needs two to work side by
 # side at all.
 _MOST_THREADS, _FEWEST_THREADS = 16, 2
+
+
+class _Own:
+    """What a thread has for itself: its decoder is made when the first JPEG comes."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.marks = Marks(self.stream)
+        self.decoder: GpuDecoder | None = None
+        self.asked = False  # for a decoder, which there may be none of
 
 
 class ImageDecoder:
@@ -43,73 +58,120 @@ class ImageDecoder:
         self._cpu = CpuRuntime()  # for files that nvImageCodec does not decode
         self._segments = SegmentDecoder()
         self._local = threading.local()
-        self._spare: defaultdict[int, list[GpuDecoder | None]] = defaultdict(list)  # of threads that are gone
-        self._warned = False
+        self._spare: defaultdict[int, list[_Own]] = defaultdict(list)  # of threads that are gone
+        self._told: set[str] = set()
 
     def set_lanes(self, lanes: int) -> None:
         """Tell how many threads decode beside each other, of which the calling one is one: they share the cores."""
         self._local.lanes = lanes
 
     def decode(self, images: EncodedImages, pixels: Pixels, stream: Any, plan: Plan | None = None) -> Outcome:
-        """Decode what a plan reads, or all, on the calling thread's private stream; images that fail are left black."""
+        """Decode what a plan reads, or all; images that fail are left black.
+
+        Parameters
+        ----------
+        images : EncodedImages
+        pixels : Pixels
+            Memory for all. Nothing uses it any more: the host has waited for that.
+        stream : cupy.cuda.Stream
+            Goes on when the images are decoded. Nothing here waits for what it still has to do.
+        plan : Plan, optional
+        """
         begin = time.perf_counter()
-        # With the private stream as CuPy's current one nvImageCodec's images and its decode agree about the stream.
-        with stream:
-            with self._segments.decoding(images, pixels, plan, stream) as segments:
-                decoded = self._decode_on_gpu(images, pixels, segments.begun, stream)
-            decoded |= segments.done
-            seconds = time.perf_counter() - begin  # of the host: the call waits for the decoders
-            left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
-            outcome = self._decode_on_host(images, left, pixels)
-            for i in images.failures:
-                pixels.view(i).fill(0)
+        own = self._own()
+        try:
+            # With the stream as CuPy's current one nvImageCodec's images and its decode agree about the stream.
+            with own.stream:
+                decoded, unwritten = self._decode_on_gpu(images, pixels, plan, own)
+                seconds = time.perf_counter() - begin  # of the host: it waits for the decoders
+                left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
+                outcome = self._decode_on_host(images, left, pixels)
+                for i in images.failures:
+                    pixels.view(i).fill(0)
+        except BaseException:
+            own.stream.synchronize()  # copies from and to the memory of the host
+            raise
+        finally:
+            wait(stream.ptr, recorded(own.stream.ptr))
         outcome.timings.decode += seconds
+        outcome.timings.unwritten = unwritten
         return outcome
 
-    # -- nvImageCodec ------------------------------------------------------------------------------------------
-
-    def _decode_on_gpu(self, images: EncodedImages, pixels: Pixels, others: set[int], stream: Any) -> set[int]:
-        """Decode what nvImageCodec takes of the images but some others; gives those that it decoded."""
-        taken = takes(images.headers)
-        taken[[*images.others, *images.failures, *others]] = False
-        numbers = np.flatnonzero(taken)
-        decoder = self._decoder() if len(numbers) else None
-        if decoder is None:
-            return set()
-        places = Places(images, pixels, numbers)
-        if places.turned:
-            stream.synchronize()  # the pool gives memory that work of this stream may still use, see cuda.py
-        given: list[int] = numbers.tolist()
-        found = decoder.decode(
-            [images.data[i] for i in given],
-            places.images(stream.ptr),
-            for_engine(images.headers, self._share)[numbers].tolist(),
-            images.color,
-            stream.ptr,
-        )
-        decoded = {i for i, done in zip(given, found, strict=True) if done}
-        places.turn(decoded)
-        return decoded
-
-    def _decoder(self) -> GpuDecoder | None:
-        """The calling thread's decoder; None where there is none for this GPU."""
-        if not hasattr(self._local, "decoder"):
+    def _own(self) -> _Own:
+        if not hasattr(self._local, "own"):
             count = min(threads() // getattr(self._local, "lanes", 1), _MOST_THREADS)
             count = max(count, _FEWEST_THREADS)
-            self._local.decoder = PerThread(self._spare[count], lambda: self._new_decoder(count))
-        decoder: GpuDecoder | None = self._local.decoder.value
-        return decoder
+            self._local.own = PerThread(self._spare[count], lambda: _Own(count))
+        own: _Own = self._local.own.value
+        return own
 
-    def _new_decoder(self, count: int) -> GpuDecoder | None:
-        decoder = gpu_decoder(self._index, capability_of(cupy.cuda.Device()), count)
-        if decoder is None and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"nvImageCodec has no decoder of JPEGs on cuda:{self._index} (is nvJPEG installed?): they are decoded "
-                "on the CPU and copied; `gpuimg info` says what is missing",
-                stacklevel=10,
+    def _tell(self, words: str, kind: str, level: int) -> None:
+        """Warn once."""
+        if kind not in self._told:
+            self._told.add(kind)
+            warnings.warn(words, stacklevel=level)
+
+    # -- the GPU -----------------------------------------------------------------------------------------------
+
+    def _decode_on_gpu(
+        self, images: EncodedImages, pixels: Pixels, plan: Plan | None, own: _Own
+    ) -> tuple[set[int], int]:
+        """Decode what this GPU can; gives what it decoded, and how many images nvImageCodec did not write."""
+        uploaded = upload_of(images, pixels, plan)
+        begun = [] if uploaded is None else [*uploaded.taken, *uploaded.refused]
+        places = self._places(images, pixels, begun, own)
+        marked = None if places is None else own.marks.write(places.marks)
+        with self._segments.decoding(images, uploaded, pixels.flat, own.stream) as done:
+            decoded, unwritten = (set(), []) if places is None else self._decode_to(places, images, own, marked)
+        if unwritten:
+            self._tell(
+                f"nvImageCodec reported images as decoded on cuda:{self._index} that it did not write, the first of "
+                f"them {images.names[unwritten[0]]}: the CPU decodes such images; stats() counts those of a loader",
+                "unwritten",
+                7,
             )
-        return decoder
+        return decoded | done, len(unwritten)
+
+    def _places(self, images: EncodedImages, pixels: Pixels, others: list[int], own: _Own) -> Places | None:
+        """Where nvImageCodec decodes what it takes of the images but some others; None if that is nothing."""
+        taken = takes(images.headers)
+        taken &= images.headers.words[:, WIDTH] * images.channels >= MARK_BYTES  # there is room for a mark in a row
+        taken[[*images.others, *images.failures, *others]] = False
+        numbers = np.flatnonzero(taken)
+        if not len(numbers) or self._decoder(own) is None:
+            return None
+        return Places(images, pixels, numbers)
+
+    def _decode_to(self, places: Places, images: EncodedImages, own: _Own, marked: Any) -> tuple[set[int], list[int]]:
+        """Decode by nvImageCodec; gives what it decoded, and what it only reported as decoded."""
+        assert own.decoder is not None
+        given: list[int] = places.numbers.tolist()
+        found = own.decoder.decode(
+            [images.data[i] for i in given],
+            places.images(own.stream.ptr),
+            for_engine(images.headers, self._share)[places.numbers].tolist(),
+            images.color,
+            own.stream.ptr,
+            marked.synchronize,
+        )
+        left = own.marks.left().tolist()
+        decoded = {i for i, done in zip(given, found, strict=True) if done and not left[i]}
+        places.turn(decoded)
+        return decoded, [i for i, done in zip(given, found, strict=True) if done and left[i]]
+
+    def _decoder(self, own: _Own) -> GpuDecoder | None:
+        """The thread's decoder; None where there is none for this GPU."""
+        if not own.asked:
+            own.decoder = gpu_decoder(self._index, capability_of(cupy.cuda.Device()), own.threads)
+            own.asked = True
+            if own.decoder is None:
+                self._tell(
+                    f"nvImageCodec has no decoder of JPEGs on cuda:{self._index} (is nvJPEG installed?): they are "
+                    "decoded on the CPU and copied; `gpuimg info` says what is missing",
+                    "none",
+                    9,
+                )
+        return own.decoder
 
     # -- the CPU -----------------------------------------------------------------------------------------------
 
@@ -145,21 +207,32 @@ class Places:
 
     Attributes
     ----------
+    numbers : (M,) int64
+    marks : list of (array, (N,) int64)
+        Where the last bytes of each image of the batch are, as :meth:`Marks.write` takes it.
     turned : dict of int to int
         Of images that are to be turned, where they lie in the memory for them.
     """
 
     def __init__(self, images: EncodedImages, pixels: Pixels, numbers: Ints) -> None:
+        self.numbers = numbers
         self._pixels = pixels
         self._turns = images.orientations
         self._sizes = images.headers.words[numbers][:, [HEIGHT, WIDTH]]  # as stored
+        ends = self._sizes[:, 0] * self._sizes[:, 1] * pixels.channels - MARK_BYTES
         self._addresses = pixels.flat.data.ptr + pixels.offsets[numbers]
+        marks = np.full((2, len(images)), -1, np.int64)
+        marks[0, numbers] = pixels.offsets[numbers] + ends
+        self.marks = [(pixels.flat, marks[0])]
         self.turned: dict[int, int] = {}
         turned = np.flatnonzero(self._turns[numbers] != 1)
         if len(turned):
             starts, total = offsets_of(self._sizes[turned], pixels.channels, ALIGNMENT)
             self._own = cupy.empty(total, cupy.uint8)
             self._addresses[turned] = self._own.data.ptr + starts
+            marks[0, numbers[turned]] = -1
+            marks[1, numbers[turned]] = starts + ends[turned]
+            self.marks.append((self._own, marks[1]))
             self.turned = dict(zip(numbers[turned].tolist(), starts.tolist(), strict=True))
 
     def images(self, stream: int) -> list[DeviceImage]:

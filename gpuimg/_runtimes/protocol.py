@@ -13,15 +13,17 @@ from .images import EncodedImages, Pixels
 
 @dataclass
 class Timings:
-    """Seconds that a runtime worked, all its threads together."""
+    """Seconds that a runtime worked, all its threads together, and images that a decoder left out."""
 
     decode: float = 0.0
     kernels: float = 0.0
+    unwritten: int = 0  # images that a decoder of a GPU reported as decoded, but did not write
 
     def add(self, other: Timings) -> None:
         """Count another's seconds too."""
         self.decode += other.decode
         self.kernels += other.kernels
+        self.unwritten += other.unwritten
 
 
 @dataclass

@@ -22,13 +22,12 @@ from gpuimg._runtimes import probe
 from gpuimg.kernels import cuda as kernels
 
 from . import arrays, decoder, launches
-from .decoder import FATES, LEFT_TO_THE_CPU, file
+from .decoder import FATES, LEFT_TO_THE_CPU, UNWRITTEN, file
 from .order import Op, Order, Stream
 
 # What imports CuPy.
-_MODULES = tuple(
-    f"gpuimg._runtimes.{name}" for name in ("cuda", "cuda_decode", "cuda_jpeg", "cuda_launch", "cuda_memory")
-)
+_PARTS = "cuda", "cuda_decode", "cuda_jpeg", "cuda_launch", "cuda_marks", "cuda_memory"
+_MODULES = tuple(f"gpuimg._runtimes.{name}" for name in _PARTS)
 
 
 class Standin:
@@ -58,6 +57,17 @@ class Standin:
         """Let the caller's current stream read an array."""
         stream = self.cupy.cuda.get_current_stream()
         return self.order.enqueue(stream.key, "use", reads=[array.range])
+
+    @property
+    def uploads(self) -> list[Op]:
+        """Copies to the device but those of where marks are, which a kernel on the same stream reads next."""
+        following: dict[Stream | None, str] = {}
+        found = []
+        for op in reversed(self.order.log):
+            if op.kind == "upload" and following.get(op.stream) != "marks":
+                found.append(op)
+            following[op.stream] = op.kind
+        return found[::-1]
 
     def stream(self) -> Any:
         """A stream of the caller's."""
@@ -93,4 +103,4 @@ def installed() -> Iterator[Standin]:
             sys.modules.update(before)
 
 
-__all__ = ["FATES", "LEFT_TO_THE_CPU", "Op", "Order", "Standin", "Stream", "file", "installed"]
+__all__ = ["FATES", "LEFT_TO_THE_CPU", "UNWRITTEN", "Op", "Order", "Standin", "Stream", "file", "installed"]

@@ -21,12 +21,15 @@ from .order import Order
 
 _MAGIC = b"stand-in:"
 _ORIENTATION = 0x0112
-#: What the GPU's decoders do with a file: decode it; not by the hardware engine; decode to nothing; read a larger size
-#: in the header; end the call with an error of the decoder, or of memory. Two that need no decoder on the GPU: "broken"
-#: is cut off, and decodes nowhere, "png" is no JPEG.
-FATES = ("good", "refused", "none", "header", "fails", "memory", "broken", "png")
+#: What the GPU's decoders do with a file: decode it; not by the hardware engine; decode to nothing; report it as
+#: decoded without writing anything, or all but its last row; read a larger size in the header; end the call with an
+#: error of the decoder, or of memory. Two that need no decoder on the GPU: "broken" is cut off, and decodes nowhere,
+#: "png" is no JPEG.
+FATES = ("good", "refused", "none", "skipped", "smaller", "header", "fails", "memory", "broken", "png")
 #: Those that the CPU decodes instead.
-LEFT_TO_THE_CPU = ("none", "header", "fails", "png")
+LEFT_TO_THE_CPU = ("none", "skipped", "smaller", "header", "fails", "png")
+#: Those of which a warning tells.
+UNWRITTEN = ("skipped", "smaller")
 
 
 @cache
@@ -109,6 +112,8 @@ def make(order: Order) -> Any:
                 for one, target in zip(source, images, strict=True):
                     if math.prod(target.shape[:2]) < one.height * one.width:
                         raise ValueError("Existing buffer is too small to fit new image")
+                for target in images:
+                    order.forget(*target.range)  # what is not written now is of an earlier batch
                 found = [self._one(one, target, cuda_stream) for one, target in zip(source, images, strict=True)]
                 if module.fails_as_a_whole and self._kind == "hardware" and any(one.fate == "none" for one in source):
                     return [None] * len(source)
@@ -127,14 +132,18 @@ def make(order: Order) -> Any:
                 order.found(f"{source.height} x {source.width} is decoded to {target.shape}")
             if source.fate == "refused" and self._kind == "hardware":
                 return None
+            if source.fate == "skipped":
+                return target
             # Also what fails may have been written in part.
             told = {"name": source.fate, "elements": target.values.size, "by": self._kind, "data": source.data}
             good = source.fate in ("good", "refused")
             stream = order.stream_at(self._device, cuda_stream)
-            order.enqueue(stream, "decode", writes=[target.range], file=source, done=good, **told)
-            target.values[...] = stored_pixels(source.data, target.shape[2]) if good else 99
+            rows = target.values[:-1] if source.fate == "smaller" else target.values
+            written = [(target.range[0], target.range[0] + rows.size)]
+            order.enqueue(stream, "decode", writes=written, file=source, done=good, **told)
+            rows[...] = stored_pixels(source.data, target.shape[2]) if good else 99
             time.sleep(next(pauses))
-            return target if good else None
+            return target if good or source.fate == "smaller" else None
 
     module = SimpleNamespace(
         fails_as_a_whole=False,  # whether the engine does, at a whole call, if it fails at an image
