@@ -56,7 +56,8 @@ def takes(headers: Headers) -> Mask:
     """
     words = headers.words
     alike = (words[:, STRICT] == 1) & (words[:, WHOLE] == 1) & (words[:, PROCESS] <= _PROGRESSIVE)
-    taken: Mask = alike & (words[:, COLOR] != RGB) & np.isin(words[:, COMPONENTS], (1, 3))
+    components = words[:, COMPONENTS]
+    taken: Mask = alike & (words[:, COLOR] != RGB) & ((components == 1) | (components == 3))
     return taken
 
 
