@@ -175,10 +175,11 @@ def dim(r, g, b, y, x, value):  # type: ignore[no-untyped-def]
 
 
 JPEG_KERNELS = ("huffman", "inverse_dct", "colors")
+MARK_KERNELS = ("mark", "compare")
 
 
 class Variant(NamedTuple):
-    """One kernel that a batch can ask for; of those that decode JPEGs ``source`` is the name."""
+    """One kernel that a batch can ask for; of those of JPEGs and of marks ``source`` is the name."""
 
     kernel: str
     source: str
@@ -198,6 +199,7 @@ VARIANTS = [
     Variant("statistics", "uint8", "", (dim,)),
     Variant("mix", "float32", "float32"),
     *(Variant("jpeg", name) for name in JPEG_KERNELS),
+    *(Variant("marks", name) for name in MARK_KERNELS),
 ]
 
 
@@ -223,6 +225,8 @@ def kernel_of(variant: Variant) -> Any:
     kernel, source, kind, functions, neighbours = variant
     if kernel == "jpeg":
         return kernels.jpeg.KERNELS[source]
+    if kernel == "marks":
+        return kernels.marks.KERNELS[source]
     if kernel == "mix":
         return kernels.MIX
     if kernel == "statistics":

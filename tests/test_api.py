@@ -30,7 +30,7 @@ RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(get
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(gpuimg.__path__, "gpuimg.")
-    if not module.name.endswith((".cuda", ".cuda_jpeg", ".cuda_launch", ".cuda_memory", ".__main__"))
+    if not re.search(r"\.(cuda(_(decode|jpeg|launch|marks|memory))?|__main__)$", module.name)
 )
 SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples")
 
@@ -136,9 +136,13 @@ PUBLIC = {"errors", "presets", "sources", "torch"}
 #: Imports by dotted name: who is allowed to know them.
 OWNERS = {
     "nvidia": {"gpuimg/_decoding/nvimgcodec.py"},
-    "cupy": {f"gpuimg/_runtimes/{name}.py" for name in ("cuda", "cuda_jpeg", "cuda_launch", "cuda_memory", "probe")},
+    "cupy": {
+        f"gpuimg/_runtimes/{name}.py"
+        for name in ("cuda", "cuda_decode", "cuda_jpeg", "cuda_launch", "cuda_marks", "cuda_memory", "probe")
+    },
     "numba.cuda": {
-        f"kernels/cuda/{name}.py" for name in ("__init__", "jpeg_huffman", "jpeg_pixels", "kernel", "statistics")
+        f"kernels/cuda/{name}.py"
+        for name in ("__init__", "jpeg_huffman", "jpeg_pixels", "kernel", "marks", "statistics")
     },
     "torch": {"gpuimg/torch.py"},
     "tqdm": {"gpuimg/_loading/stats.py"},  # in a function

@@ -521,13 +521,13 @@ def test_warm_compiles_for_gpus_that_are_not_here(tmp_path: Path) -> None:
     arguments = ("warm", "--preset", "imagenet_eval", "--capability", "8.0", "--capability", "sm_90")
     first, again = (run(*arguments, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
     assert first.stderr == ""
-    for done, count in ((first, 5), (again, 0)):  # transforms to four dtypes, and mixing
+    for done, count in ((first, 7), (again, 0)):  # transforms to four dtypes, mixing, and two of marks
         lines = done.stdout.splitlines()[2:]
         for line, capability in zip(lines, ("8.0", "9.0"), strict=True):
             assert line.startswith(f"compiled   {count} kernels for GPUs of compute capability {capability} in ")
     names = sorted(path.name.partition("-")[0] for path in tmp_path.rglob("*.cubin"))
     kinds = ("bfloat16", "float16", "float32", "uint8")
-    assert names[::2] == names[1::2] == ["mix", *(f"transform_uint8_{kind}" for kind in kinds)]
+    assert names[::2] == names[1::2] == ["compare", "mark", "mix", *(f"transform_uint8_{kind}" for kind in kinds)]
 
 
 def test_warm_names_the_kernels_of_a_preset() -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import gpuimg as gi
+from gpuimg._decoding.jpeg import read_headers
+from gpuimg._decoding.nvimgcodec import for_engine
 from gpuimg._plan.compile import compile_plan
 from gpuimg._runtimes.images import ALIGNMENT
-from tests.standin import LEFT_TO_THE_CPU, Standin, file
-from tests.standin.work import SIZES, files, opened, turned_files, two_statistics
+from tests.standin import LEFT_TO_THE_CPU, UNWRITTEN, Standin, file
+from tests.standin.work import SIZES, Source, epoch, files, load, opened, told, turned_files, two_statistics
 
 CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
     "resize": (lambda x: gi.resize(x, (24, 20)), 1),
@@ -27,6 +31,14 @@ CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
     "sharpness": (lambda x: gi.adjust_contrast(gi.adjust_sharpness(gi.resize(x, (8, 9)), 2.0), 0.5), 2),
     "grayscale": (lambda x: gi.rgb_to_grayscale(gi.resize(x, (8, 9))), 1),
 }
+
+
+def jpeg_of(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
+    """A JPEG of noise."""
+    noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(noise).convert(mode).save(out, "JPEG", **options)
+    return out.getvalue()
 
 
 # -- single calls ------------------------------------------------------------------------------------------------------
@@ -64,7 +76,7 @@ def test_a_plan_is_one_upload_of_its_records_and_programs(gpu: Standin, chain: s
     for plan in x._segments:
         passes, _ = compile_plan(plan)
         expected.append(sum(part.nbytes for run in passes for part in (run.records, run.programs)))
-    assert [op.told["bytes"] for op in gpu.order.of("upload")] == expected
+    assert [op.told["bytes"] for op in gpu.uploads] == expected
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
@@ -72,21 +84,23 @@ def test_the_arena_is_as_large_as_its_images(gpu: Standin, color: str) -> None:
     channels = 3 if color == "rgb" else 1
     gi.resize(opened(color=color), (8, 8)).array()
     decodes = gpu.order.of("decode")
-    ranges = [op.told["writes"][0] for op in decodes]
+    ranges = sorted(op.told["writes"][0] for op in decodes)
     arena = next(op for op in gpu.order.of("allocate") if op.told["address"] == ranges[0][0])
     sizes = [-(-height * width * channels // ALIGNMENT) * ALIGNMENT for height, width in SIZES]
     assert arena.told["size"] == sum(sizes)
     assert [low - ranges[0][0] for low, _ in ranges] == [sum(sizes[:k]) for k in range(len(sizes))]
     assert [high - low for low, high in ranges] == [height * width * channels for height, width in SIZES]
-    assert {op.stream for op in decodes} == {op.stream for op in gpu.order.of("launch")}
+    assert {op.stream for op in decodes}.isdisjoint({op.stream for op in gpu.order.of("launch")})
 
 
 def test_an_arena_is_used_again_after_the_host_has_waited(gpu: Standin) -> None:
     for size in (30, 40, 20, 40, 50, 50, 10, 50):
         gpu.use(gi.resize(opened([(size, size)] * 3), (8, 8)).array())
-    arenas = {op.told["writes"][0][0] for op in gpu.order.of("decode")[::3]}
+    decodes = gpu.order.of("decode")
+    arenas = {min(op.told["writes"][0][0] for op in decodes[k : k + 3]) for k in range(0, len(decodes), 3)}
     assert len(arenas) == 3  # of 30, 40 and 50
-    waited = [op for op in gpu.order.of("host wait") if op.told["name"] == "event" and op.told["pending"]]
+    (kernels,) = {op.stream for op in gpu.order.of("launch")}
+    waited = [op for op in gpu.order.of("host wait") if kernels in op.told["pending"]]
     assert len(waited) == 7  # every call but the first
 
 
@@ -165,7 +179,7 @@ def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: Standin, fate: str, tur
     """Turned and at its place, whatever decodes its neighbors, with one upload."""
     sources = [file(40, 56, (fate, "good")[k % 2], orientation) for k, orientation in enumerate(turns)]
     expected = gi.decode_batch(sources, device="cpu", color=color)
-    with gpu.stream():
+    with told(fate), gpu.stream():
         for _ in range(3):
             for one, other in zip(gi.decode_batch(sources, device="cuda:0", color=color), expected, strict=True):
                 gpu.use(one)
@@ -173,7 +187,7 @@ def test_the_cpu_decodes_what_nvimagecodec_does_not(gpu: Standin, fate: str, tur
             gpu.use(gi.resize(gi.open_batch(sources, device="cuda:0", color=color), (8, 8)).array())
             del one
     plans = 3
-    assert len(gpu.order.of("upload")) == 2 * 3 + plans
+    assert len(gpu.uploads) == 2 * 3 + plans
 
 
 @pytest.mark.parametrize("turns", [[1, 1, 1, 1], [1, 6, 3, 8]])
@@ -183,19 +197,19 @@ def test_files_that_lie_side_by_side_are_uploaded_to_their_place(gpu: Standin, t
     for one, other in zip(gi.decode_batch(sources, device="cuda:0"), expected, strict=True):
         gpu.use(one)
         np.testing.assert_array_equal(one.values, other)
-    (upload,) = gpu.order.of("upload")
+    (upload,) = gpu.uploads
     assert upload.told["bytes"] == sum(-(-image.size // ALIGNMENT) * ALIGNMENT for image in list(expected)[4:8])
     assert len(gpu.order.of("copy")) == 2 * (len(turns) - turns.count(1))  # turned ones that the GPU decoded
 
 
 def test_a_batch_without_jpegs_makes_no_decoder(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.runtime, "gpu_decoder", None)
+    monkeypatch.setattr(gpu.decode, "gpu_decoder", None)
     gpu.use(gi.resize(opened(fates=("png",)), (8, 8)).array())
     assert gpu.order.of("decode") == []
 
 
 def test_a_gpu_without_a_decoder_of_jpegs(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.runtime, "gpu_decoder", lambda *_: None)
+    monkeypatch.setattr(gpu.decode, "gpu_decoder", lambda *_: None)
     expected = gi.decode_batch(files(), device="cpu")
     with pytest.warns(UserWarning, match="no decoder of JPEGs on cuda:0") as caught:
         batches = [gi.decode_batch(files(), device="cuda:0") for _ in range(2)]
@@ -206,7 +220,166 @@ def test_a_gpu_without_a_decoder_of_jpegs(gpu: Standin, monkeypatch: pytest.Monk
             np.testing.assert_array_equal(one.values, other)
 
 
+# -- images that were not written --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fate", UNWRITTEN)
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_images_that_were_reported_but_not_written(gpu: Standin, color: str, fate: str) -> None:
+    """Of a batch of them that was written before, no kernel reads a byte; a warning tells of the first."""
+    gpu.use(gi.resize(opened(color=color), (8, 8)).array())
+    sources = [file(40, 56), file(31, 33, fate), file(40, 57, fate, 6), file(64, 64), file(1, 19, fate)]
+    with told(fate) as caught:
+        batch = gi.decode_batch(sources, device="cuda:0", color=color)
+    assert [warning.filename for warning in caught] == [__file__]
+    assert "the first of them" in str(caught[0].message)
+    expected = gi.decode_batch(sources, device="cpu", color=color)
+    for one, other in zip(batch, expected, strict=True):
+        gpu.use(one)
+        np.testing.assert_array_equal(one.values, other)
+    for _ in range(2):  # without another warning
+        x = gi.open_batch(sources, device="cuda:0", color=color)
+        gpu.use(gi.resize(x, (8, 8)).array())
+        assert x._timings.unwritten == 3
+
+
+@pytest.mark.parametrize(
+    ("width", "color", "expected"), [(5, "rgb", False), (6, "rgb", True), (15, "gray", False), (16, "gray", True)]
+)
+def test_images_without_room_for_a_mark_are_the_cpus(gpu: Standin, width: int, color: str, expected: bool) -> None:
+    """As stored."""
+    for orientation in (1, 6):
+        begin = len(gpu.order.log)
+        for image in gi.decode_batch([file(30, width, orientation=orientation)], device="cuda:0", color=color):
+            gpu.use(image)
+        del image
+        assert any(op.kind == "decode" for op in gpu.order.log[begin:]) == expected
+
+
+def test_the_host_waits_for_the_marks_and_nothing_else_before_decoding(gpu: Standin) -> None:
+    """The engine does not wait for its stream; the kernels of the batch before may still run."""
+    with gpu.stream() as stream:
+        late = gpu.cupy.zeros(100, np.uint8)
+        gpu.use(late)
+        x = opened()
+        begin = len(gpu.order.log)
+        array = gi.resize(x, (8, 8)).array()
+    log = gpu.order.log[begin:]
+    (decoding,) = {op.stream for op in log if op.kind in ("decode", "marks")}
+    assert decoding not in {op.stream for op in log if op.kind == "launch"}
+    first = next(k for k, op in enumerate(log) if op.kind == "decode")
+    marked = next(k for k, op in enumerate(log) if op.kind == "marks")
+    waits = [op for op in log[marked:] if op.kind == "host wait"]
+    assert any(op.kind == "host wait" for op in log[marked:first])
+    assert not any(stream.key in op.told["pending"] for op in waits)
+    del array
+
+
+# -- which decoder -----------------------------------------------------------------------------------------------------
+
+NAMES = {"hardware", "hybrid"}
+KINDS = [
+    *(file(height, width) for height, width in ((40, 56), (31, 33), (64, 64), (20, 97), (33, 31), (57, 40), (8, 200))),
+    file(40, 56, "refused"), file(23, 45, "none"), file(29, 46, "fails"), file(30, 47, "header"),
+    jpeg_of(40, 56, progressive=True), jpeg_of(41, 57, quality=30), jpeg_of(24, 33, subsampling=0),
+    jpeg_of(24, 33, "L"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("share", ["", "0", "0.3", "1"])
+@pytest.mark.parametrize("capability", ["80", "90"])
+def test_the_same_decoders_have_a_file_whatever_it_is_in_a_batch_with(
+    gpu: Standin, monkeypatch: pytest.MonkeyPatch, capability: str, share: str
+) -> None:
+    """They round differently. A file that fails takes nobody with it."""
+    monkeypatch.setenv("GPUIMG_HARDWARE_SHARE", share)
+    monkeypatch.setattr(gpu.cupy.cuda.Device, "compute_capability", capability)
+    monkeypatch.setattr(gpu.library, "fails_as_a_whole", capability == "80")
+    rng = np.random.default_rng()
+    had: dict[bytes, set[str]] = {data: set() for data in KINDS}
+    for _ in range(30):
+        chosen = [KINDS[k] for k in rng.choice(len(KINDS), rng.integers(1, len(KINDS)), replace=False)]
+        begin = len(gpu.order.log)
+        for image in gi.decode_batch(chosen, device="cuda:0"):
+            gpu.use(image)
+        del image
+        for data in chosen:
+            done = [op for op in gpu.order.log[begin:] if op.kind == "decode" and op.told["data"] == data]
+            had[data].add(", ".join(dict.fromkeys(op.told["by"] for op in done if op.told["done"])))
+    assert {data: len(names) for data, names in had.items() if len(names) > 1} == {}
+    kinds = {name for names in had.values() for name in names}
+    assert "hybrid" in kinds or share == "1"
+    assert ("hardware" in kinds) == (share != "0")
+
+
+def test_the_share_is_that_of_the_files() -> None:
+    """Whichever they are: near in size, and the same photo in other sizes."""
+    near = [jpeg_of(24, 24, quality=quality) for quality in range(1, 96)]
+    many = [jpeg_of(height, width) for height in range(20, 32) for width in range(20, 32)]
+    for headers in map(read_headers, (near, many)):
+        assert for_engine(headers, 1.0).all()
+        assert not for_engine(headers, 0.0).any()
+        for share in (0.25, 0.65):
+            assert abs(for_engine(headers, share).mean() - share) < 0.25
+
+
+@pytest.mark.parametrize("share", ["-0.1", "1.5", "nan", "half", "65%"])
+def test_a_share_that_is_none(gpu: Standin, monkeypatch: pytest.MonkeyPatch, share: str) -> None:
+    monkeypatch.setenv("GPUIMG_HARDWARE_SHARE", share)
+    with pytest.raises(ValueError, match=f"GPUIMG_HARDWARE_SHARE must be a number from 0 to 1, not '{share}'"):
+        opened()
+
+
+@pytest.mark.parametrize(
+    ("cores", "lanes", "expected"), [(1, 1, 2), (6, 1, 6), (6, 2, 3), (6, 3, 2), (224, 2, 16), (48, 4, 12), (20, 20, 2)]
+)
+def test_threads_of_decoders(
+    gpu: Standin, monkeypatch: pytest.MonkeyPatch, cores: int, lanes: int, expected: int
+) -> None:
+    """Those that decode beside each other share the cores; many cores are no reason for many threads each."""
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", str(cores))
+    epoch(gpu, load(Source(8), decoders=lanes))
+    made = gpu.order.of("decoder")
+    assert {op.told["name"] for op in made} == NAMES
+    assert {op.told["threads"] for op in made} == {expected}
+    assert {op.told["options"].split()[0] for op in made} == {f":num_cuda_streams={min(expected, 4)}"}
+
+
+def test_lanes_of_several_devices_share_the_cores(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUIMG_NUM_THREADS", "20")
+    for batch in load(Source(16), device=None, devices=["cuda:0", "cuda:1"], decoders=2):
+        with gpu.cupy.cuda.Device(batch.images.device.id):
+            gpu.use(batch.images)
+        del batch
+    assert {op.told["threads"] for op in gpu.order.of("decoder")} == {5}
+    gpu.use(gi.resize(opened(), (8, 8)).array())
+    assert gpu.order.of("decoder")[-1].told["threads"] == 16
+
+
+@pytest.mark.parametrize(
+    ("capability", "alone"), [("75", True), ("80", False), ("86", True), ("90", True), ("120", True)]
+)
+def test_several_engines_decode_images_one_by_one(
+    gpu: Standin, monkeypatch: pytest.MonkeyPatch, capability: str, alone: bool
+) -> None:
+    monkeypatch.setattr(gpu.cupy.cuda.Device, "compute_capability", capability)
+    gpu.use(gi.resize(opened(), (8, 8)).array())
+    for op in gpu.order.of("decoder"):
+        assert ("nvjpeg_hw_decoder:force_batch_single=1" in op.told["options"].split()) == alone
+
+
 # -- failures ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bad", range(9))
+def test_an_image_at_which_a_call_fails_is_found_by_few_calls(gpu: Standin, bad: int) -> None:
+    """The others are decoded together, not each by itself."""
+    sources = [file(40, 56)] * 9
+    sources[bad] = file(40, 56, "header")
+    for image in gi.decode_batch(sources, device="cuda:0"):
+        gpu.use(image)
+    calls = [op for op in gpu.order.of("call") if op.told["images"]]
+    assert len(calls) <= 2 * 4 + 2
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["resize", "whole"])

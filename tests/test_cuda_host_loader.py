@@ -11,7 +11,7 @@ import pytest
 
 import gpuimg as gi
 from tests.standin import Standin
-from tests.standin.work import PREPROCESS, Source, arrays_of, epoch, load, small, waits_of_loaders
+from tests.standin.work import PREPROCESS, Source, arrays_of, epoch, load, small, told, waits_of_loaders
 
 
 @pytest.mark.parametrize("preprocess", PREPROCESS)
@@ -22,7 +22,9 @@ def test_loaders(gpu: Standin, decoders: int, held: int, preprocess: str) -> Non
     loader = load(Source(30), PREPROCESS[preprocess], decoders=decoders, epochs=2)
     assert epoch(gpu, loader, held) == 16
     lanes = {(op.thread, op.stream) for op in gpu.order.log if op.thread.startswith("gpuimg-decode") and op.stream}
-    assert len(lanes) == len({thread for thread, _ in lanes}) == len({stream for _, stream in lanes}) <= decoders
+    workers = {thread for thread, _ in lanes}
+    assert len(lanes) == len({stream for _, stream in lanes}) == 2 * len(workers)  # for the decoder, and for kernels
+    assert len(workers) <= decoders
     assert (0, 0) not in {stream for _, stream in lanes}
 
 
@@ -127,11 +129,26 @@ def test_loaders_with_bad_images(gpu: Standin, on_error: str, preprocess: str) -
 
 
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
-@pytest.mark.parametrize("fate", ["size", "header", "fails"])
+@pytest.mark.parametrize("fate", ["refused", "header", "fails"])
 def test_loaders_with_images_that_nvimagecodec_fails_at(gpu: Standin, fate: str, preprocess: str) -> None:
     loader = load(Source(30, fate), PREPROCESS[preprocess], decoders=3)
     epoch(gpu, loader, 1)
     assert len(loader.failures) == 0
+
+
+@pytest.mark.parametrize("decoders", [1, 3])
+def test_loaders_with_images_that_nvimagecodec_did_not_write(gpu: Standin, decoders: int) -> None:
+    """One warning, and how many there were."""
+    loader = load(Source(30, "skipped"), decoders=decoders)
+    with told("skipped") as caught:
+        epoch(gpu, loader, 1)
+    assert len(caught) == 1
+    assert len(loader.failures) == 0
+    assert loader.stats()["unwritten"] == 4
+    epoch(gpu, load(Source(30)))
+    good = load(Source(30))
+    epoch(gpu, good)
+    assert "unwritten" not in good.stats()
 
 
 @pytest.mark.parametrize("fate", ["broken", "memory"])

@@ -350,7 +350,7 @@ def test_a_batch_is_one_upload(gpu: Standin) -> None:
             gpu.use(gi.resized_crop(x, 3, 2, 9, 8, (7, 7)).array())
             assert fates(x) == [words.USED, 0, words.USED, 0, words.USED, words.USED, 0]
     assert kernels_of(gpu) == [*JPEG, "transform"] * 3
-    uploads = gpu.order.of("upload")
+    uploads = gpu.uploads
     assert [op.told.get("pinned", False) for op in uploads] == [True, False, False] * 3
     assert len(gpu.order.of("decode")) == 3
 
@@ -417,7 +417,7 @@ def test_an_exception_leaves_nothing_behind(gpu: Standin) -> None:
 
 def test_pinned_memory_is_used_again(gpu: Standin) -> None:
     """Once the host has waited for the copies from and to it; a larger one takes its place."""
-    decoder = gpu.runtime.CudaRuntime(0)._segments
+    decoder = gpu.decode.ImageDecoder(0)._segments
     one = decoder._take(100)
     decoder._give(one)
     assert decoder._take(80) is one

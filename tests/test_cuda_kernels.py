@@ -261,3 +261,50 @@ def test_simulated_results_are_the_cpus(
     else:
         tolerance = {"float32": 1e-4, "float16": 2e-3, "bfloat16": 2e-2}[dtype]
         np.testing.assert_allclose(out.astype(np.float32), expected.astype(np.float32), rtol=0, atol=tolerance)
+
+
+# -- marks -------------------------------------------------------------------------------------------------------------
+
+_MARKS = """
+import sys
+import numpy as np
+from gpuimg.kernels.cuda import marks
+from numba import cuda
+
+case = np.load(sys.argv[1])
+out, places, pair = case["out"], case["places"], (np.uint64(case["first"]), np.uint64(case["second"]))
+status = np.zeros(len(places), np.int32)
+grid = -(-len(places) // 32), 32
+cuda.jit(marks.MARK.function)[grid](out, places, *pair)
+marked = out.copy()
+out[case["changed"]] ^= case["by"]
+cuda.jit(marks.COMPARE.function)[grid](out, places, *pair, status)
+np.savez(sys.argv[2], marked=marked, status=status)
+"""
+
+
+def test_marks(tmp_path: Path) -> None:
+    """Each at its place and nowhere else; one changed bit, at any place in it, and it is another one."""
+    rng = np.random.default_rng()
+    places = 17 * rng.permutation(40)
+    places[rng.random(40) < 0.2] = -1
+    mark = rng.bytes(16)
+    chosen = np.flatnonzero((places >= 0) & (rng.random(40) < 0.5))
+    changed = places[chosen] + rng.integers(0, 16, len(chosen))
+    first, second = (np.frombuffer(half, "<u8")[0] for half in (mark[:8], mark[8:]))
+    before = rng.integers(0, 256, 17 * 40, np.uint8)
+    np.savez(
+        tmp_path / "case.npz", out=before, places=places, first=first, second=second, changed=changed,
+        by=np.uint8(1) << rng.integers(0, 8, len(chosen)).astype(np.uint8),
+    )  # fmt: skip
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
+    arguments = [sys.executable, "-c", _MARKS, str(tmp_path / "case.npz"), str(tmp_path / "out.npz")]
+    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = np.load(tmp_path / "out.npz")
+    expected = before.copy()
+    for at in places[places >= 0].tolist():
+        expected[at : at + 16] = np.frombuffer(mark, np.uint8)
+    np.testing.assert_array_equal(found["marked"], expected)
+    still_there = (places >= 0) & ~np.isin(np.arange(40), chosen)
+    np.testing.assert_array_equal(found["status"], still_there)

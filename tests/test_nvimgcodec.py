@@ -72,8 +72,10 @@ def memory_for(files: list[bytes], channels: int = 3) -> Memory:
     return Memory([(height, width, channels) for width, height in sizes])
 
 
-def decode(files: list[bytes], memory: Memory) -> list[bool]:
-    found = GpuDecoder(decoder()).decode(files, memory.outs, 0)
+def decode(files: list[Any], memory: Memory, one: GpuDecoder | None = None) -> list[bool]:
+    """By the decoder for what is not the engine's, or a given one."""
+    color = "gray" if memory.outs and memory.outs[0].shape[2] == 1 else "rgb"
+    found = (one or GpuDecoder(None, decoder())).decode(files, memory.outs, [True] * len(files), color, 0)
     assert memory.is_kept()
     return found
 
@@ -114,12 +116,12 @@ def test_pixels_are_as_stored(orientation: int) -> None:
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: np.frombuffer(data, np.uint8)])
 def test_file_bytes_of_any_kind(kind: Any) -> None:
     memory = memory_for(PHOTOS[:2])
-    assert GpuDecoder(decoder()).decode([kind(data) for data in PHOTOS[:2]], memory.outs, 0) == [True, True]
+    assert decode([kind(data) for data in PHOTOS[:2]], memory) == [True, True]
     np.testing.assert_array_equal(memory.outs[1], expected(PHOTOS[1]))
 
 
 def test_no_files() -> None:
-    assert GpuDecoder(decoder()).decode([], [], 0) == []
+    assert decode([], Memory([])) == []
 
 
 # -- failures ----------------------------------------------------------------------------------------------------------
@@ -142,12 +144,22 @@ def test_a_file_that_is_cut_off_is_a_failure_of_its_own(capfd: pytest.CaptureFix
     assert capfd.readouterr() == ("", "")  # what is to be said of it our decoder says
 
 
-@pytest.mark.parametrize("shape", [(39, 56), (41, 56), (56, 40), (1, 1), (80, 112)])
-def test_no_image_is_decoded_into_memory_for_another_size(shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize("shape", [(39, 56), (56, 39), (1, 1)])
+def test_nothing_is_written_beside_memory_that_is_too_small(shape: tuple[int, int]) -> None:
+    """That is an exception of the whole call. Where the header is strict, nobody reads another size than we do."""
     files = [photo(40, 56) for _ in range(3)]
     memory = Memory([(40, 56, 3), (*shape, 3), (40, 56, 3)])
     assert_only(decode(files, memory), {1}, files, memory)
     assert np.all(memory.outs[1] == _MARK)
+
+
+@pytest.mark.parametrize("shape", [(41, 56), (80, 112), (64, 56)])
+def test_the_last_row_is_left_alone_by_a_smaller_image(shape: tuple[int, int]) -> None:
+    """So that marks there tell of it."""
+    files = [photo(40, 56) for _ in range(3)]
+    memory = Memory([(40, 56, 3), (*shape, 3), (40, 56, 3)])
+    assert decode(files, memory) == [True] * 3
+    assert np.all(memory.outs[1].reshape(-1)[-16:] == _MARK)
 
 
 @pytest.mark.parametrize("bad", [b"", b"\xff\xd8", b"no image at all", photo(8, 8)[:30]])
@@ -199,15 +211,102 @@ def test_only_jpegs_that_every_decoder_reads_alike_are_given_to_it() -> None:
     assert nvimgcodec.takes(jpeg.read_headers(list(files))).tolist() == list(files.values())
 
 
-def test_the_first_batch_is_remembered() -> None:
-    """Its size fixes the hardware engine's part."""
-    one = GpuDecoder(decoder())
-    assert one.first == 0
-    for count in (2, 3):
-        files = PHOTOS[:count]
-        one.decode(files, memory_for(files).outs, 0)
-    assert one.first == 2
+def takes(files: list[bytes]) -> list[bool]:
+    return [bool(taken) for taken in nvimgcodec.takes(jpeg.read_headers(files))]
+
+
+END = b"\xff\xd9"
+
+
+@pytest.mark.parametrize("options", [{}, {"progressive": True}, {"mode": "L"}])
+def test_a_file_that_was_cut_off_is_not_given_to_it(options: dict[str, Any]) -> None:
+    """Which of its decoders has one decides what becomes of it: our own says the same on every device."""
+    data = photo(40, 56, **options)
+    assert data.endswith(END)
+    assert takes([data]) == [True]
+    assert takes([data[:cut] for cut in range(len(data))]) == [False] * len(data)
+
+
+def test_what_comes_after_the_image_does_no_harm() -> None:
+    """Cameras put things there; an end of image far in front of it is not looked for."""
+    data = photo(40, 56)
+    junk = bytes(np.random.default_rng().integers(0, 0xD8, 1 << 16, np.uint8))
+    assert takes([data + junk[:length] for length in (1, 2, 1000, (1 << 16) - 2, (1 << 16) - 1, 1 << 16)]) == [
+        True, True, True, True, False, False
+    ]  # fmt: skip
+    assert takes([data[:-2] + junk[:1000], data[:-2] + END[:1], data[:-2] + END[1:]]) == [False] * 3
+    assert takes([data + data, data + data[:-2]]) == [True, True]
+
+
+def test_the_end_of_a_thumbnail_is_not_that_of_the_image() -> None:
+    exif = Image.Exif()
+    exif[0x9286] = photo(8, 8)  # a comment
+    data = photo(40, 56, exif=exif)
+    assert data.count(END) == 2
+    assert takes([data, data[:-2], data[: data.index(b"\xff\xda") + 20]]) == [True, False, False]
+
+
+# -- two decoders ------------------------------------------------------------------------------------------------------
+
+
+class Watched:
+    """One of nvImageCodec's decoders, which may refuse files of some widths, or calls that they are in."""
+
+    def __init__(self, refused: tuple[int, ...] = (), *, as_batch: bool = False) -> None:
+        self.calls: list[int] = []
+        self._refused = refused
+        self._as_batch = as_batch
+        self._decoder = decoder()
+
+    def decode(self, streams: list[Any], *, images: list[Any], **options: Any) -> list[Any]:
+        self.calls.append(len(streams))
+        found = self._decoder.decode(streams, images=images, **options)
+        refused = [image.width in self._refused for image in images]
+        if self._as_batch and any(refused):
+            return [None] * len(streams)
+        return [None if no else image for no, image in zip(refused, found, strict=True)]
+
+
+def test_what_the_engine_does_not_decode_cuda_does() -> None:
+    files = [photo(30, 40 + k) for k in range(6)]
+    engine, cuda = Watched((41, 44)), Watched()
+    memory = memory_for(files)
+    wanted = [True, True, False, True, True, True]
+    assert GpuDecoder(engine, cuda).decode(files, memory.outs, wanted, "rgb", 0) == [True] * 6
+    assert (engine.calls, cuda.calls) == ([5], [3])
+    assert_only(decode(files, memory, GpuDecoder(engine, None)), {1, 4}, files, memory)
+
+
+@pytest.mark.parametrize("bad", range(5))
+def test_an_engine_that_fails_as_a_whole_decodes_what_it_can(bad: int) -> None:
+    """Else the others of the batch would be decoded by CUDA, which rounds differently."""
+    files = [photo(30, 40 + k) for k in range(5)]
+    engine, cuda = Watched((40 + bad,), as_batch=True), Watched()
+    assert decode(files, memory_for(files), GpuDecoder(engine, cuda, as_batch=True)) == [True] * 5
+    assert cuda.calls == [1]
+    assert len(engine.calls) <= 7
+
+
+def test_options_are_known_to_nvimagecodec(capfd: pytest.CaptureFixture[str]) -> None:
+    """It takes them, and has nothing to say. Of names that it does not know it says nothing either."""
+    library = nvimgcodec.library()
+    capfd.readouterr()
+    options = nvimgcodec.options(2, as_batch=False)
+    made = library.Decoder(
+        device_id=library.NVIMGCODEC_DEVICE_CPU_ONLY,
+        max_num_cpu_threads=2,
+        backends=[library.Backend(library.CPU_ONLY)],
+        options=options,
+    )
+    memory = memory_for(PHOTOS[:2])
+    assert decode(PHOTOS[:2], memory, GpuDecoder(None, made)) == [True, True]
+    assert capfd.readouterr() == ("", "")
+    files = Path(library.__file__).parent.rglob("*.so*")
+    binaries = [path.read_bytes() for path in files if "nvjpeg_ext" in path.name or path.name.startswith("lib")]
+    for option in options.split():
+        name = option.rpartition(":")[2].partition("=")[0].encode()
+        assert any(name in binary for binary in binaries)
 
 
 def test_a_machine_without_a_decoder_on_a_gpu_has_none() -> None:
-    assert (nvimgcodec.gpu_decoder(0, 2) is None) == (not nvimgcodec.decoders())
+    assert (nvimgcodec.gpu_decoder(0, (9, 0), 2) is None) == (not nvimgcodec.decoders())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def _uploads_on_the_null_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None
         with gpu.cupy.cuda.Stream(null=True) if host.dtype == np.uint8 else nullcontext():  # plans are as they were
             target.set(host)
 
-    patch.setattr(gpu.runtime, "_copy_to_device", copy)
+    patch.setattr(gpu.decode, "copy_to_device", copy)
 
 
 def _results_given_back_on_the_current_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
@@ -88,6 +89,16 @@ def _results_given_back_on_the_current_stream(gpu: Standin, patch: pytest.Monkey
 def _launches_on_the_null_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
     launch = gpu.runtime.launch
     patch.setattr(gpu.runtime, "launch", lambda kernel, stream, *others: launch(kernel, 0, *others))
+
+
+def _marks_without_an_event(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+    write = gpu.decode.Marks.write
+
+    def without(self: Any, memory: Any) -> Any:
+        write(self, memory)
+        return SimpleNamespace(synchronize=_nothing)
+
+    patch.setattr(gpu.decode.Marks, "write", without)
 
 
 def _nothing(*_: Any) -> None:
@@ -107,8 +118,12 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
         _arena_event_of_another_stream,
         r"decode .* writes what .* launch .* reads: the host did not wait",
     ),
+    "the host does not wait for the marks": (
+        _marks_without_an_event,
+        r"decode .* writes what .* marks .* writes: the host did not wait",
+    ),
     "the host does not wait for the copies of turned images": (
-        lambda gpu, patch: patch.setattr(gpu.cupy.cuda.ExternalStream, "synchronize", _nothing),
+        _marks_without_an_event,
         r"decode .* writes what .* copy .* reads: the host did not wait",
     ),
     "images from the CPU are copied on the caller's stream": (
@@ -125,7 +140,7 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
     ),
     "kernels run on the caller's stream": (
         _launches_on_the_null_stream,
-        r"launch .* reads what .* decode .* writes: nothing puts them in order",
+        r"launch .* reads what .* upload .* writes: nothing puts them in order",
     ),
     "a batch is not ordered before its consumer": (
         lambda gpu, patch: patch.setattr(gpu.runtime.CudaRuntime, "wait_event", _nothing),
@@ -160,6 +175,16 @@ def test_a_loader_that_waits_for_its_consumer_is_found(gpu: Standin, monkeypatch
             gpu.use(batch.images)
             kept.append(batch)
     assert waits_of_loaders(gpu, stream.key)
+
+
+def test_images_that_are_read_but_were_not_written_are_found(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are of an earlier batch."""
+    monkeypatch.setattr(gpu.decode.Marks, "left", lambda self: np.zeros(4, np.bool_))
+    gpu.use(gi.resize(opened(), (8, 8)).array())
+    assert gpu.problems == []
+    gpu.use(gi.resize(opened(fates=("good", "skipped")), (8, 8)).array())
+    assert [problem for problem in gpu.problems if "reads what nobody wrote" in problem]
+    gpu.problems.clear()
 
 
 A, B = (0, 1), (0, 2)

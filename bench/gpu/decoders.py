@@ -97,10 +97,27 @@ def make_decoder(setting: Setting) -> Any:
 
 
 def gpuimg_decoder(setting: Setting) -> Any:
-    """The decoder that gpuimg makes, whatever the setting's share and options."""
-    from gpuimg._decoding import nvimgcodec
+    """The decoders that gpuimg makes, whatever the setting's share and options, called like one of nvImageCodec's."""
+    return _Gpuimg(max(setting.threads, 2))
 
-    return nvimgcodec.gpu_decoder(0, max(setting.threads, 2))
+
+class _Gpuimg:
+    """gpuimg's share of each batch for the hardware engine, the rest for CUDA."""
+
+    def __init__(self, threads: int) -> None:
+        import cupy
+
+        from gpuimg._decoding import nvimgcodec
+        from gpuimg._runtimes.cuda_launch import capability_of
+
+        self._decoder = nvimgcodec.gpu_decoder(0, capability_of(cupy.cuda.Device(0)), threads)
+        self._share = nvimgcodec.hardware_share()
+
+    def decode(self, streams: list[Any], *, images: list[Any], params: Any, cuda_stream: int) -> list[Any]:
+        for_engine = [(k * self._share) % 1.0 + self._share >= 1.0 for k in range(len(streams))]
+        assert self._decoder is not None
+        done = self._decoder.run(streams, images, for_engine, params, cuda_stream)
+        return [image if good else None for image, good in zip(images, done, strict=True)]
 
 
 def measured(

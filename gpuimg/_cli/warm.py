@@ -98,7 +98,7 @@ def _needed(preset: str) -> list[Any]:
     """Kernels that batches of a preset launch, whatever dtype their results have."""
     from ..kernels import cuda as kernels
 
-    found = {kernels.MIX}
+    found = {kernels.MIX, *kernels.marks.KERNELS.values()}
     for batch in _batches(preset):
         source = "uint8"
         for plan in batch._segments:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks.types import Mask
 from .._version import install_hint
-from ..kernels.jpeg.layout import COLOR, COMPONENTS, PROCESS, RGB, STRICT
+from ..kernels.jpeg.layout import BASELINE, COLOR, COMPONENTS, HEIGHT, KIND, PROCESS, RGB, STRICT, WHOLE, WIDTH
 from .jpeg import Headers
 
 INSTALL_HINT = f"decoding on a GPU needs nvImageCodec, which is not installed; {install_hint('cuda12', 'cuda13')}"
@@ -51,94 +51,208 @@ def decode_params(color: str) -> Any:
 def takes(headers: Headers) -> Mask:
     """Which files nvImageCodec is given: JPEGs, gray or YCbCr, that every decoder reads alike.
 
-    Where a header has gaps, its parser and a decoder behind it may read two sizes, and write past an image.
+    Where a header has gaps, its parser and a decoder behind it may read two sizes, and write past an image. What its
+    decoders make of a file that was cut off depends on which of them has it.
     """
     words = headers.words
-    alike = (words[:, STRICT] == 1) & (words[:, PROCESS] <= _PROGRESSIVE)
-    taken: Mask = alike & (words[:, COLOR] != RGB) & np.isin(words[:, COMPONENTS], (1, 3))
+    alike = (words[:, STRICT] == 1) & (words[:, WHOLE] == 1) & (words[:, PROCESS] <= _PROGRESSIVE)
+    components = words[:, COMPONENTS]
+    taken: Mask = alike & (words[:, COLOR] != RGB) & ((components == 1) | (components == 3))
     return taken
 
 
-# Share of a batch for the hardware engine; the rest goes to CUDA kernels with CPU Huffman. NVIDIA's own default in
-# DALI (PR #6366). Not measured here.
+# Share of the files for the hardware engine; the rest goes to CUDA kernels with CPU Huffman. NVIDIA's own default in
+# DALI (PR #6366), of a batch. Not measured here.
 HARDWARE_SHARE = 0.65
 
+_STREAMS = 4  # of a decoder, rather than one for each of its threads
 
-def gpu_decoder(device_id: int, threads: int) -> Any:
+
+def hardware_share() -> float:
+    """Share of the files for the hardware engine: ``GPUIMG_HARDWARE_SHARE``, or the default.
+
+    Raises
+    ------
+    ValueError
+        For what is no number from 0 to 1.
+    """
+    text = os.environ.get("GPUIMG_HARDWARE_SHARE")
+    if not text:
+        return HARDWARE_SHARE
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ValueError(f"GPUIMG_HARDWARE_SHARE must be a number from 0 to 1, not {text!r}")
+    return share
+
+
+def for_engine(headers: Headers, share: float) -> Mask:
+    """Which files the hardware engine is given: a share of those that it knows, whatever they are in a batch with.
+
+    It knows baseline JPEGs of one scan, gray or with chroma of full or half size (NVIDIA, nvJPEG, "Hardware
+    Acceleration"). The two decoders round differently: by a hash of its size in bytes and pixels a file has the same
+    one always.
+    """
+    words = headers.words
+    mixed = (headers.sizes ^ words[:, HEIGHT] << 24 ^ words[:, WIDTH] << 40).astype(np.uint64)
+    spread = (mixed * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)  # the highest bits depend on all
+    chosen: Mask = (words[:, KIND] == BASELINE) & (words[:, PROCESS] == 0) & (spread < share * 2**24)
+    return chosen
+
+
+# Compute capabilities of GPUs with one engine of several cores (A100, A30). Only a call for a whole batch keeps the
+# cores busy: nvImageCodec's path for single images has a worker for each engine.
+_ONE_ENGINE = {(8, 0)}
+
+
+def options(threads: int, *, as_batch: bool) -> str:
+    """What a decoder is told, in nvImageCodec's words; of names that it does not know it says nothing."""
+    one_by_one = "" if as_batch else " nvjpeg_hw_decoder:force_batch_single=1"
+    return f":num_cuda_streams={min(threads, _STREAMS)}{one_by_one}"
+
+
+def gpu_decoder(device_id: int, capability: tuple[int, int], threads: int) -> GpuDecoder | None:
     """A decoder of JPEGs on a GPU; None where nvImageCodec has none, as without nvJPEG.
 
-    None of its decoders on the CPU: what a GPU does not decode is left to ours.
+    None of its decoders on the CPU: what a GPU does not decode is left to ours. Where there are several engines, images
+    are decoded one by one: of a batch nvImageCodec reports all images as decoded when the call succeeds, also such
+    that the hardware has skipped (LichtFeld-Studio PR 1924).
     """
     nvimgcodec = library()
-    backends = [
-        nvimgcodec.Backend(nvimgcodec.HW_GPU_ONLY, load_hint=HARDWARE_SHARE),
-        nvimgcodec.Backend(nvimgcodec.HYBRID_CPU_GPU),
-    ]
-    try:
-        return nvimgcodec.Decoder(device_id=device_id, max_num_cpu_threads=threads, backends=backends)
-    except RuntimeError:
-        return None
+    as_batch = capability in _ONE_ENGINE
+    found = []
+    for kind in (nvimgcodec.HW_GPU_ONLY, nvimgcodec.HYBRID_CPU_GPU):
+        try:
+            found.append(
+                nvimgcodec.Decoder(
+                    device_id=device_id,
+                    max_num_cpu_threads=threads,
+                    backends=[nvimgcodec.Backend(kind)],
+                    options=options(threads, as_batch=as_batch),
+                )
+            )
+        except RuntimeError:
+            found.append(None)
+    return GpuDecoder(*found, as_batch=as_batch) if any(found) else None
+
+
+class DeviceImage:
+    """Memory of a GPU for an image of bytes, in the form in which libraries tell each other of arrays.
+
+    A view of an array would take several times as long to make.
+
+    Parameters
+    ----------
+    address : int
+    shape : tuple
+        Height, width, channels.
+    stream : int
+        Address of the CUDA stream that the memory is used on.
+    """
+
+    __slots__ = ("__cuda_array_interface__",)
+
+    def __init__(self, address: int, shape: tuple[int, int, int], stream: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": shape, "typestr": "|u1", "data": (address, False), "strides": None, "stream": stream, "version": 3
+        }  # fmt: skip
 
 
 class GpuDecoder:
     """Decodes batches of JPEGs into memory that it is given; for one thread at a time.
 
+    With two decoders of nvImageCodec, of one way to decode each: one that knows both ways shares out each batch in the
+    proportion of its first one, so that the pixels of an image depend on what it is in a batch with.
+
     Parameters
     ----------
-    decoder : nvimgcodec.Decoder
-        Also one for the CPU, whose memory is then the host's: the tests run it so.
-
-    Attributes
-    ----------
-    first : int
-        Size of the first batch, which fixes the hardware engine's part for good; 0 before.
+    engine : nvimgcodec.Decoder or None
+        By the hardware engine.
+    cuda : nvimgcodec.Decoder or None
+        By CUDA kernels; decodes what is not for the engine, and what that refuses. Also one for the CPU, whose memory
+        is then the host's: the tests run it so.
+    as_batch : bool
+        Whether the engine fails at all images of a call if it fails at one.
     """
 
-    def __init__(self, decoder: Any) -> None:
-        self._decoder = decoder
-        self.first = 0
+    def __init__(self, engine: Any, cuda: Any, *, as_batch: bool = False) -> None:
+        self._decoders = engine, cuda
+        self._as_batch = as_batch
 
-    def decode(self, data: Sequence[Any], outs: Sequence[Any], stream: int) -> list[bool]:
-        """Decode whole files as stored into ``outs``, (H, W, C) uint8 each, on a CUDA stream.
+    def decode(
+        self,
+        data: Sequence[Any],
+        outs: Sequence[Any],
+        for_engine: Sequence[bool],
+        color: str,
+        stream: int,
+        ready: Callable[[], object] = lambda: None,
+    ) -> list[bool]:
+        """Decode whole files as stored on a CUDA stream.
+
+        Parameters
+        ----------
+        data : sequence
+            File bytes.
+        outs : sequence of DeviceImage or array
+            Memory for as many pixels as each header says, (H, W, C) uint8. More than that is not written.
+        for_engine : sequence of bool
+        color : {"rgb", "gray"}
+        stream : int
+        ready : callable
+            Called before anything is written.
 
         Returns
         -------
         list of bool
             Which files decoded. Memory of one that did not may be written in part, but nothing beside it.
         """
-        self.first = self.first or len(data)
-        opened = [_open(one, out) for one, out in zip(data, outs, strict=True)]
-        chosen = [k for k, one in enumerate(opened) if one is not None]
-        decoded = [False] * len(data)
-        if chosen:
-            targets = library().as_images([outs[k] for k in chosen])
-            params = decode_params("gray" if outs[0].shape[2] == 1 else "rgb")
-            for k, image in zip(
-                chosen, self._decode_all([opened[k] for k in chosen], targets, params, stream), strict=True
-            ):
-                decoded[k] = image is not None and (image.height, image.width) == outs[k].shape[:2]
+        nvimgcodec = library()
+        streams = [nvimgcodec.CodeStream(one) for one in data]
+        images = nvimgcodec.as_images(outs)
+        ready()
+        return self.run(streams, images, for_engine, decode_params(color), stream)
+
+    def run(
+        self, streams: Sequence[Any], images: Sequence[Any], for_engine: Sequence[bool], params: Any, stream: int
+    ) -> list[bool]:
+        """As :meth:`decode`, with nvImageCodec's objects."""
+        decoded = [False] * len(streams)
+        engine, cuda = self._decoders
+        for decoder, wanted, as_batch in ((engine, for_engine, self._as_batch), (cuda, None, False)):
+            chosen = [k for k, done in enumerate(decoded) if not done and (wanted is None or wanted[k])]
+            if decoder is not None and chosen:
+                call = _Call(decoder, params, stream, as_batch)
+                found = call.run([streams[k] for k in chosen], [images[k] for k in chosen])
+                for k, image in zip(chosen, found, strict=True):
+                    decoded[k] = image is not None
         return decoded
 
-    def _decode_all(self, streams: list[Any], targets: list[Any], params: Any, stream: int) -> list[Any]:
-        try:
-            return list(self._decoder.decode(streams, images=targets, params=params, cuda_stream=stream))
-        except (RuntimeError, ValueError):  # one image made the whole call fail: find out which
-            return [self._decode_one(one, target, params, stream) for one, target in zip(streams, targets, strict=True)]
 
-    def _decode_one(self, source: Any, target: Any, params: Any, stream: int) -> Any:
+class _Call(NamedTuple):
+    """How images are decoded."""
+
+    decoder: Any
+    params: Any
+    stream: int
+    as_batch: bool
+
+    def run(self, streams: list[Any], images: list[Any]) -> list[Any]:
+        """Decode images, None for what does not decode. Of a call that fails as a whole one image may be the reason.
+
+        Its halves are then tried again, so that an image fails by itself, whatever the others are.
+        """
         try:
-            return self._decoder.decode(source, image=target, params=params, cuda_stream=stream)
+            found = list(self.decoder.decode(streams, images=images, params=self.params, cuda_stream=self.stream))
+            again = self.as_batch and not any(image is not None for image in found)
         except (RuntimeError, ValueError):
-            return None
-
-
-def _open(data: Any, out: Any) -> Any:
-    """A file as nvImageCodec knows it; None where it cannot read the header, or reads another size than ours."""
-    try:
-        stream = library().CodeStream(data)
-        return stream if (stream.height, stream.width) == out.shape[:2] else None
-    except RuntimeError:
-        return None
+            found, again = [None] * len(streams), True
+        if not again or len(streams) == 1:
+            return found
+        half = len(streams) // 2
+        return self.run(streams[:half], images[:half]) + self.run(streams[half:], images[half:])
 
 
 def decoders() -> Sequence[str]:

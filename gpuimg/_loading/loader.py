@@ -224,7 +224,9 @@ class Loader:
             all cores, and in ``read`` how long it was ``waited`` for; ``ready``, the batches that were ready on average
             when one was asked for; ``consumer`` with the ``seconds`` it was busy and ``waited``; ``cores``, how many
             this process kept busy on average; with a seek index ``index``: how many entries were ``used``, and how
-            many were ``misfits``, which do not fit their files; and ``limit``, what the consumer waited for:
+            many were ``misfits``, which do not fit their files; where there were any ``unwritten``, the images that a
+            GPU's decoder reported as decoded, but had not written, so that the CPU decoded them; and ``limit``, what
+            the consumer waited for:
 
             ``"read"``, ``"record"``, ``"decode"`` or ``"kernels"``
                 That stage's own work: more ``readers`` for slow storage, more cores for the others.

@@ -101,6 +101,7 @@ class Made(NamedTuple):
     seconds: dict[str, float]
     held: float  # of recording: waits for Python's lock or a core
     entries: Entries | None
+    unwritten: int  # images that a decoder of a GPU did not write
 
 
 class Pipeline:
@@ -274,7 +275,7 @@ class Pipeline:
         runtime = settings.runtimes[which]
         indices = np.array([sample.index for sample in samples], np.int64)
         labels: Any = collate([sample.label for sample in samples], [sample.error is not None for sample in samples])
-        with runtime.private_stream():
+        with runtime.private_stream(settings.decoders * len(settings.runtimes)):
             source = Batch(runtime, files)
             images: Any = source
             with Watch(len(samples)) as watch:
@@ -294,7 +295,10 @@ class Pipeline:
         timings = source._timings
         seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
-        return Made(batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files))
+        return Made(
+            batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
+            timings.unwritten,
+        )  # fmt: skip
 
     # -- ending ------------------------------------------------------------------------------------------------
 

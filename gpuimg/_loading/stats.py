@@ -26,6 +26,7 @@ class Stats:
         self._failed_before = 0  # failures of the epochs before
         self.images = 0
         self.failed = 0
+        self._unwritten = 0  # images that a decoder of a GPU did not write
         self._entries: dict[str, int] = {}  # of a seek index: those used, and those that did not fit
 
     def add(self, made: Made) -> int:
@@ -35,6 +36,7 @@ class Stats:
         self.images += len(made.batch.indices)
         self.failed += len(made.failures)
         self._held += made.held
+        self._unwritten += made.unwritten
         if made.entries is not None:
             for name, count in (("used", made.entries.used), ("misfits", len(made.entries.misfits))):
                 self._entries[name] = self._entries.get(name, 0) + count
@@ -71,6 +73,7 @@ class Stats:
             "ready": batches.depths / batches.given if batches is not None and batches.given else 0.0,
             "consumer": {"seconds": seconds - waited, "waited": waited},
             "cores": cores,
+            **({"unwritten": self._unwritten} if self._unwritten else {}),
             **({"index": dict(self._entries)} if self._entries else {}),
             "limit": "consumer" if self._keeps_up(waited, seconds) else _limit(stages, waited, cores),
         }

@@ -75,7 +75,7 @@ class CpuRuntime:
 
     # A pipeline's threads share nothing but the cores: nothing is to be set up, and nothing to wait for.
 
-    def private_stream(self) -> AbstractContextManager[None]:
+    def private_stream(self, lanes: int = 1) -> AbstractContextManager[None]:
         """As :meth:`Runtime.private_stream`."""
         return nullcontext()
 

@@ -1,13 +1,10 @@
 """The CUDA runtime: CuPy memory and streams, all images in one arena, the fused kernel over one uploaded plan.
 
-Files. JPEGs with an entry in a seek index are decoded by kernels of our own, others by nvImageCodec; what these do not
-take, and what they fail at, the CPU runtime decodes, whose reasons are those of all failures. Such images come to the
-arena in one copy.
-
-Streams. Everything of a batch is enqueued on a private, non-null stream of the calling thread. It starts after what the
-caller's current CuPy stream holds, and that stream goes on after it: to the caller, results behave as if computed on
-the current stream, and memory that stream has finished with may be used again. A thread of a pipeline makes the
-private stream its current one, so that it waits for nothing of its consumer's.
+Streams. Everything of a batch is enqueued on a private, non-null stream of the calling thread, but its decoding, for
+which that stream waits (see :mod:`gpuimg._runtimes.cuda_decode`). It starts after what the caller's current CuPy stream
+holds, and that stream goes on after it: to the caller, results behave as if computed on the current stream, and memory
+that stream has finished with may be used again. A thread of a pipeline makes the private stream its current one, so
+that it waits for nothing of its consumer's.
 
 Memory. The hardware JPEG engine is reported to write its destination when called, whatever the stream still has to do
 before (torchcodec PR 1634), so an arena is decoded into again only after the *host* has waited for its last reader.
@@ -20,7 +17,6 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -29,19 +25,15 @@ import cupy
 import numpy as np
 
 from .._checks.types import Ints
-from .._decoding import exif
-from .._decoding.nvimgcodec import GpuDecoder, gpu_decoder, takes
 from .._plan.compile import Pass, compile_plan
 from .._plan.plan import Plan
 from ..kernels import cuda as kernels
 from ..kernels import layout, ops
-from .cpu import CpuRuntime
-from .cuda_jpeg import SegmentDecoder
+from .cuda_decode import ImageDecoder
 from .cuda_launch import launch
-from .cuda_memory import Event, PerThread, PooledResults, address, recorded, stored_memory, wait
+from .cuda_memory import Event, PerThread, PooledResults, address, copy_to_device, recorded, wait
 from .images import ALIGNMENT, SCALES, STORAGE, EncodedImages, Pixels, numpy_dtype, offsets_of
 from .protocol import Outcome
-from .threads import threads
 
 _MOST_IMAGES = 65535  # blocks along y of one launch
 
@@ -69,10 +61,7 @@ class CudaRuntime:
         self._arenas: list[_Arena] = []
         self._lock = threading.Lock()
         self._streams: list[Any] = []  # of threads that are gone
-        self._decoders: list[GpuDecoder | None] = []  # likewise
-        self._cpu = CpuRuntime()  # for files that nvImageCodec does not decode
-        self._segments = SegmentDecoder()
-        self._warned = False
+        self._decoder = ImageDecoder(index)
         self._local = threading.local()
         self._results = PooledResults(self._device, self._local)  # of private streams, where no other memory is given
 
@@ -87,8 +76,9 @@ class CudaRuntime:
         return self._local.own.value
 
     @contextmanager
-    def private_stream(self) -> Iterator[None]:
+    def private_stream(self, lanes: int = 1) -> Iterator[None]:
         """Work on this thread's private stream."""
+        self._decoder.set_lanes(lanes)
         with self._device, self._stream:
             self._local.results = []
             try:
@@ -173,84 +163,10 @@ class CudaRuntime:
                 self._device.synchronize()
             pixels = Pixels(flat, offsets, images.sizes, images.channels, failures=images.failures)
             try:
-                outcome = self._decode_into(images, pixels)
+                outcome = self._decoder.decode(images, pixels, self._stream)
             finally:  # also of a failure: the memory goes back to the caller's stream
                 wait(address(None), recorded(self._stream.ptr))
         return pixels, outcome
-
-    def _decode_into(self, images: EncodedImages, pixels: Pixels, plan: Plan | None = None) -> Outcome:
-        """Decode what a plan reads, or all, on the private stream; images that fail are left black."""
-        begin = time.perf_counter()
-        # With the private stream as CuPy's current one nvImageCodec's images and its decode agree about the stream.
-        with self._stream:
-            with self._segments.decoding(images, pixels, plan, self._stream) as segments:
-                decoded = self._decode_on_gpu(images, pixels, segments.begun)
-            decoded |= segments.done
-            seconds = time.perf_counter() - begin  # of the host: the call waits for the decoders
-            left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
-            outcome = self._decode_on_host(images, left, pixels)
-            for i in images.failures:
-                pixels.view(i).fill(0)
-        outcome.timings.decode += seconds
-        return outcome
-
-    def _decode_on_gpu(self, images: EncodedImages, pixels: Pixels, others: set[int]) -> set[int]:
-        """Decode what nvImageCodec takes of the images but some others; gives those that it decoded."""
-        taken = takes(images.headers)
-        taken[[*images.others, *images.failures, *others]] = False
-        given = np.flatnonzero(taken).tolist()
-        decoder = self._decoder(len(given)) if given else None
-        if decoder is None:
-            return set()
-        outs = [pixels.view(i) for i in given]
-        turns = images.orientations[given].tolist()
-        stored = stored_memory(outs, turns)
-        if any(turn != 1 for turn in turns):
-            self._stream.synchronize()  # the pool gives memory that work of this stream may still use, see above
-        found = decoder.decode([images.data[i] for i in given], stored, self._stream.ptr)
-        for out, source, turn, done in zip(outs, stored, turns, found, strict=True):
-            if done and source is not out:
-                out[:] = exif.turned(source, turn)
-        return {i for i, done in zip(given, found, strict=True) if done}
-
-    def _decode_on_host(self, images: EncodedImages, left: list[int], pixels: Pixels) -> Outcome:
-        """Decode images on the CPU and bring them here in one copy; those that fail are black in it."""
-        if not left:
-            return Outcome()
-        part = images.part(left)
-        host, outcome = self._cpu.decode(part)
-        if images.seek is not None and part.seek is not None:
-            images.seek.take_over(part.seek, left)
-        if left[-1] - left[0] < len(left):  # side by side: they lie as they do here
-            start = int(pixels.offsets[left[0]])
-            _copy_to_device(host.flat, pixels.flat[start : start + host.flat.size])
-        else:
-            uploaded = Pixels(cupy.empty(host.flat.size, cupy.uint8), host.offsets, host.sizes, host.channels)
-            _copy_to_device(host.flat, uploaded.flat)
-            for k, i in enumerate(left):
-                pixels.view(i)[:] = uploaded.view(k)
-        return Outcome({left[k]: reason for k, reason in outcome.failures.items()}, outcome.timings)
-
-    def _decoder(self, images: int) -> GpuDecoder | None:
-        """The calling thread's decoder, fit for a batch of so many images; None where there is none for this GPU."""
-        if not hasattr(self._local, "decoder"):
-            self._local.decoder = PerThread(self._decoders, self._new_decoder)
-        own = self._local.decoder
-        if own.value is not None and own.value.first and images > 2 * own.value.first:
-            own.value = self._new_decoder()
-        decoder: GpuDecoder | None = own.value
-        return decoder
-
-    def _new_decoder(self) -> GpuDecoder | None:
-        decoder = gpu_decoder(self._index, max(threads(), 2))
-        if decoder is None and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"nvImageCodec has no decoder of JPEGs on {self.name} (is nvJPEG installed?): they are decoded on the "
-                "CPU and copied; `gpuimg info` says what is missing",
-                stacklevel=9,
-            )
-        return None if decoder is None else GpuDecoder(decoder)
 
     def _take_arena(self, size: int) -> _Arena:
         """An arena of at least this size that nothing reads any more."""
@@ -300,7 +216,7 @@ class CudaRuntime:
                 arena = self._take_arena(total)
                 try:
                     pixels = Pixels(arena.memory, starts, source.sizes, source.channels)
-                    outcome = self._decode_into(source, pixels, segments[0])
+                    outcome = self._decoder.decode(source, pixels, self._stream, segments[0])
                     begin = time.perf_counter()
                     outcome.launches = self._launch_segments(pixels, segments, out, offsets, kind, planar)
                     outcome.timings.kernels += time.perf_counter() - begin  # of the host: the launches
@@ -385,19 +301,11 @@ def _check_count(n: int) -> None:
         raise ValueError(f"a batch on a GPU holds at most {_MOST_IMAGES} images, not {n}")
 
 
-def _copy_to_device(host: Any, target: Any) -> None:
-    """Copy an array in the order of CuPy's current stream; ``host`` may go when this returns.
-
-    CUDA stages pageable memory before the call returns. Pinned memory would have to be kept until the copy is done.
-    """
-    target.set(host)
-
-
 def _upload(passes: list[Pass]) -> list[tuple[Any, Any, Any]]:
     """All passes in one copy to the device; for each its records as int32 and float32, and its programs."""
     host = np.concatenate([part.reshape(-1).view(np.int32) for run in passes for part in (run.records, run.programs)])
     words = cupy.empty(host.size, cupy.int32)
-    _copy_to_device(host, words)
+    copy_to_device(host, words)
     floats = words.view(cupy.float32)
     parts = []
     at = 0

@@ -42,39 +42,35 @@ class SegmentDecoder:
         self._lock = threading.Lock()
 
     @contextmanager
-    def decoding(self, images: EncodedImages, pixels: Pixels, plan: Plan | None, stream: Any) -> Iterator[Decoding]:
-        """Enqueue the decoding of what can be decoded so; it is done when the context ends.
+    def decoding(self, images: EncodedImages, uploaded: Upload | None, out: Any, stream: Any) -> Iterator[set[int]]:
+        """Enqueue the decoding of what :func:`upload_of` found; gives the images of which it is done at the end.
 
         Parameters
         ----------
         images : EncodedImages
-        pixels : Pixels
-            Where they are decoded to.
-        plan : Plan, optional
-            What reads them: pixels that it does not read are not written. Without, all are.
+        uploaded : Upload, optional
+        out : cupy.ndarray
+            The flat memory that they are decoded to.
         stream : cupy.cuda.Stream
             CuPy's current one.
         """
-        decoding, n = Decoding(), len(images)
-        if images.seek is None:
-            yield decoding
+        done: set[int] = set()
+        if uploaded is None:
+            yield done
             return
-        uploaded = Upload(
-            images, images.seek, pixels, whole_regions(images.sizes) if plan is None else source_regions(plan)
-        )
+        n = len(images)
         staging = self._take(uploaded.words + n) if uploaded.taken else None
         try:
             if staging is not None:
-                self._enqueue(uploaded, staging, n, pixels.flat, stream)
-            decoding.begun = {*uploaded.taken, *uploaded.refused}
-            yield decoding
+                self._enqueue(uploaded, staging, n, out, stream)
+            yield done
         finally:
             if staging is not None:
                 staging.used.synchronize()
                 status = staging.words[uploaded.words : uploaded.words + n].copy()
                 self._give(staging)
         if staging is not None:
-            decoding.done = {i for i in uploaded.taken if not status[i]}
+            done.update(i for i in uploaded.taken if not status[i])
             _note(images, uploaded.taken, status)
 
     def _enqueue(self, uploaded: Upload, staging: _Staging, n: int, out: Any, stream: Any) -> None:
@@ -116,20 +112,20 @@ class SegmentDecoder:
             self._spare.append(staging)
 
 
-class Decoding:
-    """What became of a batch.
+def upload_of(images: EncodedImages, pixels: Pixels, plan: Plan | None) -> Upload | None:
+    """What is to be decoded by segments, and uploaded for that; None without a seek index.
 
-    Attributes
+    Parameters
     ----------
-    begun : set of int
-        Images that no other decoder of this GPU is to take.
-    done : set of int
-        Those of them that are decoded, once that has ended; the CPU decodes the others.
+    images : EncodedImages
+    pixels : Pixels
+        Where they are decoded to.
+    plan : Plan, optional
+        What reads them: pixels that it does not read are not written. Without, all are.
     """
-
-    def __init__(self) -> None:
-        self.begun: set[int] = set()
-        self.done: set[int] = set()
+    if images.seek is None:
+        return None
+    return Upload(images, images.seek, pixels, whole_regions(images.sizes) if plan is None else source_regions(plan))
 
 
 def _note(images: EncodedImages, taken: list[int], status: Any) -> None:

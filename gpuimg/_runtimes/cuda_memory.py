@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import cupy
 
-from .._decoding import exif
 from .images import numpy_dtype
 
 
@@ -93,12 +92,12 @@ class PooledResults:
             self._device.synchronize()
 
 
-def stored_memory(outs: list[Any], orientations: list[int]) -> list[Any]:
-    """Where images are decoded to: their place in the batch, or memory of its own for one that is to be turned."""
-    return [
-        out if turn == 1 else cupy.empty(exif.stored_shape(out.shape, turn), cupy.uint8)
-        for out, turn in zip(outs, orientations, strict=True)
-    ]
+def copy_to_device(host: Any, target: Any) -> None:
+    """Copy an array in the order of CuPy's current stream; ``host`` may go when this returns.
+
+    CUDA stages pageable memory before the call returns. Pinned memory would have to be kept until the copy is done.
+    """
+    target.set(host)
 
 
 class Event(NamedTuple):

@@ -13,15 +13,17 @@ from .images import EncodedImages, Pixels
 
 @dataclass
 class Timings:
-    """Seconds that a runtime worked, all its threads together."""
+    """Seconds that a runtime worked, all its threads together, and images that a decoder left out."""
 
     decode: float = 0.0
     kernels: float = 0.0
+    unwritten: int = 0  # images that a decoder of a GPU reported as decoded, but did not write
 
     def add(self, other: Timings) -> None:
         """Count another's seconds too."""
         self.decode += other.decode
         self.kernels += other.kernels
+        self.unwritten += other.unwritten
 
 
 @dataclass
@@ -71,8 +73,11 @@ class Runtime(Protocol):
     def owns(self, array: Any) -> bool:
         """Whether an array is in this device's memory."""
 
-    def private_stream(self) -> AbstractContextManager[Any]:
-        """Run this thread's work on a private CUDA stream inside the block; on the CPU there is none."""
+    def private_stream(self, lanes: int = 1) -> AbstractContextManager[Any]:
+        """Run this thread's work on a private CUDA stream inside the block; on the CPU there is none.
+
+        ``lanes`` threads of this process do so beside each other.
+        """
 
     def record_event(self) -> Any:
         """The end of what this thread has enqueued on its private stream so far."""

@@ -15,7 +15,7 @@ from numba import cuda, types
 from .. import cast, color
 from ..layout import BFLOAT16, FLOAT16, FLOAT32, HEIGHT, OUTPUT, RECORD_WORDS, UINT8, WIDTH
 from ..scalar import i32, scalar, up, word
-from . import jpeg
+from . import jpeg, marks
 from .kernel import Image, Kernel, assembled, compile_ptx, supported
 from .program import make_pixel
 from .sample import u32, wide
@@ -40,6 +40,7 @@ __all__ = [
     "jpeg",
     "make_statistics",
     "make_transform",
+    "marks",
     "mix",
     "statistics_kernel",
     "supported",

@@ -26,6 +26,7 @@ from .layout import (
     SAMPLING,
     SCAN,
     STRICT,
+    WHOLE,
     WIDTH,
     YCBCR,
 )
@@ -36,6 +37,7 @@ _ENTRY = 12  # bytes of an entry of a TIFF directory
 _BITS = 8  # of a sample
 _LARGEST = 4  # sampling factor
 _NARROWEST = 5  # columns of an image whose chroma libjpeg smooths
+_TAIL = 1 << 16  # bytes that an end of image is looked for in, from behind: cameras put things after it
 
 
 @loop
@@ -178,6 +180,18 @@ def _color_of(data, frame, components, jfif, adobe):
 
 
 @loop
+def _is_whole(data, scan):
+    """Whether an end of image is among the last bytes, and behind the scan's beginning: a thumbnail has its own."""
+    at = data.size - 2
+    first = max(scan, data.size - _TAIL)
+    while at >= first:
+        if data[at] == 0xFF and data[at + 1] == 0xD9:
+            return 1
+        at -= 1
+    return 0
+
+
+@loop
 def _is_frame(marker):
     low = marker & 15
     return marker >> 4 == 0xC and low != NO_FRAMES[0] and low != NO_FRAMES[1] and low != NO_FRAMES[2]
@@ -229,6 +243,7 @@ def _read(data, header, places):
         return
     header[STRICT] = 1
     header[SCAN] = at + 2 + _big(data, at + 2)
+    header[WHOLE] = _is_whole(data, header[SCAN])
     components = header[COMPONENTS]
     if not whole or header[PROCESS] > 1 or data[frame + 2] != _BITS or (components != 1 and components != 3):
         return

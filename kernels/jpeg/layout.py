@@ -19,7 +19,8 @@ QUANT: Final = 14  # 3 words: byte where the quantisation table of each componen
 DC_TABLE: Final = 17  # 3 words: which of the Huffman tables below
 AC_TABLE: Final = 20  # 3 words
 HUFFMAN: Final = 23  # 8 words: byte where a table's counts lie, 0 for none; DC tables, then AC tables
-HEADER_WORDS: Final = 31
+WHOLE: Final = 31  # 1 where an end of image is among the last bytes; 0 for a file that was cut off
+HEADER_WORDS: Final = 32
 
 TABLES: Final = 8  # Huffman tables
 

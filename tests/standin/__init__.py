@@ -22,11 +22,12 @@ from gpuimg._runtimes import probe
 from gpuimg.kernels import cuda as kernels
 
 from . import arrays, decoder, launches
-from .decoder import FATES, LEFT_TO_THE_CPU, file
+from .decoder import FATES, LEFT_TO_THE_CPU, UNWRITTEN, file
 from .order import Op, Order, Stream
 
 # What imports CuPy.
-_MODULES = tuple(f"gpuimg._runtimes.{name}" for name in ("cuda", "cuda_jpeg", "cuda_launch", "cuda_memory"))
+_PARTS = "cuda", "cuda_decode", "cuda_jpeg", "cuda_launch", "cuda_marks", "cuda_memory"
+_MODULES = tuple(f"gpuimg._runtimes.{name}" for name in _PARTS)
 
 
 class Standin:
@@ -38,7 +39,9 @@ class Standin:
         self.cupy, self.pools = arrays.make(self.order)
         self.driver = launches.Driver(self.order, self.cupy)
         launches.install(self.driver, self.cupy.cuda)
-        self.runtime: Any = None  # the module under test
+        self.runtime: Any = None  # the module under test,
+        self.decode: Any = None  # and the one that it decodes with
+        self.library: Any = None  # what passes for nvImageCodec
 
     @property
     def problems(self) -> list[str]:
@@ -55,6 +58,17 @@ class Standin:
         stream = self.cupy.cuda.get_current_stream()
         return self.order.enqueue(stream.key, "use", reads=[array.range])
 
+    @property
+    def uploads(self) -> list[Op]:
+        """Copies to the device but those of where marks are, which a kernel on the same stream reads next."""
+        following: dict[Stream | None, str] = {}
+        found = []
+        for op in reversed(self.order.log):
+            if op.kind == "upload" and following.get(op.stream) != "marks":
+                found.append(op)
+            following[op.stream] = op.kind
+        return found[::-1]
+
     def stream(self) -> Any:
         """A stream of the caller's."""
         return self.cupy.cuda.Stream(non_blocking=True)
@@ -64,7 +78,7 @@ class Standin:
 def installed() -> Iterator[Standin]:
     """Let ``device="cuda:0"`` and ``"cuda:1"`` be stand-ins."""
     standin = Standin()
-    library = decoder.make(standin.order)
+    standin.library = library = decoder.make(standin.order)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "cupy", standin.cupy)
         patch.setitem(sys.modules, "cupy.cuda", standin.cupy.cuda)
@@ -77,7 +91,7 @@ def installed() -> Iterator[Standin]:
         gc.disable()  # memory is then given back at the same places in every run
         gc.freeze()  # a test's own gc.collect() looks at what it made
         try:
-            standin.runtime = importlib.import_module(_MODULES[0])
+            standin.runtime, standin.decode = map(importlib.import_module, _MODULES[:2])
             yield standin
         finally:
             gc.unfreeze()
@@ -89,4 +103,4 @@ def installed() -> Iterator[Standin]:
             sys.modules.update(before)
 
 
-__all__ = ["FATES", "LEFT_TO_THE_CPU", "Op", "Order", "Standin", "Stream", "file", "installed"]
+__all__ = ["FATES", "LEFT_TO_THE_CPU", "UNWRITTEN", "Op", "Order", "Standin", "Stream", "file", "installed"]

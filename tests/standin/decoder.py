@@ -6,6 +6,7 @@ Images are Pillow's, so that a test sees whether each came to its place.
 from __future__ import annotations
 
 import io
+import math
 import threading
 import time
 from functools import cache
@@ -20,12 +21,15 @@ from .order import Order
 
 _MAGIC = b"stand-in:"
 _ORIENTATION = 0x0112
-#: What the GPU's decoder does with a file: decode it; decode to nothing, or to another size; read another size in the
-#: header; end the call with an error of the decoder, or of memory. Two that need no decoder on the GPU: "broken" is cut
-#: off, and decodes nowhere, "png" is no JPEG.
-FATES = ("good", "none", "size", "header", "fails", "memory", "broken", "png")
+#: What the GPU's decoders do with a file: decode it; not by the hardware engine; decode to nothing; report it as
+#: decoded without writing anything, or all but its last row; read a larger size in the header; end the call with an
+#: error of the decoder, or of memory. Two that need no decoder on the GPU: "broken" is cut off, and decodes nowhere,
+#: "png" is no JPEG.
+FATES = ("good", "refused", "none", "skipped", "smaller", "header", "fails", "memory", "broken", "png")
 #: Those that the CPU decodes instead.
-LEFT_TO_THE_CPU = ("none", "size", "header", "fails", "png")
+LEFT_TO_THE_CPU = ("none", "skipped", "smaller", "header", "fails", "png")
+#: Those of which a warning tells.
+UNWRITTEN = ("skipped", "smaller")
 
 
 @cache
@@ -64,19 +68,25 @@ class CodeStream:
         self.data = bytes(data)
         if not self.data.startswith(b"\xff\xd8"):
             raise AssertionError("nvImageCodec is given what is no JPEG")
+        if not self.data.endswith(b"\xff\xd9"):
+            raise AssertionError("nvImageCodec is given what was cut off")
         self.width, self.height = Pillow.open(io.BytesIO(self.data)).size
-        self.fate = self.data.partition(_MAGIC)[2].partition(b";")[0].decode()
+        self.fate = self.data.partition(_MAGIC)[2].partition(b";")[0].decode() or "good"
         self.height += self.fate == "header"
 
 
 class Image:
     """Memory to decode into, and the stream it was said to be on."""
 
-    def __init__(self, array: Any) -> None:
-        interface = array.__cuda_array_interface__
-        self.array = array
+    def __init__(self, source: Any, order: Order) -> None:
+        interface = source.__cuda_array_interface__
+        assert (interface["version"], interface["typestr"], interface["strides"]) == (3, "|u1", None)
+        low, read_only = interface["data"]
+        assert not read_only
         self.stream = interface["stream"]
-        self.height, self.width = interface["shape"][:2]
+        self.shape = interface["shape"]
+        self.range = low, low + math.prod(self.shape)
+        self.values = order.content(*self.range).reshape(self.shape)
 
 
 def make(order: Order) -> Any:
@@ -85,44 +95,58 @@ def make(order: Order) -> Any:
     pauses = cycle([0.0, 0.0002, 0.0, 0.0, 0.0001])  # threads overtake each other
 
     class Decoder:
-        def __init__(self, device_id: int = -1, max_num_cpu_threads: int = 0, backends: Any = None) -> None:
+        def __init__(
+            self, device_id: int = -1, max_num_cpu_threads: int = 0, backends: Any = None, options: str = ""
+        ) -> None:
             self._device = device_id
             self._thread: int | None = None
+            (self._kind,) = backends
+            order.note("decoder", name=self._kind, device=device_id, threads=max_num_cpu_threads, options=options)
 
-        def decode(
-            self, source: Any, *, image: Any = None, images: Any = None, params: Any, cuda_stream: int = 0
-        ) -> Any:
+        def decode(self, source: Any, *, images: Any = None, params: Any, cuda_stream: int = 0) -> Any:
             if self._thread not in (None, threading.get_ident()):
                 order.found("a decoder is used by two threads at a time")
             self._thread = threading.get_ident()
+            order.note("call", name=self._kind, images=len(source))
             try:
-                if not isinstance(source, list):
-                    return self._one(source, image, cuda_stream)
-                return [self._one(one, target, cuda_stream) for one, target in zip(source, images, strict=True)]
+                for one, target in zip(source, images, strict=True):
+                    if math.prod(target.shape[:2]) < one.height * one.width:
+                        raise ValueError("Existing buffer is too small to fit new image")
+                for target in images:
+                    order.forget(*target.range)  # what is not written now is of an earlier batch
+                found = [self._one(one, target, cuda_stream) for one, target in zip(source, images, strict=True)]
+                if module.fails_as_a_whole and self._kind == "hardware" and any(one.fate == "none" for one in source):
+                    return [None] * len(source)
+                return found
             finally:
                 self._thread = None  # another thread may have it from here on
 
-        def _one(self, source: CodeStream, target: Any, cuda_stream: int) -> Any:
+        def _one(self, source: CodeStream, target: Image, cuda_stream: int) -> Any:
             if source.fate == "memory":
                 raise MemoryError("decoder")
             if source.fate == "fails":
                 raise RuntimeError("one image made the whole call fail")
             if cuda_stream == 0 or target.stream != cuda_stream:
                 order.found(f"decoding on stream {cuda_stream:#x} into memory of stream {target.stream:#x}")
-            if (source.height, source.width) != (target.height, target.width):
-                order.found(f"{source.height} x {source.width} is decoded to {target.height} x {target.width}")
-            # Also what fails may have been written in part.
-            told = {"name": source.fate, "elements": target.array.size, "device": target.array.device.id}
-            stream = order.stream_at(self._device, cuda_stream)
-            order.enqueue(stream, "decode", writes=[target.array.range], file=source, **told)
-            good = source.fate == "good"
-            target.array.values[...] = stored_pixels(source.data, target.array.shape[2]) if good else 99
-            time.sleep(next(pauses))
-            if source.fate in ("none", "broken"):
+            if (source.height, source.width) != target.shape[:2]:
+                order.found(f"{source.height} x {source.width} is decoded to {target.shape}")
+            if source.fate == "refused" and self._kind == "hardware":
                 return None
-            return SimpleNamespace(height=1, width=1) if source.fate == "size" else target
+            if source.fate == "skipped":
+                return target
+            # Also what fails may have been written in part.
+            told = {"name": source.fate, "elements": target.values.size, "by": self._kind, "data": source.data}
+            good = source.fate in ("good", "refused")
+            stream = order.stream_at(self._device, cuda_stream)
+            rows = target.values[:-1] if source.fate == "smaller" else target.values
+            written = [(target.range[0], target.range[0] + rows.size)]
+            order.enqueue(stream, "decode", writes=written, file=source, done=good, **told)
+            rows[...] = stored_pixels(source.data, target.shape[2]) if good else 99
+            time.sleep(next(pauses))
+            return target if good or source.fate == "smaller" else None
 
-    return SimpleNamespace(
+    module = SimpleNamespace(
+        fails_as_a_whole=False,  # whether the engine does, at a whole call, if it fails at an image
         CodeStream=CodeStream,
         Decoder=Decoder,
         Backend=lambda kind, load_hint=1.0: kind,
@@ -130,5 +154,6 @@ def make(order: Order) -> Any:
         HYBRID_CPU_GPU="hybrid",
         ColorSpec=SimpleNamespace(GRAY="gray", SRGB="rgb"),
         DecodeParams=lambda **options: options,
-        as_images=lambda arrays: [Image(array) for array in arrays],
+        as_images=lambda sources: [Image(source, order) for source in sources],
     )
+    return module

@@ -64,22 +64,22 @@ class Driver:
         """``cuLaunchKernel``."""
         blocks, images, _, block, _, _, _, address, _, extra = configuration
         kernel, device = self._functions[function - 1]
-        name = kernel.name if kernel.name in _JPEG else kernel.name.partition("_")[0]
+        name = kernel.name if kernel.name in _BY_NAME else kernel.name.partition("_")[0]
         stream = self._cupy.cuda.ExternalStream(address).key
         if not device == self._cupy.cuda.Device().id == stream[0]:
             self._order.found(f"{name} is launched on stream {stream}, loaded to device {device}")
         if not 0 < images <= _MOST_BLOCKS:
             self._order.found(f"{name} is launched for {images} images")
         arguments = self._unpacked(kernel, extra)
-        if name in _JPEG:
-            touched = _JPEG[name](blocks, images, *arguments)
+        if name in _BY_NAME:
+            touched = _BY_NAME[name](blocks, images, *arguments)
         else:
             touched = (_mixed if name == "mix" else _sampled)(images, *arguments)
         if blocks * block < touched.threads:
             self._order.found(f"{name} has {blocks * block} threads for {touched.threads} pixels")
         self._order.enqueue(
-            stream, "launch", reads=touched.reads, perhaps=touched.perhaps, seen=touched.seen, writes=touched.writes,
-            name=name,
+            stream, "marks" if name in _MARKS else "launch", reads=touched.reads, perhaps=touched.perhaps,
+            seen=touched.seen, writes=touched.writes, name=name,
         )  # fmt: skip
         if name == "huffman":
             _report(self._order.damaged, blocks, *arguments)
@@ -265,4 +265,34 @@ def _colors(_: int, n: int, words: Any, at: Any, planes: Any, channels: Any, out
     return Touched(reads, [], writes, threads)
 
 
-_JPEG: dict[str, Callable[..., Touched]] = {"huffman": _huffman, "inverse_dct": _inverse_dct, "colors": _colors}
+# -- marks -------------------------------------------------------------------------------------------------------------
+
+
+def _marks(out: Any, places: Any) -> tuple[list[tuple[int, Any]], list[Range]]:
+    """Which images have a mark in some memory, and its bytes; and where that is."""
+    found = [(i, at) for i, at in enumerate(places.values.tolist()) if at >= 0]
+    return [(i, out.values[at : at + 16]) for i, at in found], [_part(out, at, at + 16) for _, at in found]
+
+
+def _bytes_of(*mark: Any) -> Any:
+    return np.frombuffer(b"".join(int(word).to_bytes(8, "little") for word in mark), np.uint8)
+
+
+def _mark(_: int, __: int, out: Any, places: Any, first: Any, second: Any) -> Touched:
+    marks, where = _marks(out, places)
+    for _, content in marks:
+        content[:] = _bytes_of(first, second)
+    return Touched([places.range], [], where, places.size)
+
+
+def _compare(_: int, __: int, out: Any, places: Any, first: Any, second: Any, status: Any) -> Touched:
+    marks, where = _marks(out, places)
+    for i, content in marks:
+        status.values[i] |= np.array_equal(content, _bytes_of(first, second))
+    return Touched([places.range], where, [status.range], places.size)
+
+
+_MARKS = "mark", "compare"
+_BY_NAME: dict[str, Callable[..., Touched]] = {
+    "huffman": _huffman, "inverse_dct": _inverse_dct, "colors": _colors, "mark": _mark, "compare": _compare
+}  # fmt: skip
