@@ -203,7 +203,7 @@ def broken(part: Part, probed: Result) -> str:
     """What a part needs and the probe found broken; "" where nothing is, or where nobody looked."""
     checks = probed.get("results", {}).get("checks", {})
     found = [name for name in part.needs if checks.get(name, {}).get("status") == BROKEN]
-    return "; ".join(f"it needs {name}: {checks[name]['why']}" for name in found)
+    return f"it needs {', '.join(found)}: {checks[found[0]]['why']}" if found else ""
 
 
 def not_run(why: str) -> Result:

@@ -10,7 +10,14 @@ _DECODERS = ("allocate", "nvrtc", "nvimgcodec")
 PARTS = [
     Part("machine", "bench.gpu.machine", 5, "what this was measured on", least=0.5),
     Part(PROBE, "bench.gpu.probe", 12, "what works at all", least=2.0),
-    Part("warm", "bench.gpu.warm", 35, "kernels compiled for this GPU, once for all parts", least=2.0),
+    Part(
+        "warm",
+        "bench.gpu.warm",
+        35,
+        "kernels compiled for this GPU, once for all parts",
+        least=2.0,
+        needs=("allocate",),
+    ),
     Part("tests", "bench.gpu.suite", 70, "the tests that need a GPU", needs=("allocate",)),
     Part("agreement", "bench.gpu.agreement", 35, "the CPU's results on the GPU", needs=_KERNELS),
     Part("order", "bench.gpu.order", 30, "decoding into memory that is still read", needs=_DECODERS),

@@ -62,9 +62,12 @@ def tasks(capability: str, context: Context) -> dict[str, list[str]]:
 
 def _compiled(command: list[str], context: Context) -> dict[str, Any]:
     begin = time.perf_counter()
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=max(context.left(), 5.0)
-    )
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=max(context.left(), 5.0)
+        )
+    except subprocess.TimeoutExpired:
+        return {"late": True}
     seconds = round(time.perf_counter() - begin, 1)
     if done.returncode:
         return {"error": done.stderr.strip()[-_LAST:], "seconds": seconds}
@@ -105,7 +108,7 @@ def advice(results: dict[str, Any]) -> list[str]:
     broken = [name for name, row in processes.items() if "error" in row]
     if broken:
         return [f"mend the compiler first ({', '.join(broken)}): the other parts' first calls include compiling"]
-    if "seconds" not in results:
+    if "seconds" not in results or any("late" in row for row in processes.values()):
         return ["give the part warm more time: the other parts' first calls include compiling"]
     return ["take the folder of kernels along (gpuimg info says where it is): the next run then compiles nothing"]
 
