@@ -55,11 +55,11 @@ bench: $(VENV)/.bench-ready
 	for set in S 1280x960 L; do $(BIN)/python -m bench.peers --set $$set --out bench/results/peers-$$set.json; done
 	$(BIN)/python -m bench.report bench/results/peers-*.json bench/results/load.json
 
-# Everything that is claimed of the GPU, measured, in under ten minutes. Uses PYTHON as it is, with no network: gpuimg's
-# dependencies for the GPU, pytest and hypothesis must be there. `make gpu-photos` first, on any machine: the photos are
-# in bench/.photos, to be taken along.
+# Everything that is claimed of the GPU, measured, in under ten minutes; PARTS="order sentinel" for some of it, MINUTES for
+# more or less time. Uses PYTHON as it is, with no network: gpuimg's dependencies for the GPU, pytest and hypothesis must
+# be there. `make gpu-photos` first, on any machine: the photos are in bench/.photos, to be taken along.
 gpu:
-	$(PYTHON) -m bench.gpu --out bench/results/gpu --minutes 8
+	$(PYTHON) -m bench.gpu --out bench/results/gpu --minutes $(or $(MINUTES),9) $(if $(PARTS),--parts "$(PARTS)")
 
 gpu-photos: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.gpu --prepare

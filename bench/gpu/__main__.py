@@ -1,11 +1,12 @@
-"""The proof on a GPU: tests, agreement with the CPU, stream order, decoders, the kernel, throughput, costs, hand-off.
+"""The proof on a GPU: tests, agreement with the CPU, order, decoders, kernels, throughput, costs, hand-off, peers.
 
     python -m bench.gpu --prepare                   makes the photos, on the CPU; do this before the GPU's time runs
-    python -m bench.gpu --out DIR [--minutes 8] [--parts tests,decoding]
+    python -m bench.gpu --out DIR [--minutes 9] [--parts tests,decoding]
     python -m bench.gpu --out DIR --device cpu      tries the program itself, with tiny sizes
 
-It needs nobody. Whatever fails is named, with the reason, and does not stop the rest; ``DIR/gpu.json`` and
-``DIR/summary.md`` are written anew after every part.
+It needs nobody. Whatever fails is named, with the reason, and does not stop the rest. ``DIR/gpu.json`` has all figures,
+``DIR/summary.md`` the words, ``DIR/summary.json`` what to do; they are written anew after every part, and parts that
+run later into the same folder join the earlier ones.
 """
 
 from __future__ import annotations
@@ -20,25 +21,28 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.gpu.harness import ROOT, Part, Result, Settings, run_part, run_parts
+from bench.gpu.harness import PROBE, ROOT, Part, Result, Settings, run_part, run_parts
 from bench.gpu.parts import PARTS
-from bench.gpu.summary import GOOD, assemble, results_of
+from bench.gpu.summary import GOOD, advice_of, assemble, results_of
 
 PHOTOS = Part("photos", "bench.gpu.prepare", 1, "the photos")
 _PREPARE_S = 600.0  # for --prepare
 _PREPARE_SHARE = 0.15  # of --minutes, where they were not made before
+_MINUTES = 9.0
 _SMOKE_MINUTES = 2.0
 
 
-def chosen(names: str | None) -> list[Part]:
-    """Parts by name; what they are measured on is always said."""
+def chosen(names: str | None, smoke: bool = False) -> list[Part]:
+    """Parts by name, and those that they need: what they are measured on, what works, and kernels, compiled."""
     if names is None:
         return PARTS
-    wanted = {name.strip() for name in names.split(",")}
+    wanted = set(names.replace(",", " ").split())
     unknown = wanted - {part.name for part in PARTS}
     if unknown:
         raise SystemExit(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(p.name for p in PARTS)}")
-    return [part for part in PARTS if part.name in wanted | {"machine"}]
+    needs = {name for part in PARTS if part.name in wanted for name in part.needs}
+    wanted |= {"machine"} if smoke else {"machine", *([PROBE] if needs else []), *(["warm"] if needs else [])}
+    return [part for part in PARTS if part.name in wanted]
 
 
 def header(minutes: float, device: str) -> dict[str, Any]:
@@ -60,7 +64,7 @@ def main(command: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results" / "gpu")
     parser.add_argument("--minutes", type=float)
-    parser.add_argument("--parts", help=f"some of {','.join(part.name for part in PARTS)}")
+    parser.add_argument("--parts", help=f"some of {','.join(part.name for part in PARTS)} (commas or spaces)")
     parser.add_argument("--prepare", action="store_true", help="only make the photos")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     options = parser.parse_args(command)
@@ -70,8 +74,8 @@ def main(command: list[str] | None = None) -> int:
         made = run_part(PHOTOS, settings, _PREPARE_S, _PREPARE_S)
         print(made["results"], made["error"] or "")
         return int(made["status"] not in GOOD)
-    minutes = options.minutes or (_SMOKE_MINUTES if settings.smoke else 8.0)
-    return _measure(chosen(options.parts), settings, minutes)
+    minutes = options.minutes or (_SMOKE_MINUTES if settings.smoke else _MINUTES)
+    return _measure(chosen(options.parts, settings.smoke), settings, minutes)
 
 
 def _measure(parts: list[Part], settings: Settings, minutes: float) -> int:
@@ -84,8 +88,15 @@ def _measure(parts: list[Part], settings: Settings, minutes: float) -> int:
         earlier["photos"] = run_part(PHOTOS, settings, limit, limit)
         print(f"photos: {earlier['photos']['results']}", flush=True)
 
+    told: set[str] = set()
+
     def after(found: dict[str, Result]) -> None:
         assemble([PHOTOS, *PARTS], settings, {**earlier, **found}, about)
+        for part in parts:
+            if found[part.name]["seconds"] and part.name not in told:
+                told.add(part.name)
+                for line in advice_of(part, found[part.name]):
+                    print(f"  -> {line}", flush=True)
 
     found = run_parts(parts, settings, 60 * minutes - (time.monotonic() - begin), after)
     print(f"wrote {settings.out / 'summary.md'} after {time.monotonic() - begin:.0f} s")

@@ -26,6 +26,8 @@ BATCH = 64
 BATCHES = 1000
 TRIES = 3
 _SAMPLES = 20
+_FIRST_S = 3.0  # for a first batch with kept kernels
+_PYTHON_US = 20.0  # an image
 _SETTLED = 0.25  # of the batches: caches and pools have filled by then
 _LEAST_S = 6.0
 _GROWTH_MIB = 32.0  # over the other three quarters, above which memory is not called flat
@@ -214,3 +216,28 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
         grown = [name for name, value in growth.items() if value > _GROWTH_MIB]
         problems += [f"memory grows over {memory['batches']} batches: {said}"] if grown else []
     return problems, lines
+
+
+def advice(results: dict[str, Any]) -> list[str]:
+    """Whether kernels are kept, whether Python limits, and whether memory stays."""
+    said = []
+    fresh = results.get("fresh process", {})
+    if fresh.get("cold") and fresh.get("warm"):
+        cold, warm = fresh["cold"]["first_batch_s"], fresh["warm"]["first_batch_s"]
+        said.append(
+            f"a new process waits {warm:.1f} s for its first batch with kept kernels, {cold:.1f} s without: "
+            + ("say so in the docs" if warm < _FIRST_S else "find what it still compiles or loads")
+        )
+    host = {name: row["median"] for name, row in results.get("host_us_per_image", {}).items() if isinstance(row, dict)}
+    launched = [us for name, us in host.items() if name.endswith("recorded and launched")]
+    if launched and "open_batch" in host:
+        us = host["open_batch"] + max(launched)
+        said.append(
+            f"Python takes at least {us:.0f} us an image, so at most {1e6 / us:,.0f} images/s a process, decoding not "
+            "counted: " + ("leave it" if us <= _PYTHON_US else "take it out of Python before any kernel is made faster")
+        )
+    growth = results.get("memory", {}).get("growth_mib", {})
+    if growth:
+        grown = [name for name, value in growth.items() if value > _GROWTH_MIB]
+        said.append(f"find who keeps memory: {', '.join(grown)} grows" if grown else "memory stays: nothing to do")
+    return said

@@ -1,4 +1,4 @@
-"""One setting of nvImageCodec's decoders, timed: decoders, streams, buffers as gpuimg uses them, and nothing else."""
+"""nvImageCodec's decoders by kind, and one setting of them, timed: decoders, streams, buffers as gpuimg uses them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from bench.gpu import hooks
 from bench.gpu.measure import rate
 
 _SLOTS = 2  # buffers of a decoder, used in turn
 _ALIGNMENT = 64
+ONE_BY_ONE = "nvjpeg_hw_decoder:force_batch_single=1"
+LEGACY = "nvjpeg_hw_decoder:force_legacy_batch=1"
+#: Decoders by themselves: which of nvImageCodec's backends, and its options.
+KINDS = {
+    "hardware, batched": ("HW_GPU_ONLY", ""),
+    "hardware, one by one": ("HW_GPU_ONLY", ONE_BY_ONE),
+    "hardware, legacy batch": ("HW_GPU_ONLY", LEGACY),
+    "hybrid": ("HYBRID_CPU_GPU", ""),
+}
+_THREADS = 8
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,7 @@ class _Lane:
         self._batches = batches
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._read = [cupy.cuda.Event(disable_timing=True) for _ in range(_SLOTS)]
-        shapes = [[self._shape(data) for data in batch] for batch in batches]
+        shapes = [[shape_of(data) for data in batch] for batch in batches]
         offsets = [_offsets(each) for each in shapes]
         largest = max(int(each[-1]) for each in offsets)
         with self._stream:
@@ -55,13 +66,6 @@ class _Lane:
                 for k in range(len(batches))
             ]
         cupy.cuda.Device(0).synchronize()
-
-    @staticmethod
-    def _shape(data: bytes) -> tuple[int, int, int]:
-        from gpuimg._decoding import nvimgcodec
-
-        stream = nvimgcodec.library().CodeStream(data)
-        return stream.height, stream.width, 3
 
     def decode(self) -> int:
         """Decode all batches; gives how many images did not decode."""
@@ -96,28 +100,75 @@ def make_decoder(setting: Setting) -> Any:
     return library.Decoder(device_id=0, max_num_cpu_threads=setting.threads, backends=backends, options=setting.options)
 
 
-def gpuimg_decoder(setting: Setting) -> Any:
-    """The decoders that gpuimg makes, whatever the setting's share and options, called like one of nvImageCodec's."""
-    return _Gpuimg(max(setting.threads, 2))
+def gpuimg_decoder(setting: Setting | None = None) -> Any:
+    """The decoder that gpuimg makes, whatever the setting's share and options."""
+    return hooks.our_decoder(max((setting or Setting()).threads, 2))
 
 
-class _Gpuimg:
-    """gpuimg's share of each batch for the hardware engine, the rest for CUDA."""
+def decoder_of(kind: str) -> Any:
+    """A decoder of :data:`KINDS`, and nothing beside it.
 
-    def __init__(self, threads: int) -> None:
+    Raises
+    ------
+    RuntimeError
+        Where this machine has none.
+    """
+    from gpuimg._decoding import nvimgcodec
+
+    library = nvimgcodec.library()
+    backend, options = KINDS[kind]
+    return library.Decoder(
+        device_id=0,
+        max_num_cpu_threads=_THREADS,
+        backends=[library.Backend(getattr(library, backend), load_hint=1.0)],
+        options=options,
+    )
+
+
+class Arena:
+    """Images of a batch one behind the other in the GPU's memory, decoded on a stream of its own."""
+
+    def __init__(self, files: list[bytes]) -> None:
         import cupy
 
         from gpuimg._decoding import nvimgcodec
-        from gpuimg._runtimes.cuda_launch import capability_of
 
-        self._decoder = nvimgcodec.gpu_decoder(0, capability_of(cupy.cuda.Device(0)), threads)
-        self._share = nvimgcodec.hardware_share()
+        self._library = nvimgcodec.library()
+        self._params = nvimgcodec.decode_params("rgb")
+        self.files = files
+        self.shapes = [shape_of(data) for data in files]
+        self.offsets = _offsets(self.shapes)
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        with self.stream:
+            self.memory = cupy.empty(int(self.offsets[-1]), cupy.uint8)
+            self.images = [
+                self.memory[at : at + int(np.prod(shape))].reshape(shape)
+                for at, shape in zip(self.offsets.tolist(), self.shapes, strict=False)
+            ]
+            self._targets = self._library.as_images(self.images)
+        self.stream.synchronize()
 
-    def decode(self, streams: list[Any], *, images: list[Any], params: Any, cuda_stream: int) -> list[Any]:
-        for_engine = [(k * self._share) % 1.0 + self._share >= 1.0 for k in range(len(streams))]
-        assert self._decoder is not None
-        done = self._decoder.run(streams, images, for_engine, params, cuda_stream)
-        return [image if good else None for image, good in zip(images, done, strict=True)]
+    def decode(self, decoder: Any) -> list[bool]:
+        """Decode all into their places; gives which the decoder reported as decoded."""
+        streams = [self._library.CodeStream(data) for data in self.files]
+        done = decoder.decode(streams, images=self._targets, params=self._params, cuda_stream=self.stream.ptr)
+        return [image is not None for image in done]
+
+
+def one_batch(decoder: Any, files: list[bytes]) -> list[Any]:
+    """Images of a batch in the GPU's memory, None for those that did not decode."""
+    arena = Arena(files)
+    done = arena.decode(decoder)
+    arena.stream.synchronize()
+    return [image if good else None for image, good in zip(arena.images, done, strict=True)]
+
+
+def shape_of(data: bytes) -> tuple[int, int, int]:
+    """Height, width and channels of a file as stored."""
+    from gpuimg._decoding import nvimgcodec
+
+    stream = nvimgcodec.library().CodeStream(data)
+    return stream.height, stream.width, 3
 
 
 def measured(
@@ -126,10 +177,12 @@ def measured(
     make: Callable[[Setting], Any] = make_decoder,
     *,
     first_alone: bool = False,
+    **rounds: Any,
 ) -> dict[str, Any]:
     """Images/s of a setting, with decoders of its own: their first call fixes the hardware's share.
 
     ``first_alone``: that first call is of a single image, as when somebody looks at a photo before the training.
+    ``rounds`` are options of :func:`bench.gpu.measure.rate`.
     """
     size = min(setting.batch, len(files))
     batches = [files[at : at + size] for at in range(0, len(files) - size + 1, size)]
@@ -141,5 +194,5 @@ def measured(
                 _Lane(decoder, [files[:1]]).decode()
         lanes = [_Lane(decoder, batches[k :: setting.decoders]) for k, decoder in enumerate(made)]
         failed = sum(pool.map(_Lane.decode, lanes))
-        found = rate(lambda: list(pool.map(_Lane.decode, lanes)), sum(map(len, batches)))
+        found = rate(lambda: list(pool.map(_Lane.decode, lanes)), sum(map(len, batches)), **rounds)
     return {**asdict(setting), **found, "failed": failed}

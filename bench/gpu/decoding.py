@@ -16,23 +16,26 @@ from typing import Any
 import numpy as np
 
 from bench.gpu.child import Context
-from bench.gpu.decoders import Setting, gpuimg_decoder, measured
+from bench.gpu.decoders import LEGACY, ONE_BY_ONE, Setting, gpuimg_decoder, measured
+from bench.gpu.hooks import hardware_share
 from bench.gpu.measure import kept, rate, synchronize
 
-LOADS = (0.65, 0.9, 1.0, 0.5, 0.75, 0.25, 0.0)
+LOADS = (0.65, 1.0, 0.35, 0.0)
 COUNTS = {"S": 256, "P": 128, "M": 64, "L": 8}
 HUFFMAN = "nvjpeg_cuda_decoder:hybrid_huffman_threshold"
 OPTIONS = {
     "as it is": "",
     "Huffman on the GPU": f"{HUFFMAN}=0",
     "Huffman on the CPU": f"{HUFFMAN}=1000000000",
-    "hardware one by one": "nvjpeg_hw_decoder:force_batch_single=1",
-    "hardware legacy batch": "nvjpeg_hw_decoder:force_legacy_batch=1",
+    "hardware one by one": ONE_BY_ONE,
+    "hardware legacy batch": LEGACY,
     "hardware preallocated": "nvjpeg_hw_decoder:preallocate_width_hint=1280 "
     "nvjpeg_hw_decoder:preallocate_height_hint=960 nvjpeg_hw_decoder:preallocate_batch_size=256",
 }
 PATHS = ("as it is", "hardware one by one", "hardware legacy batch")
+_CHROMA = ("4:2:0 baseline only", "as they come")
 _LEAST_S = 4.0  # for one more point
+_WORTH = 1.1  # a gain for which a default is changed
 
 
 class Table:
@@ -49,7 +52,11 @@ class Table:
                 return known
         if self._context.left() < _LEAST_S:
             return None
-        found: dict[str, Any] = {"set": name, **asdict(setting), **kept(partial(measured, files, setting))}
+        found: dict[str, Any] = {
+            "set": name,
+            **asdict(setting),
+            **kept(partial(measured, files, setting, **self._context.rounds)),
+        }
         self._points.append(found)
         self._context.record("points", self._points)
         return found
@@ -70,7 +77,8 @@ def run(context: Context) -> None:
     if not context.on_gpu:
         context.record("skipped", "needs a GPU")
         return
-    sets = {name: context.photos(name, count) for name, count in COUNTS.items()}
+    counts = {"S": 256} if context.smoke else COUNTS
+    sets = {name: context.photos(name, count) for name, count in counts.items()}
     start = Setting(threads=min(len(os.sched_getaffinity(0)), 16))
     context.record("images", {name: len(files) for name, files in sets.items()})
     context.record("start", asdict(start))
@@ -78,12 +86,18 @@ def run(context: Context) -> None:
     _ours(context, sets["S"], start)
     for name, files in sets.items():
         table.best_of(name, files, replace(start, batch=min(start.batch, len(files))), "load", LOADS)
+    if not context.smoke:
+        _further(context, table, sets, start)
+    _chroma(context, sets["S"], start)
+
+
+def _further(context: Context, table: Table, sets: dict[str, list[bytes]], start: Setting) -> None:
+    """The best setting for set S, and which options are best with it on the others."""
     best = _descend(table, sets["S"], start)
     context.record("best on S", asdict(best))
     for name in ("M", "L", "P"):
         beginning = replace(best, batch=min(best.batch, len(sets[name])))
         table.best_of(name, sets[name], beginning, "options", list(OPTIONS.values()))
-    _chroma(context, sets["S"], start)
 
 
 def _descend(table: Table, files: list[bytes], start: Setting) -> Setting:
@@ -99,10 +113,9 @@ def _descend(table: Table, files: list[bytes], start: Setting) -> Setting:
 def _ours(context: Context, files: list[bytes], start: Setting) -> None:
     """gpuimg's own decoder, and gpuimg's own call."""
     import gpuimg as gi
-    from gpuimg._decoding import nvimgcodec
 
-    found: dict[str, Any] = {"HARDWARE_SHARE": nvimgcodec.HARDWARE_SHARE, "to make a decoder, ms": _to_make(start)}
-    found["decoder of gpuimg"] = kept(lambda: measured(files, start, gpuimg_decoder))
+    found: dict[str, Any] = {"HARDWARE_SHARE": hardware_share(), "to make a decoder, ms": _to_make(start)}
+    found["decoder of gpuimg"] = kept(lambda: measured(files, start, gpuimg_decoder, **context.rounds))
     context.record("gpuimg", found)
 
     def decode() -> None:
@@ -110,10 +123,10 @@ def _ours(context: Context, files: list[bytes], start: Setting) -> None:
             gi.decode_batch(files[at : at + start.batch], device=context.device)
         synchronize(context.device)
 
-    found["gpuimg.decode_batch"] = kept(lambda: rate(decode, len(files)))
+    found["gpuimg.decode_batch"] = kept(lambda: rate(decode, len(files), **context.rounds))
     context.record("gpuimg", found)
     found["decoder of gpuimg, first call of one image"] = kept(
-        lambda: measured(files, start, gpuimg_decoder, first_alone=True)
+        lambda: measured(files, start, gpuimg_decoder, first_alone=True, **context.rounds)
     )
     context.record("gpuimg", found)
 
@@ -121,7 +134,7 @@ def _ours(context: Context, files: list[bytes], start: Setting) -> None:
 def _to_make(setting: Setting) -> list[float]:
     """Milliseconds of some constructions of gpuimg's decoder: each thread of each loop over a loader makes one."""
     taken = []
-    for _ in range(5):
+    for _ in range(3):
         begin = time.perf_counter()
         gpuimg_decoder(setting)
         taken.append(round(1e3 * (time.perf_counter() - begin), 1))
@@ -136,10 +149,10 @@ def _chroma(context: Context, files: list[bytes], start: Setting) -> None:
     mixed = files[: len(pure)]
     found: dict[str, Any] = {"images": len(pure)}
     for path in PATHS:
-        for name, chosen in (("4:2:0 baseline only", pure), ("as they come", mixed)):
+        for name, chosen in zip(_CHROMA, (pure, mixed), strict=True):
             if context.left() > _LEAST_S:
                 setting = replace(start, options=OPTIONS[path])
-                found[f"{path}, {name}"] = kept(partial(measured, chosen, setting))
+                found[f"{path}, {name}"] = kept(partial(measured, chosen, setting, **context.rounds))
                 context.record("chroma", found)
 
 
@@ -183,7 +196,7 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
     if "to make a decoder, ms" in ours:
         lines.append(f"to make gpuimg's decoder takes {ours['to make a decoder, ms']} ms, one after another")
     if points:
-        lines += _advice(points, ours)
+        lines += _default(points, ours)
         lines += ["", "| set | share | threads | batch | decoders | options | images/s | range | CPU s / 1,000 | n |"]
         lines += ["|---|---|---|---|---|---|---|---|---|---|", *map(_row, points), ""]
     lines += [
@@ -192,7 +205,7 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
     return problems, lines
 
 
-def _advice(points: list[dict[str, Any]], ours: dict[str, Any]) -> list[str]:
+def _default(points: list[dict[str, Any]], ours: dict[str, Any]) -> list[str]:
     advice = recommended(points)
     lines = [
         f"**the default gpuimg should choose: HARDWARE_SHARE = {advice['HARDWARE_SHARE']}** (it is "
@@ -231,3 +244,39 @@ def _row(point: dict[str, Any]) -> str:
         f"| {point['images_per_second']:,.0f} | {low:,.0f} to {high:,.0f} "
         f"| {point.get('cpu_seconds_per_1000_images', '')} | {point.get('rounds', 0)} |"
     )
+
+
+def advice(results: dict[str, Any]) -> list[str]:
+    """Threads, batch size and options to take."""
+    points = [p for p in results.get("points", []) if p["set"] == "S" and "error" not in p and not p.get("failed")]
+    if not points:
+        return []
+    first, best = points[0], max(points, key=lambda point: point["images_per_second"])
+    gain = best["images_per_second"] / max(first["images_per_second"], 1e-9)
+    said = [
+        f"set {_named(best)}: {gain:.2f} times the first setting"
+        if gain > _WORTH
+        else f"leave threads, batches and options: the best point is {gain:.2f} times the first"
+    ]
+    pure, mixed = (
+        results.get("chroma", {}).get(f"as it is, {name}", {}).get("images_per_second", 0.0) for name in _CHROMA
+    )
+    if pure and mixed:
+        said.append(
+            f"batches of one chroma subsampling decode {pure / mixed:.2f} times as fast: "
+            + ("divide a batch by it before decoding" if pure / mixed > _WORTH else "leave batches as they come")
+        )
+    alone = (
+        results.get("gpuimg", {}).get("decoder of gpuimg, first call of one image", {}).get("images_per_second", 0.0)
+    )
+    usual = results.get("gpuimg", {}).get("decoder of gpuimg", {}).get("images_per_second", 0.0)
+    if alone and usual:
+        said.append(
+            f"after a first call of one image decoding runs at {alone / usual:.2f} of the usual rate: "
+            + (
+                "keep making a new decoder for larger batches"
+                if alone < 0.9 * usual
+                else "one decoder a thread is enough"
+            )
+        )
+    return said

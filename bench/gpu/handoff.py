@@ -15,7 +15,7 @@ import numpy as np
 import gpuimg as gi
 from bench.gpu.chains import CHAINS
 from bench.gpu.child import Context
-from bench.gpu.measure import replaced, synchronize, to_host
+from bench.gpu.measure import mean_apart, synchronize, to_host
 
 BATCH = 32
 BATCHES = 24
@@ -106,16 +106,22 @@ def _held(context: Context, files: list[bytes]) -> dict[str, Any]:
     """Tensors of some batches are kept while the loader goes on; they must stay what they were when they came."""
     kept: list[tuple[Any, Any]] = []
     with contextlib.closing(iter(_loader(context, files, CHAINS["train"]))) as batches:
-        for number, batch in zip(range(4 if context.smoke else BATCHES), batches, strict=False):
-            tensor: Any = batch.images
-            with contextlib.suppress(ImportError):
-                tensor = _torch().from_dlpack(batch.images)
+        for number, batch in zip(range(_count(context)), batches, strict=False):
+            tensor = _tensor(batch.images)
             if number % (BATCHES // HELD) == 0:
                 synchronize(context.device)
                 kept.append((tensor, _host(tensor).copy()))
     synchronize(context.device)
     changed = sum(not np.array_equal(_host(tensor), copy) for tensor, copy in kept)
-    return {"held": len(kept), "changed": changed, "batches": number + 1}
+    return {"held": len(kept), "as": type(tensor).__name__, "changed": changed, "batches": number + 1}
+
+
+def _tensor(array: Any) -> Any:
+    """A tensor of torch's, where it takes the array; :func:`_pointers` says why not."""
+    try:
+        return _torch().from_dlpack(array)
+    except Exception:
+        return array
 
 
 def _host(tensor: Any) -> Any:
@@ -129,111 +135,65 @@ def _expected(context: Context, files: list[bytes]) -> list[Any]:
     """The batches of the loader, each finished before it is looked at."""
     found = []
     with contextlib.closing(iter(_loader(context, files, CHAINS["train"]))) as batches:
-        for _, batch in zip(range(BATCHES), batches, strict=False):
+        for _, batch in zip(range(_count(context)), batches, strict=False):
             synchronize(context.device)
             found.append(to_host(batch.images))
     return found
 
 
-def _order(context: Context, files: list[bytes]) -> dict[str, Any]:
-    """A consumer on a torch side stream, of batches that the GPU is late with."""
-    import torch
+def _consumed(context: Context, files: list[bytes], delay: Callable[[], object], expected: list[Any]) -> dict[str, int]:
+    """Copies of the batches made on a stream of the consumer's, after what delays it, and each batch let go at once."""
+    import cupy
 
+    side = cupy.cuda.Stream(non_blocking=True)
+    taken: list[Any] = []
+    with contextlib.closing(iter(_loader(context, files, CHAINS["train"], side.ptr))) as batches:
+        while len(taken) < _count(context) and context.left() > _LEAST_S:
+            batch = next(batches)  # not by zip, which would hold on to it
+            with side:
+                delay()
+                copy = cupy.empty_like(batch.images)
+                copy.data.copy_from_device_async(batch.images.data, copy.nbytes, side)
+            taken.append(copy)
+            del batch
+        side.synchronize()
+    return {"wrong": _wrong(taken, expected), "n": len(taken)}
+
+
+def _order(context: Context, files: list[bytes]) -> dict[str, Any]:
+    """A consumer on a stream of its own, of batches that the GPU is late with."""
+    from bench.gpu.hooks import late_kernels, without_stream_order
     from bench.gpu.measure import Spin
-    from gpuimg._runtimes.cuda import CudaRuntime
 
     expected = _expected(context, files)
     spin = Spin()
-    launch = CudaRuntime._launch_segments
-
-    def late(runtime: Any, *arguments: Any) -> int:
-        spin(_SPIN_MS)  # on the stream of the loader's thread, behind the decoder and before the kernels
-        return launch(runtime, *arguments)
-
-    def consume() -> dict[str, int]:
-        side = torch.cuda.Stream()
-        taken: list[Any] = []
-        loader = _loader(context, files, CHAINS["train"], side.cuda_stream)
-        with contextlib.closing(iter(loader)) as batches, torch.cuda.stream(side):
-            while len(taken) < BATCHES and context.left() > _LEAST_S:
-                batch = next(batches)
-                # The memory itself: DLPack would order the streams a second time.
-                taken.append(torch.as_tensor(_Raw(batch.images), device="cuda").clone())
-            side.synchronize()
-        return {"wrong": _wrong(taken, expected), "n": len(taken)}
-
-    with replaced(CudaRuntime, "_launch_segments", late):
-        found = {"as it is": consume()}
-        with replaced(CudaRuntime, "wait_event", lambda runtime, event, stream: None):
-            found["order taken out"] = consume()
+    with late_kernels(lambda: spin(_SPIN_MS)):
+        found = {"as it is": _consumed(context, files, lambda: None, expected)}
+        with without_stream_order():
+            found["order taken out"] = _consumed(context, files, lambda: None, expected)
     return found
-
-
-class _Raw:
-    """An array's memory without its stream."""
-
-    def __init__(self, array: Any) -> None:
-        self._array = array  # keeps the memory
-        self.__cuda_array_interface__ = {
-            "shape": array.shape, "typestr": array.dtype.str, "data": (array.data.ptr, False), "version": 2,
-            "strides": None,
-        }  # fmt: skip
 
 
 def _dropped(context: Context, files: list[bytes]) -> dict[str, Any]:
     """A consumer lets go of each batch while its stream still has to read it."""
-    import cupy
-
+    from bench.gpu.hooks import without_result_wait
     from bench.gpu.measure import Spin
-    from gpuimg._runtimes import cuda_memory
 
     expected = _expected(context, files)
     spin = Spin()
-
-    def consume() -> dict[str, int]:
-        side = cupy.cuda.Stream(non_blocking=True)
-        taken: list[Any] = []
-        with contextlib.closing(iter(_loader(context, files, CHAINS["train"], side.ptr))) as batches:
-            while len(taken) < BATCHES and context.left() > _LEAST_S:
-                batch = next(batches)  # not by zip, which would hold on to it
-                with side:
-                    spin(_SPIN_MS)
-                    copy = cupy.empty_like(batch.images)
-                    copy.data.copy_from_device_async(batch.images.data, copy.nbytes, side)
-                taken.append(copy)
-                del batch
-            side.synchronize()
-        return {"wrong": _wrong(taken, expected), "n": len(taken)}
-
-    found = {"as it is": consume()}
-    original = cuda_memory.PooledResults.take
-    with replaced(
-        cuda_memory.PooledResults, "take", lambda self, elements, dtype: _unordered(original, self, elements, dtype)
-    ):
-        found["host wait taken out"] = consume()
+    found = {"as it is": _consumed(context, files, lambda: spin(_SPIN_MS), expected)}
+    with without_result_wait():
+        found["host wait taken out"] = _consumed(context, files, lambda: spin(_SPIN_MS), expected)
     return found
 
 
-def _unordered(take: Any, pool: Any, elements: int, dtype: str) -> Any:
-    """Memory of a slot at once, whatever still reads it."""
-    for k, (memory, _) in enumerate(pool._spare):
-        pool._spare[k] = memory, _Done()
-    return take(pool, elements, dtype)
-
-
-class _Done:
-    """An event that is over."""
-
-    done = True
-
-    def synchronize(self) -> None:
-        """Nothing."""
+def _count(context: Context) -> int:
+    return 3 if context.smoke else BATCHES
 
 
 def _wrong(taken: list[Any], expected: list[Any]) -> int:
     """How many batches are not the expected ones."""
-    apart = [float(np.abs(_host(one) - other).mean()) for one, other in zip(taken, expected, strict=False)]
-    return sum(not each <= FAR for each in apart)  # NaN is wrong, too
+    return sum(mean_apart(one, other) > FAR for one, other in zip(taken, expected, strict=False))
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -244,7 +204,7 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
         problems += [] if outcome.startswith(("same", "not installed")) else [f"{way}: {outcome}"]
     held = results.get("held")
     if held:
-        lines.append(f"{held['held']} of {held['batches']} batches held: {held['changed']} changed")
+        lines.append(f"{held['held']} of {held['batches']} batches held as {held.get('as')}: {held['changed']} changed")
         problems += [f"{held['changed']} held batches changed"] if held["changed"] else []
     for name in ("order", "dropped while read"):
         for case, row in results.get(name, {}).items():
@@ -257,3 +217,26 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
             if case != "as it is" and not row["wrong"]:
                 problems.append(f"{name}, {case}: nothing wrong was seen, so that this check shows nothing")
     return problems, lines
+
+
+def advice(results: dict[str, Any]) -> list[str]:
+    """Which orders hold, and whether what gives them is needed."""
+    said = []
+    for name, out in (("order", "order taken out"), ("dropped while read", "host wait taken out")):
+        rows = results.get(name, {})
+        if "as it is" not in rows or out not in rows:
+            continue
+        if rows["as it is"]["wrong"]:
+            said.append(
+                f"{name}: mend the hand-off before anything is trained on it ({rows['as it is']['wrong']} wrong)"
+            )
+        elif rows[out]["wrong"]:
+            said.append(f"{name}: right, and wrong with what gives the order taken out: leave it")
+        else:
+            said.append(f"{name}: nothing was wrong either way: make the delay longer, this check shows nothing yet")
+    copied = [way for way, outcome in results.get("pointers", {}).items() if outcome == "copied"]
+    if copied:
+        said.append(f"say in the docs that these copy, or mend them: {', '.join(copied)}")
+    if results.get("held", {}).get("changed"):
+        said.append("take results out of the pool until held batches stay what they were")
+    return said

@@ -22,7 +22,10 @@ ROOT = Path(__file__).parents[2]
 _STACKS_S = 2.0  # to write where a process hangs
 _DEATH_S = 10.0  # to die: a process inside the GPU's driver takes its time
 _TAIL = 2000  # characters of a process's last words
+_MOST = 3.0  # times its weight in seconds that a part gets, where few are chosen
 
+PROBE = "probe"  # the part that says what is broken
+BROKEN = "broken"
 Result = dict[str, Any]
 
 
@@ -35,6 +38,7 @@ class Part:
     weight: float
     title: str
     least: float = 8.0  # seconds; with less it is left out
+    needs: tuple[str, ...] = ()  # checks of the part "probe" without which it cannot run
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Budget:
 
     def share(self, rest: Sequence[Part]) -> float:
         """Seconds for the first of the parts that are still to come."""
-        return self.left() * rest[0].weight / sum(part.weight for part in rest)
+        return min(self.left() * rest[0].weight / sum(part.weight for part in rest), _MOST * rest[0].weight)
 
     def limit(self, share: float) -> float:
         """Seconds after which a part with this share is ended; by itself it ends with its share."""
@@ -178,9 +182,10 @@ def run_parts(
     found = {part.name: not_run("not reached yet") for part in parts}
     for k, part in enumerate(parts):
         share = budget.share(parts[k:])
-        if share < part.least:
-            found[part.name] = not_run("out of time")
-            print(f"{part.name}: not run, out of time", flush=True)
+        why = broken(part, found.get(PROBE, {})) or ("out of time" if share < part.least else "")
+        if why:
+            found[part.name] = not_run(why)
+            print(f"{part.name}: not run, {why}", flush=True)
         else:
             print(f"{part.name}: {share:.0f} s", flush=True)
             try:
@@ -192,6 +197,13 @@ def run_parts(
             print(f"{part.name}: {found[part.name]['status']} in {found[part.name]['seconds']} s", flush=True)
         after(found)
     return found
+
+
+def broken(part: Part, probed: Result) -> str:
+    """What a part needs and the probe found broken; "" where nothing is, or where nobody looked."""
+    checks = probed.get("results", {}).get("checks", {})
+    found = [name for name in part.needs if checks.get(name, {}).get("status") == BROKEN]
+    return f"it needs {', '.join(found)}: {checks[found[0]]['why']}" if found else ""
 
 
 def not_run(why: str) -> Result:

@@ -7,7 +7,8 @@ image, and of crops, the pixels are compared with the CPU's: none may differ.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import gpuimg as gi
 from bench.gpu.chains import CHAINS, DTYPE, LAYOUT
 from bench.gpu.child import Context
+from bench.gpu.hooks import JpegKernels, uploaded
 from bench.gpu.measure import LEAST_ROUNDS, Spin, kept, rate, settle, synchronize, to_host
 from bench.gpu.throughput import best_decode
 
@@ -41,10 +43,7 @@ class Files:
 def run(context: Context) -> None:
     """Pixels first: rates of wrong ones mean nothing."""
     files = context.photos("S", max(BATCHES))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "index"
-        gi.build_index(Files(files), path, every=EVERY)
-        index = gi.SeekIndex(path)
+    with with_index(files) as index:
         context.record("pixels", pixels(context.device, files, index))
         context.record("best decoding of set S", best_decode(context.out))
         rates: dict[str, Any] = {}
@@ -53,6 +52,14 @@ def run(context: Context) -> None:
                 if context.left() > _LEAST_S:
                     rates[f"{name}, batch {min(size, len(files))}"] = kept(measure)
                     context.record("rates", rates)
+
+
+@contextmanager
+def with_index(files: list[bytes], every: int = EVERY) -> Iterator[Any]:
+    """A seek index of some files."""
+    with tempfile.TemporaryDirectory() as folder:
+        gi.build_index(Files(files), Path(folder) / "index", every=every)
+        yield gi.SeekIndex(Path(folder) / "index")
 
 
 def opened(files: list[bytes], device: str, index: Any) -> gi.Batch:
@@ -103,52 +110,36 @@ def _measures(context: Context, files: list[bytes], index: Any) -> dict[str, Cal
     return found
 
 
-def _uploaded(files: list[bytes], index: Any) -> Any:
-    """What is uploaded for whole images."""
-    from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of
-    from gpuimg._runtimes.jpeg_upload import Upload, whole_regions
-
-    images = opened(files, "cpu", index)._source
-    assert isinstance(images, EncodedImages)
-    assert images.seek is not None
-    offsets, total = offsets_of(images.sizes, 3, ALIGNMENT)
-    pixels_ = Pixels(None, offsets, images.sizes, 3)
-    return Upload(images, images.seek, pixels_, whole_regions(images.sizes)), total, images
-
-
 def host_alone(context: Context, files: list[bytes], index: Any) -> dict[str, Any]:
     """What the host does for a batch of open files: entries checked, bytes copied without their stuffing."""
-    uploaded, _, _ = _uploaded(files, index)
-    memory = np.zeros(2 * uploaded.words, np.int32)
+    words = uploaded(files, index)[0].words
+    memory = np.zeros(2 * words, np.int32)
 
     def prepare() -> None:
-        again, _, _ = _uploaded(files, index)
+        again, _, _ = uploaded(files, index)
         again.write(memory[: again.words])
 
-    return {**rate(prepare, len(files), **context.rounds), "bytes_an_image": round(4 * uploaded.words / len(files))}
+    return {**rate(prepare, len(files), **context.rounds), "bytes_an_image": round(4 * words / len(files))}
 
 
 def kernels_alone(files: list[bytes], index: Any) -> dict[str, Any]:
     """GPU time of the kernels, without and with the upload, of whole images, decoded again and again."""
     import cupy
 
-    from gpuimg._runtimes import cuda_jpeg
-
-    uploaded, total, images = _uploaded(files, index)
-    decoder, stream, out = cuda_jpeg.SegmentDecoder(), cupy.cuda.Stream(non_blocking=True), cupy.empty(total, "uint8")
-    staging = decoder._take(uploaded.words)
-    host = staging.words[: uploaded.words]
-    uploaded.write(host)
+    prepared, total, images = uploaded(files, index)
+    kernels, stream, out = JpegKernels(), cupy.cuda.Stream(non_blocking=True), cupy.empty(total, cupy.uint8)
+    host = kernels.pinned(prepared.words)
+    prepared.write(host)
     taken: dict[str, list[float]] = {"kernels": [], "with upload": []}
     with stream:
         spin = Spin()
-        words, status = cupy.empty(uploaded.words, cupy.int32), cupy.zeros(len(images), cupy.int32)
+        words, status = cupy.empty(prepared.words, cupy.int32), cupy.zeros(len(images), cupy.int32)
 
         def upload() -> None:
             words.data.copy_from_host_async(host.ctypes.data, words.nbytes)
 
         def launch() -> None:
-            decoder._launch(uploaded, words, out, status, stream)
+            kernels.launch(prepared, words, out, status, stream)
 
         def both() -> None:
             upload()
@@ -162,14 +153,14 @@ def kernels_alone(files: list[bytes], index: Any) -> dict[str, Any]:
     median = {name: float(np.median(times[1:])) for name, times in taken.items()}
     times = taken["kernels"][1:]
     return {
-        "images_per_second": round(1e3 * len(uploaded.taken) / median["kernels"], 1),
-        "range": [round(1e3 * len(uploaded.taken) / time, 1) for time in (max(times), min(times))],
-        "with upload, images_per_second": round(1e3 * len(uploaded.taken) / median["with upload"], 1),
+        "images_per_second": round(1e3 * len(prepared.taken) / median["kernels"], 1),
+        "range": [round(1e3 * len(prepared.taken) / time, 1) for time in (max(times), min(times))],
+        "with upload, images_per_second": round(1e3 * len(prepared.taken) / median["with upload"], 1),
         "milliseconds": {name: round(one, 4) for name, one in median.items()},
         "rounds": LEAST_ROUNDS,
-        "images": len(uploaded.taken),
-        "reported": int(cupy.count_nonzero(status)),
-        "upload_bytes": 4 * uploaded.words,
+        "images": len(prepared.taken),
+        "reported": int(np.count_nonzero(to_host(status))),
+        "upload_bytes": 4 * prepared.words,
     }
 
 
@@ -203,3 +194,29 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def _wrong(found: dict[str, int]) -> int:
     return found["whole images"] + found["crops"]
+
+
+def advice(results: dict[str, Any]) -> list[str]:
+    """Whether an index pays on this GPU, and what limits the kernels."""
+    wrong = results.get("pixels")
+    if wrong and _wrong(wrong):
+        return ["take gpuimg's JPEG kernels out of the CUDA runtime until their pixels are the CPU's"]
+    rates = {name: row["images_per_second"] for name, row in results.get("rates", {}).items() if "error" not in row}
+    said = []
+    for name, with_ in rates.items():
+        what, _, batch = name.rpartition(", batch ")
+        without = rates.get(f"bytes to train batches, without an index, batch {batch}")
+        if what != "bytes to train batches" or not without:
+            continue
+        ratio = with_ / without
+        said.append(
+            f"batch {batch}: with an index a training batch comes at {ratio:.2f} times nvImageCodec's rate: "
+            + ("recommend an index on GPUs" if ratio > 1 else "let nvImageCodec decode files with an entry, too")
+        )
+        kernels, host = rates.get(f"kernels, batch {batch}"), rates.get(f"host's part of whole images, batch {batch}")
+        if kernels and host:
+            limit = "host prepares them" if host < kernels else "kernels decode them"
+            said.append(
+                f"batch {batch}: images come no faster than {limit} ({min(host, kernels):,.0f}/s): mend that first"
+            )
+    return said

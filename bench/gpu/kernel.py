@@ -21,9 +21,10 @@ from bench.gpu.measure import KernelTimes, Spin, kept, rate, synchronize
 
 ROUNDS = 20
 BATCHES = (64, 256)
-LARGE_COPY = 1 << 30  # bytes copied to see the memory's bandwidth rather than the cache's
+LARGE_COPY = 1 << 29  # bytes copied to see the memory's bandwidth rather than the cache's
 _ITEM = {"uint8": 1, "float16": 2, "bfloat16": 2, "float32": 4}
 _LEAST_S = 4.0
+_BOUND = 0.6  # of a copy's bandwidth, from which on memory is what limits a kernel
 
 
 def model_bytes(batch: gi.Batch, dtype: str) -> dict[str, int]:
@@ -49,7 +50,8 @@ def run(context: Context) -> None:
     files = context.photos("S", max(BATCHES))
     chains: dict[str, Any] = {}
     if context.on_gpu:
-        context.record("copy", {"bytes": 2 * LARGE_COPY, "gb_per_s": _copy_rate(2 * LARGE_COPY)})
+        moved = 2 * (1 << 16 if context.smoke else LARGE_COPY)
+        context.record("copy", {"bytes": moved, "gb_per_s": _copy_rate(moved)})
     for size in (len(files),) if context.smoke else BATCHES:
         images = gi.decode_batch(files[:size], device=context.device)
         for name, chain in CHAINS.items():
@@ -59,6 +61,8 @@ def run(context: Context) -> None:
     if context.on_gpu:
         try:
             _beside_torchvision(context)
+        except ImportError as error:
+            context.record("torchvision", {"skipped": f"not installed: {error}"[:300]})
         except Exception as error:
             context.record("torchvision", {"error": f"{type(error).__name__}: {error}"[:300]})
 
@@ -84,16 +88,18 @@ def _chain(context: Context, images: gi.Batch, chain: Callable[[Any, Any], gi.Ba
         "recording included": rate(whole, len(images), **context.rounds),
     }
     if context.on_gpu:
-        found.update(kernel_times(images, chain, model))
+        found.update(kernel_times(images, chain, model, 1 if context.smoke else ROUNDS))
     return found
 
 
-def kernel_times(images: Any, chain: Callable[[Any, Any], gi.Batch], model: dict[str, int]) -> dict[str, Any]:
+def kernel_times(
+    images: Any, chain: Callable[[Any, Any], gi.Batch], model: dict[str, int], rounds: int = ROUNDS
+) -> dict[str, Any]:
     """GPU time of the launches alone, without the host's part, and what that is of a copy of as many bytes."""
     times = KernelTimes(Spin())
     totals, kinds = [], {}
     with times.watching():
-        for k in range(ROUNDS + 2):
+        for k in range(rounds + 2):
             _recorded(images, chain).array(DTYPE, LAYOUT)
             taken = times.taken()
             if k >= 2:
@@ -105,7 +111,7 @@ def kernel_times(images: Any, chain: Callable[[Any, Any], gi.Batch], model: dict
     return {
         "kernels_us": round(1e3 * median, 1),
         "kernels_us_range": [round(1e3 * min(totals), 1), round(1e3 * max(totals), 1)],
-        "rounds": ROUNDS,
+        "rounds": rounds,
         "launches_us": kinds,
         "gb_per_s": round(bandwidth, 1),
         "copy_of_as_many_bytes_gb_per_s": copy,
@@ -205,7 +211,8 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Launches, bytes and bandwidth."""
     lines = []
     if "copy" in results:
-        lines.append(f"a copy of {LARGE_COPY >> 20} MiB on the device moves {results['copy']['gb_per_s']:,.0f} GB/s")
+        copied, rate_ = results["copy"]["bytes"] >> 21, results["copy"]["gb_per_s"]
+        lines.append(f"a copy of {copied} MiB on the device moves {rate_:,.0f} GB/s")
     chains = {name: row for name, row in results.get("chains", {}).items() if "error" not in row}
     problems = [f"{name}: {row['error']}" for name, row in results.get("chains", {}).items() if "error" in row]
     if chains:
@@ -223,6 +230,7 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
             lines.append(f"{name}: {_registers(row['registers'])}")
     beside = results.get("torchvision", {})
     problems += [f"torchvision: {beside['error']}"] if "error" in beside else []
+    lines += [f"torchvision: skipped, {beside['skipped']}"] if "skipped" in beside else []
     for name, row in beside.items():
         if isinstance(row, dict) and "torchvision" in row:
             bad = [f"{name}, {who}: {side['error']}" for who, side in row.items() if "error" in side]
@@ -255,3 +263,26 @@ def _row(name: str, row: dict[str, Any]) -> str:
         f"{first} {row['kernels_us']:,.1f} ({row['rounds']}) | {row['gb_per_s']:,.0f} | {row['share_of_copy']:.0%} "
         f"of {row['copy_of_as_many_bytes_gb_per_s']:,.0f} | {whole} |"
     )
+
+
+def advice(results: dict[str, Any]) -> list[str]:
+    """Whether the kernel's time matters, and against whom."""
+    said = []
+    for name, row in results.get("chains", {}).items():
+        if "kernels_us" not in row:
+            continue
+        share = row["share_of_copy"]
+        rate_ = 1e6 * row["model"]["pixels"] / (SIZE * SIZE) / row["kernels_us"]
+        said.append(
+            f"{name}: {rate_:,.0f} images/s by the kernels alone, {share:.0%} of a copy's bandwidth: "
+            + ("it is bound by memory, leave it" if share > _BOUND else "memory is not what limits it")
+        )
+        spilt = [kind for kind, one in row.get("registers", {}).items() if one["local_bytes"]]
+        if spilt:
+            said.append(f"{name}: lower the blocks a multiprocessor is to run of {', '.join(spilt)}: registers spill")
+    for name, row in results.get("torchvision", {}).items():
+        if isinstance(row, dict) and all("kernels_us" in row.get(who, {}) for who in ("gpuimg", "torchvision")):
+            ratio = row["torchvision"]["kernels_us"] / row["gpuimg"]["kernels_us"]
+            if ratio < 1:
+                said.append(f"{name}: torchvision's kernels take {ratio:.2f} times gpuimg's time: find out why")
+    return said

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,13 @@ def to_device(images: Sequence[Any], device: str) -> list[Any]:
 def to_host(array: Any) -> Any:
     """Any result as NumPy's array; of a GPU's it waits for the work of CuPy's current stream."""
     return array.get() if hasattr(array, "get") else np.asarray(array)
+
+
+def mean_apart(one: Any, other: Any) -> float:
+    """Mean absolute difference of two results on any devices; of what is no number, infinity."""
+    with np.errstate(all="ignore"):  # memory that nobody wrote holds anything
+        found = float(np.abs(to_host(one).astype(np.float64) - to_host(other)).mean())
+    return found if np.isfinite(found) else np.inf
 
 
 def synchronize(device: str) -> None:
@@ -145,23 +152,23 @@ class KernelTimes:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Put a clock around each launch."""
-        from gpuimg._runtimes import cuda
-        from gpuimg._runtimes.cuda_launch import launch as original
+        """Put a clock around each launch, whichever module it comes from: all of them look their kernel up so."""
+        from gpuimg._runtimes import cuda_launch
 
-        with replaced(cuda, "launch", lambda kernel, *others: self._timed(original, kernel, *others)):
+        original = cuda_launch.loaded
+        with replaced(cuda_launch, "loaded", lambda kernel: _Clocked(self, kernel.name, original(kernel))):
             yield
 
-    def _timed(self, original: Callable[..., None], kernel: Any, *others: Any) -> None:
+    def launch(self, name: str, loaded: Any, *arguments: Any) -> None:
         """Launch on CuPy's current stream, which the runtime has made its own, behind a spinning kernel."""
         import cupy
 
-        kind = kernel.name.partition("_")[0]
-        self.kernels[kind] = kernel
+        kind = name.partition("_")[0] if name.startswith(("transform", "statistics")) else name
+        self.kernels[kind] = loaded
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
         self._spin(1.0)  # longer than the host takes to launch
         start.record()
-        original(kernel, *others)
+        loaded.launch(*arguments)
         end.record()
         self._events.append((kind, start, end))
 
@@ -180,15 +187,24 @@ class KernelTimes:
         """Registers and local memory of a thread, of the kernels seen."""
         import cupy
 
-        from gpuimg._runtimes.cuda_launch import loaded
-
         local_bytes, registers = 3, 4  # CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, CU_FUNC_ATTRIBUTE_NUM_REGS
         ask = cupy.cuda.driver.funcGetAttribute
-        functions = {kind: loaded(kernel).function for kind, kernel in self.kernels.items()}
         return {
-            kind: {"registers": ask(registers, function), "local_bytes": ask(local_bytes, function)}
-            for kind, function in functions.items()
+            kind: {"registers": ask(registers, kernel.function), "local_bytes": ask(local_bytes, kernel.function)}
+            for kind, kernel in self.kernels.items()
         }
+
+
+class _Clocked(NamedTuple):
+    """A kernel in the GPU's memory whose launches are timed."""
+
+    times: KernelTimes
+    name: str
+    loaded: Any
+
+    def launch(self, *arguments: Any) -> None:
+        """As the kernel's own."""
+        self.times.launch(self.name, self.loaded, *arguments)
 
 
 @contextmanager

@@ -1,18 +1,41 @@
-"""The parts, those first without which the others mean nothing; weights are about their seconds of eight minutes."""
+"""The parts, those first without which the others mean nothing; weights are about their seconds of nine minutes."""
 
 from __future__ import annotations
 
-from bench.gpu.harness import Part
+from bench.gpu.harness import PROBE, Part
+
+_KERNELS = ("allocate", "kernel")
+_DECODERS = ("allocate", "nvrtc", "nvimgcodec")
 
 PARTS = [
-    Part("machine", "bench.gpu.machine", 10, "what this was measured on", least=0.5),
-    Part("tests", "bench.gpu.suite", 75, "the tests that need a GPU"),
-    Part("agreement", "bench.gpu.agreement", 45, "the CPU's results on the GPU"),
-    Part("order", "bench.gpu.order", 35, "decoding into memory that is still read"),
-    Part("decoding", "bench.gpu.decoding", 110, "decoders: hardware share, threads, batches, options"),
-    Part("jpeg", "bench.gpu.jpeg", 35, "JPEGs with a seek index, decoded by gpuimg's own kernels"),
-    Part("kernel", "bench.gpu.kernel", 50, "the fused kernel against the memory's bandwidth"),
-    Part("throughput", "bench.gpu.throughput", 90, "from files to batches"),
-    Part("handoff", "bench.gpu.handoff", 30, "results in other libraries, in order and unharmed"),
-    Part("costs", "bench.gpu.costs", 50, "first batch, Python's time, memory over a thousand batches"),
+    Part("machine", "bench.gpu.machine", 5, "what this was measured on", least=0.5),
+    Part(PROBE, "bench.gpu.probe", 12, "what works at all", least=2.0),
+    Part(
+        "warm",
+        "bench.gpu.warm",
+        35,
+        "kernels compiled for this GPU, once for all parts",
+        least=2.0,
+        needs=("allocate",),
+    ),
+    Part("tests", "bench.gpu.suite", 70, "the tests that need a GPU", needs=("allocate",)),
+    Part("agreement", "bench.gpu.agreement", 35, "the CPU's results on the GPU", needs=_KERNELS),
+    Part("order", "bench.gpu.order", 30, "decoding into memory that is still read", needs=_DECODERS),
+    Part("sentinel", "bench.gpu.sentinel", 40, "images that are reported but not written", needs=_DECODERS),
+    Part("truncated", "bench.gpu.truncated", 10, "damaged files, decoder by decoder", least=4.0, needs=_DECODERS),
+    Part("decoding", "bench.gpu.decoding", 65, "decoders: threads, batches, options", needs=_DECODERS),
+    Part("paths", "bench.gpu.paths", 40, "decoders: hardware share, path and lanes", needs=_DECODERS),
+    Part("jpeg", "bench.gpu.jpeg", 25, "JPEGs with a seek index, decoded by gpuimg's own kernels", needs=_KERNELS),
+    Part("sweep", "bench.gpu.sweep", 30, "sizes of those kernels' blocks", needs=(*_KERNELS, "nvrtc")),
+    Part(
+        "kernel", "bench.gpu.kernel", 35, "the fused kernel against the memory's bandwidth", needs=(*_KERNELS, "nvrtc")
+    ),
+    Part("throughput", "bench.gpu.throughput", 50, "from files to batches", needs=_KERNELS),
+    Part("busy", "bench.gpu.busy", 15, "a consumer that is busy in Python", needs=_KERNELS),
+    Part(
+        "priority", "bench.gpu.priority", 12, "priorities of streams beside a training step", needs=(*_KERNELS, "nvrtc")
+    ),
+    Part("handoff", "bench.gpu.handoff", 20, "results in other libraries, in order and unharmed", needs=_KERNELS),
+    Part("costs", "bench.gpu.costs", 30, "first batch, Python's time, memory over a thousand batches", needs=_KERNELS),
+    Part("peers", "bench.gpu.peers", 60, "other libraries at the same work", needs=("allocate",)),
 ]

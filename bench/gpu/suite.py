@@ -25,13 +25,14 @@ _STARTED = re.compile(r"^(\S+?\.py::.+?)\s*$")
 
 def run(context: Context) -> None:
     """Run both; failures for nothing but a warning run again without that rule, to see what is behind it."""
-    first = _pytest(context, "test_gpu", ["tests/test_gpu.py"], _FIRST_SHARE * context.left())
+    chosen = ["tests/test_gpu.py", *(["-x"] if context.smoke else [])]
+    first = _pytest(context, "test_gpu", chosen, _FIRST_SHARE * context.left())
     context.record("tests/test_gpu.py", first)
     warned = [name for name, words in first["failed"].items() if "Warning" in words]
     if warned and context.left() > _RERUN_S:
         again = _pytest(context, "test_gpu_again", ["-W", "default", *warned], 0.5 * context.left())
         context.record("those with warnings, warnings allowed", again)
-    if context.left() > _RERUN_S:
+    if context.left() > _RERUN_S and not context.smoke:
         others = ["-m", "gpu", "--continue-on-collection-errors", "--ignore=tests/test_gpu.py", "tests"]
         context.record("all others marked gpu", _pytest(context, "marked_gpu", others, context.left() - _INTERRUPT_S))
 
@@ -134,3 +135,12 @@ def _last(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E ") or "Error" in line]
     return (errors or lines or ["no report"])[-1][:300]
+
+
+def advice(results: dict[str, Any]) -> list[str]:
+    """Which test to look at first."""
+    failed = [name for run in results.values() for name in run["failed"]]
+    ran = sum(len(run["passed"]) for run in results.values())
+    if failed:
+        return [f"{len(failed)} of {len(failed) + ran} tests fail: begin with `python -m pytest -x '{failed[0]}'`"]
+    return [f"all {ran} tests pass: say so in the README, with this GPU's name"] if ran else []

@@ -1,10 +1,9 @@
-"""From files, as bytes and in the page cache, to finished batches: gpuimg, decoding alone, and gpuimg's peers."""
+"""From files, as bytes and in the page cache, to finished batches: gpuimg, and decoding alone."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,9 +18,9 @@ from bench.gpu.measure import kept, rate, settle
 
 BATCH = 64
 ROUND = 2048  # images of a round of the loader
-PEERS = ("dali-mixed", "torchvision-gpu", "torchcodec-gpu", "cvcuda")
 WORKS = ("train", "train+rotate+color")
 _LEAST_S = 5.0
+_OVERLAPPED = 0.9  # of decoding alone, from which on all else is hidden behind it
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Rows:
 
 
 def run(context: Context) -> None:
-    """Set S in full; then larger batches and photos; the peers last, as they may crash."""
+    """Set S in full; then larger batches and photos."""
     files = context.photos("S", 256)
     batch = min(BATCH, len(files))
     context.record("batch", batch)
@@ -81,7 +80,6 @@ def run(context: Context) -> None:
         ):
             _direct(rows, "train", None)
             _memory(rows, "train", best)
-    _peers(context, files, batch)
 
 
 def _written(files: list[bytes], folder: Path) -> list[str]:
@@ -187,27 +185,6 @@ def _loaded(rows: Rows, work: str, start: Loading) -> Loading:
     return best
 
 
-def _peers(context: Context, files: list[bytes], batch: int) -> None:
-    """What is installed of the peers' side of the comparison, on the same photos."""
-    try:
-        from bench.peers.registry import peer_class
-    except Exception as error:
-        context.record("peers", {"error": f"{type(error).__name__}: {error}"[:300]})
-        return
-    missing: dict[str, str] = {}
-    threads = len(os.sched_getaffinity(0))
-    for work in ("train", "train+rotate+color", "decode"):
-        rows = Rows(context, f"peers, S, {work}", files, batch)
-        for name in PEERS if context.on_gpu else ():
-            try:
-                epoch = peer_class(name)(threads, batch).start(work, files)
-            except Exception as error:
-                missing[f"{name}, {work}"] = f"{type(error).__name__}: {error}"[:300]
-                context.record("peers not run", missing)
-                continue
-            rows.add(name, lambda epoch=epoch: [None for _ in epoch()])  # type: ignore[misc]
-
-
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Images/s beside decoding alone."""
     problems: list[str] = []
@@ -222,7 +199,6 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
         if good:
             lines += ["", f"| {key} | images/s | range | of decode alone | CPU s / 1,000 | n |"]
             lines += ["|---|---|---|---|---|---|", *good, ""]
-    lines += [f"not run: {name}: {why}" for name, why in results.get("peers not run", {}).items()]
     return problems, lines
 
 
@@ -239,3 +215,27 @@ def best_decode(out: Path) -> float:
     """Images/s of the best setting for set S that the decoders' part found; 0 where it did not run."""
     points = read_json(part_path(out, "decoding")).get("results", {}).get("points", [])
     return max((point["images_per_second"] for point in points if point["set"] == "S"), default=0.0)
+
+
+def advice(results: dict[str, Any]) -> list[str]:
+    """What limits, by how much of decoding alone is reached; and the loader's best setting."""
+    said = []
+    for key, rows in results.items():
+        if not isinstance(rows, dict):
+            continue
+        rates = {name: row["images_per_second"] for name, row in rows.items() if "error" not in row}
+        base = max((rate_ for name, rate_ in rates.items() if name.startswith("decode alone")), default=0.0)
+        loads = {name: rate_ for name, rate_ in rates.items() if name.startswith("gpuimg.load") and "loop" not in name}
+        if not base or not loads:
+            continue
+        best = max(loads, key=lambda name: loads[name])
+        of = loads[best] / base
+        said.append(
+            f"{key}: the loader reaches {of:.2f} of decoding alone with {best.removeprefix('gpuimg.load, ')}: "
+            + (
+                "decoding limits it, see the part paths"
+                if of > _OVERLAPPED
+                else "see the parts busy and costs: the host limits it"
+            )
+        )
+    return said

@@ -7,8 +7,7 @@ of parameters a call, so they are called image by image, which is what photos of
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,41 +15,24 @@ import torch
 
 from bench.peers import base
 from bench.peers.base import Epoch, Peer
+from bench.peers.on_torch import Compiled, OnTorch
 from bench.peers.torchvision_loader import augmentations, normalization, v2
 
 
-class _OnTorch(Peer):
-    """Files to tensors on the GPU, tensors to results."""
+class _WithTransforms(OnTorch):
+    """torchvision's transforms, image by image."""
 
-    @abstractmethod
-    def decoded(self, batch: list[bytes]) -> list[Any]:
-        """(3, H, W) uint8 images on the GPU."""
-
-    def preprocessing(self, work: str) -> Any:
-        """A function of such images that gives one tensor."""
-        transform = v2.Compose([*augmentations(work), *normalization()])
+    def preprocessing(self, work: str) -> Callable[[list[Any]], Any]:
+        """Those of the work."""
+        transform = self.compiled(self.composed([*augmentations(work), *normalization()]))
         return lambda images: torch.stack([transform(image) for image in images])
 
-    def start(self, work: str, files: list[bytes]) -> Epoch:
-        """One batch after another."""
-        preprocess = (lambda images: images) if work == "decode" else self.preprocessing(work)
-
-        def epoch() -> Iterator[Any]:
-            for batch in base.batches(files, self.batch):
-                result = preprocess(self.decoded(batch))
-                torch.cuda.synchronize()
-                yield result
-
-        return epoch
-
-    def copied(self, result: Any, work: str) -> Any:
-        """A batch, from the GPU."""
-        if work == "decode":
-            return [image.permute(1, 2, 0).cpu().numpy() for image in result]
-        return result.cpu().numpy()
+    def composed(self, steps: list[Any]) -> Any:
+        """One function of several transforms."""
+        return v2.Compose(steps)
 
 
-class TorchvisionGpu(_OnTorch):
+class TorchvisionGpu(_WithTransforms):
     """nvJPEG through torchvision, transforms v2 on the GPU."""
 
     name = "torchvision (GPU)"
@@ -66,7 +48,7 @@ class TorchvisionGpu(_OnTorch):
         return images
 
 
-class TorchcodecGpu(_OnTorch):
+class TorchcodecGpu(_WithTransforms):
     """nvJPEG through torchcodec, torchvision's transforms v2 on the GPU."""
 
     name = "torchcodec (GPU)"
@@ -93,7 +75,7 @@ class KorniaGpu(TorchcodecGpu):
     lacks: ClassVar[dict[str, str]] = {"decode": "it has no decoder for a GPU"}
     notes = "decoded by torchcodec; crops image by image, without antialiasing; all else on the batch"
 
-    def preprocessing(self, work: str) -> Any:
+    def preprocessing(self, work: str) -> Callable[[list[Any]], Any]:
         """Crops to one size, then one sequence for the batch, each image with parameters of its own."""
         import kornia.augmentation as augmentation
         from kornia.augmentation.auto import RandAugment
@@ -112,13 +94,41 @@ class KorniaGpu(TorchcodecGpu):
         elif work == "randaugment":
             steps.append(RandAugment(base.NUM_OPS, base.MAGNITUDE))
         normalize = augmentation.Normalize(list(base.MEAN), list(base.STD))
-        rest = torch.nn.Sequential(*steps, normalize)
+        rest = self.compiled(torch.nn.Sequential(*steps, normalize))
 
         def one(image: Any) -> Any:
             pixels = image[None].float() / 255
             return crop(resize(pixels, base.SHORTER, side="short", antialias=True) if work == "eval" else pixels)
 
         return lambda images: rest(torch.cat([one(image) for image in images]))
+
+
+class TorchvisionCompiled(Compiled, TorchvisionGpu):
+    """torchvision's transforms under torch.compile."""
+
+    name = "torchvision (GPU, compiled)"
+    notes = "decode_jpeg on a batch, transforms image by image under torch.compile, compiled in the first epoch"
+
+
+class KorniaCompiled(Compiled, KorniaGpu):
+    """Kornia under torch.compile, but for the crops."""
+
+    name = "Kornia (GPU, compiled)"
+    notes = "as Kornia (GPU), with all after the crops under torch.compile, compiled in the first epoch"
+
+
+class CvCudaCompose(TorchcodecGpu):
+    """CV-CUDA's runner of torchvision's transforms, on what torchcodec decodes."""
+
+    name = "CV-CUDA (Compose)"
+    distributions = ("cvcuda-cu12", "torchcodec", "torchvision")
+    notes = "decoded by torchcodec; torchvision's transforms in cvcuda.tv.Compose, image by image"
+
+    def composed(self, steps: list[Any]) -> Any:
+        """One chain of CV-CUDA's functions."""
+        import cvcuda.tv
+
+        return cvcuda.tv.Compose(steps)
 
 
 class CvCuda(Peer):

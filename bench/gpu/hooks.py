@@ -1,0 +1,157 @@
+"""What the checks take hold of inside gpuimg: all of it here, so that a change there is followed in one place.
+
+A check of an order is made twice, as gpuimg is and with what gives the order taken out; these take it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from bench.gpu.measure import replaced
+
+
+class _Done:
+    """An event that is over, and that nobody waits for."""
+
+    done = True
+
+    def record(self, stream: Any) -> None:
+        """Nothing."""
+
+    def synchronize(self) -> None:
+        """Nothing."""
+
+
+@contextmanager
+def new_runtime() -> Iterator[None]:
+    """Let a runtime be made anew, with streams and memory of its own, and again afterwards."""
+    from gpuimg._runtimes import devices
+
+    devices._cuda.cache_clear()
+    try:
+        yield
+    finally:
+        devices._cuda.cache_clear()
+
+
+@contextmanager
+def without_arena_wait() -> Iterator[None]:
+    """Let decoders write into an arena whatever still reads it."""
+    from gpuimg._runtimes import cuda
+
+    original = cuda._Arena.__init__
+
+    def unread(arena: Any, size: int) -> None:
+        original(arena, size)
+        arena.read = _Done()
+
+    with new_runtime(), replaced(cuda._Arena, "__init__", unread):
+        yield
+
+
+@contextmanager
+def late_kernels(delay: Callable[[], object]) -> Iterator[None]:
+    """Enqueue something in front of each batch's kernels, on their stream."""
+    from gpuimg._runtimes.cuda import CudaRuntime
+
+    launch = CudaRuntime._launch_segments
+
+    def late(runtime: Any, *arguments: Any) -> int:
+        with runtime._stream:
+            delay()
+        return launch(runtime, *arguments)
+
+    with replaced(CudaRuntime, "_launch_segments", late):
+        yield
+
+
+@contextmanager
+def without_stream_order() -> Iterator[None]:
+    """Hand results over without an order between the streams."""
+    from gpuimg._runtimes.cuda import CudaRuntime
+
+    with replaced(CudaRuntime, "wait_event", lambda runtime, event, stream: None):
+        yield
+
+
+@contextmanager
+def without_result_wait() -> Iterator[None]:
+    """Give results' memory out again whatever still reads it."""
+    from gpuimg._runtimes.cuda_memory import PooledResults
+
+    take = PooledResults.take
+
+    def at_once(pool: Any, *arguments: Any) -> Any:
+        for k, (memory, _) in enumerate(pool._spare):
+            pool._spare[k] = memory, _Done()
+        return take(pool, *arguments)
+
+    with replaced(PooledResults, "take", at_once):
+        yield
+
+
+def our_decoder(threads: int) -> Any:
+    """The decoders that gpuimg makes for a thread, called like one of nvImageCodec's."""
+    return _Ours(threads)
+
+
+class _Ours:
+    """gpuimg's share of each batch for the hardware engine, the rest for CUDA."""
+
+    def __init__(self, threads: int) -> None:
+        import cupy
+
+        from gpuimg._decoding import nvimgcodec
+        from gpuimg._runtimes.cuda_launch import capability_of
+
+        self._decoder = nvimgcodec.gpu_decoder(0, capability_of(cupy.cuda.Device(0)), threads)
+        self._share = nvimgcodec.hardware_share()
+
+    def decode(self, streams: list[Any], *, images: list[Any], params: Any, cuda_stream: int) -> list[Any]:
+        """Decode a batch; None for an image that did not decode."""
+        for_engine = [(k * self._share) % 1.0 + self._share >= 1.0 for k in range(len(streams))]
+        assert self._decoder is not None
+        done = self._decoder.run(streams, images, for_engine, params, cuda_stream)
+        return [image if good else None for image, good in zip(images, done, strict=True)]
+
+
+def hardware_share() -> float:
+    """The share of images that gpuimg gives to the hardware engine."""
+    from gpuimg._decoding import nvimgcodec
+
+    return nvimgcodec.hardware_share()
+
+
+class JpegKernels:
+    """The kernels for JPEG segments, by themselves."""
+
+    def __init__(self) -> None:
+        from gpuimg._runtimes.cuda_jpeg import SegmentDecoder
+
+        self._decoder = SegmentDecoder()
+
+    def pinned(self, words: int) -> Any:
+        """Pinned memory, for as long as this object lives."""
+        self._staging = self._decoder._take(words)
+        return self._staging.words[:words]
+
+    def launch(self, upload: Any, words: Any, out: Any, status: Any, stream: Any) -> None:
+        """Enqueue all launches for what was uploaded."""
+        self._decoder._launch(upload, words, out, status, stream)
+
+
+def uploaded(files: list[bytes], index: Any, most_blocks: int | None = None) -> Any:
+    """What is uploaded for whole images, the elements of their memory, and the images."""
+    import gpuimg as gi
+    from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of
+    from gpuimg._runtimes.jpeg_upload import Upload, whole_regions
+
+    images = gi.open_batch(files, device="cpu", index=index)._source
+    assert isinstance(images, EncodedImages)
+    assert images.seek is not None
+    offsets, total = offsets_of(images.sizes, 3, ALIGNMENT)
+    pixels = Pixels(None, offsets, images.sizes, 3)
+    sizes = () if most_blocks is None else (most_blocks,)
+    return Upload(images, images.seek, pixels, whole_regions(images.sizes), *sizes), total, images

@@ -1,0 +1,122 @@
+"""How a batch is best divided: the hardware's share, its path, and how many lanes decode at a time, each with each."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from functools import partial
+from typing import Any
+
+from bench.gpu.child import Context
+from bench.gpu.decoders import LEGACY, ONE_BY_ONE, Setting, gpuimg_decoder, measured
+from bench.gpu.measure import kept
+
+SHARES = (1.0, 0.65, 0.35, 0.0)
+PATHS = {"one by one": ONE_BY_ONE, "legacy batch": LEGACY}
+LANES = (1, 2, 3)
+_ROUNDS = 3
+_LEAST_S = 2.5
+_WORTH = 1.1  # a gain for which a default is changed
+
+
+def run(context: Context) -> None:
+    """gpuimg's own decoder first, then the matrix; what most decides first."""
+    if not context.on_gpu:
+        context.record("skipped", "needs a GPU")
+        return
+    files = context.photos("S", 256)
+    start = Setting(threads=min(len(os.sched_getaffinity(0)), 16))
+    rounds = context.rounds or {"rounds": _ROUNDS}
+    ours: dict[str, Any] = {}
+    for lanes in LANES:
+        setting = Setting(threads=_threads(start, lanes), decoders=lanes)
+        ours[f"{lanes} lanes"] = kept(partial(measured, files, setting, gpuimg_decoder, **rounds))
+        context.record("gpuimg's decoder", ours)
+    points: list[dict[str, Any]] = []
+    for lanes, share, path in _order(context.smoke):
+        if context.left() > _LEAST_S:
+            setting = Setting(load=share, threads=_threads(start, lanes), decoders=lanes, options=PATHS[path])
+            found = kept(partial(measured, files, setting, **rounds))
+            points.append({"share": share, "path": path, "lanes": lanes, **found})
+            context.record("points", points)
+
+
+def _threads(start: Setting, lanes: int) -> int:
+    """The cores divided among the lanes; with one nvImageCodec would never decode one by one."""
+    return max(start.threads // lanes, 2)
+
+
+def _order(smoke: bool) -> list[tuple[int, float, str]]:
+    """Lanes, share and path; with no share for the hardware there is no path."""
+    found = [
+        (lanes, share, path)
+        for lanes, share, path in itertools.product((2, 1, 3), SHARES, PATHS)
+        if share or path == "one by one"
+    ]
+    return found[:3] if smoke else found
+
+
+def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The matrix."""
+    points = results.get("points", [])
+    problems = [f"{_named(p)}: {p['error']}" for p in points if "error" in p]
+    problems += [f"{_named(p)}: {p['failed']} images did not decode" for p in points if p.get("failed")]
+    lines = []
+    for name, row in results.get("gpuimg's decoder", {}).items():
+        problems += [f"gpuimg's decoder, {name}: {row['error']}"] if "error" in row else []
+        lines.append(f"gpuimg's decoder, {name}: {row['images_per_second']:,.0f} images/s")
+    if points:
+        lines += ["", "| share | path | lanes | images/s | CPU s / 1,000 |", "|---|---|---|---|---|"]
+        lines += [
+            f"| {p['share']} | {p['path'] if p['share'] else 'none'} | {p['lanes']} | {p['images_per_second']:,.0f} "
+            f"| {p.get('cpu_seconds_per_1000_images', '')} |"
+            for p in points
+        ] + [""]  # fmt: skip
+    return problems, lines
+
+
+def _named(point: dict[str, Any]) -> str:
+    return f"share {point['share']}, {point['path']}, {point['lanes']} lanes"
+
+
+def advice(results: dict[str, Any]) -> list[str]:
+    """The best point against gpuimg's own, and what each of its coordinates gives."""
+    points = [p for p in results.get("points", []) if "error" not in p and not p.get("failed")]
+    own = max((row["images_per_second"] for row in results.get("gpuimg's decoder", {}).values()), default=0.0)
+    if not points or not own:
+        return []
+    best = max(points, key=lambda p: p["images_per_second"])
+    gain = best["images_per_second"] / own
+    said = [
+        f"set {_named(best)}: {gain:.2f} times gpuimg's own setting"
+        if gain > _WORTH
+        else f"leave share, path and lanes as they are: {_named(best)} is the best, {gain:.2f} times gpuimg's"
+    ]
+    by_path = {path: _most([p for p in points if p["share"]], "path", path) for path in PATHS}
+    ratio = by_path["legacy batch"] / max(by_path["one by one"], 1e-9)
+    if min(by_path.values()) > 0:
+        said.append(
+            f"the legacy batch is {ratio:.2f} times one by one: "
+            + (
+                "take force_batch_single out if the part sentinel found it clean"
+                if ratio > _WORTH
+                else "decode one by one"
+            )
+        )
+    by_share = {share: _most(points, "share", share) for share in SHARES}
+    mixed = max(by_share[0.65], by_share[0.35])
+    pure = max(by_share[1.0], by_share[0.0])
+    if mixed and pure:
+        said.append(
+            f"a share between 0 and 1 is {mixed / pure:.2f} times the better of 0 and 1: "
+            + (
+                "offer it as an option"
+                if mixed / pure > _WORTH
+                else "remove the option: the pixels then never depend on it"
+            )
+        )
+    return said
+
+
+def _most(points: list[dict[str, Any]], key: str, value: Any) -> float:
+    return max((p["images_per_second"] for p in points if p[key] == value), default=0.0)

@@ -1,0 +1,117 @@
+"""All kernels that the parts need, compiled for this GPU by many processes at a time, and kept on disk for all of them.
+
+python -m bench.gpu.warm 9.0 0 16    compiles the first sixteenth of them
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from bench.gpu.child import Context
+from bench.gpu.harness import ROOT
+from bench.gpu.sweep import VARIANTS, variant_command
+
+_LAST = 300  # characters of an error
+_CPU_LOOPS = "from gpuimg._cli.warm import warm; import json; print(json.dumps({'made': warm(None)[0]}))"
+
+
+def run(context: Context) -> None:
+    """One process a core."""
+    if not context.on_gpu:
+        context.record("skipped", "needs a GPU")
+        return
+    capability = capability_here()
+    context.record("capability", capability)
+    done: dict[str, Any] = {}
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(max(len(os.sched_getaffinity(0)), 2)) as pool:
+        futures = {
+            name: pool.submit(_compiled, command, context) for name, command in tasks(capability, context).items()
+        }
+        for name, future in futures.items():
+            done[name] = _result(future)
+            context.record("processes", done)
+    context.record("seconds", round(time.perf_counter() - begin, 1))
+
+
+def capability_here() -> str:
+    """The GPU's compute capability, as ``gpuimg warm --capability`` takes it."""
+    import cupy
+
+    from gpuimg._runtimes.cuda_launch import capability_of
+
+    return "{}.{}".format(*capability_of(cupy.cuda.Device(0)))
+
+
+def tasks(capability: str, context: Context) -> dict[str, list[str]]:
+    """Processes and their commands, those that take longest first; a try compiles one kernel."""
+    this = [sys.executable, "-m", "bench.gpu.warm", capability]
+    if context.smoke:
+        return {"a kernel": [*this, "3", "1000"]}
+    parts = max(len(os.sched_getaffinity(0)), 2)
+    found = {"loops of the CPU": [sys.executable, "-c", _CPU_LOOPS]}
+    found |= {f"kernels {k} of {parts}": [*this, str(k), str(parts)] for k in range(parts)}
+    return found | {f"sweep {k}": variant_command(k, capability) for k in range(1, len(VARIANTS))}
+
+
+def _compiled(command: list[str], context: Context) -> dict[str, Any]:
+    begin = time.perf_counter()
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=max(context.left(), 5.0)
+        )
+    except subprocess.TimeoutExpired:
+        return {"late": True}
+    seconds = round(time.perf_counter() - begin, 1)
+    if done.returncode:
+        return {"error": done.stderr.strip()[-_LAST:], "seconds": seconds}
+    return {**json.loads(done.stdout.splitlines()[-1]), "seconds": seconds}
+
+
+def _result(future: Future[dict[str, Any]]) -> dict[str, Any]:
+    try:
+        return future.result()
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"[:_LAST]}
+
+
+def compile_part(capability: str, part: int, parts: int) -> dict[str, int]:
+    """Compile every kernel whose number leaves this remainder."""
+    from gpuimg._cli.warm import capability_of
+    from gpuimg.kernels import cuda as kernels
+
+    for kernel in kernels.every_kernel()[part::parts]:
+        kernel.image(capability_of(capability))
+    return {"made": kernels.Kernel.made}
+
+
+def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """How many were compiled."""
+    processes = results.get("processes", {})
+    problems = [f"{name}: {row['error']}" for name, row in processes.items() if "error" in row]
+    made = sum(row.get("made", 0) for row in processes.values())
+    lines = [f"{made} kernels and loops compiled by {len(processes)} processes"] if processes else []
+    return problems, [*lines, f"took {results['seconds']} s"] if "seconds" in results else lines
+
+
+def advice(results: dict[str, Any]) -> list[str]:
+    """Whether what the parts measure includes compiling."""
+    processes = results.get("processes", {})
+    if not processes:
+        return []
+    broken = [name for name, row in processes.items() if "error" in row]
+    if broken:
+        return [f"mend the compiler first ({', '.join(broken)}): the other parts' first calls include compiling"]
+    if "seconds" not in results or any("late" in row for row in processes.values()):
+        return ["give the part warm more time: the other parts' first calls include compiling"]
+    return ["take the folder of kernels along (gpuimg info says where it is): the next run then compiles nothing"]
+
+
+if __name__ == "__main__":
+    print(json.dumps(compile_part(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))
