@@ -132,12 +132,12 @@ def kernels_alone(files: list[bytes], index: Any) -> dict[str, Any]:
     """GPU time of the kernels, without and with the upload, of whole images, decoded again and again."""
     import cupy
 
-    from gpuimg._runtimes import cuda_jpeg
+    from gpuimg._runtimes import cuda_jpeg, cuda_memory
 
     uploaded, total, images = _uploaded(files, index)
-    decoder, stream, out = cuda_jpeg.SegmentDecoder(), cupy.cuda.Stream(non_blocking=True), cupy.empty(total, "uint8")
-    staging = decoder._take(uploaded.words)
-    host = staging.words[: uploaded.words]
+    lane, out = cuda_memory.Lane(), cupy.empty(total, "uint8")
+    decoder, stream = cuda_jpeg.SegmentDecoder(lambda: lane.pinned), lane.stream
+    host = lane.pinned.take(uploaded.words).memory.words[: uploaded.words]
     uploaded.write(host)
     taken: dict[str, list[float]] = {"kernels": [], "with upload": []}
     with stream:

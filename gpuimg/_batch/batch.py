@@ -195,7 +195,7 @@ class Batch(Sequence[Any]):
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
         """
-        return self._array_in(self._runtime.empty, dtype, layout, out)
+        return self._array_in(self._runtime.take, dtype, layout, out)
 
     def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
         """As :meth:`array`, in memory that ``allocate`` gives."""
@@ -257,7 +257,7 @@ class Batch(Sequence[Any]):
             result = self._decoded(source) if isinstance(source, EncodedImages) else source
         else:
             offsets, total = offsets_of(self.sizes, self.channels)
-            flat = (allocate or self._runtime.empty)(total, name)
+            flat = (allocate or self._runtime.take)(total, name)
             self._run(flat, offsets, name, layout)
             result = Pixels(flat, offsets, self.sizes, self.channels, layout, source.failures)
         self._results[name, layout] = result
@@ -314,7 +314,7 @@ class Batch(Sequence[Any]):
         if not (isinstance(one, Pixels) and isinstance(two, Pixels)):
             raise TypeError("computed batches hold pixels")
         offsets, total = offsets_of(one.sizes, one.channels)
-        flat = self._runtime.empty(total, "float32")
+        flat = self._runtime.take(total, "float32")
         self._runtime.mix(one, two, weight, partner, rectangle, flat)
         pixels = Pixels(flat, offsets, one.sizes, one.channels, "NHWC", one.failures)
         return Batch(self._runtime, pixels, timings=self._timings)
