@@ -69,39 +69,65 @@ def test_single_calls(gpu: Standin, chain: str, source: str, where: str) -> None
 
 
 @pytest.mark.parametrize("chain", CHAINS)
-def test_a_plan_is_one_upload_of_its_records_and_programs(gpu: Standin, chain: str) -> None:
+def test_all_plans_are_one_upload_of_their_records_and_programs(gpu: Standin, chain: str) -> None:
     x = CHAINS[chain][0](opened())
     x.compute()
-    expected = []
-    for plan in x._segments:
-        passes, _ = compile_plan(plan)
-        expected.append(sum(part.nbytes for run in passes for part in (run.records, run.programs)))
-    assert [op.told["bytes"] for op in gpu.uploads] == expected
+    passes = [run for plan in x._segments for run in compile_plan(plan)[0]]
+    expected = sum(part.nbytes for run in passes for part in (run.records, run.programs))
+    assert [(op.told["bytes"], op.told.get("pinned")) for op in gpu.uploads] == [(expected, True)]
 
 
 @pytest.mark.parametrize("color", ["rgb", "gray"])
-def test_the_arena_is_as_large_as_its_images(gpu: Standin, color: str) -> None:
+def test_the_arena_has_room_for_its_images(gpu: Standin, color: str) -> None:
     channels = 3 if color == "rgb" else 1
     gi.resize(opened(color=color), (8, 8)).array()
     decodes = gpu.order.of("decode")
     ranges = sorted(op.told["writes"][0] for op in decodes)
     arena = next(op for op in gpu.order.of("allocate") if op.told["address"] == ranges[0][0])
+    assert arena.stream == decodes[0].stream
     sizes = [-(-height * width * channels // ALIGNMENT) * ALIGNMENT for height, width in SIZES]
-    assert arena.told["size"] == sum(sizes)
+    assert arena.told["size"] == sum(sizes) * 5 // 4  # for the next batch, which may be larger
     assert [low - ranges[0][0] for low, _ in ranges] == [sum(sizes[:k]) for k in range(len(sizes))]
     assert [high - low for low, high in ranges] == [height * width * channels for height, width in SIZES]
     assert {op.stream for op in decodes}.isdisjoint({op.stream for op in gpu.order.of("launch")})
 
 
-def test_an_arena_is_used_again_after_the_host_has_waited(gpu: Standin) -> None:
-    for size in (30, 40, 20, 40, 50, 50, 10, 50):
-        gpu.use(gi.resize(opened([(size, size)] * 3), (8, 8)).array())
-    decodes = gpu.order.of("decode")
-    arenas = {min(op.told["writes"][0][0] for op in decodes[k : k + 3]) for k in range(0, len(decodes), 3)}
-    assert len(arenas) == 3  # of 30, 40 and 50
-    (kernels,) = {op.stream for op in gpu.order.of("launch")}
-    waited = [op for op in gpu.order.of("host wait") if kernels in op.told["pending"]]
-    assert len(waited) == 7  # every call but the first
+def arenas_of(gpu: Standin, sides: list[int], idle: bool = False) -> list[int]:
+    """Addresses of the arenas of batches of three images of these sides."""
+    begin = len(gpu.order.log)
+    for side in sides:
+        gpu.use(gi.resize(opened([(side, side)] * 3), (8, 8)).array())
+        if idle:
+            gpu.cupy.cuda.Device().synchronize()
+    return [op.told["writes"][0][0] for op in gpu.order.log[begin:] if op.kind == "decode"][::3]
+
+
+def test_a_thread_has_two_arenas(gpu: Standin) -> None:
+    """The next batch is decoded while the kernels of the last one still read theirs."""
+    first, second, *others = arenas_of(gpu, [40, 40, 40, 30, 40, 10, 40])
+    assert first != second
+    assert others == [first, second, first, second, first]
+    waits = [op for op in gpu.order.of("host wait") if op.told["name"] == "event" and op.told["pending"]]
+    assert len(waits) == 4  # every call but the first three: to make the second arena was to wait for the first
+
+
+def test_an_arena_that_nothing_reads_is_taken_first(gpu: Standin) -> None:
+    """The smallest that is large enough; none is waited for, and no second one made, where one is idle."""
+    assert len(set(arenas_of(gpu, [40, 40, 30, 40], idle=True))) == 1
+    large, small = arenas_of(gpu, [80, 20])
+    gpu.cupy.cuda.Device().synchronize()
+    assert arenas_of(gpu, [20, 20]) == [small, large]
+    assert [op for op in gpu.order.of("host wait") if op.told["name"] == "event" and op.told["pending"]] == []
+
+
+def test_a_larger_batch_lets_the_other_arena_be(gpu: Standin) -> None:
+    """And leaves room for those that are a quarter larger."""
+    one, other = arenas_of(gpu, [40, 40])
+    larger, again = arenas_of(gpu, [60, 40])
+    assert larger not in (one, other)
+    assert again == other
+    assert arenas_of(gpu, [66, 40, 66, 40]) == [larger, other, larger, other]
+    assert len({op.told["address"] for op in gpu.order.of("allocate") if op.told["size"] > 4000}) <= 3
 
 
 def test_whole_images_are_decoded_into_memory_of_the_caller(gpu: Standin) -> None:
@@ -111,6 +137,29 @@ def test_whole_images_are_decoded_into_memory_of_the_caller(gpu: Standin) -> Non
             for image in batch:
                 gpu.use(image)
             gpu.use(gi.resize(batch, (5, 5)).array())
+
+
+@pytest.mark.parametrize("held", [0, 1])
+def test_whole_images_wait_for_the_last_reader_of_their_memory_alone(gpu: Standin, held: int) -> None:
+    """Not for the device, which may be training; and not where nothing has read it."""
+    with gpu.stream() as other:
+        busy = gpu.use(gpu.cupy.zeros(100, np.uint8))
+    kept: list[Any] = []
+    with gpu.stream() as stream:
+        for _ in range(5):
+            batch = gi.decode_batch(files(), device="cuda:0")
+            for image in batch:
+                gpu.use(image)
+            kept = [*kept, batch][-held:] if held else []
+            del image, batch
+    waits = gpu.order.of("host wait")
+    assert {op.told["name"] for op in waits} <= {"event", "stream"}
+    assert not [op for op in waits if other.key in op.told["pending"]]
+    assert busy.stream == other.key
+    readers = [op.told["recorded"].stream for op in waits if op.told["name"] == "event"]
+    assert readers == [stream.key] * (4 - held)
+    arenas = {op.told["writes"][0][0] for op in gpu.order.of("decode")[::4]}
+    assert len(arenas) == 1 + held
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["resize", "whole"])
@@ -152,6 +201,9 @@ def test_mixing(gpu: Standin) -> None:
         one, other = (gpu.cupy.zeros((2, 9, 9, 3), np.float32) for _ in range(2))
         gpu.use(gi.blend(one, other, 0.5).array())
     assert [op.told["name"] for op in gpu.order.of("launch")].count("mix") == 3
+    uploads = [op.told for op in gpu.order.of("upload")]
+    assert all(told["pinned"] for told in uploads)
+    assert [told["bytes"] for told in uploads].count(4 * 11 * len(SIZES)) == 2  # what two of the mixes are told
 
 
 def test_mixing_nothing(gpu: Standin) -> None:
@@ -436,5 +488,5 @@ def test_running_out_of_memory(gpu: Standin, refused: int) -> None:
             gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array()
         gpu.pools[0].refuse_above = None
         gpu.use(gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array())
-    runtime = gi.open_batch(files(), device="cuda:0")._runtime
-    assert len(runtime._arenas) == 1  # type: ignore[attr-defined]
+    ring: Any = gi.open_batch(files(), device="cuda:0")._runtime._lane.arenas  # type: ignore[attr-defined]
+    assert len(ring._spare) + ring._left == 2

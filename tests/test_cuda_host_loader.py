@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import weakref
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,18 @@ import pytest
 
 import gpuimg as gi
 from tests.standin import Standin
-from tests.standin.work import PREPROCESS, Source, arrays_of, epoch, load, small, told, waits_of_loaders
+from tests.standin.work import (
+    PREPROCESS,
+    Source,
+    arrays_of,
+    epoch,
+    files,
+    load,
+    small,
+    told,
+    waits_for,
+    waits_of_loaders,
+)
 
 
 @pytest.mark.parametrize("preprocess", PREPROCESS)
@@ -186,11 +199,81 @@ def test_a_loader_does_not_wait_for_what_its_consumer_computes(gpu: Standin, pre
     assert waits_of_loaders(gpu, stream.key) == []
 
 
-@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
-def test_a_loader_waits_for_what_read_the_memory_it_takes_again(gpu: Standin, preprocess: str) -> None:
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "float_mixed", "growing"])
+def test_kernels_wait_for_what_read_the_memory_they_write_again(gpu: Standin, preprocess: str) -> None:
+    """On the GPU, behind the decoding of their batch: neither the host nor the decoder waits for the consumer."""
     with gpu.stream() as stream:
         epoch(gpu, load(Source(40), PREPROCESS[preprocess], decoders=2))
-    waits = waits_of_loaders(gpu, stream.key)
+    assert waits_for(gpu, stream.key, "host wait") == []
+    waits = waits_for(gpu, stream.key, "stream wait")
     assert waits
-    assert {(op.kind, op.told["name"]) for op in waits} == {("host wait", "event")}
-    assert {op.told["recorded"].stream for op in waits} == {stream.key}
+    for wait in waits:
+        later = gpu.order.log[wait.number :]
+        ops = (op for op in later if op.thread == wait.thread and op.kind in ("decode", "launch"))
+        assert next(ops).kind == "launch"
+
+
+def test_the_host_waits_for_what_read_the_memory_that_a_decoder_writes_again(gpu: Standin) -> None:
+    with gpu.stream() as stream:
+        epoch(gpu, load(Source(40), None, decoders=2))
+    assert waits_for(gpu, stream.key, "host wait")
+    assert waits_for(gpu, stream.key, "stream wait") == []
+
+
+@pytest.mark.parametrize("preprocess", ["small", "blurred", "mixed"])
+def test_a_batch_is_decoded_while_the_one_before_is_computed(gpu: Standin, preprocess: str) -> None:
+    """No wait of a lane's host is for the last thing on its own stream, where files need no copy of their own."""
+    with gpu.stream():
+        epoch(gpu, load([(data, 0) for data in files([(40, 56)] * 40)], PREPROCESS[preprocess], decoders=1))
+    lane = [op for op in gpu.order.log if op.thread.startswith("gpuimg-decode")]
+    decodes = [k for k, op in enumerate(lane) if op.kind == "decode"][::4]
+    launches = [k for k, op in enumerate(lane) if op.kind == "launch"]
+    for k, later in pairwise(decodes[3:]):
+        last = max(at for at in launches if at < later)
+        waits = [op for op in lane[k:later] if op.kind == "host wait"]
+        assert waits
+        assert all(op.told["recorded"].number < lane[k].number < lane[last].number for op in waits)
+
+
+# -- streams that are gone ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preprocess", ["small", "ragged", "nothing"])
+def test_a_consumer_whose_stream_is_destroyed_before_its_batches(gpu: Standin, preprocess: str) -> None:
+    """What it read them for is waited for all the same, and the memory is not lost."""
+    stream = gpu.stream()
+    loader = load(Source(12), PREPROCESS[preprocess], stream=stream.ptr, epochs=None)
+    batches = iter(loader)
+    kept = [next(batches) for _ in range(3)]
+    with stream:
+        for batch in kept:
+            for array in arrays_of(batch):
+                gpu.use(array)
+    del stream, array, batch
+    spare = len(loader._memory[0]._spare)  # type: ignore[attr-defined]
+    kept.clear()
+    if preprocess == "small":
+        assert len(loader._memory[0]._spare) >= spare + 1  # type: ignore[attr-defined]
+    assert "device" in {op.told["name"] for op in gpu.order.of("host wait")}
+    for _ in range(4):
+        next(batches)  # those behind it are made in that memory
+    loader.close()
+
+
+def test_a_consumers_current_stream_lives_as_long_as_its_batches(gpu: Standin) -> None:
+    batches = iter(load(Source(40), small))
+    with gpu.stream() as stream:
+        kept = [next(batches) for _ in range(3)]
+    gone, key = weakref.ref(stream), stream.key
+    del stream
+    assert gone() is not None
+    kept.clear()
+    assert key in {op.stream for op in gpu.order.of("record")}
+
+
+def test_a_consumer_on_the_per_thread_default_stream(gpu: Standin) -> None:
+    """Its address names another stream on a thread that lets go of a batch."""
+    with gpu.cupy.cuda.ExternalStream(2):
+        epoch(gpu, load(Source(16), small))
+    records = [op for op in gpu.order.of("record") if op.stream == (0, 2)]
+    assert records == []

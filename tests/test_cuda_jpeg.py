@@ -343,7 +343,7 @@ JPEG = ["huffman", "inverse_dct", "colors"]
 
 
 def test_a_batch_is_one_upload(gpu: Standin) -> None:
-    """From pinned memory; others are nvImageCodec's and the CPU's; nothing that a plan reads is missing."""
+    """From pinned memory, as the plan; others are nvImageCodec's and the CPU's; all that a plan reads is there."""
     with gpu.stream():
         for _ in range(3):
             x = opened(indexed_files([(40, 56), (31, 33), (20, 24), (64, 64)]))
@@ -351,7 +351,7 @@ def test_a_batch_is_one_upload(gpu: Standin) -> None:
             assert fates(x) == [words.USED, 0, words.USED, 0, words.USED, words.USED, 0]
     assert kernels_of(gpu) == [*JPEG, "transform"] * 3
     uploads = gpu.uploads
-    assert [op.told.get("pinned", False) for op in uploads] == [True, False, False] * 3
+    assert [op.told.get("pinned", False) for op in uploads] == [True, False, True] * 3
     assert len(gpu.order.of("decode")) == 3
 
 
@@ -413,18 +413,6 @@ def test_an_exception_leaves_nothing_behind(gpu: Standin) -> None:
         for image in opened(indexed_files()).compute():
             gpu.use(image)
         del image
-
-
-def test_pinned_memory_is_used_again(gpu: Standin) -> None:
-    """Once the host has waited for the copies from and to it; a larger one takes its place."""
-    decoder = gpu.decode.ImageDecoder(0)._segments
-    one = decoder._take(100)
-    decoder._give(one)
-    assert decoder._take(80) is one
-    decoder._give(one)
-    other = decoder._take(200)
-    assert other is not one
-    assert decoder._spare == []
 
 
 def test_images_without_a_header_have_no_segments(gpu: Standin) -> None:

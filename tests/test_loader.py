@@ -576,6 +576,8 @@ def test_wrong_sources_and_functions_are_refused_at_the_call() -> None:
     assert list(cpu(Source(4), drop_last=True)) == []
     with pytest.raises(TypeError, match="stream"):
         cpu(Source(4), stream="main")
+    with pytest.raises(ValueError, match="per-thread default stream"):
+        cpu(Source(4), stream=2)
 
 
 def fails(x: gi.Batch, rng: gi.Rng) -> gi.Batch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -80,6 +81,8 @@ def test_wheel_declares_command_and_extras(wheel: Path) -> None:
         assert f"Provides-Extra: {extra}\n" in metadata
     required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
     assert sorted(line.split()[1].partition(">")[0] for line in required) == ["numba", "numpy", "pillow"]
+    for extra in ("cuda12", "cuda13"):  # bfloat16 is a dtype for GPUs
+        assert re.search(rf'^Requires-Dist: ml_dtypes>=[\d.]+; extra == "{extra}"$', metadata, re.MULTILINE)
 
 
 def test_wheel_works_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:

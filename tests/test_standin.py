@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,12 +55,32 @@ def test_much_work_is_in_order(gpu: Standin) -> None:
     much_work(gpu)
 
 
-def _arena_event_of_another_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
-    def give(self: Any, arena: Any) -> None:
-        arena.read.record(gpu.stream())
-        self._arenas.append(arena)
+def _ring(gpu: Standin) -> Any:
+    """What holds arenas and pinned memory."""
+    return type(gpu.runtime.CudaRuntime(0)._lane.arenas)
 
-    patch.setattr(gpu.runtime.CudaRuntime, "_give_arena", give)
+
+def _events_of_another_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+    give = _ring(gpu).give
+
+    def of_another(self: Any, block: Any) -> None:
+        block.used.record(gpu.stream())
+        give(self, block)
+
+    patch.setattr(_ring(gpu), "give", of_another)
+
+
+def _blocks_at_once(gpu: Standin, patch: pytest.MonkeyPatch, pinned: bool) -> None:
+    take = _ring(gpu).take
+
+    def at_once(self: Any, size: int) -> Any:
+        found = next((block for block in self._spare if block.size >= size), None)
+        if found is None or hasattr(found.memory, "words") != pinned:
+            return take(self, size)
+        self._spare.remove(found)
+        return found
+
+    patch.setattr(_ring(gpu), "take", at_once)
 
 
 def _overlapping_images(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
@@ -74,7 +93,7 @@ def _overlapping_images(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
 
 def _uploads_on_the_null_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
     def copy(host: Any, target: Any) -> None:
-        with gpu.cupy.cuda.Stream(null=True) if host.dtype == np.uint8 else nullcontext():  # plans are as they were
+        with gpu.cupy.cuda.Stream(null=True):
             target.set(host)
 
     patch.setattr(gpu.decode, "copy_to_device", copy)
@@ -83,7 +102,16 @@ def _uploads_on_the_null_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None
 def _results_given_back_on_the_current_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
     give = gpu.runtime.PooledResults.give
     other = gpu.stream()
-    patch.setattr(gpu.runtime.PooledResults, "give", lambda self, memory, stream: give(self, memory, other.ptr))
+    patch.setattr(gpu.runtime.PooledResults, "give", lambda self, block, stream: give(self, block, other.ptr))
+
+
+def _results_ordered_before_decoding(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+    """By the host: whole images, which a decoder writes."""
+    patch.setattr(
+        gpu.runtime.PooledResults,
+        "take_for_decoder",
+        lambda self, elements, dtype, reader: self.take(elements, dtype),
+    )
 
 
 def _launches_on_the_null_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
@@ -110,17 +138,29 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
         lambda gpu, patch: patch.setattr(gpu.cupy.cuda.Event, "synchronize", _nothing),
         r"decode .* writes what .* launch .* reads: the host did not wait",
     ),
-    "the host does not wait for the device": (
-        lambda gpu, patch: patch.setattr(gpu.cupy.cuda.Device, "synchronize", _nothing),
+    "whole images are taken for what kernels write": (
+        _results_ordered_before_decoding,
         r"decode .* writes what .* use .* reads: the host did not wait",
     ),
-    "the event after an arena's reader is of another stream": (
-        _arena_event_of_another_stream,
+    "results are not ordered after their last readers": (
+        lambda gpu, patch: patch.setattr(gpu.runtime.CudaRuntime, "_order_results", _nothing),
+        r"launch .* writes what .* use .* reads: nothing puts them in order",
+    ),
+    "the events after the last uses of arenas are of another stream": (
+        _events_of_another_stream,
         r"decode .* writes what .* launch .* reads: the host did not wait",
     ),
     "the host does not wait for the marks": (
         _marks_without_an_event,
         r"decode .* writes what .* marks .* writes: the host did not wait",
+    ),
+    "arenas are used again at once": (
+        lambda gpu, patch: _blocks_at_once(gpu, patch, pinned=False),
+        r"decode .* writes what .* launch .* reads: the host did not wait",
+    ),
+    "pinned memory is used again at once": (
+        lambda gpu, patch: _blocks_at_once(gpu, patch, pinned=True),
+        r"pinned memory was changed before its copy was done",
     ),
     "the host does not wait for the copies of turned images": (
         _marks_without_an_event,
@@ -135,7 +175,7 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
         r"decode .* writes what .* decode .* writes: the host did not wait",
     ),
     "the caller's stream goes on before the result": (
-        lambda gpu, patch: patch.setattr(gpu.runtime, "wait", _nothing),
+        lambda gpu, patch: patch.setattr(gpu.runtime, "follow", _nothing),
         r"use .* reads what .* launch .* writes: nothing puts them in order",
     ),
     "kernels run on the caller's stream": (
@@ -152,7 +192,7 @@ FAULTS: dict[str, tuple[Callable[[Standin, pytest.MonkeyPatch], None], str]] = {
     ),
     "results of a loader are of CuPy's pool": (
         lambda gpu, patch: patch.setattr(
-            gpu.runtime.CudaRuntime, "empty", lambda self, elements, dtype: gpu.cupy.empty(elements, dtype)
+            gpu.runtime.PooledResults, "take", lambda self, elements, dtype: gpu.cupy.empty(elements, dtype)
         ),
         r"launch .* writes what .* use .* reads: nothing puts them in order",
     ),
@@ -168,7 +208,13 @@ def test_faults_are_found(faulty: Standin, monkeypatch: pytest.MonkeyPatch, faul
 
 
 def test_a_loader_that_waits_for_its_consumer_is_found(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu.runtime.CudaRuntime, "_on_private_stream", False)
+    take = _ring(gpu).take
+
+    def waiting(self: Any, size: int) -> Any:
+        gpu.cupy.cuda.Device().synchronize()
+        return take(self, size)
+
+    monkeypatch.setattr(_ring(gpu), "take", waiting)
     with gpu.stream() as stream:
         kept = []
         for batch in load(Source(40)):

@@ -12,18 +12,6 @@ from typing import Any
 from bench.gpu.measure import replaced
 
 
-class _Done:
-    """An event that is over, and that nobody waits for."""
-
-    done = True
-
-    def record(self, stream: Any) -> None:
-        """Nothing."""
-
-    def synchronize(self) -> None:
-        """Nothing."""
-
-
 @contextmanager
 def new_runtime() -> Iterator[None]:
     """Let a runtime be made anew, with streams and memory of its own, and again afterwards."""
@@ -39,15 +27,18 @@ def new_runtime() -> Iterator[None]:
 @contextmanager
 def without_arena_wait() -> Iterator[None]:
     """Let decoders write into an arena whatever still reads it."""
-    from gpuimg._runtimes import cuda
+    from gpuimg._runtimes.cuda_memory import Pinned, Ring
 
-    original = cuda._Arena.__init__
+    take = Ring.take
 
-    def unread(arena: Any, size: int) -> None:
-        original(arena, size)
-        arena.read = _Done()
+    def at_once(ring: Any, size: int) -> Any:
+        found = next((block for block in ring._spare if block.size >= size), None)
+        if found is None or isinstance(found.memory, Pinned):
+            return take(ring, size)
+        ring._spare.remove(found)
+        return found
 
-    with new_runtime(), replaced(cuda._Arena, "__init__", unread):
+    with new_runtime(), replaced(Ring, "take", at_once):
         yield
 
 
@@ -78,17 +69,10 @@ def without_stream_order() -> Iterator[None]:
 
 @contextmanager
 def without_result_wait() -> Iterator[None]:
-    """Give results' memory out again whatever still reads it."""
-    from gpuimg._runtimes.cuda_memory import PooledResults
+    """Let kernels write results' memory whatever still reads it."""
+    from gpuimg._runtimes.cuda_memory import PooledResult
 
-    take = PooledResults.take
-
-    def at_once(pool: Any, *arguments: Any) -> Any:
-        for k, (memory, _) in enumerate(pool._spare):
-            pool._spare[k] = memory, _Done()
-        return take(pool, *arguments)
-
-    with replaced(PooledResults, "take", at_once):
+    with replaced(PooledResult, "order", lambda result, stream: None):
         yield
 
 
@@ -129,13 +113,15 @@ class JpegKernels:
 
     def __init__(self) -> None:
         from gpuimg._runtimes.cuda_jpeg import SegmentDecoder
+        from gpuimg._runtimes.cuda_memory import Pinned, Ring
 
-        self._decoder = SegmentDecoder()
+        self._ring = Ring(Pinned)
+        self._decoder = SegmentDecoder(lambda: self._ring)
 
     def pinned(self, words: int) -> Any:
         """Pinned memory, for as long as this object lives."""
-        self._staging = self._decoder._take(words)
-        return self._staging.words[:words]
+        self._block = self._ring.take(words)
+        return self._block.memory.words[:words]
 
     def launch(self, upload: Any, words: Any, out: Any, status: Any, stream: Any) -> None:
         """Enqueue all launches for what was uploaded."""

@@ -233,7 +233,7 @@ class Batch(Sequence[Any]):
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
         """
-        return self._array_in(self._runtime.empty, dtype, layout, out)
+        return self._array_in(self._runtime.take, dtype, layout, out)
 
     def arrays(self, dtype: Any = None, layout: str = "NHWC") -> list[Any]:
         """Run now and give as few arrays as the sizes of the images allow: one for each row of images of one size.
@@ -316,7 +316,7 @@ class Batch(Sequence[Any]):
             result = self._decoded(source) if isinstance(source, EncodedImages) else source
         else:
             offsets, total = offsets_of(self.sizes, self.channels)
-            flat = (allocate or self._runtime.empty)(total, name)
+            flat = (allocate or self._runtime.take)(total, name)
             self._run(flat, offsets, name, layout)
             result = Pixels(flat, offsets, self.sizes, self.channels, layout, source.failures)
         self._results[name, layout] = result

@@ -35,6 +35,10 @@ def to_torch(images: Any, *, dtype: Any = None, layout: str = "NCHW") -> Any:
     ValueError
         If the images differ in size.
 
+    Notes
+    -----
+    By DLPack, which puts PyTorch's current stream behind the result. ``torch.as_tensor`` of a CuPy array does not.
+
     Examples
     --------
     >>> import gpuimg, numpy as np

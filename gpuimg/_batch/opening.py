@@ -144,6 +144,11 @@ def decode_batch(
     ValueError, TypeError
         For unknown names, or what is not a source.
 
+    Notes
+    -----
+    On a GPU the memory is used again once nothing refers to it, after what CuPy's current stream, that of this call,
+    held then. Who reads the images on another stream lets that one wait for it before letting them go.
+
     Examples
     --------
     >>> import gpuimg, io

@@ -109,7 +109,8 @@ def load(
     progress : bool
         Show a progress bar (needs tqdm) with images/s and what limits them.
     stream : int or stream, optional
-        The consumer's CUDA stream, by default CuPy's current one: a batch is ready for work enqueued there.
+        The consumer's CUDA stream, by default CuPy's current one: a batch is ready for work enqueued there, and its
+        memory is used again after what was enqueued there before the batch was let go.
     color, alpha, max_pixels, draft
         As in :func:`open_batch`.
     image : str
@@ -131,7 +132,8 @@ def load(
     Raises
     ------
     ValueError, TypeError
-        For arguments out of range, at the call; for what ``preprocess`` or the source give back, in the loop.
+        For arguments out of range, and the per-thread default stream, at the call; for what ``preprocess`` or the
+        source give back, in the loop.
     DecodeError
         In the loop, naming index, source and reason.
     ImportError
@@ -145,6 +147,13 @@ def load(
     devices, nor, unless ``preprocess`` mixes images, on the batch size. Memory of a batch is used again once
     nothing refers to it, tensors made of it included. Threads end with the loop, with an exception in it, and with
     :meth:`Loader.close`.
+
+    On a GPU ``stream`` must be the one that reads the batches. PyTorch's current stream is not CuPy's: a loop under
+    ``torch.cuda.stream(side)`` gives ``stream=side``, which must be there as long as the loop. One that reads a batch
+    on another stream as well lets ``stream`` wait for that one before it lets the batch go
+    (``stream.wait_stream(other)`` in PyTorch): DLPack orders the first reading, and nothing tells of the last. JAX
+    computes on streams of its own: there, call ``block_until_ready`` on what was computed first. ``torch.as_tensor``
+    orders nothing at all, so it is right on ``stream`` alone; ``torch.from_dlpack`` is right on any.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._runtimes.devices import runtime_for
 from .._runtimes.images import KINDS
-from .._runtimes.protocol import Runtime
+from .._runtimes.protocol import PER_THREAD_STREAM, Runtime
 from .samples import Columns
 from .sharding import Level, Share
 
@@ -175,6 +175,12 @@ def stream_address(stream: Any) -> int | None:
     if stream is None:
         return None
     try:
-        return int(getattr(stream, "value", stream))
+        address = int(getattr(stream, "value", stream))
     except (TypeError, ValueError):
         raise TypeError(f"stream must be a CUDA stream or its address, not {type(stream).__name__}") from None
+    if address == PER_THREAD_STREAM:
+        raise ValueError(
+            "stream must not be the per-thread default stream (address 2): it is another one on each thread, and a "
+            "batch may be let go on any; give a stream that was created, or 0 for the default stream"
+        )
+    return address

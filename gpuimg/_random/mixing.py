@@ -233,7 +233,7 @@ def _mixed(one: Batch, other: Batch, weight: Floats, partner: Ints, rectangle: I
     if not (isinstance(own, Pixels) and isinstance(others, Pixels)):
         raise TypeError("computed batches hold pixels")
     offsets, total = offsets_of(own.sizes, own.channels)
-    flat = one._runtime.empty(total, "float32")
+    flat = one._runtime.take(total, "float32")
     one._runtime.mix(own, others, weight, partner, rectangle, flat)
     pixels = Pixels(flat, offsets, own.sizes, own.channels, "NHWC", own.failures)
     return Batch(one._runtime, pixels, timings=one._timings)

@@ -40,7 +40,7 @@ class CpuRuntime:
         kind = numpy_dtype(dtype)
         return self._pool.take(elements * kind.itemsize).view(kind)
 
-    take = empty  # what a pipeline calls it
+    take = empty
 
     def owns(self, array: Any) -> bool:
         """Whether this is a NumPy array."""

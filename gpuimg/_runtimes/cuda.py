@@ -6,11 +6,14 @@ holds, and that stream goes on after it: to the caller, results behave as if com
 that stream has finished with may be used again. A thread of a pipeline makes the private stream its current one, so
 that it waits for nothing of its consumer's.
 
-Memory. The hardware JPEG engine is reported to write its destination when called, whatever the stream still has to do
-before (torchcodec PR 1634), so an arena is decoded into again only after the *host* has waited for its last reader.
-CuPy's pool gives memory out again on the stream it was allocated on, whatever uses it on others (cupy issue 8068). So
-the results of such a thread, which are read on another stream, and arenas, which all threads use, go back to it only
-after the host has waited for their last use: what it gives such a thread was then used by its own stream alone.
+Memory. What kernels write is ordered on the GPU: they wait on the private stream, behind the decoding of their batch,
+for the last reader of a result's memory. The hardware JPEG engine, however, is reported to write its destination when
+called, whatever the stream still has to do before (torchcodec PR 1634), so what is decoded into, arenas and results
+that are whole images, is used again only after the *host* has waited for its last reader. A thread has two arenas, so
+that one batch is decoded while the kernels of the one before still read theirs; and two blocks of pinned memory, from
+which plans are uploaded. CuPy's pool gives memory out again on the stream it was allocated on, whatever uses it on
+others (cupy issue 8068). So what other streams read, results of a pipeline's threads and of decoding, is not given back
+to it, but kept with an event after its last reader.
 """
 
 from __future__ import annotations
@@ -31,19 +34,11 @@ from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cuda_decode import ImageDecoder
 from .cuda_launch import launch
-from .cuda_memory import Event, PerThread, PooledResults, address, copy_to_device, recorded, wait
+from .cuda_memory import Event, Lane, PerThread, PooledResults, Stream, current, follow, recorded, upload, wait
 from .images import ALIGNMENT, SCALES, STORAGE, EncodedImages, Pixels, numpy_dtype, offsets_of
 from .protocol import Outcome
 
 _MOST_IMAGES = 65535  # blocks along y of one launch
-
-
-class _Arena:
-    """Memory for decoded images that only this runtime reads, and the event after its last reader."""
-
-    def __init__(self, size: int) -> None:
-        self.memory = cupy.empty(size, cupy.uint8)
-        self.read = cupy.cuda.Event(disable_timing=True)
 
 
 class CudaRuntime:
@@ -58,22 +53,26 @@ class CudaRuntime:
         self.name = f"cuda:{index}"
         self._index = index
         self._device = cupy.cuda.Device(index)
-        self._arenas: list[_Arena] = []
-        self._lock = threading.Lock()
-        self._streams: list[Any] = []  # of threads that are gone
+        self._lanes: list[Lane] = []  # of threads that are gone
         self._decoder = ImageDecoder(index)
         self._local = threading.local()
-        self._results = PooledResults(self._device, self._local)  # of private streams, where no other memory is given
+        self._results = PooledResults(self._device, self._local)  # where no other memory is given
 
     # -- streams -----------------------------------------------------------------------------------------------
 
     @property
+    def _lane(self) -> Lane:
+        """What the calling thread has for itself."""
+        if not hasattr(self._local, "lane"):
+            with self._device:
+                self._local.lane = PerThread(self._lanes, Lane)
+        lane: Lane = self._local.lane.value
+        return lane
+
+    @property
     def _stream(self) -> Any:
         """The calling thread's private stream."""
-        if not hasattr(self._local, "own"):
-            with self._device:
-                self._local.own = PerThread(self._streams, lambda: cupy.cuda.Stream(non_blocking=True))
-        return self._local.own.value
+        return self._lane.stream
 
     @contextmanager
     def private_stream(self, lanes: int = 1) -> Iterator[None]:
@@ -90,6 +89,13 @@ class CudaRuntime:
     def _on_private_stream(self) -> bool:
         return getattr(self._local, "results", None) is not None
 
+    def _order_results(self) -> None:
+        """Let what is enqueued from now on write the memory of all results: their last readers come before."""
+        for reference in getattr(self._local, "results", None) or ():
+            result = reference()
+            if result is not None:
+                result.order(self._stream.ptr)
+
     def record_event(self) -> Event:
         """As :meth:`Runtime.record_event`."""
         return Event(recorded(self._stream.ptr), self._local.results)
@@ -97,8 +103,8 @@ class CudaRuntime:
     def wait_event(self, event: Event, stream: int | None) -> None:
         """As :meth:`Runtime.wait_event`."""
         with self._device:
-            reader = address(stream)
-            wait(reader, event.event)
+            reader = current() if stream is None else Stream(stream)
+            wait(reader.address, event.event)
         for reference in event.results:
             result = reference()
             if result is not None:
@@ -112,6 +118,12 @@ class CudaRuntime:
 
     def empty(self, elements: int, dtype: str) -> Any:
         """An uninitialised flat array of the caller's current stream; of a private one, to be read on others too."""
+        array = self.take(elements, dtype)
+        self._order_results()
+        return array
+
+    def take(self, elements: int, dtype: str) -> Any:
+        """As :meth:`empty`, to be written by :meth:`run` or :meth:`mix`, which see to the order of a private stream."""
         if self._on_private_stream:
             return self._results.take(elements, dtype)
         with self._device:
@@ -157,41 +169,15 @@ class CudaRuntime:
         """Decode whole images into one arena that becomes the caller's."""
         offsets, total = offsets_of(images.sizes, images.channels, ALIGNMENT)
         with self._device:
-            flat = self.empty(total, "uint8")
-            if not self._on_private_stream:
-                # The pool may have given memory that a kernel on any stream still reads.
-                self._device.synchronize()
+            caller = current()
+            with self._stream:
+                flat = self._results.take_for_decoder(total, "uint8", caller)
             pixels = Pixels(flat, offsets, images.sizes, images.channels, failures=images.failures)
             try:
                 outcome = self._decoder.decode(images, pixels, self._stream)
-            finally:  # also of a failure: the memory goes back to the caller's stream
-                wait(address(None), recorded(self._stream.ptr))
+            finally:  # also of a failure: the memory comes back in the order of the caller's stream
+                follow(caller.address, self._stream.ptr)
         return pixels, outcome
-
-    def _take_arena(self, size: int) -> _Arena:
-        """An arena of at least this size that nothing reads any more."""
-        with self._lock:
-            fitting = [a for a in self._arenas if a.memory.size >= size]
-            if fitting:
-                arena = min(fitting, key=lambda a: a.memory.size)
-                self._arenas.remove(arena)
-            else:
-                # Too small ones are given back rather than kept beside the larger one.
-                for small in self._arenas:
-                    small.read.synchronize()
-                self._arenas.clear()
-                arena = None
-        if arena is None:
-            arena = _Arena(size)
-            # See decode; a private stream must not wait for its consumer.
-            (self._stream if self._on_private_stream else self._device).synchronize()
-        arena.read.synchronize()
-        return arena
-
-    def _give_arena(self, arena: _Arena) -> None:
-        arena.read.record(self._stream)
-        with self._lock:
-            self._arenas.append(arena)
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -206,94 +192,98 @@ class CudaRuntime:
     ) -> Outcome:
         """Run plans: for each a launch for each statistic in it, and one for the result."""
         _check_count(len(segments[0]))
-        with self._device:
-            caller = address(None)
-            wait(self._stream.ptr, recorded(caller))
+        with self._after_caller():
+            if isinstance(source, Pixels):
+                return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, planar))
+            starts, total = offsets_of(source.sizes, source.channels, ALIGNMENT)
+            lane = self._lane
+            arena = lane.arenas.take(total)
             try:
-                if isinstance(source, Pixels):
-                    return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, planar))
-                starts, total = offsets_of(source.sizes, source.channels, ALIGNMENT)
-                arena = self._take_arena(total)
-                try:
-                    pixels = Pixels(arena.memory, starts, source.sizes, source.channels)
-                    outcome = self._decoder.decode(source, pixels, self._stream, segments[0])
-                    begin = time.perf_counter()
-                    outcome.launches = self._launch_segments(pixels, segments, out, offsets, kind, planar)
-                    outcome.timings.kernels += time.perf_counter() - begin  # of the host: the launches
-                    return outcome
-                finally:
-                    self._give_arena(arena)
+                pixels = Pixels(arena.memory, starts, source.sizes, source.channels)
+                outcome = self._decoder.decode(source, pixels, lane.stream, segments[0])
+                begin = time.perf_counter()
+                outcome.launches = self._launch_segments(pixels, segments, out, offsets, kind, planar)
+                outcome.timings.kernels += time.perf_counter() - begin  # of the host: the launches
+                return outcome
             finally:
-                wait(caller, recorded(self._stream.ptr))
+                arena.used.record(lane.stream)
+                lane.arenas.give(arena)
+
+    @contextmanager
+    def _after_caller(self) -> Iterator[None]:
+        """Work on the private stream, after what the caller's holds, which goes on after it."""
+        with self._device:
+            caller, own = current().address, self._stream.ptr
+            follow(own, caller)
+            try:
+                yield
+            finally:
+                follow(caller, own)
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images in one launch."""
         _check_count(len(one.sizes))
         if len(one.sizes) == 0:
             return
-        with self._device:
-            caller = address(None)
-            wait(self._stream.ptr, recorded(caller))
-            elements = one.sizes[:, 0] * one.sizes[:, 1] * one.channels
-            host = (
-                (one.sizes[:, 1], np.int32), (elements, np.int32), (weight, np.float32),
-                (one.offsets - one.offsets[0], np.int64), (other.offsets[partner], np.int64),
-                (rectangle.reshape(-1), np.int32),
+        n = len(one.sizes)
+        elements = one.sizes[:, 0] * one.sizes[:, 1] * one.channels
+        host = (
+            (one.offsets - one.offsets[0], np.int64), (other.offsets[partner], np.int64), (one.sizes[:, 1], np.int32),
+            (elements, np.int32), (rectangle, np.int32), (weight, np.float32),
+        )  # fmt: skip
+        first = int(one.offsets[0])
+        grid = (-(-int(elements.max()) // kernels.MIX.block), n)
+        with self._after_caller(), self._stream:
+            words = upload([np.ascontiguousarray(values, kind) for values, kind in host], self._lane)
+            starts, partners = words[: 2 * n].view(cupy.int64), words[2 * n : 4 * n].view(cupy.int64)
+            width, count = words[4 * n : 5 * n], words[5 * n : 6 * n]
+            boxes, share = words[6 * n : 10 * n], words[10 * n :].view(cupy.float32)
+            self._order_results()
+            launch(
+                kernels.MIX, self._stream.ptr, grid, one.flat[first : first + out.size], other.flat, width,
+                one.channels, count, share, starts, partners, boxes, out,
             )  # fmt: skip
-            with self._stream:
-                width, count, share, starts, partners, boxes = (
-                    cupy.asarray(np.ascontiguousarray(values, kind)) for values, kind in host
-                )
-                first = int(one.offsets[0])
-                grid = (-(-int(elements.max()) // kernels.MIX.block), len(elements))
-                launch(
-                    kernels.MIX, self._stream.ptr, grid, one.flat[first : first + out.size], other.flat, width,
-                    one.channels, count, share, starts, partners, boxes, out,
-                )  # fmt: skip
-            wait(caller, recorded(self._stream.ptr))
 
     def _launch_segments(
         self, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, planar: bool
     ) -> int:
+        """Upload all plans, then launch them, each on the results of the one before."""
+        places = [offsets_of(plan.sizes, plan.channels, ALIGNMENT) for plan in segments[:-1]]
+        starts = [source.offsets, *(offsets for offsets, _ in places), offsets]
+        sizes = [source.sizes, *(plan.sizes for plan in segments)]
+        channels = [source.channels, *(plan.channels for plan in segments)]
+        compiled = [_compiled(plan, sizes[k], channels[k], starts[k], starts[k + 1]) for k, plan in enumerate(segments)]
         launches = 0
-        for plan in segments[:-1]:
-            starts, total = offsets_of(plan.sizes, plan.channels, ALIGNMENT)
-            with self._stream:
-                between = cupy.empty(total, cupy.float32)
-            launches += self._launch(source, plan, between, starts, layout.FLOAT32, False)
-            source = Pixels(between, starts, plan.sizes, plan.channels)
-        return launches + self._launch(source, segments[-1], out, offsets, kind, planar)
-
-    def _launch(self, source: Pixels, plan: Plan, out: Any, offsets: Ints, kind: int, planar: bool) -> int:
-        passes, region = compile_plan(plan)
-        strides = source.sizes[:, 1] * source.channels
-        start = source.offsets + region[:, 1] * strides + region[:, 0] * source.channels
-        for run in passes:
-            run.records["source"] = start
-            run.records["output"] = offsets
-            run.records["stride"] = strides
-        n = len(plan)
-        stream = self._stream.ptr
         with self._stream:
-            parts = _upload(passes)
-            table_words = passes[-1].end_slot * ops.STATISTICS_WORDS
-            tables = cupy.empty(max(n * table_words, 1), cupy.float32)
-            scale = SCALES[source.dtype]
-            launches = 0
-            for run, (ints, floats, programs) in zip(passes, parts, strict=True):
-                words = run.programs.shape[1]
-                common = source.flat, source.channels, scale, ints, floats, programs, words, tables, table_words
-                pixels = int(np.max(run.records["height"].astype(np.int64) * run.records["width"]))
-                for slot in range(run.first_slot, run.end_slot):
-                    kernel = kernels.statistics_kernel(plan.functions, source.dtype, plan.sharpens)
-                    launch(kernel, stream, (-(-pixels // kernel.block), n), *common, slot, *_accumulators(n))
-                    launches += 1
-                if run is passes[-1]:
-                    kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, plan.sharpens)
-                    stored = out.view(STORAGE[out.dtype.name])
-                    launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, int(planar))
-                    launches += 1
-        return launches
+            parts = iter(_upload([run for passes in compiled for run in passes], self._lane))
+            self._order_results()
+            for k, (_, total) in enumerate(places):
+                between = cupy.empty(total, cupy.float32)
+                launches += self._launch(source, segments[k], compiled[k], parts, between, layout.FLOAT32, False)
+                source = Pixels(between, starts[k + 1], sizes[k + 1], channels[k + 1])
+            return launches + self._launch(source, segments[-1], compiled[-1], parts, out, kind, planar)
+
+    def _launch(
+        self, source: Pixels, plan: Plan, passes: list[Pass], parts: Iterator[_Part], out: Any, kind: int, planar: bool
+    ) -> int:
+        n, slots, stream = len(plan), passes[-1].end_slot, self._stream.ptr
+        table_words = slots * ops.STATISTICS_WORDS
+        tables = cupy.empty(max(n * table_words, 1), cupy.float32)
+        accumulators = _accumulators(n, slots) if slots else []
+        scale = SCALES[source.dtype]
+        for run in passes:
+            ints, floats, programs = next(parts)
+            words = run.programs.shape[1]
+            common = source.flat, source.channels, scale, ints, floats, programs, words, tables, table_words
+            pixels = int(np.max(run.records["height"].astype(np.int64) * run.records["width"]))
+            for slot in range(run.first_slot, run.end_slot):
+                kernel = kernels.statistics_kernel(plan.functions, source.dtype, plan.sharpens)
+                launch(kernel, stream, (-(-pixels // kernel.block), n), *common, slot, *accumulators[slot])
+            if run is passes[-1]:
+                kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, plan.sharpens)
+                stored = out.view(STORAGE[out.dtype.name])
+                launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, int(planar))
+        return slots + 1
 
 
 def _check_count(n: int) -> None:
@@ -301,11 +291,24 @@ def _check_count(n: int) -> None:
         raise ValueError(f"a batch on a GPU holds at most {_MOST_IMAGES} images, not {n}")
 
 
-def _upload(passes: list[Pass]) -> list[tuple[Any, Any, Any]]:
+def _compiled(plan: Plan, sizes: Ints, channels: int, source: Ints, output: Ints) -> list[Pass]:
+    """A plan for images of these sizes that lie at some elements, to come to lie at others."""
+    passes, region = compile_plan(plan)
+    strides = sizes[:, 1] * channels
+    start = source + region[:, 1] * strides + region[:, 0] * channels
+    for run in passes:
+        run.records["source"] = start
+        run.records["output"] = output
+        run.records["stride"] = strides
+    return passes
+
+
+_Part = tuple[Any, Any, Any]
+
+
+def _upload(passes: list[Pass], lane: Lane) -> list[_Part]:
     """All passes in one copy to the device; for each its records as int32 and float32, and its programs."""
-    host = np.concatenate([part.reshape(-1).view(np.int32) for run in passes for part in (run.records, run.programs)])
-    words = cupy.empty(host.size, cupy.int32)
-    copy_to_device(host, words)
+    words = upload([part for run in passes for part in (run.records, run.programs)], lane)
     floats = words.view(cupy.float32)
     parts = []
     at = 0
@@ -317,11 +320,17 @@ def _upload(passes: list[Pass]) -> list[tuple[Any, Any, Any]]:
     return parts
 
 
-def _accumulators(n: int) -> tuple[Any, Any, Any, Any]:
-    """Sums, extremes, counts and tickets of one statistics launch, set to their neutral values."""
-    sums = cupy.zeros(n, cupy.int64)
-    extremes = cupy.empty(n * kernels.EXTREMES, cupy.int32)
+def _accumulators(n: int, slots: int) -> list[tuple[Any, Any, Any, Any]]:
+    """Sums, extremes, counts and tickets of each launch of a statistic, set to their neutral values."""
+    zeros = cupy.zeros(slots * n * (2 + ops.STATISTICS_WORDS + 1), cupy.int32)
+    extremes = cupy.empty(slots * n * kernels.EXTREMES, cupy.int32)
     extremes.data.memset_async(0x80, extremes.nbytes)  # below the key of every float in use
-    counts = cupy.zeros(n * ops.STATISTICS_WORDS, cupy.int32)
-    tickets = cupy.zeros(n, cupy.int32)
-    return sums, extremes, counts, tickets
+    first, second = 2 * slots * n, (2 + ops.STATISTICS_WORDS) * slots * n
+    parts = zeros[:first].view(cupy.int64), extremes, zeros[first:second], zeros[second:]
+    found = []
+    for slot in range(slots):
+        sums, lows, counts, tickets = (
+            part[slot * part.size // slots : (slot + 1) * part.size // slots] for part in parts
+        )
+        found.append((sums, lows, counts, tickets))
+    return found

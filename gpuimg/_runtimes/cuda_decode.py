@@ -28,7 +28,7 @@ from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder, upload_of
 from .cuda_launch import capability_of
 from .cuda_marks import MARK_BYTES, Marks
-from .cuda_memory import PerThread, copy_to_device, recorded, wait
+from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, follow
 from .images import ALIGNMENT, EncodedImages, Pixels, offsets_of
 from .protocol import Outcome
 from .threads import threads
@@ -45,6 +45,7 @@ class _Own:
         self.threads = threads
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.marks = Marks(self.stream)
+        self.pinned = Ring(Pinned)
         self.decoder: GpuDecoder | None = None
         self.asked = False  # for a decoder, which there may be none of
 
@@ -56,7 +57,7 @@ class ImageDecoder:
         self._index = index
         self._share = hardware_share()
         self._cpu = CpuRuntime()  # for files that nvImageCodec does not decode
-        self._segments = SegmentDecoder()
+        self._segments = SegmentDecoder(lambda: self._own().pinned)
         self._local = threading.local()
         self._spare: defaultdict[int, list[_Own]] = defaultdict(list)  # of threads that are gone
         self._told: set[str] = set()
@@ -92,7 +93,7 @@ class ImageDecoder:
             own.stream.synchronize()  # copies from and to the memory of the host
             raise
         finally:
-            wait(stream.ptr, recorded(own.stream.ptr))
+            follow(stream.ptr, own.stream.ptr)
         outcome.timings.decode += seconds
         outcome.timings.unwritten = unwritten
         return outcome

@@ -6,8 +6,7 @@ a time is bounded, so that the coefficients are. The kernels report what is not 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,25 +20,22 @@ from ..kernels.jpeg import upload
 from ..kernels.jpeg.layout import MISMATCH, RESTART, USED
 from ..kernels.jpeg.segments import PART_BLOCKS
 from .cuda_launch import launch
+from .cuda_memory import Block, Ring
 from .images import EncodedImages, Pixels
 from .jpeg_upload import Upload, whole_regions
 
 
-class _Staging:
-    """Pinned memory, and the event after the last copy from or to it."""
-
-    def __init__(self, words: int) -> None:
-        self._memory = cupy.cuda.alloc_pinned_memory(4 * words)
-        self.words = np.frombuffer(self._memory, np.int32, words)
-        self.used = cupy.cuda.Event(disable_timing=True)
-
-
 class SegmentDecoder:
-    """Decodes JPEGs by segments on one GPU."""
+    """Decodes JPEGs by segments on one GPU.
 
-    def __init__(self) -> None:
-        self._spare: list[_Staging] = []
-        self._lock = threading.Lock()
+    Parameters
+    ----------
+    pinned : function
+        Gives the calling thread's pinned memory.
+    """
+
+    def __init__(self, pinned: Callable[[], Ring]) -> None:
+        self._pinned = pinned
 
     @contextmanager
     def decoding(self, images: EncodedImages, uploaded: Upload | None, out: Any, stream: Any) -> Iterator[set[int]]:
@@ -59,32 +55,33 @@ class SegmentDecoder:
             yield done
             return
         n = len(images)
-        staging = self._take(uploaded.words + n) if uploaded.taken else None
+        pinned = self._pinned()
+        block = pinned.take(uploaded.words + n) if uploaded.taken else None
         try:
-            if staging is not None:
-                self._enqueue(uploaded, staging, n, out, stream)
+            if block is not None:
+                self._enqueue(uploaded, block, n, out, stream)
             yield done
         finally:
-            if staging is not None:
-                staging.used.synchronize()
-                status = staging.words[uploaded.words : uploaded.words + n].copy()
-                self._give(staging)
-        if staging is not None:
+            if block is not None:
+                block.used.synchronize()
+                status = block.memory.words[uploaded.words : uploaded.words + n].copy()
+                pinned.give(block)
+        if block is not None:
             done.update(i for i in uploaded.taken if not status[i])
             _note(images, uploaded.taken, status)
 
-    def _enqueue(self, uploaded: Upload, staging: _Staging, n: int, out: Any, stream: Any) -> None:
+    def _enqueue(self, uploaded: Upload, block: Block, n: int, out: Any, stream: Any) -> None:
         """Upload and launch, and copy back what the kernels report of ``n`` images."""
-        host = staging.words[: uploaded.words]
-        uploaded.write(host)
+        pinned = block.memory
+        uploaded.write(pinned.words[: uploaded.words])
         try:
             words = cupy.empty(uploaded.words, cupy.int32)
-            words.data.copy_from_host_async(host.ctypes.data, words.nbytes)
+            words.data.copy_from_host_async(pinned.address, words.nbytes)
             status = cupy.zeros(n, cupy.int32)
             self._launch(uploaded, words, out, status, stream)
-            status.data.copy_to_host_async(staging.words[uploaded.words :].ctypes.data, status.nbytes)
+            status.data.copy_to_host_async(pinned.address + words.nbytes, status.nbytes)
         finally:
-            staging.used.record(stream)
+            block.used.record(stream)
 
     def _launch(self, uploaded: Upload, words: Any, out: Any, status: Any, stream: Any) -> None:
         blocks = int(uploaded.parts[:, PART_BLOCKS].max())
@@ -97,19 +94,6 @@ class SegmentDecoder:
             memory = words, coefficients, planes, plane_bytes, out, status
             for name, grid, arguments in uploaded.launches(part, *memory):
                 launch(kernels.jpeg.KERNELS[name], stream.ptr, grid, *arguments)
-
-    def _take(self, words: int) -> _Staging:
-        """Memory of at least so many words that nothing uses any more."""
-        with self._lock:
-            fitting = [k for k, staging in enumerate(self._spare) if staging.words.size >= words]
-            best = min(fitting, key=lambda k: self._spare[k].words.size, default=None)
-            # Too small ones are given back rather than kept beside the larger one.
-            taken = [self._spare.pop() for _ in range(len(self._spare))] if best is None else [self._spare.pop(best)]
-        return _Staging(words) if best is None else taken[0]
-
-    def _give(self, staging: _Staging) -> None:
-        with self._lock:
-            self._spare.append(staging)
 
 
 def upload_of(images: EncodedImages, pixels: Pixels, plan: Plan | None) -> Upload | None:

@@ -10,6 +10,9 @@ from typing import Any, Protocol
 from .._plan.plan import Plan
 from .images import EncodedImages, Pixels
 
+#: ``cudaStreamPerThread``, which is not an address: it names another stream on every thread.
+PER_THREAD_STREAM = 2
+
 
 @dataclass
 class Timings:
@@ -43,6 +46,9 @@ class Runtime(Protocol):
 
     def empty(self, elements: int, dtype: str) -> Any:
         """An uninitialised flat array."""
+
+    def take(self, elements: int, dtype: str) -> Any:
+        """As :meth:`empty`, to be written by :meth:`run` or :meth:`mix`."""
 
     def from_arrays(self, arrays: Any) -> Pixels:
         """A list of (H, W, C) arrays, or one (N, H, W, C) array, as pixels."""

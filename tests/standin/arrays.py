@@ -44,6 +44,10 @@ class OutOfMemoryError(MemoryError):
     """What CuPy raises."""
 
 
+class CUDARuntimeError(RuntimeError):
+    """What CuPy raises, too."""
+
+
 class Pool:
     """Memory of one device: free blocks of each stream."""
 
@@ -194,9 +198,12 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
         def synchronize(self) -> None:
             order.host_waits("stream", order.clock_of([self.key]))
 
+    alive = {0, 1, 2}  # addresses: of the default streams, and of those that were created
+
     class StreamOfOurs(ExternalStream):
         def __init__(self, null: bool = False, non_blocking: bool = False) -> None:
             super().__init__(0 if null else addresses.pop())
+            alive.add(self.ptr)
             self._key = None if null else order.stream_at(self.device_id, self.ptr)
             if not null and not non_blocking:
                 order.found("a stream that waits for the null stream was made")
@@ -208,6 +215,7 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
         def __del__(self) -> None:
             if self.ptr:
                 order.end_stream(self.ptr)
+                alive.discard(self.ptr)
                 addresses.append(self.ptr)
 
     null = StreamOfOurs(null=True)
@@ -349,6 +357,11 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
         array.set(values)
         return array
 
+    def event_record(event: int, stream: int) -> None:
+        if stream not in alive:
+            raise CUDARuntimeError("cudaErrorInvalidResourceHandle: invalid resource handle")
+        events[event].record(ExternalStream(stream))
+
     module: Any = ModuleType("cupy")
     ndarray.__module__ = "cupy"
     module.ndarray, module.empty, module.zeros, module.asarray = ndarray, empty, zeros, asarray
@@ -363,7 +376,7 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
     cuda.driver, cuda.function = ModuleType("cupy.cuda.driver"), ModuleType("cupy.cuda.function")
     cuda.runtime = ModuleType("cupy.cuda.runtime")
     cuda.runtime.getDeviceCount = lambda: DEVICES
-    cuda.runtime.eventRecord = lambda event, stream: events[event].record(ExternalStream(stream))
+    cuda.runtime.eventRecord = event_record
     cuda.runtime.streamWaitEvent = lambda stream, event, flags=0: events[event].make_wait(ExternalStream(stream).key)
     module.cuda = cuda
     return module, pools

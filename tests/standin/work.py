@@ -125,3 +125,9 @@ def waits_of_loaders(gpu: Standin, stream: tuple[int, int]) -> list[Any]:
     loaders = [op for op in gpu.order.of("host wait", "stream wait") if op.thread.startswith("gpuimg-")]
     host = [op for op in loaders if op.kind == "host wait" and stream in op.told["pending"]]
     return host + [op for op in loaders if op.kind == "stream wait" and op.told["recorded"].stream == stream]
+
+
+def waits_for(gpu: Standin, stream: tuple[int, int], kind: str) -> list[Any]:
+    """Waits of a loader's threads for an event on a stream, by the host or on a stream of theirs."""
+    waits = [op for op in gpu.order.of(kind) if op.thread.startswith("gpuimg-")]
+    return [op for op in waits if op.told["recorded"] is not None and op.told["recorded"].stream == stream]
