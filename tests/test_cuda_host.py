@@ -84,7 +84,7 @@ def test_the_arena_has_room_for_its_images(gpu: Standin, color: str) -> None:
     decodes = gpu.order.of("decode")
     ranges = sorted(op.told["writes"][0] for op in decodes)
     arena = next(op for op in gpu.order.of("allocate") if op.told["address"] == ranges[0][0])
-    assert arena.stream == decodes[0].stream
+    assert {arena.stream} == {op.stream for op in gpu.order.of("launch") if op.told["name"] == "transform"}
     sizes = [-(-height * width * channels // ALIGNMENT) * ALIGNMENT for height, width in SIZES]
     assert arena.told["size"] == sum(sizes) * 5 // 4  # for the next batch, which may be larger
     assert [low - ranges[0][0] for low, _ in ranges] == [sum(sizes[:k]) for k in range(len(sizes))]
@@ -107,7 +107,7 @@ def test_a_thread_has_two_arenas(gpu: Standin) -> None:
     first, second, *others = arenas_of(gpu, [40, 40, 40, 30, 40, 10, 40])
     assert first != second
     assert others == [first, second, first, second, first]
-    waits = [op for op in gpu.order.of("host wait") if op.told["name"] == "event" and op.told["pending"]]
+    waits = [op for op in gpu.waits if op.told["name"] == "event" and op.told["pending"]]
     assert len(waits) == 4  # every call but the first three: to make the second arena was to wait for the first
 
 
@@ -117,7 +117,7 @@ def test_an_arena_that_nothing_reads_is_taken_first(gpu: Standin) -> None:
     large, small = arenas_of(gpu, [80, 20])
     gpu.cupy.cuda.Device().synchronize()
     assert arenas_of(gpu, [20, 20]) == [small, large]
-    assert [op for op in gpu.order.of("host wait") if op.told["name"] == "event" and op.told["pending"]] == []
+    assert [op for op in gpu.waits if op.told["name"] == "event" and op.told["pending"]] == []
 
 
 def test_a_larger_batch_lets_the_other_arena_be(gpu: Standin) -> None:
@@ -152,7 +152,7 @@ def test_whole_images_wait_for_the_last_reader_of_their_memory_alone(gpu: Standi
                 gpu.use(image)
             kept = [*kept, batch][-held:] if held else []
             del image, batch
-    waits = gpu.order.of("host wait")
+    waits = gpu.waits
     assert {op.told["name"] for op in waits} <= {"event", "stream"}
     assert not [op for op in waits if other.key in op.told["pending"]]
     assert busy.stream == other.key

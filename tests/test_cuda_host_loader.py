@@ -228,9 +228,10 @@ def test_a_batch_is_decoded_while_the_one_before_is_computed(gpu: Standin, prepr
     lane = [op for op in gpu.order.log if op.thread.startswith("gpuimg-decode")]
     decodes = [k for k, op in enumerate(lane) if op.kind == "decode"][::4]
     launches = [k for k, op in enumerate(lane) if op.kind == "launch"]
+    others = {op.number for op in gpu.waits}
     for k, later in pairwise(decodes[3:]):
         last = max(at for at in launches if at < later)
-        waits = [op for op in lane[k:later] if op.kind == "host wait"]
+        waits = [op for op in lane[k:later] if op.number in others]
         assert waits
         assert all(op.told["recorded"].number < lane[k].number < lane[last].number for op in waits)
 

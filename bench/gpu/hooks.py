@@ -12,6 +12,18 @@ from typing import Any
 from bench.gpu.measure import replaced
 
 
+class _Done:
+    """An event that is over, and that nobody waits for."""
+
+    done = True
+
+    def record(self, stream: Any) -> None:
+        """Nothing."""
+
+    def synchronize(self) -> None:
+        """Nothing."""
+
+
 @contextmanager
 def new_runtime() -> Iterator[None]:
     """Let a runtime be made anew, with streams and memory of its own, and again afterwards."""
@@ -69,19 +81,28 @@ def without_stream_order() -> Iterator[None]:
 
 @contextmanager
 def without_result_wait() -> Iterator[None]:
-    """Let kernels write results' memory whatever still reads it."""
-    from gpuimg._runtimes.cuda_memory import PooledResult
+    """Give results' memory out again whatever still reads it."""
+    import cupy
 
-    with replaced(PooledResult, "order", lambda result, stream: None):
+    from gpuimg._runtimes.cuda_memory import PooledResults
+
+    take = PooledResults._take
+
+    def at_once(pool: Any, *arguments: Any) -> Any:
+        for block in pool._spare:
+            block.used = cupy.cuda.Event(disable_timing=True)  # of nothing
+        return take(pool, *arguments)
+
+    with replaced(PooledResults, "_take", at_once):
         yield
 
 
 def our_decoder(threads: int) -> Any:
     """The decoders that gpuimg makes for a thread, called like one of nvImageCodec's."""
-    return _Ours(threads)
+    return _OurDecoder(threads)
 
 
-class _Ours:
+class _OurDecoder:
     """gpuimg's share of each batch for the hardware engine, the rest for CUDA."""
 
     def __init__(self, threads: int) -> None:
@@ -94,7 +115,7 @@ class _Ours:
         self._share = nvimgcodec.hardware_share()
 
     def decode(self, streams: list[Any], *, images: list[Any], params: Any, cuda_stream: int) -> list[Any]:
-        """Decode a batch; None for an image that did not decode."""
+        """Images, None for those that did not decode."""
         for_engine = [(k * self._share) % 1.0 + self._share >= 1.0 for k in range(len(streams))]
         assert self._decoder is not None
         done = self._decoder.run(streams, images, for_engine, params, cuda_stream)
@@ -113,15 +134,16 @@ class JpegKernels:
 
     def __init__(self) -> None:
         from gpuimg._runtimes.cuda_jpeg import SegmentDecoder
-        from gpuimg._runtimes.cuda_memory import Pinned, Ring
+        from gpuimg._runtimes.cuda_memory import Lane
 
-        self._ring = Ring(Pinned)
-        self._decoder = SegmentDecoder(lambda: self._ring)
+        lane = Lane()
+        self._pinned = lane.pinned
+        self._decoder = SegmentDecoder(lambda: lane.pinned)
 
     def pinned(self, words: int) -> Any:
         """Pinned memory, for as long as this object lives."""
-        self._block = self._ring.take(words)
-        return self._block.memory.words[:words]
+        self._staging = self._pinned.take(words)
+        return self._staging.memory.words[:words]
 
     def launch(self, upload: Any, words: Any, out: Any, status: Any, stream: Any) -> None:
         """Enqueue all launches for what was uploaded."""

@@ -69,6 +69,17 @@ class Standin:
             following[op.stream] = op.kind
         return found[::-1]
 
+    @property
+    def waits(self) -> list[Op]:
+        """Waits of the host, but those on streams that only decode: for the marks of images and what became of them."""
+        decoding = {op.stream for op in self.order.of("decode")}
+
+        def of_decoding(op: Op) -> bool:
+            recorded = op.told["recorded"]
+            return recorded.stream in decoding if recorded is not None else op.told["pending"] <= decoding
+
+        return [op for op in self.order.of("host wait") if not of_decoding(op)]
+
     def stream(self) -> Any:
         """A stream of the caller's."""
         return self.cupy.cuda.Stream(non_blocking=True)
