@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from .. import color
@@ -78,6 +79,7 @@ def _find_neighbors(program, start, stop):
     return stop
 
 
+@lru_cache(maxsize=256)  # compiled once for all kernels that call it with the same types
 def make_pixel(functions: tuple[Any, ...], neighbors: bool) -> Any:
     """A scalar function that makes the color of a grid pixel; without ``neighbors``, for programs that read none."""
     run_program = _make_program(functions)
