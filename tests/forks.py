@@ -1,0 +1,83 @@
+"""New processes without the time that imports take: one process imports, and each piece of code runs in a fork of it.
+
+A fork has compiled nothing and holds nothing but imported modules, so that what it reads from disk is what a process
+started anew reads. Where the start itself is what is tested, start a process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+
+# Reads lines of [code, arguments, environment, file for what it prints] and answers each with the exit status.
+_SERVER = """
+import json, os, sys
+exec(sys.argv[1])
+for line in sys.stdin:
+    code, arguments, environment, path = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.environ.update(environment)
+        sys.argv[1:] = arguments
+        for number, ending in enumerate(("in", "out", "err")):
+            os.dup2(os.open(path + ending, os.O_RDWR | os.O_CREAT), number)
+        exec(code, {"__name__": "__main__"})
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+class Done(NamedTuple):
+    """How a piece of code ended, and what it printed."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Forks:
+    """A process that has imported what it was started for, and forks."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def run(self, code: str, *arguments: str, **environment: str) -> Done:
+        """Run code in a fork, with arguments in ``sys.argv`` and more environment than this process has."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with tempfile.TemporaryDirectory() as folder:
+            print(json.dumps([code, arguments, environment, f"{folder}/"]), file=self._process.stdin, flush=True)
+            status = self._process.stdout.readline()
+            assert status, "the process that forks has ended"
+            out, err = ((Path(folder) / name).read_text() for name in ("out", "err"))
+        return Done(int(status), out, err)
+
+
+@contextmanager
+def forks(imports: str, *options: str, **environment: str) -> Iterator[Forks]:
+    """A process that runs ``imports`` once, with options of the interpreter such as ``-W error``."""
+    # NumPy's threads are of no use here, and a process that has some cannot be forked without a warning.
+    given = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"} | environment
+    process = subprocess.Popen(
+        [sys.executable, *options, "-c", _SERVER, imports],
+        cwd=ROOT,
+        env=given,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            yield Forks(process)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
