@@ -17,9 +17,13 @@ BENCH_EXTRAS = $(EXTRA),bench,peers$(if $(filter cpu,$(EXTRA)),$(comma)nvimgcode
 comma := ,
 
 BIN = $(VENV)/bin
-PIP = $(BIN)/python -m pip install --disable-pip-version-check
+# Byte code is made of what is imported, rather than of all that is installed.
+PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-compile
+unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test lint unit bench gpu gpu-photos soak clean
+PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
+
+.PHONY: help demo test lint warm unit bench gpu gpu-photos soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -36,16 +40,21 @@ help:
 demo: $(VENV)/.demo-ready
 	$(BIN)/gpuimg demo
 
-test: lint unit
+test: $(VENV)/.test-ready
+	$(MAKE) --jobs 2 lint warm
+	$(PYTEST)
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-unit: $(VENV)/.test-ready
-	$(BIN)/gpuimg warm --all # once, rather than in each process of the tests
-	HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
+# Once, rather than in each process of the tests.
+warm: $(VENV)/.test-ready
+	$(BIN)/gpuimg warm --all
+
+unit: warm
+	$(PYTEST)
 
 bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.bench_core
@@ -81,13 +90,11 @@ $(VENV)/.demo-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
 	touch $@
 
 $(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
-	$(PIP) '$(TORCH)'
-	$(PIP) -e '.[$(TEST_EXTRAS)]'
+	$(PIP) '$(TORCH)' -e '.[$(TEST_EXTRAS)]'
 	touch $@ $(VENV)/.demo-ready
 
 $(VENV)/.bench-ready: $(VENV)/.demo-ready
-	$(PIP) '$(TORCH)'
-	$(PIP) -e '.[$(BENCH_EXTRAS)]'
+	$(PIP) '$(TORCH)' -e '.[$(BENCH_EXTRAS)]'
 	$(PIP) --no-deps torchvision==0.28.0
 	touch $@
 
