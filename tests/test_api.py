@@ -8,6 +8,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from functools import cache
 from pathlib import Path
 from types import FunctionType
 
@@ -162,7 +163,8 @@ FILES = {
 }
 
 
-def imports(name: str) -> set[str]:
+@cache
+def imports(name: str) -> frozenset[str]:
     """Absolute names of everything a module imports, anywhere in it."""
     path = FILES[name]
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
@@ -174,7 +176,7 @@ def imports(name: str) -> set[str]:
             start = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*start, *([node.module] if node.module else [])])
             found |= {base} | {f"{base}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 def inside(name: str) -> set[str]:
