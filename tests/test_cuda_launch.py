@@ -23,6 +23,8 @@ from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels.cuda import kernel as machine
 from tests.standin import Standin
 
+from .forks import Forks, forks
+
 ROOT = Path(__file__).parents[1]
 CAPABILITY = (8, 0)
 KERNELS = {
@@ -67,25 +69,37 @@ def small(users: str = "()") -> Any:
     return namespace["KERNEL"]
 
 
-def start(cache: Path, factor: float = 2.0, users: str = "()", before: str = "") -> subprocess.Popen[str]:
-    code = before + SMALL.replace("USERS", users) + PRINT
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", code, str(factor)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+IMPORTS = """
+from gpuimg.kernels.cuda import compile_ptx
+from numba import types
+compile_ptx(lambda values: None, types.void(types.float32[::1]), (8, 0))  # what Numba itself prepares for the first
+"""
 
 
-def run(cache: Path, factor: float = 2.0, users: str = "()", before: str = "") -> tuple[str, int]:
-    """What another process makes: a checksum of the code, and how many kernels it compiled."""
-    process = start(cache, factor, users, before)
-    out, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
-    code, made = out.split()
-    return code, int(made)
+@pytest.fixture(scope="module")
+def python() -> Iterator[Forks]:
+    """Processes that have compiled nothing of gpuimg's, in which warnings are errors."""
+    with forks(IMPORTS, "-W", "error") as python:
+        yield python
+
+
+def code_of(users: str, before: str = "") -> str:
+    return before + SMALL.replace("USERS", users) + PRINT
+
+
+class Others:
+    """Processes with a folder of compiled kernels."""
+
+    def __init__(self, python: Forks, cache: Path) -> None:
+        self._python = python
+        self._cache = cache
+
+    def run(self, factor: float = 2.0, users: str = "()", before: str = "") -> tuple[str, int]:
+        """What another process makes: a checksum of the code, and how many kernels it compiled."""
+        done = self._python.run(code_of(users, before), str(factor), NUMBA_CACHE_DIR=str(self._cache))
+        assert done.returncode == 0, done.stderr
+        code, made = done.stdout.split()
+        return code, int(made)
 
 
 @pytest.fixture
@@ -96,6 +110,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     compiled.folder.cache_clear()
     yield tmp_path
     compiled.folder.cache_clear()
+
+
+@pytest.fixture
+def others(python: Forks, cache: Path) -> Others:
+    return Others(python, cache)
 
 
 # -- what runs is what is tested ---------------------------------------------------------------------------------------
@@ -175,18 +194,18 @@ def test_every_kernel_that_is_warmed_has_a_budget() -> None:
 # -- once --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_new_process_compiles_nothing(cache: Path) -> None:
-    code, made = run(cache)
+def test_a_new_process_compiles_nothing(others: Others) -> None:
+    code, made = others.run()
     assert made == 1
-    assert run(cache, before="from numba import cuda\ndel cuda.compile_ptx\n") == (code, 0)
+    assert others.run(before="from numba import cuda\ndel cuda.compile_ptx\n") == (code, 0)
 
 
-def test_what_a_kernel_is_made_of_is_its_name(cache: Path) -> None:
-    code, made = run(cache, 2.0)
-    other, made_too = run(cache, 3.0)
+def test_what_a_kernel_is_made_of_is_its_name(others: Others) -> None:
+    code, made = others.run(2.0)
+    other, made_too = others.run(3.0)
     assert code != other
     assert (made, made_too) == (1, 1)
-    assert run(cache, 2.0) == (code, 0)
+    assert others.run(2.0) == (code, 0)
     assert small().image((8, 6)) != small().image(CAPABILITY)
 
 
@@ -225,30 +244,35 @@ def test_threads_compile_a_kernel_once(cache: Path) -> None:
     assert [image is images[0] for image in images] == [True] * 4
 
 
-def test_processes_at_the_same_time_agree(cache: Path) -> None:
-    processes = [start(cache) for _ in range(2)]
+def test_processes_at_the_same_time_agree(cache: Path, others: Others) -> None:
+    arguments = [sys.executable, "-W", "error", "-c", code_of("()"), "2.0"]
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    processes = [
+        subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
     said = [process.communicate(timeout=300) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], said
     assert len(list(cache.rglob("*.cubin"))) == 1
-    assert run(cache)[1] == 0
+    assert others.run()[1] == 0
     assert [path for path in cache.rglob("*") if path.is_file() and path.suffix != ".cubin"] == []
 
 
 # -- functions of users ------------------------------------------------------------------------------------------------
 
 
-def test_functions_of_users_are_kept(cache: Path) -> None:
-    assert run(cache, 2.0, "(scaled,)")[1] == 1
-    assert run(cache, 2.0, "(scaled,)")[1] == 0
-    assert run(cache, 4.0, "(scaled,)")[1] == 1
-    assert run(cache, 2.0, "(scaled,)")[1] == 0
+def test_functions_of_users_are_kept(others: Others) -> None:
+    assert others.run(2.0, "(scaled,)")[1] == 1
+    assert others.run(2.0, "(scaled,)")[1] == 0
+    assert others.run(4.0, "(scaled,)")[1] == 1
+    assert others.run(2.0, "(scaled,)")[1] == 0
 
 
-def test_functions_that_cannot_be_told_are_compiled_anew(cache: Path) -> None:
+def test_functions_that_cannot_be_told_are_compiled_anew(cache: Path, others: Others) -> None:
     users = "(numba.njit(lambda x: x + table[0]),)"
     before = "import numpy as np\ntable = np.ones(3, np.float32)\n"
     for _ in range(2):
-        assert run(cache, 2.0, users, before)[1] == 1
+        assert others.run(2.0, users, before)[1] == 1
     assert list(cache.rglob("*.cubin")) == []
 
 
