@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 from typing import Any
@@ -18,6 +19,11 @@ pytestmark = [
     pytest.mark.usefixtures("watched"),
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),  # more workers than a small machine has cores
 ]
+
+
+# Workers that fork from a process that has imported, rather than import torch each.
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["torch", "gpuimg.torch", __name__])
 
 
 def dataset(n: int = 21, **options: Any) -> Any:
@@ -47,7 +53,7 @@ def test_workers_divide_the_samples(workers: int) -> None:
         for i, image in zip(batch.indices, batch.images, strict=True)
     }
     loaded = data.DataLoader(
-        dataset(20), batch_size=None, num_workers=workers, multiprocessing_context="spawn", persistent_workers=True
+        dataset(20), batch_size=None, num_workers=workers, multiprocessing_context=FORKED, persistent_workers=True
     )
     for epoch in range(2):
         seen = []
@@ -67,7 +73,7 @@ def test_workers_give_the_batches_of_one(workers: int, options: dict[str, Any]) 
     """As many as ``len`` says, in the same order, whatever the number of workers."""
     expected = [(labels.tolist(), valid.tolist()) for _, labels, valid in dataset(37, with_valid=True, **options)]
     given = dataset(37, with_valid=True, **options)
-    loaded = data.DataLoader(given, batch_size=None, num_workers=workers, multiprocessing_context="spawn")
+    loaded = data.DataLoader(given, batch_size=None, num_workers=workers, multiprocessing_context=FORKED)
     assert len(loaded) == len(expected)
     assert [(labels.tolist(), valid.tolist()) for _, labels, valid in loaded] == expected
 
