@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,8 @@ import gpuimg as gi
 from bench import bench_kernels as bench
 from gpuimg._plan.compile import compile_plan
 from gpuimg._runtimes.images import KINDS, offsets_of
+
+from .forks import Forks, forks
 
 BUDGETS: dict[str, Any] = json.loads(bench.BUDGETS.read_text())
 
@@ -213,11 +213,19 @@ CASES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def simulator() -> Iterator[Forks]:
+    """Processes in which kernels are plain Python."""
+    pytest.importorskip("numba_cuda")
+    imports = "import gpuimg.kernels.cuda, numba.cuda"
+    with forks(imports, NUMBA_ENABLE_CUDASIM="1", NUMBA_DISABLE_JIT="1") as simulator:
+        yield simulator
+
+
 @pytest.mark.parametrize(("chain", "channels", "source", "dtype", "order"), CASES)
 def test_simulated_results_are_the_cpus(
-    chain: object, channels: int, source: str, dtype: str, order: str, tmp_path: Path
+    simulator: Forks, chain: object, channels: int, source: str, dtype: str, order: str, tmp_path: Path
 ) -> None:
-    pytest.importorskip("numba_cuda")
     assert callable(chain)
     batch = chain(_images(channels, source))
     assert len(batch._segments) == 1
@@ -249,9 +257,7 @@ def test_simulated_results_are_the_cpus(
         case[f"ints{k}"] = run.records.view(np.int32)
         case[f"programs{k}"] = run.programs
     np.savez(tmp_path / "case.npz", **case)  # type: ignore[arg-type]
-    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
-    arguments = [sys.executable, "-c", _SIMULATE, str(tmp_path / "case.npz"), str(tmp_path / "out.npy")]
-    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    done = simulator.run(_SIMULATE, str(tmp_path / "case.npz"), str(tmp_path / "out.npy"))
     assert done.returncode == 0, done.stderr[-2000:]
     out = np.load(tmp_path / "out.npy").view(expected.dtype).reshape(expected.shape)
     if dtype == "uint8":

@@ -547,7 +547,7 @@ def test_rand_augment_launches() -> None:
 @pytest.mark.parametrize("name", POLICIES)
 def test_any_batch_size_gives_the_same_bytes(name: str) -> None:
     generator = np.random.default_rng(3)
-    n = 64 if name == "augmix" else 256
+    n = 64 if name == "augmix" else 128
     images = [image(generator, 24, 20, 3, "uint8") for _ in range(n)]
 
     def in_batches_of(size: int) -> list[NDArray[Any]]:
