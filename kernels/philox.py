@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numba import njit
 
@@ -43,13 +45,14 @@ def _block(k0, k1, c0, c1, c2, c3):
     return c0, c1, c2, c3
 
 
-@kept
-def philox_blocks(key_0, key_1, counters, out):
-    """Fill ``out`` (M, 4) with the blocks of the counters (M, 4), all uint64."""
-    for i in range(len(counters)):
-        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = _block(
-            key_0, key_1, counters[i, 0], counters[i, 1], counters[i, 2], counters[i, 3]
-        )
+@partial(kept, nogil=False)
+def philox_words(key_0, key_1, draw, indices, stream, views, out):
+    """Fill ``out`` (N, B, 4) with the blocks of the counters (block + 2**32 view, draw, index, stream), all uint64."""
+    for i in range(len(indices)):
+        for block in range(out.shape[1]):
+            out[i, block, 0], out[i, block, 1], out[i, block, 2], out[i, block, 3] = _block(
+                key_0, key_1, (views[i] << u64(32)) + u64(block), draw, indices[i], stream
+            )
 
 
 @kept

@@ -285,9 +285,8 @@ class Batch(Sequence[Any]):
     def _one_size(self) -> tuple[int, int]:
         if len(self) == 0:
             return 0, 0
-        different = np.any(self.sizes != self.sizes[0], 1)
-        if np.any(different):
-            k = int(np.argmax(different))
+        if not self.is_uniform:
+            k = int(np.argmax(np.any(self.sizes != self.sizes[0], 1)))
             raise ValueError(
                 f"the images differ in size (image 0 is {tuple(self.sizes[0].tolist())}, image {k} "
                 f"{tuple(self.sizes[k].tolist())}) and make no single array; resize or crop them, or use compute()"
@@ -312,7 +311,7 @@ class Batch(Sequence[Any]):
         source = self._source
         if (name, layout) in self._results:
             return self._results[name, layout]
-        if self.changes_nothing and name == source.dtype and self._is_stored_as(layout):
+        if name == source.dtype and self._is_stored_as(layout) and self.changes_nothing:
             result = self._decoded(source) if isinstance(source, EncodedImages) else source
         else:
             offsets, total = offsets_of(self.sizes, self.channels)

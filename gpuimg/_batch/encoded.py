@@ -15,7 +15,7 @@ from .._checks.types import Ints
 from .._checks.words import counted
 from .._decoding import exif, jpeg, pillow
 from .._decoding.decoder import ALPHAS, ImageInfo, over_limit
-from .._decoding.file_bytes import Source, SourceNames, read
+from .._decoding.file_bytes import Source, SourceNames, all_bytes, read
 from .._decoding.seek import Seek
 from .._index.seek_index import SeekIndex
 from .._runtimes.images import EncodedImages
@@ -53,7 +53,9 @@ def open_images(
         raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}")
     data: list[Any] = []
     found: dict[int, str] = {}
-    for i, source in enumerate(sources):
+    if all_bytes(sources):
+        data += sources
+    for i, source in enumerate(() if data else sources):
         try:
             data.append(read(source))
         except TypeError as error:

@@ -11,6 +11,8 @@ import numpy as np
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import layout
 
+_LARGEST = float(np.finfo(np.float64).max)
+
 
 def per_image(
     value: Any,
@@ -29,16 +31,24 @@ def per_image(
             f"{name} must be one number, or an array of shape ({n},) with one for each {each}, "
             f"not of shape {array.shape}"
         )
-    bad = ~np.isfinite(array) | (array < low) | (array > high)
-    if whole:
-        bad |= array != np.round(array)
+    bad = ~_allowed(array, low, high, whole)
     if bad.any():
         where = f"{name}[{int(np.argmax(bad))}]" if array.ndim else name
         limits = _limits(low, high)
         kind = "a whole number" if whole else "a number" if limits else "a finite number"
         given = float(array[bad][0] if array.ndim else array)
         raise ValueError(f"{where} must be {kind}{limits}, not {shown(given)}")
-    return array if array.ndim else np.full(n, array)  # not broadcast_to, which takes as long as all of the above
+    if array.ndim:
+        return array
+    filled = np.empty(n)  # not broadcast_to, which takes as long as all of the above
+    filled.fill(array)
+    return filled
+
+
+def _allowed(array: Floats, low: float, high: float, whole: bool) -> Any:
+    """Which numbers are finite, within ``[low, high]``, and whole if they must be."""
+    good = (array >= max(low, -_LARGEST)) & (array <= min(high, _LARGEST))  # NaN is in no range
+    return good & (array == np.rint(array)) if whole else good
 
 
 def _limits(low: float, high: float) -> str:
@@ -104,7 +114,10 @@ def pair(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -
     if isinstance(value, np.ndarray) and value.ndim == 2:
         if value.shape != (n, 2):
             raise ValueError(f"{name} as an array must have shape ({n}, 2), not {value.shape}")
-        value = (value[:, 0], value[:, 1])
+        array = numbers(value, name)
+        if _allowed(array, limits.get("low", -np.inf), limits.get("high", np.inf), limits.get("whole", False)).all():
+            return array
+        value = (value[:, 0], value[:, 1])  # to say which is not
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)) or len(value) != 2:
         raise ValueError(f"{name} must be ({first}, {second}), not {value!r}")
     if isinstance(value, list) and not (is_single(value[0]) or is_single(value[1])):

@@ -50,6 +50,11 @@ def read(source: Source) -> Any:
     )
 
 
+def all_bytes(sources: Sequence[Any]) -> bool:
+    """Whether all sources are bytes, which are data as they are: for a batch this takes as long as one by itself."""
+    return set(map(type, sources)) <= {bytes}
+
+
 def read_descriptor(descriptor: int) -> bytes:
     """All bytes of an open file, which may be a pipe."""
     size = os.fstat(descriptor).st_size

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._checks.types import Ints
 from ..kernels.jpeg import layout as words
+from .file_bytes import all_bytes
 from .jpeg_parts import chroma
 
 
@@ -44,14 +45,16 @@ def read_headers(data: Sequence[Any]) -> Headers:
 
 
 def _addresses(data: Sequence[Any]) -> Ints:
-    if not data:
-        return np.empty(0, np.int64)
-    pointers: Any = (ctypes.c_char_p * len(data))(*(one if type(one) is bytes else None for one in data))
-    found: Ints = np.frombuffer(pointers, np.intp).astype(np.int64)
-    for i, one in enumerate(data):
-        if type(one) is not bytes:
-            found[i] = np.frombuffer(one, np.uint8).ctypes.data if len(one) else 0
+    pointers: Any = (ctypes.c_char_p * len(data))(*(data if all_bytes(data) else map(_bytes_alone, data)))
+    found: Ints = np.frombuffer(pointers, np.intp).astype(np.int64) if data else np.empty(0, np.int64)
+    for i in np.flatnonzero(found == 0).tolist():
+        one = np.frombuffer(data[i], np.uint8)
+        found[i] = one.__array_interface__["data"][0] if len(one) else 0
     return found
+
+
+def _bytes_alone(one: Any) -> bytes | None:
+    return one if type(one) is bytes else None
 
 
 def chroma_subsampling(header: Ints) -> str:

@@ -90,7 +90,7 @@ def normalize(images: Any, mean: Any, std: Any, *, where: Any = None) -> Batch:
     means, stds = (_per_channel(v, channels, name) for v, name in ((mean, "mean"), (std, "std")))
     if np.any(stds <= 0.0):
         raise ValueError(f"std must be above 0, not {std!r}")
-    three = np.resize(means, 3), np.resize(stds, 3)
+    three = means.repeat(3 // channels), stds.repeat(3 // channels)
     chosen = arguments.mask(where, len(batch))
     plan = batch._plan.with_entry(ops.NORMALIZE, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen)
     return batch._recorded(plan.as_normalized())

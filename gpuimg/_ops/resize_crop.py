@@ -160,13 +160,20 @@ def _height_width(height: Any, width: Any, n: int) -> Ints:
     return np.stack([arguments.integers(height, n, "height", low=1), arguments.integers(width, n, "width", low=1)], 1)
 
 
+def _leaves(corner: Ints, new: Ints, sizes: Ints) -> Mask:
+    """Which rectangles (N,) reach out of images of these sizes."""
+    beyond = (corner < 0) | (corner + new > sizes)
+    leaves: Mask = beyond[:, 0] | beyond[:, 1]
+    return leaves
+
+
 def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask | None) -> Plan:
     """Move to a rectangle of the current grid; outside that grid it shows a color, or for None the edge repeated."""
     n = len(plan)
     if where is not None:
         corner = np.where(where[:, None], corner, 0)
         new = np.where(where[:, None], new, plan.sizes)
-    outside = np.any((corner < 0) | (corner + new > plan.sizes), 1)
+    outside = _leaves(corner, new, plan.sizes)
     if color is not None and np.any(outside):
         # The color lies only on the sides where the rectangle leaves the grid: elsewhere a later filter must not see
         # it. A rectangle wholly outside shows nothing but the color.
@@ -279,17 +286,28 @@ def resized_crop(
     n = len(batch)
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
-    chosen = arguments.mask(where, n)
-    black = np.zeros((n, 3))
-    beyond = np.any((corner < 0) | (corner + new > batch.sizes), 1)
+    batch = _cropped(batch, corner, new, arguments.mask(where, n))
+    return resize(batch, size, interpolation, None, antialias, where=where)
+
+
+def resized_boxes(batch: Batch, boxes: Ints, size: Ints, interpolation: str, antialias: bool) -> Batch:
+    """As :func:`resized_crop`, of checked boxes (N, 4), top left height width, to sizes (N, 2)."""
+    chosen = arguments.interpolation(interpolation, antialias=antialias)
+    batch = _cropped(batch._for_geometry(), boxes[:, :2], boxes[:, 2:], None)
+    return batch._recorded(_resize(batch._plan, size, chosen, antialias, None))
+
+
+def _cropped(batch: Batch, corner: Ints, new: Ints, chosen: Mask | None) -> Batch:
+    """Cut out rectangles that are to be resized."""
+    black = np.zeros((len(batch), 3))
+    beyond = _leaves(corner, new, batch.sizes)
     if chosen is not None:
         beyond &= chosen
     if batch._plan.is_fresh and beyond.any():
         # A filter that reaches over the border must read black pixels there: one more pass, for those images only.
         batch = batch._recorded(_cut(batch._plan, corner, new, black, beyond))._new_segment()
         chosen = ~beyond if chosen is None else chosen & ~beyond
-    batch = batch._recorded(_cut(batch._plan, corner, new, black, chosen))
-    return resize(batch, size, interpolation, None, antialias, where=where)
+    return batch._recorded(_cut(batch._plan, corner, new, black, chosen))
 
 
 def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant", *, where: Any = None) -> Batch:

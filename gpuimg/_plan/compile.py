@@ -83,7 +83,8 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
     corner = region[:, :2]
     record["window"][:, :2] = np.maximum(grid.window[:, :2], corner) - corner
     record["window"][:, 2:] = np.minimum(grid.window[:, 2:], region[:, 2:]) - corner
-    record["separable"] = np.all(matrix[:, (0, 1, 2, 2), (1, 0, 0, 1)] == 0.0, 1)
+    mixed = (matrix[:, 0, 1] != 0.0) | (matrix[:, 1, 0] != 0.0) | (matrix[:, 2, 0] != 0.0) | (matrix[:, 2, 1] != 0.0)
+    record["separable"] = ~mixed
     record["matrix"] = matrix.reshape(-1, 9)
     record["matrix"][:, :6] = (matrix[:, :2] - corner[:, :, None] * matrix[:, 2:]).reshape(-1, 6)
     record["support"] = _support(grid)
@@ -162,24 +163,32 @@ def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
     return runs, slots
 
 
+def _bounds(matrix: Floats, sizes: Ints) -> tuple[Floats, Floats]:
+    """Smallest and largest source positions (N, 2), x and y, of grids of these sizes by matrices from their centres."""
+    half = (sizes[:, ::-1] - 1) / 2.0
+    if matrix[:, 2, 2].all() and not matrix[:, 2, :2].any():
+        spread = np.abs(matrix[:, :2, 0]) * half[:, :1] + np.abs(matrix[:, :2, 1]) * half[:, 1:]
+        return matrix[:, :2, 2] - spread, matrix[:, :2, 2] + spread
+    corners = np.ones((len(matrix), 3, 4))
+    corners[:, :2] = half[:, :, None] * _CORNERS
+    points = matrix @ corners
+    depth = points[:, 2:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        points = points[:, :2] / depth
+    # A view that reaches the horizon has no bounding box.
+    unbounded = np.any(depth <= 1e-6, (1, 2))[:, None]
+    return np.where(unbounded, -np.inf, points.min(2)), np.where(unbounded, np.inf, points.max(2))
+
+
 def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
     """Source pixels (x0, y0, x1, y1) that any pass of the image reads, whatever passes others of the batch need."""
     n = len(plan)
     start = np.full((n, 2), np.iinfo(np.int64).max)
     stop = np.zeros((n, 2), np.int64)
     for run, matrix in zip(runs, matrices, strict=True):
-        half = (run.grid.sizes[:, ::-1] - 1) / 2.0
-        corners = np.ones((n, 3, 4))
-        corners[:, :2] = half[:, :, None] * _CORNERS
-        points = matrix @ corners
-        depth = points[:, 2:]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            points = points[:, :2] / depth
-        # A view that reaches the horizon has no bounding box.
-        unbounded = np.any(depth <= 1e-6, (1, 2))[:, None]
+        low, high = _bounds(matrix, run.grid.sizes)
         reach = _RADIUS[run.grid.filter][:, None] * _support(run.grid) + 2.0
-        low = np.where(unbounded, -np.inf, points.min(2) - reach)
-        high = np.where(unbounded, np.inf, points.max(2) + reach)
+        low, high = low - reach, high + reach
         # Clipped before the cast: infinities and far-away views must not overflow.
         window = run.grid.window
         first = np.floor(np.clip(low, window[:, :2], window[:, 2:] - 1)).astype(np.int64)

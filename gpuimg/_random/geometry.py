@@ -68,9 +68,9 @@ def random_resized_crop(
     batch, generator = prepare(images, rng, "random_resized_crop")
     area = limits_of_each(scale, len(batch), "scale", low=0.0, high=1.0)
     aspect = limits(ratio, "ratio", low=1e-6)
-    top, left, height, width = resized_crop_boxes(batch.sizes, generator, area, aspect).T
+    boxes = resized_crop_boxes(batch.sizes, generator, area, aspect)
     new = arguments.sizes(size, len(batch))
-    return resize_crop.resized_crop(batch, top, left, height, width, new, interpolation, antialias)
+    return resize_crop.resized_boxes(batch, boxes, new, interpolation, antialias)
 
 
 def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[Any, Any], ratio: tuple[float, float]) -> Ints:

@@ -158,18 +158,13 @@ class Rng:
         -------
         (N, count) uint64
         """
-        from ..kernels.philox import philox_blocks  # imports Numba, which takes as long as all of gpuimg
+        from ..kernels.philox import philox_words  # imports Numba, which takes as long as all of gpuimg
 
-        blocks = -(-count // _WORDS)
-        counters = np.empty((len(self), blocks, 4), np.uint64)
-        counters[:, :, 0] = np.arange(blocks, dtype=np.uint64) + (self._views[:, None] << np.uint64(32))
-        counters[:, :, 1] = self._draw
-        counters[:, :, 2] = self.indices[:, None]
-        counters[:, :, 3] = self._stream
+        out = np.empty((len(self), -(-count // _WORDS), _WORDS), np.uint64)
+        seed, epoch, draw, stream = map(np.uint64, (self.seed, self.epoch, self._draw, self._stream))
+        philox_words(seed, epoch, draw, self.indices, stream, self._views, out)
         self._draw += 1
-        out = np.empty((len(self) * blocks, 4), np.uint64)
-        philox_blocks(np.uint64(self.seed), np.uint64(self.epoch), counters.reshape(-1, 4), out)
-        return out.reshape(len(self), blocks * 4)[:, :count]
+        return out.reshape(len(self), out.shape[1] * _WORDS)[:, :count]
 
     def units(self, count: int) -> Floats:
         """Draw several numbers in [0, 1) at once, as one draw.

@@ -47,7 +47,7 @@ class Pixels:
 
     def shape(self, i: int) -> tuple[int, int, int]:
         """Shape of one image."""
-        height, width = (int(v) for v in self.sizes[i])
+        height, width = self.sizes[i].tolist()
         return (height, width, self.channels) if self.layout == "NHWC" else (self.channels, height, width)
 
     def view(self, i: int) -> Any:

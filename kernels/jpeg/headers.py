@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..compiled import kept
 from ..cpu.intrinsics import bytes_at
 from ..scalar import loop
@@ -254,7 +256,7 @@ def _read(data, header, places):
         header[KIND] = BASELINE
 
 
-@kept
+@partial(kept, nogil=False)  # a microsecond a file
 def read_headers(addresses, sizes, headers, places):
     """Headers of files in memory.
 
