@@ -9,9 +9,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
+from bench.bench_kernels import ptx_of
 from gpuimg.kernels import cuda as kernels
 from tests.standin import Standin, installed
 from tests.standin.launches import Array, packed
@@ -24,12 +25,6 @@ Capability = tuple[int, int]
 Edit = Callable[[kernels.Kernel, str], str]
 
 _ARRAY, _ADDRESS = 7, 4  # parameters of an array, and which of them is its address
-
-
-@cache
-def ptx_of(kernel: kernels.Kernel, capability: Capability) -> str:
-    """What is really compiled."""
-    return kernels.compile_ptx(kernel.function, kernel.signature, capability, kernel.bounds)
 
 
 # -- parameters --------------------------------------------------------------------------------------------------------
@@ -54,7 +49,7 @@ def _elsewhere(words: list[bytes], array: Any, address: int) -> list[Any]:
 class Launches:
     """What ran, on which stand-in."""
 
-    def __init__(self, standin: Standin, capability: Capability, edit: Edit | None) -> None:
+    def __init__(self, standin: Standin, edit: Edit | None, capability: Capability) -> None:
         self.standin = standin
         self.behind: tuple[int, int] | None = None
         self.kernels: list[kernels.Kernel] = []
@@ -74,8 +69,10 @@ class Launches:
         self.kernels.append(kernel)
 
     def _check_order(self, function: int, configuration: tuple[int, ...], arrays: list[Array]) -> None:
-        """Let the stand-in see the launch, and undo what it takes for written: here is seen what a kernel writes."""
+        """Let the stand-in see the launch, but not what of its memory holds something: here is seen what is touched."""
         before = [(one.values.copy(), self.standin.order.written(*one.range).copy()) for one in arrays]
+        for one in arrays:
+            self.standin.order.written(*one.range)[:] = True
         self.standin.driver.launch(function, *configuration)
         for one, (values, written) in zip(arrays, before, strict=True):
             one.values[:] = values
@@ -97,9 +94,9 @@ class Launches:
 
 
 @contextmanager
-def executing(capability: Capability, edit: Edit | None = None) -> Iterator[Launches]:
+def executing(edit: Edit | None = None, capability: Capability = (9, 0)) -> Iterator[Launches]:
     """Let ``device="cuda:0"`` interpret its kernels as compiled for a GPU of this capability, perhaps edited."""
     with installed() as standin:
-        launches = Launches(standin, capability, edit)
+        launches = Launches(standin, edit, capability)
         standin.cupy.cuda.driver.launchKernel = launches.launch
         yield launches
