@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import hashlib
 import json
 import re
 import struct
@@ -234,13 +235,32 @@ def kernel_of(variant: Variant) -> Any:
     return kernels.transform_kernel(functions, source, KINDS[kind], neighbours)
 
 
+_USERS_KEPT = 4  # texts with functions of users that stay on disk, of each variant
+
+
+@functools.cache
+def ptx_of(kernel: Any, capability: tuple[int, int]) -> str:
+    """PTX of a kernel, kept on disk as machine code is: several tests read it, in several processes."""
+    from gpuimg.kernels import compiled as loops
+    from gpuimg.kernels import cuda as kernels
+
+    stem, _, made_of = kernel.key.rpartition("-")
+    made_with = hashlib.sha256(repr((kernels.toolchain(), capability)).encode()).hexdigest()[:12]
+    name = f"{stem}{made_with}-{made_of}.ptx"
+    kept = loops.read(name, bytes.decode) if kernel.is_kept else None
+    if kept is None:
+        kept = kernels.compile_ptx(kernel.function, kernel.signature, capability, kernel.bounds)
+        if kernel.is_kept:
+            loops.keep(name, kept.encode(), others=_USERS_KEPT if kernel.name.endswith("_user") else 0)
+    return str(kept)
+
+
 @functools.cache
 def compiled(variant: Variant, capability: tuple[int, int]) -> Code:
     """Compile a variant for an architecture as the runtime does; needs no GPU."""
     from gpuimg.kernels import cuda as kernels
 
-    kernel = kernel_of(variant)
-    ptx = kernels.compile_ptx(kernel.function, kernel.signature, capability, kernel.bounds)
+    ptx = ptx_of(kernel_of(variant), capability)
     image, said = kernels.assembled(ptx, capability)
     registers = re.search(r"Used (\d+) registers", said)
     frame = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)

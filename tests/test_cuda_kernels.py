@@ -289,7 +289,7 @@ np.savez(sys.argv[2], marked=marked, status=status)
 """
 
 
-def test_marks(tmp_path: Path) -> None:
+def test_marks(simulator: Forks, tmp_path: Path) -> None:
     """Each at its place and nowhere else; one changed bit, at any place in it, and it is another one."""
     rng = np.random.default_rng()
     places = 17 * rng.permutation(40)
@@ -303,9 +303,7 @@ def test_marks(tmp_path: Path) -> None:
         tmp_path / "case.npz", out=before, places=places, first=first, second=second, changed=changed,
         by=np.uint8(1) << rng.integers(0, 8, len(chosen)).astype(np.uint8),
     )  # fmt: skip
-    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
-    arguments = [sys.executable, "-c", _MARKS, str(tmp_path / "case.npz"), str(tmp_path / "out.npz")]
-    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    done = simulator.run(_MARKS, str(tmp_path / "case.npz"), str(tmp_path / "out.npz"))
     assert done.returncode == 0, done.stderr[-2000:]
     found = np.load(tmp_path / "out.npz")
     expected = before.copy()

@@ -16,7 +16,7 @@ from .. import cast, color
 from ..layout import BFLOAT16, FLOAT16, FLOAT32, HEIGHT, OUTPUT, RECORD_WORDS, UINT8, WIDTH
 from ..scalar import i32, scalar, up, word
 from . import jpeg, marks
-from .kernel import Image, Kernel, assembled, compile_ptx, supported
+from .kernel import Image, Kernel, assembled, compile_ptx, supported, toolchain
 from .program import make_pixel
 from .sample import u32, wide
 from .statistics import EXTREMES, make_statistics
@@ -44,6 +44,7 @@ __all__ = [
     "mix",
     "statistics_kernel",
     "supported",
+    "toolchain",
     "transform_kernel",
 ]
 

@@ -194,7 +194,7 @@ def huffman(words, groups, coefficients, status):
     if slack == 0 and (p0 != i32(word(words, segment, BETWEEN) >> 16) or p1 != short(both) or p2 != i32(both >> 16)):
         bad = i32(1)
     if bad:
-        status[up(word(words, segment, IMAGE))] = 1
+        cuda.atomic.max(status, up(word(words, segment, IMAGE)), i32(1))  # several segments of an image may be bad
 
 
 HUFFMAN = Kernel(

@@ -143,6 +143,9 @@ def inverse_dct(words, images, coefficients, planes):
             if at >= 8:
                 others = i32(others | value)
             work[slot, at >> 3, at & 7] = short(i32(value * i32(step & 0xFFFF)))
+    else:  # these go on to the barriers with the others, and nothing that they read is to be undefined
+        for y in range(8):
+            work[slot, y, x] = i32(0)
     held[slot, x] = others
     cuda.syncthreads()
     v0 = work[slot, 0, x]
@@ -156,7 +159,7 @@ def inverse_dct(words, images, coefficients, planes):
         v0, work[slot, 1, x], work[slot, 2, x], work[slot, 3, x], work[slot, 4, x], work[slot, 5, x],
         work[slot, 6, x], work[slot, 7, x], FIRST,
     )  # fmt: skip
-    cuda.syncthreads()
+    # Without a barrier: each thread writes where it alone has read.
     work[slot, 0, x] = _limited(o0, -32768, 32767)
     work[slot, 1, x] = _limited(o1, -32768, 32767)
     work[slot, 2, x] = _limited(o2, -32768, 32767)

@@ -73,7 +73,8 @@ class Kernel:
             Kernel.all.append(self)
 
     @cached_property
-    def _kept(self) -> bool:
+    def is_kept(self) -> bool:
+        """Whether it stays on disk."""
         return all(map(is_told, self._users))
 
     @cached_property
@@ -83,7 +84,7 @@ class Kernel:
 
     @cached_property
     def _made_of(self) -> str:
-        return fingerprint(self.function)[:24] if self._kept else str(next(_numbers))
+        return fingerprint(self.function)[:24] if self.is_kept else str(next(_numbers))
 
     def _name(self, types: tuple[Any, ...]) -> str:
         return f"{self.name}-{hashlib.sha256(repr(types).encode()).hexdigest()[:12]}-{self._made_of}"
@@ -93,7 +94,7 @@ class Kernel:
         name = self._name((*toolchain(), capability, str(self.signature), self.bounds)) + _ENDING
         with _lock(name):
             found = _images.get(name)
-            if found is None and self._kept:
+            if found is None and self.is_kept:
                 found = read(name, _unpacked)
             if found is None:
                 found = self._compiled(capability, name)
@@ -103,7 +104,7 @@ class Kernel:
     def _compiled(self, capability: Capability, name: str) -> Image:
         image = assembled(compile_ptx(self.function, self.signature, capability, self.bounds), capability)[0]
         Kernel.made += 1
-        if self._kept:
+        if self.is_kept:
             keep(name, image.entry.encode() + b"\0" + image.code, _USERS_KEPT if self._users else 0)
         return image
 

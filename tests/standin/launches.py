@@ -60,17 +60,21 @@ class Driver:
         self._functions.append(Function(self._kernels[entry], self._cupy.cuda.Device().id))
         return len(self._functions)
 
+    def loaded(self, function: int) -> Function:
+        """What a handle stands for."""
+        return self._functions[function - 1]
+
     def launch(self, function: int, *configuration: int) -> None:
         """``cuLaunchKernel``."""
         blocks, images, _, block, _, _, _, address, _, extra = configuration
-        kernel, device = self._functions[function - 1]
+        kernel, device = self.loaded(function)
         name = kernel.name if kernel.name in _BY_NAME else kernel.name.partition("_")[0]
         stream = self._cupy.cuda.ExternalStream(address).key
         if not device == self._cupy.cuda.Device().id == stream[0]:
             self._order.found(f"{name} is launched on stream {stream}, loaded to device {device}")
         if not 0 < images <= _MOST_BLOCKS:
             self._order.found(f"{name} is launched for {images} images")
-        arguments = self._unpacked(kernel, extra)
+        arguments = self.unpacked(kernel, packed(extra))
         if name in _BY_NAME:
             touched = _BY_NAME[name](blocks, images, *arguments)
         else:
@@ -84,11 +88,8 @@ class Driver:
         if name == "huffman":
             _report(self._order.damaged, blocks, *arguments)
 
-    def _unpacked(self, kernel: Kernel, extra: int) -> list[Any]:
+    def unpacked(self, kernel: Kernel, content: bytes) -> list[Any]:
         """Arguments, by the rules for a C structure of them."""
-        begin, address, size, length, end = (ctypes.c_size_t * 5).from_address(extra)
-        assert (begin, size, end) == (1, 2, 0)
-        packed = ctypes.string_at(address, ctypes.c_size_t.from_address(length).value)
         at = 0
         found: list[Any] = []
         for kind in kernel.signature.args:
@@ -97,12 +98,12 @@ class Driver:
             width = _WORD if is_array else dtype.itemsize
             at = -(-at // width) * width
             if is_array:
-                found.append(self._array(np.frombuffer(packed, np.int64, 7, at).tolist(), dtype))
+                found.append(self._array(np.frombuffer(content, np.int64, 7, at).tolist(), dtype))
                 at += 7 * _WORD
             else:
-                found.append(np.frombuffer(packed, dtype, 1, at)[0])
+                found.append(np.frombuffer(content, dtype, 1, at)[0])
                 at += width
-        assert at == len(packed)
+        assert at == len(content)
         return found
 
     def _array(self, words: list[int], dtype: Any) -> Array:
@@ -111,6 +112,13 @@ class Driver:
         assert words == [0, 0, size, dtype.itemsize, low, size, dtype.itemsize]
         assert low % dtype.itemsize == 0
         return Array(low, size, self._order.content(low, low + size * dtype.itemsize).view(dtype))
+
+
+def packed(extra: int) -> bytes:
+    """A launch's arguments, from the list at this address that tells the driver where they are."""
+    begin, address, size, length, end = (ctypes.c_size_t * 5).from_address(extra)
+    assert (begin, size, end) == (1, 2, 0)
+    return ctypes.string_at(address, ctypes.c_size_t.from_address(length).value)
 
 
 def install(driver: Driver, cuda: Any) -> None:

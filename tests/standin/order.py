@@ -131,10 +131,14 @@ class Order:
         chunk = self._chunk(low)
         return chunk.content[low - chunk.low : high - chunk.low]
 
+    def written(self, low: int, high: int) -> NDArray[np.bool_]:
+        """Which of the bytes at an address hold something."""
+        chunk = self._chunk(low)
+        return chunk.written[low - chunk.low : high - chunk.low]
+
     def forget(self, low: int, high: int) -> None:
         """Memory that was allocated: nothing in it means anything, but what touched it before may still do so."""
-        chunk = self._chunk(low)
-        chunk.written[low - chunk.low : high - chunk.low] = False
+        self.written(low, high)[:] = False
 
     def _chunk(self, address: int) -> Chunk:
         return self._chunks[bisect_right(self._lows, address) - 1]
@@ -166,8 +170,7 @@ class Order:
             clock[stream] = count = clock.get(stream, 0) + 1
             reads = list(reads)
             for low, high in [*reads, *seen]:
-                chunk = self._chunk(low)
-                if not chunk.written[low - chunk.low : high - chunk.low].all():
+                if not self.written(low, high).all():
                     self.found(f"{op} reads what nobody wrote")
             for low, high in reads:
                 self._touch(Access(low, high, False, stream, count, op, None), clock)
@@ -175,8 +178,7 @@ class Order:
                 self._touch(Access(low, high, False, stream, count, op, None), clock)
             for low, high in writes:
                 self._touch(Access(low, high, True, stream, count, op, file), clock)
-                chunk = self._chunk(low)
-                chunk.written[low - chunk.low : high - chunk.low] = True
+                self.written(low, high)[:] = True
             return op
 
     def _touch(self, access: Access, clock: Clock) -> None:

@@ -1,0 +1,7 @@
+"""What an interpreted program did wrong."""
+
+from __future__ import annotations
+
+
+class Fault(Exception):  # noqa: N818 - of a program that is tested, not of this one
+    """A program does what it must not, or what the interpreter does not know; the message names the instruction."""

@@ -1,0 +1,366 @@
+"""Runs the threads of some blocks: always those with the lowest block of instructions, until all wait or are gone.
+
+Threads wait at barriers and where a warp meets (shuffles, votes) until all that take part are there.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .fault import Fault
+from .ints import UnknownError
+from .memory import Layout, Memory
+from .parse import Instruction
+from .program import Block, Program, reads_and_writes
+from .values import Array, Lanes, Values
+from .warps import is_block_barrier, members_of
+
+_WAITS = 1 << 30
+_GONE = _WAITS + 1
+_PATIENCE = 4096  # rounds after which those that wait are looked at, and others than the lowest run, too
+
+Dim = tuple[int, int, int]
+
+
+class Clock:
+    """What a launch counts over all its blocks."""
+
+    def __init__(self, most: int) -> None:
+        self.steps = 0
+        self.most = most
+        self.fences: list[tuple[int, Array]] = []  # step, and threads
+        self.barriers: list[tuple[int, Array]] = []  # step, and blocks
+        self.warp_barriers: list[tuple[int, Array]] = []  # step, and warps
+
+
+class Machine:
+    """Some blocks of a launch."""
+
+    def __init__(
+        self, program: Program, grid: Dim, block: Dim, first: int, count: int, memory: Memory, parameters: Array,
+        clock: Clock, dynamic: int, behind: tuple[int, int] | None,
+    ) -> None:  # fmt: skip
+        self._program = program
+        self.grid, self.block = grid, block
+        self.memory = memory
+        self.parameters = parameters
+        self._clock = clock
+        self._behind = behind
+        self._turns = 0
+        size = prod(block)
+        self.first_thread = first * size
+        n = count * size
+        self._n = n
+        self._of_block = np.repeat(np.arange(count), size)
+        thread = np.tile(np.arange(size), count)
+        warps = -(-size // 32)
+        self.warps = count * warps
+        self._first_warp = first * warps
+        self._first_block = first
+        self.warp = self._of_block * warps + thread // 32
+        self.lane = thread % 32
+        self.lane_bit = np.uint32(1) << self.lane.astype(np.uint32)
+        self.living = np.zeros(self.warps, np.uint32)
+        np.bitwise_or.at(self.living, self.warp, self.lane_bit)
+        self._special = self._specials(thread, first)
+        memory.window("shared", Layout(program.shared, dynamic), self._of_block)
+        memory.window("local", program.local, np.arange(n))
+        self._registers: list[Any] = [np.zeros(n, dtype) for dtype in program.dtypes]
+        self._at = np.zeros(n, np.int64)  # number of each thread's block of instructions, or what it does else
+        self._meets = np.zeros(n, np.int64)  # number of the block a waiting thread waits in
+        self._all = np.arange(n)
+
+    def _specials(self, thread: Array, first: int) -> dict[str, Array]:
+        number = first + self._of_block
+        special: dict[str, Array] = {"%laneid": self.lane, "%warpid": thread // 32}
+        for name, value, sizes in (("tid", thread, self.block), ("ctaid", number, self.grid)):
+            x, y, z = value % sizes[0], value // sizes[0] % sizes[1], value // (sizes[0] * sizes[1])
+            special |= {f"%{name}.x": x, f"%{name}.y": y, f"%{name}.z": z}
+        for name, sizes in (("ntid", self.block), ("nctaid", self.grid)):
+            special |= {f"%{name}.{axis}": np.full(len(thread), size) for axis, size in zip("xyz", sizes, strict=True)}
+        lane, below = self.lane.astype(np.uint64), (np.uint64(1) << self.lane.astype(np.uint64)) - np.uint64(1)
+        bit = np.uint64(1) << lane
+        everyone = np.uint64(0xFFFFFFFF)
+        masks = {"eq": bit, "lt": below, "le": below | bit, "gt": everyone ^ below ^ bit, "ge": everyone ^ below}
+        return special | {f"%lanemask_{name}": mask for name, mask in masks.items()}
+
+    # -- what steps ask ----------------------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> int:
+        """Blocks of instructions that ran so far."""
+        return self._clock.steps
+
+    def special(self, name: str) -> Array:
+        """A special register of all threads."""
+        if name not in self._special:
+            raise Fault(f"the special register {name} is not known")
+        return self._special[name]
+
+    def fenced(self, ids: Array) -> None:
+        """These threads pass a fence."""
+        self.apart()
+        self._clock.fences.append((self.steps, ids + self.first_thread))
+        self.apart()
+
+    def apart(self) -> None:
+        """What comes next is later than what was before, also within one block of instructions."""
+        self._clock.steps += 1
+
+    def who(self, thread: Any) -> str:
+        """A thread in words."""
+        return named(int(thread) + self.first_thread, self.grid, self.block)
+
+    # -- running -----------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Until all threads are gone."""
+        blocks = self._program.blocks
+        at = self._at
+        rounds = 0
+        while True:
+            if self._behind is not None and self._run_one_warp(blocks, *self._behind):
+                continue
+            lowest = int(at.min())
+            rounds += 1
+            if lowest >= _WAITS:
+                if lowest == _GONE:
+                    return
+                self._release(must=True)
+                continue
+            if rounds % _PATIENCE == 0:
+                self._release(must=False)
+            elif rounds > _PATIENCE and rounds % 16 == 0:
+                lowest = int(at[at < _WAITS].max())  # perhaps the lowest ones wait for what these do
+            self._count(blocks[lowest], np.argmin(at))
+            self._run_block(blocks[lowest], np.flatnonzero(at == lowest))
+
+    def _run_one_warp(self, blocks: list[Block], late: int, turns: int) -> bool:
+        """Run the first warp that can go on until it waits; gives whether there is any.
+
+        The one that is ``late`` is the last of them once it has had so many turns.
+        """
+        ready = np.flatnonzero(self._at < _WAITS)
+        if len(ready) == 0:
+            return False
+        warps = self.warp[ready]
+        if self._turns >= turns and np.any(warps != late):
+            warps = warps[warps != late]
+        self._turns += int(warps[0] == late)
+        own = np.flatnonzero(self.warp == warps[0])
+        while True:
+            at = self._at[own]
+            lowest = int(at.min())
+            if lowest >= _WAITS:
+                break
+            self._count(blocks[lowest], own[0])
+            self._run_block(blocks[lowest], own[at == lowest])
+        self._release(must=False)
+        return True
+
+    def _count(self, block: Block, thread: Any) -> None:
+        self._clock.steps += 1
+        if self._clock.steps > self._clock.most:
+            raise Fault(f"no end after {self._clock.most} rounds: {self.who(thread)} is at {block.first()}")
+
+    def _run_block(self, block: Block, ids: Array) -> None:
+        lanes = Lanes(self, ids)
+        registers = self._registers
+        every = len(ids) == self._n
+        v: Values = [None] * len(registers)
+        for number in block.taken:
+            v[number] = registers[number] if every else registers[number][ids]
+        if block.meet is not None:
+            self._arrive(block, ids, v)
+            return
+        done = 0
+        try:
+            for done, step in enumerate(block.steps):  # noqa: B007 - the fault names the instruction
+                step(v, lanes)
+        except (Fault, UnknownError, TypeError) as fault:
+            raise Fault(f"{block.instructions[done]}: {fault}") from fault
+        for number in block.given:
+            if every:
+                registers[number] = v[number]
+            else:
+                registers[number][ids] = v[number]
+        self._leave(block, ids, v, lanes)
+
+    def _leave(self, block: Block, ids: Array, v: Values, lanes: Lanes) -> None:
+        """On to the next block, by the branch at the end."""
+        i = block.end
+        if i is None:
+            self._at[ids] = block.number + 1
+            return
+        name = i.parts[0]
+        goes = ids
+        if i.guard is not None:
+            does = v[i.guard.number] == i.guard_is
+            self._at[ids[~does]] = block.number + 1
+            goes = ids[does]
+            if len(goes) == 0:
+                return
+        if name in ("ret", "exit"):
+            self._end(goes)
+        elif name == "bra":
+            self._at[goes] = block.targets[0]
+        else:
+            index = np.broadcast_to(self._program.env.read(i, i.operands[0], "u32")(v, lanes), len(ids))
+            index = index if i.guard is None else index[does]
+            if np.any(index >= len(block.targets)):
+                raise Fault(f"{i}: a branch beyond its table")
+            self._at[goes] = np.array(block.targets)[index]
+
+    def _end(self, ids: Array) -> None:
+        self._at[ids] = _GONE
+        np.bitwise_and.at(self.living, self.warp[ids], ~self.lane_bit[ids])
+
+    # -- meetings ----------------------------------------------------------------------------------------------
+
+    def _arrive(self, block: Block, ids: Array, v: Values) -> None:
+        i = block.end
+        assert i is not None
+        if i.guard is not None:
+            does = v[i.guard.number] == i.guard_is
+            self._at[ids[~does]] = block.number + 1
+            ids = ids[does]
+        self._at[ids] = _WAITS
+        self._meets[ids] = block.number
+
+    def _release(self, must: bool) -> None:
+        """Let those go on whose meeting is complete."""
+        waiting = np.flatnonzero(self._at == _WAITS)
+        if len(waiting) == 0:
+            return
+        places = np.unique(self._meets[waiting]).tolist()
+        for place in places:
+            block = self._program.blocks[place]
+            i = block.end
+            assert i is not None
+            here = waiting[self._meets[waiting] == place]
+            if self._barrier(i, here, waiting) if is_block_barrier(i) else self._meeting(block, i, here):
+                return
+        if must:
+            texts = [str(self._program.blocks[place].end) for place in places]
+            raise Fault(f"{self.who(waiting[0])} waits for threads that never come; threads wait at: {texts}")
+
+    def _barrier(self, i: Instruction, here: Array, waiting: Array) -> bool:
+        """A barrier of whole blocks."""
+        number = self._number(i, here)
+        blocks = int(self._of_block[-1]) + 1
+        living = np.bincount(self._of_block[self._at != _GONE], minlength=blocks)
+        places = np.unique(self._meets[waiting])
+        there = [self._same_barrier(int(place), number) for place in places]
+        same = waiting[np.isin(self._meets[waiting], places[there])]
+        arrived = np.bincount(self._of_block[same], minlength=blocks)
+        complete = (arrived == living) & (np.bincount(self._of_block[here], minlength=blocks) > 0)
+        if not complete.any():
+            return False
+        free = same[complete[self._of_block[same]]]
+        self._check_aligned(i, free)
+        self._clock.steps += 1
+        self._clock.barriers.append((self.steps, np.flatnonzero(complete) + self._first_block))
+        for place in np.unique(self._meets[free]).tolist():
+            block = self._program.blocks[place]
+            self._together(block, free[self._meets[free] == place], np.zeros(0, np.uint32))
+        return True
+
+    def block_of(self, ids: Array) -> Array:
+        """Number of each thread's block."""
+        return self._of_block[ids]
+
+    def _number(self, i: Instruction, ids: Array) -> int:
+        """Number of a barrier, which must be the same for all, as must be the number of all threads."""
+        v = self._values(i, ids)
+        first = "red" in i.parts
+        numbers = i.operands[first : len(i.operands) - first]
+        read = self._program.env.read
+        values = [np.broadcast_to(read(i, operand, "u32")(v, Lanes(self, ids)), len(ids)) for operand in numbers]
+        if np.any(values[0] != values[0][0]):
+            raise Fault(f"{i}: threads wait at different barriers")
+        if len(values) == 2 and np.any(values[1] != prod(self.block)):
+            raise Fault(f"{i}: a barrier of {values[1][0]} of the {prod(self.block)} threads is not known")
+        return int(values[0][0])
+
+    def _same_barrier(self, place: int, number: int) -> bool:
+        i = self._program.blocks[place].end
+        assert i is not None
+        if not is_block_barrier(i):
+            return False
+        return self._number(i, np.flatnonzero((self._at == _WAITS) & (self._meets == place))) == number
+
+    def _together(self, block: Block, ids: Array, masks: Array) -> None:
+        """What those that meet do, and on behind it."""
+        i, meet = block.end, block.meet
+        assert i is not None
+        assert meet is not None
+        v = self._values(i, ids)
+        meet(v, Lanes(self, ids), masks)
+        for number in reads_and_writes(i, self._program.carry)[1]:
+            self._registers[number] = self._registers[number].copy()
+            self._registers[number][ids] = v[number]
+        self._at[ids] = block.number + 1
+
+    def _check_aligned(self, i: Instruction, free: Array) -> None:
+        """All threads of a warp wait at one instruction, where it is said to be aligned."""
+        if i.parts[0] == "barrier" and "aligned" not in i.parts:
+            return
+        order = np.argsort(self.warp[free], kind="stable")
+        warps, places = self.warp[free][order], self._meets[free][order]
+        apart = (warps[1:] == warps[:-1]) & (places[1:] != places[:-1])
+        if apart.any():
+            two = [str(self._program.blocks[places[np.flatnonzero(apart)[0] + k]].end) for k in (0, 1)]
+            raise Fault(f"threads of one warp wait at different barriers: {two[0]} and {two[1]}")
+
+    def _values(self, i: Instruction, ids: Array) -> Values:
+        v: Values = [None] * len(self._registers)
+        for number in reads_and_writes(i, self._program.carry)[0]:
+            v[number] = self._registers[number][ids]
+        return v
+
+    def _meeting(self, block: Block, i: Instruction, here: Array) -> bool:
+        """Something a warp does together."""
+        v = self._values(i, here)
+        masks = self._program.env.read(i, members_of(i), "b32")(v, Lanes(self, here))
+        masks = np.broadcast_to(masks, len(here))
+        warp, bit = self.warp[here], self.lane_bit[here]
+        if np.any(masks & bit == 0):
+            one = int(np.flatnonzero(masks & bit == 0)[0])
+            raise Fault(f"{i}: {self.who(here[one])} is not among its own members {int(masks[one]):#x}")
+        arrived = np.zeros(self.warps, np.uint32)
+        np.bitwise_or.at(arrived, warp, bit)
+        complete = (masks & self.living[warp] & ~arrived[warp]) == 0
+        if not complete.any():
+            return False
+        ids, masks = here[complete], masks[complete]
+        self._check_masks(i, ids, masks)
+        self._clock.steps += 1
+        if i.parts[0] == "bar":
+            whole = np.unique(self.warp[ids][(self.living[self.warp[ids]] & ~masks) == 0])
+            self._clock.warp_barriers.append((self.steps, whole + self._first_warp))
+        self._together(block, ids, masks)
+        return True
+
+    def _check_masks(self, i: Instruction, ids: Array, masks: Array) -> None:
+        """Members that meet name the same members."""
+        own = np.zeros((self.warps, 32), np.uint32)
+        own[self.warp[ids], self.lane[ids]] = masks
+        theirs = own[self.warp[ids]]
+        named_here = (masks[:, None] >> np.arange(32, dtype=np.uint32)) & np.uint32(1) != 0
+        wrong = named_here & (theirs != 0) & (theirs != masks[:, None])
+        if wrong.any():
+            one = int(np.flatnonzero(wrong.any(axis=1))[0])
+            raise Fault(f"{i}: {self.who(ids[one])} names the members {int(masks[one]):#x}, and others other ones")
+
+
+def named(thread: int, grid: Dim, block: Dim) -> str:
+    """A thread of a launch in words."""
+    own, number = thread % prod(block), thread // prod(block)
+
+    def split(value: int, sizes: Dim) -> tuple[int, int, int]:
+        return value % sizes[0], value // sizes[0] % sizes[1], value // (sizes[0] * sizes[1])
+
+    return f"thread {split(own, block)} of block {split(number, grid)}"

@@ -1,0 +1,246 @@
+"""Memory that checks every access: its bounds, its alignment, and that what is read was written before.
+
+Each buffer lies far from all others, and each shared variable has a gap behind it, so that one word too far is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .fault import Fault
+from .parse import Instruction, Variable
+from .races import ATOMIC, FENCED, STRONG, WRITE, Log
+from .values import Array, Lanes
+
+_SLOT = 36  # bits of an address within a buffer's part of the global memory
+SHARED = 1 << 56  # where the generic address space shows shared and local memory
+LOCAL = 1 << 57
+_GAP = 64  # bytes behind a shared variable
+_UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+WINDOWS = {"shared": SHARED, "local": LOCAL}
+
+
+class Region:
+    """Bytes that belong together: a buffer, or the shared (or local) memory of all blocks (or threads)."""
+
+    def __init__(self, name: str, content: Array, base: int, known: Array | None, writable: bool) -> None:
+        self.name = name
+        self.content = content
+        self.base = base
+        self.known = known  # bytes that hold something; None: all
+        self.writable = writable
+        self.log = Log()
+        self._views: dict[int, tuple[int, Array]] = {}
+
+    def words(self, size: int) -> tuple[int, Array]:
+        """The aligned words of a size, and at which byte the first one is."""
+        if size not in self._views:
+            first = -self.base % size
+            count = max(len(self.content) - first, 0) // size
+            self._views[size] = first, self.content[first : first + count * size].view(_UNSIGNED[size])
+        return self._views[size]
+
+
+class Layout:
+    """Where the variables of a space lie, and which bytes are theirs."""
+
+    def __init__(self, variables: list[Variable], dynamic: int = 0) -> None:
+        self.places: dict[str, int] = {}
+        end = 0
+        ranges = []
+        for one in variables:
+            start = -(-end // 16) * 16
+            start = -(-start // one.align) * one.align
+            size = one.size or dynamic
+            self.places[one.name] = start
+            ranges.append((start, start + size))
+            end = start + size + _GAP
+        self.size = -(-end // 16) * 16
+        self.valid = np.zeros(self.size, np.bool_)
+        for start, stop in ranges:
+            self.valid[start:stop] = True
+
+
+class Memory:
+    """All that a launch can touch."""
+
+    def __init__(self) -> None:
+        self._regions: dict[int, Region] = {}
+        self._windows: dict[str, tuple[Region, Layout, Array]] = {}
+
+    def add(self, name: str, content: Array, align: int = 0, known: Array | None = None, writable: bool = True) -> int:
+        """Give bytes an address, ``align`` beyond a multiple of 4096."""
+        slot = len(self._regions) + 1
+        base = (slot << _SLOT) + align % 4096
+        self._regions[slot] = Region(name, content, base, known, writable)
+        return base
+
+    def add_at(self, slot: int, name: str, content: Array, writable: bool) -> None:
+        """Give bytes the address of a slot."""
+        self._regions[slot] = Region(name, content, slot << _SLOT, None, writable)
+
+    @property
+    def regions(self) -> list[Region]:
+        """What was added."""
+        return list(self._regions.values())
+
+    def window(self, space: str, layout: Layout, owners: Array) -> None:
+        """Make shared or local memory, whose owners are told for each thread."""
+        count = int(owners.max()) + 1 if len(owners) else 0
+        size = count * layout.size
+        # What nothing has written is no zero, either.
+        region = Region(f"{space} memory", np.full(size, 0xCD, np.uint8), 0, np.zeros(size, np.bool_), True)
+        self._windows[space] = region, layout, owners
+
+    def shared_region(self) -> Region:
+        """The shared memory of all blocks."""
+        return self._windows["shared"][0]
+
+    # -- where addresses are -----------------------------------------------------------------------------------
+
+    def _pieces(self, space: str, lanes: Lanes, at: Array, size: int, does: str) -> Iterator[tuple[Region, Any, Array]]:
+        """Regions, which of the lanes are in each (None: all), and at which bytes."""
+        if space in WINDOWS:
+            yield self._in_window(space, lanes, at, size, does)
+            return
+        low, high = int(at.min()), int(at.max())
+        region = self._near(low)
+        if region is not None and low >= region.base and high + size <= region.base + len(region.content):
+            yield region, None, at.astype(np.int64) - region.base
+            return
+        if space == "generic" and high >= SHARED:
+            yield from self._generic(lanes, at, size, does)
+            return
+        slots = (at + np.uint64(1 << _SLOT - 1)) >> np.uint64(_SLOT)
+        for slot in np.unique(slots):
+            chosen = np.flatnonzero(slots == slot)
+            region = self._near(int(slot) << _SLOT)
+            if region is None:
+                raise Fault(f"{lanes.machine.who(lanes.ids[chosen[0]])} {does} at {int(at[chosen[0]]):#x}: no buffer")
+            offsets = at[chosen].astype(np.int64) - region.base
+            self._check(region.name, lanes, offsets, chosen, size, len(region.content), does)
+            yield region, chosen, offsets
+
+    def _near(self, address: int) -> Region | None:
+        return self._regions.get(address + (1 << _SLOT - 1) >> _SLOT)
+
+    def _generic(self, lanes: Lanes, at: Array, size: int, does: str) -> Iterator[tuple[Region, Any, Array]]:
+        for space, start, stop in (("global", 0, SHARED), ("shared", SHARED, LOCAL), ("local", LOCAL, 2 * LOCAL)):
+            chosen = np.flatnonzero((at >= start) & (at < stop))
+            if len(chosen):
+                some = Lanes(lanes.machine, lanes.ids[chosen])
+                base = np.uint64(start)
+                for region, part, offsets in self._pieces(space, some, at[chosen] - base, size, does):
+                    yield region, chosen if part is None else chosen[part], offsets
+
+    def _in_window(self, space: str, lanes: Lanes, at: Array, size: int, does: str) -> tuple[Region, None, Array]:
+        if space not in self._windows:
+            raise Fault(f"{does} in .{space}, of which there is none")
+        region, layout, owners = self._windows[space]
+        offsets = at.astype(np.int64)
+        everyone = np.arange(len(offsets))
+        self._check(region.name, lanes, offsets, everyone, size, layout.size, does)
+        outside = ~(layout.valid[offsets] & layout.valid[offsets + size - 1])
+        if outside.any():
+            one = int(np.flatnonzero(outside)[0])
+            before = [(start, name) for name, start in layout.places.items() if start <= offsets[one]]
+            start, name = max(before)
+            self._refuse(name, lanes, offsets - start, outside, size, does)
+        return region, None, offsets + owners[lanes.ids] * layout.size
+
+    def _check(self, name: str, lanes: Lanes, offsets: Array, chosen: Array, size: int, end: int, does: str) -> None:
+        outside = (offsets < 0) | (offsets > end - size)
+        if outside.any():
+            self._refuse(f"{name} ({end} bytes)", Lanes(lanes.machine, lanes.ids[chosen]), offsets, outside, size, does)
+
+    @staticmethod
+    def _refuse(name: str, lanes: Lanes, offsets: Array, outside: Array, size: int, does: str) -> None:
+        one = int(np.flatnonzero(outside)[0])
+        raise Fault(
+            f"{lanes.machine.who(lanes.ids[one])} {does} {size} bytes at byte {int(offsets[one])} of {name}, out of "
+            f"bounds; so do {int(outside.sum())} threads"
+        )
+
+    # -- accesses ----------------------------------------------------------------------------------------------
+
+    def _words(
+        self, i: Instruction, space: str, lanes: Lanes, at: Array, size: int, count: int, flags: int
+    ) -> Iterator[tuple[Region, Any, Array, Array]]:
+        """For each region: the lanes in it, its words, and the number of each lane's first word."""
+        total = size * count
+        does = "writes" if flags & WRITE else "reads"
+        if total > 1:
+            crooked = (at & np.uint64(total - 1)) != 0
+            if crooked.any():
+                one = int(np.flatnonzero(crooked)[0])
+                raise Fault(
+                    f"{lanes.machine.who(lanes.ids[one])} {does} {total} bytes at {int(at[one]):#x}, misaligned; so do "
+                    f"{int(crooked.sum())} threads"
+                )
+        for region, chosen, offsets in self._pieces(space, lanes, at, total, does):
+            if flags & WRITE and not region.writable:
+                raise Fault(f"writes to {region.name}, which may only be read")
+            ids = lanes.ids if chosen is None else lanes.ids[chosen]
+            self._known(region, lanes, ids, offsets, total, flags)
+            if flags & FENCED:
+                lanes.machine.apart()
+            if space != "local":
+                region.log.add(lanes.machine.steps, i, flags, ids + lanes.machine.first_thread, offsets, total)
+            first, words = region.words(size)
+            yield region, chosen, words, (offsets - first) // size
+            if flags & FENCED:
+                lanes.machine.apart()
+
+    def _known(self, region: Region, lanes: Lanes, ids: Array, offsets: Array, size: int, flags: int) -> None:
+        known = region.known
+        if known is None:
+            return
+        if not flags & WRITE or flags & ATOMIC:
+            missing = ~(known[offsets] & known[offsets + size - 1])
+            if missing.any():
+                one = int(np.flatnonzero(missing)[0])
+                raise Fault(
+                    f"{lanes.machine.who(ids[one])} reads {size} bytes of {region.name} that nothing wrote; so do "
+                    f"{int(missing.sum())} threads"
+                )
+        if flags & WRITE:
+            for k in range(size):
+                known[offsets + k] = True
+
+    def load(
+        self, i: Instruction, space: str, lanes: Lanes, at: Array, size: int, count: int, flags: int = 0
+    ) -> list[Array]:
+        """What ``count`` words hold, from each lane's address on."""
+        parts = [np.empty(len(at), _UNSIGNED[size]) for _ in range(count)]
+        for _, chosen, words, index in self._words(i, space, lanes, at, size, count, flags):
+            for k in range(count):
+                if chosen is None:
+                    parts[k] = words[index + k]
+                else:
+                    parts[k][chosen] = words[index + k]
+        return parts
+
+    def store(
+        self, i: Instruction, space: str, lanes: Lanes, at: Array, values: list[Array], flags: int = WRITE
+    ) -> None:
+        """Write words from each lane's address on."""
+        size = values[0].dtype.itemsize
+        for _, chosen, words, index in self._words(i, space, lanes, at, size, len(values), flags):
+            for k, value in enumerate(values):
+                words[index + k] = value if chosen is None or value.ndim == 0 else value[chosen]
+
+    def update(
+        self, i: Instruction, space: str, lanes: Lanes, at: Array, dtype: Any,
+        apply: Callable[[Array, Array, Any], Any], flags: int = 0,
+    ) -> Array:  # fmt: skip
+        """What the words held before ``apply(words, index, lanes)`` changed them, one lane after the other."""
+        size = np.dtype(dtype).itemsize
+        old = np.zeros(len(at), dtype)
+        for _, chosen, words, index in self._words(i, space, lanes, at, size, 1, flags | WRITE | STRONG | ATOMIC):
+            found = apply(words.view(dtype), index, chosen)
+            if found is not None:
+                old[slice(None) if chosen is None else chosen] = found
+        return old

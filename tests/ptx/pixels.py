@@ -1,0 +1,122 @@
+"""Awkward images, chains over them that the tests of kernels share, and how close results are to the CPU's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from gpuimg.kernels import cuda as kernels
+
+from .device import Launches
+
+Chain = Callable[[Any], gi.Batch]
+
+RANDOM = np.random.default_rng()
+SIZES = [(1, 1), (1, 9), (11, 1), (13, 7), (9, 33)]
+_NEAR = 1e-4
+
+
+def images_of(source: str, channels: int = 3, sizes: Any = SIZES) -> list[Any]:
+    """Random images of a dtype."""
+    images = [RANDOM.integers(0, 256, (*size, channels), np.uint8) for size in sizes]
+    return images if source == "uint8" else [(image / 255).astype(np.float32) for image in images]
+
+
+def on_device(launches: Launches, images: list[Any]) -> list[Any]:
+    """The same in the stand-in's memory."""
+    return [launches.standin.cupy.asarray(image) for image in images]
+
+
+# -- how close ---------------------------------------------------------------------------------------------------------
+
+
+def stored(exact: Any, dtype: Any) -> Any:
+    """Values in units of 1 as a result of a dtype holds them, in float32."""
+    if dtype == np.uint8:
+        return np.rint(np.clip(exact, 0, 1) * np.float32(255))
+    return exact.astype(dtype).astype(np.float32)
+
+
+def assert_close(found: Any, exact: Any) -> None:
+    """Results of a kernel are those of the CPU, which are given in float32.
+
+    float32 is within 1e-4 of 1. Other dtypes hold what a number as near as that is rounded to: they differ from the
+    CPU's only where that is on the border between two values.
+    """
+    assert found.shape == exact.shape
+    if found.dtype == np.float32:
+        np.testing.assert_allclose(found, exact, rtol=0, atol=_NEAR, equal_nan=False)
+        return
+    low, high = (stored(exact + np.float32(shift), found.dtype) for shift in (-_NEAR, _NEAR))
+    wrong = ~((low <= found.astype(np.float32)) & (found.astype(np.float32) <= high))
+    assert not wrong.any(), f"{found[wrong][:9]} of {exact[wrong][:9]}; {wrong.mean():.2%} of all"
+
+
+def share_apart(found: list[Any], exact: list[Any]) -> float:
+    """Share of the CPU's values that are stored as another one.
+
+    Each is counted once: of an image that is one pixel wide whole rows are one value, and on a border together.
+    """
+    values = np.concatenate([one.ravel() for one in exact])
+    expected = np.concatenate([stored(one, found[0].dtype).ravel() for one in exact])
+    apart = np.concatenate([one.ravel() for one in found]) != expected
+    return len(np.unique(values[apart])) / len(np.unique(values))
+
+
+# -- chains ------------------------------------------------------------------------------------------------------------
+
+
+def shrunk(x: Any) -> gi.Batch:
+    """A filter that mirrors nothing, and colors."""
+    return gi.horizontal_flip(gi.adjust_saturation(gi.resize(x, (15, 17), "bicubic"), 1.7))
+
+
+def turned(x: Any) -> gi.Batch:
+    """Rotated by an angle of each."""
+    return gi.adjust_hue(gi.rotate(gi.resize(x, (17, 9)), np.arange(len(x)) * 37.0, fill=0.0), 0.2)
+
+
+def enlarged(x: Any) -> gi.Batch:
+    """In perspective."""
+    return gi.adjust_gamma(gi.perspective(gi.resize(x, (19, 23), "nearest"), _SQUARE, _BENT), 0.7)
+
+
+_SQUARE = [(0, 0), (18, 0), (18, 18), (0, 18)]
+_BENT = [(2, 1), (17, 3), (18, 17), (1, 16)]
+
+
+def measured(x: Any) -> gi.Batch:
+    """Means and ranges, over two grids."""
+    x = gi.adjust_contrast(gi.resize(x, (12, 11)), 0.6)
+    x = gi.autocontrast(gi.rotate(x, 20, "bilinear"), where=np.arange(len(x)) % 2 == 0)
+    return gi.adjust_contrast(x, 1.4)
+
+
+def equalized(x: Any) -> gi.Batch:
+    """Histograms, of two blocks of threads.
+
+    Of values that the images hold: an interpolated one may lie on the border of two levels, where a row of such pixels
+    that falls to the other one moves others by several levels.
+    """
+    return gi.equalize(gi.resize(x, (33, 34), "nearest"), where=np.arange(len(x)) % 3 > 0)
+
+
+def sharpened(chain: Chain) -> Chain:
+    """With what lies beside each pixel."""
+    return lambda x: gi.adjust_sharpness(chain(x), np.linspace(0.0, 2.0, len(x)))
+
+
+# -- statistics of many blocks -----------------------------------------------------------------------------------------
+
+
+def use_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statistics of bytes in blocks of two warps, so that a small image has many."""
+    made = kernels.statistics_kernel((), "uint8", False)
+    monkeypatch.setattr(kernels.Kernel, "all", [])
+    smaller = kernels.Kernel(made.name, made.function, made.signature, 64)
+    smaller.bounds = made.bounds  # the same code
+    monkeypatch.setattr(kernels, "statistics_kernel", lambda *_: smaller)

@@ -1,0 +1,107 @@
+"""The kernels that decode JPEGs, as they are compiled, launched by the runtime: the CPU's pixels, bit for bit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from gpuimg.kernels.jpeg import layout as words
+from tests import jpegs
+from tests.jpegs import encoded, entries_of, noise
+from tests.test_cuda_jpeg import JPEG, checked, fates, opened, photo, turned
+from tests.watchdog import no_hang
+
+pytest.importorskip("numba_cuda")
+
+from .device import Launches, executing
+from .fault import Fault
+from .pixels import RANDOM
+
+
+@pytest.fixture(autouse=True)
+def _ends() -> Iterator[None]:
+    with no_hang(300.0):
+        yield
+
+
+@pytest.fixture
+def launches() -> Iterator[Launches]:
+    """The stand-in with its kernels interpreted, and nothing on it out of order."""
+    with executing() as made:
+        yield made
+        assert made.standin.problems == []
+
+
+def small(**options: Any) -> list[bytes]:
+    """A file of each sampling, of a photo or of noise, in odd sizes."""
+    images = [photo(21 + k, 17) if k % 2 else noise(9 + k, 19, k) for k in range(len(jpegs.SAMPLINGS))]
+    return [encoded(image, sampling, **options) for image, sampling in zip(images, jpegs.SAMPLINGS, strict=True)]
+
+
+def assert_the_cpus(launches: Launches, files: list[bytes], crop: Any = None, **options: Any) -> None:
+    """Images, or a part of each (top, left, height, width), decoded by the three kernels and nothing else."""
+    exact, x = gi.open_batch(files, device="cpu", **options), opened(files, entries_of(files, 1), 1, **options)
+    found, expected = (y.compute("uint8") if crop is None else gi.crop(y, *crop.T).compute("uint8") for y in (x, exact))
+    for i, (one, other) in enumerate(zip(found, expected, strict=True)):
+        np.testing.assert_array_equal(one.values, other, err_msg=f"{i}: {crop}")
+    assert [kernel.name for kernel in launches.kernels[:3]] == JPEG
+    assert set(fates(x)) <= {words.USED, 0}
+    assert launches.standin.order.of("decode") == []
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_whole_images(launches: Launches, color: str) -> None:
+    files = small(quality=85)
+    ours = [data for data in files if color == "rgb" or jpegs.header_of(data)[words.COLOR] != words.RGB]
+    assert_the_cpus(launches, ours, color=color)
+
+
+def test_regions_of_turned_images(launches: Launches) -> None:
+    """Whose transform reads no pixel that was not decoded."""
+    files = [turned(data, 2 + k) for k, data in enumerate(small())]
+    sizes = gi.open_batch(files, device="cpu").sizes
+    start = RANDOM.integers(0, sizes)
+    assert_the_cpus(launches, files, np.concatenate([start, RANDOM.integers(1, sizes - start + 1)], axis=1))
+
+
+def test_restart_intervals(launches: Launches) -> None:
+    """Shorter than a row, and longer."""
+    assert_the_cpus(launches, [*small(restart_marker_blocks=1)[:3], *small(restart_marker_blocks=3)[3:]])
+
+
+def test_what_kernels_report_the_cpu_decodes(launches: Launches) -> None:
+    """Entries that lie about a predictor, with the right checksum."""
+    files = [encoded(photo(24, 30), quality=quality) for quality in (60, 70, 80)]
+    entries = entries_of(files, 1)
+    for k in (0, 2):
+        entries[k] = entries[k].copy()
+        entries[k][-1] ^= 1
+        entries[k] = checked(entries[k], 1)
+    x = opened(files, entries, 1)
+    with pytest.warns(RuntimeWarning, match="2 entries that do not fit"):
+        found = x.compute("uint8")
+    for one, other in zip(found, gi.decode_batch(files, device="cpu"), strict=True):
+        np.testing.assert_array_equal(one.values, other)
+    assert fates(x) == [words.MISMATCH, words.USED, words.MISMATCH]
+
+
+def _without(text: str, number: int) -> str:
+    """A text without one of its barriers."""
+    places = [found.span() for found in re.finditer(r"bar\.sync[^;]*;", text)]
+    start, stop = places[number]
+    return text[:start] + text[stop:]
+
+
+@pytest.mark.parametrize(("name", "number"), [("huffman", 0), ("huffman", 1), *(("inverse_dct", k) for k in range(2))])
+def test_each_barrier_is_missed(name: str, number: int) -> None:
+    files = [encoded(noise(20, 24, 1), quality=90)]
+    with (
+        executing(lambda kernel, text: _without(text, number) if kernel.name == name else text),
+        pytest.raises(Fault, match=r"no barrier between|that nothing wrote"),
+    ):
+        opened(files, entries_of(files, 1), 1).compute()

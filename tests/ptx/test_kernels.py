@@ -1,0 +1,187 @@
+"""Every kernel, as it is compiled, launched by the runtime on awkward images: the CPU's pixels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from bench import bench_kernels as bench
+from gpuimg._runtimes.images import numpy_dtype
+from gpuimg.kernels import cuda as kernels
+from tests.calls import CALLS
+from tests.standin.work import files, turned_files
+from tests.watchdog import no_hang
+
+pytest.importorskip("numba_cuda")
+
+from .device import Launches, executing
+from .launch import array_parameters
+from .pixels import (
+    RANDOM,
+    Chain,
+    assert_close,
+    enlarged,
+    equalized,
+    images_of,
+    measured,
+    on_device,
+    share_apart,
+    sharpened,
+    shrunk,
+    turned,
+    use_small_blocks,
+)
+
+LAYOUTS = [(3, "NCHW"), (3, "NHWC"), (1, "NHWC")]  # channels, and order of the result
+
+
+@pytest.fixture
+def launches() -> Iterator[Launches]:
+    """The stand-in with its kernels interpreted, and nothing on it out of order."""
+    with executing() as made:
+        yield made
+        assert made.standin.problems == []
+
+
+@pytest.fixture(autouse=True)
+def _ends() -> Iterator[None]:
+    with no_hang(300.0):
+        yield
+
+
+# -- every function ----------------------------------------------------------------------------------------------------
+
+
+_CALLS = [name for name in CALLS if name != "pointwise"]  # which the variants with functions of users are for
+
+
+@pytest.mark.parametrize(("name", "source"), list(zip(_CALLS, cycle(bench.SOURCES), strict=False)))
+def test_every_function_has_the_cpus_pixels(launches: Launches, name: str, source: str) -> None:
+    images = images_of(source)
+    each = CALLS[name].each(RANDOM, len(images), 255.0 if source == "uint8" else 1.0)
+    expected = CALLS[name].run(images, each).compute("float32")
+    found = CALLS[name].run(on_device(launches, images), each).compute("float32")
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one.values, other)
+
+
+# -- every variant -----------------------------------------------------------------------------------------------------
+
+
+def _of_the_users(chain: Chain) -> Chain:
+    return lambda x: gi.adjust_contrast(gi.pointwise(chain(x), bench.dim, 0.8), 1.2)
+
+
+def _normalized(chain: Chain) -> Chain:
+    return lambda x: gi.normalize(chain(x), 0.5, 0.25)
+
+
+def _chains(variant: bench.Variant) -> list[Chain]:
+    chains: list[Chain] = [measured, equalized] if variant.kernel == "statistics" else [shrunk, turned, enlarged]
+    if variant.neighbours:
+        chains = [sharpened(chain) for chain in chains]
+        if variant.kernel == "statistics":
+            chains.append(lambda x: measured(sharpened(shrunk)(x)))
+    if variant.functions:
+        chains = [_of_the_users(chain) for chain in chains[:2]]
+    return chains if variant.kind == "uint8" else [chains[0], *(_normalized(chain) for chain in chains[1:])]
+
+
+@pytest.mark.parametrize("variant", [v for v in bench.VARIANTS if v.kernel in ("transform", "statistics")], ids=str)
+def test_every_variant_has_the_cpus_pixels(launches: Launches, variant: bench.Variant) -> None:
+    dtype = variant.kind or "float32"
+    found, exact = [], []
+    layouts = LAYOUTS[:2] if variant.functions else LAYOUTS
+    for (channels, order), chain in zip(layouts, cycle(_chains(variant)), strict=False):
+        images = images_of(variant.source, channels)
+        exact.append(chain(images).array("float32", order))
+        result = chain(on_device(launches, images)).array(dtype, order)
+        found.append(result.values.view(numpy_dtype(dtype)).copy())  # its memory is used again
+        assert_close(found[-1], exact[-1])
+    assert bench.kernel_of(variant) in launches.kernels
+    assert dtype != "uint8" or share_apart(found, exact) <= 0.001
+
+
+@pytest.mark.parametrize("variant", bench.VARIANTS, ids=str)
+def test_both_architectures_have_the_same_code(variant: bench.Variant) -> None:
+    """So what is shown of one holds for the other."""
+    one, other = (_unnamed(bench.ptx_of(bench.kernel_of(variant), capability)) for capability in ((8, 0), (9, 0)))
+    assert one == other
+
+
+def _unnamed(text: str) -> str:
+    """PTX with what Numba gives another name each time numbered, and for no architecture."""
+    names: dict[str, str] = {}
+    text = re.sub(r"\b(_ZN|_cudapy_)\w+", lambda found: names.setdefault(found[0], f"name{len(names)}"), text)
+    return re.sub(r"\.target sm_\d+", "", text)
+
+
+@pytest.mark.parametrize("mix", [gi.mixup, gi.cutmix])
+def test_images_are_mixed(launches: Launches, mix: Any) -> None:
+    for channels in (1, 3):
+        images = images_of("uint8", channels)
+        seed = int(RANDOM.integers(1 << 31))
+        exact, found = (mix(gi.resize(x, (9, 11)), rng=seed).images for x in (images, on_device(launches, images)))
+        assert_close(gi.adjust_contrast(found, 0.7).array().values, gi.adjust_contrast(exact, 0.7).array())
+    assert kernels.MIX in launches.kernels
+
+
+def test_images_of_one_pixel_are_blended(launches: Launches) -> None:
+    pair = [RANDOM.random((3, 1, 1, 1), np.float32) for _ in range(2)]
+    exact, found = (gi.blend(one, other, 0.3).array() for one, other in (pair, on_device(launches, pair)))
+    assert_close(found.values, exact)
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_files_go_through_the_arena(launches: Launches, color: str) -> None:
+    """Turned ones, ones that the CPU decodes, and segments that are computed in between."""
+    sources = [*files(), *turned_files([3, 6, 8]), *files([(7, 9)], ("png",))]
+
+    def chain(device: str) -> gi.Batch:
+        x = gi.open_batch(sources, device=device, color=color)
+        return gi.resize(gi.gaussian_blur(gi.resized_crop(x, 0, 1, 20, 8, (16, 15)), 3, 1.5), (8, 9))
+
+    assert_close(chain("cuda:0").array("uint8").values, chain("cpu").array("float32"))
+
+
+def _contrasts(x: Any) -> gi.Batch:
+    return gi.autocontrast(gi.adjust_contrast(x, 0.5))
+
+
+@pytest.mark.parametrize("chain", [_contrasts, lambda x: gi.equalize(gi.pad(x, 1))], ids=["contrasts", "equalize"])
+@pytest.mark.parametrize("behind", [None, (3, 3)], ids=["together", "one warp late"])
+def test_many_blocks(launches: Launches, monkeypatch: pytest.MonkeyPatch, chain: Chain, behind: Any) -> None:
+    """Images of more pixels than a block of statistics has threads, in two orders of the threads."""
+    use_small_blocks(monkeypatch)
+    launches.behind = behind
+    images = images_of("uint8", sizes=((1, 1), (9, 7), (16, 17)))
+    found, exact = chain(on_device(launches, images)).compute("uint8"), chain(images).compute("float32")
+    for one, other in zip(found, exact, strict=True):
+        assert_close(one.values, other)
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_are_passed_as_the_runtime_passes_them(launches: Launches) -> None:
+    """What programs of tests are given by default."""
+    from gpuimg._runtimes.cuda_launch import Arguments
+
+    packing = Arguments(kernels.MIX)
+    given, expected = [], []
+    for k, kind in enumerate(kernels.MIX.signature.args):
+        if hasattr(kind, "dtype"):
+            given.append(launches.standin.cupy.zeros(k, np.dtype(str(kind.dtype))))
+            expected += array_parameters(given[-1].values, given[-1].data.ptr)
+        else:
+            given.append(k)
+            expected.append(k)
+    packed = bytearray(packing.layout.size)
+    packing.pack_into(packed, tuple(given))
+    assert list(packing.layout.unpack(packed)) == expected
