@@ -124,7 +124,7 @@ def test_the_hosts_part_of_a_gpu_batch_is_measured_without_a_gpu() -> None:
     found = bench_gpu_host.of_batch(photos.load_set("S", 4), rounds=1)
     assert found["alone"]["cpu_us"] > 0
     assert found["beside a busy thread"]["us"] > 0
-    assert all(found["stages_alone"][name] > 0 for name in ("headers", "record", "plan", "nvimgcodec"))
+    assert all(found["stages_cpu_us"][name] > 0 for name in ("headers", "record", "plan", "nvimgcodec"))
     # What lets go of Python's lock, in a loader's thread: the decoder, one upload, one launch, and the hand-over.
     calls = found["device_calls"]
     released = {name for name in calls if name not in bench_gpu_host.LOCKED}
