@@ -70,7 +70,7 @@ class Device:
 
 
 class _Memory:
-    """Of an array: where it is, and copies, which are not made."""
+    """Of an array: where it is, and copies: those to the device are not made."""
 
     def __init__(self, array: Any, device: Device) -> None:
         self.ptr: int = array.__array_interface__["data"][0]
@@ -79,6 +79,10 @@ class _Memory:
 
     def copy_from_host_async(self, address: int, size: int, stream: Any = None) -> None:
         self._device.unlocked("memcpyAsync")
+
+    def copy_to_host_async(self, address: int, size: int, stream: Any = None) -> None:
+        self._device.unlocked("memcpyAsync")
+        ctypes.memmove(address, self.ptr, size)  # flags, which say that all is well
 
     def memset_async(self, value: int, size: int, stream: Any = None) -> None:
         self._device.unlocked("memsetAsync")
@@ -165,7 +169,14 @@ def _cupy(device: Device) -> Any:
 
     module: Any = ModuleType("cupy")
     cuda: Any = ModuleType("cupy.cuda")
-    module.ndarray, module.empty, module.cuda = array, empty, cuda
+
+    def zeros(shape: Any, dtype: Any = float) -> Any:
+        device.unlocked("memsetAsync")
+        found = empty(shape, dtype)
+        found[...] = 0
+        return found
+
+    module.ndarray, module.empty, module.zeros, module.cuda = array, empty, zeros, cuda
     for name in ("int16", "uint8", "int32", "int64", "float32"):
         setattr(module, name, getattr(np, name))
     null = Stream(null=True)
@@ -200,6 +211,17 @@ def _library(device: Device) -> Any:
     return SimpleNamespace(**{name: getattr(real, name) for name in names}, Decoder=Decoder, as_images=real.as_images)
 
 
+class HostImage:
+    """What :class:`nvimgcodec.DeviceImage` is, for memory of the host."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, address: int, shape: tuple[int, int, int], stream: int) -> None:
+        self.__array_interface__ = {
+            "shape": shape, "typestr": "|u1", "data": (address, False), "strides": None, "version": 3
+        }  # fmt: skip
+
+
 @contextmanager
 def replaced_device() -> Iterator[Device]:
     """Let ``device="cuda:0"`` be one that does nothing."""
@@ -209,6 +231,7 @@ def replaced_device() -> Iterator[Device]:
     places: list[tuple[Any, str, Any]] = [
         (probe, "gpu_problem", lambda: None),
         (nvimgcodec, "library", lambda: library),
+        (nvimgcodec, "DeviceImage", HostImage),
         (kernels.Kernel, "image", lambda kernel, capability: kernels.Image(kernel.name, b"")),
     ]
     before = [getattr(place, name) for place, name, _ in places]
@@ -258,13 +281,16 @@ class Work:
         """Parts of the work that can be called by themselves."""
         opened = self.opened()
         recorded = self.recorded(opened)
-        decoder = nvimgcodec.GpuDecoder(nvimgcodec.gpu_decoder(0, 2))
-        outs = [np.empty((*size, 3), np.uint8) for size in opened.sizes.tolist()]
+        decoder = nvimgcodec.gpu_decoder(0, (9, 0), 2)
+        assert decoder is not None
+        for_engine = nvimgcodec.for_engine(opened.headers, nvimgcodec.hardware_share()).tolist()
+        memory = [np.empty((*size, 3), np.uint8) for size in opened.sizes.tolist()]
+        outs = [HostImage(one.ctypes.data, one.shape, 0) for one in memory]
         return {
             "headers": self.opened,
             "record": lambda: self.recorded(opened),
             "plan": lambda: compile_plan(recorded._plan),
-            "nvimgcodec": lambda: decoder.decode(opened.data, outs, 0),
+            "nvimgcodec": lambda: decoder.decode(opened.data, outs, for_engine, "rgb", 0),
         }
 
 

@@ -342,6 +342,19 @@ def fates(batch: gi.Batch) -> list[int]:
 JPEG = ["huffman", "inverse_dct", "colors"]
 
 
+def test_views_share_the_region_that_is_decoded(gpu: Standin) -> None:
+    """Every entry is used once, and what each view reads is written: the stand-in would tell."""
+    x = opened(indexed_files([(64, 64), (48, 40)]))
+    files = range(len(x))
+    place = np.arange(3 * len(x)) % 8
+    views = gi.resized_crop(x.take(np.tile(files, 3)), place, place, 9, 8, (7, 7))
+    gpu.use(views.array())
+    alone = opened(indexed_files([(64, 64), (48, 40)]))
+    gpu.use(gi.resized_crop(alone, 0, 0, 9, 8, (7, 7)).array())
+    assert fates(x) == fates(alone)
+    assert kernels_of(gpu) == [*JPEG, "transform"] * 2
+
+
 def test_a_batch_is_one_upload(gpu: Standin) -> None:
     """From pinned memory, as the plan; others are nvImageCodec's and the CPU's; all that a plan reads is there."""
     with gpu.stream():

@@ -18,6 +18,8 @@ from gpuimg._runtimes.draft import first_segments, scales_of
 from gpuimg.kernels import layout
 from tests.jpegs import encoded
 from tests.loading import Source, cpu
+from tests.standin import installed
+from tests.standin.work import files as small_files
 from tests.test_rng import generator
 
 PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
@@ -268,3 +270,18 @@ def test_the_loader_refuses_another_number() -> None:
     loader = cpu(Source(8), lambda x, rng: gi.resize(x, 8).take([0, 1, 2]), batch_size=4)
     with pytest.raises(ValueError, match="given 4 images and returned 3"):
         next(iter(loader))
+
+
+# -- on a GPU ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_gpu_decodes_each_image_once() -> None:
+    """On the stand-in, whose decoder says what it was given; bad images are those of all their views."""
+    rows = [2, 0, 1, 2, 0, 2]
+    with installed() as gpu:
+        x = gi.open_batch([*small_files([(20, 28), (40, 30)]), CUT], device="cuda:0", on_error="fill")
+        views = gi.resize(x.take(rows), (8, 8))
+        gpu.use(views.array())
+        assert len(gpu.order.of("decode")) == 2
+    assert sorted(views.errors) == [0, 3, 5]
+    assert sorted(x.errors) == [2]

@@ -28,7 +28,7 @@ import cupy
 import numpy as np
 
 from .._checks.types import Ints
-from .._plan.compile import Pass, compile_plan
+from .._plan.compile import Pass, compile_plan, source_regions
 from .._plan.plan import Plan
 from ..kernels import cuda as kernels
 from ..kernels import layout, ops
@@ -195,12 +195,17 @@ class CudaRuntime:
         with self._after_caller():
             if isinstance(source, Pixels):
                 return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, planar))
-            starts, total = offsets_of(source.sizes, source.channels, ALIGNMENT)
+            images, views = source.once()
+            starts, total = offsets_of(images.sizes, images.channels, ALIGNMENT)
             lane = self._lane
             arena = lane.arenas.take(total)
             try:
-                pixels = Pixels(arena.memory, starts, source.sizes, source.channels)
-                outcome = self._decoder.decode(source, pixels, lane.stream, segments[0])
+                pixels = Pixels(arena.memory, starts, images.sizes, images.channels)
+                regions = None if images.seek is None else _regions(segments[0], views)
+                outcome = self._decoder.decode(images, pixels, lane.stream, regions)
+                if views is not None:
+                    pixels = pixels.views(views)
+                    _pass_on(images, outcome, source, views)
                 begin = time.perf_counter()
                 outcome.launches = self._launch_segments(pixels, segments, out, offsets, kind, planar)
                 outcome.timings.kernels += time.perf_counter() - begin  # of the host: the launches
@@ -284,6 +289,26 @@ class CudaRuntime:
                 stored = out.view(STORAGE[out.dtype.name])
                 launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, int(planar))
         return slots + 1
+
+
+def _regions(plan: Plan, views: Ints | None) -> Ints:
+    """What a plan reads of each image, by all its views."""
+    regions = source_regions(plan)
+    if views is None:
+        return regions
+    _, first = np.unique(views, return_index=True)
+    whole = regions[first]
+    np.minimum.at(whole[:, :2], views, regions[:, :2])
+    np.maximum.at(whole[:, 2:], views, regions[:, 2:])
+    return whole
+
+
+def _pass_on(images: EncodedImages, outcome: Outcome, source: EncodedImages, views: Ints) -> None:
+    """What became of images, as that of the first view of each."""
+    _, first = np.unique(views, return_index=True)
+    outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
+    if source.seek is not None and images.seek is not None:
+        source.seek.take_over(images.seek, first)
 
 
 def _check_count(n: int) -> None:

@@ -22,7 +22,6 @@ import numpy as np
 from .._checks.types import Ints
 from .._decoding import exif
 from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share, takes
-from .._plan.plan import Plan
 from ..kernels.jpeg.layout import HEIGHT, WIDTH
 from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder, upload_of
@@ -66,8 +65,8 @@ class ImageDecoder:
         """Tell how many threads decode beside each other, of which the calling one is one: they share the cores."""
         self._local.lanes = lanes
 
-    def decode(self, images: EncodedImages, pixels: Pixels, stream: Any, plan: Plan | None = None) -> Outcome:
-        """Decode what a plan reads, or all; images that fail are left black.
+    def decode(self, images: EncodedImages, pixels: Pixels, stream: Any, regions: Ints | None = None) -> Outcome:
+        """Decode regions of images, or all; those that fail are left black.
 
         Parameters
         ----------
@@ -76,14 +75,15 @@ class ImageDecoder:
             Memory for all. Nothing uses it any more: the host has waited for that.
         stream : cupy.cuda.Stream
             Goes on when the images are decoded. Nothing here waits for what it still has to do.
-        plan : Plan, optional
+        regions : (N, 4) int64, optional
+            What is read of each image: x0, y0, x1, y1. More may be written.
         """
         begin = time.perf_counter()
         own = self._own()
         try:
             # With the stream as CuPy's current one nvImageCodec's images and its decode agree about the stream.
             with own.stream:
-                decoded, unwritten = self._decode_on_gpu(images, pixels, plan, own)
+                decoded, unwritten = self._decode_on_gpu(images, pixels, regions, own)
                 seconds = time.perf_counter() - begin  # of the host: it waits for the decoders
                 left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
                 outcome = self._decode_on_host(images, left, pixels)
@@ -115,10 +115,10 @@ class ImageDecoder:
     # -- the GPU -----------------------------------------------------------------------------------------------
 
     def _decode_on_gpu(
-        self, images: EncodedImages, pixels: Pixels, plan: Plan | None, own: _Own
+        self, images: EncodedImages, pixels: Pixels, regions: Ints | None, own: _Own
     ) -> tuple[set[int], int]:
         """Decode what this GPU can; gives what it decoded, and how many images nvImageCodec did not write."""
-        uploaded = upload_of(images, pixels, plan)
+        uploaded = upload_of(images, pixels, regions)
         begun = [] if uploaded is None else [*uploaded.taken, *uploaded.refused]
         places = self._places(images, pixels, begun, own)
         marked = None if places is None else own.marks.write(places.marks)

@@ -13,8 +13,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from .._plan.compile import source_regions
-from .._plan.plan import Plan
+from .._checks.types import Ints
 from ..kernels import cuda as kernels
 from ..kernels.jpeg import upload
 from ..kernels.jpeg.layout import MISMATCH, RESTART, USED
@@ -96,7 +95,7 @@ class SegmentDecoder:
                 launch(kernels.jpeg.KERNELS[name], stream.ptr, grid, *arguments)
 
 
-def upload_of(images: EncodedImages, pixels: Pixels, plan: Plan | None) -> Upload | None:
+def upload_of(images: EncodedImages, pixels: Pixels, regions: Ints | None) -> Upload | None:
     """What is to be decoded by segments, and uploaded for that; None without a seek index.
 
     Parameters
@@ -104,12 +103,12 @@ def upload_of(images: EncodedImages, pixels: Pixels, plan: Plan | None) -> Uploa
     images : EncodedImages
     pixels : Pixels
         Where they are decoded to.
-    plan : Plan, optional
-        What reads them: pixels that it does not read are not written. Without, all are.
+    regions : (N, 4) int64, optional
+        What is read of each: other pixels are not written. Without, all are.
     """
     if images.seek is None:
         return None
-    return Upload(images, images.seek, pixels, whole_regions(images.sizes) if plan is None else source_regions(plan))
+    return Upload(images, images.seek, pixels, whole_regions(images.sizes) if regions is None else regions)
 
 
 def _note(images: EncodedImages, taken: list[int], status: Any) -> None:

@@ -150,6 +150,14 @@ class EncodedImages:
         _, first, which = np.unique(self.views_of[1], return_index=True, return_inverse=True)
         return None if len(first) == len(which) else first[which]
 
+    def once(self) -> tuple[EncodedImages, Ints | None]:
+        """Each image once, and at which of them the images of this batch are; None where they are the same."""
+        leaders = self.leaders()
+        if leaders is None:
+            return self, None
+        first, which = np.unique(leaders, return_inverse=True)
+        return self.views(first), which
+
     def part(self, indices: Sequence[int]) -> EncodedImages:
         """Some of the images, none of which failed before, as a batch of their own."""
         return EncodedImages(
