@@ -240,19 +240,33 @@ _USERS_KEPT = 4  # texts with functions of users that stay on disk, of each vari
 
 @functools.cache
 def ptx_of(kernel: Any, capability: tuple[int, int]) -> str:
-    """PTX of a kernel, kept on disk as machine code is: several tests read it, in several processes."""
+    """PTX of a kernel, kept on disk as machine code is: several tests read it, in several processes.
+
+    For all of :data:`CAPABILITIES` at once, since what takes longest, Numba's inference of types, is then done once.
+    """
     from gpuimg.kernels import compiled as loops
+    from gpuimg.kernels import cuda as kernels
+
+    found = loops.read(_file_name(kernel, capability), bytes.decode) if kernel.is_kept else None
+    if found is not None:
+        return str(found)
+    texts = {
+        one: kernels.compile_ptx(kernel.function, kernel.signature, one, kernel.bounds)
+        for one in {capability, *CAPABILITIES}
+    }
+    if kernel.is_kept:
+        for one, text in texts.items():
+            others = _USERS_KEPT if kernel.name.endswith("_user") else 0
+            loops.keep(_file_name(kernel, one), text.encode(), others)
+    return texts[capability]
+
+
+def _file_name(kernel: Any, capability: tuple[int, int]) -> str:
     from gpuimg.kernels import cuda as kernels
 
     stem, _, made_of = kernel.key.rpartition("-")
     made_with = hashlib.sha256(repr((kernels.toolchain(), capability)).encode()).hexdigest()[:12]
-    name = f"{stem}{made_with}-{made_of}.ptx"
-    kept = loops.read(name, bytes.decode) if kernel.is_kept else None
-    if kept is None:
-        kept = kernels.compile_ptx(kernel.function, kernel.signature, capability, kernel.bounds)
-        if kernel.is_kept:
-            loops.keep(name, kept.encode(), others=_USERS_KEPT if kernel.name.endswith("_user") else 0)
-    return str(kept)
+    return f"{stem}{made_with}-{made_of}.ptx"
 
 
 @functools.cache
