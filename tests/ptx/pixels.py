@@ -99,8 +99,8 @@ def measured(x: Any) -> gi.Batch:
 def equalized(x: Any) -> gi.Batch:
     """Histograms, of two blocks of threads.
 
-    Of values that the images hold: an interpolated one may lie on the border of two levels, where a row of such pixels
-    that falls to the other one moves others by several levels.
+    Of values that the images hold: an interpolated one may lie so close to the border of two levels that CPU and GPU,
+    1e-6 apart, count it on either side, and then all pixels of a level differ by 1/255.
     """
     return gi.equalize(gi.resize(x, (33, 34), "nearest"), where=np.arange(len(x)) % 3 > 0)
 
