@@ -513,7 +513,7 @@ def test_warm_all_has_every_loop() -> None:
 def test_warm_names_the_presets_there_are() -> None:
     done = run("warm", "--preset", "imagenette")
     assert done.returncode == 2
-    assert "no preset 'imagenette'; there are deit3_train, imagenet_eval" in done.stderr
+    assert "no preset 'imagenette'; there are deit3_train, dino_train, imagenet_eval" in done.stderr
 
 
 def test_warm_compiles_for_gpus_that_are_not_here(tmp_path: Path) -> None:
