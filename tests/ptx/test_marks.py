@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from tests.standin.work import file, told
+from tests.standin.decoder import file
+from tests.standin.work import told
 
 pytest.importorskip("numba_cuda")
 
