@@ -15,8 +15,9 @@ from .._checks.arguments import whole_number
 
 T = TypeVar("T")
 
-# Seconds that a stop waits for a thread that is inside somebody's code: a read from a dead file system, say.
-_PATIENCE = 5.0
+# Seconds that a stop waits for a thread that is inside somebody's code: a read from a dead file system, say. A batch
+# that is being made may take a few, where a kernel is compiled or the machine has other work.
+_PATIENCE = 15.0
 
 # Seconds that a consumer waits for one result before spare threads are woken.
 _HURRY = 0.01
