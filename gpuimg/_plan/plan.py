@@ -244,7 +244,9 @@ class Plan:
 
         def frame_of(frame: Frame) -> Frame:
             """One for each frame, as for each grid: which are the same is told by that."""
-            return frames.setdefault(id(frame), Frame(frame.matrix[rows], frame.support[rows]))
+            if id(frame) not in frames:
+                frames[id(frame)] = Frame(frame.matrix[rows], frame.support[rows])
+            return frames[id(frame)]
 
         def grid_of(grid: Grid) -> Grid:
             if id(grid) not in grids:

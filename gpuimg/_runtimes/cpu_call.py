@@ -23,7 +23,7 @@ from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as header_words
 from .cpu_memory import Places, Scratch
 from .draft import first_segments, scales_of
-from .images import SCALES, EncodedImages, Pixels
+from .images import SCALES, EncodedImages, Pixels, of_all_views
 from .protocol import Timings
 from .threads import threads
 
@@ -198,14 +198,12 @@ class Call:
         if leaders is None:
             return
         region = images[:, words.REGION : words.REGION + 4]
-        whole = region.copy()
-        np.minimum.at(whole[:, :2], leaders, region[:, :2])
-        np.maximum.at(whole[:, 2:], leaders, region[:, 2:])
+        whole = of_all_views(region, leaders)
         rows = np.argsort(leaders, kind="stable")
         follows = np.flatnonzero(leaders[rows[1:]] == leaders[rows[:-1]])
         images[rows[follows], words.NEXT_VIEW] = rows[follows + 1]
-        images[:, words.CORNER : words.CORNER + 2] = region[:, :2] - whole[leaders, :2]
-        region[:] = whole[leaders]
+        images[:, words.CORNER : words.CORNER + 2] = region[:, :2] - whole[:, :2]
+        region[:] = whole
 
     def _set_files(self, source: EncodedImages) -> list[int]:
         """Encoded images; gives those that Python decodes."""

@@ -35,7 +35,7 @@ from ..kernels import layout, ops
 from .cuda_decode import ImageDecoder
 from .cuda_launch import launch
 from .cuda_memory import Event, Lane, PerThread, PooledResults, Stream, current, follow, recorded, upload, wait
-from .images import ALIGNMENT, SCALES, STORAGE, EncodedImages, Pixels, numpy_dtype, offsets_of
+from .images import ALIGNMENT, SCALES, STORAGE, EncodedImages, Pixels, numpy_dtype, of_all_views, offsets_of
 from .protocol import Outcome
 
 _MOST_IMAGES = 65535  # blocks along y of one launch
@@ -195,17 +195,20 @@ class CudaRuntime:
         with self._after_caller():
             if isinstance(source, Pixels):
                 return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, planar))
-            images, views = source.once()
+            leaders = source.leaders()
+            images, first, views = (source, None, None) if leaders is None else source.once(leaders)
             starts, total = offsets_of(images.sizes, images.channels, ALIGNMENT)
             lane = self._lane
             arena = lane.arenas.take(total)
             try:
                 pixels = Pixels(arena.memory, starts, images.sizes, images.channels)
-                regions = None if images.seek is None else _regions(segments[0], views)
+                regions = None if images.seek is None else source_regions(segments[0])
+                if regions is not None and leaders is not None:
+                    regions = of_all_views(regions, leaders)[first]
                 outcome = self._decoder.decode(images, pixels, lane.stream, regions)
-                if views is not None:
+                if first is not None and views is not None:
                     pixels = pixels.views(views)
-                    _pass_on(images, outcome, source, views)
+                    _pass_on(images, outcome, source, first)
                 begin = time.perf_counter()
                 outcome.launches = self._launch_segments(pixels, segments, out, offsets, kind, planar)
                 outcome.timings.kernels += time.perf_counter() - begin  # of the host: the launches
@@ -291,21 +294,8 @@ class CudaRuntime:
         return slots + 1
 
 
-def _regions(plan: Plan, views: Ints | None) -> Ints:
-    """What a plan reads of each image, by all its views."""
-    regions = source_regions(plan)
-    if views is None:
-        return regions
-    _, first = np.unique(views, return_index=True)
-    whole = regions[first]
-    np.minimum.at(whole[:, :2], views, regions[:, :2])
-    np.maximum.at(whole[:, 2:], views, regions[:, 2:])
-    return whole
-
-
-def _pass_on(images: EncodedImages, outcome: Outcome, source: EncodedImages, views: Ints) -> None:
+def _pass_on(images: EncodedImages, outcome: Outcome, source: EncodedImages, first: Ints) -> None:
     """What became of images, as that of the first view of each."""
-    _, first = np.unique(views, return_index=True)
     outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
     if source.seek is not None and images.seek is not None:
         source.seek.take_over(images.seek, first)

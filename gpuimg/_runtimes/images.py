@@ -150,13 +150,10 @@ class EncodedImages:
         _, first, which = np.unique(self.views_of[1], return_index=True, return_inverse=True)
         return None if len(first) == len(which) else first[which]
 
-    def once(self) -> tuple[EncodedImages, Ints | None]:
-        """Each image once, and at which of them the images of this batch are; None where they are the same."""
-        leaders = self.leaders()
-        if leaders is None:
-            return self, None
+    def once(self, leaders: Ints) -> tuple[EncodedImages, Ints, Ints]:
+        """Each image once, where it stands first, and at which of them the images of this batch are."""
         first, which = np.unique(leaders, return_inverse=True)
-        return self.views(first), which
+        return self.views(first), first, which
 
     def part(self, indices: Sequence[int]) -> EncodedImages:
         """Some of the images, none of which failed before, as a batch of their own."""
@@ -172,6 +169,15 @@ class EncodedImages:
             self.draft,
             seek=None if self.seek is None else self.seek.part(list(indices)),
         )
+
+
+def of_all_views(regions: Ints, leaders: Ints) -> Ints:
+    """Regions (N, 4) that hold those of all views of the same image."""
+    whole = regions.copy()
+    np.minimum.at(whole[:, :2], leaders, regions[:, :2])
+    np.maximum.at(whole[:, 2:], leaders, regions[:, 2:])
+    joined: Ints = whole[leaders]
+    return joined
 
 
 def _at(failures: Mapping[int, Failure], rows: Ints) -> dict[int, Failure]:
