@@ -8,7 +8,6 @@ every key and every place comes from the pages, each of which is checked.
 
 from __future__ import annotations
 
-import os
 import struct
 from array import array
 from collections.abc import Iterator
@@ -17,8 +16,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from .._decoding.open_file import read_at
 from ._names import Names, printable
+from ._reading import Scan
 
 _MAGIC = 0xBEEFC0DE
 _META = struct.Struct("<IIQQ48s48sQQ")  # magic, version, address, map size, free and main database, last page, txn
@@ -53,7 +52,7 @@ class Places(NamedTuple):
     size: NDArray[np.int64]
 
 
-def places(descriptor: int) -> Places:
+def places(scan: Scan) -> Places:
     """Every key of an LMDB file, and where its value lies.
 
     Raises
@@ -66,13 +65,12 @@ def places(descriptor: int) -> Places:
     ----------
     OpenLDAP ``libraries/liblmdb/mdb.c``: ``MDB_page``, ``MDB_meta``, ``MDB_db``, ``MDB_node``.
     """
-    return _Walk(descriptor).places()
+    return _Walk(scan).places()
 
 
 class _Walk:
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-        self.length = os.fstat(descriptor).st_size
+    def __init__(self, scan: Scan) -> None:
+        self.read_at, self.length = scan.read_at, scan.size
         self.layout, self.page_size, self.pages, database = self._newest_meta()
         _, _, self.depth, branches, leaves, _, self.entries, self.root = _DATABASE.unpack(database)
         self.left = branches + leaves  # pages that the walk may still meet: no more, so that it ends
@@ -90,7 +88,7 @@ class _Walk:
 
     def _newest_meta(self) -> tuple[_Layout, int, int, bytes]:
         """Layout, page size, number of pages, and the main database."""
-        head = read_at(self.descriptor, 0, 256)
+        head = self.read_at(0, 256)
         layout = next((a for a in _LAYOUTS if head[a.header : a.header + 4] == _MAGIC.to_bytes(4, "little")), None)
         if layout is None:
             words = "no LMDB file of a 64-bit little-endian machine" if head else "empty: 0 bytes"
@@ -99,7 +97,7 @@ class _Walk:
         size: int = _DATABASE.unpack(first[4])[0]
         if size < 256 or size > 1 << 16 or size & (size - 1):
             raise ValueError(f"damaged: pages of {size} bytes")
-        second = self._meta(layout, read_at(self.descriptor, size, 256))
+        second = self._meta(layout, self.read_at(size, 256))
         newest = max(first, second, key=lambda meta: meta[7])
         return layout, size, newest[6] + 1, newest[5]
 
@@ -143,7 +141,7 @@ class _Walk:
         if self.left < 0:
             raise ValueError("damaged: more pages than the database has")
         self._within(number, number * self.page_size, self.page_size)
-        page = read_at(self.descriptor, number * self.page_size, self.page_size)
+        page = self.read_at(number * self.page_size, self.page_size)
         if len(page) != self.page_size or _PAGE_NUMBER.unpack_from(page)[0] != number:
             _damaged(number, "another number in its header")
         return page

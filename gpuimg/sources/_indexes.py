@@ -5,27 +5,44 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._reading import Path
+from ._reading import OpenFiles, Path
+from ._remote import is_url
 
 Arrays: TypeAlias = "dict[str, NDArray[Any]]"
 
 
-def kept(index: Path | None, kind: str, paths: Sequence[str], build: Callable[[], Arrays]) -> Arrays:
+def kept(index: Path | None, kind: str, files: OpenFiles, build: Callable[[], Arrays]) -> Arrays:
     """Arrays that ``build`` gives, from the file ``index`` where that was made of the same shards.
 
-    ``kind`` says what is built and how. The shards are the same if their names, sizes and times of modification are.
-    The file is written whole or not at all, and needs no trust: it is an ``.npz`` without pickles.
+    ``kind`` says what is built and how. The shards are the same if their names, sizes and times of modification are, or
+    what their storage has in its place. The file is written whole or not at all, and needs no trust: it is an ``.npz``
+    without pickles.
+
+    Raises
+    ------
+    ValueError
+        Where ``index`` is a URL.
     """
     if index is None:
         return build()
-    path = os.fsdecode(index)
-    stamp = _stamp(kind, paths)
+    return _kept(local(index, "index"), _stamp(kind, files), build)
+
+
+def listing(index: Path | None, url: str, build: Callable[[], Arrays]) -> Arrays:
+    """The listing of a folder behind a URL, from the file ``index`` where that is one of this URL."""
+    if index is None:
+        return build()
+    stamp = np.frombuffer(json.dumps(["listing 1", url]).encode(), np.uint8)
+    return _kept(local(index, "index"), stamp, build)
+
+
+def _kept(path: str, stamp: NDArray[np.uint8], build: Callable[[], Arrays]) -> Arrays:
     arrays = _load(path, stamp)
     if arrays is None:
         arrays = build()
@@ -33,10 +50,23 @@ def kept(index: Path | None, kind: str, paths: Sequence[str], build: Callable[[]
     return arrays
 
 
-def _stamp(kind: str, paths: Sequence[str]) -> NDArray[np.uint8]:
-    found = [(os.path.basename(path), os.stat(path)) for path in paths]
-    files = [(name, status.st_size, status.st_mtime_ns) for name, status in found]
-    return np.frombuffer(json.dumps([kind, files]).encode(), np.uint8)
+def _stamp(kind: str, files: OpenFiles) -> NDArray[np.uint8]:
+    found = [(os.path.basename(path), *status) for path, status in zip(files.paths, files.statuses(), strict=True)]
+    return np.frombuffer(json.dumps([kind, found]).encode(), np.uint8)
+
+
+def local(path: Path, what: str) -> str:
+    """A path that gpuimg itself writes to.
+
+    Raises
+    ------
+    ValueError
+        For a URL.
+    """
+    name = os.fsdecode(path)
+    if is_url(name):
+        raise ValueError(f"{what} must be a file on this machine, not {name!r}")
+    return name
 
 
 def _load(path: str, stamp: NDArray[np.uint8]) -> Arrays | None:

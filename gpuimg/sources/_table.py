@@ -6,18 +6,24 @@ import errno
 import importlib
 import operator
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeAlias
 
 from .._checks.words import counted
 from .._decoding.file_bytes import read
 from .._decoding.native_read import ChunkReader
 from .._decoding.open_file import Span
 from .._version import install_hint
+from ._fetching import RemoteSpan, RemoteWhole, fetched
 from ._names import printable
 from ._reading import OpenFiles
+from ._remote import is_url
+
+#: A file by its path; a part of an open one; what is behind a URL.
+Place: TypeAlias = "bytes | Span | RemoteSpan | RemoteWhole"
 
 
 class Table(ABC):
@@ -53,8 +59,13 @@ class Table(ABC):
     def _name(self, i: int) -> str:
         """Sample ``i`` in a message: its file and what it is called there."""
 
+    @property
+    def _is_remote(self) -> bool:
+        """Whether samples are behind URLs."""
+        return False
+
     def _origin(self) -> str | bytes | None:
-        """The file or folder that it is read from; None where that is not just one."""
+        """The file or folder on this machine that it is read from; None where that is not just one."""
         return None
 
     def __getitem__(self, index: SupportsIndex) -> tuple[Any, Any]:
@@ -100,33 +111,47 @@ class Stored(Table):
     _files = OpenFiles(())  # of which samples are parts
 
     @abstractmethod
-    def _places(self, i: int) -> Sequence[bytes | Span]:
+    def _places(self, i: int) -> Sequence[Place]:
         """Files, or parts of open ones, with all that sample ``i`` is made of."""
 
     @abstractmethod
     def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         """File bytes and label of sample ``i`` from the bytes of its places: ``bytes``, or uint8 arrays."""
 
+    @property
+    def _is_remote(self) -> bool:
+        return self._files.storage is not None
+
     def _origin(self) -> str | bytes | None:
         return only(self._files.paths)
 
     def _read(self, i: int) -> tuple[Any, Any]:
-        return self._made(i, [_content(place) for place in self._places(i)])
+        places = self._places(i)
+        return self._made(i, _remote(places) if self._is_remote else [_content(place) for place in places])
 
     def _read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
         """Samples that are in range; an exception in the place of each that fails."""
-        places: list[Sequence[bytes | Span]] = []
+        places: list[Sequence[Place]] = []
         for i in indices:
             places.append(self._places_or_none(i))
             if self._files.scarce:  # one descriptor at a time then
                 places = [() for _ in indices]
                 break
-        contents = iter(reader.read([place for several in places for place in several]))
+        contents = iter(self._contents([place for several in places for place in several], reader))
         read = [[next(contents) for _ in several] for several in places]
         del places  # a file may be open for each: what follows may need them
         return [self._finished(i, several) for i, several in zip(indices, read, strict=True)]
 
-    def _places_or_none(self, i: int) -> Sequence[bytes | Span]:
+    def _contents(self, places: Sequence[Any], reader: ChunkReader) -> list[Any]:
+        """The bytes of places, or what went wrong, as they are read in one go."""
+        if not self._is_remote:
+            return reader.read(places)
+        start, cpu = time.perf_counter(), time.thread_time()
+        found = fetched(places)
+        reader.add(time.perf_counter() - start, time.thread_time() - cpu)
+        return found
+
+    def _places_or_none(self, i: int) -> Sequence[Place]:
         try:
             return self._places(i)
         except OSError:  # is said when the sample is read by itself
@@ -137,12 +162,26 @@ class Stored(Table):
             if not contents or any(content is None for content in contents):
                 return self[i]
             with self._named(i):
+                for content in contents:
+                    if isinstance(content, Exception):
+                        raise content
                 return self._made(i, contents)
         except Exception as error:  # whatever a user's function raises
             return error
 
 
-def _content(place: bytes | Span) -> bytes:
+def _remote(places: Sequence[Place]) -> list[bytes]:
+    """The bytes of places, neighbors in one request."""
+    found = fetched(places)
+    for content in found:
+        if isinstance(content, Exception):
+            raise content
+    return [
+        bytes(content) if content is not None else _content(place) for place, content in zip(places, found, strict=True)
+    ]
+
+
+def _content(place: Place) -> bytes:
     data: bytes = read(os.fsdecode(place)) if isinstance(place, bytes) else place.read()
     return data
 
@@ -153,9 +192,9 @@ def read_together(table: Any) -> bool:
     return isinstance(table, Stored) and kind._read is Stored._read and kind.__getitem__ is Table.__getitem__
 
 
-def only(paths: Sequence[str]) -> str | None:
-    """The path, where it is just one."""
-    return paths[0] if len(paths) == 1 else None
+def only(paths: Sequence[str | bytes]) -> str | bytes | None:
+    """The path, where it is just one, and on this machine."""
+    return paths[0] if len(paths) == 1 and not is_url(paths[0]) else None
 
 
 def shown(function: str, paths: Sequence[str | bytes], amount: str) -> str:

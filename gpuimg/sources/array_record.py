@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._checks.words import counted
+from ._indexes import local
 from ._names import printable
 from ._reading import OPEN_FILES, Path, naming, shards
 from ._table import Table, only, optional, shown
@@ -47,7 +48,7 @@ class ArrayRecord(Table):
     def __repr__(self) -> str:
         return shown("array_record", self._paths, counted(len(self), "record"))
 
-    def _origin(self) -> str | None:
+    def _origin(self) -> str | bytes | None:
         return only(self._paths)
 
     def _place(self, i: int) -> tuple[int, int]:
@@ -100,7 +101,7 @@ def array_record(
     Raises
     ------
     ValueError
-        For a file that is empty, cut off, or no ArrayRecord file.
+        For a file that is empty, cut off, or no ArrayRecord file, and for a URL.
     OSError
         Where a file cannot be read.
     ImportError
@@ -122,7 +123,10 @@ def array_record(
     """
     keys = Keys.of(image, label)
     _library()
-    return ArrayRecord(shards(paths), keys)
+    found = shards(paths)
+    for path in found:
+        local(path, "an ArrayRecord, which its own library reads,")
+    return ArrayRecord(found, keys)
 
 
 def _library() -> Any:

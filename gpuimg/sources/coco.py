@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from .._checks.words import counted
 from ._names import printable
-from ._reading import Path, naming
-from ._table import shown
+from ._reading import OpenFiles, Path
+from ._remote import Remote
+from ._table import only, shown
 from .folder import ImageFiles
 
 _LARGEST = (1 << 63) - 1  # ids are kept as int64,
@@ -31,13 +32,15 @@ class Coco(ImageFiles):
 
     categories: dict[int, str]
 
-    def __init__(self, images: Path, names: list[bytes], boxes: _Boxes, categories: dict[int, str]) -> None:
-        super().__init__(images, names, None)
+    def __init__(
+        self, images: Path, names: list[bytes], boxes: _Boxes, categories: dict[int, str], remote: Remote | None
+    ) -> None:
+        super().__init__(images, names, None, remote=remote)
         self._boxes = boxes
         self.categories = categories
 
-    def _origin(self) -> bytes:
-        return self._root
+    def _origin(self) -> str | bytes | None:
+        return only([self._root])
 
     def __repr__(self) -> str:
         categories = counted(len(self.categories), "category", "categories")
@@ -47,15 +50,17 @@ class Coco(ImageFiles):
         return self._boxes.of(i)
 
 
-def coco(images: Path, annotations: Path) -> Coco:
+def coco(images: Path, annotations: Path, *, remote: Remote | None = None) -> Coco:
     """Images of a folder with the boxes of a COCO instances file.
 
     Parameters
     ----------
     images : path
-        The folder in which the annotations' file names are.
+        The folder in which the annotations' file names are, or its URL.
     annotations : path
-        JSON file such as ``instances_train2017.json``.
+        JSON file such as ``instances_train2017.json``, or its URL.
+    remote : Remote, optional
+        How files behind URLs are read, see :class:`gpuimg.Remote`.
 
     Returns
     -------
@@ -100,12 +105,11 @@ def coco(images: Path, annotations: Path) -> Coco:
     ([[1.0, 2.0, 11.0, 22.0]], {18: 'dog'})
     """
     name = os.fsdecode(annotations)
-    with naming(name):
-        with open(name, "rb") as file:
-            try:
-                content = json.load(file)
-            except RecursionError as error:
-                raise ValueError(str(error)) from None
+    with OpenFiles([name], remote).scanning(0) as scan:
+        try:
+            content = json.load(scan.file)
+        except RecursionError as error:
+            raise ValueError(str(error)) from None
         entries = _sorted(_list(content, "images"))
         if not entries:
             raise ValueError("no images in it")
@@ -115,7 +119,7 @@ def coco(images: Path, annotations: Path) -> Coco:
         }
         boxes = _Boxes(entries, _list(content, "annotations"), categories)
         names = [os.fsencode(_field(entry, "file_name", str, f"image {entry['id']}")) for entry in entries]
-    return Coco(images, names, boxes, categories)
+    return Coco(images, names, boxes, categories, remote)
 
 
 class _Boxes:

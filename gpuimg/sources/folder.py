@@ -8,11 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._checks.words import counted
+from ._blocks import key_of
+from ._fetching import RemoteWhole
+from ._indexes import Arrays, listing
 from ._names import Names, printable
-from ._reading import Path
-from ._table import Stored, shown
+from ._reading import OpenFiles, Path
+from ._remote import Remote, Storage, is_url
+from ._table import Stored, only, shown
 
 # Those of torchvision's ImageFolder.
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -21,11 +26,23 @@ EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", 
 class ImageFiles(Stored):
     """Image files with a label each; the base of the sources whose images are files."""
 
-    def __init__(self, root: Path, names: Iterable[bytes], labels: Any, listed_in: Path | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        names: Iterable[bytes],
+        labels: Any,
+        listed_in: Path | None = None,
+        remote: Remote | None = None,
+    ) -> None:
         self._root = os.fsencode(root)
         self._listed_in = [] if listed_in is None else [os.fsencode(listed_in)]
         self._names = Names(names)
         self._labels = labels
+        self._marks: NDArray[np.uint64] | None = None  # what tells versions of files behind URLs apart
+        self._storage = Storage(remote) if is_url(self._root) or self._names_urls() else None
+
+    def _names_urls(self) -> bool:
+        return b"://" in self._names.blob and any(is_url(self._names[i]) for i in range(len(self)))
 
     def __len__(self) -> int:
         return len(self._names)
@@ -33,20 +50,29 @@ class ImageFiles(Stored):
     def __repr__(self) -> str:
         return shown("file_list", self._listed_in, self._amount())
 
-    def _origin(self) -> bytes | None:
-        return self._listed_in[0] if self._listed_in else None
+    @property
+    def _is_remote(self) -> bool:
+        return self._storage is not None
+
+    def _origin(self) -> str | bytes | None:
+        return only(self._listed_in)
 
     def _amount(self) -> str:
         return counted(len(self), "image")
 
     def _path(self, i: int) -> bytes:
-        return os.path.join(self._root, self._names[i])
+        name = self._names[i]
+        return name if self._storage is not None and is_url(name) else os.path.join(self._root, name)
 
     def _name(self, i: int) -> str:
         return printable(self._path(i))
 
-    def _places(self, i: int) -> list[bytes]:
-        return [self._path(i)]
+    def _places(self, i: int) -> list[bytes | RemoteWhole]:
+        path = self._path(i)
+        if self._storage is None or not is_url(path):
+            return [path]
+        mark = "" if self._marks is None else f"{self._marks[i]:x}"
+        return [RemoteWhole(self._storage, os.fsdecode(path), mark)]
 
     def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         return contents[0], self._label(i)
@@ -70,23 +96,34 @@ class Folder(ImageFiles):
 
     classes: list[str]
 
-    def _origin(self) -> bytes:
-        return self._root
+    def _origin(self) -> str | bytes | None:
+        return only([self._root])
 
     def __repr__(self) -> str:
         return shown("folder", [self._root], f"{self._amount()}, {counted(len(self.classes), 'class', 'classes')}")
 
 
-def folder(root: Path, *, extensions: Sequence[str] = EXTENSIONS) -> Folder:
+def folder(
+    root: Path,
+    *,
+    extensions: Sequence[str] = EXTENSIONS,
+    index: Path | None = None,
+    remote: Remote | None = None,
+) -> Folder:
     """Images in one folder per class, in the order of torchvision's ``ImageFolder``.
 
     Parameters
     ----------
     root : path
-        Folder of the class folders. Classes are sorted by name, and samples by class, folder and name; class folders
-        are searched to any depth, and links to folders are followed.
+        Folder of the class folders, or its URL. Classes are sorted by name, and samples by class, folder and name;
+        class folders are searched to any depth, and links to folders are followed.
     extensions : sequence of str
         Endings of the files that are images, in lower case; those in capitals are found too.
+    index : path, optional
+        For a URL: a file in which the listing is kept. It is used as it is from then on, so remove it where files were
+        added or changed.
+    remote : Remote, optional
+        How files behind URLs are read, see :class:`gpuimg.Remote`.
 
     Returns
     -------
@@ -124,12 +161,21 @@ def folder(root: Path, *, extensions: Sequence[str] = EXTENSIONS) -> Folder:
     if isinstance(extensions, str) or not endings:
         raise ValueError(f"extensions must be a sequence of endings such as ('.jpg', '.png'), not {extensions!r}")
     base = os.fsdecode(root)
+    if is_url(base):
+        return _remote_folder(base, endings, index, remote)
+    if index is not None:
+        raise ValueError(f"index is for a folder behind a URL; {printable(base)} is on this machine")
     with os.scandir(base) as entries:
         classes = sorted(entry.name for entry in entries if entry.is_dir())
     if not classes:
         raise ValueError(f"{printable(base)}: no class folders")
     counts: list[int] = []
     result = Folder(base, _class_files(base, classes, endings, counts), None)
+    return _labelled(result, base, classes, counts, endings)
+
+
+def _labelled(result: Folder, base: str, classes: list[str], counts: list[int], endings: tuple[str, ...]) -> Folder:
+    """A folder of so many images of each class, which must not be none."""
     empty = [printable(name) for name, count in zip(classes, counts, strict=True) if not count]
     if empty:
         more = f" and {len(empty) - 5} more" if len(empty) > 5 else ""
@@ -171,20 +217,48 @@ def _walk(top: str, above: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, l
         yield from _walk(os.path.join(top, name), (*above, identity))
 
 
+def _remote_folder(base: str, endings: tuple[str, ...], index: Path | None, remote: Remote | None) -> Folder:
+    """A folder behind a URL, listed as a whole."""
+    arrays = listing(index, base, lambda: _listed(Storage(remote).listed(base)))
+    names = Names.of(arrays)
+    by_class: dict[str, list[tuple[str, str, int]]] = {}
+    for k in range(len(names)):
+        where, name = os.path.split(os.fsdecode(names[k]))
+        if where:
+            files = by_class.setdefault(where.split("/")[0], [])
+            if name.lower().endswith(endings):
+                files.append((where, name, k))
+    if not by_class:
+        raise ValueError(f"{printable(base)}: no class folders")
+    classes = sorted(by_class)
+    found = [file for name in classes for file in sorted(by_class[name])]
+    result = Folder(base, (names[k] for *_, k in found), None, None, remote)
+    result._marks = arrays["marks"][[k for *_, k in found]]
+    return _labelled(result, base, classes, [len(by_class[name]) for name in classes], endings)
+
+
+def _listed(found: dict[str, str]) -> Arrays:
+    """Names, and what tells versions of their files apart."""
+    marks = np.array([int(key_of(mark)[:16], 16) for mark in found.values()], np.uint64)
+    return Names(map(os.fsencode, found)).arrays() | {"marks": marks}
+
+
 # -- lists of paths ----------------------------------------------------------------------------------------------------
 
 
-def file_list(paths: Path | Sequence[Path], labels: Any = None) -> ImageFiles:
+def file_list(paths: Path | Sequence[Path], labels: Any = None, *, remote: Remote | None = None) -> ImageFiles:
     """Images whose paths are listed, in Python or in a text file.
 
     Parameters
     ----------
     paths : sequence of paths, or path
-        The images, or a text file with a line ``path`` or ``path label`` for each. The label is the whole number after
-        the last tab, or else after the last blank; paths are relative to the folder of the text file. Empty lines are
-        passed over.
+        The images, or a text file with a line ``path`` or ``path label`` for each; URLs too. The label is the whole
+        number after the last tab, or else after the last blank; paths are relative to the folder of the text file.
+        Empty lines are passed over.
     labels : sequence, optional
         A label for each path, of any type.
+    remote : Remote, optional
+        How files behind URLs are read, see :class:`gpuimg.Remote`.
 
     Returns
     -------
@@ -219,7 +293,7 @@ def file_list(paths: Path | Sequence[Path], labels: Any = None) -> ImageFiles:
     if isinstance(paths, (str, bytes, os.PathLike)):
         listed_in = os.fsencode(paths)
         root = os.path.dirname(listed_in)
-        names, listed = _parsed(listed_in)
+        names, listed = _parsed(listed_in, remote)
         if listed is not None and labels is not None:
             raise ValueError(f"{printable(listed_in)} has labels, and labels were given too")
         labels = labels if listed is None else listed
@@ -229,13 +303,13 @@ def file_list(paths: Path | Sequence[Path], labels: Any = None) -> ImageFiles:
             raise ValueError("paths must name at least one file")
     if labels is not None and len(labels) != len(names):
         raise ValueError(f"got {counted(len(labels), 'label')} for {counted(len(names), 'path')}; each needs one")
-    return ImageFiles(root, names, labels, listed_in)
+    return ImageFiles(root, names, labels, listed_in, remote)
 
 
-def _parsed(path: bytes) -> tuple[list[bytes], Any]:
+def _parsed(path: bytes, remote: Remote | None) -> tuple[list[bytes], Any]:
     """Paths and labels of a text file; None for the labels where no line has one."""
-    with open(path, "rb") as file:
-        lines = [(number, line.strip()) for number, line in enumerate(file, 1)]
+    with OpenFiles([os.fsdecode(path)], remote).scanning(0) as scan:
+        lines = [(number, line.strip()) for number, line in enumerate(scan.file, 1)]
     parsed = []
     for number, line in lines:
         if line:

@@ -8,9 +8,11 @@ from typing import Any, TypeAlias
 
 from .._decoding.open_file import Span
 from ._btree import Places, places
+from ._fetching import RemoteSpan
 from ._names import printable
 from ._protobuf import datum
-from ._reading import OpenFiles, Path, naming
+from ._reading import OpenFiles, Path
+from ._remote import Remote
 from ._table import Stored, shown
 
 _DATA = "data.mdb"  # the file of a database that is a folder
@@ -21,15 +23,17 @@ Parse: TypeAlias = "Callable[[bytes, bytes], tuple[Any, Any]]"
 class LMDB(Stored):
     """Values of an LMDB database, in the order of their keys."""
 
-    def __init__(self, path: str, found: Places, parse: Parse) -> None:
-        self._files = OpenFiles([path])
+    def __init__(self, files: OpenFiles, found: Places, parse: Parse) -> None:
+        self._files = files
         self._keys, self._offset, self._size = found
         self._parse = parse
 
     def __len__(self) -> int:
         return len(self._keys)
 
-    def _origin(self) -> str:
+    def _origin(self) -> str | bytes | None:
+        if self._files.storage is not None:
+            return None
         folder, name = os.path.split(os.path.abspath(self._files.paths[0]))
         return folder if name == _DATA else self._files.paths[0]
 
@@ -39,7 +43,7 @@ class LMDB(Stored):
     def _name(self, i: int) -> str:
         return f"{self._files.name(0)}: key {printable(self._keys[i])}"
 
-    def _places(self, i: int) -> list[Span]:
+    def _places(self, i: int) -> list[Span | RemoteSpan]:
         return [self._files.span(0, self._offset[i], self._size[i])]
 
     def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
@@ -47,19 +51,21 @@ class LMDB(Stored):
         return self._parse(self._keys[i], value)
 
 
-def lmdb(path: Path, *, format: str = "raw", parse: Parse | None = None) -> LMDB:
+def lmdb(path: Path, *, format: str = "raw", parse: Parse | None = None, remote: Remote | None = None) -> LMDB:
     """Images in an LMDB database.
 
     Parameters
     ----------
     path : path
-        Its folder, or the file with the data.
+        Its folder, or the file with the data; of a URL the latter.
     format : {"raw", "datum"}
         ``"raw"``: a value is an image, and its label the key, as ``str`` or, where that is not UTF-8, ``bytes``.
         ``"datum"``: a value is Caffe's ``Datum`` with an encoded image, and its label an ``int``.
     parse : callable, optional
         For other layouts: called with the key and the value, both ``bytes``, it gives image and label. Threads call it
         at once; a ``ValueError`` from it names the sample.
+    remote : Remote, optional
+        How files behind URLs are read, see :class:`gpuimg.Remote`.
 
     Returns
     -------
@@ -96,11 +102,12 @@ def lmdb(path: Path, *, format: str = "raw", parse: Parse | None = None) -> LMDB
         raise TypeError(f"parse must be callable, not {type(parse).__name__}")
     name = os.fsdecode(path)
     file = os.path.join(name, _DATA) if os.path.isdir(name) else name
-    with naming(file), open(file, "rb", 0) as opened:
-        found = places(opened.fileno())
+    files = OpenFiles([file], remote)
+    with files.scanning(0) as scan:
+        found = places(scan)
         if not len(found.keys):
             raise ValueError("no entries in it")
-    return LMDB(file, found, parse or _FORMATS[format])
+    return LMDB(files, found, parse or _FORMATS[format])
 
 
 def _raw(key: bytes, value: bytes) -> tuple[bytes, str | bytes]:

@@ -15,16 +15,18 @@ from .._checks.arguments import whole_number
 from .._checks.words import counted
 from .._decoding.file_bytes import read
 from ._names import printable
-from ._reading import Path, naming, shards
+from ._reading import OpenFiles, Path, Scan, shards
+from ._remote import Remote, is_url
 from ._table import Table, only, optional, shown
 
 
 class Parquet(Table):
     """Rows of Parquet files."""
 
-    def __init__(self, paths: tuple[str, ...], image: str, label: str | None, cached_groups: int) -> None:
-        self._paths, self._image, self._label, self._cached = paths, image, label, cached_groups
-        counts = [_rows(path, image, label) for path in paths]
+    def __init__(self, files: OpenFiles, image: str, label: str | None, cached_groups: int) -> None:
+        self._files, self._image, self._label, self._cached = files, image, label, cached_groups
+        self._paths = paths = files.paths
+        counts = list(files.scanned(lambda scan: _rows(scan, image, label)))
         self._file = np.repeat(np.arange(len(paths)), [len(rows) for rows in counts])
         self._group = np.concatenate([np.arange(len(rows)) for rows in counts])
         self._end = np.cumsum(np.concatenate([np.array(rows, np.int64) for rows in counts]))
@@ -48,7 +50,11 @@ class Parquet(Table):
     def __repr__(self) -> str:
         return shown("parquet", self._paths, counted(len(self), "row"))
 
-    def _origin(self) -> str | None:
+    @property
+    def _is_remote(self) -> bool:
+        return self._files.storage is not None
+
+    def _origin(self) -> str | bytes | None:
         return only(self._paths)
 
     def _name(self, i: int) -> str:
@@ -68,19 +74,24 @@ class Parquet(Table):
         else:
             data, path = image.get("bytes"), image.get("path")
         if data is None and path is not None:
-            data = read(os.path.join(os.path.dirname(self._paths[self._file[group]]), path))
+            data = self._beside(os.path.join(os.path.dirname(self._paths[self._file[group]]), path))
         if data is None:
             raise ValueError(f"column {self._image!r} is empty")
         return data, label
 
+    def _beside(self, path: str) -> Any:
+        """The bytes of a file that a row names."""
+        storage = self._files.storage
+        return read(path) if storage is None or not is_url(path) else storage.whole(path, "")
+
     def _load(self, group: int) -> Any:
         """A row group, decoded."""
         arrow = optional("pyarrow", "Parquet", "pyarrow", "parquet")
-        path, number = self._paths[self._file[group]], int(self._group[group])
+        which, number = int(self._file[group]), int(self._group[group])
         rows = int(self._end[group]) - self._start(group)
         columns = [self._image] if self._label is None else [self._image, self._label]
         try:
-            with _opened(path) as file:
+            with _opened(self._files.given(which)) as file:
                 if number >= file.num_row_groups or file.metadata.row_group(number).num_rows != rows:
                     raise ValueError(f"row group {number} has changed since it was indexed")
                 return file.read_row_group(number, columns=columns, use_threads=False)
@@ -94,13 +105,14 @@ def parquet(
     image: str = "image",
     label: str | None = "label",
     cached_groups: int = 8,
+    remote: Remote | None = None,
 ) -> Parquet:
     """Images in Parquet files, as Hugging Face's ``datasets`` writes them, or in any column of bytes.
 
     Parameters
     ----------
     paths : path, sequence of paths, or pattern
-        ``"train-{00000..00041}-of-00042.parquet"`` stands for 42 files.
+        Or URLs. ``"train-{00000..00041}-of-00042.parquet"`` stands for 42 files.
     image : str
         Column of the images: bytes, or a struct of ``bytes`` and ``path``. Without bytes the file at the path is read,
         relative to the folder of the Parquet file.
@@ -108,6 +120,8 @@ def parquet(
         Column of the labels, of any type; None gives None.
     cached_groups : int
         Row groups that are kept in memory, decoded: those used last.
+    remote : Remote, optional
+        How files behind URLs are read, see :class:`gpuimg.Remote`.
 
     Returns
     -------
@@ -145,35 +159,34 @@ def parquet(
     """
     cached_groups = whole_number(cached_groups, "cached_groups")
     optional("pyarrow.parquet", "Parquet", "pyarrow", "parquet")
-    return Parquet(shards(paths), image, label, cached_groups)
+    return Parquet(OpenFiles(shards(paths), remote), image, label, cached_groups)
 
 
-def _opened(path: str) -> Any:
+def _opened(file: Any) -> Any:
     library = optional("pyarrow.parquet", "Parquet", "pyarrow", "parquet")
-    return library.ParquetFile(path, memory_map=False, pre_buffer=False, page_checksum_verification=True)
+    return library.ParquetFile(file, memory_map=False, pre_buffer=False, page_checksum_verification=True)
 
 
-def _rows(path: str, image: str, label: str | None) -> list[int]:
+def _rows(scan: Scan, image: str, label: str | None) -> list[int]:
     """Rows of each row group of a file whose columns are as they should be."""
     arrow = optional("pyarrow", "Parquet", "pyarrow", "parquet")
-    with naming(path):
-        if not os.stat(path).st_size:
-            raise ValueError("empty: 0 bytes")
-        try:
-            with _opened(path) as file:
-                schema, metadata = file.schema_arrow, file.metadata
-                counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        except arrow.ArrowException as error:
-            raise ValueError(f"no Parquet file, or damaged: {error}") from error
-        for column in (image,) if label is None else (image, label):
-            if schema.names.count(column) != 1:
-                raise ValueError(f"no column {column!r}; it has {', '.join(map(repr, schema.names))}")
-        kind = schema.field(image).type
-        inner = [kind.field(i).name for i in range(kind.num_fields)] if arrow.types.is_struct(kind) else []
-        if "bytes" in inner:
-            kind = kind.field("bytes").type
-        if not (arrow.types.is_binary(kind) or arrow.types.is_large_binary(kind)):
-            raise ValueError(f"column {image!r} must hold bytes, or a struct with them, not {schema.field(image).type}")
+    if not scan.size:
+        raise ValueError("empty: 0 bytes")
+    try:
+        with _opened(scan.given) as file:
+            schema, metadata = file.schema_arrow, file.metadata
+            counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    except arrow.ArrowException as error:
+        raise ValueError(f"no Parquet file, or damaged: {error}") from error
+    for column in (image,) if label is None else (image, label):
+        if schema.names.count(column) != 1:
+            raise ValueError(f"no column {column!r}; it has {', '.join(map(repr, schema.names))}")
+    kind = schema.field(image).type
+    inner = [kind.field(i).name for i in range(kind.num_fields)] if arrow.types.is_struct(kind) else []
+    if "bytes" in inner:
+        kind = kind.field("bytes").type
+    if not (arrow.types.is_binary(kind) or arrow.types.is_large_binary(kind)):
+        raise ValueError(f"column {image!r} must hold bytes, or a struct with them, not {schema.field(image).type}")
     return counts
 
 

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from .._checks.words import counted
-from .._decoding.open_file import Span, read_at
+from .._decoding.open_file import Span
+from ._fetching import RemoteSpan
 from ._indexes import Arrays, kept
 from ._names import printable
-from ._reading import OpenFiles, Path, naming
+from ._reading import OpenFiles, Path, Scan
+from ._remote import Remote
 from ._table import Stored, shown
 
 _MAGIC = 0xCED7230A
@@ -28,8 +30,8 @@ _WHOLE, _FIRST, _MIDDLE, _LAST = 0, 1, 2, 3
 class RecordIO(Stored):
     """Records of a RecordIO file."""
 
-    def __init__(self, path: str, arrays: Arrays) -> None:
-        self._files = OpenFiles([path])
+    def __init__(self, files: OpenFiles, arrays: Arrays) -> None:
+        self._files = files
         self._offset, self._span, self._key = arrays["offset"], arrays["span"], arrays["key"]
 
     def __len__(self) -> int:
@@ -41,23 +43,25 @@ class RecordIO(Stored):
     def _name(self, i: int) -> str:
         return f"{self._files.name(0)}: record {self._key[i]}"
 
-    def _places(self, i: int) -> list[Span]:
+    def _places(self, i: int) -> list[Span | RemoteSpan]:
         return [self._files.span(0, self._offset[i], self._span[i])]
 
     def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         return unpack(joined(contents[0]))
 
 
-def recordio(path: Path, *, index: Path | None = None) -> RecordIO:
+def recordio(path: Path, *, index: Path | None = None, remote: Remote | None = None) -> RecordIO:
     """Images in a RecordIO file of MXNet, as ``im2rec`` and ``mxnet.recordio`` write it.
 
     Parameters
     ----------
     path : path
-        The ``.rec`` file. If there is an ``.idx`` file beside it, that says where the records are, else they are
-        looked for.
+        The ``.rec`` file, or its URL. If there is an ``.idx`` file beside it, that says where the records are, else
+        they are looked for.
     index : path, optional
         A file in which the index is kept, and used again for the same ``.rec`` and ``.idx``.
+    remote : Remote, optional
+        How files behind URLs are read, see :class:`gpuimg.Remote`.
 
     Returns
     -------
@@ -91,10 +95,10 @@ def recordio(path: Path, *, index: Path | None = None) -> RecordIO:
     """
     name = os.fsdecode(path)
     beside = os.path.splitext(name)[0] + ".idx"
-    if os.path.exists(beside):
-        found = name, beside
-        return RecordIO(name, kept(index, json.dumps(["recordio 1", "idx"]), found, lambda: _listed(*found)))
-    return RecordIO(name, kept(index, json.dumps(["recordio 1", "scan"]), [name], lambda: _scanned(name)))
+    both, files = OpenFiles([name, beside], remote), OpenFiles([name], remote)
+    if both.exists(1):
+        return RecordIO(files, kept(index, json.dumps(["recordio 1", "idx"]), both, lambda: _listed(both)))
+    return RecordIO(files, kept(index, json.dumps(["recordio 1", "scan"]), files, lambda: _scanned(files)))
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
@@ -167,49 +171,47 @@ def unpack(record: Any) -> tuple[Any, Any]:
 # -- the index ---------------------------------------------------------------------------------------------------------
 
 
-def _scanned(path: str) -> Arrays:
+def _scanned(files: OpenFiles) -> Arrays:
     """Offset and span of every record, found one after the other, and their numbers."""
     offsets, ends = array("q"), array("q")
-    with naming(path), open(path, "rb", 0) as file:
-        size = os.fstat(file.fileno()).st_size
-        if not size:
+    with files.scanning(0) as scan:
+        if not scan.size:
             raise ValueError("empty: 0 bytes")
         position = 0
-        while position < size:
+        while position < scan.size:
             offsets.append(position)
-            position = _end(file.fileno(), position, size, len(ends))
+            position = _end(scan, position, len(ends))
             ends.append(position)
     start = np.array(offsets, np.int64)
     return {"offset": start, "span": np.array(ends, np.int64) - start, "key": np.arange(len(start))}
 
 
-def _end(descriptor: int, position: int, size: int, record: int) -> int:
+def _end(scan: Scan, position: int, record: int) -> int:
     """Where the record that starts at ``position`` ends."""
     flag = None
     while flag not in (_WHOLE, _LAST):
         try:
-            flag, length = _header(read_at(descriptor, position, _WORDS.size), flag, position)
+            flag, length = _header(scan.read_at(position, _WORDS.size), flag, position)
         except ValueError as error:
             raise ValueError(f"record {record}: {error}") from None
         position += _WORDS.size + length + -length % 4
-        if position > size:
-            raise ValueError(f"cut off: record {record} ends at byte {position} of {size}")
+        if position > scan.size:
+            raise ValueError(f"cut off: record {record} ends at byte {position} of {scan.size}")
     return position
 
 
-def _listed(path: str, beside: str) -> Arrays:
-    """Offset and span of the records that an ``.idx`` file lists, and their keys."""
-    with naming(beside), open(beside, "rb") as file:
-        lines = [_line(number, line) for number, line in enumerate(file, 1) if line.strip()]
+def _listed(files: OpenFiles) -> Arrays:
+    """Offset and span of the records that an ``.idx`` file, the second one, lists, and their keys."""
+    with files.scanning(1) as scan:
+        lines = [_line(number, line) for number, line in enumerate(scan.file, 1) if line.strip()]
         if not lines:
             raise ValueError("no records in it")
     keys, offsets = np.array(lines, np.int64).T
-    with naming(path), open(path, "rb", 0) as file:
-        size = os.fstat(file.fileno()).st_size
+    with files.scanning(0) as scan:
         last = int(offsets.argmax())
-        if offsets[last] >= size:
-            raise ValueError(f"cut off: record {keys[last]} starts at byte {offsets[last]} of {size}")
-        end = _end(file.fileno(), int(offsets[last]), size, int(keys[last]))
+        if offsets[last] >= scan.size:
+            raise ValueError(f"cut off: record {keys[last]} starts at byte {offsets[last]} of {scan.size}")
+        end = _end(scan, int(offsets[last]), int(keys[last]))
     order = np.unique(offsets)
     ends = np.append(order[1:], end)
     return {"offset": offsets, "span": ends[np.searchsorted(order, offsets)] - offsets, "key": keys}

@@ -7,14 +7,16 @@ import os
 import tarfile
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._decoding.open_file import Span
+from ._fetching import RemoteSpan
 from ._indexes import Arrays, kept
 from ._names import Names, printable
-from ._reading import OpenFiles, Path, naming, shards
+from ._reading import OpenFiles, Path, Scan, naming, shards
+from ._remote import Remote
 from ._table import Stored, shown
 
 IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "jp2", "ppm", "pgm")
@@ -24,8 +26,8 @@ _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28
 class Tar(Stored):
     """Samples of tar files: neighboring members whose names differ after the first dot."""
 
-    def __init__(self, paths: tuple[str, ...], arrays: Arrays, fields: tuple[str, ...], single: bool) -> None:
-        self._files = OpenFiles(paths)
+    def __init__(self, files: OpenFiles, arrays: Arrays, fields: tuple[str, ...], single: bool) -> None:
+        self._files = files
         self._shard, self._offset, self._size = arrays["shard"], arrays["offset"], arrays["size"]
         self._names = Names.of(arrays)
         self._fields = fields
@@ -40,7 +42,7 @@ class Tar(Stored):
     def _name(self, i: int) -> str:
         return f"{self._files.name(self._shard[i])}: {printable(self._names[i])}"
 
-    def _places(self, i: int) -> list[Span]:
+    def _places(self, i: int) -> list[Span | RemoteSpan]:
         shard, where = int(self._shard[i]), zip(self._offset[i], self._size[i], strict=True)
         return [self._files.span(shard, offset, size) for offset, size in where]
 
@@ -58,13 +60,14 @@ def tar(
     image: str | Sequence[str] = IMAGES,
     label: str | Sequence[str] | None = "cls",
     index: Path | None = None,
+    remote: Remote | None = None,
 ) -> Tar:
     """Images in tar files in the layout of WebDataset.
 
     Parameters
     ----------
     paths : path, sequence of paths, or pattern
-        ``"shard-{000..003}.tar"`` stands for four files.
+        Or URLs. ``"shard-{000..003}.tar"`` stands for four files.
     image : str or sequence of str
         Endings of the members that are images; the first one that a sample has is taken.
     label : str, sequence of str or None
@@ -73,6 +76,8 @@ def tar(
         Several give a tuple, and None gives None.
     index : path, optional
         A file in which the index is kept. It is used again for the same shards and the same options.
+    remote : Remote, optional
+        How files behind URLs are read, see :class:`gpuimg.Remote`.
 
     Returns
     -------
@@ -121,10 +126,10 @@ def tar(
     for field in (*images, *fields):
         if not field or field.startswith("."):
             raise ValueError(f'an ending is written without its dot, such as "jpg", not {field!r}')
-    found = shards(paths)
+    files = OpenFiles(shards(paths), remote)
     kind = json.dumps(["tar 1", images, fields])
-    arrays = kept(index, kind, found, lambda: _index(found, images, fields))
-    return Tar(found, arrays, fields, isinstance(label, str))
+    arrays = kept(index, kind, files, lambda: _index(files, images, fields))
+    return Tar(files, arrays, fields, isinstance(label, str))
 
 
 def _label(field: str, value: bytes) -> Any:
@@ -145,18 +150,19 @@ def _label(field: str, value: bytes) -> Any:
 Members: TypeAlias = "dict[str, tuple[int, int]]"  # offset and size by ending
 
 
-def _index(paths: tuple[str, ...], images: tuple[str, ...], fields: tuple[str, ...]) -> Arrays:
+def _index(files: OpenFiles, images: tuple[str, ...], fields: tuple[str, ...]) -> Arrays:
     """Shard (N,), offset and size (N, 1 + L) of the image and the labels, and the keys."""
     numbers, places, keys = array("i"), array("q"), []
-    for number, path in enumerate(paths):
-        with naming(path):
-            for key, members in _samples(path).items():
+    for number, samples in enumerate(files.scanned(samples_of)):
+        with naming(files.paths[number]):
+            for key, members in samples.items():
                 for place in _chosen(key, members, images, fields):
                     places.extend(place)
                 numbers.append(number)
                 keys.append(os.fsencode(key))
     if not numbers:
-        raise ValueError(f"{printable(paths[0])}: no samples in it" + (", nor in the others" if len(paths) > 1 else ""))
+        more = ", nor in the others" if len(files.paths) > 1 else ""
+        raise ValueError(f"{files.name(0)}: no samples in it{more}")
     table = np.array(places, np.int64).reshape(len(numbers), 1 + len(fields), 2)
     arrays: Arrays = {"shard": np.array(numbers, np.int32), "offset": table[..., 0], "size": table[..., 1]}
     return arrays | Names(keys).arrays()
@@ -174,10 +180,10 @@ def _chosen(key: str, members: Members, images: tuple[str, ...], fields: tuple[s
     return [members[field] for field in (ending, *fields)]
 
 
-def _samples(path: str) -> dict[str, Members]:
+def samples_of(scan: Scan) -> dict[str, Members]:
     """Members of each sample by its key."""
     found: dict[str, Members] = {}
-    for member in _members(path):
+    for member in _members(scan):
         folder, name = os.path.split(member.name)
         stem, dot, ending = name.partition(".")
         if not (member.isreg() and stem and dot) or (stem.startswith("__") and stem.endswith("__")):
@@ -191,24 +197,23 @@ def _samples(path: str) -> dict[str, Members]:
     return found
 
 
-def _members(path: str) -> Iterator[tarfile.TarInfo]:
+def _members(scan: Scan) -> Iterator[tarfile.TarInfo]:
     """Headers of a tar file. The tarfile module ends without a word at what it cannot read: its end is checked."""
-    with open(path, "rb") as file:
-        _refuse(file.read(8))
-        file.seek(0)
-        size = os.fstat(file.fileno()).st_size
-        with _reader(file) as archive:
-            end = 0
-            while member := _next(archive):
-                start, end = end, archive.offset
-                if member.offset_data + member.size > size:
-                    last = member.offset_data + member.size
-                    raise ValueError(f"cut off: {printable(member.name)} ends at byte {last} of {size}")
-                if end <= start:
-                    raise ValueError(f"damaged: {printable(member.name)} has a size of {member.size} bytes")
-                archive.members.clear()  # type: ignore[attr-defined]  # it would keep them all
-                yield member
-        block = os.pread(file.fileno(), tarfile.BLOCKSIZE, end)
+    file, size, read_at, _ = scan
+    _refuse(read_at(0, 8))
+    file.seek(0)
+    with _reader(file) as archive:
+        end = 0
+        while member := _next(archive):
+            start, end = end, archive.offset
+            if member.offset_data + member.size > size:
+                last = member.offset_data + member.size
+                raise ValueError(f"cut off: {printable(member.name)} ends at byte {last} of {size}")
+            if end <= start:
+                raise ValueError(f"damaged: {printable(member.name)} has a size of {member.size} bytes")
+            archive.members.clear()  # type: ignore[attr-defined]  # it would keep them all
+            yield member
+    block = read_at(end, tarfile.BLOCKSIZE)
     if block != bytes(tarfile.BLOCKSIZE):
         what = "cut off" if len(block) < tarfile.BLOCKSIZE else "damaged"
         raise ValueError(f"{what}: no header and no end of the archive at byte {end} of {size}")
@@ -222,7 +227,7 @@ def _refuse(head: bytes) -> None:
         raise ValueError("empty: 0 bytes")
 
 
-def _reader(file: IO[bytes]) -> tarfile.TarFile:
+def _reader(file: Any) -> tarfile.TarFile:
     try:
         return tarfile.open(fileobj=file, mode="r:")
     except (RecursionError, MemoryError) as error:  # it reads the first member's headers, as `_next`

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import struct
 from array import array
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._checks.words import counted
-from .._decoding.open_file import Span, read_at
+from .._decoding.open_file import Span
+from ._fetching import RemoteSpan
 from ._indexes import Arrays, kept
-from ._reading import OpenFiles, Path, naming, shards
+from ._reading import OpenFiles, Path, Scan, shards
+from ._remote import Remote
 from ._table import Stored, optional, shown
 from ._tf_example import Keys
 
@@ -26,10 +28,10 @@ _MASK = 0xA282EAD8  # added to a checksum that is stored beside the data it is o
 class TFRecord(Stored):
     """Records of TFRecord files."""
 
-    def __init__(self, paths: tuple[str, ...], arrays: Arrays, keys: Keys) -> None:
-        self._files = OpenFiles(paths)
+    def __init__(self, files: OpenFiles, arrays: Arrays, keys: Keys) -> None:
+        self._files = files
         self._shard, self._offset, self._size = arrays["shard"], arrays["offset"], arrays["size"]
-        self._first = np.searchsorted(self._shard, np.arange(len(paths)))
+        self._first = np.searchsorted(self._shard, np.arange(len(files.paths)))
         self._keys = keys
 
     def __len__(self) -> int:
@@ -42,7 +44,7 @@ class TFRecord(Stored):
         shard = int(self._shard[i])
         return f"{self._files.name(shard)}: record {i - self._first[shard]}"
 
-    def _places(self, i: int) -> list[Span]:
+    def _places(self, i: int) -> list[Span | RemoteSpan]:
         return [self._files.span(int(self._shard[i]), self._offset[i], self._size[i] + _CHECKSUM.size)]
 
     def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
@@ -60,13 +62,14 @@ def tfrecord(
     image: str | None = "image/encoded",
     label: str | None = "image/class/label",
     index: Path | None = None,
+    remote: Remote | None = None,
 ) -> TFRecord:
     """Images in TFRecord files, as features of a ``tf.train.Example`` or as records of their own.
 
     Parameters
     ----------
     paths : path, sequence of paths, or pattern
-        ``"train-{00000..01023}-of-01024"`` stands for 1024 files.
+        Or URLs. ``"train-{00000..01023}-of-01024"`` stands for 1024 files.
     image : str or None
         Feature with the encoded image. None: the record is the image, and the label None.
     label : str or None
@@ -74,6 +77,8 @@ def tfrecord(
         or a list of bytes. None gives None.
     index : path, optional
         A file in which the index is kept, and used again for the same shards.
+    remote : Remote, optional
+        How files behind URLs are read, see :class:`gpuimg.Remote`.
 
     Returns
     -------
@@ -107,9 +112,9 @@ def tfrecord(
     """
     keys = Keys.of(image, label)
     _library()
-    found = shards(paths)
-    arrays = kept(index, json.dumps(["tfrecord 1"]), found, lambda: _index(found))
-    return TFRecord(found, arrays, keys)
+    files = OpenFiles(shards(paths), remote)
+    arrays = kept(index, json.dumps(["tfrecord 1"]), files, lambda: _index(files))
+    return TFRecord(files, arrays, keys)
 
 
 def _library() -> Any:
@@ -121,15 +126,13 @@ def masked(checksum: int) -> int:
     return ((checksum >> 15 | checksum << 17) + _MASK) & 0xFFFFFFFF
 
 
-def _index(paths: tuple[str, ...]) -> Arrays:
+def _index(files: OpenFiles) -> Arrays:
     """Shard, offset and size of the data of each record."""
-    checksum: Callable[[bytes], int] = _library().value
     numbers, offsets, sizes = array("i"), array("q"), array("q")
-    for number, path in enumerate(paths):
-        with naming(path), open(path, "rb", 0) as file:
-            before = len(offsets)
-            _scan(file.fileno(), checksum, offsets, sizes)
-            numbers.extend([number] * (len(offsets) - before))
+    for number, found in enumerate(files.scanned(partial(_scan, _library().value))):
+        offsets += found[0]
+        sizes += found[1]
+        numbers.extend([number] * len(found[0]))
     return {
         "shard": np.array(numbers, np.int32),
         "offset": np.array(offsets, np.int64),
@@ -137,14 +140,15 @@ def _index(paths: tuple[str, ...]) -> Arrays:
     }
 
 
-def _scan(descriptor: int, checksum: Callable[[bytes], int], offsets: array[int], sizes: array[int]) -> None:
-    """Append where the data of each record begins, and its size."""
-    end = os.fstat(descriptor).st_size
+def _scan(checksum: Callable[[bytes], int], scan: Scan) -> tuple[array[int], array[int]]:
+    """Where the data of each record begins, and its size."""
+    end, read_at = scan.size, scan.read_at
     if not end:
         raise ValueError("empty: 0 bytes")
+    offsets, sizes = array("q"), array("q")
     position = record = 0
     while position < end:
-        header = read_at(descriptor, position, _HEADER.size)
+        header = read_at(position, _HEADER.size)
         if len(header) < _HEADER.size:
             raise ValueError(f"cut off: record {record} at byte {position} has {len(header)} of {_HEADER.size} bytes")
         size, expected = _HEADER.unpack(header)
@@ -161,6 +165,7 @@ def _scan(descriptor: int, checksum: Callable[[bytes], int], offsets: array[int]
         sizes.append(size)
         position += size + _CHECKSUM.size
         record += 1
+    return offsets, sizes
 
 
 def _no_record(header: bytes, record: int, position: int, found: int, expected: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import importlib
@@ -110,9 +111,15 @@ def assert_law(table: Table, samples: Sequence[tuple[bytes, Any]], names: Sequen
     assert_threads(table, samples)
 
 
-def open_files() -> int:
-    gc.collect()  # what earlier tests left
-    return len(os.listdir("/proc/self/fd"))
+def open_files(folder: Path) -> int:
+    """Descriptors of files in a folder; those of other tests are none of its."""
+    gc.collect()
+    own = Path("/proc/self/fd")
+    targets = []
+    for descriptor in os.listdir(own):
+        with contextlib.suppress(FileNotFoundError):  # a thread's that has closed it meanwhile, or the listing's own
+            targets.append(os.readlink(own / descriptor))
+    return sum(target.startswith(f"{folder.resolve()}/") for target in targets)
 
 
 def assert_vanished(table: Table, i: int, path: Path) -> None:

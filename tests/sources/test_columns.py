@@ -159,9 +159,9 @@ def test_changed_after_it_was_indexed(tmp_path: Path) -> None:
 def test_no_files_stay_open(tmp_path: Path) -> None:
     for i in range(100):
         write(tmp_path / str(i), photos(1), [i])
-    before = open_files()
+    before = open_files(tmp_path)
     assert [label for _, label in parquet(f"{tmp_path}/{{0..99}}")] == list(range(100))
-    assert open_files() == before
+    assert open_files(tmp_path) == before
 
 
 # -- row groups in memory ----------------------------------------------------------------------------------------------

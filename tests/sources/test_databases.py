@@ -227,11 +227,11 @@ def test_pages_that_lead_astray(tmp_path: Path) -> None:
 
 def test_changed_after_it_was_indexed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.mdb", {b"1": bytes(9000), b"2": bytes(9000)}, subdir=False)
-    before = open_files()
+    before = open_files(tmp_path)
     found = lmdb(path)
-    assert open_files() == before
+    assert open_files(tmp_path) == before
     os.truncate(path, 9000)
     with pytest.raises(OSError, match=r"a\.mdb: key 1: \d+ of 9000 bytes at offset \d+: the file was cut off"):
         found[0]
-    assert open_files() == before + 1
+    assert open_files(tmp_path) == before + 1
     assert_vanished(lmdb(write(tmp_path / "b.mdb", {b"1": b"x"}, subdir=False)), 0, tmp_path / "b.mdb")

@@ -106,14 +106,14 @@ def test_folder_with_a_link_to_itself(tmp_path: Path) -> None:
 
 def test_vanished_file(tmp_path: Path) -> None:
     tree(tmp_path, "a/1.jpg", "a/2.jpg")
-    before = open_files()
+    before = open_files(tmp_path)
     found = folder(tmp_path)
     assert_vanished(found, 1, tmp_path / "a" / "2.jpg")
     assert found[0][0] == b"a/1.jpg"
     (tmp_path / "a" / "2.jpg").mkdir()
     with pytest.raises(IsADirectoryError, match=r"2\.jpg: Is a directory"):
         found[1]
-    assert open_files() == before
+    assert open_files(tmp_path) == before
 
 
 # -- lists of paths ----------------------------------------------------------------------------------------------------

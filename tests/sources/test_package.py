@@ -26,7 +26,18 @@ from gpuimg.sources._table import Table
 
 MODULES = [module.name for module in pkgutil.iter_modules(sources.__path__, "gpuimg.sources.")]
 FUNCTIONS = [name for name in sources.__all__ if isinstance(getattr(sources, name), FunctionType)]
-OPTIONAL = {"google_crc32c", "pyarrow", "array_record", "lmdb", "tfrecord", "google.protobuf", "etils", "absl"}
+OPTIONAL = {
+    "google_crc32c",
+    "pyarrow",
+    "array_record",
+    "lmdb",
+    "tfrecord",
+    "google.protobuf",
+    "etils",
+    "absl",
+    "fsspec",
+    "aiohttp",
+}
 
 
 def python(code: str) -> str:
@@ -39,7 +50,7 @@ def python(code: str) -> str:
 
 
 def test_functions_are_the_public_ones() -> None:
-    assert len(FUNCTIONS) == 9
+    assert len(FUNCTIONS) == 10
     assert sorted(sources.__all__) == sources.__all__
 
 
@@ -58,7 +69,7 @@ def test_function_is_documented(name: str) -> None:
     for parameter in inspect.signature(function).parameters.values():
         assert f"\n    {parameter.name} : " in function.__doc__
         assert parameter.annotation is not inspect.Parameter.empty
-        positional = parameter.name in ("root", "paths", "path", "images", "annotations", "labels")
+        positional = parameter.name in ("root", "paths", "path", "images", "annotations", "labels", "samples")
         assert positional or parameter.kind is inspect.Parameter.KEYWORD_ONLY
 
 

@@ -188,10 +188,10 @@ def test_kept_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_few_files_are_open(tmp_path: Path) -> None:
     for i in range(100):
         (tmp_path / str(i)).write_bytes(frame(b"%d" % i))
-    before = open_files()
+    before = open_files(tmp_path)
     found = tfrecord(f"{tmp_path}/{{0..99}}", image=None)
     assert_law(found, [(b"%d" % i, None) for i in range(100)], [f"{tmp_path}/{i}: record 0" for i in range(100)])
-    assert open_files() == before + OPEN_FILES
+    assert open_files(tmp_path) == before + OPEN_FILES
 
 
 @pytest.fixture(scope="module")
@@ -296,6 +296,6 @@ def test_few_array_records_are_open(tmp_path: Path) -> None:
     for i in range(OPEN_FILES + 10):
         write_array(tmp_path / str(i), b"%d" % i)
     found = array_record(f"{tmp_path}/{{0..{OPEN_FILES + 9}}}", image=None)
-    before = open_files()
+    before = open_files(tmp_path)
     assert [data for data, _ in found] == [b"%d" % i for i in range(len(found))]
-    assert open_files() <= before + OPEN_FILES
+    assert open_files(tmp_path) <= before + OPEN_FILES

@@ -1,0 +1,355 @@
+"""Files behind URLs, by fsspec: which file systems, what is tried again, and whether a file is still the same."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from .._checks.arguments import whole_number
+from .._version import install_hint
+from ._blocks import Blocks, key_of
+
+T = TypeVar("T")
+
+_URL = re.compile(rb"([a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries
+#: What says that a file is another one, by the names of the file systems; the first that there is counts.
+_VALIDATORS = (
+    "ETag", "etag", "md5Hash", "blob_id", "oid", "LastModified", "Last-Modified", "last_modified", "updated", "mtime",
+    "created",
+)  # fmt: skip
+# What says that a request may do better later: a timeout, too early, too many, and all failures of the server.
+_PASSING = frozenset((408, 425, 429))
+_ERRNO = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 410: errno.ENOENT}
+_CONNECTIONS = 128  # of a file system at most: the loader's readers have four each
+_LISTED_AT_ONCE = 8  # folders
+# A listing that is kept would hide that a file has changed; parts of a file at a time cost a request for its size; and
+# tries are counted here.
+_S3 = {
+    "use_listings_cache": False,
+    "max_concurrency": 1,
+    "config_kwargs": {"max_pool_connections": _CONNECTIONS, "retries": {"max_attempts": 0}},
+}
+_STALLED = 30.0  # seconds without a byte; aiohttp waits for 300
+
+
+@dataclass(frozen=True)
+class Remote:
+    """How a source reads files behind URLs.
+
+    Attributes
+    ----------
+    storage_options : mapping
+        For the file system, as of pandas and dask: ``{"anon": True}`` for public S3 buckets, ``{"endpoint_url": ...}``
+        for other stores that speak S3. Credentials are best left to where the file system looks for them itself.
+    cache : path, optional
+        A local folder in which what was read is kept for later epochs and runs. Several processes may share it. None:
+        nothing is kept.
+    cache_bytes : int
+        Of that folder at most: what was not used for longest is removed.
+    tries : int
+        Of each request that fails in a way that may pass, with pauses that double from 0.1 to 5 s, before it is an
+        error of the sample.
+
+    Examples
+    --------
+    >>> import gpuimg
+    >>> gpuimg.Remote(cache="/tmp/photos", tries=5)
+    Remote(cache='/tmp/photos', cache_bytes=64000000000, tries=5)
+    """
+
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # which may hold secrets
+    cache: str | os.PathLike[str] | None = None
+    cache_bytes: int = 64_000_000_000
+    tries: int = 8
+
+    def __post_init__(self) -> None:
+        whole_number(self.cache_bytes, "cache_bytes")
+        whole_number(self.tries, "tries")
+        if not isinstance(self.storage_options, Mapping):
+            raise TypeError(f"storage_options must be a mapping, not {type(self.storage_options).__name__}")
+        if self.cache is not None and is_url(os.fspath(self.cache)):
+            raise ValueError(f"cache must be a local folder, not {self.cache!r}")
+
+
+def is_url(path: str | bytes) -> bool:
+    """Whether this is read by fsspec: ``protocol://...``, several chained as ``simplecache::s3://...`` too."""
+    return _URL.match(os.fsencode(path)) is not None
+
+
+class Status(NamedTuple):
+    """What a file is known by, until it changes."""
+
+    size: int
+    mark: str  # "" where nothing tells versions apart
+
+    def __str__(self) -> str:
+        return f"{self.size} bytes" + (f", {self.mark}" if self.mark else "")
+
+
+class Storage:
+    """The files behind URLs; copies and pickles hold the settings alone."""
+
+    def __init__(self, remote: Remote | None = None) -> None:
+        self.remote = remote or Remote()
+        self.blocks = None if self.remote.cache is None else Blocks(self.remote.cache, self.remote.cache_bytes)
+
+    def __reduce__(self) -> tuple[type[Storage], tuple[Remote]]:
+        return type(self), (self.remote,)
+
+    def find(self, url: str) -> tuple[Any, str]:
+        """The file system of a URL in this process, for this thread, and the path in it.
+
+        Raises
+        ------
+        ImportError
+            Without fsspec, or what it needs for this protocol.
+        """
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise ImportError(f"reading {url} needs fsspec; {install_hint('remote')}") from error
+        try:
+            return url_to_fs(url, **_options(url, self.remote.storage_options))  # type: ignore[no-any-return]
+        except ImportError as error:
+            raise ImportError(f"{url}: {error}; {install_hint('remote')} for S3 and HTTP") from error
+
+    def tried(self, url: str, what: str, attempt: Callable[[], T]) -> T:
+        """What ``attempt`` gives, tried several times.
+
+        Raises
+        ------
+        OSError
+            Naming the URL, what was asked for, and the last failure.
+        """
+        tries = self.remote.tries
+        for k in range(tries):
+            try:
+                return attempt()
+            except Exception as error:
+                failure = _cause(error)
+                if not _may_pass(failure):
+                    raise _named(failure, url, what) from error
+                last = error
+            if k + 1 < tries:
+                time.sleep(min(_FIRST_PAUSE * 2**k, _LONGEST_PAUSE) * random.uniform(0.5, 1.0))
+        raise OSError(errno.EIO, f"{what} failed {tries} times, at last with {_words(_cause(last))}", url) from last
+
+    def status(self, url: str) -> Status:
+        """Size and version of a file."""
+        return self.tried(url, "its size", lambda: _status(self._info(url)))
+
+    def _info(self, url: str) -> Any:
+        fs, path = self.find(url)
+        return fs.info(path)
+
+    def whole(self, url: str, mark: str) -> bytes:
+        """All bytes of a file; of the cache, if it is there with this mark."""
+        blocks, key = self.blocks, key_of(url, "whole", mark)
+        found = None if blocks is None else blocks.get(key, 0)
+        if found is None:
+            found = self.tried(url, "reading", lambda: self._cat(url))
+            if blocks is not None:
+                blocks.put(key, 0, found)
+        return found
+
+    def _cat(self, url: str) -> bytes:
+        fs, path = self.find(url)
+        return bytes(fs.cat_file(path))
+
+    def listed(self, url: str) -> dict[str, str]:
+        """The files below a folder, relative to it, and their marks; several folders at a time."""
+        path = self.find(url)[1].rstrip("/")
+        found: dict[str, str] = {}
+        folders, seen = [path], {path}
+        with ThreadPoolExecutor(_LISTED_AT_ONCE, "gpuimg-list") as pool:
+            while folders:
+                infos = [info for infos in pool.map(partial(self._folder, url), folders) for info in infos]
+                files = [info for info in infos if info["type"] != "directory"]
+                found |= {info["name"][len(path) + 1 :]: _mark(info) for info in files}
+                inner = dict.fromkeys(info["name"].rstrip("/") for info in infos if info["type"] == "directory")
+                folders = [name for name in inner if name not in seen]
+                seen.update(folders)
+        return found
+
+    def _folder(self, url: str, folder: str) -> list[dict[str, Any]]:
+        """What is in one folder, without itself, which some stores list as an empty file, and what is elsewhere."""
+        found = self.tried(url, f"listing {folder}", lambda: self.find(url)[0].ls(folder, detail=True))
+        return [info for info in found if info["name"].rstrip("/").startswith(folder + "/")]
+
+
+class RemoteFile:
+    """One file behind a URL, any part of which may be read by any thread.
+
+    Raises
+    ------
+    OSError
+        Where it cannot be read, or is not what it was: ``expected``.
+    """
+
+    def __init__(self, url: str, storage: Storage, expected: Status | None = None) -> None:
+        self.url, self._storage = url, storage
+        self._handle, self.status = storage.tried(url, "opening", self._opened)
+        self._process = os.getpid()
+        self._check(self.status, expected)
+        self._key = key_of(url, "blocks", str(self.status))
+
+    def _check(self, found: Status, expected: Status | None) -> None:
+        if expected is not None and found != expected:
+            text = f"changed since it was indexed: {expected} then, {found} now; open the source anew"
+            raise OSError(errno.ESTALE, text, self.url)
+
+    def _opened(self) -> tuple[Any, Status]:
+        """What reads parts, and what the file is now.
+
+        Handles of asynchronous file systems serve all threads, and S3's asks for the very version that it was opened
+        with; others are not for several threads.
+        """
+        fs, path = self._storage.find(self.url)
+        if not fs.async_impl:
+            return None, _status(fs.info(path))
+        if not _is_http(fs):
+            handle = fs.open(path, "rb", cache_type="none")
+            return handle, _status(handle.details)
+        info = fs.info(path)
+        if info.get("partial") is False:
+            raise ValueError("the server gives no parts of files (Accept-Ranges: none)")
+        status = _status(info)
+        headers = {**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"}
+        if str(info.get("ETag", "W/")).startswith('"'):  # no weak one: those never match
+            headers["If-Match"] = info["ETag"]
+        return fs.open(path, "rb", cache_type="none", size=max(status.size, 1), headers=headers), status
+
+    def read(self, start: int, stop: int) -> bytes:
+        """Exactly these bytes, from the cache where there is one."""
+        if stop > self.status.size:
+            raise OSError(errno.EIO, f"bytes {start} to {stop} of {self.status.size}: it was cut off", self.url)
+        blocks = self._storage.blocks
+        if blocks is None or start >= stop:
+            return self._fetched(start, stop)
+        return blocks.part(self._key, self.status.size, start, stop, self._fetched)
+
+    def _fetched(self, start: int, stop: int) -> bytes:
+        if start >= stop:
+            return b""
+        return self._storage.tried(self.url, f"bytes {start} to {stop}", lambda: self._attempt(start, stop))
+
+    def _attempt(self, start: int, stop: int) -> bytes:
+        if self._process != os.getpid():  # a fork: the thread behind the handle is not here
+            self._handle, now = self._opened()
+            self._process = os.getpid()
+            self._check(now, self.status)
+        try:
+            data = self._part(start, stop)
+        except Exception as error:
+            if _status_of(error) == 412 or type(error).__name__ == "FileExpired":
+                self._check(self._storage.status(self.url), self.status)
+            raise
+        if len(data) != stop - start:
+            self._check(self._storage.status(self.url), self.status)
+            raise OSError(errno.EIO, f"only {len(data)} of {stop - start} bytes came")
+        return data
+
+    def _part(self, start: int, stop: int) -> bytes:
+        if self._handle is not None:
+            return self._handle._fetch_range(start, stop)  # type: ignore[no-any-return]
+        fs, path = self._storage.find(self.url)
+        return bytes(fs.cat_file(path, start=start, end=stop))
+
+
+def _options(url: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options for a file system: the user's, and where there are none what suits many reads at a time."""
+    protocol = url.partition(":")[0].lower()
+    options = dict(given)
+    if protocol in ("s3", "s3a"):
+        inner = {**_S3["config_kwargs"], **options.get("config_kwargs", {})}  # type: ignore[dict-item]
+        return {**_S3, **options, "config_kwargs": inner}
+    if protocol in ("http", "https") and "client_kwargs" not in options and "get_client" not in options:
+        import aiohttp
+
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_STALLED, sock_read=_STALLED)
+        options["client_kwargs"] = {"timeout": timeout}
+    return options
+
+
+def _is_http(fs: Any) -> bool:
+    return "http" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
+
+
+def _status(info: Mapping[str, Any]) -> Status:
+    size = info.get("size")
+    if size is None:
+        raise ValueError("the server does not tell its size")
+    if info.get("type") == "directory":
+        raise OSError(errno.EISDIR, "a folder, not a file")
+    return Status(int(size), _mark(info))
+
+
+def _mark(info: Mapping[str, Any]) -> str:
+    name = next((name for name in _VALIDATORS if info.get(name) is not None), None)
+    return "" if name is None else f"{name} {info[name]}"
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def _cause(error: Exception) -> Exception:
+    """What really happened: fsspec's HTTP calls all that fails while it asks for a size "not found"."""
+    cause = error.__cause__
+    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and _of(cause, "aiohttp"):
+        return cause
+    return error
+
+
+def _of(error: Exception, package: str) -> bool:
+    return any(kind.__module__.partition(".")[0] == package for kind in type(error).__mro__)
+
+
+def _status_of(error: Exception) -> int | None:
+    """The status of an HTTP answer."""
+    status = getattr(error, "status", None)
+    return status if isinstance(status, int) else None
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether another try may do better: so is everything that is not known to be a matter of the request itself."""
+    status = _status_of(error)
+    if status is not None:
+        return status in _PASSING or status >= 500
+    if isinstance(error, OSError) and error.errno in (errno.ESTALE, errno.EISDIR, errno.ENOENT, errno.EACCES):
+        return False
+    if isinstance(error, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
+        return False  # those of libraries have no errno
+    return not (
+        isinstance(error, (ValueError, TypeError, LookupError, AttributeError, ImportError, NotImplementedError))
+        or "Credentials" in type(error).__name__
+    )
+
+
+def _named(error: Exception, url: str, what: str) -> Exception:
+    """An error that will not pass, with the URL in it."""
+    if isinstance(error, ImportError) or (isinstance(error, OSError) and error.filename == url):
+        return error
+    number = error.errno if isinstance(error, OSError) else None
+    for kind, its in ((FileNotFoundError, errno.ENOENT), (PermissionError, errno.EACCES)):
+        number = its if isinstance(error, kind) else number
+    number = number or _ERRNO.get(_status_of(error) or 0, errno.EIO)
+    text = os.strerror(errno.ENOENT) if number == errno.ENOENT else f"{what}: {_words(error)}"
+    return OSError(number, text, url)
+
+
+def _words(error: Exception) -> str:
+    """An error in one line."""
+    status = _status_of(error)
+    if status is not None:
+        return f"HTTP status {status} {getattr(error, 'message', '')}".rstrip()
+    text = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,220 @@
+"""Faults of a server, as many as asked for: no sample is lost, doubled or another one.
+
+    python -m tests.robustness.remote 1000 [--seed 5] [--out bench/results/remote-faults.json]
+
+Loaders go over a tar, TFRecord and folder source behind HTTP and over the tar behind moto's S3 server, in order and
+shuffled, with and without a cache, on one rank and on two, left and resumed in the middle. One of four requests is
+answered by an error, by half of its body, or not at all, up to ``MOST`` times in a row. Every epoch must give each
+sample once, with the pixels of the local file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import io
+import json
+import logging
+import random
+import tarfile
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import gpuimg as gi
+from gpuimg.sources import _remote
+from gpuimg.sources.tfrecord import masked
+
+from ..loading import FILES, cpu, pixels_of
+from ..remote_server import Fault, Request, Server, serving
+
+MOST = 5  # faults of one request in a row; sources try 8 times
+FAULTS: tuple[Fault, ...] = (500, 502, 503, 504, 429, 408, "drop", "cut", "short")
+SAMPLES = [(data, k) for k, data in enumerate(FILES)]
+KEYS = {"key": "testing", "secret": "testing"}
+
+
+class Chance:
+    """Faults by chance; what stays the same is how many there may be of one request."""
+
+    def __init__(self, seed: int, share: float = 0.25) -> None:
+        self.random, self.share = random.Random(seed), share
+        self.row: collections.Counter[tuple[str, str, str | None]] = collections.Counter()
+        self.injected: collections.Counter[str] = collections.Counter()
+        self._lock = threading.Lock()
+
+    def __call__(self, request: Request) -> Fault:
+        key = request.method, request.path, request.range
+        with self._lock:
+            fault = self.random.choice(FAULTS) if self.random.random() < self.share else None
+            if request.range is None and fault == "short":  # half a size is believed
+                fault = "drop"
+            if fault is None or self.row[key] >= MOST:
+                self.row[key] = 0
+                return None
+            self.row[key] += 1
+            self.injected[str(fault)] += 1
+            return fault
+
+
+@contextmanager
+def s3(objects: dict[str, bytes]) -> Iterator[Server]:
+    """Moto's S3 server with objects, behind a server that can fail."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    moto = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    moto.start()
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    try:
+        upstream = "http://{}:{}".format(*moto.get_host_and_port())
+        client = boto3.client(
+            "s3", endpoint_url=upstream, region_name="us-east-1", aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+        )  # fmt: skip
+        client.create_bucket(Bucket="bucket")
+        for name, data in objects.items():
+            client.put_object(Bucket="bucket", Key=name, Body=data)
+        client.close()
+        with serving(upstream=upstream) as server:
+            yield server
+    finally:
+        moto.stop()
+
+
+def options(server: Server, **others: Any) -> gi.Remote:
+    """How to read from moto's server."""
+    return gi.Remote(storage_options={**KEYS, "endpoint_url": server.url}, **others)
+
+
+def archive(samples: Sequence[tuple[bytes, int]]) -> bytes:
+    """A shard of images and labels."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        for data, label in samples:
+            for ending, content in (("jpg", data), ("cls", str(label).encode())):
+                member = tarfile.TarInfo(f"{label:05d}.{ending}")
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    return file.getvalue()
+
+
+def records(payloads: Sequence[bytes]) -> bytes:
+    """A TFRecord file."""
+    import google_crc32c
+
+    def framed(data: bytes) -> bytes:
+        return data + masked(google_crc32c.value(data)).to_bytes(4, "little")
+
+    return b"".join(framed(len(data).to_bytes(8, "little")) + framed(data) for data in payloads)
+
+
+def data_set() -> dict[str, bytes]:
+    """The same samples as shards, records and files, by their names."""
+    shards = {f"{k}.tar": archive(SAMPLES[k::3]) for k in range(3)}
+    files = {f"train/{label % 4}/{label:05d}.jpg": data for data, label in SAMPLES}
+    return shards | files | {"records": records(FILES)}
+
+
+class Report:
+    """What became of the samples."""
+
+    def __init__(self) -> None:
+        self.epochs = self.samples = self.lost = self.doubled = self.wrong = 0
+
+    def add(self, expected: dict[int, str], parts: list[dict[int, str]]) -> None:
+        """Count an epoch, which several loaders gave."""
+        self.epochs += 1
+        counts = collections.Counter(i for part in parts for i in part)
+        self.samples += sum(counts.values())
+        self.lost += len(expected.keys() - counts.keys())
+        self.doubled += sum(count - 1 for count in counts.values())
+        self.wrong += sum(expected[i] != digest for part in parts for i, digest in part.items())
+
+
+def _epoch(source: Any, draw: random.Random) -> list[dict[int, str]]:
+    """One epoch in one of the ways in which it may be gone through."""
+    chosen: dict[str, Any] = {"shuffle": draw.random() < 0.7, "seed": 1, "batch_size": draw.choice((5, 8, 16))}
+    way = draw.choice(("whole", "ranks", "resumed"))
+    if way == "ranks":
+        return [pixels_of(cpu(source, shard=(rank, 2), **chosen)) for rank in range(2)]
+    first = cpu(source, **chosen)
+    if way == "whole":
+        return [pixels_of(first)]
+    with first:
+        before = pixels_of([next(first) for _ in range(draw.randint(1, 3))])
+    rest = cpu(source, **{**chosen, "batch_size": 7})
+    rest.load_state_dict(first.state_dict())
+    return [before, pixels_of(rest)]
+
+
+def run(faults: int, seed: int) -> dict[str, Any]:
+    """Go over sources until so many faults were put in."""
+    start, draw, chance, report = time.monotonic(), random.Random(seed), Chance(seed), Report()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        objects = data_set()
+        web = stack.enter_context(serving({f"/bucket/{name}": data for name, data in objects.items()}))
+        store = stack.enter_context(s3(objects))
+        web.fault = store.fault = chance
+        kinds = ("tar", "tfrecord", "folder", "tar on S3", "folder on S3")
+        expected: dict[str, dict[int, str]] = {}
+        while (total := sum(chance.injected.values())) < faults or not expected.keys() >= set(kinds):
+            kind = next((one for one in kinds if one not in expected), None) or draw.choice(kinds)
+            cache = str(folder / f"cache {total}") if draw.random() < 0.3 else None
+            source = _source(kind, web, store, cache)
+            if kind not in expected:  # without the network: what the source holds, by the labels
+                labels = _labels(kind)
+                expected[kind] = pixels_of(cpu([(FILES[label], label) for label in labels], seed=1))
+            for _ in range(2):
+                report.add(expected[kind], _epoch(source, draw))
+    return {
+        "faults": sum(chance.injected.values()), "kinds": dict(sorted(chance.injected.items())), "seed": seed,
+        **vars(report), "seconds": round(time.monotonic() - start, 1),
+    }  # fmt: skip
+
+
+def _source(kind: str, web: Server, store: Server, cache: str | None) -> Any:
+    name = kind.split()[0]
+    if kind.endswith("S3"):
+        remote, base = options(store, cache=cache), "s3://bucket"
+    else:
+        remote, base = gi.Remote(cache=cache), f"{web.url}/bucket"
+    if name == "tar":
+        return gi.tar(f"{base}/{{0..2}}.tar", remote=remote)
+    if name == "tfrecord":
+        return gi.tfrecord(f"{base}/records", image=None, remote=remote)
+    return gi.folder(f"{base}/train", remote=remote)
+
+
+def _labels(kind: str) -> list[int]:
+    """Which file each sample of a source is."""
+    n = range(len(FILES))
+    if kind.startswith("tar"):
+        return [label for k in range(3) for label in n[k::3]]
+    return [label for k in range(4) for label in n[k::4]] if kind.startswith("folder") else list(n)
+
+
+def main() -> None:
+    """Run, print, and fail where a sample was lost, doubled or wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("faults", type=int)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    _remote._FIRST_PAUSE = 0.005
+    result = run(given.faults, given.seed)
+    text = json.dumps(result, indent=1)
+    print(text)
+    if given.out is not None:
+        given.out.write_text(text + "\n")
+    if result["lost"] or result["doubled"] or result["wrong"]:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

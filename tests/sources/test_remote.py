@@ -1,0 +1,509 @@
+"""Sources behind URLs: the samples of local files, whatever the server does, or an error that names what happened."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from gpuimg._decoding.native_read import ChunkReader
+from gpuimg._loading.samples import Columns, name_videos
+from gpuimg.sources import Table, _blocks, _fetching, _remote
+from gpuimg.sources._blocks import BLOCK, Blocks, key_of
+
+from ..loading import FILES, cpu, pixels_of, valid_indices
+from ..remote_server import Request, Server, serving
+from ..robustness.remote import SAMPLES, archive, data_set, options, run, s3
+from ..watchdog import no_hang
+from .laws import assert_law, assert_same, needs
+
+for module in ("fsspec", "aiohttp", "s3fs", "moto"):
+    needs(module)
+
+GOLDEN = Path(__file__).parent / "golden"
+ORDER = [sample for k in range(3) for sample in SAMPLES[k::3]]
+
+
+@pytest.fixture(autouse=True)
+def _watch(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(_remote, "_FIRST_PAUSE", 0.002)
+    with no_hang(240.0):
+        yield
+
+
+@pytest.fixture
+def web() -> Iterator[Server]:
+    with serving({f"/bucket/{name}": data for name, data in data_set().items()}) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def stored() -> Iterator[Server]:
+    with s3(data_set()) as server:
+        yield server
+
+
+def shards(server: Server) -> str:
+    return f"{server.url}/bucket/{{0..2}}.tar"
+
+
+def asked(server: Server, since: int = 0) -> list[Request]:
+    """GET requests so far."""
+    return [request for request in server.requests[since:] if request.method == "GET"]
+
+
+# -- what is read ------------------------------------------------------------------------------------------------------
+
+
+def test_tar_over_http(web: Server) -> None:
+    source = gi.tar(shards(web))
+    names = [f"{web.url}/bucket/{k}.tar: {label:05d}" for k in range(3) for _, label in SAMPLES[k::3]]
+    assert_law(source, ORDER, names)
+    for shuffle in (False, True):
+        assert pixels_of(cpu(source, shuffle=shuffle)) == pixels_of(cpu(ORDER, shuffle=shuffle))
+    assert source._origin() is None
+
+
+def test_tar_on_s3(stored: Server) -> None:
+    source = gi.tar("s3://bucket/{0..2}.tar", remote=options(stored))
+    names = [f"s3://bucket/{k}.tar: {label:05d}" for k in range(3) for _, label in SAMPLES[k::3]]
+    assert_law(source, ORDER, names)
+
+
+def _tar(root: Path) -> Callable[..., Table]:
+    for k in range(3):
+        (root / f"{k}.tar").write_bytes(archive(SAMPLES[k::3]))
+    return lambda base, **options: gi.tar(f"{base}/{{0..2}}.tar", **options)
+
+
+def _tfrecord(root: Path) -> Callable[..., Table]:
+    (root / "records").write_bytes(data_set()["records"])
+    return lambda base, **options: gi.tfrecord(f"{base}/records", image=None, **options)
+
+
+def _recordio(root: Path) -> Callable[..., Table]:
+    for ending in ("rec", "idx"):
+        shutil.copy(GOLDEN / f"golden.{ending}", root)
+    return lambda base, **options: gi.recordio(f"{base}/golden.rec", **options)
+
+
+def _recordio_without_idx(root: Path) -> Callable[..., Table]:
+    made = _recordio(root)
+    (root / "golden.idx").unlink()
+    return made
+
+
+def _lmdb(root: Path) -> Callable[..., Table]:
+    from .test_databases import random_entries, write
+
+    write(root / "db", random_entries(60))
+    return lambda base, **options: gi.lmdb(f"{base}/db/data.mdb", **options)
+
+
+def _parquet(root: Path) -> Callable[..., Table]:
+    from .test_columns import write
+
+    write(root / "0.parquet", FILES[:7], list(range(7)))
+    (root / "x.jpg").write_bytes(FILES[9])
+    write(root / "1.parquet", [{"bytes": None, "path": "x.jpg"}, {"bytes": FILES[8], "path": None}], [7, 8])
+    return lambda base, **options: gi.parquet(f"{base}/{{0,1}}.parquet", **options)
+
+
+def _folder(root: Path) -> Callable[..., Table]:
+    for data, label in SAMPLES[:20]:
+        path = root / "train" / f"class {label % 3}" / ("deep/er" if label % 2 else ".") / f"{label}.JPG"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    (root / "train" / "class 1" / "notes.txt").write_text("no image")
+    (root / "train" / "notes.txt").write_text("no class")
+    return lambda base, **options: gi.folder(f"{base}/train", **options)
+
+
+def _file_list(root: Path) -> Callable[..., Table]:
+    for data, label in SAMPLES[:5]:
+        (root / f"{label}.jpg").write_bytes(data)
+    (root / "list.txt").write_text("".join(f"{label}.jpg {label}\n" for label in range(5)))
+    return lambda base, **options: gi.file_list(f"{base}/list.txt", **options)
+
+
+def _coco(root: Path) -> Callable[..., Table]:
+    import json
+
+    (root / "1.jpg").write_bytes(FILES[0])
+    boxes = [{"id": 5, "image_id": 1, "category_id": 18, "bbox": [1, 2, 10, 20], "area": 99.0}]
+    image = {"id": 1, "file_name": "1.jpg", "height": 30, "width": 40}
+    content = {"images": [image], "categories": [{"id": 18, "name": "dog"}], "annotations": boxes}
+    (root / "boxes.json").write_text(json.dumps(content))
+    return lambda base, **options: gi.coco(f"{base}", f"{base}/boxes.json", **options)
+
+
+EVERY = (_tar, _tfrecord, _recordio, _recordio_without_idx, _lmdb, _parquet, _folder, _file_list, _coco)
+
+
+@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__[1:])
+@pytest.mark.parametrize("where", ["memory", "http", "cached"])
+def test_every_source(tmp_path: Path, kind: Callable[[Path], Callable[..., Table]], where: str) -> None:
+    root = tmp_path / "files"
+    root.mkdir()
+    make = kind(root)
+    local = make(str(root))
+    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    with serving({f"/{name}": data for name, data in files.items()}) as server:
+        base, remote = server.url, gi.Remote(cache=tmp_path / "cache" if where == "cached" else None)
+        if where == "memory":
+            import fsspec
+
+            base = f"memory://{tmp_path.name}"
+            fsspec.filesystem("memory").pipe({f"{base}/{name}": data for name, data in files.items()})
+        found = make(base, remote=remote)
+        shown = [local.describe(i).replace(str(root), base) for i in range(len(local))]
+        for _ in range(2):
+            for (data, label), (wanted, wanted_label) in zip(found, local, strict=True):
+                assert bytes(data) == bytes(wanted)
+                assert_same(label, wanted_label)
+            found = pickle.loads(pickle.dumps(found))
+        assert [found.describe(i) for i in range(len(found))] == shown
+        assert found._is_remote
+        assert not local._is_remote
+
+
+def test_names_of_a_list_may_be_urls(web: Server, tmp_path: Path) -> None:
+    (tmp_path / "1.jpg").write_bytes(FILES[1])
+    urls = [f"{web.url}/bucket/train/0/00000.jpg", str(tmp_path / "1.jpg"), f"{web.url}/bucket/train/2/00002.jpg"]
+    assert pixels_of(cpu(gi.file_list(urls, [0, 1, 2]))) == pixels_of(cpu(SAMPLES[:3]))
+    (tmp_path / "list.txt").write_text("\n".join(urls))
+    assert [data for data, _ in gi.file_list(tmp_path / "list.txt")] == FILES[:3]
+
+
+def test_videos_are_read_whole(web: Server) -> None:
+    source = gi.file_list([f"{web.url}/bucket/train/0/00000.jpg"])
+    (sample,) = name_videos(source, [0], [True], Columns())
+    assert (sample.data, sample.path) == (FILES[0], None)
+
+
+def test_idx_that_may_not_be_looked_for(tmp_path: Path) -> None:
+    files = {f"/golden.{ending}": (GOLDEN / f"golden.{ending}").read_bytes() for ending in ("rec", "idx")}
+    with serving(files) as server:
+        server.fault = lambda request: 403 if request.path.endswith(".idx") else None
+        source = gi.recordio(f"{server.url}/golden.rec")
+    assert source.describe(0).endswith("record 0")  # not its key
+
+
+def test_folder_is_listed_once(stored: Server, tmp_path: Path) -> None:
+    kept = tmp_path / "listing"
+    first = gi.folder("s3://bucket/train", remote=options(stored), index=kept)
+    assert first.classes == ["0", "1", "2", "3"]
+    before = len(stored.requests)
+    again = gi.folder("s3://bucket/train", remote=options(stored), index=kept)
+    assert len(stored.requests) == before
+    assert list(again) == list(first) == [(*sample[:1], k) for k in range(4) for sample in SAMPLES[k::4]]
+    assert len(stored.requests) - before == 2 * len(SAMPLES)  # one each
+    with pytest.raises(ValueError, match="index is for a folder behind a URL"):
+        gi.folder(tmp_path, index=kept)
+    with pytest.raises(ValueError, match="no images"):
+        gi.folder("s3://bucket/train", extensions=[".gif"], remote=options(stored))
+    with pytest.raises(ValueError, match="no class folders"):
+        gi.folder("s3://bucket/train/0", remote=options(stored))
+
+
+# -- how it is read ----------------------------------------------------------------------------------------------------
+
+
+def test_neighbors_are_one_request(web: Server) -> None:
+    source = gi.tar(shards(web))
+    before = len(web.requests)
+    assert len(valid_indices(cpu(source))) == 64
+    assert len(asked(web, before)) == 4  # 64 samples, the first 32 while their size is not known, of three files
+
+
+def test_far_parts_are_asked_for_apart_and_at_a_time(web: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = gi.tar(f"{web.url}/bucket/0.tar")
+    monkeypatch.setattr(_fetching, "_GAP", 0)
+    web.delay = 0.3
+    before, start = len(web.requests), time.monotonic()
+    found = source._read_several(list(range(0, 8, 2)), ChunkReader())
+    assert [bytes(data) for data, _ in found] == [data for data, _ in SAMPLES[0:24:6]]
+    assert len(asked(web, before)) == 8  # images and labels, with a header between
+    assert time.monotonic() - start < 8 * 0.3
+
+
+def test_more_readers_by_default(web: Server) -> None:
+    assert cpu(gi.tar(shards(web)))._settings.readers == 16
+    assert cpu(gi.tar(shards(web)), readers=3)._settings.readers == 3
+    assert cpu(SAMPLES)._settings.readers == 4
+
+
+def test_states_go_on_as_those_of_files(web: Server) -> None:
+    whole = valid_indices(cpu(ORDER, shuffle=True))
+    first, second = cpu(gi.tar(shards(web)), shuffle=True), cpu(gi.tar(shards(web)), shuffle=True)
+    with first:
+        before = valid_indices([next(first) for _ in range(3)])
+    second.load_state_dict(first.state_dict())
+    assert before + valid_indices(second) == whole
+
+
+def test_forked_child_reads(web: Server) -> None:
+    source = gi.tar(shards(web))
+    assert source[0][0] == FILES[0]
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if [data for data, _ in source] == [data for data, _ in ORDER] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert source[1][0] == FILES[3]
+
+
+def test_kept_index(web: Server, tmp_path: Path) -> None:
+    first = gi.tar(shards(web), index=tmp_path / "index")
+    before = len(web.requests)
+    assert list(gi.tar(shards(web), index=tmp_path / "index")) == list(first)
+    heads = [request for request in web.requests[before:] if request.method == "HEAD"]
+    assert len(heads) == 3 + 3  # each shard's version, and where it is opened
+    web.objects["/bucket/0.tar"] = archive(SAMPLES[:3])
+    assert len(gi.tar(shards(web), index=tmp_path / "index")) == len(first) - 22 + 3
+    with pytest.raises(ValueError, match="index must be a file on this machine"):
+        gi.tar(shards(web), index=f"{web.url}/index")
+
+
+# -- faults ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [500, 503, 429, "drop", "cut", "short"])
+def test_faults_that_pass(web: Server, fault: Any) -> None:
+    source = gi.tar(shards(web))
+    bad: dict[str, int] = {}
+
+    def fails(request: Request) -> Any:
+        bad[str(request[1:])] = bad.get(str(request[1:]), 0) + 1
+        return fault if request.range is not None and bad[str(request[1:])] <= 3 else None
+
+    web.fault = fails
+    assert pixels_of(cpu(source, shuffle=True)) == pixels_of(cpu(ORDER, shuffle=True))
+
+
+def test_faults_by_chance() -> None:
+    result = run(60, int.from_bytes(os.urandom(4), "little"))
+    assert (result["lost"], result["doubled"], result["wrong"]) == (0, 0, 0), result
+    assert result["samples"] == 64 * result["epochs"]
+
+
+def test_faults_that_do_not_pass(web: Server) -> None:
+    source = gi.tar(shards(web), remote=gi.Remote(tries=3))
+    before = len(web.requests)
+    web.fault = lambda request: 503 if request.range else None
+    with pytest.raises(OSError, match=r"2\.tar: 00005: bytes \d+ to \d+ failed 3 times, at last with HTTP status 503"):
+        source[44]
+    assert len(asked(web, before)) == 3
+    with pytest.raises(gi.DecodeError, match="failed 3 times"):
+        list(cpu(source))
+    with pytest.warns(RuntimeWarning, match="64 samples could not be decoded"):
+        assert valid_indices(cpu(source, on_error="fill")) == []
+    web.fault = lambda request: 403
+    before = len(web.requests)
+    with pytest.raises(PermissionError, match="403"):
+        source[0]
+    assert len(asked(web, before)) == 1
+
+
+def test_what_is_not_there(web: Server, stored: Server) -> None:
+    for url, remote in ((f"{web.url}/bucket/none.tar", None), ("s3://bucket/none.tar", options(stored))):
+        with pytest.raises(FileNotFoundError) as caught:
+            gi.tar(url, remote=remote)
+        assert caught.value.filename == url
+        with pytest.raises(FileNotFoundError, match=r"none\.tar"):
+            gi.file_list([url], remote=remote)[0]
+    with pytest.raises(OSError, match="Protocol not known"):
+        gi.tar("nonsense://a.tar")
+
+
+@pytest.mark.parametrize("same_size", [False, True])
+def test_changed_objects(web: Server, same_size: bool) -> None:
+    source = gi.tar(shards(web))
+    copy = pickle.loads(pickle.dumps(source))
+    assert source[0][0] == FILES[0]
+    data = web.objects["/bucket/0.tar"]
+    web.objects["/bucket/0.tar"] = data[::-1] if same_size else data + bytes(512)
+    for one in (source, copy):
+        with pytest.raises(OSError, match=r"00000: changed since it was indexed: .* then, .* now") as caught:
+            one[0]
+        assert caught.value.errno == errno.ESTALE
+        assert one[63][0] == ORDER[63][0]
+    with pytest.raises(gi.DecodeError, match="changed since it was indexed"):
+        list(cpu(source))
+
+
+def test_changed_objects_on_s3() -> None:
+    with s3({"0.tar": archive(SAMPLES)}) as server:
+        import fsspec
+
+        source = gi.tar("s3://bucket/0.tar", remote=options(server))
+        assert source[3][0] == FILES[3]
+        fsspec.filesystem("s3", **options(server).storage_options).pipe("bucket/0.tar", archive(SAMPLES[::-1]))
+        with pytest.raises(OSError, match=r"00003: changed since it was indexed: .*ETag.* then, .*ETag.* now"):
+            source[3]
+
+
+def test_servers_without_ranges(web: Server) -> None:
+    web.ranges = False
+    with pytest.raises(OSError, match="gives no parts of files"):
+        gi.tar(shards(web))
+    assert len(gi.folder(f"{web.url}/bucket/train")) == 64  # whole files
+
+
+# -- the cache ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_is_not_fetched_again(web: Server, tmp_path: Path) -> None:
+    remote = gi.Remote(cache=tmp_path)
+    for make in (
+        lambda: gi.tar(shards(web), remote=remote),
+        lambda: gi.folder(f"{web.url}/bucket/train", remote=remote),
+    ):
+        first = [data for data, _ in make()]
+        source = make()
+        before = len(web.requests)
+        assert [data for data, _ in source] == first
+        assert asked(web, before) == []
+
+
+def test_a_changed_object_is_fetched(web: Server, tmp_path: Path) -> None:
+    remote = gi.Remote(cache=tmp_path)
+    assert gi.tar(f"{web.url}/bucket/0.tar", remote=remote)[0][0] == FILES[0]
+    web.objects["/bucket/0.tar"] = archive(SAMPLES[1::3] + SAMPLES[:1])
+    assert gi.tar(f"{web.url}/bucket/0.tar", remote=remote)[0][0] == FILES[1]
+
+
+def blocks_of(folder: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_size for path in folder.rglob("*-*")}
+
+
+def test_blocks(tmp_path: Path) -> None:
+    data = np.random.default_rng().bytes(10 * BLOCK + 12345)
+    calls: list[tuple[int, int]] = []
+
+    def fetch(start: int, stop: int) -> bytes:
+        calls.append((start, stop))
+        return data[start:stop]
+
+    blocks = Blocks(tmp_path, 1 << 30)
+    rng = np.random.default_rng()
+    for _ in range(50):
+        start, stop = sorted(rng.integers(0, len(data) + 1, 2).tolist())
+        if start < stop:
+            assert blocks.part("a" * 32, len(data), start, stop, fetch) == data[start:stop]
+    assert all(start % BLOCK == 0 for start, _ in calls)
+    assert sum(stop - start for start, stop in calls) <= len(data)  # nothing twice
+    assert max(stop - start for start, stop in calls) <= 8 * BLOCK
+    calls.clear()
+    path = next(path for path in tmp_path.rglob("*-0"))
+    path.write_bytes(data[: BLOCK - 1])  # as a file system may leave it where the machine stops
+    assert blocks.part("a" * 32, len(data), 0, 10, fetch) == data[:10]
+    assert calls == [(0, BLOCK)]
+
+
+def test_the_cache_is_bounded(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("not the cache's")
+    (tmp_path / "ab").mkdir()
+    (tmp_path / "ab" / "mine.txt").write_text("nor this")
+    blocks = Blocks(tmp_path, 5 * BLOCK)
+    for k in range(20):
+        blocks.put(key_of(str(k)), 0, bytes(BLOCK))
+        os.utime(next(path for path in tmp_path.rglob(f"{key_of(str(k))}-0")), (k, k))
+        assert sum(blocks_of(tmp_path).values()) <= 5 * BLOCK
+        if k:
+            assert blocks.get(key_of("1"), 0) is not None  # used again and again
+    assert blocks.get(key_of("19"), 0) is not None
+    assert blocks.get(key_of("5"), 0) is None
+    assert (tmp_path / "mine.txt").exists()
+    assert (tmp_path / "ab" / "mine.txt").exists()
+    blocks.put(key_of("large"), 0, bytes(6 * BLOCK))
+    assert blocks.get(key_of("large"), 0) is None
+
+
+def test_many_threads_and_processes_share_a_cache(web: Server, tmp_path: Path) -> None:
+    code = (
+        "import sys, hashlib, gpuimg\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "source = gpuimg.tar(sys.argv[1], remote=gpuimg.Remote(cache=sys.argv[2], cache_bytes=1 << 20))\n"
+        "with ThreadPoolExecutor(8) as pool:\n"
+        "    found = [data for _ in range(3) for data, _ in pool.map(source.__getitem__, range(len(source)))]\n"
+        "print(hashlib.sha256(b''.join(found)).hexdigest())\n"
+    )
+    arguments = [sys.executable, "-c", code, shards(web), str(tmp_path)]
+    running = [subprocess.Popen(arguments, stdout=subprocess.PIPE) for _ in range(2)]
+    said = {process.communicate(timeout=300)[0] for process in running}
+    expected = hashlib.sha256(b"".join([data for data, _ in ORDER] * 3)).hexdigest()
+    assert said == {f"{expected}\n".encode()}
+    assert sum(blocks_of(tmp_path).values()) <= 2 << 20
+
+
+def test_a_full_disk_is_no_error(web: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = gi.tar(shards(web), remote=gi.Remote(cache=tmp_path / "not a folder" / "cache"))
+    (tmp_path / "other").write_text("")
+    with pytest.warns(RuntimeWarning, match="nothing more is kept in"):
+        source = gi.tar(shards(web), remote=gi.Remote(cache=tmp_path / "other"))
+    assert [data for data, _ in source] == [data for data, _ in ORDER]
+
+
+def test_a_block_that_others_fetch_is_waited_for(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    calls: list[int] = []
+
+    def fetch(start: int, stop: int) -> bytes:
+        calls.append(start)
+        time.sleep(0.2)
+        if len(calls) == 1:
+            raise OSError(errno.EIO, "once")
+        return bytes(stop - start)
+
+    blocks = Blocks(tmp_path, 1 << 30)
+    with ThreadPoolExecutor(4) as pool:
+        jobs = [pool.submit(blocks.part, "b" * 32, BLOCK, k, k + 1, fetch) for k in range(4)]
+        assert all(isinstance(job.exception(), OSError) for job in jobs)
+        assert blocks.part("b" * 32, BLOCK, 0, 3, fetch) == bytes(3)
+    assert calls == [0, 0]
+    assert _blocks._runs([1, 2, 3, 7, *range(10, 20)]) == [[1, 2, 3], [7], [*range(10, 18)], [18, 19]]
+
+
+# -- what users type ---------------------------------------------------------------------------------------------------
+
+
+def test_settings() -> None:
+    secret = gi.Remote(storage_options={"key": "me", "secret": "hush"})
+    assert "hush" not in repr(secret)
+    assert "hush" not in repr(gi.file_list(["s3://bucket/a.jpg"], remote=secret))
+    with pytest.raises(ValueError, match="cache must be a local folder"):
+        gi.Remote(cache="s3://bucket/cache")
+    with pytest.raises(ValueError, match="tries"):
+        gi.Remote(tries=0)
+    with pytest.raises(ValueError, match="cache_bytes"):
+        gi.Remote(cache_bytes=0)
+    with pytest.raises(TypeError, match="storage_options must be a mapping"):
+        gi.Remote(storage_options="anon")  # type: ignore[arg-type]
+    needs("array_record")
+    with pytest.raises(ValueError, match="must be a file on this machine"):
+        gi.array_record("s3://bucket/a.array_record")
+
+
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("fsspec", "fsspec.core"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=r"reading s3://bucket/a.tar needs fsspec; install gpuimg\[remote\]"):
+        gi.tar("s3://bucket/a.tar")
+
+
+def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ImportError, match=r"gs://bucket/a.tar: .*gcsfs"):
+        gi.tar("gs://bucket/a.tar")
