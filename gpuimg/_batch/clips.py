@@ -1,0 +1,250 @@
+"""From videos to batches of clips."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._checks import arguments
+from .._checks.types import Ints
+from .._decoding.decoder import MAX_PIXELS
+from .._decoding.file_bytes import Source, SourceNames
+from .._runtimes.devices import runtime_for
+from .._runtimes.images import COLORS
+from .._runtimes.team import side_by_side
+from .._runtimes.threads import threads
+from .._video.clips import SHORT, EncodedClips, numbers_at, numbers_from
+from .._video.files import VideoError, library, video_data
+from .._video.index import VideoIndex, VideoInfo, read_index
+from .batch import Batch
+from .encoded import check_options
+
+#: Gives the first frames of clips (N,), of the frames (N,) that there are of each video; 0 where it cannot be read.
+Start = Callable[[Ints], Ints]
+
+#: Gives the index of a video, of a path or of the bytes of its file.
+ReadIndex = Callable[[Any, int], VideoIndex]
+
+
+def video_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> VideoInfo:
+    """Read what a video holds: its frames, their times, which of them are key frames.
+
+    Parameters
+    ----------
+    source : path, bytes, bytearray, memoryview, uint8 array or open binary file
+    max_pixels : int
+        Videos of larger frames are refused.
+
+    Returns
+    -------
+    VideoInfo
+        Frames are those that are shown: an edit list is followed, and what comes before the first key frame left out.
+
+    Raises
+    ------
+    ValueError
+        With the reason, where it is no video that can be decoded.
+    ImportError
+        Without PyAV, the extra ``video``.
+
+    Examples
+    --------
+    >>> import av, gpuimg, io, numpy as np
+    >>> file = io.BytesIO()
+    >>> with av.open(file, "w", "mp4") as container:
+    ...     stream = container.add_stream("mpeg4", rate=25, width=64, height=48, pix_fmt="yuv420p")
+    ...     for level in range(0, 100, 10):
+    ...         frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), level, np.uint8))
+    ...         _ = [container.mux(packet) for packet in stream.encode(frame)]
+    ...     _ = [container.mux(packet) for packet in stream.encode(None)]
+    >>> info = gpuimg.video_info(file.getvalue())
+    >>> info.height, info.width, info.frames, info.times[:3].tolist(), info.codec
+    (48, 64, 10, [0.0, 0.04, 0.08], 'mpeg4')
+    """
+    arguments.whole_number(max_pixels, "max_pixels")
+    return read_index(video_data(source), max_pixels).info()
+
+
+def open_clips(
+    sources: Sequence[Source],
+    frames: int,
+    stride: Any = 1,
+    *,
+    start: Any = 0,
+    times: Any = None,
+    short: str = "repeat",
+    device: str | None = None,
+    color: str = "rgb",
+    on_error: str = "raise",
+    max_pixels: int = MAX_PIXELS,
+) -> Batch:
+    """Open clips of videos, one of each source; frames are decoded when the batch is handed over.
+
+    Parameters
+    ----------
+    sources : sequence
+        Paths, ``bytes``, ``bytearray``, ``memoryview``, uint8 arrays of file bytes, or open binary files. For several
+        clips of a video name it several times. Files behind paths are read again when the batch runs.
+    frames : int
+        Frames of each clip, T.
+    stride : int or (N,) int
+        From frame to frame: 1 takes all, 2 every other one.
+    start : int or (N,) int
+        Number of the first frame, from 0.
+    times : (N, T) float, optional
+        Instead of start and stride: seconds, each for the frame that is shown then, by the file's own clock (see
+        :func:`video_info`). So clips of a variable frame rate are evenly spaced.
+    short : {"repeat", "wrap", "error"}
+        Of a clip that reaches beyond the video's end: the last frame again, or the first ones, or a failure.
+    device : str, optional
+        As in :func:`open_batch`.
+    color : {"rgb", "gray"}
+        3 or 1 channels; gray is luma.
+    on_error : {"raise", "fill"}
+        ``"raise"``: one :class:`DecodeError` that names every bad clip. ``"fill"``: all frames of a bad clip are black
+        (1 x 1 pixel where its video cannot be read), and ``batch.status`` and ``batch.errors`` say why, clip by clip.
+    max_pixels : int
+        Videos of larger frames are bad.
+
+    Returns
+    -------
+    Batch
+        Of N * T images, those of each clip one behind the other; ``batch.frames`` is T. Every function works on it. The
+        random ones draw once for each clip from an :class:`Rng` of N samples, and for each frame from one of N * T.
+        ``array(layout="NTHWC")`` and so on give it with an axis of time.
+
+    Raises
+    ------
+    DecodeError
+        Naming index, source and reason of every clip that cannot be opened.
+    ValueError, TypeError
+        For unknown names, numbers out of range, or what is not a source.
+    ImportError
+        Without PyAV, the extra ``video``.
+
+    Notes
+    -----
+    Frames are exact, whatever the order in which they are stored: decoding begins at the key frame before, and goes on
+    until a frame's time comes out. Damage in what is decoded on the way is a failure. Colors are converted by the
+    matrix and range that the video names, BT.601 and limited range where it names none; of what is neither standard
+    nor high dynamic range nothing is mapped. Sample aspect ratios are not applied, and fields are not separated.
+
+    Examples
+    --------
+    >>> import av, gpuimg, io, numpy as np
+    >>> file = io.BytesIO()
+    >>> with av.open(file, "w", "mp4") as container:
+    ...     stream = container.add_stream("mpeg4", rate=25, width=64, height=48, pix_fmt="yuv420p")
+    ...     for level in range(0, 100, 10):
+    ...         frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), level, np.uint8))
+    ...         _ = [container.mux(packet) for packet in stream.encode(frame)]
+    ...     _ = [container.mux(packet) for packet in stream.encode(None)]
+    >>> x = gpuimg.open_clips([file.getvalue()] * 2, frames=4, stride=2, start=[0, 1], device="cpu")
+    >>> x = gpuimg.random_resized_crop(x, 32, rng=0)
+    >>> x.frames, x.array(layout="NTHWC").shape
+    (4, (2, 4, 32, 32, 3))
+    """
+    n = source_count(sources)
+    frames = arguments.whole_number(frames, "frames")
+    begin = arguments.per_image(start, n, "start", low=0, whole=True, each="clip").astype(np.int64)
+    runtime = runtime_for(device)
+    clips = clips_of(
+        sources, SourceNames(sources), frames, strides(stride, n), lambda counts: begin, short, color, on_error,
+        max_pixels, _times(times, n, frames, start, stride),
+    )  # fmt: skip
+    return Batch(runtime, clips)
+
+
+def source_count(sources: Any) -> int:
+    """How many there are; refuses what is no list of sources."""
+    if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
+        raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}")
+    return len(sources)
+
+
+def strides(stride: Any, n: int) -> Ints:
+    """Steps from frame to frame of each clip."""
+    return arguments.per_image(stride, n, "stride", low=1, whole=True, each="clip").astype(np.int64)
+
+
+def _times(times: Any, n: int, frames: int, start: Any, stride: Any) -> Any:
+    if times is None:
+        return None
+    if not (np.ndim(start) == 0 and start == 0 and np.ndim(stride) == 0 and stride == 1):
+        raise ValueError("times say which frames; give no start and no stride beside them")
+    found = arguments.finite(times, "times")
+    if found.shape != (n, frames):
+        raise ValueError(f"times must have shape ({n}, {frames}), clips and frames, not {found.shape}")
+    return found
+
+
+def clips_of(
+    sources: Sequence[Any],
+    names: Sequence[str],
+    frames: int,
+    stride: Ints,
+    start: Start,
+    short: str,
+    color: str,
+    on_error: str,
+    max_pixels: int,
+    times: Any = None,
+    read: ReadIndex = read_index,
+) -> EncodedClips:
+    """Read the indexes of videos on all threads, and choose frames; see :func:`open_clips`."""
+    if color not in ("rgb", "gray"):
+        raise ValueError(f'color must be "rgb" or "gray" for videos, not {color!r}')
+    check_options(color, "drop", max_pixels)
+    if on_error not in ("raise", "fill"):
+        raise ValueError(f'on_error must be "raise" or "fill", not {on_error!r}')
+    check_short(short)
+    library()
+    data = [_data(source, i) for i, source in enumerate(sources)]
+    videos, refused = _indexes(data, max_pixels, read)
+    counts = np.array([0 if video is None else len(video) for video in videos], np.int64)
+    if times is None:
+        numbers, misfits = numbers_from(start(counts), frames, stride, counts, short)
+    else:
+        numbers, misfits = numbers_at(times, videos)
+    clips = EncodedClips(data, videos, numbers, names, COLORS[color], on_error, max_pixels)
+    clips.settle(refused | misfits)
+    return clips
+
+
+def check_short(short: Any) -> None:
+    """Refuse what is no way with short videos."""
+    if short not in SHORT:
+        raise ValueError(f"short must be one of {', '.join(map(repr, SHORT))}, not {short!r}")
+
+
+def _data(source: Any, i: int) -> Any:
+    try:
+        return video_data(source)
+    except TypeError as error:
+        raise TypeError(f"sources[{i}]: {error}") from error
+
+
+def _indexes(data: list[Any], max_pixels: int, read: ReadIndex) -> tuple[list[VideoIndex | None], dict[int, str]]:
+    """Indexes of videos, and why there is none; a video that stands several times is read once."""
+    places: dict[Any, list[int]] = {}
+    for i, one in enumerate(data):
+        places.setdefault(one if isinstance(one, str) else id(one), []).append(i)
+    videos: list[VideoIndex | None] = [None] * len(data)
+    refused: dict[int, str] = {}
+    left = iter(places.values())
+
+    def work() -> None:
+        for several in left:  # atomic under the GIL
+            try:
+                video = read(data[several[0]], max_pixels)
+            except VideoError as error:
+                refused.update(dict.fromkeys(several, str(error)))
+            else:
+                for i in several:
+                    videos[i] = video
+
+    side_by_side(work, min(threads(), len(places)) - 1)
+    return videos, dict(sorted(refused.items()))

@@ -1,0 +1,85 @@
+"""Random clips of videos."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch
+from .._batch.clips import Start, clips_of, source_count, strides
+from .._checks import arguments
+from .._checks.types import Ints
+from .._decoding.decoder import MAX_PIXELS
+from .._decoding.file_bytes import Source, SourceNames
+from .._runtimes.devices import runtime_for
+from .rng import Rng, as_rng
+
+
+def random_clips(
+    sources: Sequence[Source],
+    frames: int,
+    stride: Any = 1,
+    *,
+    rng: Any,
+    short: str = "repeat",
+    device: str | None = None,
+    color: str = "rgb",
+    on_error: str = "raise",
+    max_pixels: int = MAX_PIXELS,
+) -> Batch:
+    """Open clips that begin anywhere in their videos, as far as whole clips fit.
+
+    Parameters
+    ----------
+    sources, frames, stride
+        As in :func:`open_clips`.
+    rng : Rng or int
+        One draw for each clip.
+    short, device, color, on_error, max_pixels
+        As in :func:`open_clips`. A video that is too short for a whole clip is taken from its beginning.
+
+    Returns
+    -------
+    Batch
+        As of :func:`open_clips`.
+
+    Raises
+    ------
+    DecodeError, ValueError, TypeError, ImportError
+        As :func:`open_clips`.
+
+    Examples
+    --------
+    >>> import av, gpuimg, io, numpy as np
+    >>> file = io.BytesIO()
+    >>> with av.open(file, "w", "mp4") as container:
+    ...     stream = container.add_stream("mpeg4", rate=25, width=64, height=48, pix_fmt="yuv420p")
+    ...     for level in range(0, 100, 10):
+    ...         frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), level, np.uint8))
+    ...         _ = [container.mux(packet) for packet in stream.encode(frame)]
+    ...     _ = [container.mux(packet) for packet in stream.encode(None)]
+    >>> x = gpuimg.random_clips([file.getvalue()] * 3, frames=4, rng=0, device="cpu")
+    >>> x.array(layout="NCTHW").shape
+    (3, 3, 4, 48, 64)
+    """
+    n = source_count(sources)
+    frames = arguments.whole_number(frames, "frames")
+    steps = strides(stride, n)
+    start = anywhere(as_rng(rng, n, "random_clips"), frames, steps)
+    runtime = runtime_for(device)
+    names = SourceNames(sources)
+    return Batch(runtime, clips_of(sources, names, frames, steps, start, short, color, on_error, max_pixels))
+
+
+def anywhere(rng: Rng, frames: int, stride: Ints) -> Start:
+    """First frames (N,) of whole clips, all as likely, from how many frames there are; 0 where none fits."""
+    unit = rng.units(1)[:, 0]
+
+    def start(counts: Ints) -> Ints:
+        choices = np.maximum(counts - (frames - 1) * stride, 1)
+        first: Ints = np.minimum((unit * choices).astype(np.int64), choices - 1)
+        return first
+
+    return start

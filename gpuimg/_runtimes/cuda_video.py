@@ -1,0 +1,168 @@
+"""Clips that a GPU decodes: NVDEC through PyAV gives frames in the GPU's memory, a kernel makes pixels of them.
+
+FFmpeg works on the legacy default stream, and gives a frame before that has come so far: the kernel's stream waits for
+an event there. It knows nothing of that stream, and writes other frames into the memory of those that nothing refers to
+any more: a frame is held until the host has waited for the kernel that reads it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any, NamedTuple
+
+import cupy
+import numpy as np
+
+from .._checks.types import Ints
+from .._decoding import exif
+from .._video.clips import EncodedClips
+from .._video.convert import Surface, surface_of
+from .._video.decode import decoded_frames
+from .._video.files import hardware, opened
+from ..kernels import cuda as kernels
+from .cuda_launch import launch
+from .cuda_memory import follow, recorded
+from .images import Pixels
+from .team import side_by_side
+
+#: Clips that are decoded at a time, each by a thread and a container of its own. Not measured: an H100 has 7 engines.
+AT_ONCE = 4
+_HELD = 4  # frames of a clip that kernels may still read
+_DEFAULT_STREAM = 0
+
+
+class _Bare:
+    """A plane as CuPy takes it over: PyAV takes none of the options that CuPy gives, and orders nothing by a stream."""
+
+    def __init__(self, plane: Any) -> None:
+        self._plane = plane
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self._plane.__dlpack_device__()
+        return device
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._plane.__dlpack__()
+
+
+class _RefusedError(Exception):
+    """Why a clip is not decoded on this GPU."""
+
+
+class _Frame(NamedTuple):
+    """A frame's planes, flat; they keep its memory."""
+
+    surface: Surface
+    planes: list[Any]
+
+
+class _Target(NamedTuple):
+    """Where the frames of a batch belong."""
+
+    flat: Any
+    channels: int
+    regions: Ints  # (N * T, 4) of frames as they are stored
+    places: Ints  # (N * T, 3), see Pixels.stored_places
+
+
+class ClipDecoder:
+    """Decodes clips on one GPU, for any number of threads.
+
+    Parameters
+    ----------
+    index : int
+        Of the GPU.
+    """
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def decode(
+        self, clips: EncodedClips, pixels: Pixels, regions: Ints, stream: Any, at_once: int = AT_ONCE
+    ) -> dict[int, str]:
+        """Decode regions (N * T, 4) of clips, but of those that failed before; gives those it cannot decode, and why.
+
+        When this returns, all work is enqueued on the stream, and reads no memory of a decoder's any more.
+        """
+        turns = np.array([1 if video is None else video.orientation for video in clips.videos], np.int64)
+        turns = np.repeat(turns, clips.frames)
+        stored = exif.stored_regions(regions, clips.sizes, turns)
+        target = _Target(pixels.flat, pixels.channels, stored, pixels.stored_places(turns))
+        chosen = [clip for clip in range(len(clips.data)) if clip not in clips.failures]
+        left = iter(chosen)
+        refused: dict[int, str] = {}
+
+        def work() -> None:
+            with cupy.cuda.Device(self._index), stream:
+                try:
+                    for clip in left:  # atomic under the GIL
+                        try:
+                            self._decode_clip(clips, clip, target, stream.ptr)
+                        except _RefusedError as error:
+                            refused[clip] = str(error)
+                except BaseException:
+                    deque(left, 0)  # nothing for the others to go on with
+                    raise
+
+        side_by_side(work, min(at_once, len(chosen)) - 1)
+        return dict(sorted(refused.items()))
+
+    def _decode_clip(self, clips: EncodedClips, clip: int, target: _Target, stream: int) -> None:
+        numbers = clips.numbers[clip]
+        held: deque[tuple[_Frame, Any]] = deque()
+        try:
+            for number, frame in self._frames(clips, clip):
+                follow(stream, _DEFAULT_STREAM)
+                for t in np.flatnonzero(numbers == number).tolist():
+                    _convert(frame, target, clip * clips.frames + t, stream)
+                held.append((frame, recorded(stream)))
+                if len(held) > _HELD:
+                    held[0][1].synchronize()
+                    held.popleft()  # not before: another clip's decoder has its memory then
+        finally:
+            recorded(stream).synchronize()
+
+    def _frames(self, clips: EncodedClips, clip: int) -> Iterator[tuple[int, _Frame]]:
+        """Frames of a clip by their numbers.
+
+        Whatever PyAV cannot do on this GPU is a reason to refuse the clip: if anything is wrong with the video, the CPU
+        says what.
+        """
+        video = clips.videos[clip]
+        assert video is not None
+        open_ = partial(opened, clips.data[clip], clips.max_pixels, hardware(self._index))
+        with closing(decoded_frames(open_, video, np.unique(clips.numbers[clip]).tolist())) as frames:
+            while True:
+                try:
+                    number, frame = next(frames)
+                    made = _frame_of(frame, self._index)
+                except StopIteration:
+                    return
+                except Exception as error:
+                    raise _RefusedError(str(error) or type(error).__name__) from error
+                yield number, made
+
+
+def _frame_of(frame: Any, device: int) -> _Frame:
+    """A frame as arrays of one dimension, of all that the kernel may read."""
+    surface = surface_of(frame)
+    dtype = np.dtype(surface.dtype)
+    planes = []
+    for plane, count in zip(frame.planes, surface.counts, strict=True):
+        array = cupy.from_dlpack(_Bare(plane))
+        memory = cupy.cuda.UnownedMemory(array.data.ptr, count * dtype.itemsize, array, device)
+        planes.append(cupy.ndarray((count,), dtype, cupy.cuda.MemoryPointer(memory, 0)))
+    return _Frame(surface, planes)
+
+
+def _convert(frame: _Frame, target: _Target, row: int, stream: int) -> None:
+    """Enqueue the kernel for a frame that comes to a row of the batch."""
+    x0, y0, x1, y1 = target.regions[row].tolist()
+    kernel = kernels.yuv.KERNELS["frame8" if frame.surface.dtype == "uint8" else "frame16"]
+    launch(
+        kernel, stream, (-(-(x1 - x0) * (y1 - y0) // kernel.block), 1), *frame.planes,
+        *frame.surface.numbers(target.regions[row], target.channels), *target.places[row].tolist(), target.flat,
+    )  # fmt: skip

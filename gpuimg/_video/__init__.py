@@ -1,0 +1,1 @@
+"""Video files: where their frames are, which of them a clip takes, and decoding exactly these."""

@@ -1,0 +1,139 @@
+"""Clips: which frames of which videos a batch holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._checks.types import Floats, Ints
+from .._checks.words import counted
+from .._decoding.views import Views, views_of
+from ..errors import ClipFailure, DecodeError, Failure
+from .index import VideoIndex
+
+#: What a clip that reaches beyond its video's last frame shows there.
+SHORT = ("repeat", "wrap", "error")
+
+
+@dataclass(frozen=True)
+class EncodedClips:
+    """Clips of which every frame is known by its number, but none decoded."""
+
+    data: Sequence[Any]  # paths, or bytes of files
+    videos: Sequence[VideoIndex | None]  # None where a file could not be read
+    numbers: Ints  # (N, T) of frames; 0 in clips that failed
+    names: Sequence[str]
+    channels: int
+    on_error: str
+    max_pixels: int
+    failures: dict[int, Failure] = field(default_factory=dict)  # by clip
+    views_of: Views[EncodedClips] | None = None  # these are clips of others, which may stand several times
+
+    layout: ClassVar[str] = "NHWC"  # of decoded frames
+    seek: ClassVar[None] = None  # there are no seek indexes of videos
+
+    @property
+    def dtype(self) -> str:
+        """Decoded frames are bytes."""
+        return "uint8"
+
+    @property
+    def frames(self) -> int:
+        """Frames of each clip."""
+        return int(self.numbers.shape[1])
+
+    @cached_property
+    def sizes(self) -> Ints:
+        """(N * T, 2) of all frames, as shown; 1 x 1 of a clip whose video could not be read."""
+        found = [(1, 1) if video is None else video.size for video in self.videos]
+        return np.repeat(np.array(found, np.int64).reshape(-1, 2), self.frames, 0)
+
+    def __len__(self) -> int:
+        return len(self.data) * self.frames
+
+    def settle(self, reasons: dict[int, str]) -> None:
+        """Keep the reasons of clips that failed; raise them all where that is the policy of the batch."""
+        if self.views_of is not None:
+            self.views_of.settle(reasons, self.failures)
+            return
+        for clip, reason in reasons.items():
+            self.failures[clip] = ClipFailure(clip, self.names[clip], reason)
+        if self.failures and self.on_error == "raise":
+            raise DecodeError(tuple(self.failures[k] for k in sorted(self.failures)), len(self.data))
+
+    def views(self, rows: Ints) -> EncodedClips:
+        """Clips at some indices, in that order and any number of times; each is decoded once, and fails once."""
+        views = views_of(self, self.views_of, rows)
+        part = replace(views.of.part(views.rows.tolist()), on_error=views.of.on_error, views_of=views)
+        part.failures.update(views.failures())
+        return part
+
+    def part(self, indices: Sequence[int]) -> EncodedClips:
+        """Some of the clips, none of which failed before, as a batch of their own."""
+        chosen = list(indices)
+        return EncodedClips(
+            [self.data[i] for i in chosen],
+            [self.videos[i] for i in chosen],
+            self.numbers[chosen],
+            [self.names[i] for i in chosen],
+            self.channels,
+            "fill",
+            self.max_pixels,
+        )
+
+    def at_frames(self, kept: Ints) -> EncodedClips:
+        """The same clips of some of their frames, in that order and any number of times."""
+        views = self.views_of and self.views_of._replace(of=self.views_of.of.at_frames(kept))
+        return replace(self, numbers=self.numbers[:, kept], views_of=views)
+
+    def leaders(self) -> Ints | None:
+        """(N,): as :meth:`Views.leaders`, of clips; None of what is no view."""
+        return None if self.views_of is None else self.views_of.leaders()
+
+
+def numbers_from(start: Ints, frames: int, stride: Ints, counts: Ints, short: str) -> tuple[Ints, dict[int, str]]:
+    """Numbers of frames (N, T) from a first one on, and why a clip has none.
+
+    Parameters
+    ----------
+    start, stride, counts : (N,) int64
+        First frames, steps between frames, and how many there are; 0 of a video that could not be read.
+    frames : int
+    short : {"repeat", "wrap", "error"}
+    """
+    numbers = start[:, None] + stride[:, None] * np.arange(frames)
+    known = np.maximum(counts, 1)[:, None]
+    refused = {}
+    for k in np.flatnonzero((counts > 0) & ((start >= counts) | (start < 0))).tolist():
+        refused[k] = f"start must be from 0 to {counts[k] - 1}, the last frame, not {start[k]}"
+    if short == "error":
+        for k in np.flatnonzero((counts > 0) & (numbers[:, -1] >= counts)).tolist():
+            refused[k] = (
+                f"it has {counted(int(counts[k]), 'frame')}, and frames {start[k]} to {numbers[k, -1]} were asked for"
+            )
+    kept = numbers % known if short == "wrap" else np.minimum(numbers, known - 1)
+    kept[[*refused, *np.flatnonzero(counts == 0).tolist()]] = 0
+    return kept, refused
+
+
+def numbers_at(times: Floats, videos: Sequence[VideoIndex | None]) -> tuple[Ints, dict[int, str]]:
+    """Numbers of the frames that are shown at times (N, T), in seconds, and why a clip has none."""
+    numbers = np.zeros(times.shape, np.int64)
+    refused = {}
+    for k, video in enumerate(videos):
+        if video is None:
+            continue
+        # A time that was computed from a frame's own is that frame's, whatever the last bit says.
+        found = np.searchsorted(video.times, times[k] + 0.5e-6, side="right") - 1
+        end = video.end * video.tick
+        outside = (found < 0) | (times[k] >= end)
+        if outside.any():
+            bad = float(times[k][outside][0])
+            refused[k] = f"times must be from {video.times[0]:g} to below {end:g} seconds, not {bad:g}"
+        else:
+            numbers[k] = found
+    return numbers, refused

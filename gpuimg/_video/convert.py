@@ -1,0 +1,213 @@
+"""Frames to pixels: a part of a frame, as it is shown, on the CPU; and what the kernel of GPUs is told of a frame.
+
+Formats of samples that the kernel does not read (RGB, packed, more than 16 bits) are FFmpeg's to convert, to RGB of 8
+bits.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._checks.types import Ints
+from .._decoding import exif
+from .files import VideoError
+
+_FULL = 2  # color_range: full
+_N = 16  # pixels that the kernel makes at a time
+
+
+class _Layout(NamedTuple):
+    """How a format's samples lie."""
+
+    bits: int
+    shift_x: int
+    shift_y: int
+    interleaved: bool = False
+    gray: bool = False
+    full: bool = False
+    high: bool = False  # samples are in the upper bits of their words
+
+
+_SHIFTS = {"420": (1, 1), "422": (1, 0), "440": (0, 1), "444": (0, 0)}
+
+
+@cache
+def _layout(name: str) -> _Layout | None:
+    """Of PyAV's name of a format; None for those that the kernel does not read."""
+    if name in ("nv12", "nv16", "nv24"):
+        return _Layout(8, *_SHIFTS[{"nv12": "420", "nv16": "422", "nv24": "444"}[name]], interleaved=True)
+    if name in ("p010le", "p012le", "p016le"):
+        return _Layout(int(name[2:4]), 1, 1, interleaved=True, high=True)
+    stem, _, end = name.partition("p")
+    kind, subsampling = (stem[:-3], stem[-3:]) if stem[-3:] in _SHIFTS else (stem, "")
+    if kind in ("yuv", "yuvj", "yuva") and subsampling:
+        bits = 8 if not end else int(end[:-2]) if end[:-2].isdigit() and end.endswith("le") else 0
+        return _Layout(bits, *_SHIFTS[subsampling], full=kind == "yuvj") if bits else None
+    if name in ("gray", "gray9le", "gray10le", "gray12le", "gray14le", "gray16le"):
+        return _Layout(int(name[4:-2] or 8), 0, 0, gray=True)
+    return None
+
+
+class _Planes(NamedTuple):
+    """Samples of a frame as the kernel reads them."""
+
+    y: Any
+    u: Any
+    v: Any
+    layout: Ints
+    matrix: Any
+    gray: bool
+
+
+class Scratch(threading.local):
+    """Memory of one thread for rows, and for what is turned."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, Any] = {}
+
+    def flat(self, name: str, elements: int, dtype: Any) -> Any:
+        """So many elements, contents undefined."""
+        buffer = self._buffers.get(name)
+        if buffer is None or buffer.size < elements:
+            buffer = self._buffers[name] = np.empty(elements, dtype)
+        return buffer[:elements]
+
+
+_scratch = Scratch()
+
+
+def write_pixels(frame: Any, orientation: int, channels: int, region: list[int], out: Any) -> None:
+    """Fill ``out`` with a region of a frame.
+
+    Parameters
+    ----------
+    frame : av.VideoFrame
+    orientation : int
+        Of EXIF, 1 to 8.
+    channels : int
+        1 for luma, 3 for RGB.
+    region : list of int
+        x0, y0, x1, y1 of the frame as it is shown.
+    out : (n,) uint8
+        Of at least the region's size; what is behind it is left alone.
+    """
+    x0, y0, x1, y1 = region
+    out = out[: (x1 - x0) * (y1 - y0) * channels]
+    if orientation == 1:
+        _write_stored(frame, np.array(region, np.int64), channels, out)
+        return
+    height, width = frame.height, frame.width
+    shown = (width, height) if exif.swaps_sides(np.array(orientation)) else (height, width)
+    stored = exif.stored_regions(np.array([region]), np.array([shown]), np.array([orientation]))[0]
+    left, top, right, bottom = stored.tolist()
+    pixels = _scratch.flat("stored", out.size, np.uint8)
+    _write_stored(frame, stored, channels, pixels)
+    turned = exif.turned(pixels.reshape(bottom - top, right - left, channels), orientation)
+    out.reshape(turned.shape)[:] = turned
+
+
+def _write_stored(frame: Any, region: Ints, channels: int, out: Any) -> None:
+    """The same of the frame as it is stored."""
+    found = _layout(frame.format.name)
+    if found is None or any(plane.line_size <= 0 for plane in frame.planes):
+        _write_packed(frame.reformat(format="rgb24"), region, channels, out)
+        return
+    planes = _planes(frame, found)
+    from ..kernels.cpu import yuv  # imports Numba, which takes as long as all of gpuimg
+
+    if channels == 1 or planes.gray:
+        pixels = out if channels == 1 else _scratch.flat("gray", out.size // 3, np.uint8)
+        yuv.gray_of_frame(planes.y, planes.layout[0], region, planes.matrix, pixels)
+        if channels == 3:
+            out.reshape(-1, 3)[:] = pixels[:, None]
+        return
+    width = int(region[2] - region[0])
+    terms = _scratch.flat("terms", 4 * (width + 3), np.float32)
+    rows = _scratch.flat("rows", 3 * (width + _N), np.uint8)
+    yuv.rgb_of_frame(planes.y, planes.u, planes.v, planes.layout, region, planes.matrix, terms, rows, out)
+
+
+@cache
+def _matrix(coefficients: int, full: bool, bits: int, high: bool) -> Any:
+    from ..kernels import yuv
+
+    matrix = yuv.matrix(coefficients, full, bits)
+    if high:
+        matrix[:, : yuv.OFFSET] /= 2 ** (16 - bits)
+    return matrix
+
+
+def _matrix_of(frame: Any, layout: _Layout) -> Any:
+    return _matrix(frame.colorspace, layout.full or frame.color_range == _FULL, layout.bits, layout.high)
+
+
+def _planes(frame: Any, layout: _Layout) -> _Planes:
+    kind = np.uint8 if layout.bits == 8 else np.uint16
+    samples = [np.frombuffer(plane, kind) for plane in frame.planes]
+    rows = [plane.line_size // samples[0].itemsize for plane in frame.planes]
+    matrix = _matrix_of(frame, layout)
+    y = samples[0]
+    u, v = (y, y) if layout.gray else (samples[1], samples[1][1:] if layout.interleaved else samples[2])
+    words = (rows[0], 0 if layout.gray else rows[1], 2 if layout.interleaved else 1, layout.shift_x, layout.shift_y)
+    return _Planes(y, u, v, np.array(words, np.int64), matrix, layout.gray)
+
+
+def _write_packed(frame: Any, region: Ints, channels: int, out: Any) -> None:
+    """A region of a frame of RGB."""
+    from ..kernels.gray import gray_bytes
+
+    x0, y0, x1, y1 = region.tolist()
+    plane = frame.planes[0]
+    rows = np.frombuffer(plane, np.uint8)[: plane.line_size * frame.height].reshape(frame.height, plane.line_size)
+    pixels = rows[y0:y1, 3 * x0 : 3 * x1]
+    if channels == 3:
+        out.reshape(pixels.shape)[:] = pixels
+    else:
+        gray_bytes(np.ascontiguousarray(pixels).reshape(-1), out)
+
+
+# -- frames in a GPU's memory ------------------------------------------------------------------------------------------
+
+
+class Surface(NamedTuple):
+    """A frame as the kernel of GPUs reads it, :func:`gpuimg.kernels.cuda.yuv.frame`."""
+
+    dtype: str  # of samples
+    rows: tuple[int, int]  # samples from row to row, of luma and of chroma
+    counts: tuple[int, int]  # samples from a plane's first to its last
+    matrix: Any
+
+    def numbers(self, region: Ints, channels: int) -> tuple[Any, ...]:
+        """What the kernel is told for a region of the frame as it is stored."""
+        from ..kernels import yuv
+
+        x0, y0, x1, y1 = region.tolist()
+        colors = [yuv.GRAY] * 3 if channels == 1 else [0, 1, 2]
+        terms = self.matrix[colors][:, [yuv.U, yuv.V, yuv.OFFSET]].reshape(-1).tolist()
+        width = x1 - x0
+        return *self.rows, x0, y0, width, width * (y1 - y0), float(self.matrix[0, yuv.LUMA]), *terms, channels
+
+
+def surface_of(frame: Any) -> Surface:
+    """A frame of NVDEC.
+
+    Raises
+    ------
+    VideoError
+        For one that is in the host's memory, or of a format that the kernel does not read.
+    """
+    if frame.sw_format is None:
+        raise VideoError("its frames are not in the GPU's memory")
+    found = _layout(frame.sw_format.name)
+    if found is None or not found.interleaved or (found.shift_x, found.shift_y) != (1, 1):
+        raise VideoError(f"frames of {frame.sw_format.name} are not converted on a GPU")
+    itemsize = 1 if found.bits == 8 else 2
+    luma, chroma = (plane.line_size // itemsize for plane in frame.planes)
+    # DLPack says of odd sizes one column and row of chroma less than there is.
+    half_height, half_width = (frame.height + 1) // 2, (frame.width + 1) // 2
+    counts = (frame.height - 1) * luma + frame.width, (half_height - 1) * chroma + 2 * half_width
+    return Surface(f"uint{8 * itemsize}", (luma, chroma), counts, _matrix_of(frame, found))

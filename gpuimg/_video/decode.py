@@ -1,0 +1,188 @@
+"""Exactly the frames that are asked for: from the key frame before each, until the frame's time comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from .._checks.types import Ints
+from .files import VideoError, library
+from .index import VideoIndex
+
+# So many packets are rather decoded than passed over by seeking, which begins at a key frame anew.
+_NEAR = 4
+
+
+#: Opens the video, as :func:`gpuimg._video.files.opened` does.
+Open: TypeAlias = Callable[[], AbstractContextManager[tuple[Any, Any]]]
+
+
+class _Pass(NamedTuple):
+    """Frames that are decoded from one key frame on."""
+
+    key: int
+    frames: list[int]
+
+
+def decoded_frames(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Generator[tuple[int, Any], None, None]:
+    """Numbers and frames of PyAV: each of the wanted ones once, in any order.
+
+    Parameters
+    ----------
+    opened : function
+        Opens the video, wherever it is decoded.
+    index : VideoIndex
+    wanted : sequence of int
+        Numbers of frames, ascending.
+
+    Raises
+    ------
+    VideoError
+        Where a frame does not come out as the index says.
+    """
+    found = _counted if index.counted else _sought
+    left = set(wanted)
+    for number, frame in found(opened, index, wanted):
+        left.discard(number)
+        if (frame.height, frame.width) != (index.height, index.width):
+            raise VideoError(
+                f"frame {number} is {frame.height} x {frame.width}, but the first one is {index.height} x {index.width}"
+            )
+        yield number, frame
+    if left:
+        raise VideoError(f"frame {min(left)} does not come out of the decoder")
+
+
+def _counted(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    left = set(wanted)
+    last = max(left)
+    number = 0
+    with opened() as (container, stream):
+        for packet in container.demux(stream):
+            for frame in stream.decode(packet):
+                if number in left:
+                    yield _whole(number, frame)
+                number += 1
+            if number > last:
+                return
+    raise VideoError(f"it ends after {number} frames, of {len(index)} when it was opened")
+
+
+def _sought(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    lost: list[int] = []
+    with opened() as (container, stream):
+        fresh = True
+        for key, frames in _passes(index, wanted):
+            lost += yield from _from_nearby(container, stream, index, key, frames, fresh)
+            fresh = False
+    if lost:
+        yield from _from_beginning(opened, index, lost)
+
+
+def _from_nearby(
+    container: Any, stream: Any, index: VideoIndex, key: int, frames: list[int], fresh: bool
+) -> Generator[tuple[int, Any], None, list[int]]:
+    """Frames from their key frame on, or from the one before; gives those for which the container finds neither.
+
+    Some key frames are no clean beginning: those of gradual refreshing, and in H.264 those of open GOPs, behind which
+    frames that are gone may be named. A decoder that comes from before is in order there.
+    """
+    left = {int(index.pts[number]): number for number in frames}
+    problem: Exception | None = None
+    for first in (key, key - 1) if key else (key,):
+        packets = _packets_from(container, stream, index, first, fresh)
+        fresh = False
+        if packets is None:
+            break
+        try:
+            yield from _matching(stream, packets, int(index.key_pts[key]), left)
+        except (VideoError, library().FFmpegError) as error:
+            problem = problem or error
+        if not left:
+            return []
+    else:
+        raise problem or VideoError(f"frame {min(left.values())} does not come out of the decoder")
+    return list(left.values())
+
+
+def _from_beginning(opened: Open, index: VideoIndex, frames: list[int]) -> Iterator[tuple[int, Any]]:
+    left = {int(index.pts[number]): number for number in frames}
+    with opened() as (container, stream):
+        packets = _packets_from(container, stream, index, 0, fresh=True)
+        yield from _matching(stream, packets or (), int(index.key_pts[0]), left)
+
+
+def _whole(number: int, frame: Any) -> tuple[int, Any]:
+    if frame.is_corrupt:
+        raise VideoError(f"frame {number} is damaged")
+    return number, frame
+
+
+def _passes(index: VideoIndex, wanted: Sequence[int]) -> list[_Pass]:
+    """Frames by the key frame to begin at; those shortly behind others go on with them."""
+    passes: list[_Pass] = []
+    reached = -1
+    for number in wanted:
+        key, position = int(index.key[number]), int(index.position[number])
+        if not passes or int(index.key_position[key]) > reached + _NEAR:
+            passes.append(_Pass(key, []))
+        passes[-1].frames.append(number)
+        reached = max(reached, position)
+    return passes
+
+
+def _packets_from(container: Any, stream: Any, index: VideoIndex, key: int, fresh: bool) -> Iterator[Any] | None:
+    """Packets from a key frame on; None where it is not found, as in containers whose times differ after seeking."""
+    position, pts = int(index.key_position[key]), int(index.key_pts[key])
+    if fresh and key == 0:
+        return _from(container.demux(stream), pts)
+    for back in (0, 1, 3):  # a container's own index may lead behind a key frame
+        container.seek(int(index.key_pts[max(key - back, 0)]), stream=stream, backward=True)
+        packets = container.demux(stream)
+        first = next(packets, None)
+        if first is not None and 0 <= _position(index.packets, first.pts) <= position:
+            return _from(chain([first], packets), pts)
+    return None
+
+
+def _position(packets: Ints, pts: int | None) -> int:
+    """Where a packet stands in the order of decoding; -1 for one that was not there before."""
+    found = [] if pts is None else np.flatnonzero(packets == pts).tolist()
+    return int(found[0]) if found else -1
+
+
+def _from(packets: Iterator[Any], pts: int) -> Iterator[Any] | None:
+    for packet in packets:
+        if packet.pts == pts:
+            return chain([packet], packets)
+    return None
+
+
+def _matching(stream: Any, packets: Iterable[Any], start: int, left: dict[int, int]) -> Iterator[tuple[int, Any]]:
+    """Frames by their times, which are taken out of ``left``; they come out in the order of these."""
+    last = max(left)
+    context = stream.codec_context
+    for packet in packets:
+        # What no other frame refers to need not be decoded. Only H.264 says so of all that may refer to a frame.
+        if context.name == "h264":
+            context.skip_frame = "DEFAULT" if packet.pts is None or packet.pts in left else "NONREF"
+        for frame in _decoded(stream, packet, start):
+            if frame.pts in left:
+                yield _whole(left[frame.pts], frame)
+                del left[frame.pts]
+            if not left or (frame.pts is not None and frame.pts > last):
+                return
+
+
+def _decoded(stream: Any, packet: Any, start: int) -> Any:
+    """Frames that come out for a packet; one that is shown before ``start`` may refer to what is not there."""
+    try:
+        return stream.decode(packet)
+    except library().FFmpegError:
+        if packet.pts is not None and packet.pts < start:
+            return ()
+        raise

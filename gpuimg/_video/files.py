@@ -1,0 +1,133 @@
+"""Video files as PyAV opens them: one stream, one thread of the codec's, damage is an error."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from typing import Any
+
+from .._decoding.file_bytes import read
+from .._version import install_hint
+
+#: Containers that hold frames themselves. Playlists and the like, which make FFmpeg open other files, are not of them.
+_FORMATS = "mov,matroska,avi,mpegts,mpeg,mpegvideo,m4v,h264,hevc,av1,obu,ivf,flv,ogg,asf,mxf,nut,vvc,rm"
+
+# A stream that any of these damages is refused: what is decoded all the same is not what was recorded.
+_STRICT = {"err_detect": "explode"}
+
+
+class VideoError(ValueError):
+    """Why a video, or some frames of it, cannot be decoded."""
+
+
+@cache
+def library() -> Any:
+    """PyAV.
+
+    Raises
+    ------
+    ImportError
+        With what to install, where it is missing or too old.
+    """
+    try:
+        av = importlib.import_module("av")
+    except ImportError as error:
+        raise ImportError(f"reading videos needs PyAV; {install_hint('video')}") from error
+    if tuple(int(part) for part in av.__version__.split(".")[:2]) < (18, 1):
+        raise ImportError(f"reading videos needs PyAV 18.1 or later, not {av.__version__}; {install_hint('video')}")
+    return av
+
+
+def video_data(source: Any) -> Any:
+    """A path as it is, and the bytes of everything else.
+
+    Raises
+    ------
+    TypeError
+        For what is not a source.
+    """
+    return os.fspath(source) if isinstance(source, (str, os.PathLike)) else read(source)
+
+
+def hardware(device: int) -> Any:
+    """What lets PyAV decode on a GPU, by NVDEC, and leave the frames in its memory.
+
+    In the context of CUDA's runtime, so that its other libraries reach them; without going back to the CPU on its own.
+    """
+    return library().codec.hwaccel.HWAccel("cuda", device=str(device), allow_software_fallback=False, is_hw_owned=True)
+
+
+@contextmanager
+def opened(data: Any, max_pixels: int, hwaccel: Any = None) -> Iterator[tuple[Any, Any]]:
+    """The container and its video stream, of a path or of bytes; its frames may be those of :func:`hardware`.
+
+    Raises
+    ------
+    VideoError
+        For whatever FFmpeg cannot do, here and inside the context.
+    """
+    av = library()
+    with ExitStack() as stack:
+        stack.enter_context(_told(av))
+        file = _file(data, stack)
+        options = {"protocol_whitelist": "file", "format_whitelist": _FORMATS, "max_pixels": str(max_pixels)}
+        container = stack.enter_context(av.open(file, "r", options=options, metadata_errors="replace", hwaccel=hwaccel))
+        stream = _stream(av, container, max_pixels)
+        if hwaccel is not None and not stream.codec_context.is_hwaccel:
+            raise VideoError(f"{stream.codec_context.codec.name} decodes on the CPU only")
+        yield container, stream
+
+
+def _file(data: Any, stack: ExitStack) -> Any:
+    """What PyAV opens: a path that cannot be taken for an address, or an open file."""
+    if not isinstance(data, str):
+        return io.BytesIO(data)
+    return f"file:{data}" if data.isprintable() else stack.enter_context(open(data, "rb"))
+
+
+@contextmanager
+def _told(av: Any) -> Iterator[None]:
+    """FFmpeg's errors, in one class and without the file's name, which whoever catches them knows."""
+    try:
+        yield
+    except VideoError:
+        raise
+    except (av.FFmpegError, OSError) as error:
+        raise VideoError(_reason(error)) from error
+
+
+def _reason(error: Any) -> str:
+    text = str(getattr(error, "strerror", None) or error or type(error).__name__)
+    return f"cannot be read: {text}" if isinstance(error, OSError) else text
+
+
+def _stream(av: Any, container: Any, max_pixels: int) -> Any:
+    shown = [stream for stream in container.streams.video if not _is_picture(stream)]
+    if not shown:
+        kinds = sorted({stream.type for stream in container.streams})
+        raise VideoError(f"no video in it, but {', '.join(kinds) or 'no stream at all'}")
+    stream = shown[0]
+    context = stream.codec_context
+    if context is None:
+        raise VideoError("its codec is not known")
+    height, width = context.height, context.width
+    if height < 1 or width < 1:
+        raise VideoError(f"size {height} x {width}")
+    if height * width > max_pixels:
+        raise VideoError(f"{height} x {width} is {height * width} pixels, over the limit of max_pixels={max_pixels}")
+    context.thread_count = 1
+    context.thread_type = "NONE"
+    context.options = {**_STRICT, "max_pixels": str(max_pixels)}
+    for other in container.streams:
+        if other is not stream:
+            other.discard = av.stream.Discard.all
+    return stream
+
+
+def _is_picture(stream: Any) -> bool:
+    """Whether a stream is the cover of a sound file."""
+    return bool(stream.disposition & stream.disposition.attached_pic)

@@ -1,0 +1,225 @@
+"""Where the frames of a video are: their times, and from which key frame each of them is decoded.
+
+A clip is exact because of what is found here. All packets are read once, without decoding: a frame is shown at its
+packet's presentation time, unless an edit list leaves it out. Frames in front of the first key frame, to which a
+decoder has no reference, are left out as well. Where a container keeps no presentation times (raw streams, AVI with
+frames out of order), or hides frames among its packets (VP8), frames are counted by decoding all of it.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._checks.types import Floats, Ints
+from .._decoding import exif
+from .files import VideoError, library, opened
+
+_FIRST_PACKETS = 64  # that may pass before the first frame comes out of a decoder
+
+
+class VideoInfo(NamedTuple):
+    """What a video holds.
+
+    Attributes
+    ----------
+    height, width : int
+        Size in pixels as shown.
+    frames : int
+        Number of frames.
+    times : (frames,) float64
+        Seconds at which each frame is shown, by the file's own clock: the first one is not always 0.
+    duration : float
+        Seconds from the first frame to the end of the last one.
+    keyframes : (K,) int64
+        Frames that need no other one: decoding begins there.
+    codec : str
+        ``"h264"``, ``"hevc"``, ``"av1"``, ``"vp9"`` and so on.
+    orientation : int
+        How stored frames are turned to be shown, as in EXIF, 1 to 8; 1 for not at all.
+    """
+
+    height: int
+    width: int
+    frames: int
+    times: Floats
+    duration: float
+    keyframes: Ints
+    codec: str
+    orientation: int
+
+
+@dataclass(frozen=True)
+class VideoIndex:
+    """The frames of one video in the order in which they are shown."""
+
+    height: int  # as stored
+    width: int
+    orientation: int
+    codec: str
+    tick: float  # seconds of a step of the times
+    pts: Ints  # (F,) times; numbers of frames where these are counted
+    end: int  # of the last frame
+    position: Ints  # (F,) of each frame in the order of decoding
+    key: Ints  # (F,) from which key frame it is decoded
+    key_position: Ints  # (K,) of the key frames
+    key_pts: Ints  # (K,)
+    packets: Ints  # (P,) times of all packets in the order of decoding
+    counted: bool = False  # there is nothing to seek by
+
+    def __len__(self) -> int:
+        return len(self.pts)
+
+    @property
+    def times(self) -> Floats:
+        """(F,) seconds."""
+        return self.pts * np.float64(self.tick)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width as shown."""
+        swapped = bool(exif.swaps_sides(np.array(self.orientation)))
+        return (self.width, self.height) if swapped else (self.height, self.width)
+
+    def info(self) -> VideoInfo:
+        """The same for users."""
+        height, width = self.size
+        own = np.searchsorted(self.pts, self.key_pts[np.unique(self.key)])
+        keyframes = own[self.pts[np.minimum(own, len(self) - 1)] == self.key_pts[np.unique(self.key)]]
+        duration = float(self.end - self.pts[0]) * self.tick
+        return VideoInfo(
+            height, width, len(self), self.times, duration, keyframes.astype(np.int64), self.codec, self.orientation
+        )
+
+
+class _Packets(NamedTuple):
+    """What packets say, in the order of decoding."""
+
+    pts: list[int | None]
+    keys: list[bool]
+    hidden: list[bool]  # left out by an edit list
+    durations: list[int]
+
+
+def read_index(data: Any, max_pixels: int) -> VideoIndex:
+    """The index of a video.
+
+    Raises
+    ------
+    VideoError
+        For what is no video, or holds no frame that can be decoded.
+    """
+    with opened(data, max_pixels) as (container, stream):
+        packets, first = _read_packets(container, stream)
+        if _says_times(container, stream, packets):
+            return _of_packets(packets, stream, first)
+    with opened(data, max_pixels) as (container, stream):
+        return _of_frames(container, stream, first)
+
+
+class _First(NamedTuple):
+    """What the first frame tells of all."""
+
+    height: int
+    width: int
+    orientation: int
+
+
+# Orientations of EXIF by the four signs of a display matrix (ISO/IEC 14496-12, 8.3.2): x and y of a step along a row,
+# and of one down a column.
+_ORIENTATIONS = {
+    (1, 0, 0, 1): 1, (-1, 0, 0, 1): 2, (-1, 0, 0, -1): 3, (1, 0, 0, -1): 4,
+    (0, 1, 1, 0): 5, (0, 1, -1, 0): 6, (0, -1, -1, 0): 7, (0, -1, 1, 0): 8,
+}  # fmt: skip
+
+
+def _orientation(frame: Any) -> int:
+    """That of the display matrix; what is no quarter turn is left as it is."""
+    for one in frame.side_data:
+        if one.type.name == "DISPLAYMATRIX":
+            matrix = np.frombuffer(bytes(one), "<i4", 9)
+            return _ORIENTATIONS.get(tuple(np.sign(matrix[[0, 1, 3, 4]]).tolist()), 1)
+    return 1
+
+
+def _read_packets(container: Any, stream: Any) -> tuple[_Packets, _First]:
+    """All packets, of which only those at the beginning are decoded: until a frame comes out."""
+    found = _Packets([], [], [], [])
+    first = None
+    left = _FIRST_PACKETS
+    for packet in container.demux(stream):
+        if first is None and left and (left < _FIRST_PACKETS or packet.is_keyframe):
+            left -= 1
+            with suppress(library().FFmpegError):  # whoever asks for these frames is told
+                for frame in stream.decode(packet):
+                    first = _First(frame.height, frame.width, _orientation(frame))
+                    break
+        if packet.size:  # the last one is empty
+            found.pts.append(packet.pts)
+            found.keys.append(packet.is_keyframe)
+            found.hidden.append(packet.is_discard)
+            found.durations.append(packet.duration or 0)
+    if first is None:
+        raise VideoError("no frame can be decoded" if found.pts else "it holds no frame")
+    return found, first
+
+
+def _says_times(container: Any, stream: Any, packets: _Packets) -> bool:
+    """Whether each packet is a frame that is shown at the packet's time."""
+    if None in packets.pts or len(set(packets.pts)) < len(packets.pts) or stream.codec_context.name == "vp8":
+        return False
+    return container.format.name != "avi" or not stream.codec_context.has_b_frames
+
+
+def _of_packets(packets: _Packets, stream: Any, first: _First) -> VideoIndex:
+    pts = np.array(packets.pts, np.int64)
+    keys = np.flatnonzero(packets.keys)
+    key_pts = pts[keys]
+    shown = np.flatnonzero(~np.array(packets.hidden, np.bool_))
+    key = _last_key(shown, pts[shown], keys, key_pts)
+    shown, key = shown[key >= 0], key[key >= 0]
+    if not len(shown):
+        raise VideoError("no frame can be decoded: there is no key frame" if len(pts) else "it holds no frame")
+    order = np.argsort(pts[shown])
+    shown, key = shown[order], key[order]
+    last = int(shown[-1])
+    return VideoIndex(
+        *first, _codec(stream), float(stream.time_base), pts[shown], int(pts[last]) + packets.durations[last],
+        shown, key, keys, key_pts, pts,
+    )  # fmt: skip
+
+
+def _last_key(position: Ints, pts: Ints, keys: Ints, key_pts: Ints) -> Ints:
+    """The last key frame that is decoded before each frame and not shown after it; -1 where there is none.
+
+    A frame that is decoded after a key frame but shown before it may refer to frames before that: an open GOP.
+    """
+    key = np.searchsorted(keys, position, side="right") - 1
+    late = (key >= 0) & (key_pts[key] > pts)
+    while late.any():
+        key[late] -= 1
+        late = (key >= 0) & (key_pts[key] > pts)
+    return key.astype(np.int64)
+
+
+def _of_frames(container: Any, stream: Any, first: _First) -> VideoIndex:
+    """By decoding everything: frames are numbered as they come out, at the video's frame rate."""
+    n = sum(len(stream.decode(packet)) for packet in container.demux(stream))
+    if not n:
+        raise VideoError("it holds no frame")
+    none, zeros = np.zeros(0, np.int64), np.zeros(n, np.int64)
+    rate = stream.guessed_rate or stream.average_rate or 25
+    tick = float(1 / rate)
+    return VideoIndex(
+        *first, _codec(stream), tick, np.arange(n), n, zeros, zeros, np.zeros(1, np.int64), np.zeros(1, np.int64),
+        none, counted=True,
+    )  # fmt: skip
+
+
+def _codec(stream: Any) -> str:
+    """The codec's name, not that of the library that decodes it."""
+    name = stream.codec_context.codec.canonical_name
+    return str(name)

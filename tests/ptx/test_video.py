@@ -1,0 +1,188 @@
+"""The kernel that makes pixels of NVDEC's frames, as it is compiled, on frames of that format that PyAV makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from bench.bench_kernels import Variant, kernel_of, ptx_of
+from gpuimg._decoding import exif
+from gpuimg._runtimes.images import Pixels
+from gpuimg._video.convert import surface_of, write_pixels
+from gpuimg._video.files import VideoError
+from tests.videos import BUILDS, make, rgb_of
+from tests.watchdog import no_hang
+
+pytest.importorskip("numba_cuda")
+
+from .device import executing
+from .launch import run
+from .pixels import RANDOM
+
+FORMATS = {"nv12": "yuv420p", "p010le": "yuv420p10le", "p016le": "yuv420p16le"}
+_SLACK = 7  # elements around an image that are not to be written
+
+
+@pytest.fixture(autouse=True)
+def _ends() -> Iterator[None]:
+    with no_hang(300.0):
+        yield
+
+
+def noise(name: str, height: int, width: int, coefficients: int = 2, color_range: int = 0) -> Any:
+    """A frame of NVDEC's format with random samples, and all of its tags."""
+    frame = av.VideoFrame(width, height, name)
+    for plane in frame.planes:
+        plane.update(RANDOM.bytes(plane.buffer_size))
+    if name == "p010le":  # the lower bits of its words are not used
+        for plane in frame.planes:
+            plane.update((np.frombuffer(plane, np.uint16) & 0xFFC0).tobytes())
+    frame.colorspace, frame.color_range = coefficients, color_range
+    return frame
+
+
+class OnDevice:
+    """A frame with the name of its format where a frame of a GPU has it, and rows of so many samples more."""
+
+    def __init__(self, frame: Any, more: int = 0) -> None:
+        itemsize = frame.format.components[0].bits // 9 + 1
+        self.sw_format = frame.format
+        self.planes = [SimpleNamespace(line_size=plane.line_size + more * itemsize) for plane in frame.planes]
+        self.height, self.width = frame.height, frame.width
+        self.colorspace, self.color_range = frame.colorspace, frame.color_range
+
+
+def samples(plane: Any, dtype: str, row: int, count: int) -> Any:
+    """Of a plane, with rows so far apart, and nothing behind the last one."""
+    stored = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size).view(dtype)
+    wide = np.full((plane.height, row), 77, dtype)
+    wide[:, : stored.shape[1]] = stored
+    return wide.reshape(-1)[:count].copy()
+
+
+def converted(frame: Any, orientation: int = 1, channels: int = 3, region: Any = None, more: int = 0) -> Any:
+    """What the kernel makes of a region (x0, y0, x1, y1) as shown; other pixels of the image are 9."""
+    surface = surface_of(OnDevice(frame, more))
+    planes = [
+        samples(plane, surface.dtype, row, count)
+        for plane, row, count in zip(frame.planes, surface.rows, surface.counts, strict=True)
+    ]
+    height, width = exif.stored_shape((frame.height, frame.width, 1), orientation)[:2]
+    shape, turns = np.array([(height, width)], np.int64), np.array([orientation])
+    given = np.array([[0, 0, width, height] if region is None else region], np.int64)
+    size = height * width * channels
+    out = np.full(size + 2 * _SLACK, 9, np.uint8)
+    places = Pixels(out, np.array([_SLACK]), shape, channels).stored_places(turns)[0]
+    numbers = surface.numbers(exif.stored_regions(given, shape, turns)[0], channels)
+    kernel = kernel_of(Variant("video", f"frame{8 * planes[0].itemsize}"))
+    arguments = [
+        value if hasattr(kind, "dtype") else np.dtype(str(kind)).type(value)
+        for kind, value in zip(kernel.signature.args, (*planes, *numbers, *places, out), strict=True)
+    ]
+    run(ptx_of(kernel, (9, 0)), -(-numbers[5] // kernel.block), kernel.block, arguments)
+    assert (out[[*range(_SLACK), *range(-_SLACK, 0)]] == 9).all()
+    return out[_SLACK:-_SLACK].reshape(height, width, channels)
+
+
+def the_cpus(frame: Any, orientation: int = 1, channels: int = 3, region: Any = None, _: int = 0) -> Any:
+    height, width = exif.stored_shape((frame.height, frame.width, 1), orientation)[:2]
+    x0, y0, x1, y1 = region = [0, 0, width, height] if region is None else region
+    out = np.full((height, width, channels), 9, np.uint8)
+    part = np.empty((y1 - y0) * (x1 - x0) * channels, np.uint8)
+    write_pixels(frame, orientation, channels, region, part)
+    out[y0:y1, x0:x1] = part.reshape(y1 - y0, x1 - x0, channels)
+    return out
+
+
+def assert_the_cpus(frame: Any, *options: Any) -> None:
+    """But where a level is on the border between two, as few of 10 bits are: sums are rounded in another order."""
+    apart = converted(frame, *options).astype(int) - the_cpus(frame, *options)
+    assert np.abs(apart).max() <= 1
+    assert np.mean(apart != 0) <= 0.01 + 1.0 / apart.size
+
+
+@pytest.mark.parametrize("size", [(64, 48), (33, 51), (1, 1), (2, 1), (1, 2), (37, 130)])
+@pytest.mark.parametrize("name", FORMATS)
+def test_pixels_are_those_of_the_cpu(name: str, size: tuple[int, int]) -> None:
+    for channels in (3, 1):
+        assert_the_cpus(noise(name, *size), 1, channels)
+
+
+def planar(frame: Any, *, gray: bool = False) -> Any:
+    """A frame with a plane for each kind of chroma, or with that of gray."""
+    made = av.VideoFrame(frame.width, frame.height, FORMATS[frame.format.name])
+    made.colorspace, made.color_range = frame.colorspace, frame.color_range
+    bits = made.format.components[0].bits
+    dtype: Any = np.uint8 if bits == 8 else np.uint16
+    luma, chroma = (np.frombuffer(plane, dtype).reshape(plane.height, -1) for plane in frame.planes)
+    parts = luma[:, : frame.width], chroma[:, ::2], chroma[:, 1::2]
+    for k, (plane, part) in enumerate(zip(made.planes, parts, strict=True)):
+        rows = np.zeros((plane.height, plane.line_size // part.itemsize), dtype)
+        rows[:, : plane.width] = part[:, : plane.width] >> (6 if bits == 10 else 0)
+        if gray and k:
+            rows[:] = 1 << (bits - 1)
+        plane.update(rows.tobytes())
+    return made
+
+
+@pytest.mark.parametrize(("coefficients", "color_range"), [(2, 0), (1, 1), (1, 2), (9, 1), (5, 2), (7, 1), (4, 1)])
+@pytest.mark.parametrize("name", FORMATS)
+def test_colors_are_those_of_the_standards(name: str, coefficients: int, color_range: int) -> None:
+    frame = noise(name, 34, 46, coefficients, color_range)
+    assert np.abs(converted(frame) - rgb_of(planar(frame))).max() <= 0.5 + 1e-3
+    luma = rgb_of(planar(frame, gray=True))[..., :1]
+    assert np.abs(converted(frame, channels=1) - luma).max() <= 0.5 + 1e-3
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("name", ["nv12", "p010le"])
+def test_regions_of_turned_frames(name: str, orientation: int) -> None:
+    frame = noise(name, 27, 35)
+    height, width = exif.stored_shape((27, 35, 1), orientation)[:2]
+    for _ in range(3):
+        x0, y0 = int(RANDOM.integers(width)), int(RANDOM.integers(height))
+        region = [x0, y0, int(RANDOM.integers(x0 + 1, width + 1)), int(RANDOM.integers(y0 + 1, height + 1))]
+        for channels in (1, 3):
+            assert_the_cpus(frame, orientation, channels, region)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_rows_may_lie_further_apart(name: str) -> None:
+    for more in (1, 64, 500):
+        assert_the_cpus(noise(name, 21, 30), 6, 3, None, more)
+
+
+def test_other_formats_are_refused() -> None:
+    for name in ("yuv420p", "yuv444p", "nv16", "rgb24"):
+        with pytest.raises(VideoError, match=f"frames of {name} are not converted on a GPU"):
+            surface_of(OnDevice(av.VideoFrame(16, 16, name)))
+    with pytest.raises(VideoError, match="not in the GPU's memory"):
+        surface_of(av.VideoFrame(16, 16, "nv12"))
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_clips_have_the_cpus_pixels(monkeypatch: pytest.MonkeyPatch, color: str) -> None:
+    """From the file to the result: whole frames, and regions of turned ones."""
+    builds = [BUILDS["h264 open gop"], BUILDS["hevc 10 bits"], BUILDS["h264"]._replace(turn=(90, False, False))]
+    sources = [make(build, frames=16) for build in builds]
+
+    def clips(device: str) -> list[gi.Batch]:
+        x = gi.open_clips(sources, 2, 3, start=[5, 0, 11], device=device, color=color)
+        return [x.compute(), gi.resize(gi.crop(x, 9, 13, 21, 30), (10, 12)).compute("uint8")]
+
+    with executing() as launches:
+        monkeypatch.setattr(launches.standin.decode, "AT_ONCE", 1)  # the interpreter runs one launch at a time
+        for found, expected in zip(clips("cuda:0"), clips("cpu"), strict=True):
+            for one, other in zip(found, expected, strict=True):
+                apart = np.abs(one.values.astype(int) - other)
+                assert apart.max() <= 1
+                assert apart.mean() <= 0.01
+        names = [kernel.name for kernel in launches.kernels]
+        assert (names.count("frame8"), names.count("frame16")) == (8, 4)
+        assert launches.standin.problems == []

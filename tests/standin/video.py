@@ -1,0 +1,210 @@
+"""PyAV as on a machine with NVDEC: the CPU decodes, and FFmpeg's stream writes the frames into the device's memory.
+
+A frame's memory is used again, by what comes next to that stream, as soon as nothing refers to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import av
+import numpy as np
+
+from .order import Order
+
+_NULL = 0  # the stream that FFmpeg works on
+_PITCH = 256  # bytes that rows begin at a multiple of
+_CUDA = 2  # of DLPack's devices
+#: NVDEC's format for each that the CPU decodes to, and by how many bits samples are shifted up in its words.
+_FORMATS = {"yuv420p": ("nv12", 0), "yuvj420p": ("nv12", 0), "yuv420p10le": ("p010le", 6), "yuv444p": ("yuv444p", 0)}
+
+
+class Nvdec:
+    """What passes for the ``av`` module.
+
+    Attributes
+    ----------
+    missing : bool
+        Whether there is no such device for FFmpeg.
+    refused : set of str
+        Codecs that the decoder does not take, which it says at the first frame.
+    breaks_after : int, optional
+        Frames after which each decoder fails.
+    frames : int
+        How many were decoded.
+    """
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.missing = False
+        self.refused: set[str] = set()
+        self.breaks_after: int | None = None
+        self.frames = 0
+        self.spare: dict[int, list[int]] = {}
+        self.codec = SimpleNamespace(hwaccel=SimpleNamespace(HWAccel=HWAccel))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(av, name)
+
+    def open(self, file: Any, mode: str, *, hwaccel: Any = None, **options: Any) -> Any:
+        """``av.open``."""
+        if hwaccel is None:
+            return av.open(file, mode, **options)
+        if self.missing:
+            raise av.error.PermissionError(1, "Operation not permitted")
+        container = _Container(self, av.open(file, mode, **options), hwaccel.device)
+        if not any(stream.codec_context.is_hwaccel for stream in container.streams.video):
+            raise RuntimeError("Hardware accelerated decode requested but no stream is compatible")
+        return container
+
+
+class HWAccel:
+    """``av.codec.hwaccel.HWAccel``, of frames that stay where they are."""
+
+    def __init__(self, kind: str, device: str, allow_software_fallback: bool, is_hw_owned: bool) -> None:
+        assert (kind, allow_software_fallback, is_hw_owned) == ("cuda", False, True)
+        self.device = int(device)
+
+
+class _Proxy:
+    """A thing of PyAV's with something in front of it."""
+
+    def __init__(self, nvdec: Nvdec, real: Any, device: int) -> None:
+        vars(self).update(nvdec=nvdec, real=real, device=device)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.real, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.real, name, value)
+
+
+class _Context(_Proxy):
+    @property
+    def is_hwaccel(self) -> bool:
+        return any(config.device_type.name == "cuda" for config in self.real.codec.hardware_configs or ())
+
+
+class _Stream(_Proxy):
+    def __init__(self, nvdec: Nvdec, real: Any, device: int) -> None:
+        super().__init__(nvdec, real, device)
+        context = real.codec_context
+        vars(self).update(codec_context=context and _Context(nvdec, context, device), decoded=0)
+
+    def decode(self, packet: Any) -> list[Any]:
+        frames = self.real.decode(packet)
+        if frames and self.real.codec_context.name in self.nvdec.refused:
+            raise av.error.InvalidDataError(1094995529, "Invalid data found when processing input")
+        vars(self)["decoded"] += len(frames)
+        if self.nvdec.breaks_after is not None and self.decoded > self.nvdec.breaks_after:
+            raise av.error.ExternalError(542398533, "Generic error in an external library")
+        return [Frame(self.nvdec, frame, self.device) for frame in frames]
+
+
+class _Streams(list[Any]):
+    @property
+    def video(self) -> list[Any]:
+        return [stream for stream in self if stream.type == "video"]
+
+
+class _Container(_Proxy):
+    def __init__(self, nvdec: Nvdec, real: Any, device: int) -> None:
+        super().__init__(nvdec, real, device)
+        vars(self)["streams"] = _Streams(_Stream(nvdec, stream, device) for stream in real.streams)
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.real.close()
+
+    def demux(self, stream: Any) -> Iterator[Any]:
+        found: Iterator[Any] = self.real.demux(stream.real)
+        return found
+
+    def seek(self, offset: int, *, stream: Any, backward: bool) -> None:
+        self.real.seek(offset, stream=stream.real, backward=backward)
+
+
+class _Surface:
+    """A frame's memory."""
+
+    def __init__(self, nvdec: Nvdec, size: int, content: Any, device: int) -> None:
+        self._nvdec = nvdec
+        self.size = size
+        order = nvdec.order
+        with order.lock:
+            spare = nvdec.spare.setdefault(size, [])
+            self.low = spare.pop() if spare else order.new_chunk(size)
+            memory = self.low, self.low + size
+            order.forget(*memory)
+            order.content(*memory)[:] = content
+            order.enqueue(order.stream_at(device, _NULL), "nvdec", writes=[memory])
+            nvdec.frames += 1
+
+    def __del__(self) -> None:
+        self._nvdec.spare[self.size].append(self.low)
+
+
+class Frame:
+    """``av.VideoFrame`` in a device's memory."""
+
+    def __init__(self, nvdec: Nvdec, frame: Any, device: int) -> None:
+        self.pts, self.is_corrupt = frame.pts, frame.is_corrupt
+        self.height, self.width = frame.height, frame.width
+        self.colorspace, self.color_range = frame.colorspace, frame.color_range
+        name, shift = _FORMATS[frame.format.name]
+        self.format, self.sw_format = SimpleNamespace(name="cuda"), SimpleNamespace(name=name)
+        samples = [_samples(plane, frame.format) for plane in frame.planes]
+        if name != "yuv444p":
+            samples = [samples[0] << shift, np.stack(samples[1:], -1).reshape(len(samples[1]), -1) << shift]
+        rows = [_pitched(part) for part in samples]
+        content = np.concatenate([part.reshape(-1) for part in rows])
+        surface = _Surface(nvdec, content.size, content, device)
+        starts = np.cumsum([0, *(part.size for part in rows)])
+        self.planes = [
+            Plane(self, surface, surface.low + int(start), part.shape[1], samples[0].dtype, k, device)
+            for k, (start, part) in enumerate(zip(starts, rows, strict=False))
+        ]
+
+
+def _samples(plane: Any, kind: Any) -> Any:
+    dtype: Any = np.uint16 if kind.components[0].bits > 8 else np.uint8
+    rows = np.frombuffer(plane, dtype).reshape(plane.height, -1)
+    return rows[:, : plane.width]
+
+
+def _pitched(samples: Any) -> Any:
+    """Bytes of rows that begin at a multiple of the pitch."""
+    rows = np.ascontiguousarray(samples).view(np.uint8)
+    made = np.zeros((len(rows), -(-rows.shape[1] // _PITCH) * _PITCH), np.uint8)
+    made[:, : rows.shape[1]] = rows
+    return made
+
+
+class Plane:
+    """``av.VideoPlane`` in a device's memory: as PyAV's, DLPack says less of odd sizes than there is."""
+
+    def __init__(
+        self, frame: Frame, surface: _Surface, low: int, line_size: int, dtype: Any, k: int, device: int
+    ) -> None:
+        self._surface, self._device, self._dtype = surface, device, dtype
+        self._low, self.line_size = low, line_size
+        self._shape = (frame.height, frame.width) if k == 0 else (frame.height // 2, frame.width // 2, 2)
+        self._known = frame.sw_format.name != "yuv444p"
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _CUDA, self._device
+
+    def __dlpack__(self, *, stream: int | None = None) -> Any:
+        if not self._known:
+            raise NotImplementedError("unsupported sw_format for DLPack export")
+        if stream is not None:
+            raise NotImplementedError("CUDA stream synchronization is not supported.")
+        steps = (1,) if len(self._shape) == 2 else (2, 1)
+        strides = self.line_size, *(step * self._dtype.itemsize for step in steps)
+        return SimpleNamespace(
+            low=self._low, shape=self._shape, dtype=self._dtype, strides=strides, owner=self._surface
+        )
