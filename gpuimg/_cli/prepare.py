@@ -1,0 +1,117 @@
+"""``gpuimg prepare``: a copy of a data set with smaller images."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from .._checks.words import counted
+from .._prepare.prepare import prepare
+from .._prepare.report import PrepareReport
+from .source import LISTED, SourceError, add_source, amount, opened, progress_of
+
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command and its options."""
+    command = commands.add_parser(
+        "prepare",
+        help="make a copy of a data set with smaller images, which takes less to decode",
+        description="Make a copy of a data set with smaller images; of an interrupted one go on where that was. The "
+        "exit status is 1 where files cannot be read or decoded: these are listed and left out.",
+    )  # fmt: skip
+    add_source(command)
+    command.add_argument("destination", metavar="DST", help="folder that is empty or not there yet")
+    command.add_argument("--short-side", type=int, metavar="N", help="shrink larger images to this shorter side")
+    command.add_argument("--max-pixels", type=int, metavar="N", help="shrink images with more pixels")
+    command.add_argument("--quality", type=int, metavar="Q", help="of JPEG and WebP (default: 90)")
+    command.add_argument("--subsampling", choices=("420", "444", "keep"), help="of chroma (default: 420)")
+    command.add_argument("--restart", choices=("rows", "none"), default="none", help="restart markers (default: none)")
+    command.add_argument("--to", choices=("jpeg", "same"), default="jpeg", help="same: keep PNG and WebP")
+    command.add_argument("--lossless", action="store_true", help="leave the pixels as they are; needs jpegtran")
+    command.add_argument("--alpha", choices=("drop", "black", "white"), default="drop", help="what is transparent")
+    command.add_argument("--tar", metavar="SIZE", help="write tar files of at most SIZE, such as 500M or 1G")
+    command.add_argument("--label", metavar="NAME", help='feature or column with the label; "none" for no labels')
+    command.add_argument("--index", action="store_true", help="write the seek index, too")
+    command.add_argument("--no-measure", action="store_true", help="leave out images/s before and after")
+    command.add_argument("--threads", type=int, metavar="N", help="that work (default: all cores)")
+    command.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def run(options: Namespace) -> int:
+    """Prepare, print the report, and give the exit status.
+
+    Raises
+    ------
+    SourceError
+        For what the user can mend.
+    """
+    try:
+        chosen = {} if options.label is None else {"label": None if options.label == "none" else options.label}
+        size = None if options.tar is None else _bytes(options.tar)
+        source = opened(options, **chosen)
+        with progress_of(quiet=options.json) as progress:
+            report = prepare(
+                source, options.destination, short_side=options.short_side, max_pixels=options.max_pixels,
+                quality=options.quality, subsampling=options.subsampling, restart=options.restart, to=options.to,
+                lossless=options.lossless, alpha=options.alpha, tar_size=size, index=options.index,
+                measure=not options.no_measure, threads=options.threads, progress=progress,
+            )  # fmt: skip
+    except (ValueError, TypeError) as error:
+        raise SourceError(str(error)) from error
+    except KeyboardInterrupt:
+        print("gpuimg: interrupted; the same command goes on from here", file=sys.stderr)
+        return 130
+    print(_as_json(report) if options.json else "\n".join(_lines(report)))
+    return 1 if report.failed else 0
+
+
+def _bytes(text: str) -> int:
+    found = re.fullmatch(r"([0-9]{1,12})([kmg]?)b?", text.lower())
+    if found is None:
+        raise ValueError(f"--tar must be a size such as 500M or 1G, not {text!r}")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+# -- the report --------------------------------------------------------------------------------------------------------
+
+
+def _as_json(report: PrepareReport) -> str:
+    content = asdict(report)
+    content["failed"] = [one._asdict() for one in report.failed]
+    if report.index is not None:
+        content["index"]["refused"] = [one._asdict() for one in report.index.refused]
+    return json.dumps(content, indent=1)
+
+
+def _lines(report: PrepareReport) -> Iterator[str]:
+    """The report for people to read."""
+    yield f"samples    {counted(report.samples, 'image')}"
+    kinds = {
+        "encoded": report.encoded, "transformed without a loss": report.transformed, "copied": report.copied,
+        "failed": len(report.failed),
+    }  # fmt: skip
+    for name, count in kinds.items():
+        if count:
+            yield f"           {count:>11,}  {name}"
+    share = f" ({report.bytes / report.source_bytes:.1%})" if report.source_bytes else ""
+    yield f"bytes      {amount(report.source_bytes)} before, {amount(report.bytes)} after{share}"
+    where = f" ({counted(report.shards, 'tar file')})" if report.shards else ""
+    yield f"written    {report.path}{where}"
+    resumed = f"; {report.resumed:,} were there from before" if report.resumed else ""
+    yield f"seconds    {report.seconds:.1f}{resumed}"
+    if report.train is not None:
+        gain = report.train.after / max(report.train.before, 1)
+        yield f"training   {report.train.before:,} images/s before, {report.train.after:,} after ({gain:.2f}x)"
+    if report.index is not None:
+        yield f"index      {report.index.path}"
+    for one in report.failed[:LISTED]:
+        yield f"failed     sample {one.index} ({one.source}): {one.reason}"
+    if len(report.failed) > LISTED:
+        yield f"           and {len(report.failed) - LISTED:,} more; --json lists all"

@@ -1,0 +1,1 @@
+"""Copies of a data set with smaller images, made once so that training decodes less."""

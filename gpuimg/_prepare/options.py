@@ -1,0 +1,95 @@
+"""What is asked for: the sizes and the encoding of results."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from .._checks.arguments import whole_number
+from .._checks.types import Ints
+from .._decoding.decoder import ALPHAS
+
+_QUALITY = 90
+_SUBSAMPLINGS = {"420": "4:2:0", "444": "4:4:4", "keep": "keep"}
+_RESTARTS = ("none", "rows")
+_FORMATS = ("jpeg", "same")
+_LEAST_SHARD = 1 << 10
+
+
+@dataclass(frozen=True)
+class Options:
+    """What decides on the bytes of results; checked by :func:`checked_options`.
+
+    Attributes
+    ----------
+    subsampling : str
+        As Pillow names it, or ``"keep"``.
+    tar_size : int
+        Bytes of a shard; 0 for files.
+    """
+
+    short_side: int | None
+    max_pixels: int | None
+    quality: int
+    subsampling: str
+    restart: str
+    to: str
+    lossless: bool
+    alpha: str
+    tar_size: int
+
+    def sizes(self, old: Ints) -> Ints:
+        """(N, 2) sizes of results: the largest ones that are allowed, and never larger than they were."""
+        small, new = old.min(1, keepdims=True), old
+        if self.short_side is not None:
+            new = np.where(small > self.short_side, old * self.short_side // small, old)
+        if self.max_pixels is not None:
+            pixels = new[:, 0] * new[:, 1]
+            scale = np.sqrt(np.minimum(self.max_pixels / np.maximum(pixels, 1), 1.0))[:, None]
+            new = np.where(scale < 1, (new * scale).astype(np.int64), new)
+        return np.maximum(new, 1)
+
+    def settings(self) -> dict[str, Any]:
+        """What must be the same when work goes on."""
+        return asdict(self)
+
+
+def checked_options(
+    short_side: Any, max_pixels: Any, quality: Any, subsampling: Any, restart: Any, to: Any, lossless: Any, alpha: Any,
+    tar_size: Any,
+) -> Options:  # fmt: skip
+    """The options of a call.
+
+    Raises
+    ------
+    ValueError
+        For what is out of range, and for options that exclude each other.
+    """
+    if lossless:
+        _check_lossless(short_side=short_side, max_pixels=max_pixels, quality=quality, subsampling=subsampling)
+    for name, value, allowed in (
+        ("subsampling", "420" if subsampling is None else subsampling, tuple(_SUBSAMPLINGS)),
+        ("restart", restart, _RESTARTS), ("to", to, _FORMATS), ("alpha", alpha, ALPHAS),
+    ):  # fmt: skip
+        if value not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+    return Options(
+        None if short_side is None else whole_number(short_side, "short_side"),
+        None if max_pixels is None else whole_number(max_pixels, "max_pixels"),
+        _QUALITY if quality is None else whole_number(quality, "quality", 1, 100),
+        _SUBSAMPLINGS["420" if subsampling is None else subsampling],
+        restart,
+        to,
+        bool(lossless),
+        alpha,
+        tar_size and whole_number(tar_size, "tar_size", _LEAST_SHARD),
+    )
+
+
+def _check_lossless(**others: Any) -> None:
+    """Lossless is what leaves the pixels as they are."""
+    given = [name for name, value in others.items() if value is not None]
+    if given:
+        raise ValueError(f"lossless leaves the pixels as they are, and excludes {' and '.join(given)}")

@@ -1,0 +1,218 @@
+"""``gpuimg.prepare``: a data set with smaller images, made once."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from .. import sources
+from .._checks.arguments import whole_number
+from .._decoding import native_read
+from .._decoding.file_bytes import printable
+from .._index.names import checksum_of_names
+from .._loading.build_index import ENDING, build_index
+from .._loading.in_order import InOrder, Progress, shown
+from .._loading.settings import check_columns, check_source
+from .._runtimes.threads import threads as allowed_threads
+from .._version import __version__
+from ..sources import Table
+from ..sources.coco import Coco
+from ..sources.folder import Folder, ImageFiles
+from .encode import encoder_version, jpegtran_path
+from .images import Maker, Plan
+from .labels import ANNOTATIONS, LIST, make_class_folders, write_labels
+from .manifest import Manifest
+from .measure import train_rate
+from .names import Keys, naming_of
+from .options import Options, checked_options
+from .report import PrepareReport, Tally
+from .writing import Files, Result, Shards, Writer, shard_name
+
+_SHARD_BYTES = 1_000_000_000
+
+
+def prepare(
+    source: Any,
+    destination: str | os.PathLike[str],
+    *,
+    short_side: int | None = None,
+    max_pixels: int | None = None,
+    quality: int | None = None,
+    subsampling: str | None = None,
+    restart: str = "none",
+    to: str = "jpeg",
+    lossless: bool = False,
+    alpha: str = "drop",
+    tar_size: int | None = None,
+    index: bool = False,
+    measure: bool = True,
+    threads: int | None = None,
+    progress: bool | Progress = False,
+    image: str = "image",
+    label: str | None = "label",
+) -> PrepareReport:
+    """Make a copy of a data set with smaller images, which takes less to decode in every epoch.
+
+    Parameters
+    ----------
+    source : object with ``len`` and ``source[i]``
+        As in :func:`load`. It is called on several threads.
+    destination : path
+        A folder that is empty or not there yet, or one in which the same call was interrupted.
+    short_side : int, optional
+        Larger images are shrunk until their shorter side is this long.
+    max_pixels : int, optional
+        Images with more pixels are shrunk until they have at most as many. Images are never enlarged.
+    quality : int
+        Of JPEG and WebP, 1 to 100; 90 by default.
+    subsampling : {"420", "444", "keep"}
+        Of chroma in JPEG files: 4:2:0, which is the default, 4:4:4, or that of the file.
+    restart : {"none", "rows"}
+        ``"rows"``: restart markers after each row of blocks, with which crops are decoded faster without an index.
+    to : {"jpeg", "same"}
+        ``"same"``: PNG stays PNG and WebP stays WebP; all other formats become JPEG.
+    lossless : bool
+        Leave the pixels as they are: JPEG files are made baseline, with restart markers where asked for, by the program
+        jpegtran; all others are copied. Excludes the first four options.
+    alpha : {"drop", "black", "white"}
+        As in :func:`open_batch`: results have no transparency.
+    tar_size : int, optional
+        Write tar files of at most so many bytes, as :func:`tar` reads them, or of one sample. By default 1 GB for
+        sources whose images are no files, while images in files become files.
+    index : bool
+        Write the seek index of the results beside the folder, as :func:`build_index`.
+    measure : bool
+        Measure images/s of ``presets.imagenet_train()`` on some images, before and after; takes some seconds.
+    threads : int, optional
+        That work; by default ``GPUIMG_NUM_THREADS``, or the cores this process may use.
+    progress : bool or function
+        As in :func:`build_index`.
+    image, label : str
+        Of a source of mappings, as in :func:`load`.
+
+    Returns
+    -------
+    PrepareReport
+        What was made, and the samples that cannot be read or decoded: these are no error.
+
+    Raises
+    ------
+    ValueError
+        For arguments out of range or that exclude each other, and for a folder that holds something else, or was
+        prepared from another source or with other options.
+    TypeError
+        For what is no source, or where it does not give images.
+    OSError
+        Where results cannot be written; ``BlockingIOError`` where another process is about to,
+        ``FileNotFoundError`` where jpegtran is needed and not there.
+    ImportError
+        For ``progress=True`` without tqdm.
+
+    Notes
+    -----
+    Images are decoded whole, resized with an antialiasing bicubic filter, and turned by their EXIF orientation; EXIF
+    data and color profiles, which decoding does not look at, are left out. A JPEG file that needs no change is copied
+    byte by byte: one that is small enough, baseline, upright, sampled as asked for and not of a higher quality.
+
+    Names and folders stay, endings become those of the format. Tar files hold the label of a sample beside its image,
+    as ``.cls``, ``.txt``, ``.bin`` or ``.json``, and the other members that a sample of :func:`tar` has as they are.
+    Beside files there is ``list.txt`` for :func:`file_list`, or ``annotations.json`` for :func:`coco`, with the boxes
+    in the new sizes.
+
+    ``manifest.jsonl`` has a line for each sample. After an interruption, of any kind, the same call goes on where that
+    was, and the results have the same bytes: they do not depend on the number of threads. A file is written under
+    another name until it is whole. The source must not change meanwhile.
+
+    Examples
+    --------
+    >>> import gpuimg, pathlib, tempfile
+    >>> from PIL import Image
+    >>> root = pathlib.Path(tempfile.mkdtemp())
+    >>> (root / "train" / "cat").mkdir(parents=True)
+    >>> Image.new("RGB", (400, 300)).save(root / "train" / "cat" / "1.png")
+    >>> report = gpuimg.prepare(gpuimg.folder(root / "train"), root / "small", short_side=100, measure=False)
+    >>> report.encoded, gpuimg.image_info(root / "small" / "cat" / "1.jpg")[:2]
+    (1, (100, 133))
+    """
+    check_source(source)
+    columns = check_columns(image, label)
+    size = (0 if isinstance(source, ImageFiles) else _SHARD_BYTES) if tar_size is None else tar_size
+    options = checked_options(short_side, max_pixels, quality, subsampling, restart, to, lossless, alpha, size)
+    workers = allowed_threads() if threads is None else whole_number(threads, "threads")
+    folder = _made_folder(source, destination)
+    start = time.perf_counter()
+    native_read.prepare()
+    jpegtran = jpegtran_path() if options.lossless else None
+    naming = naming_of(source, bool(options.tar_size))
+    keys = Keys(naming, len(source))
+    writer: Writer = Shards(folder, options.tar_size) if options.tar_size else Files(folder)
+    manifest = Manifest(folder, _settings(source, options))
+    try:
+        plan = Plan(source, columns, options, naming, keys, writer, jpegtran)
+        tally, resumed = _run(plan, manifest, workers, progress)
+        seconds = time.perf_counter() - start
+        if not options.tar_size:
+            write_labels(source, folder, manifest.lines())
+        made = tally.samples - len(tally.failed)
+        rate = train_rate(source, columns, folder, manifest.lines(), made) if measure else None
+    finally:
+        writer.close()
+        manifest.close()
+    entries = None
+    if index and made:
+        results = _results(source, folder, tally.shards)
+        entries = build_index(results, os.path.abspath(folder) + ENDING, threads=workers)
+    return tally.report(folder, resumed=resumed, seconds=seconds, train=rate, index=entries)
+
+
+def _run(plan: Plan, manifest: Manifest, workers: int, progress: bool | Progress) -> tuple[Tally, int]:
+    """Make what is not there yet; gives the counts, and how many samples were there."""
+    tally, writer, samples = Tally(), plan.writer, len(plan.source)
+    if not plan.options.tar_size:
+        make_class_folders(plan.source, os.path.dirname(manifest.path))
+    for line in manifest.keep(writer.holds):
+        tally.add(line)
+    resumed = tally.samples
+
+    def add(results: Iterable[Result]) -> None:
+        lines = [writer.add(result) for result in results]
+        manifest.add(lines)
+        for line in lines:
+            tally.add(line)
+
+    with shown(progress, samples) as seen:
+        InOrder(samples, resumed, lambda stopped: Maker(plan, stopped), add, seen).run(workers)
+    writer.finish()
+    manifest.sync()
+    return tally, resumed
+
+
+def _made_folder(source: Any, destination: str | os.PathLike[str]) -> str:
+    """The folder of the results, which must not be in that of the source: it would be found there the next time."""
+    folder = os.fsdecode(destination)
+    origin = source._origin() if isinstance(source, Table) else None
+    if origin is not None and os.path.isdir(origin):
+        inside = os.path.realpath(os.fsdecode(origin))
+        if os.path.commonpath([inside, os.path.realpath(folder)]) == inside:
+            raise ValueError(f"{printable(folder)} lies in the source, {printable(inside)}; name another folder")
+    os.makedirs(folder, exist_ok=True)
+    return folder
+
+
+def _settings(source: Any, options: Options) -> dict[str, Any]:
+    """What a folder is prepared with."""
+    versions = {"gpuimg": __version__, "encoder": encoder_version()}
+    return {**versions, "samples": len(source), "names": checksum_of_names(source), **options.settings()}
+
+
+def _results(source: Any, folder: str, shards: int) -> Any:
+    """The results as a source."""
+    if shards:
+        return sources.tar([os.path.join(folder, shard_name(k)) for k in range(shards)], label=None)
+    if isinstance(source, Folder):
+        return sources.folder(folder)
+    if isinstance(source, Coco):
+        return sources.coco(folder, os.path.join(folder, ANNOTATIONS))
+    return sources.file_list(os.path.join(folder, LIST))
