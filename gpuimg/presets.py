@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ._batch.batch import Batch, as_batch
+from ._batch.batch import Batch
 from ._checks import arguments
 from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, resize
@@ -28,10 +28,11 @@ from ._random.color import (
     random_photometric_distort,
     random_solarize,
 )
+from ._random.draws import prepare
 from ._random.filters import random_gaussian_blur, three_augment
 from ._random.geometry import random_horizontal_flip, random_resized_crop, random_zoom_out
 from ._random.iou_crop import random_iou_crop
-from ._random.rng import Rng, as_rng
+from ._random.rng import Rng
 
 
 def imagenet_train(size: int = 224) -> Callable[[Any, Any], Batch]:
@@ -45,7 +46,7 @@ def imagenet_train(size: int = 224) -> Callable[[Any, Any], Batch]:
     Returns
     -------
     function
-        ``(images, rng) -> Batch``; ``rng`` is an :class:`Rng` or an int seed.
+        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed.
 
     References
     ----------
@@ -62,7 +63,7 @@ def imagenet_train(size: int = 224) -> Callable[[Any, Any], Batch]:
 
 
 def _imagenet_train(size: int, images: Any, rng: Any) -> Batch:
-    rng = as_rng(rng, len(images), "imagenet_train")
+    images, rng = prepare(images, rng, "imagenet_train")
     x = random_resized_crop(images, size, rng=rng)
     x = random_horizontal_flip(x, rng=rng)
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
@@ -114,11 +115,11 @@ def deit3_train(size: int = 224) -> Callable[[Any, Any], Batch]:
     Returns
     -------
     function
-        ``(images, rng) -> Batch``; ``rng`` is an :class:`Rng` or an int seed.
+        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed.
 
     Notes
     -----
-    DeiT III then mixes the images: :func:`mixup` with an alpha of 0.8, or :func:`cutmix`.
+    DeiT III then mixes the images: :func:`gpuimg.mixup` with an alpha of 0.8, or :func:`gpuimg.cutmix`.
 
     References
     ----------
@@ -135,7 +136,7 @@ def deit3_train(size: int = 224) -> Callable[[Any, Any], Batch]:
 
 
 def _deit3_train(size: int, images: Any, rng: Any) -> Batch:
-    rng = as_rng(rng, len(images), "deit3_train")
+    images, rng = prepare(images, rng, "deit3_train")
     x = random_resized_crop(images, size, interpolation="bicubic", rng=rng)
     x = random_horizontal_flip(x, rng=rng)
     x = three_augment(x, rng=rng)
@@ -154,7 +155,8 @@ def simclr(size: int = 224) -> Callable[[Any, Any], Batch]:
     Returns
     -------
     function
-        ``(images, rng) -> Batch``; ``rng`` is an :class:`Rng` or an int seed. :func:`simclr_train` gives several views.
+        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. :func:`simclr_train` gives several
+        views.
 
     Notes
     -----
@@ -177,7 +179,7 @@ def simclr(size: int = 224) -> Callable[[Any, Any], Batch]:
 
 def _simclr(size: int, images: Any, rng: Any) -> Batch:
     kernel = size // 10 // 2 * 2 + 1  # a tenth of the side, made odd
-    rng = as_rng(rng, len(images), "simclr")
+    images, rng = prepare(images, rng, "simclr")
     x = random_resized_crop(images, size, rng=rng)
     x = random_horizontal_flip(x, rng=rng)
     x = color_jitter(x, brightness=0.8, contrast=0.8, saturation=0.8, hue=0.2, p=0.8, rng=rng)
@@ -198,8 +200,8 @@ def simclr_train(size: int = 224, views: int = 2) -> Callable[[Any, Any], Batch]
     Returns
     -------
     function
-        ``(images, rng) -> Batch``; ``rng`` is an :class:`Rng` or an int seed. The batch holds the first view of all
-        images, then the second, and so on.
+        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. The batch holds the first view of
+        all images, then the second, and so on.
 
     References
     ----------
@@ -233,9 +235,9 @@ def dino_train(size: int = 224, local_size: int = 96, local_views: int = 8) -> C
     Returns
     -------
     function
-        ``(images, rng) -> Batch``; ``rng`` is an :class:`Rng` or an int seed. The batch holds the first global view of
-        all images, then the second, then the first local one, and so on; :meth:`Batch.arrays` gives the global and the
-        local ones as an array each.
+        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. The batch holds the first global
+        view of all images, then the second, then the first local one, and so on; :meth:`gpuimg.Batch.arrays` gives the
+        global and the local ones as an array each.
 
     Notes
     -----
@@ -276,9 +278,9 @@ def _dino_train(size: int, local_size: int, local_views: int, images: Any, rng: 
 
 
 def _views(images: Any, rng: Any, count: int, name: str) -> tuple[Batch, Rng]:
-    """So many views of each image, and draws for them."""
-    batch = as_batch(images)
-    return batch.take(np.tile(np.arange(len(batch)), count)), as_rng(rng, len(batch), name).views(count)
+    """So many views of each image or clip, and draws for them."""
+    batch, generator = prepare(images, rng, name)
+    return batch.take(np.tile(np.arange(batch._units), count)), generator.views(count)
 
 
 def ssd_train(size: int = 300) -> Callable[..., Batch]:
@@ -292,8 +294,8 @@ def ssd_train(size: int = 300) -> Callable[..., Batch]:
     Returns
     -------
     function
-        ``(images, rng, boxes=None) -> Batch``; ``rng`` is an :class:`Rng` or an int seed. ``boxes`` are those of the
-        source images, as for :func:`random_iou_crop`; without them there is no crop. Move them with
+        ``(images, rng, boxes=None) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. ``boxes`` are those of
+        the source images, as for :func:`gpuimg.random_iou_crop`; without them there is no crop. Move them with
         ``transform_boxes(result, boxes, centers=True)``.
 
     References
@@ -314,9 +316,8 @@ def ssd_train(size: int = 300) -> Callable[..., Batch]:
 
 
 def _ssd_train(size: int, images: Any, rng: Any, boxes: Any = None) -> Batch:
-    rng = as_rng(rng, len(images), "ssd_train")
-    x = as_batch(images)
-    x = random_photometric_distort(x, rng=rng)
+    images, rng = prepare(images, rng, "ssd_train")
+    x = random_photometric_distort(images, rng=rng)
     x = random_zoom_out(x, [mean / x._unit for mean in IMAGENET_MEAN], rng=rng)
     if boxes is not None:
         x = random_iou_crop(x, boxes, rng=rng)

@@ -101,6 +101,18 @@ def gamma(x, gamma, gain):
 
 
 @scalar
+def channel(r, g, b, number):
+    """The channel of this number, a float."""
+    return r if number < f32(0.5) else g if number < f32(1.5) else b
+
+
+@scalar
+def permute(r, g, b, first, second, third):
+    """Channels in another order."""
+    return channel(r, g, b, first), channel(r, g, b, second), channel(r, g, b, third)
+
+
+@scalar
 def grayscale(r, g, b):
     """Gray in all three channels."""
     gray = luma(r, g, b)
@@ -160,6 +172,18 @@ def paint(r, g, b, x, y, x0, y0, x1, y1, sharpness_x, sharpness_y, red, green, b
     keep = inside + (ONE - inside - inside) * cover
     paint = ONE - keep
     return r * keep + red * paint, g * keep + green * paint, b * keep + blue * paint
+
+
+@scalar
+def grid(r, g, b, x, y, along, across, x0, y0, share, red, green, blue):
+    """Color laid on a square in the corner of each cell of a grid, of this share of a cell's sides.
+
+    ``along`` and ``across`` are cells a pixel: of the grid's first axis, in x and in y.
+    """
+    column = along * x + across * y + x0
+    row = along * y - across * x + y0
+    hidden = column - floor(column) < share and row - floor(row) < share
+    return red if hidden else r, green if hidden else g, blue if hidden else b
 
 
 @scalar

@@ -1,12 +1,13 @@
-"""Gray bytes of color bytes, for files that are decoded as gray: the op's formula and its rounding."""
+"""Gray of color, for files that are decoded as gray: the op's formula and its rounding."""
 
 from __future__ import annotations
 
-from .color import luma, store_byte
+from .color import luma, round_half_even, store_byte, unit
 from .compiled import kept
 from .scalar import f32
 
 _BYTE = f32(1.0 / 255.0)
+_WORD = f32(1.0 / 65535.0)
 
 
 @kept
@@ -15,3 +16,11 @@ def gray_bytes(pixels, out):
     for i in range(out.size):
         r, g, b = f32(pixels[3 * i]) * _BYTE, f32(pixels[3 * i + 1]) * _BYTE, f32(pixels[3 * i + 2]) * _BYTE
         out[i] = store_byte(luma(r, g, b))
+
+
+@kept
+def gray_words(pixels, out):
+    """Fill ``out`` (N,) with the gray values of ``pixels`` (3 N,), all uint16."""
+    for i in range(out.size):
+        r, g, b = f32(pixels[3 * i]) * _WORD, f32(pixels[3 * i + 1]) * _WORD, f32(pixels[3 * i + 2]) * _WORD
+        out[i] = round_half_even(unit(luma(r, g, b)) * f32(65535.0))

@@ -32,8 +32,13 @@ CUBIC_CLAMPED: Final = 3  # Keys a = -0.75, taps outside the window repeat the e
 
 GAUSSIAN: Final = 4  # standard deviation in the support words, size in the taps words, border reflected
 
+# Nearest neighbor where what lies outside the window mirrors it: about the centers of its outermost pixels, or about
+# their outer edges. On a GPU in the full kernels only.
+REFLECT: Final = 5
+SYMMETRIC: Final = 6
+
 # How far each filter reaches, in units of its support; a Gaussian reaches as far as its taps.
-RADIUS: Final = (0.5, 1.0, 2.0, 2.0, 0.5)
+RADIUS: Final = (0.5, 1.0, 2.0, 2.0, 0.5, 0.5, 0.5)
 
 # Exact arithmetic puts nearest-neighbor ties on pixel edges; float32 lands a little to either side of them. The nudge
 # settles such ties upwards on both runtimes. It is far below any step that is not a tie.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from . import color, user
+from . import color, noise, user
 from .ops import HISTOGRAM, MEAN, OPS, SLOT, STATISTICS_WORDS, Op
 from .scalar import f32, i32, scalar, word
 
@@ -64,6 +64,11 @@ def values_of(op: Op) -> Any:
     return values
 
 
+def _formula(op: Op) -> Any:
+    """The scalar function that has an op's name."""
+    return getattr(color, op.name, None) or getattr(noise, op.name, None)
+
+
 def formula_of(op: Op, functions: tuple[Any, ...] = ()) -> Any:
     """A scalar function ``(r, g, b, x, y, values) -> (r, g, b)``: the formula of an op at a position in its frame."""
     if op.user:
@@ -74,7 +79,7 @@ def formula_of(op: Op, functions: tuple[Any, ...] = ()) -> Any:
             return chain(i32(values[0]), r, g, b, y - _HALF, x - _HALF, values[1])
 
         return apply
-    formula = getattr(color, op.name)
+    formula = _formula(op)
     if op.frame:
 
         @scalar
@@ -97,7 +102,7 @@ def formula_of(op: Op, functions: tuple[Any, ...] = ()) -> Any:
 
 
 #: Ops that have a formula of one pixel.
-PIXEL_OPS = tuple(op for op in OPS if op.user or hasattr(color, op.name))
+PIXEL_OPS = tuple(op for op in OPS if op.user or _formula(op))
 
 
 def _is_one_of(codes: tuple[int, ...]) -> Any:
@@ -126,6 +131,6 @@ def takes(statistic: str) -> Any:
     return _is_one_of(tuple(op.code for op in OPS if op.statistic == statistic))
 
 
-#: Whether an op code has a statistic; whether it reads neighbors.
+#: Whether an op code has a statistic; whether a GPU's pass over the grid reads neighbors for it.
 has_statistic = _is_one_of(tuple(op.code for op in OPS if op.statistic))
-reads_neighbors = _is_one_of(tuple(op.code for op in OPS if op.neighbors))
+reads_neighbors = _is_one_of(tuple(op.code for op in OPS if op.neighbors and not op.apart))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from .layout import CUBIC_CLAMPED, CUBIC_RENORMALISED, GAUSSIAN, LINEAR, NEAREST, RADIUS, TIE_NUDGE
+from .layout import CUBIC_CLAMPED, CUBIC_RENORMALISED, GAUSSIAN, LINEAR, NEAREST, RADIUS, REFLECT, TIE_NUDGE
 from .scalar import confine, f32, floor, i32, scalar
 
 _NUDGE = f32(TIE_NUDGE)
@@ -31,6 +31,19 @@ def reach(filter, support, taps):
         return f32(taps) * f32(0.5)
     radius = _CUBIC_RADIUS if filter >= CUBIC_RENORMALISED else _NEAREST_RADIUS if filter == NEAREST else _LINEAR_RADIUS
     return radius * support
+
+
+@scalar
+def folded(c, filter, low, high):
+    """Position ``c`` mirrored into the window, as often as it takes, for the filters that do so."""
+    edge = f32(0.5) if filter == REFLECT else f32(0.0)
+    start = low + edge
+    # A window of one pixel has no room between centers; positions are whole numbers apart, so half a pixel does.
+    span = max(high - start - edge, f32(0.5))
+    period = span + span
+    turned = c - start
+    turned -= period * floor(turned / period)
+    return start + min(turned, period - turned)
 
 
 @scalar

@@ -18,12 +18,12 @@ from ..kernels import ops
 
 def _record(images: Any, op: ops.Op, where: Any, *params: Any) -> Batch:
     batch = as_batch(images)
-    return batch._recorded(batch._plan.with_entry(op, params, where=arguments.mask(where, len(batch))))
+    return batch._recorded(batch._plan.with_entry(op, params, where=arguments.mask(where, batch._count)))
 
 
 def _factor(images: Any, value: Any, name: str) -> tuple[Batch, Any]:
     batch = as_batch(images)
-    return batch, arguments.per_image(value, len(batch), name, low=0.0)
+    return batch, arguments.per_image(value, batch._count, name, low=0.0)
 
 
 def adjust_brightness(images: Any, brightness_factor: Any, *, where: Any = None) -> Batch:
@@ -120,7 +120,7 @@ def adjust_saturation(images: Any, saturation_factor: Any, *, where: Any = None)
     [124, 124, 124]
     """
     batch, factor = _factor(images, saturation_factor, "saturation_factor")
-    return _record(batch, ops.SATURATION if batch.channels == 3 else ops.SKIP, where, factor)
+    return _record(batch, ops.SKIP if batch.channels == 1 else ops.SATURATION, where, factor)
 
 
 def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
@@ -155,8 +155,8 @@ def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
     [0, 255, 0]
     """
     batch = as_batch(images)
-    shift = arguments.per_image(hue_factor, len(batch), "hue_factor", low=-0.5, high=0.5)
-    return _record(batch, ops.HUE if batch.channels == 3 else ops.SKIP, where, shift)
+    shift = arguments.per_image(hue_factor, batch._count, "hue_factor", low=-0.5, high=0.5)
+    return _record(batch, ops.SKIP if batch.channels == 1 else ops.HUE, where, shift)
 
 
 def adjust_gamma(images: Any, gamma: Any, gain: Any = 1.0, *, where: Any = None) -> Batch:
@@ -182,6 +182,52 @@ def adjust_gamma(images: Any, gamma: Any, gain: Any = 1.0, *, where: Any = None)
     """
     batch, power = _factor(images, gamma, "gamma")
     return _record(batch, ops.GAMMA, where, power, _factor(batch, gain, "gain")[1])
+
+
+def permute_channels(images: Any, permutation: Any, *, where: Any = None) -> Batch:
+    """Put the channels in another order.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    permutation : (C,) or (N, C) int
+        For each channel of the result the one it is taken from: ``(2, 1, 0)`` exchanges red and blue.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        If a permutation has not each channel once, or is NaN.
+
+    References
+    ----------
+    torchvision ``transforms/v2/functional/_color.py``, ``permute_channels``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([1, 2, 3], np.uint8).reshape(1, 1, 1, 3)
+    >>> gpuimg.permute_channels(x, (2, 0, 1)).array().ravel().tolist()
+    [3, 1, 2]
+    """
+    batch = as_batch(images)
+    n, channels = batch._count, batch.channels
+    order = arguments.finite(permutation, "permutation")
+    several = order.ndim == 2 and order.shape[1] == channels and arguments.fits(order, n)
+    if not several and order.shape != (channels,):
+        shapes = arguments.shapes(n, channels)
+        raise ValueError(f"permutation must have shape ({channels},) or {shapes}, not {order.shape}")
+    order = arguments.rows(order, n) if several else np.broadcast_to(order, (n, channels))
+    wrong = np.any(np.sort(order, 1) != np.arange(channels), 1)
+    if np.any(wrong):
+        given = order[int(np.argmax(wrong))].tolist()
+        raise ValueError(f"permutation must have each channel from 0 to {channels - 1} once, not {given}")
+    return _record(batch, ops.SKIP if channels == 1 else ops.PERMUTE, where, *order.T)
 
 
 def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = None) -> Batch:
@@ -215,11 +261,11 @@ def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = 
     batch = as_batch(images)
     if num_output_channels not in (1, 3):
         raise ValueError(f"num_output_channels must be 1 or 3, not {num_output_channels!r}")
-    if arguments.mask(where, len(batch)) is not None and num_output_channels != batch.channels:
+    if arguments.mask(where, batch._count) is not None and num_output_channels != batch.channels:
         raise ValueError(
             f"with where, num_output_channels must be that of the batch, {batch.channels}, not {num_output_channels}"
         )
-    gray = _record(batch, ops.GRAYSCALE if batch.channels == 3 else ops.SKIP, where)
+    gray = _record(batch, ops.SKIP if batch.channels == 1 else ops.GRAYSCALE, where)
     return gray._recorded(gray._plan.with_channels(num_output_channels))
 
 
@@ -273,7 +319,7 @@ def solarize(images: Any, threshold: Any, *, where: Any = None) -> Batch:
     [99, 155]
     """
     batch = as_batch(images)
-    values = arguments.per_image(threshold, len(batch), "threshold", low=0.0, high=1.0 / batch._unit)
+    values = arguments.per_image(threshold, batch._count, "threshold", low=0.0, high=1.0 / batch._unit)
     return _record(batch, ops.SOLARIZE, where, solarize_parameter(values * batch._unit, batch._unit))
 
 
@@ -317,7 +363,7 @@ def posterize(images: Any, bits: Any, *, where: Any = None) -> Batch:
     [240]
     """
     batch = as_batch(images)
-    levels = np.exp2(arguments.integers(bits, len(batch), "bits", low=0, high=8).astype(np.float64))
+    levels = np.exp2(arguments.integers(bits, batch._count, "bits", low=0, high=8).astype(np.float64))
     return _record(batch, ops.POSTERIZE, where, *posterize_parameters(levels, batch._unit))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
 from .._checks.types import Floats
+from ..kernels import ops
 
 
 def gaussian_blur(images: Any, kernel_size: Any, sigma: Any = None, *, where: Any = None) -> Batch:
@@ -51,7 +52,7 @@ def gaussian_blur(images: Any, kernel_size: Any, sigma: Any = None, *, where: An
     [0, 30, 30, 30, 0]
     """
     batch = as_batch(images)._new_segment()
-    n = len(batch)
+    n = batch._count
     sizes = _both_axes(kernel_size, n, "kernel_size", low=1, high=1 << 15, whole=True)
     if np.any(sizes % 2 == 0):
         raise ValueError(f"kernel_size must be odd, not {kernel_size!r}")
@@ -70,6 +71,94 @@ def gaussian_blur(images: Any, kernel_size: Any, sigma: Any = None, *, where: An
     return batch._recorded(batch._plan.with_blur(sigmas, sizes.astype(np.int64), chosen))
 
 
+def motion_blur(images: Any, length: Any, angle: Any = 0.0, *, where: Any = None) -> Batch:
+    """Average each pixel with those on a line through it, as a camera does that moves; the border is repeated.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    length : int or (N,) int
+        Pixels of the line, 1 to 255; 1 keeps the image.
+    angle : float or (N,) float
+        Degrees from the x axis, counter-clockwise.
+    where : (N,) bool, optional
+        The images to blur.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a length that is not whole or out of range, NaN, or shapes that do not fit the batch.
+
+    Notes
+    -----
+    The mean of ``length`` points, one pixel apart, in the middle of which the pixel lies; between pixels they are
+    interpolated bilinearly, so that a small change of the angle is a small change of the result.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([0, 0, 90, 0, 0], np.uint8).reshape(1, 1, 5, 1)
+    >>> gpuimg.motion_blur(x, 3).array().ravel().tolist()
+    [0, 30, 30, 30, 0]
+    """
+    batch = as_batch(images)._new_segment()
+    n = batch._count
+    taps = arguments.per_image(length, n, "length", low=1, high=ops.MOST_TAPS, whole=True)
+    turned = np.deg2rad(arguments.per_image(angle, n, "angle"))
+    step = np.stack([np.cos(turned), -np.sin(turned)], 1)
+    return batch._recorded(batch._plan.with_motion(taps, step, arguments.mask(where, n)))
+
+
+def jpeg(images: Any, quality: Any, *, where: Any = None) -> Batch:
+    """Give images the artefacts of a JPEG: as if they were compressed and decoded again.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+        In [0, 1]; values are rounded to bytes first.
+    quality : int or (N,) int
+        1 to 100, as of libjpeg.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a quality that is not whole or out of range, shapes that do not fit the batch, or normalized images.
+
+    Notes
+    -----
+    Blocks of 8 x 8 pixels, with chroma of half the height and width (4:2:0), standard tables, and libjpeg's integer
+    transforms: the pixels are those that Pillow, or torchvision's ``jpeg``, gives for bytes. No file is made.
+
+    References
+    ----------
+    ITU-T T.81; T.871 (JFIF); libjpeg's jfdctint.c, jcdctmgr.c, jidctint.c, jdsample.c.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([0, 0, 0, 255, 0, 0, 0, 0], np.uint8).reshape(1, 1, 8, 1)
+    >>> gpuimg.jpeg(x, 20).array().ravel().tolist()
+    [5, 0, 12, 244, 5, 0, 5, 0]
+    """
+    batch = as_batch(images)
+    if batch.normalized:
+        raise ValueError("jpeg must come before normalize: it is of values in [0, 1]")
+    batch = batch._new_segment()
+    n = batch._count
+    given = arguments.per_image(quality, n, "quality", low=1, high=100, whole=True)
+    return batch._recorded(batch._plan.with_artefacts(given, arguments.mask(where, n)))
+
+
 def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
     """A list or tuple (x, y) for all images, or an array with one value or (x, y) for each, as (N, 2)."""
     if isinstance(value, (list, tuple)):
@@ -77,15 +166,16 @@ def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
             # Not (N,): a last batch of two images would read it as (x, y).
             raise ValueError(
                 f"{name} as a list or tuple is (x, y), not {len(value)} values; to set one value per image, use a "
-                f"NumPy array of shape ({n},)"
+                f"NumPy array of shape {arguments.shapes(n)}"
             )
         return arguments.both(value, n, name, ("x", "y"), **limits)
     array = arguments.numbers(value, name)
     if array.ndim == 2:
         return arguments.pair(array, n, name, ("x", "y"), **limits)
-    if array.shape == (2,) and n != 2:
+    if array.shape == (2,) and not arguments.fits(array, n):
         raise ValueError(
-            f"{name} as an array must have shape ({n},) or ({n}, 2), not (2,); write (x, y) as a list or tuple"
+            f"{name} as an array must have shape {arguments.shapes(n)} or {arguments.shapes(n, 2)}, not (2,); write "
+            "(x, y) as a list or tuple"
         )
     one = arguments.per_image(array, n, name, **limits)
     return np.stack([one, one], 1)
@@ -124,7 +214,7 @@ def adjust_sharpness(images: Any, sharpness_factor: Any, *, where: Any = None) -
     [[0, 0, 0], [0, 50, 0], [0, 0, 0]]
     """
     batch = as_batch(images)
-    factor = arguments.per_image(sharpness_factor, len(batch), "sharpness_factor", low=0.0)
+    factor = arguments.per_image(sharpness_factor, batch._count, "sharpness_factor", low=0.0)
     if batch._plan.sharpens:
         batch = batch._new_segment()
-    return batch._recorded(batch._plan.with_sharpness(factor, arguments.mask(where, len(batch))))
+    return batch._recorded(batch._plan.with_sharpness(factor, arguments.mask(where, batch._count)))

@@ -15,8 +15,10 @@ from .._batch.batch import Batch, as_batch
 from .._checks import arguments
 from .._checks.types import Floats, Ints, Mask
 from .._plan.plan import Plan
+from ..kernels import layout
 
 _FAR = 1 << 25  # pixels: further away than any image reaches
+_MIRRORS = {"reflect": layout.REFLECT, "symmetric": layout.SYMMETRIC}
 
 
 def shift_matrix(n: int, x: Any, y: Any) -> Floats:
@@ -85,12 +87,11 @@ def resize(
     batch = as_batch(images)._for_geometry()
     plan = batch._plan
     chosen = arguments.interpolation(interpolation, antialias=antialias)
-    new = _resized(plan.sizes, size, max_size)
-    return batch._recorded(_resize(plan, new, chosen, antialias, arguments.mask(where, len(plan))))
+    new = _resized(plan.sizes, batch._count, size, max_size)
+    return batch._recorded(_resize(plan, new, chosen, antialias, arguments.mask(where, batch._count)))
 
 
-def _resized(old: Ints, size: Any, max_size: int | None) -> Ints:
-    n = len(old)
+def _resized(old: Ints, n: int, size: Any, max_size: int | None) -> Ints:
     size = arguments.unwrapped(size)
     if not arguments.is_single(size):
         if max_size is not None:
@@ -150,7 +151,7 @@ def crop(images: Any, top: Any, left: Any, height: Any, width: Any, *, where: An
     [[6, 7], [10, 11]]
     """
     batch = as_batch(images)._for_geometry()
-    n = len(batch)
+    n = batch._count
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
     return batch._recorded(_cut(batch._plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n)))
@@ -232,7 +233,7 @@ def center_crop(images: Any, output_size: Any, *, where: Any = None) -> Batch:
     """
     batch = as_batch(images)._for_geometry()
     plan = batch._plan
-    n = len(plan)
+    n = batch._count
     new = arguments.sizes(output_size, n, "output_size")
     spare = plan.sizes - new
     # torchvision pads first (the smaller half in front) where the image is too small, then crops.
@@ -283,7 +284,7 @@ def resized_crop(
     (2, 8, 8, 3)
     """
     batch = as_batch(images)._for_geometry()
-    n = len(batch)
+    n = batch._count
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
     batch = _cropped(batch, corner, new, arguments.mask(where, n))
@@ -321,8 +322,9 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
         of shape (N, 2) or (N, 4) has a row for each image. Negative numbers crop.
     fill : number, (C,), (N,) or (N, C)
         Color of the border in the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
-    padding_mode : {"constant", "edge"}
-        ``"edge"`` repeats the outermost pixels and ignores ``fill``.
+    padding_mode : {"constant", "edge", "reflect", "symmetric"}
+        ``"edge"`` repeats the outermost pixels, ``"reflect"`` and ``"symmetric"`` mirror the image, without and with
+        its outermost pixels, as often as it takes; all three ignore ``fill``.
     where : (N,) bool, optional
         The images to pad.
 
@@ -335,6 +337,10 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
     ValueError
         For an unknown mode, a padding of another length, or one that leaves no pixel.
 
+    Notes
+    -----
+    The modes are those of :func:`numpy.pad`. torchvision refuses to reflect more than the image has.
+
     Examples
     --------
     >>> import gpuimg, numpy as np
@@ -342,20 +348,27 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
     [[9, 9, 9], [9, 7, 9], [9, 9, 9]]
     """
     batch = as_batch(images)._for_geometry()
-    if padding_mode == "edge":
-        batch = batch._new_segment()  # the edge repeated is that of the pass's source, so results so far become one
+    if padding_mode not in ("constant", "edge", *_MIRRORS):
+        raise ValueError(f'padding_mode must be "constant", "edge", "reflect" or "symmetric", not {padding_mode!r}')
+    if padding_mode != "constant":
+        batch = batch._new_segment()  # the border is made of the pass's source, so results so far become one
     plan = batch._plan
-    n = len(plan)
-    if padding_mode not in ("constant", "edge"):
-        raise ValueError(f'padding_mode must be "constant" or "edge", not {padding_mode!r}')
+    n = batch._count
     left, top, right, bottom = _sides(padding, n)
-    new = plan.sizes + np.stack([top + bottom, left + right], 1)
-    if np.any(new < 1):
-        k = int(np.argmax(np.any(new < 1, 1)))
+    before, after = np.stack([top, left], 1), np.stack([bottom, right], 1)
+    new = plan.sizes + before + after
+    # What negative numbers cut off is not mirrored.
+    kept = plan.sizes + np.minimum(before, 0) + np.minimum(after, 0) if padding_mode in _MIRRORS else new
+    if np.any(kept < 1):
+        k = int(np.argmax(np.any(kept < 1, 1)))
         raise ValueError(f"padding {padding!r} leaves no pixel of image {k} of size {tuple(plan.sizes[k].tolist())}")
+    chosen = arguments.mask(where, n)
+    if padding_mode in _MIRRORS:
+        plan = _cut(plan, np.maximum(-before, 0), kept, None, chosen)
+        y, x = np.minimum(-before, 0).T
+        return batch._recorded(plan.mirrored(_MIRRORS[padding_mode], shift_matrix(n, x, y), new, chosen))
     color = arguments.color(fill, n, plan.channels, batch._unit) if padding_mode == "constant" else None
-    corner = -np.stack([top, left], 1)
-    return batch._recorded(_cut(plan, corner, new, color, arguments.mask(where, n)))
+    return batch._recorded(_cut(plan, -before, new, color, chosen))
 
 
 def _sides(padding: Any, n: int) -> list[Ints]:
@@ -364,8 +377,9 @@ def _sides(padding: Any, n: int) -> list[Ints]:
     if arguments.is_single(padding):
         return [arguments.integers(padding, n, "padding")] * 4
     if isinstance(padding, np.ndarray) and padding.ndim == 2:
-        if padding.shape not in ((n, 2), (n, 4)):
-            raise ValueError(f"padding as an array must have shape ({n}, 2) or ({n}, 4), not {padding.shape}")
+        if padding.shape[1] not in (2, 4) or not arguments.fits(padding, n):
+            allowed = f"{arguments.shapes(n, 2)} or {arguments.shapes(n, 4)}"
+            raise ValueError(f"padding as an array must have shape {allowed}, not {padding.shape}")
         padding = tuple(padding.T)
     names = {2: ("x", "y"), 4: ("left", "top", "right", "bottom")}.get(len(padding))
     if names is None:
@@ -403,7 +417,7 @@ def horizontal_flip(images: Any, *, where: Any = None) -> Batch:
     plan = batch._plan
     local = shift_matrix(len(plan), plan.sizes[:, 1], 0.0)
     local[:, 0, 0] = -1.0
-    return batch._recorded(plan.transformed(local, plan.sizes, where=arguments.mask(where, len(plan))))
+    return batch._recorded(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch._count)))
 
 
 def vertical_flip(images: Any, *, where: Any = None) -> Batch:
@@ -430,4 +444,4 @@ def vertical_flip(images: Any, *, where: Any = None) -> Batch:
     plan = batch._plan
     local = shift_matrix(len(plan), 0.0, plan.sizes[:, 0])
     local[:, 1, 1] = -1.0
-    return batch._recorded(plan.transformed(local, plan.sizes, where=arguments.mask(where, len(plan))))
+    return batch._recorded(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch._count)))

@@ -12,19 +12,34 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
 from .._checks.types import Floats, Ints, Mask
 from .._checks.words import counted
+from .._plan.plan import Entry
 from .._runtimes.devices import native
 from ..kernels import layout
+from .boxes import (
+    ROTATED,
+    UPRIGHT,
+    corners_of,
+    cut_at,
+    from_corners,
+    from_edges,
+    rectangle_of,
+    to_corners,
+    to_edges,
+    turned_right,
+    width_of,
+)
+from .elastic import displaced_points
+from .rows import Rows, rows_of
 
 _FILLED = 1e30  # marks filled pixels, far above any label
 _SLACK = 1e-3  # pixels by which a box may leave its image: rounding of float32 coordinates
+_SIDE_POINTS = 16  # of a box's side, between which a displacement bends it by less than the tolerance of boxes
 _THIN = 1e-6  # pixels: a box no thicker than this has no area, and a cut no larger than this is rounding
-_FORMATS = ("xyxy", "xywh", "cxcywh")
 
 
 # -- masks -------------------------------------------------------------------------------------------------------------
@@ -139,7 +154,7 @@ def _masks(masks: Any, batch: Batch) -> Any:
 
 def _unread(batch: Batch) -> Mask:
     """(N,): images whose header could not be read; one black pixel stands for each."""
-    failed = np.isin(np.arange(len(batch)), list(batch.errors))
+    failed = np.isin(np.arange(len(batch)) // (batch.frames or 1), list(batch.errors))
     unread: Mask = failed & np.all(batch._source.sizes == 1, 1)
     return unread
 
@@ -151,60 +166,6 @@ def _kind(value: Any) -> str:
 
 
 # -- boxes and points --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of numbers for each image, passed as an (N, K, D) array or a list of N arrays (K, D)."""
-
-    flat: Floats  # (M, D)
-    owner: Ints  # (M,), the image of each row
-    counts: Ints | None  # (N,), rows of each image of a list
-    shape: tuple[int, ...]  # of the array
-    dtype: np.dtype[Any]
-
-    def like(self, values: NDArray[Any]) -> Any:
-        """Values (M, ...) in the form in which the rows were passed."""
-        if self.counts is None:
-            return values.reshape(*self.shape[:2], *values.shape[1:])
-        ends = np.cumsum(self.counts).tolist()
-        return [values[end - count : end] for end, count in zip(ends, self.counts.tolist(), strict=True)]
-
-
-def _rows(value: Any, n: int, width: int, name: str) -> Rows:
-    """Checked rows: finite, ``width`` numbers each, for ``n`` images."""
-    what = f"{name} must be an (N, K, {width}) array or a list of (K, {width}) arrays"
-    if isinstance(value, (list, tuple)):
-        parts = [_numbers(part, f"{name}[{i}]") for i, part in enumerate(value)]
-        parts = [part.reshape(0, width) if part.size == 0 else part for part in parts]
-        for i, part in enumerate(parts):
-            if part.ndim != 2 or part.shape[1] != width:
-                raise ValueError(f"{what}; {name}[{i}] has shape {part.shape}")
-        counts = np.array([len(part) for part in parts], np.int64)
-        array = np.concatenate([np.zeros((0, width), np.float32), *parts])
-        shape = array.shape
-    else:
-        array = _numbers(value, name)
-        if array.ndim != 3 or array.shape[2] != width:
-            raise ValueError(f"{what}, not of shape {array.shape}")
-        shape = array.shape
-        counts = np.full(len(array), shape[1], np.int64)
-        array = array.reshape(-1, width)
-    if len(counts) != n:
-        raise ValueError(f"got {name} for {len(counts)} images, but the batch has {n}")
-    owner = np.repeat(np.arange(n), counts)
-    bad = ~np.all(np.isfinite(array), 1)
-    if np.any(bad):
-        k = int(np.argmax(bad))
-        raise ValueError(f"{name} of image {owner[k]} must be finite, not {array[k].tolist()}")
-    ragged = isinstance(value, (list, tuple))
-    dtype = np.dtype(np.float32 if array.dtype == np.float32 else np.float64)
-    return Rows(array.astype(np.float64), owner, counts if ragged else None, shape, dtype)
-
-
-def _numbers(value: Any, name: str) -> NDArray[Any]:
-    array = arguments.numbers(value, name)
-    return array.astype(np.float32) if np.asarray(value).dtype == np.float32 else array
 
 
 def _project(matrix: Floats, points: Floats) -> Floats:
@@ -225,11 +186,6 @@ def _depth(matrix: Floats, points: Floats) -> Floats:
     return depth
 
 
-def _corners(box: Floats) -> Floats:
-    """Corners (M, 4, 2) of boxes (M, 4)."""
-    return box[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
-
-
 def _enclosing(matrix: Floats, corners: Floats) -> Floats:
     """Boxes (M, 4) around moved corners; infinite if the horizon of a perspective passes between them."""
     depth = _depth(matrix, corners)
@@ -239,70 +195,89 @@ def _enclosing(matrix: Floats, corners: Floats) -> Floats:
     return np.where(split[:, None], (-np.inf, -np.inf, np.inf, np.inf), box)
 
 
-def _limits(batch: Batch) -> Iterator[tuple[Floats, Floats]]:
-    """Visible rectangles (N, 4), and matrices (N, 3, 3) from the sources to them; the last one is the result."""
+_Limit = tuple[Floats, Floats]
+
+
+def _stages(batch: Batch) -> Iterator[tuple[Entry | None, list[_Limit]]]:
+    """Segments from one displacement to the next: the displacement in front of them, if there is one, and their limits.
+
+    A limit is a visible rectangle (N, 4), after the matrices (N, 3, 3) to it from what comes out of the displacement.
+    """
+    displacement: Entry | None = None
+    limits: list[_Limit] = []
     to_segment: Floats = np.tile(np.eye(3), (len(batch), 1, 1))
     for plan in batch._segments:
-        yield to_segment, plan.grid.window.astype(np.float64)
+        moved = plan.displacements()
+        if moved:
+            limits.append((to_segment, np.concatenate([np.zeros((len(batch), 2)), plan.sizes[:, ::-1]], 1)))
+            yield displacement, limits
+            displacement, limits = moved[0], []
+            to_segment = np.tile(np.eye(3), (len(batch), 1, 1))
+        limits.append((to_segment, plan.grid.window.astype(np.float64)))
         forward = _inverse(plan.grid.frames[0].matrix) @ to_segment
         for entry, rectangle in plan.fills():
-            yield plan.grid.frames[entry.frame].matrix @ forward, rectangle
+            limits.append((plan.grid.frames[entry.frame].matrix @ forward, rectangle))
         to_segment = forward
-    yield to_segment, np.concatenate([np.zeros((len(batch), 2)), batch.sizes[:, ::-1]], 1)
+    limits.append((to_segment, np.concatenate([np.zeros((len(batch), 2)), batch.sizes[:, ::-1]], 1)))
+    yield displacement, limits
 
 
 @dataclass(frozen=True)
 class Moved:
     """Boxes as (x0, y0, x1, y1) in pixels of the result."""
 
-    whole: Floats  # (M, 4), around the moved corners
+    corners: Floats  # (M, 4, 2), moved
+    whole: Floats  # (M, 4), around them
     seen: Floats  # (M, 4), the part that no crop cut off
     areas: Floats  # (M,), pixels of that part; 0 if only rounding leaves any
     centered: Mask  # (M,): no crop cut off the center
 
 
-def move_boxes(batch: Batch, boxes: Floats, owner: Ints) -> Moved:
-    """Move boxes through all segments; what one crop cuts off is not seen again."""
-    whole = seen = _corners(boxes)
+def move_boxes(batch: Batch, corners: Floats, owner: Ints, *, upright: bool = True) -> Moved:
+    """Move boxes (M, 4, 2) through all segments; what one crop cuts off is not seen again.
+
+    A displacement bends the sides of boxes: upright ones become those around them.
+    """
+    whole = seen = corners
     center = whole.mean(1, keepdims=True)
-    there, centered = np.ones((2, len(boxes)), bool)
-    for matrix, rectangle in _limits(batch):
-        to_frame, limit = matrix[owner], rectangle[owner]
-        at = _project(to_frame, center)[:, 0]
-        centered &= np.all((limit[:, :2] < at) & (at < limit[:, 2:]), 1)
-        box = _enclosing(to_frame, seen)
-        inside = np.clip(box, limit[:, [0, 1, 0, 1]], limit[:, [2, 3, 2, 3]])
-        there &= np.all(inside[:, 2:] - inside[:, :2] > _THIN, 1)
-        with np.errstate(invalid="ignore"):  # an infinite box in an infinite frame
-            cut = np.any(np.abs(inside - box) > _THIN, 1)
-        seen = seen.copy()
-        seen[cut] = _project(_inverse(to_frame[cut]), _corners(inside[cut]))
+    there, centered = np.ones((2, len(corners)), bool)
+    for displacement, limits in _stages(batch):
+        if displacement is not None:
+            center = displaced_points(displacement, owner, center)
+            seen = corners_of(_around(displacement, owner, seen))
+            bent = _around(displacement, owner, whole) if upright else None
+            whole = displaced_points(displacement, owner, whole) if bent is None else corners_of(bent)
+        for matrix, rectangle in limits:
+            to_frame, limit = matrix[owner], rectangle[owner]
+            at = _project(to_frame, center)[:, 0]
+            centered &= np.all((limit[:, :2] < at) & (at < limit[:, 2:]), 1)
+            box = _enclosing(to_frame, seen)
+            inside = np.clip(box, limit[:, [0, 1, 0, 1]], limit[:, [2, 3, 2, 3]])
+            there &= np.all(inside[:, 2:] - inside[:, :2] > _THIN, 1)
+            with np.errstate(invalid="ignore"):  # an infinite box in an infinite frame
+                cut = np.any(np.abs(inside - box) > _THIN, 1)
+            seen = seen.copy()
+            seen[cut] = _project(_inverse(to_frame[cut]), corners_of(inside[cut]))
+        boxes = _enclosing(to_frame, whole)
+        whole, center, seen = _project(to_frame, whole), _project(to_frame, center), corners_of(inside)
     areas = np.where(there, np.prod(inside[:, 2:] - inside[:, :2], 1), 0.0)
-    return Moved(_enclosing(to_frame, whole), inside, areas, centered)
+    return Moved(whole, boxes, inside, areas, centered)
 
 
-def _to_corners(rows: Floats, format: str) -> Floats:
-    """Boxes in any format as (x0, y0, x1, y1)."""
-    if format == "xyxy":
-        return rows
-    size = rows[:, 2:]
-    start = rows[:, :2] if format == "xywh" else rows[:, :2] - size / 2.0
-    return np.concatenate([start, start + size], 1)
-
-
-def _from_corners(box: Floats, format: str) -> Floats:
-    if format == "xyxy":
-        return box
-    size = box[:, 2:] - box[:, :2]
-    return np.concatenate([box[:, :2] if format == "xywh" else (box[:, :2] + box[:, 2:]) / 2.0, size], 1)
+def _around(displacement: Entry, owner: Ints, corners: Floats) -> Floats:
+    """Boxes (M, 4) around the displaced sides of quadrilaterals (M, 4, 2)."""
+    share = np.arange(_SIDE_POINTS) / _SIDE_POINTS
+    sides = corners[:, :, None] + (np.roll(corners, -1, 1) - corners)[:, :, None] * share[:, None]
+    points = displaced_points(displacement, owner, sides.reshape(len(corners), 4 * _SIDE_POINTS, 2))
+    return np.concatenate([points.min(1), points.max(1)], 1)
 
 
 def checked_boxes(boxes: Any, batch: Batch, format: str) -> tuple[Rows, Floats]:
-    """Checked boxes, and the same as (x0, y0, x1, y1)."""
-    if format not in _FORMATS:
-        raise ValueError(f'format must be "xyxy", "xywh" or "cxcywh", not {format!r}')
-    rows = _rows(boxes, len(batch), 4, "boxes")
-    found = _to_corners(rows.flat, format)
+    """Checked boxes, and their corners (M, 4, 2); rotated ones may lie outside their images."""
+    rows = rows_of(boxes, len(batch), width_of(format), "boxes")
+    if format in ROTATED:
+        return rows, to_corners(rows.flat, format)
+    found = to_edges(rows.flat, format)
     size = batch._source.sizes[rows.owner][:, ::-1]
     reversed_ = np.any(found[:, :2] > found[:, 2:], 1)
     out = np.any((found[:, :2] < -_SLACK) | (found[:, 2:] > size + _SLACK), 1) & ~_unread(batch)[rows.owner]
@@ -315,7 +290,7 @@ def checked_boxes(boxes: Any, batch: Batch, format: str) -> tuple[Rows, Floats]:
                 f"box {k - int(np.argmax(rows.owner == i))} of image {i} ({height} x {width}) {words}: "
                 f"{rows.flat[k].tolist()} ({format})"
             )
-    return rows, found
+    return rows, corners_of(found)
 
 
 def transform_boxes(
@@ -335,20 +310,24 @@ def transform_boxes(
         The batch whose recorded geometry is applied.
     boxes : (N, K, 4) array or list of (K, 4) arrays
         In pixels of the source images.
-    format : {"xyxy", "xywh", "cxcywh"}
-        Two corners, the first corner with width and height, or the center with width and height.
+    format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
+        Two corners, the first corner with width and height, or the center with width and height. Rotated boxes have 8
+        or 5 numbers, as in :func:`convert_bounding_box_format`.
     min_area : float or (N,) float
         A box is kept if more than this many pixels of the result show it.
     clip : bool
-        Cut the boxes at the border of the result, and at that of every crop before.
+        Cut the boxes at the border of the result, and at that of every crop before. Rotated ones are cut at the border
+        of the result only, keeping their angle; ``"xyxyxyxy"`` is never cut.
     centers : bool
         Also require that no crop cut off the center of the box, as after :func:`random_iou_crop`.
 
     Returns
     -------
     boxes : (N, K, 4) array or list of (K, 4) arrays
-        All boxes, in the order, form and format passed; float32 if they were, else float64. A rotated box is replaced
-        by the smallest upright box around its moved corners.
+        All boxes, in the order, form and format passed; float32 if they were, else float64. An upright box that is
+        turned is replaced by the smallest upright box around its moved corners; a rotated box stays one, but of a shear
+        or a perspective, which make of it the rectangle with its longer diagonal. ``"xyxyxyxy"`` gives the corners
+        themselves.
     kept : (N, K) bool array or list of (K,) bool arrays
         Which boxes are visible: select them with ``boxes[i][kept[i]]``, and their labels likewise.
 
@@ -363,7 +342,8 @@ def transform_boxes(
     Exact for flips, crops and resizes. Visible boxes equal torchvision's, except after ``rotate(expand=True)`` and a
     ``center_crop`` larger than the image: there torchvision's lie up to a pixel beside the pixels of its image.
     ``kept`` does not depend on ``clip``. If the horizon of a perspective passes through a box, the box becomes the
-    whole result. No box of an image that could not be read is kept.
+    whole result. Whether a rotated box is visible is told from the upright box around it. No box of an image that could
+    not be read is kept.
 
     References
     ----------
@@ -378,14 +358,29 @@ def transform_boxes(
     ([[0.0, 1.0, 2.0, 5.0], [8.0, 0.0, 8.0, 5.0]], [True, False])
     """
     batch = as_batch(x)
-    least = arguments.per_image(min_area, len(batch), "min_area", low=0.0)
+    least = arguments.per_image(min_area, batch._count, "min_area", low=0.0)
     rows, found = checked_boxes(boxes, batch, format)
-    moved = move_boxes(batch, found, rows.owner)
+    moved = move_boxes(batch, found, rows.owner, upright=format in UPRIGHT)
     kept = (moved.areas > least[rows.owner]) & ~_unread(batch)[rows.owner]
     if centers:
         kept &= moved.centered
-    result = _from_corners(moved.seen if clip else moved.whole, format).astype(rows.dtype)
+    result = _as_moved(batch, moved, rows, format, clip).astype(rows.dtype)
     return rows.like(result), rows.like(kept)
+
+
+def _as_moved(batch: Batch, moved: Moved, rows: Rows, format: str, clip: bool) -> Floats:
+    """Moved boxes in their format."""
+    if format in UPRIGHT:
+        return from_edges(moved.seen if clip else moved.whole, format)
+    # Where a horizon passes through a box, that around it: the whole result.
+    limit = batch.sizes[rows.owner][:, ::-1].astype(np.float64)
+    around = corners_of(np.concatenate([np.zeros_like(limit), limit], 1))
+    bounded = np.all(np.isfinite(moved.whole), 1)[:, None, None]
+    corners = turned_right(np.where(bounded, moved.corners, around))
+    if format == "xyxyxyxy":
+        return from_corners(corners, format)
+    corners = rectangle_of(corners)
+    return from_corners(cut_at(corners, limit) if clip else corners, format)
 
 
 def transform_points(x: Batch, points: Any, *, pixel_indices: bool = False) -> Any:
@@ -427,8 +422,10 @@ def transform_points(x: Batch, points: Any, *, pixel_indices: bool = False) -> A
     [[[5.0, 2.0]]]
     """
     batch = as_batch(x)
-    rows = _rows(points, len(batch), 2, "points")
+    rows = rows_of(points, len(batch), 2, "points")
     shift = 0.5 if pixel_indices else 0.0
-    *_, (forward, _) = _limits(batch)
-    moved = _project(forward[rows.owner], rows.flat[:, None] + shift)[:, 0] - shift
-    return rows.like(moved.astype(rows.dtype))
+    moved = rows.flat[:, None] + shift
+    for displacement, (*_, (forward, _)) in _stages(batch):
+        moved = moved if displacement is None else displaced_points(displacement, rows.owner, moved)
+        moved = _project(forward[rows.owner], moved)
+    return rows.like((moved[:, 0] - shift).astype(rows.dtype))

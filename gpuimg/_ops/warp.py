@@ -9,7 +9,6 @@ import numpy as np
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
 from .._checks.types import Floats, Ints, Mask
-from .._plan.plan import Plan
 from .resize_crop import fill_outside, shift_matrix
 
 
@@ -52,15 +51,15 @@ def _warp(batch: Batch, local: Floats, new: Ints, interpolation: str, fill: Any,
     plan = batch._plan
     chosen = arguments.interpolation(interpolation)
     if fill is not None:
-        color = arguments.color(fill, len(plan), plan.channels, batch._unit)
+        color = arguments.color(fill, batch._count, plan.channels, batch._unit)
         plan = fill_outside(plan, 0, plan.sizes, color, where)
     return batch._recorded(plan.transformed(local, new, filter=chosen, where=where))
 
 
-def _center(center: Any, plan: Plan) -> Floats:
+def _center(center: Any, batch: Batch) -> Floats:
     if center is None:
-        return plan.sizes[:, ::-1] / 2.0
-    return arguments.pair(center, len(plan), "center", ("x", "y"))
+        return batch.sizes[:, ::-1] / 2.0
+    return arguments.pair(center, batch._count, "center", ("x", "y"))
 
 
 def rotate(
@@ -120,10 +119,10 @@ def rotate(
     """
     batch = as_batch(images)._for_geometry()
     plan = batch._plan
-    n = len(plan)
+    n = batch._count
     degrees = arguments.per_image(angle, n, "angle")
     middle = plan.sizes[:, ::-1] / 2.0
-    pivot = middle if expand else _center(center, plan)
+    pivot = middle if expand else _center(center, batch)
     zero = np.zeros((n, 2))
     local = _inverse_affine(-degrees, zero, np.ones(n), zero, pivot)
     new = plan.sizes
@@ -198,14 +197,14 @@ def affine(
     """
     batch = as_batch(images)._for_geometry()
     plan = batch._plan
-    n = len(plan)
+    n = batch._count
     sheared = (shear, 0.0) if arguments.is_single(shear) else shear
     local = _inverse_affine(
         arguments.per_image(angle, n, "angle"),
         arguments.pair(translate, n, "translate", ("x", "y")),
         arguments.per_image(scale, n, "scale", low=1e-6),
         arguments.both(sheared, n, "shear", ("x", "y"), low=-89.0, high=89.0),
-        _center(center, plan),
+        _center(center, batch),
     )
     return _warp(batch, local, plan.sizes, interpolation, fill, arguments.mask(where, n))
 
@@ -250,7 +249,7 @@ def perspective(
     True
     """
     batch = as_batch(images)._for_geometry()
-    n = len(batch)
+    n = batch._count
     start = _points(startpoints, n, "startpoints")
     end = _points(endpoints, n, "endpoints")
     local = _homography(end, start)
@@ -259,13 +258,13 @@ def perspective(
 
 def _points(value: Any, n: int, name: str) -> Floats:
     array = arguments.finite(value, name)
-    if array.shape not in ((4, 2), (n, 4, 2)):
-        raise ValueError(f"{name} must have shape (4, 2) or ({n}, 4, 2), not {array.shape}")
+    if array.shape[-2:] != (4, 2) or array.ndim > 3 or (array.ndim == 3 and not arguments.fits(array, n)):
+        raise ValueError(f"{name} must have shape (4, 2) or {arguments.shapes(n, 4, 2)}, not {array.shape}")
     flat = on_a_line(array)
     if np.any(flat):
         points = array.reshape(-1, 4, 2)[int(np.argmax(flat))].tolist()
         raise ValueError(f"{name} must be four points of which no three lie on a line, not {points}")
-    return np.broadcast_to(array, (n, 4, 2))
+    return arguments.rows(array, n) if array.ndim == 3 else np.broadcast_to(array, (n, 4, 2))
 
 
 def on_a_line(points: Floats) -> Mask:

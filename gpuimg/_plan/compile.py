@@ -188,6 +188,7 @@ def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
     for run, matrix in zip(runs, matrices, strict=True):
         low, high = _bounds(matrix, run.grid.sizes)
         reach = _RADIUS[run.grid.filter][:, None] * _support(run.grid) + 2.0
+        reach = np.where((run.grid.filter > layout.GAUSSIAN)[:, None], np.inf, reach)  # mirrored: from anywhere
         low, high = low - reach, high + reach
         # Clipped before the cast: infinities and far-away views must not overflow.
         window = run.grid.window
@@ -211,6 +212,19 @@ def ops_used(plan: Plan) -> Mask:
     for entry in plan.entries:
         used[entry.codes] = True
     return used
+
+
+def launches_of(passes: list[Pass], used: Mask) -> int:
+    """Launches of a plan on a GPU: its result's, one for each statistic, and those of ops that are done apart."""
+    return passes[-1].end_slot + 1 + int(ops.APART[used].sum())
+
+
+def build_for(plan: Plan) -> str:
+    """Which of its kernels' builds a GPU needs for a plan."""
+    used = ops_used(plan)
+    if used[ops.MOTION.code]:
+        return ops.MOVING
+    return ops.FULL if np.any(plan.grid.filter > layout.GAUSSIAN) or np.any(used & ops.IS_RARE) else ops.PLAIN
 
 
 def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:

@@ -19,6 +19,11 @@ from numpy.typing import NDArray
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import layout, ops
 
+#: Channels of images whose colors the kernels know. Those of others are taken each by itself, by geometry only.
+KERNEL_CHANNELS = (1, 3)
+
+_OF_ANY_CHANNELS = [op.code for op in (ops.SKIP, ops.PAINT, ops.GRID, ops.MOTION, ops.ELASTIC)]
+
 
 @dataclass(frozen=True, slots=True)
 class Frame:
@@ -68,7 +73,7 @@ class Plan:
     entries: tuple[Entry, ...] = ()
     functions: tuple[Any, ...] = ()  # user functions, in the order of their index
     normalized: bool = False
-    blurs: bool = False  # the filter is a blur on the source's own grid: geometry needs a new stage
+    blurs: bool = False  # the filter is for the source's own grid, a blur or a mirror: geometry needs a new stage
     sharpens: bool = False  # an entry reads neighbors: geometry, or another such entry, needs a new stage
     history: tuple[Step, ...] = ()
 
@@ -104,6 +109,11 @@ class Plan:
         """Whether no call was recorded, even one that changes nothing."""
         return not self.entries and not self.history and not self.blurs
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether pixels must be computed before geometry moves them: of filters, and of what they get by place."""
+        return self.blurs or self.sharpens or any(bool(ops.IS_PLACED[entry.codes].any()) for entry in self.entries)
+
     def unchanged_images(self) -> Mask:
         """Which images (N,) the plan leaves as they are, pixel for pixel."""
         grid = self.grid
@@ -129,6 +139,7 @@ class Plan:
         codes = np.full(n, op.code, np.int32) if isinstance(op, ops.Op) else op
         if where is not None:
             codes = np.where(where, codes, np.int32(ops.SKIP.code))
+        check_channels(codes, self.channels)
         first = ops.FRAME_WORDS if frame else 0
         statistical = bool(ops.HAS_STATISTIC[codes].any())
         column = np.zeros((n, max(first + len(params), ops.SLOT + 1 if statistical else 0)), np.float32)
@@ -151,9 +162,32 @@ class Plan:
         )
         return replace(self, grid=grid, blurs=True)
 
+    def mirrored(self, filter: int, local: Floats, sizes: Ints, where: Mask | None) -> Plan:
+        """Move to a larger grid around which the window is mirrored by REFLECT or SYMMETRIC; only on a fresh plan."""
+        plan = self.transformed(local, sizes, where=where)
+        chosen = filter if where is None else np.where(where, filter, plan.grid.filter)
+        filters = np.broadcast_to(chosen, len(self)).astype(np.int64)
+        return replace(plan, grid=replace(plan.grid, filter=filters), blurs=True)
+
     def with_sharpness(self, factor: Floats, where: Mask | None) -> Plan:
         """Mix every pixel with its smoothed neighborhood; once in a plan."""
         return self.with_entry(ops.SHARPNESS, (factor,), where=where).as_sharpened()
+
+    def with_motion(self, taps: Floats, step: Floats, where: Mask | None) -> Plan:
+        """Average so many points, (N, 2) apart, of a line through every pixel; only on a fresh plan."""
+        filters = np.full(len(self), layout.LINEAR)
+        if where is not None:
+            filters = np.where(where, filters, self.grid.filter)
+        plan = replace(self, grid=replace(self.grid, filter=filters))
+        return plan.with_entry(ops.MOTION, (taps, *step.T), where=where).as_sharpened()
+
+    def with_artefacts(self, quality: Floats, where: Mask | None) -> Plan:
+        """Compress and decompress the source; only on a fresh plan."""
+        return self.with_entry(ops.JPEG, (quality, float(self.channels == 3)), where=where).as_sharpened()
+
+    def with_displacement(self, params: Any, where: Mask | None) -> Plan:
+        """Move the pixels of the source, each by its own way; only on a fresh plan."""
+        return self.with_entry(ops.ELASTIC, params, where=where).as_sharpened()
 
     def as_sharpened(self) -> Plan:
         """The same, marked as reading neighbors."""
@@ -267,6 +301,10 @@ class Plan:
         history = tuple(Step(step.at, step.matrix[rows], step.sizes[rows]) for step in self.history)
         return replace(self, grid=grid_of(self.grid), entries=entries, history=history)
 
+    def of_planes(self) -> Plan:
+        """The plan for the channels of images, each an image of its own."""
+        return replace(self.views(np.repeat(np.arange(len(self)), self.channels)), channels=1)
+
     # -- for what goes with the images ---------------------------------------------------------------------------
 
     def fills(self) -> Iterator[tuple[Entry, Floats]]:
@@ -278,6 +316,10 @@ class Plan:
                 rectangle = entry.params[:, ops.RECTANGLE]
                 yield entry, np.where(outside[:, None], rectangle, (-np.inf, -np.inf, np.inf, np.inf))
 
+    def displacements(self) -> list[Entry]:
+        """The entry that moves the source's pixels each by its own way, if there is one: the first."""
+        return [entry for entry in self.entries if np.any(entry.codes == ops.ELASTIC.code)]
+
     def for_masks(self, color: float) -> Plan:
         """The geometry alone, for one channel and by nearest neighbor, with ``color`` for every fill around it."""
         entries = []
@@ -286,8 +328,24 @@ class Plan:
             params = entry.params.copy()
             params[:, ops.COLOR] = color
             entries.append(Entry(codes, params, entry.frame))
-        grid = replace(self.grid, filter=np.full(len(self), layout.NEAREST), kernel=None)
+        for entry in self.displacements():
+            params = entry.params.copy()
+            params[:, ops.ELASTIC.at("red") : ops.ELASTIC.at("blue") + 1] = color
+            params[:, ops.ELASTIC.at("nearest")] = 1.0
+            entries.insert(0, replace(entry, params=params))
+        filters = np.where(self.grid.filter > layout.GAUSSIAN, self.grid.filter, layout.NEAREST)
+        grid = replace(self.grid, filter=filters, kernel=None)
         return Plan(grid, 1, entries=tuple(entries))
+
+
+def check_channels(codes: NDArray[np.int32], channels: int) -> None:
+    """Refuse ops of color for images of other channels than the kernels'."""
+    if channels in KERNEL_CHANNELS:
+        return
+    refused = np.setdiff1d(codes, _OF_ANY_CHANNELS)
+    if len(refused):
+        name = ops.OPS[int(refused[0])].name
+        raise ValueError(f"{name} is for images of 1 or 3 channels, and these have {channels}; geometry takes any")
 
 
 def is_whole_pixels(matrix: Floats) -> Mask:

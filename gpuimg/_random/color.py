@@ -1,4 +1,4 @@
-"""Random color, erasing and filters: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
+"""Random color: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
 
 ``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed.
 """
@@ -11,9 +11,9 @@ import numpy as np
 
 from .._batch.batch import Batch
 from .._checks import arguments
-from .._ops import color, pixels
+from .._ops import color
 from ..kernels import ops
-from .draws import TRIES, drawn_sides, limits, one_number, prepare
+from .draws import limits, one_number, prepare
 
 # color_jitter's ops, in the order of torchvision's permutation.
 _JITTER = np.array([op.code for op in (ops.BRIGHTNESS, ops.CONTRAST, ops.SATURATION, ops.HUE)], np.int32)
@@ -112,7 +112,7 @@ def random_photometric_distort(
     *,
     rng: Any,
 ) -> Batch:
-    """Change brightness, contrast, saturation and hue, each with probability ``p``: SSD's distortion.
+    """Change brightness, contrast, saturation, hue and the order of channels, each with probability ``p``, as SSD.
 
     Parameters
     ----------
@@ -135,8 +135,7 @@ def random_photometric_distort(
 
     Notes
     -----
-    Contrast comes before or after saturation and hue, with equal probability. Unlike in torchvision, channels are not
-    permuted.
+    Contrast comes before or after saturation and hue, with equal probability; the order of the channels last.
 
     References
     ----------
@@ -162,7 +161,34 @@ def random_photometric_distort(
     batch = color.adjust_contrast(batch, amounts[1], where=chosen[1] & first)
     batch = color.adjust_saturation(batch, amounts[2], where=chosen[2])
     batch = color.adjust_hue(batch, amounts[3], where=chosen[3])
-    return color.adjust_contrast(batch, amounts[1], where=chosen[1] & ~first)
+    batch = color.adjust_contrast(batch, amounts[1], where=chosen[1] & ~first)
+    mixed = generator.bernoulli(p)
+    return color.permute_channels(batch, generator.permutation(batch.channels), where=mixed)
+
+
+def random_channel_permutation(images: Any, p: Any = 1.0, *, rng: Any) -> Batch:
+    """Put the channels in a random order, each of them equally likely, with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([1, 2, 3], np.uint8).reshape(1, 1, 1, 3)
+    >>> sorted(gpuimg.random_channel_permutation(x, rng=0).array().ravel().tolist())
+    [1, 2, 3]
+    """
+    batch, generator = prepare(images, rng, "random_channel_permutation")
+    where = generator.bernoulli(p)
+    return color.permute_channels(batch, generator.permutation(batch.channels), where=where)
 
 
 def random_grayscale(images: Any, p: Any = 0.1, *, rng: Any) -> Batch:
@@ -307,62 +333,3 @@ def random_equalize(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
     """
     batch, generator = prepare(images, rng, "random_equalize")
     return color.equalize(batch, where=generator.bernoulli(p))
-
-
-def random_erasing(
-    images: Any,
-    p: Any = 0.5,
-    scale: tuple[float, float] = (0.02, 0.33),
-    ratio: tuple[float, float] = (0.3, 3.3),
-    value: Any = 0,
-    *,
-    rng: Any,
-) -> Batch:
-    """Paint a rectangle of random area, aspect ratio and position with probability ``p``.
-
-    Parameters
-    ----------
-    images : Batch, list of arrays or array
-    p : float or (N,) float
-    scale : (low, high)
-        Area of the rectangle as a share of the image's, 0 to 1.
-    ratio : (low, high)
-        Height over width of the rectangle; its logarithm is drawn uniformly.
-    value : number, (C,), (N,) or (N, C)
-        Color of the rectangle, as in :func:`erase`.
-    rng : Rng or int
-
-    Returns
-    -------
-    Batch
-
-    Raises
-    ------
-    ValueError
-        For reversed or out-of-range limits.
-
-    Notes
-    -----
-    If none of ten rectangles fits into the image, the image does not change, as in torchvision.
-
-    Examples
-    --------
-    >>> import gpuimg, numpy as np
-    >>> gpuimg.random_erasing(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
-    (2, 8, 8, 3)
-    """
-    batch, generator = prepare(images, rng, "random_erasing")
-    share = limits(scale, "scale", low=0.0, high=1.0)
-    aspect = limits(ratio, "ratio", low=1e-6)
-    where = generator.bernoulli(p)
-    unit = generator.units(2 * TRIES + 2)
-    height, width = batch.sizes[:, :1], batch.sizes[:, 1:]
-    h, w = drawn_sides(height * width, unit, share, aspect)
-    fits = (h < height) & (w < width)
-    rows, first = np.arange(len(batch)), np.argmax(fits, 1)
-    h, w = h[rows, first], w[rows, first]
-    top = np.floor(unit[:, -2] * (height[:, 0] - h + 1))
-    left = np.floor(unit[:, -1] * (width[:, 0] - w + 1))
-    where = where & fits.any(1)
-    top, left, h, w = (np.where(where, v, 0.0) for v in (top, left, h, w))
-    return pixels.erase(batch, top, left, h, w, value, where=where)

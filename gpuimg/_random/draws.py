@@ -42,6 +42,18 @@ def limits_of_each(value: Any, n: int, name: str, *, low: float, high: float) ->
     return each[:, :1], each[:, 1:]
 
 
+def whole_limits(value: Any, name: str, low: int, high: int) -> tuple[int, int]:
+    """A checked range of whole numbers, both limits included, or one number for both."""
+    few, most = (value, value) if arguments.is_single(value) else limits(value, name)
+    first = arguments.whole_number(_whole(few), name, low, high)
+    return first, arguments.whole_number(_whole(most), name, first, high)
+
+
+def _whole(value: Any) -> Any:
+    """A float that is a whole number as one."""
+    return int(value) if isinstance(value, float) and value == round(value) else value
+
+
 def symmetric(value: Any, name: str) -> tuple[float, float]:
     """A range passed as (low, high), or as one number for (-number, number)."""
     if not arguments.is_single(value):
@@ -69,7 +81,7 @@ def beta_parameter(value: Any, name: str) -> float:
 def prepare(images: Any, rng: Any, name: str) -> tuple[Batch, Rng]:
     """The batch and the generator of a call to the function ``name``."""
     batch = as_batch(images)
-    return batch, as_rng(rng, len(batch), name)
+    return batch, as_rng(rng, len(batch), name, batch.frames)
 
 
 def drawn_sides(area: Any, unit: Floats, scale: tuple[Any, Any], ratio: tuple[float, float]) -> tuple[Floats, Floats]:

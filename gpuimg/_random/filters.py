@@ -9,7 +9,8 @@ import numpy as np
 from .._batch.batch import Batch
 from .._checks import arguments
 from .._ops import color, filters
-from .draws import limits, prepare
+from ..kernels import ops
+from .draws import limits, prepare, whole_limits
 
 
 def random_gaussian_blur(images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0), p: Any = 1.0, *, rng: Any) -> Batch:
@@ -46,7 +47,7 @@ def random_gaussian_blur(images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0),
     low: Any
     high: Any
     if arguments.is_single(sigma):
-        low = high = arguments.per_image(sigma, len(batch), "sigma", low=1e-6, high=1e6)
+        low = high = arguments.per_image(sigma, batch._count, "sigma", low=1e-6, high=1e6)
     else:
         low, high = limits(sigma, "sigma", low=1e-6, high=1e6)
     where = generator.bernoulli(p)
@@ -76,6 +77,76 @@ def random_sharpness(images: Any, sharpness_factor: Any, p: Any = 0.5, *, rng: A
     """
     batch, generator = prepare(images, rng, "random_sharpness")
     return filters.adjust_sharpness(batch, sharpness_factor, where=generator.bernoulli(p))
+
+
+def random_motion_blur(
+    images: Any, length: Any = (3, 9), degrees: Any = (-90.0, 90.0), p: Any = 0.5, *, rng: Any
+) -> Batch:
+    """Blur along a line of random length and angle with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    length : int or (low, high)
+        Range of the length in pixels, both limits included, as in :func:`motion_blur`.
+    degrees : (low, high)
+        Range of the angle from the x axis, counter-clockwise.
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_motion_blur(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "random_motion_blur")
+    shortest, longest = whole_limits(length, "length", 1, ops.MOST_TAPS)
+    turns = limits(degrees, "degrees")
+    where = generator.bernoulli(p)
+    drawn = generator.integers(shortest, longest + 1)
+    return filters.motion_blur(batch, drawn, generator.uniform(*turns), where=where)
+
+
+def random_jpeg(images: Any, quality: Any = (50, 100), p: Any = 1.0, *, rng: Any) -> Batch:
+    """Give images the artefacts of a JPEG of random quality with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    quality : int or (low, high)
+        Range of the quality, both limits included, as in :func:`jpeg`.
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits, or normalized images.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_jpeg(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "random_jpeg")
+    low, high = whole_limits(quality, "quality", 1, 100)
+    where = generator.bernoulli(p)
+    return filters.jpeg(batch, generator.integers(low, high + 1), where=where)
 
 
 # DeiT III blurs with standard deviations up to 2; the kernel reaches three of them to each side.

@@ -66,10 +66,10 @@ def random_resized_crop(
     (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_resized_crop")
-    area = limits_of_each(scale, len(batch), "scale", low=0.0, high=1.0)
+    area = limits_of_each(scale, batch._count, "scale", low=0.0, high=1.0)
     aspect = limits(ratio, "ratio", low=1e-6)
     boxes = resized_crop_boxes(batch.sizes, generator, area, aspect)
-    new = arguments.sizes(size, len(batch))
+    new = arguments.sizes(size, batch._count)
     return resize_crop.resized_boxes(batch, boxes, new, interpolation, antialias)
 
 
@@ -116,7 +116,7 @@ def random_crop(
         Pad images that are too small by the missing pixels, on both sides; otherwise they are refused.
     fill : number, (C,), (N,) or (N, C)
         Color of the border, as in :func:`pad`.
-    padding_mode : {"constant", "edge"}
+    padding_mode : {"constant", "edge", "reflect", "symmetric"}
         As in :func:`pad`.
     rng : Rng or int
 
@@ -136,7 +136,7 @@ def random_crop(
     [[32, 32], [32, 32]]
     """
     batch, generator = prepare(images, rng, "random_crop")
-    n = len(batch)
+    n = batch._count
     new = arguments.sizes(size, n)
     if padding is not None:
         batch = resize_crop.pad(batch, padding, fill, padding_mode)
@@ -288,7 +288,7 @@ def random_affine(
     [[8, 8], [8, 8]]
     """
     batch, generator = prepare(images, rng, "random_affine")
-    n = len(batch)
+    n = batch._count
     low, high = symmetric(degrees, "degrees")
     share = (0.0, 0.0) if translate is None else translate
     most = arguments.pair(share, n, "translate", ("x", "y"), low=0.0, high=1.0) * batch.sizes[:, ::-1]

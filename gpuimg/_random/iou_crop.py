@@ -84,7 +84,7 @@ def random_iou_crop(
     """
     batch = as_batch(x)
     n = len(batch)
-    generator = as_rng(rng, n, "random_iou_crop")
+    generator = as_rng(rng, n, "random_iou_crop", batch.frames)
     options = _checked_options(sampler_options, (min_scale, max_scale), (min_aspect_ratio, max_aspect_ratio))
     trials = whole_number(trials, "trials")
     rows, corners = checked_boxes(boxes, batch, format)

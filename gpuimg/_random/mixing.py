@@ -9,19 +9,20 @@ import numpy as np
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
 from .._checks.types import Floats, Ints
-from .._runtimes.images import Pixels, offsets_of
-from .draws import beta_parameter, prepare
+from .._runtimes.images import Pixels, offsets_of, rows_of
+from .draws import beta_parameter
+from .rng import as_rng
 
 
 class Mix(NamedTuple):
-    """Mixed images, and the partners and weights to mix their labels.
+    """Mixed images, and the partners and weights to mix their labels; of clips, N counts the clips.
 
     Attributes
     ----------
     images : Batch
         float32 images.
     partner : (N,) int64
-        Index of the image mixed in.
+        Index of the image, or clip, mixed in.
     weight : (N,) float64
         Weight of the image's own label; the partner's label has 1 minus it.
     """
@@ -107,10 +108,11 @@ def mixup(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> 
     >>> mix.labels([0, 2], num_classes=3).shape
     (2, 3)
     """
-    batch, generator = prepare(images, rng, "mixup")
-    weight = generator.beta(*_alphas(alpha))
+    batch = as_batch(images)
+    weight = as_rng(rng, batch._units, "mixup").beta(*_alphas(alpha))
     own, other, index = _partners(batch, partner)
-    return Mix(blend(own, other, weight, partner=index), index, weight)
+    mixed = blend(own, other, np.repeat(weight, batch.frames or 1), partner=rows_of(index, batch.frames))
+    return Mix(mixed, index, weight)
 
 
 def cutmix(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> Mix:
@@ -143,11 +145,13 @@ def cutmix(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) ->
     >>> gpuimg.cutmix(np.zeros((2, 4, 4, 3), np.uint8), rng=0).images.array().shape
     (2, 4, 4, 3)
     """
-    batch, generator = prepare(images, rng, "cutmix")
+    batch = as_batch(images)
+    generator = as_rng(rng, batch._units, "cutmix")
     drawn = generator.beta(*_alphas(alpha))
     unit = generator.units(2)
     own, other, index = _partners(batch, partner)
-    height, width = batch.sizes[:, 0], batch.sizes[:, 1]
+    frames = batch.frames or 1
+    height, width = batch.sizes[::frames].T
     center_x, center_y = np.floor(unit[:, 0] * width), np.floor(unit[:, 1] * height)
     half = 0.5 * np.sqrt(1.0 - drawn)
     # torchvision truncates the half sides, then cuts at the border.
@@ -156,7 +160,10 @@ def cutmix(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) ->
     y0, y1 = np.maximum(center_y - half_h, 0), np.minimum(center_y + half_h, height)
     weight = 1.0 - (x1 - x0) * (y1 - y0) / (width * height)
     rectangle = np.stack([x0, y0, x1, y1], 1).astype(np.int64)
-    return Mix(blend(own, other, np.ones(len(batch)), partner=index, rectangle=rectangle), index, weight)
+    mixed = blend(
+        own, other, np.ones(len(batch)), partner=rows_of(index, batch.frames), rectangle=np.repeat(rectangle, frames, 0)
+    )
+    return Mix(mixed, index, weight)
 
 
 def _alphas(alpha: Any) -> tuple[float, float]:
@@ -165,11 +172,11 @@ def _alphas(alpha: Any) -> tuple[float, float]:
 
 
 def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
-    """Both batches, and the index of each image's partner."""
-    n = len(batch)
+    """Both batches, and the index of the partner of each image or clip."""
+    n = batch._units
     if isinstance(partner, Batch):
-        if len(partner) != n:
-            raise ValueError(f"partner must be a batch of {n} images, not of {len(partner)}")
+        if (len(partner), partner.frames) != (len(batch), batch.frames):
+            raise ValueError(f"partner must be a batch of {batch._shown}, not of {partner._shown}")
         return batch, partner, np.arange(n)
     if partner is None:
         return batch, batch, (np.arange(n) - 1) % max(n, 1)
@@ -207,7 +214,7 @@ def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectang
     [0.25]
     """
     one, other = as_batch(images), as_batch(others)
-    n = len(one)
+    n = one._count
     if one.device != other.device:
         raise ValueError(f"images and others must be on one device, not on {one.device} and {other.device}")
     if one.channels != other.channels:
@@ -215,8 +222,10 @@ def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectang
     if partner is None and len(other) != n:
         raise ValueError(f"others must have {n} images, not {len(other)}, unless partner says which to use")
     shares = arguments.per_image(weight, n, "weight", low=0.0, high=1.0)
-    index = np.arange(n) if partner is None else arguments.integers(partner, n, "partner", low=0, high=len(other) - 1)
-    boxes = np.zeros((n, 4), np.int64) if rectangle is None else _rectangles(rectangle, one.sizes)
+    index = np.arange(n)
+    if partner is not None:  # of images, also where these are clips
+        index = arguments.integers(partner, len(one), "partner", low=0, high=len(other) - 1)
+    boxes = np.zeros((n, 4), np.int64) if rectangle is None else _rectangles(rectangle, one)
     if np.any(one.sizes != other.sizes[index]):
         k = int(np.argmax(np.any(one.sizes != other.sizes[index], 1)))
         raise ValueError(
@@ -235,13 +244,14 @@ def _mixed(one: Batch, other: Batch, weight: Floats, partner: Ints, rectangle: I
     offsets, total = offsets_of(own.sizes, own.channels)
     flat = one._runtime.take(total, "float32")
     one._runtime.mix(own, others, weight, partner, rectangle, flat)
-    pixels = Pixels(flat, offsets, own.sizes, own.channels, "NHWC", own.failures)
+    pixels = Pixels(flat, offsets, own.sizes, own.channels, "NHWC", own.failures, own.frames)
     return Batch(one._runtime, pixels, timings=one._timings)
 
 
-def _rectangles(rectangle: Any, sizes: Ints) -> Ints:
+def _rectangles(rectangle: Any, batch: Batch) -> Ints:
     """Rectangles (N, 4), cut at the border."""
+    n = batch._count
     array = arguments.finite(rectangle, "rectangle")
-    if array.shape != (len(sizes), 4) or np.any(array != np.round(array)):
-        raise ValueError(f"rectangle must be whole numbers of shape ({len(sizes)}, 4), not {rectangle!r}")
-    return np.clip(array, 0, np.tile(sizes[:, ::-1], 2)).astype(np.int64)
+    if array.ndim != 2 or array.shape[1] != 4 or not arguments.fits(array, n) or np.any(array != np.round(array)):
+        raise ValueError(f"rectangle must be whole numbers of shape {arguments.shapes(n, 4)}, not {rectangle!r}")
+    return np.clip(arguments.rows(array, n), 0, np.tile(batch.sizes[:, ::-1], 2)).astype(np.int64)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._checks import arguments
 from .._checks.types import Floats, Ints, Mask
-from .._checks.words import counted
+from .._checks.words import counted, images_or_clips
 
 _WORDS = 4  # of a Philox block
 _LARGEST = (1 << 64) - 1
@@ -72,6 +72,11 @@ class Rng:
     def __len__(self) -> int:
         return len(self.indices)
 
+    @property
+    def _count(self) -> arguments.Count:
+        """Samples, for checks of what may be given for each of them."""
+        return arguments.Count(len(self))
+
     def __repr__(self) -> str:
         return f"<gpuimg.Rng seed {self.seed}, epoch {self.epoch}, {counted(len(self), 'sample')}>"
 
@@ -109,7 +114,7 @@ class Rng:
         -------
         Rng
             For ``count`` times as many samples: the first view of all of them, then the second, and so on, as of
-            ``x.take(np.tile(np.arange(len(x)), count))``.
+            ``x.take(np.tile(np.arange(len(rng)), count))``.
 
         Raises
         ------
@@ -207,7 +212,7 @@ class Rng:
         ValueError
             For a negative standard deviation.
         """
-        n = len(self)
+        n = self._count
         means = arguments.per_image(mean, n, "mean")
         stds = arguments.per_image(std, n, "std", low=0.0)
         unit = _to_unit(self.words(2))
@@ -234,7 +239,7 @@ class Rng:
 
     def _log_gamma(self, shape: Any) -> Floats:
         """Logarithms of a gamma draw: draws of small shapes underflow in float64."""
-        shapes = arguments.per_image(shape, len(self), "shape", low=1e-6)
+        shapes = arguments.per_image(shape, self._count, "shape", low=1e-6)
         tries = 8
         unit = _to_unit(self.words(3 * tries + 1))
         # A shape below 1 is drawn one higher and scaled down (Marsaglia and Tsang, section 6).
@@ -264,7 +269,7 @@ class Rng:
         ValueError
             For parameters below 1e-6.
         """
-        n = len(self)
+        n = self._count
         firsts, seconds = (arguments.per_image(v, n, name, low=1e-6) for v, name in ((a, "a"), (b, "b")))
         one, other = self._log_gamma(firsts), self._log_gamma(seconds)
         return np.exp(one - np.logaddexp(one, other))
@@ -281,7 +286,7 @@ class Rng:
         ValueError
             For limits that are not whole numbers, or a high limit not above the low one.
         """
-        n = len(self)
+        n = self._count
         lows = arguments.integers(low, n, "low")
         highs = arguments.integers(high, n, "high")
         if np.any(highs <= lows):
@@ -303,7 +308,7 @@ class Rng:
         ValueError
             For a probability outside 0 to 1.
         """
-        chance = arguments.per_image(p, len(self), "p", low=0.0, high=1.0)
+        chance = arguments.per_image(p, self._count, "p", low=0.0, high=1.0)
         return _to_unit(self.words(1)[:, 0]) < chance
 
     def choice(self, options: int | Sequence[Any], p: Any = None) -> NDArray[Any]:
@@ -349,8 +354,8 @@ class Rng:
         return order
 
     def _limits(self, low: Any, high: Any, low_name: str, high_name: str) -> tuple[Floats, Floats]:
-        lows = arguments.per_image(low, len(self), low_name)
-        highs = arguments.per_image(high, len(self), high_name)
+        lows = arguments.per_image(low, self._count, low_name)
+        highs = arguments.per_image(high, self._count, high_name)
         if np.any(highs < lows):
             k = int(np.argmax(highs < lows))
             raise ValueError(
@@ -359,16 +364,49 @@ class Rng:
         return lows, highs
 
 
-def as_rng(rng: Any, n: int, name: str) -> Rng:
-    """The ``rng`` passed for a batch of ``n``: an Rng, or a seed for samples 0 to n - 1."""
+class _OfFrames(Rng):
+    """Draws of an Rng of clips, each given to all frames of its clip."""
+
+    def __init__(self, clips: Rng, frames: int) -> None:
+        super().__init__(clips.seed, epoch=clips.epoch, indices=np.repeat(clips.indices, frames))
+        self._clips = clips
+        self._frames = frames
+
+    @property
+    def _count(self) -> arguments.Count:
+        return arguments.Count(len(self), self._frames)
+
+    def words(self, count: int = _WORDS) -> NDArray[np.uint64]:
+        return np.repeat(self._clips.words(count), self._frames, 0)
+
+    def split(self, name: str) -> Rng:
+        return _OfFrames(self._clips.split(name), self._frames)
+
+    def views(self, count: int) -> Rng:
+        return _OfFrames(self._clips.views(count), self._frames)
+
+    def fork(self) -> Rng:
+        return _OfFrames(self._clips.fork(), self._frames)
+
+
+def as_rng(rng: Any, n: int, name: str, frames: int | None = None) -> Rng:
+    """The ``rng`` passed for a batch of ``n`` images: an Rng, or a seed for samples 0 to n - 1.
+
+    Where these are clips of so many frames, it may be one of the clips: their frames then have the same draws. So do
+    those of a seed.
+    """
+    clips = n // (frames or 1)
     if isinstance(rng, Rng):
+        if frames is not None and len(rng) == clips != n:
+            return _OfFrames(rng, frames)
         if len(rng) != n:
             missing = f": image {len(rng)} has no index" if len(rng) < n else ""
-            raise ValueError(f"rng is for {len(rng)} samples, but the batch has {n} images{missing}")
+            raise ValueError(f"rng is for {len(rng)} samples, but the batch has {images_or_clips(n, frames)}{missing}")
         return rng
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool):
         # Another stream for each function: two of them called with the same seed must not make the same choices.
-        return Rng(int(rng), indices=np.arange(n)).split(name)
+        own = Rng(int(rng), indices=np.arange(clips)).split(name)
+        return own if frames is None else _OfFrames(own, frames)
     raise TypeError(f"rng must be a gpuimg.Rng or an int seed, not {rng!r}")
 
 

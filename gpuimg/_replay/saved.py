@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._batch.asked import UNITS
 from .._batch.batch import Batch, as_batch
+from .._batch.planes import MOST_CHANNELS
 from .._checks.types import Floats, Ints
-from .._plan.plan import Entry, Frame, Grid, Plan, Step
+from .._plan.plan import KERNEL_CHANNELS, Entry, Frame, Grid, Plan, Step, check_channels
 from ..kernels import layout, ops
 
 _FORMAT = "gpuimg plan 1"
@@ -260,6 +262,10 @@ def _demand(good: Any, what: str) -> None:
         raise ValueError(f"it must have {what}")
 
 
+def _is_count(channels: Any) -> bool:
+    return isinstance(channels, int) and 1 <= channels <= MOST_CHANNELS
+
+
 class _Reader:
     """Plans from JSON, checked: a program with fewer parameters than its ops read would read beyond them."""
 
@@ -288,7 +294,7 @@ class _Reader:
     def _grid(self, grid: dict[str, Any]) -> Grid:
         filters = self._array(grid["filter"], np.int64)
         blurred = filters == layout.GAUSSIAN
-        _demand(np.all((filters >= layout.NEAREST) & (filters <= layout.GAUSSIAN)), "known filters")
+        _demand(np.all((filters >= layout.NEAREST) & (filters <= layout.SYMMETRIC)), "known filters")
         kernel = None if grid["kernel"] is None else self._array(grid["kernel"], np.int64, 2)
         _demand(kernel is not None or not blurred.any(), "the sizes of its blurs")
         _demand(kernel is None or np.all((kernel >= 1) & (kernel % 2 == 1)), "odd sizes of its blurs")
@@ -299,10 +305,10 @@ class _Reader:
     def saved(self, content: dict[str, Any]) -> SavedPlan:
         sizes = self._sizes(content["sizes"])
         channels, dtype = content["channels"], content["dtype"]
-        _demand(channels in (1, 3) and dtype in ("uint8", "float32"), "1 or 3 channels of uint8 or float32")
+        _demand(_is_count(channels) and dtype in UNITS, "images of uint8, uint16 or float32, of 1 to 16 channels")
         _demand(all(len(array) == len(sizes) for array in self._arrays), "the same number of images throughout")
         segments = []
-        before = Plan.start(sizes, channels, of_bytes=dtype == "uint8")
+        before = Plan.start(sizes, channels, of_bytes=dtype != "float32")
         for stage in content["stages"]:
             segments.append(self._plan(stage, before))
             before = segments[-1].then()
@@ -323,9 +329,16 @@ class _Reader:
         for k, entry in enumerate(entries):
             known = len(grid.frames) if entry.taken_over is None else len(entry.taken_over.frames)
             _demand(all(before.frame < known for before in entries[: k + 1]), "the frames it refers to")
-        sharpened = sum((entry.codes == ops.SHARPNESS.code).astype(int) for entry in entries)
-        _demand(np.all(np.asarray(sharpened) <= 1), "one sharpness a segment")
-        _demand(stage["channels"] in (1, 3), "1 or 3 channels")
+        reading = sum(ops.READS_NEIGHBORS[entry.codes].astype(int) for entry in entries)
+        _demand(np.all(np.asarray(reading) <= 1), "one filter of neighbors a segment")
+        _demand(
+            not any(np.any(ops.APART[entry.codes]) for entry in entries[1:]), "what is done apart first in a segment"
+        )
+        _demand(stage["sharpens"] or not np.any(reading), "a mark of its filters")
+        counts = KERNEL_CHANNELS if before.channels in KERNEL_CHANNELS else (before.channels,)
+        _demand(stage["channels"] in counts, f"{' or '.join(map(str, counts))} channels")
+        for entry in entries:
+            check_channels(entry.codes, stage["channels"])
         flags = {name: stage[name] for name in ("normalized", "blurs", "sharpens")}
         _demand(all(isinstance(flag, bool) for flag in flags.values()), "flags")
         history = tuple(

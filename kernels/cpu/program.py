@@ -14,9 +14,27 @@ from numba import types
 
 from .. import color, statistics
 from ..compiled import Piece
-from ..ops import CHANNELS, FRAME_WORDS, HISTOGRAM, LEVELS, MEAN, OPS, RANGE, SLOT, STATISTICS_WORDS, Op
+from ..ops import (
+    CHANNELS,
+    ELASTIC,
+    FRAME_WORDS,
+    HISTOGRAM,
+    JPEG,
+    LEVELS,
+    MEAN,
+    MOST_TAPS,
+    MOTION,
+    OPS,
+    RANGE,
+    SHARPNESS,
+    SLOT,
+    STATISTICS_WORDS,
+    Op,
+)  # fmt: skip
 from ..program import PIXEL_OPS, formula_of, values_of
-from ..scalar import f32, i32, loop
+from ..scalar import clamp, confine, f32, floor, i32, loop
+from .artefacts import compress
+from .elastic import elastic
 from .intrinsics import FLOATS, INTS, array_at, caller, copy
 from .positions import project_row
 
@@ -151,9 +169,63 @@ def _sharpness(params_, statistics_, r_, g_, b_, height, width, work_, counts):
     _sharpen(factor, array_at(b_, n), height, width, work)
 
 
-_STATISTICS = {MEAN: _mean, RANGE: _range, HISTOGRAM: _histogram, None: _sharpness}
+@loop
+def _add_shifted(source, left, weight, other, out):
+    """Add a row moved by whole columns, and mixed with itself one column on; its ends are repeated."""
+    width = out.size
+    start = min(max(-left, 0), width)
+    stop = max(min(width - 1 - left, width), start)
+    first, last = source[0], source[width - 1]
+    for x in range(start):
+        out[x] += (weight + other) * first if x + left + 1 <= 0 else weight * first + other * source[x + left + 1]
+    n = stop - start
+    here, beside, to = source[start + left :], source[start + left + 1 :], out[start:]
+    for x in range(n):
+        to[x] += weight * here[x] + other * beside[x]
+    for x in range(stop, width):
+        out[x] += (weight + other) * last
+
+
+@loop
+def _move(taps, step_x, step_y, plane, height, width, before):
+    """Average a plane along a line through each pixel, in place; pixels between are interpolated."""
+    copy(plane, before)
+    for k in range(height * width):
+        plane[k] = f32(0.0)
+    share = f32(1.0) / f32(taps)
+    for k in range(taps):
+        t = f32(k) - f32(taps - 1) * f32(0.5)
+        x = clamp(t * step_x, f32(-width), f32(width))
+        y = clamp(t * step_y, f32(-height), f32(height))
+        left, top = floor(x), floor(y)
+        across, down = x - left, y - top
+        for row in range(height):
+            out = plane[row * width : (row + 1) * width]
+            for j in range(2):
+                part = (down if j == 1 else f32(1.0) - down) * share
+                at = min(max(row + np.int64(top) + j, 0), height - 1) * width
+                if part > f32(0.0):
+                    source = before[at : at + width]
+                    _add_shifted(source, np.int64(left), part * (f32(1.0) - across), part * across, out)
+
+
+def _motion(params_, statistics_, r_, g_, b_, height, width, work_, counts):
+    """Average the grid along lines."""
+    n = height * width
+    params = array_at(params_, 3)
+    work = array_at(work_, n)
+    taps = np.int64(confine(params[0], f32(1.0), f32(MOST_TAPS)))
+    _move(taps, params[1], params[2], array_at(r_, n), height, width, work)
+    _move(taps, params[1], params[2], array_at(g_, n), height, width, work)
+    _move(taps, params[1], params[2], array_at(b_, n), height, width, work)
+
+
+_STATISTICS = {MEAN: _mean, RANGE: _range, HISTOGRAM: _histogram}
+_NEIGHBORS = {SHARPNESS: _sharpness, MOTION: _motion, JPEG: compress, ELASTIC: elastic}
 
 #: The loops of ops over the whole grid, by their codes: they fill the op's statistics slot, or change the grid.
 GRID_PIECES = {
-    op.code: Piece(f"grid_{op.name}", _STATISTICS[op.statistic], _GRID) for op in OPS if op.neighbors or op.statistic
+    op.code: Piece(f"grid_{op.name}", _STATISTICS[op.statistic] if op.statistic else _NEIGHBORS[op], _GRID)
+    for op in OPS
+    if op.neighbors or op.statistic
 }

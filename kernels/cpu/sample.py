@@ -13,7 +13,7 @@ from numba import types
 
 from .. import sampling
 from ..compiled import Piece
-from ..layout import FILTER, GAUSSIAN, HEIGHT, MATRIX, RECORD_WORDS, STRIDE, SUPPORT, TAPS, WIDTH, WINDOW
+from ..layout import FILTER, GAUSSIAN, HEIGHT, MATRIX, NEAREST, RECORD_WORDS, STRIDE, SUPPORT, TAPS, WIDTH, WINDOW
 from ..scalar import f32, i32, loop, up
 from .calls import ADD_TAPS, CALLS, LAY_TAPS, MIX_ROWS
 from .intrinsics import (
@@ -63,6 +63,10 @@ def _lay_taps(positions_, n, support, filter, low, high, step, taps, scale, weig
     weights, offsets = array_at(weights_, n * taps), array_at(offsets_, n * taps)
     low_f = f32(low)
     high_f = f32(high)
+    if filter > GAUSSIAN:
+        for x in range(n):
+            positions[x] = sampling.folded(positions[x], filter, low_f, high_f)
+        filter = i32(NEAREST)
     inverse = f32(1.0) / support
     reach = sampling.reach(filter, support, taps)
     for x in range(n):

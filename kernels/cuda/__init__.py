@@ -14,17 +14,19 @@ from numba import cuda, types
 
 from .. import cast, color
 from ..layout import BFLOAT16, FLOAT16, FLOAT32, HEIGHT, OUTPUT, RECORD_WORDS, UINT8, WIDTH
+from ..ops import FULL, MOVING, PLAIN
 from ..scalar import i32, scalar, up, word
-from . import jpeg, marks
+from . import artefacts, elastic, jpeg, marks, yuv
 from .kernel import Image, Kernel, assembled, compile_ptx, supported, toolchain
 from .program import make_pixel
 from .sample import u32, wide
 from .statistics import EXTREMES, make_statistics
 
 # Threads of a block, one pixel each. Statistics take the largest block, so that few blocks add to an image's sums.
-# With five blocks at a time a thread has 48 registers, which hides more of the time that reading pixels takes.
+# With five blocks at a time a thread has 48 registers, which hides more of the time that reading pixels takes; averages
+# along lines take a few more.
 BLOCK = 256
-_BLOCKS = 5
+_BLOCKS = {PLAIN: 5, FULL: 5, MOVING: 4}
 STATISTICS_BLOCK = 1024
 
 __all__ = [
@@ -34,8 +36,10 @@ __all__ = [
     "STATISTICS_BLOCK",
     "Image",
     "Kernel",
+    "artefacts",
     "assembled",
     "compile_ptx",
+    "elastic",
     "every_kernel",
     "jpeg",
     "make_statistics",
@@ -46,6 +50,7 @@ __all__ = [
     "supported",
     "toolchain",
     "transform_kernel",
+    "yuv",
 ]
 
 
@@ -75,9 +80,9 @@ _STORED = {FLOAT32: types.float32, UINT8: types.uint8, FLOAT16: types.uint16, BF
 _SOURCES = {"uint8": types.uint8, "float32": types.float32}
 
 
-def make_transform(functions: tuple[Any, ...], kind: int, neighbors: bool = False) -> Any:
+def make_transform(functions: tuple[Any, ...], kind: int, build: str = PLAIN) -> Any:
     """Kernel function: sample, run the program and store, one thread a pixel; ``blockIdx.y`` is the image."""
-    pixel = make_pixel(functions, neighbors)
+    pixel = make_pixel(functions, build)
     encode = _ENCODE[kind]
 
     def transform(
@@ -137,22 +142,22 @@ _COMMON = (types.int32, types.float32, types.int32[::1], types.float32[::1], typ
 
 
 @lru_cache(maxsize=256)
-def transform_kernel(functions: tuple[Any, ...], source: str, kind: int, neighbors: bool) -> Kernel:
+def transform_kernel(functions: tuple[Any, ...], source: str, kind: int, build: str) -> Kernel:
     """:func:`make_transform`'s kernel for a source dtype and a kind of result."""
     signature = types.void(_SOURCES[source][::1], *_COMMON, _STORED[kind][::1], types.int32, types.int32)
-    name = _name("transform", functions, source, _KINDS[kind], "neighbors" * neighbors)
-    return Kernel(name, make_transform(functions, kind, neighbors), signature, BLOCK, _BLOCKS, users=functions)
+    name = _name("transform", functions, source, _KINDS[kind], build)
+    return Kernel(name, make_transform(functions, kind, build), signature, BLOCK, _BLOCKS[build], users=functions)
 
 
 @lru_cache(maxsize=256)
-def statistics_kernel(functions: tuple[Any, ...], source: str, neighbors: bool) -> Kernel:
+def statistics_kernel(functions: tuple[Any, ...], source: str, build: str) -> Kernel:
     """:func:`make_statistics`' kernel for a source dtype."""
     signature = types.void(
         _SOURCES[source][::1], *_COMMON, types.int32, types.int64[::1], types.int32[::1], types.int32[::1],
         types.int32[::1]
     )  # fmt: skip
-    name = _name("statistics", functions, source, "neighbors" * neighbors)
-    return Kernel(name, make_statistics(functions, neighbors), signature, STATISTICS_BLOCK, users=functions)
+    name = _name("statistics", functions, source, build)
+    return Kernel(name, make_statistics(functions, build), signature, STATISTICS_BLOCK, users=functions)
 
 
 def _name(kernel: str, functions: tuple[Any, ...], *variant: str) -> str:
@@ -162,8 +167,8 @@ def _name(kernel: str, functions: tuple[Any, ...], *variant: str) -> str:
 def every_kernel() -> list[Kernel]:
     """All kernels that need no function of the users'."""
     for source in _SOURCES:
-        for neighbors in (False, True):
-            statistics_kernel((), source, neighbors)
+        for build in _BLOCKS:
+            statistics_kernel((), source, build)
             for kind in _KINDS:
-                transform_kernel((), source, kind, neighbors)
+                transform_kernel((), source, kind, build)
     return list(Kernel.all)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda, types
 
+from ..jpeg.formulas import short
 from ..jpeg.tables import BITS, CATEGORY, END_OF_BLOCK, LONGEST
 from ..jpeg.upload import (
     BEFORE,
@@ -48,12 +49,6 @@ u64 = np.uint64
 _LAST = 63
 _AC = SLOTS // 2  # tables from here on are of AC coefficients
 _FAST = SLOTS << BITS  # entries of tables
-
-
-@scalar
-def short(x):
-    """The lower 16 bits as a number."""
-    return i32(i32(x << 16) >> 16)
 
 
 @scalar

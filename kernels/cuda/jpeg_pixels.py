@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numba import cuda, types
 
-from ..jpeg.idct import EVEN2, EVEN3, FIRST, ODD0, ODD1, ODD2, ODD3, SCALE_BITS, SECOND, SUM3, SUM4
+from ..jpeg.formulas import inverse, limited, mixed, rgb_of, second_nearest, short
+from ..jpeg.idct import FIRST, SECOND
 from ..jpeg.layout import GRAY, YCBCR
 from ..jpeg.upload import (
     ACROSS,
@@ -37,51 +38,16 @@ from ..jpeg.upload import (
     WIDTH,
 )
 from ..scalar import i32, scalar, up, word
-from .jpeg_huffman import short
 from .kernel import Kernel
 from .sample import u32, wide
-
-# 65536 times what chroma adds to red, green and blue.
-_RED, _GREEN_B, _GREEN_R, _BLUE = i32(91881), i32(-22554), i32(-46802), i32(116130)
-_HALF = i32(32768)
-
 
 # -- inverse DCT -------------------------------------------------------------------------------------------------------
 
 
 @scalar
-def _sum(one, other, factors):
-    return i32(i32(one * i32(factors[0])) + i32(other * i32(factors[1])))
-
-
-@scalar
-def _transformed(v0, v1, v2, v3, v4, v5, v6, v7, bits):
-    """The one-dimensional transform, with the terms and the wraps of the CPU's."""
-    even2, even3 = _sum(v2, v6, EVEN2), _sum(v2, v6, EVEN3)
-    even0 = i32(short(i32(v0 + v4)) << SCALE_BITS)
-    even1 = i32(short(i32(v0 - v4)) << SCALE_BITS)
-    s0, s1, s2, s3 = i32(even0 + even3), i32(even1 + even2), i32(even1 - even2), i32(even0 - even3)
-    z3, z4 = short(i32(v7 + v3)), short(i32(v5 + v1))
-    z3, z4 = _sum(z3, z4, SUM3), _sum(z3, z4, SUM4)
-    o0, o1 = i32(_sum(v7, v1, ODD0) + z4), i32(_sum(v5, v3, ODD1) + z3)
-    o2, o3 = i32(_sum(v5, v3, ODD2) + z4), i32(_sum(v7, v1, ODD3) + z3)
-    half = i32(1 << (bits - 1))
-    s0, s1, s2, s3 = i32(s0 + half), i32(s1 + half), i32(s2 + half), i32(s3 + half)
-    return (
-        i32(i32(s0 + o0) >> bits), i32(i32(s1 + o1) >> bits), i32(i32(s2 + o2) >> bits), i32(i32(s3 + o3) >> bits),
-        i32(i32(s3 - o3) >> bits), i32(i32(s2 - o2) >> bits), i32(i32(s1 - o1) >> bits), i32(i32(s0 - o0) >> bits),
-    )  # fmt: skip
-
-
-@scalar
-def _limited(x, low, high):
-    return min(max(x, i32(low)), i32(high))
-
-
-@scalar
 def _bytes(a, b, c, d):
     """Four bytes as a word, of numbers around zero."""
-    a, b, c, d = _limited(a, -128, 127), _limited(b, -128, 127), _limited(c, -128, 127), _limited(d, -128, 127)
+    a, b, c, d = limited(a, -128, 127), limited(b, -128, 127), limited(c, -128, 127), limited(d, -128, 127)
     low = u32(u32(a & i32(255)) | u32(u32(b & i32(255)) << u32(8)))
     high = u32(u32(c & i32(255)) | u32(u32(d & i32(255)) << u32(8)))
     return i32(u32(u32(low | u32(high << u32(16))) ^ u32(0x80808080)))
@@ -155,21 +121,21 @@ def inverse_dct(words, images, coefficients, planes):
         for lane in range(LANES):
             others = i32(others | held[slot, lane])
         v0 = wrapped if others == 0 else v0
-    o0, o1, o2, o3, o4, o5, o6, o7 = _transformed(
+    o0, o1, o2, o3, o4, o5, o6, o7 = inverse(
         v0, work[slot, 1, x], work[slot, 2, x], work[slot, 3, x], work[slot, 4, x], work[slot, 5, x],
         work[slot, 6, x], work[slot, 7, x], FIRST,
     )  # fmt: skip
     # Without a barrier: each thread writes where it alone has read.
-    work[slot, 0, x] = _limited(o0, -32768, 32767)
-    work[slot, 1, x] = _limited(o1, -32768, 32767)
-    work[slot, 2, x] = _limited(o2, -32768, 32767)
-    work[slot, 3, x] = _limited(o3, -32768, 32767)
-    work[slot, 4, x] = _limited(o4, -32768, 32767)
-    work[slot, 5, x] = _limited(o5, -32768, 32767)
-    work[slot, 6, x] = _limited(o6, -32768, 32767)
-    work[slot, 7, x] = _limited(o7, -32768, 32767)
+    work[slot, 0, x] = limited(o0, -32768, 32767)
+    work[slot, 1, x] = limited(o1, -32768, 32767)
+    work[slot, 2, x] = limited(o2, -32768, 32767)
+    work[slot, 3, x] = limited(o3, -32768, 32767)
+    work[slot, 4, x] = limited(o4, -32768, 32767)
+    work[slot, 5, x] = limited(o5, -32768, 32767)
+    work[slot, 6, x] = limited(o6, -32768, 32767)
+    work[slot, 7, x] = limited(o7, -32768, 32767)
     cuda.syncthreads()
-    o0, o1, o2, o3, o4, o5, o6, o7 = _transformed(
+    o0, o1, o2, o3, o4, o5, o6, o7 = inverse(
         work[slot, x, 0], work[slot, x, 1], work[slot, x, 2], work[slot, x, 3], work[slot, x, 4], work[slot, x, 5],
         work[slot, x, 6], work[slot, x, 7], SECOND,
     )  # fmt: skip
@@ -190,21 +156,11 @@ INVERSE_DCT = Kernel(
 
 @scalar
 def _chroma(planes, near, far, column, beside, bias):
-    """Chroma of a pixel: 3/4 of the nearer and 1/4 of the farther row and column, rounded."""
-    here = i32(3 * i32(planes[up(near + column)]) + i32(planes[up(far + column)]))
-    there = i32(3 * i32(planes[up(near + beside)]) + i32(planes[up(far + beside)]))
-    return i32(i32(3 * here + there + bias) >> 4)
-
-
-@scalar
-def _byte(x):
-    return np.uint8(_limited(x, 0, 255))
-
-
-@scalar
-def _neighbor(x, odd, most):
-    """The chroma row or column that is second nearest."""
-    return _limited(i32(x + 1) if odd else i32(x - 1), 0, most)
+    """Chroma of a pixel, of two rows and columns."""
+    return mixed(
+        i32(planes[up(near + column)]), i32(planes[up(far + column)]), i32(planes[up(near + beside)]),
+        i32(planes[up(far + beside)]), bias
+    )  # fmt: skip
 
 
 def colors(words, images, planes, channels, out):
@@ -240,10 +196,10 @@ def colors(words, images, planes, channels, out):
     near, far, column, beside = y, y, x, x
     if down == 2:
         near = i32(y >> 1)
-        far = _neighbor(near, y & 1, i32((word(words, record, HEIGHT) - 1) >> 1))
+        far = second_nearest(y, i32((word(words, record, HEIGHT) - 1) >> 1))
     if across == 2:
         column = i32(x >> 1)
-        beside = _neighbor(column, x & 1, i32((word(words, record, WIDTH) - 1) >> 1))
+        beside = second_nearest(x, i32((word(words, record, WIDTH) - 1) >> 1))
     left, top = i32(left // across), i32(top // down)
     bias = i32(word(words, record, BIASES) >> i32(8 * (y & 1) + 4 * (x & 1))) & i32(15)
     size = i32(i32(8 * stride) * word(words, record, ROWS))  # of a plane of chroma
@@ -251,16 +207,10 @@ def colors(words, images, planes, channels, out):
     near, far = i32(begin + i32(near - top) * stride), i32(begin + i32(far - top) * stride)
     cb = _chroma(planes, near, far, column, beside, bias)
     cr = _chroma(planes, i32(near + size), i32(far + size), column, beside, bias)
-    if color == YCBCR:
-        cb, cr = i32(cb - 128), i32(cr - 128)
-        red = i32(luma + i32(i32(_RED * cr + _HALF) >> 16))
-        blue = i32(luma + i32(i32(_BLUE * cb + _HALF) >> 16))
-        green = i32(luma + i32(i32(_GREEN_B * cb + _GREEN_R * cr + _HALF) >> 16))
-    else:
-        red, green, blue = luma, cb, cr
-    out[up(at)] = _byte(red)
-    out[up(at + np.int64(1))] = _byte(green)
-    out[up(at + np.int64(2))] = _byte(blue)
+    red, green, blue = rgb_of(luma, cb, cr) if color == YCBCR else (luma, cb, cr)
+    out[up(at)] = np.uint8(red)
+    out[up(at + np.int64(1))] = np.uint8(green)
+    out[up(at + np.int64(2))] = np.uint8(blue)
 
 
 COLORS = Kernel(

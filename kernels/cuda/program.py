@@ -7,13 +7,15 @@ from typing import Any
 
 from .. import color
 from ..layout import HEIGHT, WIDTH
-from ..ops import END, ENTRY_HEADER, Op
+from ..ops import END, ENTRY_HEADER, MOST_TAPS, MOTION, MOVING, PLAIN, Op
 from ..program import PIXEL_OPS, formula_of, reads_neighbors, values_of
-from ..scalar import f32, i32, scalar, word
-from .sample import frame_point, sample, u32
+from ..scalar import confine, f32, i32, scalar, word
+from .sample import frame_point, make_sample, u32
 
 _HALF = f32(0.5)
 _END = f32(END.code)
+_MOTION = f32(MOTION.code)
+_MOST_TAPS = f32(MOST_TAPS)
 
 
 def _step(op: Op, functions: tuple[Any, ...]) -> Any:
@@ -50,9 +52,11 @@ def _unchanged(code, program, p, tables, table, u, v, r, g, b):
     return r, g, b
 
 
-def _make_program(functions: tuple[Any, ...]) -> Any:
+def _make_program(functions: tuple[Any, ...], full: bool) -> Any:
     dispatch = _unchanged
     for op in reversed(PIXEL_OPS):
+        if op.rare and not full:
+            continue
         dispatch = _or_else(op.code, _step(op, functions), dispatch)
 
     @scalar
@@ -80,9 +84,11 @@ def _find_neighbors(program, start, stop):
 
 
 @lru_cache(maxsize=256)  # compiled once for all kernels that call it with the same types
-def make_pixel(functions: tuple[Any, ...], neighbors: bool) -> Any:
-    """A scalar function that makes the color of a grid pixel; without ``neighbors``, for programs that read none."""
-    run_program = _make_program(functions)
+def make_pixel(functions: tuple[Any, ...], build: str) -> Any:
+    """A scalar function that makes the color of a grid pixel, for the programs of a build."""
+    full, lines = build != PLAIN, build == MOVING
+    run_program = _make_program(functions, full)
+    sample = make_sample(full)
 
     @scalar
     def pixel(source, channels, scale, ints, floats, record, program, start, stop, tables, table, number):
@@ -97,19 +103,27 @@ def make_pixel(functions: tuple[Any, ...], neighbors: bool) -> Any:
         u0 = f32(x) - f32(width - 1) * _HALF
         v0 = f32(y) - f32(height - 1) * _HALF
         # Plans without such an entry have a kernel of their own, which is smaller by a third of its registers.
-        middle = _find_neighbors(program, start, stop) if neighbors else stop
-        inside = neighbors and middle < stop and x > 0 and y > 0 and x < width - 1 and y < height - 1
+        middle = _find_neighbors(program, start, stop) if full else stop
+        moving = lines and middle < stop and word(program, middle, 0) == _MOTION
+        inside = full and middle < stop and x > 0 and y > 0 and x < width - 1 and y < height - 1 and not moving
         r, g, b = f32(0.0), f32(0.0), f32(0.0)
         around_r, around_g, around_b = f32(0.0), f32(0.0), f32(0.0)
-        # The neighbors first, then (at 0) the pixel itself; one more turn takes the rest of the program.
+        # The neighbors first, then (at 0) the pixel itself, or the points of a line through it, which sampling
+        # interpolates; one more turn takes the rest of the program.
         k = i32(8 if inside else 0)
+        if moving:
+            k = i32(i32(confine(word(program, middle, ENTRY_HEADER), f32(1.0), _MOST_TAPS)) - i32(1))
         while k >= -1:
             u, v = u0, v0
             if k >= 0:
                 around_r += r
                 around_g += g
                 around_b += b
-                if k > 0:
+                if moving:
+                    t = f32(k) + _HALF - word(program, middle, ENTRY_HEADER) * _HALF
+                    u += t * word(program, middle, ENTRY_HEADER + 1)
+                    v += t * word(program, middle, ENTRY_HEADER + 2)
+                elif k > 0:
                     cell = i32(k if k > 4 else k - 1)
                     row = i32(u32(cell) // u32(3))
                     u += f32(i32(cell - row * i32(3)) - i32(1))
@@ -120,6 +134,9 @@ def make_pixel(functions: tuple[Any, ...], neighbors: bool) -> Any:
                 r = color.sharpen(r, around_r, factor)
                 g = color.sharpen(g, around_g, factor)
                 b = color.sharpen(b, around_b, factor)
+            elif moving:
+                share = f32(1.0) / word(program, middle, ENTRY_HEADER)
+                r, g, b = (around_r + r) * share, (around_g + g) * share, (around_b + b) * share
             begin = start if k >= 0 else middle
             end = middle if k >= 0 else stop
             r, g, b = run_program(program, begin, end, tables, table, u, v, r, g, b)

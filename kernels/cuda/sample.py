@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import sampling
@@ -144,28 +146,38 @@ for _channels in (1, 3):
         _walk = _either(_filter, _channels, _make(_filter, _channels), _walk)
 
 
-@scalar
-def sample(source, channels, scale, ints, floats, record, u, v):
-    """Color of the grid point ``(u, v)``, counted from the grid's centre."""
-    m = i32(record + MATRIX)
-    m6, m7, m8 = word(floats, m, 6), word(floats, m, 7), word(floats, m, 8)
-    x = sampling.project(word(floats, m, 0), word(floats, m, 1), word(floats, m, 2), m6, m7, m8, u, v)
-    y = sampling.project(word(floats, m, 3), word(floats, m, 4), word(floats, m, 5), m6, m7, m8, u, v)
-    filter = word(ints, record, FILTER)
-    x_low, y_low = f32(word(ints, record, WINDOW)), f32(word(ints, record, WINDOW + 1))
-    x_high, y_high = f32(word(ints, record, WINDOW + 2)), f32(word(ints, record, WINDOW + 3))
-    x = sampling.tap_centre(x, filter, x_low, x_high)
-    y = sampling.tap_centre(y, filter, y_low, y_high)
-    support_x, support_y = word(floats, record, SUPPORT), word(floats, record, SUPPORT + 1)
-    taps_x, taps_y = f32(word(ints, record, TAPS)), f32(word(ints, record, TAPS + 1))
-    first_x = sampling.first_tap(x, sampling.reach(filter, support_x, taps_x))
-    first_y = sampling.first_tap(y, sampling.reach(filter, support_y, taps_y))
-    r, g, b, total = _walk(
-        filter, channels, source, wide(ints, record + SOURCE), word(ints, record, STRIDE), x, y, f32(1.0) / support_x,
-        f32(1.0) / support_y, first_x, first_y, first_x + taps_x, first_y + taps_y, x_low, y_low, x_high, y_high
-    )  # fmt: skip
-    factor = scale / total
-    return r * factor, g * factor, b * factor
+def make_sample(full: bool) -> Any:
+    """A scalar function that samples a grid point; with ``full`` also by the filters that mirror the border."""
+
+    @scalar
+    def sample(source, channels, scale, ints, floats, record, u, v):
+        """Color of the grid point ``(u, v)``, counted from the grid's centre."""
+        m = i32(record + MATRIX)
+        m6, m7, m8 = word(floats, m, 6), word(floats, m, 7), word(floats, m, 8)
+        x = sampling.project(word(floats, m, 0), word(floats, m, 1), word(floats, m, 2), m6, m7, m8, u, v)
+        y = sampling.project(word(floats, m, 3), word(floats, m, 4), word(floats, m, 5), m6, m7, m8, u, v)
+        filter = word(ints, record, FILTER)
+        x_low, y_low = f32(word(ints, record, WINDOW)), f32(word(ints, record, WINDOW + 1))
+        x_high, y_high = f32(word(ints, record, WINDOW + 2)), f32(word(ints, record, WINDOW + 3))
+        if full and filter > GAUSSIAN:
+            x = sampling.folded(x, filter, x_low, x_high)
+            y = sampling.folded(y, filter, y_low, y_high)
+            filter = i32(NEAREST)
+        x = sampling.tap_centre(x, filter, x_low, x_high)
+        y = sampling.tap_centre(y, filter, y_low, y_high)
+        support_x, support_y = word(floats, record, SUPPORT), word(floats, record, SUPPORT + 1)
+        taps_x, taps_y = f32(word(ints, record, TAPS)), f32(word(ints, record, TAPS + 1))
+        first_x = sampling.first_tap(x, sampling.reach(filter, support_x, taps_x))
+        first_y = sampling.first_tap(y, sampling.reach(filter, support_y, taps_y))
+        r, g, b, total = _walk(
+            filter, channels, source, wide(ints, record + SOURCE), word(ints, record, STRIDE), x, y,
+            f32(1.0) / support_x, f32(1.0) / support_y, first_x, first_y, first_x + taps_x, first_y + taps_y, x_low,
+            y_low, x_high, y_high,
+        )  # fmt: skip
+        factor = scale / total
+        return r * factor, g * factor, b * factor
+
+    return sample
 
 
 @scalar

@@ -13,7 +13,7 @@ from numba import cuda, types
 
 from .. import color, statistics
 from ..layout import HEIGHT, RECORD_WORDS, WIDTH
-from ..ops import CHANNELS, END, ENTRY_HEADER, LEVELS, MEAN, RANGE, SLOT, STATISTICS_WORDS
+from ..ops import CHANNELS, END, ENTRY_HEADER, LEVELS, MEAN, PLAIN, RANGE, SLOT, STATISTICS_WORDS
 from ..program import has_statistic, takes
 from ..scalar import f32, i32, scalar, word
 from .program import make_pixel
@@ -173,12 +173,12 @@ def _finish(code, image, thread, pixels, sums, extremes, counts, shared_counts, 
         _equalize(image, thread, pixels, counts, shared_counts, shared_chunks, shared_top, tables, table)
 
 
-def make_statistics(functions: tuple[Any, ...], neighbors: bool = False) -> Any:
+def make_statistics(functions: tuple[Any, ...], build: str = PLAIN) -> Any:
     """Kernel function: one statistics slot of every image that has it.
 
     The last block of an image to finish turns its sums into what the program reads, so that a slot is one launch.
     """
-    pixel = make_pixel(functions, neighbors)
+    pixel = make_pixel(functions, build)
 
     # One body: the barriers and the shared arrays are the whole kernel's.
     def reduce(

@@ -1,0 +1,227 @@
+"""What a plan does to an image, in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._checks.types import Floats
+from ..kernels import layout, ops
+from .plan import Plan
+
+_FILTERS = {
+    layout.NEAREST: "nearest",
+    layout.LINEAR: "bilinear",
+    layout.CUBIC_RENORMALISED: "bicubic",
+    layout.CUBIC_CLAMPED: "bicubic",
+}
+_BORDERS = {
+    layout.REFLECT: "the border is a mirror image, without the outermost pixels",
+    layout.SYMMETRIC: "the border is a mirror image",
+}
+_SAME = 1e-9
+
+
+def in_words(segments: Sequence[Plan], k: int, size: Any, white: float) -> list[str]:
+    """A line for each operation that applies to image ``k`` of a source with such a size and such a white."""
+    lines = []
+    for number, plan in enumerate(segments):
+        if number:
+            lines.append(f"stage {number + 1}, on the result so far:")
+        lines += _stage(plan, k, size, white)
+        size = plan.sizes[k]
+        white = 1.0 if plan.normalized else white
+    return lines
+
+
+def _stage(plan: Plan, k: int, before: Any, white: float) -> list[str]:
+    lines = []
+    chosen = int(plan.grid.filter[k])
+    if chosen == layout.GAUSSIAN and plan.grid.kernel is not None:
+        size, sigma = plan.grid.kernel[k], plan.grid.frames[0].support[k]
+        lines.append(f"gaussian blur: {size[0]} x {size[1]} pixels, sigma {_list(sigma)} (x, y)")
+    moved = False
+    steps = list(plan.history)
+    for at in range(len(plan.entries) + 1):
+        while steps and steps[0].at == at:
+            step = steps.pop(0)
+            words = _move(step.matrix[k], before, step.sizes[k])
+            lines += words
+            moved |= bool(words)
+            before = step.sizes[k]
+        if at < len(plan.entries):
+            entry = plan.entries[at]
+            if np.any(entry.codes == ops.NORMALIZE.code):
+                white = 1.0  # colors after normalize are laid down as they are
+            lines += _op(plan, ops.OPS[entry.codes[k]], entry.params[k].astype(np.float64), white)
+    if moved and chosen in _FILTERS:
+        lines.append(f"sampled once: {_FILTERS[chosen]}")
+    if moved and chosen in _BORDERS:
+        lines.append(_BORDERS[chosen])
+    return lines
+
+
+# -- geometry ----------------------------------------------------------------------------------------------------------
+
+
+def _move(matrix: Floats, old: Any, new: Any) -> list[str]:
+    """One step from a grid of size ``old`` to one of size ``new``; ``matrix`` leads back."""
+    height, width = (int(v) for v in old)
+    rows, columns = (int(v) for v in new)
+    if _is(matrix, np.eye(3)):
+        return [] if (height, width) == (rows, columns) else [_window(0, 0, rows, columns, height, width)]
+    if _is(matrix, _matrix(-1.0, 1.0, width, 0.0)):
+        return ["flip left and right"]
+    if _is(matrix, _matrix(1.0, -1.0, 0.0, height)):
+        return ["flip top and bottom"]
+    if _is(matrix, _matrix(width / columns, height / rows, 0.0, 0.0)):
+        return [f"resize to {rows} x {columns}"]
+    left, top = matrix[:2, 2]
+    if _is(matrix, _matrix(1.0, 1.0, left, top)):
+        if (height, width) == (rows, columns):
+            return [f"shift by {_list((-left, -top))} pixels (x, y)"]
+        return [_window(top, left, rows, columns, height, width)]
+    forward = np.asarray(np.linalg.inv(matrix), np.float64)
+    if not _is(matrix[2], (0.0, 0.0, 1.0)):
+        corners = np.array([(0, 0, 1), (width, 0, 1), (width, height, 1), (0, height, 1)], np.float64) @ forward.T
+        points = ", ".join(f"({_list(point[:2] / point[2])})" for point in corners)
+        return [f"perspective: the corners go to {points} (x, y)"]
+    return [_affine(forward, (width, height), (columns, rows))]
+
+
+def _affine(forward: Floats, old: tuple[int, int], new: tuple[int, int]) -> str:
+    """Rotation after shear after scale, about the middle."""
+    (a, b), (c, d) = forward[:2, :2]
+    across = math.hypot(a, c)
+    down = (a * d - b * c) / across
+    shear = math.degrees(math.atan2(a * b + c * d, across * abs(down)))
+    angle = -math.degrees(math.atan2(c, a))
+    shift = forward[:2, :2] @ (np.array(old) / 2.0) + forward[:2, 2] - np.array(new) / 2.0
+    words = [f"rotate by {_number(angle)} degrees"]
+    if not _is((across, down), (1.0, 1.0)):
+        words.append(f"scale by {_list((across, down))} (x, y)")
+    if abs(shear) > _SAME:
+        words.append(f"shear by {_number(shear)} degrees")
+    if np.max(np.abs(shift)) > 1e-6:
+        words.append(f"move the middle by {_list(shift)} pixels (x, y)")
+    if abs(angle) <= _SAME and len(words) > 1:
+        words = words[1:]
+    text = ", ".join(words)
+    return text if new == old else f"{text}, onto {new[1]} x {new[0]}"
+
+
+def _window(top: float, left: float, rows: int, columns: int, height: int, width: int) -> str:
+    where = (
+        f"rows {_number(top)} to {_number(top + rows)}, columns {_number(left)} to {_number(left + columns)} "
+        f"of {height} x {width}"
+    )
+    inside = top >= 0 and left >= 0 and top + rows <= height and left + columns <= width
+    around = top <= 0 and left <= 0 and top + rows >= height and left + columns >= width
+    return f"{'crop' if inside else 'pad' if around else 'crop and pad'}: {where}"
+
+
+def _matrix(scale_x: float, scale_y: float, x: float, y: float) -> Floats:
+    return np.array([(scale_x, 0.0, x), (0.0, scale_y, y), (0.0, 0.0, 1.0)])
+
+
+def _is(one: Any, other: Any) -> bool:
+    return bool(np.allclose(one, other, rtol=_SAME, atol=_SAME))
+
+
+# -- everything else ---------------------------------------------------------------------------------------------------
+
+
+def _op(plan: Plan, op: ops.Op, params: Floats, white: float) -> list[str]:
+    """One op of the program: its name and parameters, or words of its own."""
+    if op is ops.SKIP:
+        return []
+    if op in _WORDS:
+        return [_WORDS[op](plan, params, white)]
+    values = ", ".join(f"{name} {_number(params[op.at(name)])}" for name in op.parameters)
+    return [f"{op.name}: {values}" if values else op.name]
+
+
+def _painted(plan: Plan, params: Floats, white: float) -> str:
+    color = _color(params[ops.COLOR] * white)
+    if params[ops.PAINT.at("inside")] == 0.0:
+        return f"fill around the image: {color}"
+    x0, y0, x1, y1 = params[ops.RECTANGLE]
+    rows, columns = f"rows {_number(y0)} to {_number(y1)}", f"columns {_number(x0)} to {_number(x1)}"
+    return f"erase: {rows}, {columns}, color {color}"
+
+
+def _normalized(plan: Plan, params: Floats, white: float) -> str:
+    scale, shift = params[:3], params[3:6]
+    return f"normalize: mean {_color(-shift / scale)}, std {_color(1.0 / scale)}"
+
+
+def _pointwise(plan: Plan, params: Floats, white: float) -> str:
+    function = plan.functions[int(params[ops.POINTWISE.at("function")])]
+    name = getattr(getattr(function, "py_func", function), "__name__", "a function")
+    return f"pointwise: {name}, value {_number(params[ops.POINTWISE.at('value')])}"
+
+
+def _noisy(plan: Plan, params: Floats, white: float) -> str:
+    given = {name: params[ops.NOISE.at(name)] for name in ops.NOISE.parameters}
+    seed = _seed(params, ops.NOISE)
+    if given["keep"]:
+        return f"gaussian noise: mean {_number(given['mean'])}, sigma {_number(given['scale'])}, seed {seed}"
+    rows, columns = (f"{_number(given[f'{v}0'])} to {_number(given[f'{v}1'])}" for v in "yx")
+    return f"erase: rows {rows}, columns {columns}, {'uniform' if given['uniform'] else 'normal'} noise, seed {seed}"
+
+
+def _gridded(plan: Plan, params: Floats, white: float) -> str:
+    along, across, share = (params[ops.GRID.at(name)] for name in ("along", "across", "share"))
+    cells = math.hypot(along, across)
+    angle = math.degrees(math.atan2(-across, along))
+    color = _color(params[ops.GRID.at("red") : ops.GRID.at("blue") + 1] * white)
+    size = f"cells of {_number(1.0 / cells)} pixels, squares of {_number(share / cells)}"
+    return f"grid mask: {size}, turned by {_number(angle)} degrees, color {color}"
+
+
+def _moved(plan: Plan, params: Floats, white: float) -> str:
+    taps, x, y = params[:3]
+    return f"motion blur: {_number(taps)} pixels, {_number(math.degrees(math.atan2(-y, x)))} degrees"
+
+
+def _displaced(plan: Plan, params: Floats, white: float) -> str:
+    along, down, density = (params[ops.ELASTIC.at(name)] for name in ("along", "down", "density"))
+    sigma = 1.0 / (density * ops.NODE_SPACING)
+    alpha = np.array([along, down]) * ops.elastic_scale(sigma)
+    return f"elastic: alpha {_list(alpha)} (x, y), sigma {_number(sigma)}, seed {_seed(params, ops.ELASTIC)}"
+
+
+def _seed(params: Floats, op: ops.Op) -> int:
+    return int(params[op.at("seed_0")]) * ops.SEED_WORD + int(params[op.at("seed_1")])
+
+
+# Ops whose recorded parameters are not what the user gave: (plan, params, white) -> words.
+_WORDS: dict[ops.Op, Callable[[Plan, Floats, float], str]] = {
+    ops.HUE: lambda plan, params, white: f"hue: {_number(params[0])} turns",
+    ops.SOLARIZE: lambda plan, params, white: f"solarize: from {_number(params[0] * white)}",
+    ops.POSTERIZE: lambda plan, params, white: f"posterize: {_number(math.log2(params[1] + 1.0))} bits",
+    ops.NORMALIZE: _normalized,
+    ops.PAINT: _painted,
+    ops.POINTWISE: _pointwise,
+    ops.NOISE: _noisy,
+    ops.GRID: _gridded,
+    ops.MOTION: _moved,
+    ops.ELASTIC: _displaced,
+    ops.JPEG: lambda plan, params, white: f"jpeg: quality {_number(params[0])}",
+}
+
+
+def _number(value: float) -> str:
+    return f"{round(value, 9) + 0.0:.6g}"
+
+
+def _list(values: Any) -> str:
+    return ", ".join(_number(float(v)) for v in values)
+
+
+def _color(values: Floats) -> str:
+    """Three numbers, or one for all channels."""
+    return _number(values[0]) if np.all(values == values[0]) else _list(values)

@@ -1,0 +1,194 @@
+"""Copy-paste for instance segmentation: objects of one image laid onto another, with masks and boxes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._batch.batch import Batch, as_batch
+from .._checks import arguments
+from .._checks.types import Floats, Ints, Mask
+from .._runtimes.images import Pixels, offsets_of
+from ..kernels import layout
+from .rng import as_rng
+
+
+class CopyPaste(NamedTuple):
+    """Images with objects of others, their masks, and which objects these are.
+
+    Attributes
+    ----------
+    images : Batch
+        float32 images.
+    masks : (N, H, W) int32
+        For each pixel 0, or which of the image's objects it shows, counted from 1.
+    objects : list of (K, 2) int64
+        For each of them the image that it comes from and its label there, by which its class is found.
+    """
+
+    images: Batch
+    masks: NDArray[np.int32]
+    objects: list[Ints]
+
+    def boxes(self) -> list[Floats]:
+        """Boxes around what is visible of the objects.
+
+        Returns
+        -------
+        list of (K, 4) float64
+            ``x0, y0, x1, y1``; every object has at least one pixel.
+        """
+        return [_boxes(mask, len(each)) for mask, each in zip(self.masks, self.objects, strict=True)]
+
+
+def copy_paste(
+    images: Any, masks: Any, share: Any = 0.5, min_area: Any = 1.0, *, rng: Any, partner: Any = None
+) -> CopyPaste:
+    """Lay objects of another image onto each image. Computed at once, in float32.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+        All of one size; no clips.
+    masks : (N, H, W) array or list of (H, W) arrays
+        NumPy arrays of whole numbers: 0, or the label of the object that a pixel shows. Of the images as they are now:
+        move those of the source images by :func:`transform_masks`.
+    share : float or (N,) float
+        Probability for each object of the other image to be pasted.
+    min_area : float or (N,) float
+        Objects of the image itself of which fewer pixels stay visible become background.
+    rng : Rng or int
+    partner : (N,) int, optional
+        Index of the image whose objects are pasted. By default the previous image in the batch, as in :func:`mixup`.
+
+    Returns
+    -------
+    CopyPaste
+
+    Raises
+    ------
+    ValueError
+        For images of different sizes, masks of another number or size, a share outside 0 to 1, or partners that do not
+        fit.
+    TypeError
+        For masks that are no whole numbers.
+
+    Notes
+    -----
+    Objects are pasted where they lie in their own image, with hard edges; the paper jitters the scale of images before
+    (:func:`scale_jitter`, :func:`random_crop`).
+
+    References
+    ----------
+    Ghiasi et al.: "Simple copy-paste is a strong data augmentation method for instance segmentation", CVPR 2021.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([10, 20], np.uint8).reshape(2, 1, 1, 1) * np.ones((1, 1, 4, 1), np.uint8)
+    >>> masks = np.array([[[0, 0, 0, 7]], [[5, 5, 0, 0]]])
+    >>> y = gpuimg.copy_paste(x, masks, 1.0, rng=0)
+    >>> y.images.array("uint8")[..., 0].tolist(), y.objects[0].tolist(), y.boxes()[0].tolist()
+    ([[[20, 20, 10, 10]], [[20, 20, 20, 10]]], [[0, 7], [1, 5]], [[3.0, 0.0, 4.0, 1.0], [0.0, 0.0, 2.0, 1.0]])
+    """
+    batch = as_batch(images)
+    n = len(batch)
+    if batch.frames is not None:
+        raise ValueError(f"copy_paste is for images, not for {batch._shown}")
+    if not batch.is_uniform:
+        raise ValueError(f"images must have one size, not {len(np.unique(batch.sizes, axis=0))} sizes")
+    labels = _checked(masks, batch)
+    generator = as_rng(rng, n, "copy_paste")
+    chance = arguments.per_image(share, n, "share", low=0.0, high=1.0)
+    least = arguments.per_image(min_area, n, "min_area", low=0.0)
+    given = (np.arange(n) - 1) % max(n, 1) if partner is None else partner
+    other = arguments.integers(given, n, "partner", low=0, high=n - 1)
+    known = [np.unique(mask[mask != 0]) for mask in labels]
+    unit = generator.units(max([len(each) for each in known], default=0) or 1)
+    pasted = np.zeros(labels.shape, np.bool_)
+    result = np.zeros(labels.shape, np.int32)
+    objects: list[Ints] = []
+    for i, j in enumerate(other.tolist()):
+        chosen = known[j][unit[i, : len(known[j])] < chance[i]]
+        pasted[i] = np.isin(labels[j], chosen)
+        stays = _visible(labels[i], known[i], ~pasted[i], max(least[i], 1.0))
+        own, of_other = np.where(pasted[i], 0, labels[i]), np.where(pasted[i], labels[j], 0)
+        result[i] = _renumbered(own, stays) + _renumbered(of_other, chosen, len(stays))
+        objects.append(np.array([*((i, k) for k in stays), *((j, k) for k in chosen)], np.int64).reshape(-1, 2))
+    return CopyPaste(_pasted(batch, other, pasted), result, objects)
+
+
+def _checked(masks: Any, batch: Batch) -> Ints:
+    """Labels (N, H, W)."""
+    n = len(batch)
+    if len(masks) != n:
+        raise ValueError(f"got masks for {len(masks)} images, but the batch has {n}")
+    found = np.zeros((n, *(batch.sizes[0] if n else (1, 1))), np.int64)
+    for i, mask in enumerate(masks):
+        array = arguments.numbers(mask, f"masks[{i}]")
+        if np.asarray(mask).dtype.kind not in "iub":
+            raise TypeError(f"masks[{i}] must be an integer or boolean array, not {np.asarray(mask).dtype}")
+        if array.shape != found.shape[1:]:
+            raise ValueError(f"masks[{i}] has shape {array.shape}, but its image {found.shape[1:]}")
+        if array.min() < -layout.EXACT or array.max() > layout.EXACT:
+            raise ValueError(f"masks[{i}] must have labels from -{layout.EXACT} to {layout.EXACT}")
+        found[i] = array
+    return found
+
+
+def _visible(mask: Ints, known: Ints, there: Mask, least: float) -> Ints:
+    """Which labels have at least so many pixels where something is visible."""
+    found, counts = np.unique(mask[there], return_counts=True)
+    enough = np.isin(known, found[counts >= least])
+    kept: Ints = known[enough]
+    return kept
+
+
+def _renumbered(mask: Ints, labels: Ints, before: int = 0) -> Ints:
+    """Labels, which are sorted, as numbers from 1 on, or behind ``before``; 0 for all others."""
+    if not len(labels):
+        return np.zeros_like(mask)
+    at = np.minimum(np.searchsorted(labels, mask), len(labels) - 1)
+    numbered: Ints = np.where(labels[at] == mask, at + 1 + before, 0)
+    return numbered
+
+
+def _boxes(mask: NDArray[np.int32], count: int) -> Floats:
+    """Boxes (K, 4) around the pixels of objects 1 to K."""
+    boxes = np.zeros((count, 4))
+    rows, columns = np.nonzero(mask)
+    number = mask[rows, columns] - 1
+    boxes[:, :2] = np.inf
+    for axis, at in enumerate((columns, rows)):
+        np.minimum.at(boxes[:, axis], number, at)
+        np.maximum.at(boxes[:, axis + 2], number, at + 1)
+    return boxes
+
+
+def _pasted(batch: Batch, partner: Ints, pasted: Mask) -> Batch:
+    """Images of which some pixels are those of their partners."""
+    runtime = batch._runtime
+    own = batch.compute("float32")._source
+    if not isinstance(own, Pixels):
+        raise TypeError("computed batches hold pixels")
+    offsets, total = offsets_of(own.sizes, own.channels)
+    mixed = Pixels(runtime.empty(total, "float32"), offsets, own.sizes, own.channels, "NHWC", own.failures)
+    some = np.flatnonzero(pasted.any((1, 2))).tolist()
+    masks = [np.ascontiguousarray(part[..., None]) for i in some for part in (~pasted[i], pasted[i])]
+    with runtime.device():
+        shares = runtime.from_arrays([mask.view(np.uint8) for mask in masks]) if some else None
+        other = runtime.empty(total // max(len(own.sizes), 1), "float32")
+        for i in range(len(own.sizes)):
+            out, source = mixed.view(i), own.view(i)
+            if i not in some or shares is None:
+                out[:] = source
+                continue
+            keep, paste = (shares.view(2 * some.index(i) + k) for k in (0, 1))
+            part = other.reshape(out.shape)
+            np.multiply(source, keep, out=out)
+            np.multiply(own.view(int(partner[i])), paste, out=part)
+            np.add(out, part, out=out)
+    result = Batch(runtime, mixed, timings=batch._timings)
+    return result._recorded(result._plan.as_normalized()) if batch.normalized else result

@@ -1,0 +1,248 @@
+"""Mosaics of four images for detection, with boxes, labels and masks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._batch.batch import Batch, as_batch
+from .._checks import arguments
+from .._checks.types import Floats, Ints, Mask
+from .._ops.resize_crop import pad, resize
+from .._ops.targets import transform_boxes, transform_masks
+from .._runtimes.images import rows_of
+from .draws import limits
+from .mixing import blend
+from .rng import as_rng
+
+_TILES = 4  # top left, top right, bottom left, bottom right
+
+
+class Mosaic(NamedTuple):
+    """Mosaics of images, and what becomes of boxes, labels and masks; of clips, N counts the clips.
+
+    Attributes
+    ----------
+    images : Batch
+        float32 images.
+    shown : (N, 4) int64
+        Index of the image, or clip, that each mosaic shows top left, top right, bottom left and bottom right.
+    corners : (N, 2) int64
+        x and y, in pixels, of where the four meet.
+    tiles : Batch
+        The images as they lie in the mosaics: all of those top left, then top right, and so on. They are for targets;
+        their pixels are not computed.
+    """
+
+    images: Batch
+    shown: Ints
+    corners: Ints
+    tiles: Batch
+
+    def boxes(
+        self, boxes: Any, *, format: str = "xyxy", min_area: float = 0.0
+    ) -> tuple[list[np.ndarray[Any, Any]], list[Mask]]:
+        """Move bounding boxes into the mosaics.
+
+        Parameters
+        ----------
+        boxes : (N, K, 4) array or list of (K, 4) arrays
+            In pixels of the source images, as for :func:`transform_boxes`.
+        format : str
+            As there.
+        min_area : float
+            As there.
+
+        Returns
+        -------
+        boxes : list of (L, 4) arrays
+            Those of the four images of each mosaic, one behind the other.
+        kept : list of (L,) bool arrays
+            Which are visible.
+
+        Raises
+        ------
+        ValueError
+            As :func:`transform_boxes`.
+        """
+        parts = self._of_tiles(boxes, "boxes")
+        moved, kept = transform_boxes(self.tiles, parts, format=format, min_area=min_area)
+        return self._joined(moved), self._joined(kept)
+
+    def labels(self, labels: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """What belongs to the boxes, in their order.
+
+        Parameters
+        ----------
+        labels : list of (K, ...) arrays
+            A row for each box of each source image: classes, for example.
+
+        Returns
+        -------
+        list of (L, ...) arrays
+
+        Raises
+        ------
+        ValueError
+            For another number of images.
+        """
+        return self._joined([np.asarray(part) for part in self._of_tiles(labels, "labels")])
+
+    def masks(self, masks: Any, *, fill: int = 0) -> Any:
+        """Lay label masks as the images.
+
+        Parameters
+        ----------
+        masks : list of (H, W) arrays or (N, H, W) array
+            As for :func:`transform_masks`.
+        fill : int
+            Label around the images.
+
+        Returns
+        -------
+        (N, h, w) array
+
+        Raises
+        ------
+        ValueError, TypeError
+            As :func:`transform_masks`.
+        """
+        n = len(self.images)
+        moved = transform_masks(self.tiles, self._of_tiles(masks, "masks"), fill=fill)
+        corners = np.repeat(self.corners, self.images.frames or 1, 0)
+        for tile in range(1, _TILES):
+            for i, (x0, y0, x1, y1) in enumerate(_quadrants(corners, self.images.sizes, tile).tolist()):
+                moved[i][y0:y1, x0:x1] = moved[tile * n + i][y0:y1, x0:x1]
+        return moved[:n]
+
+    def _of_tiles(self, each: Any, name: str) -> list[Any]:
+        """What goes with each source image, for each tile."""
+        if len(each) != len(self.images):
+            raise ValueError(f"got {name} for {len(each)} images, but the batch has {len(self.images)}")
+        return [each[i] for i in rows_of(self.shown.T.reshape(-1), self.images.frames).tolist()]
+
+    def _joined(self, parts: Any) -> list[np.ndarray[Any, Any]]:
+        """Parts of the four tiles of each mosaic, one behind the other."""
+        n = len(self.images)
+        return [np.concatenate([parts[tile * n + i] for tile in range(_TILES)]) for i in range(n)]
+
+
+def mosaic(
+    images: Any,
+    size: Any,
+    center: tuple[float, float] = (0.25, 0.75),
+    fill: Any = 0,
+    *,
+    rng: Any,
+    partner: Any = None,
+) -> Mosaic:
+    """Lay four images around a random point. Computed at once, in float32.
+
+    Each is as large as half of the result at most.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+        Of any sizes.
+    size : int or (height, width)
+        Of the results.
+    center : (low, high)
+        Range of the point at which the images meet, as a share of both sides, 0 to 1.
+    fill : number, (C,), (N,) or (N, C)
+        Color around the images, as in :func:`pad`.
+    rng : Rng or int
+        One draw an image, or clip.
+    partner : (N, 3) int, optional
+        Indices of the other images. By default the three before it in the batch.
+
+    Returns
+    -------
+    Mosaic
+        Image ``i`` and its partners are in a random order.
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits, and partners that do not fit.
+
+    Notes
+    -----
+    Images keep their proportions: they are resized to fit into half of the height and width, and cut off where the part
+    of the result that they are laid into is smaller. Random affine maps and crops of the result are calls of their
+    own; YOLO's results are twice as large as its images, which it then cuts out.
+
+    References
+    ----------
+    Bochkovskiy, Wang, Liao: "YOLOv4: Optimal speed and accuracy of object detection", arXiv:2004.10934, 2020.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = [np.zeros((20, 30, 3), np.uint8), np.zeros((30, 20, 3), np.uint8)]
+    >>> y = gpuimg.mosaic(x, 64, rng=0)
+    >>> boxes, kept = y.boxes([[(0, 0, 10, 10)], [(5, 5, 20, 30), (0, 0, 3, 3)]])
+    >>> y.images.array().shape, [len(each) for each in boxes]
+    ((2, 64, 64, 3), [6, 6])
+    """
+    batch = as_batch(images)
+    n = batch._units
+    generator = as_rng(rng, n, "mosaic")
+    low, high = limits(center, "center", low=0.0, high=1.0)
+    shown = _shown(partner, n)[np.arange(n)[:, None], generator.permutation(_TILES)]
+    canvas = arguments.sizes(size, batch._count)
+    if np.any(canvas < 2):
+        raise ValueError(f"size must be at least 2, not {size!r}")
+    limit = canvas[:: batch.frames or 1, ::-1]
+    corners = np.clip(np.round((low + (high - low) * generator.units(2)) * limit), 1, limit - 1).astype(np.int64)
+    color = arguments.color(fill, batch._count, batch.channels, batch._unit)
+    small = resize(batch, _fitting(batch.sizes, canvas))
+    tiles = _laid(small.take(shown.T.reshape(-1)), corners, canvas, color, range(_TILES))
+    mixed = small.compute("float32")
+    result = _laid(mixed.take(shown[:, 0]), corners, canvas, color, [0])
+    every = np.repeat(corners, batch.frames or 1, 0)
+    for tile in range(1, _TILES):
+        other = _laid(mixed.take(shown[:, tile]), corners, canvas, color, [tile])
+        result = blend(result, other, 1.0, rectangle=_quadrants(every, canvas, tile))
+    return Mosaic(result, shown, corners, tiles)
+
+
+def _shown(partner: Any, n: int) -> Ints:
+    """Indices (N, 4) of images and their partners."""
+    own = np.arange(n)[:, None]
+    if partner is None:
+        return (own - np.arange(_TILES)) % max(n, 1)
+    others = np.asarray(partner)
+    if others.shape != (n, _TILES - 1):
+        raise ValueError(f"partner must have shape ({n}, {_TILES - 1}), not {others.shape}")
+    parts = [arguments.integers(others[:, k], n, "partner", low=0, high=n - 1) for k in range(_TILES - 1)]
+    return np.stack([own[:, 0], *parts], 1)
+
+
+def _fitting(sizes: Ints, canvas: Ints) -> Ints:
+    """Sizes (N, 2) of images that fit into half of a canvas."""
+    half = canvas // 2
+    scale = np.min(half / sizes, 1, keepdims=True)
+    fitting: Ints = np.clip(np.round(sizes * scale), 1, half).astype(np.int64)
+    return fitting
+
+
+def _laid(images: Batch, corners: Ints, canvas: Ints, color: Floats, tiles: Sequence[int]) -> Batch:
+    """Images at their places on canvases: those of each tile, one tile after the other."""
+    count = len(tiles)
+    tile = np.repeat(tiles, len(canvas))
+    corner = np.tile(np.repeat(corners, images.frames or 1, 0), (count, 1))
+    size, limit = images.sizes[:, ::-1], np.tile(canvas[:, ::-1], (count, 1))
+    start = corner - size * np.stack([tile % 2 == 0, tile < 2], 1)
+    shades = color[:, : images.channels] if images.channels == 3 else color[:, :1]
+    return pad(images, np.concatenate([start, limit - start - size], 1), np.tile(shades, (count, 1)) / images._unit)
+
+
+def _quadrants(corners: Ints, canvas: Ints, tile: int) -> Ints:
+    """Rectangles (N, 4), x0 y0 x1 y1, of a tile."""
+    x, y = corners.T
+    zero = np.zeros_like(x)
+    left, right = (zero, x) if tile % 2 == 0 else (x, canvas[:, 1])
+    top, bottom = (zero, y) if tile < 2 else (y, canvas[:, 0])
+    return np.stack([left, top, right, bottom], 1)

@@ -1,0 +1,286 @@
+"""Random erasing, masks, noise and displacements: draw, then call.
+
+``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch
+from .._checks import arguments
+from .._checks.types import Ints
+from .._ops import pixels
+from .._ops.elastic import elastic
+from .draws import TRIES, drawn_sides, limits, one_number, prepare, whole_limits
+from .rng import Rng
+
+_MOST_HOLES = 64
+
+
+def seeds(generator: Rng) -> Ints:
+    """Seeds (N,) for :func:`gpuimg.gaussian_noise`; one draw."""
+    drawn: Ints = (generator.words(1)[:, 0] >> np.uint64(16)).astype(np.int64)
+    return drawn
+
+
+def random_erasing(
+    images: Any,
+    p: Any = 0.5,
+    scale: tuple[float, float] = (0.02, 0.33),
+    ratio: tuple[float, float] = (0.3, 3.3),
+    value: Any = 0,
+    *,
+    rng: Any,
+) -> Batch:
+    """Paint a rectangle of random area, aspect ratio and position with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    p : float or (N,) float
+    scale : (low, high)
+        Area of the rectangle as a share of the image's, 0 to 1.
+    ratio : (low, high)
+        Height over width of the rectangle; its logarithm is drawn uniformly.
+    value : number, (C,), (N,), (N, C) or "random"
+        Color of the rectangle, or noise, as in :func:`erase`.
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits.
+
+    Notes
+    -----
+    If none of ten rectangles fits into the image, the image does not change, as in torchvision.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_erasing(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "random_erasing")
+    share = limits(scale, "scale", low=0.0, high=1.0)
+    aspect = limits(ratio, "ratio", low=1e-6)
+    where = generator.bernoulli(p)
+    unit = generator.units(2 * TRIES + 2)
+    height, width = batch.sizes[:, :1], batch.sizes[:, 1:]
+    h, w = drawn_sides(height * width, unit, share, aspect)
+    fits = (h < height) & (w < width)
+    rows, first = np.arange(len(batch)), np.argmax(fits, 1)
+    h, w = h[rows, first], w[rows, first]
+    top = np.floor(unit[:, -2] * (height[:, 0] - h + 1))
+    left = np.floor(unit[:, -1] * (width[:, 0] - w + 1))
+    where = where & fits.any(1)
+    top, left, h, w = (np.where(where, v, 0.0) for v in (top, left, h, w))
+    return pixels.erase(batch, top, left, h, w, value, seed=_seeds_for(value, generator), where=where)
+
+
+def _seeds_for(value: Any, generator: Rng) -> Ints | None:
+    """Seeds where the value is noise."""
+    return seeds(generator) if isinstance(value, str) else None
+
+
+def coarse_dropout(
+    images: Any,
+    holes: Any = (1, 2),
+    height: tuple[float, float] = (0.1, 0.2),
+    width: tuple[float, float] = (0.1, 0.2),
+    value: Any = 0,
+    p: Any = 0.5,
+    *,
+    rng: Any,
+) -> Batch:
+    """Paint several rectangles of random sizes at random places with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    holes : int or (low, high)
+        How many rectangles, both limits included; at most 64.
+    height, width : (low, high)
+        Sides of a rectangle as shares of the image's, 0 to 1; each has at least one pixel.
+    value : number, (C,), (N,), (N, C) or "random"
+        Color of the rectangles, or noise, as in :func:`erase`.
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits.
+
+    References
+    ----------
+    DeVries, Taylor: "Improved regularization of convolutional neural networks with cutout", arXiv:1708.04552, 2017;
+    albumentations ``CoarseDropout``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> y = gpuimg.coarse_dropout(np.full((1, 10, 10, 1), 9, np.uint8), 1, (0.5, 0.5), (0.2, 0.2), p=1.0, rng=0).array()
+    >>> int((y == 0).sum())
+    10
+    """
+    batch, generator = prepare(images, rng, "coarse_dropout")
+    few, most = whole_limits(holes, "holes", 1, _MOST_HOLES)
+    tall, wide = (limits(v, name, low=0.0, high=1.0) for v, name in ((height, "height"), (width, "width")))
+    where = generator.bernoulli(p)
+    count = generator.integers(few, most + 1)
+    for k in range(most):
+        unit = generator.units(4)
+        share = np.array([tall[0], wide[0]]) + np.array([tall[1] - tall[0], wide[1] - wide[0]]) * unit[:, :2]
+        sides = np.clip(np.round(share * batch.sizes), 1, batch.sizes)
+        top, left = np.floor(unit[:, 2:] * (batch.sizes - sides + 1)).T
+        noise = _seeds_for(value, generator)
+        batch = pixels.erase(batch, top, left, sides[:, 0], sides[:, 1], value, seed=noise, where=where & (k < count))
+    return batch
+
+
+def random_grid_mask(
+    images: Any,
+    cell: tuple[float, float] = (96.0, 224.0),
+    share: Any = 0.4,
+    degrees: Any = (0.0, 360.0),
+    value: Any = 0,
+    p: Any = 0.5,
+    *,
+    rng: Any,
+) -> Batch:
+    """Paint a square in each cell of a grid of random size, angle and place, with probability ``p``: GridMask.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    cell : (low, high)
+        Range of the side of the cells in pixels, at least 1.
+    share : float or (N,) float
+        Side of the squares as a share of the cell's, 0 to 1; 1 minus the paper's r.
+    degrees : (low, high)
+        Range of the angle of the grid, counter-clockwise.
+    value : number, (C,), (N,) or (N, C)
+        Color of the squares, as in :func:`erase`.
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits, and as :func:`grid_mask`.
+
+    Notes
+    -----
+    The defaults are the paper's for ImageNet, but for the probability, which it raises from 0 to 0.8 in training.
+
+    References
+    ----------
+    Chen, Liu, Zhao, Jia: "GridMask data augmentation", arXiv:2001.04086, 2020.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_grid_mask(np.zeros((2, 8, 8, 3), np.uint8), (2, 4), rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "random_grid_mask")
+    sides, turns = limits(cell, "cell", low=1.0), limits(degrees, "degrees")
+    where = generator.bernoulli(p)
+    side, angle = generator.uniform(*sides), generator.uniform(*turns)
+    return pixels.grid_mask(batch, side, share, angle, generator.units(2), value, where=where)
+
+
+def random_gaussian_noise(
+    images: Any, mean: Any = 0.0, sigma: Any = 0.1, clip: bool = True, p: Any = 1.0, *, rng: Any
+) -> Batch:
+    """Add normal noise, drawn anew for each pixel and channel, with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    mean : float or (N,) float
+        For values in [0, 1], also for uint8 images.
+    sigma : float or (low, high)
+        Standard deviation, or a range to draw it from for each image.
+    clip : bool
+        As in :func:`gaussian_noise`.
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or negative limits, and as :func:`gaussian_noise`.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_gaussian_noise(np.zeros((2, 8, 8, 3), np.uint8), sigma=(0.0, 0.2), rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "random_gaussian_noise")
+    single = arguments.is_single(sigma)
+    low, high = (one_number(sigma, "sigma"),) * 2 if single else limits(sigma, "sigma", low=0.0)
+    where = generator.bernoulli(p)
+    drawn = generator.uniform(low, high)
+    return pixels.gaussian_noise(batch, mean, drawn, clip, seed=seeds(generator), where=where)
+
+
+def random_elastic(
+    images: Any,
+    alpha: Any = 50.0,
+    sigma: Any = 5.0,
+    interpolation: str = "bilinear",
+    fill: Any = 0,
+    p: Any = 1.0,
+    *,
+    rng: Any,
+) -> Batch:
+    """Move every pixel by a smooth displacement, drawn anew for each image, with probability ``p``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    alpha, sigma, interpolation, fill
+        As in :func:`elastic`.
+    p : float or (N,) float
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        As :func:`elastic`.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_elastic(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "random_elastic")
+    where = generator.bernoulli(p)
+    return elastic(batch, alpha, sigma, interpolation, fill, seed=seeds(generator), where=where)

@@ -1,0 +1,175 @@
+"""Random sizes: draw, then resize. Defaults are those of ``torchvision.transforms.v2``.
+
+``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed. Results differ in size: crop or pad them,
+or use ``compute()``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch
+from .._checks import arguments
+from .._checks.types import Ints
+from .._ops import resize_crop
+from ..kernels import layout
+from .draws import limits, prepare
+
+
+def random_resize(
+    images: Any, min_size: int, max_size: int, interpolation: str = "bilinear", antialias: bool = True, *, rng: Any
+) -> Batch:
+    """Resize so that the shorter side has a random length.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    min_size, max_size : int
+        Range of the length in pixels, both limits included; torchvision leaves out the upper one.
+    interpolation : {"bilinear", "nearest", "bicubic"}
+    antialias : bool
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a size below 1, or reversed limits.
+
+    References
+    ----------
+    torchvision ``RandomResize``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_resize(np.zeros((1, 30, 40, 3), np.uint8), 15, 15, rng=0).sizes.tolist()
+    [[15, 20]]
+    """
+    batch, generator = prepare(images, rng, "random_resize")
+    low = arguments.whole_number(min_size, "min_size", 1, layout.EXACT)
+    high = arguments.whole_number(max_size, "max_size", low, layout.EXACT)
+    new = _with_short_side(batch.sizes, generator.integers(low, high + 1))
+    return resize_crop.resize(batch, new, interpolation, antialias=antialias)
+
+
+def _with_short_side(old: Ints, short: Ints) -> Ints:
+    """Sizes (N, 2) of which the shorter side is given, the other rounded down."""
+    sizes: Ints = short[:, None] * old // old.min(1, keepdims=True)
+    return sizes
+
+
+def random_short_side_resize(
+    images: Any,
+    min_size: Any,
+    max_size: int | None = None,
+    interpolation: str = "bilinear",
+    antialias: bool = True,
+    *,
+    rng: Any,
+) -> Batch:
+    """Resize so that the shorter side has one of some lengths: torchvision's ``RandomShortestSize``.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    min_size : int or sequence of int
+        Lengths to choose from, in pixels.
+    max_size : int, optional
+        Largest length of the longer side; the shorter side shrinks to match.
+    interpolation : {"bilinear", "nearest", "bicubic"}
+    antialias : bool
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For no lengths, or one below 1.
+
+    Notes
+    -----
+    Sizes are rounded down exactly; torchvision's may be a pixel smaller where its floating-point product is not exact.
+
+    References
+    ----------
+    torchvision ``RandomShortestSize``; Carion et al.: "End-to-end object detection with transformers", ECCV 2020.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.zeros((1, 30, 40, 3), np.uint8)
+    >>> gpuimg.random_short_side_resize(x, [15], max_size=16, rng=0).sizes.tolist()
+    [[12, 16]]
+    """
+    batch, generator = prepare(images, rng, "random_short_side_resize")
+    options = [min_size] if arguments.is_single(min_size) else list(min_size)
+    lengths = [arguments.whole_number(one, "min_size", 1, layout.EXACT) for one in options]
+    if not lengths:
+        raise ValueError("min_size must be a whole number or some of them, not none")
+    short = np.asarray(generator.choice(lengths), np.int64)
+    old = batch.sizes
+    new = _with_short_side(old, short)
+    if max_size is not None:
+        most = arguments.whole_number(max_size, "max_size", 1, layout.EXACT)
+        longest = old.max(1, keepdims=True)
+        new = np.where(short[:, None] * longest > most * old.min(1, keepdims=True), most * old // longest, new)
+    return resize_crop.resize(batch, np.maximum(new, 1), interpolation, antialias=antialias)
+
+
+def scale_jitter(
+    images: Any,
+    target_size: Any,
+    scale_range: tuple[float, float] = (0.1, 2.0),
+    interpolation: str = "bilinear",
+    antialias: bool = True,
+    *,
+    rng: Any,
+) -> Batch:
+    """Resize to a random multiple of the size that fits into a target, keeping the aspect ratio.
+
+    Parameters
+    ----------
+    images : Batch, list of arrays or array
+    target_size : int or (height, width)
+        One number, or a list or tuple of one, is both; torchvision's is (width, height).
+    scale_range : (low, high)
+        Range of the multiple, at least 1e-6.
+    interpolation : {"bilinear", "nearest", "bicubic"}
+    antialias : bool
+    rng : Rng or int
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For reversed or out-of-range limits, or a size below 1.
+
+    References
+    ----------
+    Ghiasi et al.: "Simple copy-paste is a strong data augmentation method for instance segmentation", CVPR 2021;
+    torchvision ``ScaleJitter``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.scale_jitter(np.zeros((1, 30, 40, 3), np.uint8), (60, 60), (0.5, 0.5), rng=0).sizes.tolist()
+    [[22, 30]]
+    """
+    batch, generator = prepare(images, rng, "scale_jitter")
+    target = arguments.sizes(target_size, batch._count, "target_size")
+    scale = generator.uniform(*limits(scale_range, "scale_range", low=1e-6))
+    fit = (target / batch.sizes).min(1)
+    new = np.clip(np.floor(batch.sizes * (fit * scale)[:, None]), 1, layout.EXACT)
+    return resize_crop.resize(batch, new, interpolation, antialias=antialias)

@@ -1,0 +1,168 @@
+"""What compressing an image as a JPEG does to its pixels: transformed, quantised and back, block by block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import color
+from ..jpeg.formulas import (
+    CENTER,
+    FORWARD_FIRST,
+    FORWARD_SECOND,
+    STEPS,
+    chroma_of,
+    coded,
+    forward,
+    halved,
+    inverse,
+    limited,
+    luma_of,
+    mixed,
+    rgb_of,
+    second_nearest,
+    step_of,
+)
+from ..jpeg.idct import FIRST, SECOND
+from ..scalar import f32, i32, loop
+from .intrinsics import array_at
+
+_SIDE = 8
+_BLOCK = _SIDE * _SIDE
+_UNIT = f32(1.0 / 255.0)
+_LUMA, _CHROMA = (np.array(steps, np.int32) for steps in STEPS)
+
+
+def work_for(height: Any, width: Any) -> Any:
+    """Elements of the memory that :func:`compress` works in: two planes of chroma, as wide as whole blocks."""
+    return 2 * (-(-height // 2)) * _SIDE * -(-width // (2 * _SIDE))
+
+
+#: The same of int32: a block, and the steps of its coefficients.
+WORK_INTS = 2 * _BLOCK
+
+
+def _make_pass(transform, bits, apart):
+    """A pass of a transform over a block: eight terms that lie so many elements apart, eight times."""
+    beside = 1 if apart == _SIDE else _SIDE
+
+    @loop
+    def run(block):
+        for k in range(_SIDE):
+            at = beside * k
+            o0, o1, o2, o3, o4, o5, o6, o7 = transform(
+                block[at], block[at + apart], block[at + 2 * apart], block[at + 3 * apart], block[at + 4 * apart],
+                block[at + 5 * apart], block[at + 6 * apart], block[at + 7 * apart], bits
+            )  # fmt: skip
+            block[at], block[at + apart], block[at + 2 * apart], block[at + 3 * apart] = o0, o1, o2, o3
+            block[at + 4 * apart], block[at + 5 * apart] = o4, o5
+            block[at + 6 * apart], block[at + 7 * apart] = o6, o7
+
+    return run
+
+
+_forward_rows, _forward_columns = _make_pass(forward, FORWARD_FIRST, 1), _make_pass(forward, FORWARD_SECOND, _SIDE)
+_inverse_columns, _inverse_rows = _make_pass(inverse, FIRST, _SIDE), _make_pass(inverse, SECOND, 1)
+
+
+@loop
+def _code_block(block, steps):
+    """A block around zero as it comes back."""
+    _forward_rows(block)
+    _forward_columns(block)
+    for k in range(_BLOCK):
+        block[k] = coded(block[k], steps[k])
+    _inverse_columns(block)
+    _inverse_rows(block)
+
+
+@loop
+def _code_plane(plane, height, width, base, quality, work):
+    """Bytes of a plane as they come back, in place; its ends are repeated for whole blocks."""
+    block, steps = work[:_BLOCK], work[_BLOCK : 2 * _BLOCK]
+    for k in range(_BLOCK):
+        steps[k] = step_of(base[k], quality)
+    for top in range(0, height, _SIDE):
+        for left in range(0, width, _SIDE):
+            for y in range(_SIDE):
+                row = min(top + y, height - 1) * width
+                for x in range(_SIDE):
+                    block[_SIDE * y + x] = i32(plane[row + min(left + x, width - 1)]) - i32(CENTER)
+            _code_block(block, steps)
+            for y in range(min(_SIDE, height - top)):
+                row = (top + y) * width + left
+                for x in range(min(_SIDE, width - left)):
+                    plane[row + x] = f32(limited(i32(block[_SIDE * y + x] + CENTER), 0, 255))
+
+
+@loop
+def _halve(plane, height, width, out, out_width):
+    """Chroma of a quarter of the pixels; the last column of pixels is repeated for whole blocks."""
+    for y in range((height + 1) // 2):
+        above = plane[2 * y * width : (2 * y + 1) * width]
+        bottom = min(2 * y + 1, height - 1)
+        below = plane[bottom * width : (bottom + 1) * width]
+        for x in range(out_width):
+            left, right = min(2 * x, width - 1), min(2 * x + 1, width - 1)
+            value = halved(i32(above[left]), i32(above[right]), i32(below[left]), i32(below[right]), x)
+            out[y * out_width + x] = f32(value)
+
+
+@loop
+def _chroma_at(plane, near, far, column, beside, bias):
+    return mixed(i32(plane[near + column]), i32(plane[far + column]), i32(plane[near + beside]),
+                 i32(plane[far + beside]), bias)  # fmt: skip
+
+
+@loop
+def _to_colors(r, g, b, height, width, cb, cr, chroma_width):
+    """Luma, in the red plane, and chroma as colors."""
+    last_row, last_column = (height - 1) // 2, (width - 1) // 2
+    smooth = last_column > 1  # libjpeg repeats the chroma of narrower images
+    for y in range(height):
+        near = (y >> 1) * chroma_width
+        far = second_nearest(i32(y), last_row) * chroma_width if smooth else near
+        for x in range(width):
+            k = y * width + x
+            column = x >> 1
+            beside = second_nearest(i32(x), last_column) if smooth else column
+            bias = i32(8 - (x & 1))
+            blue = _chroma_at(cb, near, far, column, beside, bias)
+            red = _chroma_at(cr, near, far, column, beside, bias)
+            one, two, three = rgb_of(i32(r[k]), blue, red)
+            r[k], g[k], b[k] = f32(one) * _UNIT, f32(two) * _UNIT, f32(three) * _UNIT
+
+
+@loop
+def _compress_gray(quality, r, g, b, height, width, ints):
+    for k in range(r.size):
+        r[k] = color.store_byte(r[k])
+    _code_plane(r, height, width, _LUMA, quality, ints)
+    for k in range(r.size):
+        r[k] *= _UNIT
+        g[k] = b[k] = r[k]
+
+
+def compress(params_, statistics_, r_, g_, b_, height, width, work_, ints_):
+    """The grid as it comes back from a JPEG of 4:2:0."""
+    n = height * width
+    params, ints = array_at(params_, 2), array_at(ints_, WORK_INTS)
+    r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
+    quality = limited(i32(params[0]), 1, 100)
+    if params[1] == f32(0.0):
+        _compress_gray(quality, r, g, b, height, width, ints)
+        return
+    for k in range(n):
+        red, green, blue = i32(color.store_byte(r[k])), i32(color.store_byte(g[k])), i32(color.store_byte(b[k]))
+        one, other = chroma_of(red, green, blue)
+        r[k], g[k], b[k] = f32(luma_of(red, green, blue)), f32(one), f32(other)
+    rows, columns = (height + 1) // 2, _SIDE * ((width + 2 * _SIDE - 1) // (2 * _SIDE))
+    half = array_at(work_, 2 * rows * columns)
+    cb, cr = half[: rows * columns], half[rows * columns :]
+    _halve(g, height, width, cb, columns)
+    _halve(b, height, width, cr, columns)
+    _code_plane(r, height, width, _LUMA, quality, ints)
+    _code_plane(cb, rows, columns, _CHROMA, quality, ints)
+    _code_plane(cr, rows, columns, _CHROMA, quality, ints)
+    _to_colors(r, g, b, height, width, cb, cr, columns)

@@ -1,0 +1,112 @@
+"""Noise of one pixel: random numbers that depend on an image's seed and the pixel's position alone.
+
+The generator is Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
+What makes its words normal is written out rather than left to two mathematical libraries, so that both runtimes give
+the same noise, and without branches or tables, so that it vectorises.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .scalar import clamp, f32, floor, i32, scalar
+
+u32 = np.uint32
+u64 = np.uint64
+
+_HALF = f32(0.5)
+_ONE = f32(1.0)
+_TO_UNIT = f32(2.0**-24)
+_HALF_PI = f32(0.5 * math.pi)
+
+_MULTIPLIER_0 = u64(0xD2511F53)
+_MULTIPLIER_1 = u64(0xCD9E8D57)
+_WEYL_0 = u64(0x9E3779B9)
+_WEYL_1 = u64(0xBB67AE85)
+_ROUNDS = 10
+
+_ROOT = i32(0x3F3504F3)  # the bits of the root of 1/2, and what is from there to those of 1
+_OFFSET = i32(0x3F800000 - 0x3F3504F3)
+
+
+@scalar
+def philox(c0, c1, c2, c3, k0, k1):
+    """Four words of a counter and a key, all uint32."""
+    for k in range(_ROUNDS):
+        one = _MULTIPLIER_0 * u64(c0)
+        other = _MULTIPLIER_1 * u64(c2)
+        c0 = u32(u32(other >> u64(32)) ^ c1 ^ u32(u64(k0) + u64(k) * _WEYL_0))
+        c2 = u32(u32(one >> u64(32)) ^ c3 ^ u32(u64(k1) + u64(k) * _WEYL_1))
+        c1 = u32(other)
+        c3 = u32(one)
+    return c0, c1, c2, c3
+
+
+@scalar
+def unit_of(word):
+    """A word as a number in [0, 1), a multiple of 2^-24."""
+    return f32(i32(word >> u32(8))) * _TO_UNIT
+
+
+@scalar
+def log(x):
+    """Natural logarithm of a positive normal number: FreeBSD's ``e_logf.c``."""
+    bits = i32(f32(x).view(np.int32) + _OFFSET)
+    exponent = f32(i32(bits >> i32(23))) - f32(127.0)
+    f = i32(i32(bits & i32(0x007FFFFF)) + _ROOT).view(np.float32) - _ONE
+    s = f / (f32(2.0) + f)
+    z = s * s
+    w = z * z
+    odd = w * (f32(0.40000972152) + w * f32(0.24279078841))
+    even = z * (f32(0.66666662693) + w * f32(0.28498786688))
+    half = _HALF * f * f
+    return s * (half + odd + even) + exponent * f32(9.0580006145e-06) - half + f + exponent * f32(0.69313812256)
+
+
+@scalar
+def cosine_and_sine(turns):
+    """Of an angle in [0, 1) turns: Cephes' ``sinf.c``, within an eighth of a turn of the nearest quarter."""
+    quarters = turns * f32(4.0)
+    quarter = floor(quarters + _HALF)
+    x = (quarters - quarter) * _HALF_PI
+    z = x * x
+    sine = x + x * z * (f32(-1.6666654611e-1) + z * (f32(8.3321608736e-3) - z * f32(1.9515295891e-4)))
+    tail = f32(4.166664568298827e-2) + z * (f32(-1.388731625493765e-3) + z * f32(2.443315711809948e-5))
+    cosine = _ONE - _HALF * z + z * z * tail
+    odd = quarter == _ONE or quarter == f32(3.0)
+    one, other = (sine, cosine) if odd else (cosine, sine)
+    flipped = quarter == _ONE or quarter == f32(2.0)
+    below = quarter == f32(2.0) or quarter == f32(3.0)
+    return -one if flipped else one, -other if below else other
+
+
+@scalar
+def normals_of(one, other):
+    """Two normal numbers of two words, by Box and Muller's method: within 5.8 standard deviations."""
+    radius = math.sqrt(f32(-2.0) * log(_ONE - unit_of(one)))
+    cosine, sine = cosine_and_sine(unit_of(other))
+    return radius * cosine, radius * sine
+
+
+@scalar
+def noise(
+    r, g, b, x, y, x0, y0, x1, y1, seed_0, seed_1, mean, scale, keep, uniform, colored, low, high
+):  # fmt: skip
+    """Noise added to a rectangle of the image, or in place of what is there; the same in all channels of gray images.
+
+    ``mean`` and ``scale`` are those of normal noise; ``uniform`` noise begins at ``mean`` and is ``scale`` wide.
+    """
+    inside = x >= x0 and x < x1 and y >= y0 and y < y1
+    w0, w1, w2, w3 = philox(u32(i32(floor(x))), u32(i32(floor(y))), u32(0), u32(0), u32(i32(seed_0)), u32(i32(seed_1)))
+    n0, n1 = normals_of(w0, w1)
+    n2, _ = normals_of(w2, w3)
+    if uniform > _HALF:
+        n0, n1, n2 = unit_of(w0), unit_of(w1), unit_of(w2)
+    n1 = n1 if colored > _HALF else n0
+    n2 = n2 if colored > _HALF else n0
+    red = clamp(r * keep + mean + scale * n0, low, high)
+    green = clamp(g * keep + mean + scale * n1, low, high)
+    blue = clamp(b * keep + mean + scale * n2, low, high)
+    return red if inside else r, green if inside else g, blue if inside else b
