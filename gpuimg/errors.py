@@ -22,8 +22,22 @@ class Failure(NamedTuple):
     source: str
     reason: str
 
+    @property
+    def noun(self) -> str:
+        """What ``index`` counts."""
+        return "image"
+
     def __str__(self) -> str:
-        return f"image {self.index} ({self.source}): {self.reason}"
+        return f"{self.noun} {self.index} ({self.source}): {self.reason}"
+
+
+class ClipFailure(Failure):
+    """One clip of a video that could not be decoded; ``index`` is its position among the clips."""
+
+    @property
+    def noun(self) -> str:
+        """What ``index`` counts."""
+        return "clip"
 
 
 class DecodeError(ValueError):
@@ -38,7 +52,7 @@ class DecodeError(ValueError):
     def __init__(self, failures: tuple[Failure, ...], total: int) -> None:
         self.failures = failures
         self.total = total
-        noun = "image" if total == 1 else "images"
+        noun = (failures[0].noun if failures else "image") + ("" if total == 1 else "s")
         lines = "\n  ".join(str(f) for f in failures)
         super().__init__(f"{len(failures)} of {total} {noun} could not be decoded:\n  {lines}")
 

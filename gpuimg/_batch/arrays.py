@@ -6,6 +6,8 @@ from typing import Any
 
 from .._runtimes.devices import native, runtime_of
 from .._runtimes.protocol import Runtime
+from .asked import UNITS
+from .planes import MOST_CHANNELS
 
 
 def checked_arrays(images: Any) -> tuple[Runtime, Any]:
@@ -57,9 +59,11 @@ def _check_alike(images: list[Any]) -> None:
 
 def _check_image(image: Any, name: str) -> None:
     *_, height, width, channels = image.shape
-    if str(image.dtype) not in ("uint8", "float32"):
-        raise TypeError(f"{name} must be uint8 or float32, not {image.dtype}")
-    if channels not in (1, 3):
-        raise ValueError(f"{name} must have 1 or 3 channels in the last axis, not shape {tuple(image.shape)}")
+    if str(image.dtype) not in UNITS:
+        raise TypeError(f"{name} must be uint8, uint16 or float32, not {image.dtype}")
+    if not 1 <= channels <= MOST_CHANNELS:
+        raise ValueError(
+            f"{name} must have 1 to {MOST_CHANNELS} channels in the last axis, not shape {tuple(image.shape)}"
+        )
     if (height < 1 or width < 1) and (len(image.shape) == 3 or image.shape[0] > 0):
         raise ValueError(f"{name} must be at least 1 x 1 pixel, not shape {tuple(image.shape)}")

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from .._checks import arguments
 from .._checks.types import Ints
+from .._checks.words import images_or_clips
 from .._plan.plan import Plan
 from .._runtimes.devices import runtime_for
-from .._runtimes.images import KINDS, EncodedImages, Pixels, offsets_of
+from .._runtimes.images import Encoded, EncodedImages, Pixels, offsets_of, rows_of
 from .._runtimes.protocol import Outcome, Runtime, Timings
 from ..errors import Failure
-from . import dlpack, pickling
+from . import contact_sheet, dlpack, pickling, planes, whole_files
 from .arrays import checked_arrays
-from .asked import check_layout, check_out, checked_dtype, may_overlap
-
-#: Gives a flat array of so many elements of a dtype.
-Allocate: TypeAlias = Callable[[int, str], Any]
+from .asked import CLIP_LAYOUTS, UNITS, check_layout, checked_out, one_size, result_dtype
+from .layouts import Allocate, array_of_clips
 
 
 class Batch(Sequence[Any]):
@@ -46,13 +45,13 @@ class Batch(Sequence[Any]):
     def __init__(
         self,
         runtime: Runtime,
-        source: EncodedImages | Pixels,
+        source: Encoded | Pixels,
         segments: tuple[Plan, ...] = (),
         timings: Timings | None = None,
     ) -> None:
         self._runtime = runtime
         self._source = source  # the images before anything was recorded
-        self._segments = segments or (Plan.start(source.sizes, source.channels, of_bytes=source.dtype == "uint8"),)
+        self._segments = segments or (Plan.start(source.sizes, source.channels, of_bytes=source.dtype != "float32"),)
         self._timings = timings or Timings()  # of all batches that were made from this one
         self._results: dict[tuple[str, str], Pixels] = {}
         self._launches = 0
@@ -63,12 +62,19 @@ class Batch(Sequence[Any]):
         return len(self._plan)
 
     def __repr__(self) -> str:
-        n = len(self)
         sizes = np.unique(self.sizes, axis=0)
         shape = "x".join(map(str, sizes[0])) if len(sizes) == 1 else f"{len(sizes)} sizes"
-        state = "encoded" if isinstance(self._source, EncodedImages) else "decoded"
+        state = "decoded" if isinstance(self._source, Pixels) else "encoded"
         todo = "" if self.changes_nothing else f", {sum(len(p.entries) for p in self._segments)} ops recorded"
-        return f"<gpuimg.Batch of {n} images, {shape}, {self.channels} channels, {state}{todo}, on {self.device}>"
+        return f"<gpuimg.Batch of {self._shown}, {shape}, {self.channels} channels, {state}{todo}, on {self.device}>"
+
+    def _repr_html_(self) -> str:
+        return contact_sheet.as_html(self)
+
+    @property
+    def _shown(self) -> str:
+        """How many images or clips there are, in words."""
+        return images_or_clips(len(self), self.frames)
 
     @property
     def _plan(self) -> Plan:
@@ -81,13 +87,28 @@ class Batch(Sequence[Any]):
         return self._runtime.name
 
     @property
+    def frames(self) -> int | None:
+        """Frames of each clip, which lie one behind the other among the images; None where these are no clips."""
+        return self._source.frames
+
+    @property
+    def _units(self) -> int:
+        """Images, or clips: what a draw, a failure and a label are of."""
+        return len(self) // (self.frames or 1)
+
+    @property
+    def _count(self) -> arguments.Count:
+        """Images, for checks of what may be given for each image, or for each clip."""
+        return arguments.Count(len(self), self.frames)
+
+    @property
     def sizes(self) -> Ints:
         """(N, 2) int64: height and width of each result, after the EXIF orientation."""
         return self._plan.sizes
 
     @property
     def channels(self) -> int:
-        """Channels of each result, 1 or 3."""
+        """Channels of each result."""
         return self._plan.channels
 
     @property
@@ -108,18 +129,18 @@ class Batch(Sequence[Any]):
     @property
     def _unit(self) -> float:
         """What one step of a color given by the user is: 1/255 for uint8 images, 1 for floating-point ones."""
-        return 1.0 if self.dtype == "float32" else 1.0 / 255.0
+        return UNITS[self.dtype]
 
     @property
     def errors(self) -> dict[int, Failure]:
-        """Images that could not be decoded, by index; complete once the batch has run."""
+        """Images, or clips, that could not be decoded, by index; complete once the batch has run."""
         return dict(self._source.failures)
 
     @property
     def status(self) -> list[str]:
-        """``"ok"`` or the reason of the failure, for each image; final once the batch has run."""
+        """``"ok"`` or the reason of the failure, for each image or clip; final once the batch has run."""
         errors = self.errors
-        return [errors[i].reason if i in errors else "ok" for i in range(len(self))]
+        return [errors[i].reason if i in errors else "ok" for i in range(self._units)]
 
     @property
     def launches(self) -> int:
@@ -143,24 +164,27 @@ class Batch(Sequence[Any]):
         return self._with_segments((*self._segments, self._plan.then()))
 
     def _for_geometry(self) -> Batch:
-        """Start a new segment if a blur or sharpening is pending, because it cannot be resampled lazily."""
-        return self._new_segment() if self._plan.blurs or self._plan.sharpens else self
+        """Start a new segment if what is pending, as a blur, cannot be resampled lazily."""
+        return self._new_segment() if self._plan.is_settled else self
 
     def take(self, indices: Any) -> Batch:
-        """A batch of some of the images, in any order and any number of times.
+        """A batch of some of the images, or whole clips, in any order and any number of times.
 
-        An image of a file that stands several times is decoded once, and only the region that all its views read.
+        An image of a file that stands several times is decoded once, and only the region that all its views read; so
+        are the frames of a clip.
 
         Parameters
         ----------
         indices : (M,) int
-            Positions in this batch, from 0; or (N,) bool, the images to keep.
+            Positions in this batch, from 0, in a batch of clips those of clips, not of frames; or (N,) bool, the images
+            or clips to keep.
 
         Returns
         -------
         Batch
-            Of M images, each a view of its own: random functions given :meth:`Rng.views` draw anew for each. Pixels are
-            those of images opened for each view, but for ``draft``: the most demanding view sets the scale of all.
+            Of M images or clips, each a view of its own: random functions given :meth:`Rng.views` draw anew for each.
+            Pixels are those of images opened for each view, but for ``draft``: the most demanding view sets the scale
+            of all.
 
         Raises
         ------
@@ -178,8 +202,8 @@ class Batch(Sequence[Any]):
         >>> gpuimg.random_resized_crop(views, 16, rng=rng.views(2)).array().shape
         (4, 16, 16, 3)
         """
-        rows = arguments.positions(indices, len(self), "indices")
-        segments = tuple(plan.views(rows) for plan in self._segments)
+        rows = arguments.positions(indices, self._units, "indices", "image" if self.frames is None else "clip")
+        segments = tuple(plan.views(rows_of(rows, self.frames)) for plan in self._segments)
         return Batch(self._runtime, self._source.views(rows), segments, self._timings)
 
     # -- running -----------------------------------------------------------------------------------------------
@@ -189,8 +213,8 @@ class Batch(Sequence[Any]):
 
         Parameters
         ----------
-        dtype : {"uint8", "float16", "bfloat16", "float32"}, optional
-            uint8 is 0 to 255, rounded half to even; floating point is 0 to 1 unless normalised.
+        dtype : {"uint8", "uint16", "float16", "bfloat16", "float32"}, optional
+            uint8 is 0 to 255, uint16 0 to 65535, rounded half to even; floating point is 0 to 1 unless normalised.
         layout : {"NHWC", "NCHW"}
             Items are (H, W, C) or (C, H, W).
 
@@ -215,21 +239,22 @@ class Batch(Sequence[Any]):
 
         Parameters
         ----------
-        dtype : {"uint8", "float16", "bfloat16", "float32"}, optional
+        dtype : {"uint8", "uint16", "float16", "bfloat16", "float32"}, optional
             As in :meth:`compute`; that of ``out`` if given.
-        layout : {"NHWC", "NCHW"}
+        layout : {"NHWC", "NCHW", "NTHWC", "NTCHW", "NCTHW"}
+            Those with T, frames, are for batches of clips.
         out : array, optional
             Write into this C-contiguous array of the result's shape, on the batch's device, and give it back.
 
         Returns
         -------
         numpy.ndarray or cupy.ndarray
-            (N, H, W, C) or (N, C, H, W).
+            (N, H, W, C) and so on; in batches of clips N counts the frames of all clips where the layout has no T.
 
         Raises
         ------
         ValueError
-            If the images differ in size, or ``out`` does not fit.
+            If the images differ in size, ``out`` does not fit, or a layout is for clips and these are none.
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
         """
@@ -241,12 +266,13 @@ class Batch(Sequence[Any]):
         Parameters
         ----------
         dtype, layout
-            As in :meth:`compute`.
+            As in :meth:`array`.
 
         Returns
         -------
         list of numpy.ndarray or cupy.ndarray
-            Each (n, H, W, C) or (n, C, H, W), in the order of the images; parts of one buffer.
+            Each as of :meth:`array`, in the order of the images or clips, which stay whole; parts of one buffer, but
+            for ``"NCTHW"``.
 
         Raises
         ------
@@ -260,88 +286,67 @@ class Batch(Sequence[Any]):
         >>> [array.shape for array in x.arrays()]
         [(2, 32, 32, 3), (1, 16, 16, 3)]
         """
-        computed = self.compute(dtype, layout)
-        ends = np.flatnonzero(np.any(np.diff(self.sizes, axis=0) != 0, 1)) + 1
-        parts = [part for part in np.split(np.arange(len(self)), ends) if len(part)]
+        computed = self.compute(dtype, CLIP_LAYOUTS.get(layout, layout))
+        ends = np.flatnonzero(np.any(np.diff(self.sizes[:: self.frames or 1], axis=0) != 0, 1)) + 1
+        parts = [part for part in np.split(np.arange(self._units), ends) if len(part)]
         return [computed.take(part).array(computed._source.dtype, layout) for part in parts]
 
     def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
         """As :meth:`array`, in memory that ``allocate`` gives."""
+        if layout in CLIP_LAYOUTS:
+            return array_of_clips(self, allocate, dtype, layout, out)
         n = len(self)
-        height, width = self._one_size()
+        height, width = one_size(self.sizes)
         shape = (n, height, width, self.channels) if layout == "NHWC" else (n, self.channels, height, width)
         if out is not None:
-            return self._into(out, dtype, layout, shape)
+            check_layout(layout)
+            checked_out(self, out, dtype, shape)
+            self._run(out.reshape(-1), offsets_of(self.sizes, self.channels)[0], layout)
+            return out
         pixels = self._result(dtype, layout, allocate)
-        if n == 0:
-            return pixels.flat.reshape(shape)
-        return pixels.stacked()
+        return pixels.stacked() if n else pixels.flat.reshape(shape)
 
     @property
     def is_uniform(self) -> bool:
         """Whether all results have one size."""
         return not np.any(self.sizes[1:] != self.sizes[:-1])
 
-    def _one_size(self) -> tuple[int, int]:
-        if len(self) == 0:
-            return 0, 0
-        if not self.is_uniform:
-            k = int(np.argmax(np.any(self.sizes != self.sizes[0], 1)))
-            raise ValueError(
-                f"the images differ in size (image 0 is {tuple(self.sizes[0].tolist())}, image {k} "
-                f"{tuple(self.sizes[k].tolist())}) and make no single array; resize or crop them, or use compute()"
-            )
-        return int(self.sizes[0, 0]), int(self.sizes[0, 1])
-
-    def _into(self, out: Any, dtype: Any, layout: str, shape: tuple[int, ...]) -> Any:
-        if not self._runtime.owns(out):
-            raise ValueError(f"out must be an array on {self.device}, as the batch, not {type(out).__name__}")
-        name = self._checked_dtype(out.dtype if dtype is None else dtype)
-        check_layout(layout)
-        check_out(out, name, shape)
-        if isinstance(self._source, Pixels) and may_overlap(out, self._source.flat):
-            raise ValueError("out must not overlap the images it is computed from")
-        offsets, _ = offsets_of(self.sizes, self.channels)
-        self._run(out.reshape(-1), offsets, name, layout)
-        return out
-
     def _result(self, dtype: Any, layout: str, allocate: Allocate | None = None) -> Pixels:
-        name = self._checked_dtype(dtype)
+        name = result_dtype(self, dtype)
         check_layout(layout)
         source = self._source
         if (name, layout) in self._results:
             return self._results[name, layout]
         if name == source.dtype and self._is_stored_as(layout) and self.changes_nothing:
-            result = self._decoded(source) if isinstance(source, EncodedImages) else source
+            result = source if isinstance(source, Pixels) else self._decoded(source)
         else:
             offsets, total = offsets_of(self.sizes, self.channels)
             flat = (allocate or self._runtime.take)(total, name)
-            self._run(flat, offsets, name, layout)
-            result = Pixels(flat, offsets, self.sizes, self.channels, layout, source.failures)
+            self._run(flat, offsets, layout)
+            result = Pixels(flat, offsets, self.sizes, self.channels, layout, source.failures, source.frames)
         self._results[name, layout] = result
         return result
 
     def _is_stored_as(self, layout: str) -> bool:
         if isinstance(self._source, Pixels):
-            if self._source.layout != layout:
-                return False
-            return self._source.follow(exactly=self.is_uniform)
-        return layout == "NHWC" and not self.is_uniform and self._source.views_of is None
+            return self._source.layout == layout and self._source.follow(exactly=self.is_uniform)
+        apart = not self.is_uniform or whole_files.is_special(self._source)
+        return layout == "NHWC" and apart and self._source.views_of is None
 
-    def _run(self, flat: Any, offsets: Ints, name: str, layout: str) -> None:
+    def _run(self, flat: Any, offsets: Ints, layout: str) -> None:
         source = self._source
-        if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in ("uint8", "float32")):
+        if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in UNITS):
             raise TypeError(
                 f"cannot record operations on a {source.dtype} {source.layout} result; use "
                 'compute("uint8" or "float32", layout="NHWC"), or record first'
             )
         if len(self):
-            outcome = self._runtime.run(source, self._segments, flat, offsets, KINDS[name], layout == "NCHW")
+            outcome = planes.run(self._runtime, source, self._segments, flat, offsets, layout)
             self._launches += outcome.launches
             self._settle(outcome)
 
-    def _decoded(self, source: EncodedImages) -> Pixels:
-        pixels, outcome = self._runtime.decode(source)
+    def _decoded(self, source: Encoded) -> Pixels:
+        pixels, outcome = whole_files.decode(self._runtime, source)
         self._settle(outcome)
         return pixels
 
@@ -350,10 +355,8 @@ class Batch(Sequence[Any]):
         self._timings.add(outcome.timings)
         if isinstance(self._source, EncodedImages):
             self._source.warn_of_misfits()
+        if not isinstance(self._source, Pixels):
             self._source.settle(outcome.failures)
-
-    def _checked_dtype(self, dtype: Any) -> str:
-        return checked_dtype(self.dtype if dtype is None else dtype, normalized=self.normalized)
 
     # -- as a sequence -----------------------------------------------------------------------------------------
 
@@ -364,15 +367,11 @@ class Batch(Sequence[Any]):
         i = operator.index(index)
         if not -len(self) <= i < len(self):
             raise IndexError(f"image {i} of a batch of {len(self)}")
-        return self._default_result().view(i % len(self))
+        return self._result(None, self._source.layout).view(i % len(self))
 
     def __iter__(self) -> Iterator[Any]:
-        pixels = self._default_result()
+        pixels = self._result(None, self._source.layout)
         return (pixels.view(i) for i in range(len(self)))
-
-    def _default_result(self) -> Pixels:
-        layout = self._source.layout if isinstance(self._source, Pixels) else "NHWC"
-        return self._result(None, layout)
 
     # -- copies ------------------------------------------------------------------------------------------------
 
@@ -404,7 +403,7 @@ class Batch(Sequence[Any]):
         return array.copy() if copy else array
 
     def _as_stored(self) -> Any:
-        return self.array(None, self._source.layout if isinstance(self._source, Pixels) else "NHWC")
+        return self.array(None, self._source.layout)
 
     def __dlpack__(self, **options: Any) -> Any:
         return dlpack.export(self._as_stored(), **options)
@@ -439,7 +438,7 @@ def as_batch(images: Any) -> Batch:
     Raises
     ------
     TypeError
-        For anything else, or another dtype than uint8 and float32.
+        For anything else, or another dtype than uint8, uint16 and float32.
     ValueError
         For other shapes, mixed channels, dtypes or devices, or an empty list.
     """

@@ -16,20 +16,25 @@ from .._checks.words import counted
 from .._decoding import exif, jpeg, pillow
 from .._decoding.decoder import ALPHAS, ImageInfo, over_limit
 from .._decoding.file_bytes import Source, SourceNames, all_bytes, read
+from .._decoding.pillow import WITH_ALPHA
 from .._decoding.seek import Seek
 from .._index.seek_index import SeekIndex
-from .._runtimes.images import EncodedImages
+from .._runtimes.images import COLORS, EncodedImages
 from ..kernels.jpeg import layout as words
 
-_COLORS = {"rgb": 3, "gray": 1}
+#: Bits of a value by the name of a depth.
+DEPTHS = {"uint8": 8, "native": 16}
 
 
-def check_options(color: str, alpha: str, max_pixels: int, draft: Any = None) -> None:
-    """Refuse what is not a color, a way with transparency, a limit, or how much shrinking must be left."""
-    if color not in _COLORS:
-        raise ValueError(f'color must be "rgb" or "gray", not {color!r}')
-    if alpha not in ALPHAS:
-        raise ValueError(f"alpha must be one of {', '.join(map(repr, ALPHAS))}, not {alpha!r}")
+def check_options(color: str, alpha: str, max_pixels: int, draft: Any = None, depth: str = "uint8") -> None:
+    """Refuse what is not a color, a way with transparency, a limit, a depth, or how much shrinking must be left."""
+    for value, name, known in ((color, "color", COLORS), (alpha, "alpha", ALPHAS), (depth, "depth", DEPTHS)):
+        if value not in known:
+            raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
+    if alpha != "drop" and COLORS[color] in WITH_ALPHA:
+        raise ValueError(f"alpha={alpha!r} lays pixels on a background; color {color!r} keeps what is transparent")
+    if alpha != "drop" and depth != "uint8":
+        raise ValueError(f'alpha={alpha!r} is for depth "uint8"')
     whole_number(max_pixels, "max_pixels")
     number = isinstance(draft, (int, float, np.integer, np.floating)) and not isinstance(draft, bool)
     if draft is not None and not (number and 1.0 <= draft < np.inf):
@@ -44,9 +49,10 @@ def open_images(
     max_pixels: int,
     names: Sequence[str] | None = None,
     draft: float | None = None,
+    depth: str = "uint8",
 ) -> EncodedImages:
     """Read files and their headers; see :func:`open_batch`. ``names`` say in messages what the sources are."""
-    check_options(color, alpha, max_pixels, draft)
+    check_options(color, alpha, max_pixels, draft, depth)
     if on_error not in ("raise", "fill"):
         raise ValueError(f'on_error must be "raise" or "fill", not {on_error!r}')
     if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
@@ -65,7 +71,7 @@ def open_images(
             data.append(b"")
     sizes, headers, others, refused = _read_headers(data, max_pixels)
     names = SourceNames(sources) if names is None else names
-    opened = EncodedImages(data, headers, others, names, sizes, _COLORS[color], alpha, on_error, draft)
+    opened = EncodedImages(data, headers, others, names, sizes, COLORS[color], alpha, on_error, draft, DEPTHS[depth])
     opened.settle(refused | found)
     return opened
 

@@ -55,6 +55,7 @@ def open_batch(
     on_error: str = "raise",
     max_pixels: int = MAX_PIXELS,
     draft: float | None = None,
+    depth: str = "uint8",
     index: str | os.PathLike[str] | SeekIndex | None = None,
     indices: Sequence[int] | None = None,
 ) -> Batch:
@@ -69,9 +70,9 @@ def open_batch(
         read now; do not change a buffer before the batch has run.
     device : {"cpu", "cuda", "cuda:1", ...}, optional
         By default ``GPUIMG_DEVICE``, else a GPU if one works, else the CPU.
-    color : {"rgb", "gray"}
-        3 or 1 channels, whatever the file has. Gray is the Y channel of a JPEG, and :func:`rgb_to_grayscale` of any
-        other file in color.
+    color : {"rgb", "gray", "rgba", "graya"}
+        3 or 1 channels, whatever the file has, or 4 or 2 with alpha. Gray is the Y channel of a JPEG, and
+        :func:`rgb_to_grayscale` of any other file in color. A file without transparency is opaque.
     alpha : {"drop", "black", "white"}
         What transparent pixels are laid on; ``"drop"`` leaves the alpha channel out and shows their own colors.
     on_error : {"raise", "fill"}
@@ -83,6 +84,10 @@ def open_batch(
         Decode a JPEG at a half, a quarter or an eighth of its size where a smooth filter still shrinks it by at least
         this factor, 1 or more, along both axes: faster, and not quite the same pixels (1.5 is a good choice). By
         default never. Images that are not shrunk, or by ``"nearest"``, are decoded as they are. Ignored on a GPU.
+    depth : {"uint8", "native"}
+        ``"native"``: the batch is of uint16, 0 to 65535. Of PNG and TIFF files with 16 bits a value it has these as
+        they are, of all others 257 times the value of 8 bits. 16-bit color needs nvImageCodec (the extra
+        ``nvimgcodec``).
     index : path or SeekIndex, optional
         A seek index, see :func:`build_index`: parts of JPEGs that are not needed are then not decoded. The pixels are
         the same. An entry that does not fit its file is not used, of which a warning tells.
@@ -112,7 +117,7 @@ def open_batch(
     (2, 8, 8, 3)
     """
     runtime = runtime_for(device)
-    images = open_images(sources, color, alpha, on_error, max_pixels, draft=draft)
+    images = open_images(sources, color, alpha, on_error, max_pixels, draft=draft, depth=depth)
     return Batch(runtime, with_index(images, index, indices))
 
 
@@ -124,12 +129,13 @@ def decode_batch(
     alpha: str = "drop",
     on_error: str = "raise",
     max_pixels: int = MAX_PIXELS,
+    depth: str = "uint8",
 ) -> Batch:
     """Decode images of any sizes into one buffer; ``batch[i]`` is a view of it.
 
     Parameters
     ----------
-    sources, device, color, alpha, on_error, max_pixels
+    sources, device, color, alpha, on_error, max_pixels, depth
         As in :func:`open_batch`.
 
     Returns
@@ -159,5 +165,5 @@ def decode_batch(
     (30, 40, 3)
     """
     runtime = runtime_for(device)
-    images = open_images(sources, color, alpha, on_error, max_pixels)
+    images = open_images(sources, color, alpha, on_error, max_pixels, depth=depth)
     return Batch(runtime, Batch(runtime, images)._decoded(images))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from .._checks.types import Ints
 from .._plan.plan import Plan
-from .._runtimes.images import EncodedImages, Pixels
+from .._runtimes.images import Encoded, Pixels
 from .._runtimes.protocol import Runtime
+from .._video.clips import EncodedClips
 from ..errors import Failure
-from .encoded import open_images
+from .encoded import DEPTHS, open_images
 
 
 class PackedImages(NamedTuple):
@@ -28,37 +29,56 @@ class PackedImages(NamedTuple):
     on_error: str
     failures: dict[int, Failure]
     draft: float | None = None
-    rows: Ints | None = None  # which of them stand in the batch, see Batch.take
+    depth: str = "uint8"
 
 
-def packed(source: EncodedImages | Pixels) -> PackedImages | Pixels:
+class PackedViews(NamedTuple):
+    """Images or clips, and which of them stand in the batch, see :meth:`gpuimg.Batch.take`."""
+
+    of: Packed
+    rows: Ints
+
+
+Packed: TypeAlias = PackedImages | EncodedClips | PackedViews | Pixels
+
+
+def packed(source: Encoded | Pixels) -> Packed:
     """A batch's source as what can be pickled."""
     if isinstance(source, Pixels):
         return source
-    images, rows = source.views_of or (source, None)
-    data = [bytes(one) for one in images.data]
+    if source.views_of is not None:
+        return PackedViews(packed(source.views_of.of), source.views_of.rows)
+    if isinstance(source, EncodedClips):
+        files = [one if isinstance(one, str) else bytes(one) for one in source.data]
+        return replace(source, data=files, names=list(source.names), failures=dict(source.failures))
+    data = [bytes(one) for one in source.data]
     return PackedImages(
-        data, list(images.names), images.sizes, images.color, images.alpha, images.on_error, dict(images.failures),
-        images.draft, rows,
+        data, list(source.names), source.sizes, source.color, source.alpha, source.on_error, dict(source.failures),
+        source.draft, next(name for name, bits in DEPTHS.items() if bits == source.depth),
     )  # fmt: skip
 
 
-def unpacked(source: PackedImages | Pixels, runtime: Runtime) -> EncodedImages | Pixels:
+def unpacked(source: Packed, runtime: Runtime) -> Encoded | Pixels:
     """The source again; pixels in memory of their own."""
     if isinstance(source, Pixels):
         flat = runtime.empty(len(source.flat), source.dtype)  # aligned, as a pickle's is not
         flat[:] = source.flat
         return replace(source, flat=flat, failures=dict(source.failures))
+    if isinstance(source, PackedViews):
+        return unpacked(source.of, runtime).views(source.rows)
+    if isinstance(source, EncodedClips):
+        return replace(source, failures=dict(source.failures))
     most = int(np.max(source.sizes[:, 0] * source.sizes[:, 1], initial=1))
-    opened = open_images(source.data, source.color, source.alpha, "fill", most, source.names, source.draft)
+    opened = open_images(
+        source.data, source.color, source.alpha, "fill", most, source.names, source.draft, source.depth
+    )
     for i in np.flatnonzero(np.any(opened.sizes != source.sizes, 1)).tolist():
         if i not in source.failures:
             raise ValueError(
                 f"{source.names[i]} was pickled as {tuple(source.sizes[i].tolist())} pixels, but its header says "
                 f"{tuple(opened.sizes[i].tolist())} here"
             )
-    images = replace(opened, on_error=source.on_error, sizes=source.sizes, failures=source.failures)
-    return images if source.rows is None else images.views(source.rows)
+    return replace(opened, on_error=source.on_error, sizes=source.sizes, failures=source.failures)
 
 
 def check_functions(segments: Sequence[Plan]) -> None:

@@ -4,14 +4,57 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import layout
 
 _LARGEST = float(np.finfo(np.float64).max)
+
+_Kind = TypeVar("_Kind", bound=np.generic)
+
+
+class Count(int):
+    """How many images a batch holds, which may be those of clips: a value of a clip is that of all its frames."""
+
+    clips: int
+
+    def __new__(cls, images: int, frames: int | None = None) -> Self:
+        self = super().__new__(cls, images)
+        self.clips = images // (frames or 1)
+        return self
+
+
+def _clips(n: int) -> int:
+    """How many clips ``n`` images are of, or as many as images."""
+    return n.clips if isinstance(n, Count) else n
+
+
+def fits(array: Any, n: int) -> bool:
+    """Whether there is a row for each image, or for each clip."""
+    return array.ndim > 0 and len(array) in (n, _clips(n))
+
+
+def rows(array: NDArray[_Kind], n: int) -> NDArray[_Kind]:
+    """Rows for each image, from those for each image or clip."""
+    return array if len(array) == n else np.repeat(array, n // _clips(n), 0)
+
+
+def shapes(n: int, *rest: int) -> str:
+    """Which shapes arrays with a row for each image can have, in words."""
+    clips = _clips(n)
+    return f"{(int(n), *rest)}" if clips == n else f"{(int(n), *rest)} or {(clips, *rest)}"
+
+
+def _one_for(n: int, each: str, between: str) -> str:
+    """The same, and what of."""
+    clips = _clips(n)
+    if clips == n:
+        return f"({n},){between}one for each {each}"
+    return f"({n},){between}one for each frame, or ({clips},){between}one for each clip"
 
 
 def per_image(
@@ -26,10 +69,9 @@ def per_image(
 ) -> Floats:
     """A scalar or (N,) parameter as (N,) float64, finite and within ``[low, high]``."""
     array = numbers(value, name)
-    if array.ndim > 1 or (array.ndim == 1 and array.shape != (n,)):
+    if array.ndim > 1 or (array.ndim == 1 and not fits(array, n)):
         raise ValueError(
-            f"{name} must be one number, or an array of shape ({n},) with one for each {each}, "
-            f"not of shape {array.shape}"
+            f"{name} must be one number, or an array of shape {_one_for(n, each, ' with ')}, not of shape {array.shape}"
         )
     bad = ~_allowed(array, low, high, whole)
     if bad.any():
@@ -39,7 +81,7 @@ def per_image(
         given = float(array[bad][0] if array.ndim else array)
         raise ValueError(f"{where} must be {kind}{limits}, not {shown(given)}")
     if array.ndim:
-        return array
+        return rows(array, n)
     filled = np.empty(n)  # not broadcast_to, which takes as long as all of the above
     filled.fill(array)
     return filled
@@ -112,11 +154,11 @@ def pair(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -
     """Two parameters, each scalar or (N,), or one (N, 2) array, as (N, 2) float64."""
     first, second = parts
     if isinstance(value, np.ndarray) and value.ndim == 2:
-        if value.shape != (n, 2):
-            raise ValueError(f"{name} as an array must have shape ({n}, 2), not {value.shape}")
+        if value.shape[1] != 2 or not fits(value, n):
+            raise ValueError(f"{name} as an array must have shape {shapes(n, 2)}, not {value.shape}")
         array = numbers(value, name)
         if _allowed(array, limits.get("low", -np.inf), limits.get("high", np.inf), limits.get("whole", False)).all():
-            return array
+            return rows(array, n)
         value = (value[:, 0], value[:, 1])  # to say which is not
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)) or len(value) != 2:
         raise ValueError(f"{name} must be ({first}, {second}), not {value!r}")
@@ -124,7 +166,7 @@ def pair(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -
         # For two images it could be read by rows or by columns.
         raise ValueError(
             f"{name} as a list must hold two numbers, not {value!r}; to set it per image, use a tuple "
-            f"({first}, {second}) of ({n},) arrays, or a NumPy array of shape ({n}, 2)"
+            f"({first}, {second}) of ({n},) arrays, or a NumPy array of shape {shapes(n, 2)}"
         )
     return np.stack([per_image(v, n, f"{name} {part}", **limits) for v, part in zip(value, parts, strict=True)], 1)
 
@@ -145,9 +187,11 @@ def mask(where: Any, n: int) -> Mask | None:
     array = np.asarray(where)
     if array.dtype != np.bool_:
         raise TypeError(f"where must be boolean, not {array.dtype}")
-    if array.shape not in ((), (n,)):
-        raise ValueError(f"where must have shape ({n},), one for each image, not {array.shape}")
-    return None if array.all() else np.broadcast_to(array, (n,))
+    if array.ndim > 1 or (array.ndim == 1 and not fits(array, n)):
+        raise ValueError(f"where must have shape {_one_for(n, 'image', ', ')}, not {array.shape}")
+    if array.all():
+        return None
+    return rows(array, n) if array.ndim else np.broadcast_to(array, (n,))
 
 
 def sizes(size: Any, n: int, name: str = "size") -> Ints:
@@ -160,7 +204,7 @@ def integers(value: Any, n: int, name: str, *, low: int = -layout.EXACT, high: i
     return per_image(value, n, name, low=low, high=high, whole=True).astype(np.int64)
 
 
-def positions(value: Any, n: int, name: str) -> Ints:
+def positions(value: Any, n: int, name: str, each: str = "image") -> Ints:
     """Positions among ``n``, or a mask (n,) of those to keep, as (M,) int64."""
     array = np.asarray(value)
     if array.dtype == np.bool_ and array.shape == (n,):
@@ -171,24 +215,26 @@ def positions(value: Any, n: int, name: str) -> Ints:
         )
     wrong = (array < 0) | (array >= n)
     if np.any(wrong):
-        raise IndexError(f"{name} has {array[np.argmax(wrong)]}, but the batch has images 0 to {n - 1}")
+        raise IndexError(f"{name} has {array[np.argmax(wrong)]}, but the batch has {each}s 0 to {n - 1}")
     return array.astype(np.int64)
 
 
 def color(value: Any, n: int, channels: int, unit: float, name: str = "fill") -> Floats:
     """A color as (N, 3) in units of 1: a number, one number an image (N,), a channel (C,), or (N, C)."""
     array = finite(value, name)
+    if channels not in (1, 3) and array.shape not in ((), (n, 1)):
+        raise ValueError(f"{name} must be one number for images of {channels} channels, not of shape {array.shape}")
     if array.ndim == 1 and array.shape == (channels,) and channels != 1:
         array = array[None, :]
-    elif array.ndim == 1 and array.shape in ((n,), (1,)):
+    elif array.ndim == 1 and (fits(array, n) or len(array) == 1):
         array = array[:, None]
-    if array.ndim == 2 and array.shape[0] in (1, n) and array.shape[1] in (1, channels):
-        return np.broadcast_to(array * unit, (n, 3))
+    if array.ndim == 2 and (fits(array, n) or len(array) == 1) and array.shape[1] in (1, channels):
+        return np.broadcast_to((rows(array, n) if fits(array, n) else array) * unit, (n, 3))
     if array.ndim == 0:
         return np.full((n, 3), float(array) * unit)
     raise ValueError(
-        f"{name} must be one number, or an array of shape ({channels},) for the channels, ({n},) for the images or "
-        f"({n}, {channels}) for both, not of shape {array.shape}"
+        f"{name} must be one number, or an array of shape ({channels},) for the channels, {shapes(n)} for the images "
+        f"or {shapes(n, channels)} for both, not of shape {array.shape}"
     )
 
 

@@ -52,7 +52,7 @@ def png_contents(data: bytes, *, alpha: bool = False) -> Contents:
         kept.append(view[start - 8 : stop + 4])
     if not pixels:
         raise ValueError("it has no pixels (chunk IDAT)")
-    return Contents(height, width, channels, [*kept, _END], orientation)
+    return Contents(height, width, channels, [*kept, _END], orientation, depth=data[24])
 
 
 def _chunks(view: memoryview) -> Iterator[tuple[bytes, int, int]]:

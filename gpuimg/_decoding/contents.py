@@ -29,6 +29,7 @@ class Contents(NamedTuple):
     orientation: int = 1
     chroma_subsampling: str = "unknown"
     bits: int = 16  # that are used of the values of a 16-bit gray file
+    depth: int = 8  # bits of a value, of the formats that are read with more than 8
 
 
 def check_size(height: int, width: int, max_pixels: int) -> None:

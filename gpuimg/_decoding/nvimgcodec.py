@@ -255,6 +255,40 @@ class _Call(NamedTuple):
         return self.run(streams[:half], images[:half]) + self.run(streams[half:], images[half:])
 
 
+# By process, those that no thread uses: a decoder is for one at a time, and its threads are not in a fork.
+_spare: dict[int, list[Any]] = {}
+
+
+def decode_deep(data: Any) -> Any:
+    """Decode a file with all bits and channels that it has, on the CPU: (H, W, C), or None if that cannot be done.
+
+    Raises
+    ------
+    ImportError
+        With what to install, where nvImageCodec is missing.
+    """
+    nvimgcodec = library()
+    params = nvimgcodec.DecodeParams(
+        apply_exif_orientation=False, allow_any_depth=True, color_spec=nvimgcodec.ColorSpec.UNCHANGED
+    )
+    spare = _spare.setdefault(os.getpid(), [])
+    try:
+        decoder = spare.pop()
+    except IndexError:
+        decoder = nvimgcodec.Decoder(
+            device_id=nvimgcodec.NVIMGCODEC_DEVICE_CPU_ONLY,
+            max_num_cpu_threads=1,
+            backends=[nvimgcodec.Backend(nvimgcodec.CPU_ONLY)],
+        )
+    try:
+        image = decoder.decode(nvimgcodec.CodeStream(data), params=params)
+    except (RuntimeError, ValueError):
+        return None
+    finally:
+        spare.append(decoder)
+    return None if image is None else np.array(image.cpu())  # its own memory: the image's is the decoder's
+
+
 def decoders() -> Sequence[str]:
     """Which decoders of JPEGs nvImageCodec has for this machine's first GPU, in words."""
     try:

@@ -47,6 +47,8 @@ _CONTENTS: dict[str, Callable[[bytes], Contents]] = {
 _BAND = 1 << 18  # pixels that are converted at a time: what they take stays in the cache
 _GRAY_MODES = {"1", "L", "LA", "La"}
 _WHITE = 255
+#: Numbers of channels of which the last is alpha.
+WITH_ALPHA = (2, 4)
 _FULL = 8  # eighths
 _BACKGROUNDS = {"black": 0, "white": _WHITE}
 
@@ -60,6 +62,8 @@ class PillowHeader(NamedTuple):
         One of those of :class:`gpuimg.ImageInfo`.
     channels : int
         In the file: 2 for gray with alpha, 4 for CMYK and RGBA, 3 for a palette, 4 for one with transparency.
+    depth : int
+        Bits of a value of a PNG or TIFF file; 8 of all others, whatever they have.
     """
 
     codec: str
@@ -68,6 +72,7 @@ class PillowHeader(NamedTuple):
     orientation: int
     channels: int
     chroma_subsampling: str
+    depth: int = 8
 
 
 def read_header(data: Any, max_pixels: int) -> PillowHeader:
@@ -84,12 +89,12 @@ def read_header(data: Any, max_pixels: int) -> PillowHeader:
         found = _contents(data, codec)
         check_size(found.height, found.width, max_pixels)
     return PillowHeader(
-        codec, found.height, found.width, found.orientation, found.channels, found.chroma_subsampling
+        codec, found.height, found.width, found.orientation, found.channels, found.chroma_subsampling, found.depth
     )  # fmt: skip
 
 
 def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop", scale: int = _FULL) -> Pixels:
-    """Decode file bytes to (H, W, C) uint8 of 1 or 3 channels, as stored.
+    """Decode file bytes to (H, W, C) uint8, as stored.
 
     Parameters
     ----------
@@ -97,7 +102,8 @@ def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop", 
     header : PillowHeader
         Of the same file.
     channels : int
-        1 or 3. Gray of a JPEG in color is its luma plane; of other files it is that of ``rgb_to_grayscale``.
+        1 or 3, 2 or 4 with alpha. Gray of a JPEG in color is its luma plane; of other files it is that of
+        ``rgb_to_grayscale``.
     alpha : str
         ``"drop"``, or ``"black"`` or ``"white"``: what transparent pixels are laid on.
     scale : {8, 4, 2, 1}
@@ -115,7 +121,7 @@ def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop", 
     """
     data = _file_bytes(data)
     with _reasons(header.codec):
-        image, bits = _opened(data, header, channels, scale, keep_alpha=alpha != "drop")
+        image, bits = _opened(data, header, channels, scale, keep_alpha=channels in WITH_ALPHA or alpha != "drop")
         if isinstance(image, np.ndarray):
             pixels, size = image, image.shape[:2]
         else:
@@ -125,6 +131,15 @@ def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop", 
         if size != expected:
             raise ValueError(f"its header says {expected[0]} x {expected[1]}, its pixels are {size[0]} x {size[1]}")
         return _laid_out(image if pixels is None else pixels, size, channels, bits, _BACKGROUNDS.get(alpha))
+
+
+def gray_words(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
+    """Decode file bytes of 16-bit gray to (H, W, 1) uint16, as stored; raises as :func:`decode`."""
+    with _reasons(header.codec):
+        image, _ = _opened(_file_bytes(data), header, 1, _FULL, keep_alpha=False)
+        image.load()
+        words: NDArray[np.uint16] = np.asarray(image).astype(np.uint16)
+        return words[..., None]
 
 
 # -- formats -----------------------------------------------------------------------------------------------------------
@@ -308,7 +323,8 @@ def _laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, backg
 def _rows_of(image: Any, start: int, stop: int, channels: int, bits: int, background: int | None) -> Pixels:
     """Some rows of one of Pillow's images, or of pixels."""
     if isinstance(image, np.ndarray):
-        pixels = _channels(_over(image[start:stop], background), channels)
+        part = image[start:stop]
+        pixels = _with_alpha(part, channels) if channels in WITH_ALPHA else _channels(_over(part, background), channels)
     else:
         whole = (start, stop) == (0, image.height)
         pixels = _values(image if whole else image.crop((0, start, image.width, stop)), channels, bits, background)
@@ -318,14 +334,25 @@ def _rows_of(image: Any, start: int, stop: int, channels: int, bits: int, backgr
 def _values(band: Any, channels: int, bits: int, background: int | None) -> Pixels:
     """Pixels of rows of one of Pillow's images."""
     if band.mode == "I" or band.mode.startswith("I;16"):
-        return (np.asarray(band) >> (bits - 8)).astype(np.uint8)[..., None]
+        gray = (np.asarray(band) >> (bits - 8)).astype(np.uint8)[..., None]
+        return _with_alpha(gray, channels) if channels in WITH_ALPHA else gray
     if band.mode == "F":
         raise RefusedError("floating-point pixels are not supported")
+    if channels in WITH_ALPHA:
+        return _with_alpha(np.asarray(band.convert("RGBA")), channels)
     if background is not None and band.has_transparency_data:
         return _channels(_over(np.asarray(band.convert("RGBA")), background), channels)
     mode = "L" if channels == 1 and band.mode in _GRAY_MODES else "RGB"
     pixels = np.asarray(band if band.mode == mode else band.convert(mode))
     return _channels(pixels.reshape(*pixels.shape[:2], -1), channels)
+
+
+def _with_alpha(pixels: Pixels, channels: int) -> Pixels:
+    """Gray or color with the alpha channel that they have, or an opaque one."""
+    has_alpha = pixels.shape[2] in WITH_ALPHA
+    colors = _channels(pixels[..., :-1] if has_alpha else pixels, channels - 1)
+    alpha = pixels[..., -1:] if has_alpha else np.full((*pixels.shape[:2], 1), _WHITE, np.uint8)
+    return np.concatenate([np.broadcast_to(colors, (*pixels.shape[:2], channels - 1)), alpha], 2)
 
 
 def _over(pixels: Pixels, background: int | None) -> Pixels:

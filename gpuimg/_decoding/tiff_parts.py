@@ -86,7 +86,8 @@ def tiff_contents(data: bytes) -> Contents:
     channels = directory.number(_SAMPLES, 1)
     if directory.number(_PHOTOMETRIC, 0) == _PALETTE:
         channels += 2
-    return Contents(height, width, channels, _parts(directory, data), turn if 1 <= turn <= 8 else 1, bits=max(bits))
+    turn = turn if 1 <= turn <= 8 else 1
+    return Contents(height, width, channels, _parts(directory, data), turn, bits=max(bits), depth=max(bits))
 
 
 def _read(data: bytes) -> _Directory:

@@ -40,7 +40,7 @@ class PartialIndex:
         self._end = self._header.table_end
         self._words_sum = self._entries_sum = 0
         _check_replaceable(path)
-        self._descriptor = _opened_alone(self._partial)
+        self._descriptor = opened_alone(self._partial)
 
     def close(self) -> None:
         """Leave what is there to the next process."""
@@ -66,8 +66,8 @@ class PartialIndex:
         places = self._end + np.concatenate([[0], np.cumsum(built.sizes)])
         words = layout.word(places.astype("<u8"), np.append(built.kinds, np.uint64(0))).astype("<u8").tobytes()
         done = self._header.size
-        _write(self._descriptor, built.content, self._end)
-        _write(self._descriptor, words, layout.word_at(done))
+        write_at(self._descriptor, built.content, self._end)
+        write_at(self._descriptor, words, layout.word_at(done))
         self._end += len(built.content)
         self._words_sum = zlib.crc32(words[: -layout.WORD_BYTES], self._words_sum)
         self._entries_sum = zlib.crc32(built.content, self._entries_sum)
@@ -76,14 +76,14 @@ class PartialIndex:
     def finish(self, largest: int) -> None:
         """Give it its name, once all samples are there."""
         header = self._header._replace(finished=True, size=self._end, largest=largest)
-        _write(self._descriptor, header.packed(), 0)
+        write_at(self._descriptor, header.packed(), 0)
         os.fsync(self._descriptor)
         os.replace(self._partial, self.path)
 
     def _write_header(self, done: int) -> None:
         """Say that samples are done: an unfinished index has these numbers in the place of its sizes."""
         self._header = self._header._replace(size=done, largest=self._words_sum << 32 | self._entries_sum)
-        _write(self._descriptor, self._header.packed(), 0)
+        write_at(self._descriptor, self._header.packed(), 0)
 
     def _words_before(self) -> Any:
         """The words of what an earlier process had done, and the one behind them; None where that is not whole."""
@@ -143,7 +143,7 @@ def _check_replaceable(path: str) -> None:
         raise ValueError(f"{printable(path)} is there already, and is not a seek index; name another path")
 
 
-def _opened_alone(path: str) -> int:
+def opened_alone(path: str) -> int:
     """A file for reading and writing, made where there is none, of which this process has the only lock."""
     import fcntl
 
@@ -161,7 +161,7 @@ def _opened_alone(path: str) -> int:
         os.close(descriptor)
 
 
-def _write(descriptor: int, data: bytes, at: int) -> None:
+def write_at(descriptor: int, data: bytes, at: int) -> None:
     """All bytes at a place: a write may stop early, at 2 GiB or at a full disk, which then says so."""
     left = memoryview(data)
     while left:

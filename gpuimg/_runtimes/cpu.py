@@ -11,27 +11,45 @@ from typing import Any
 import numpy as np
 
 from .._plan.plan import Plan
+from .._video.clips import EncodedClips
 from ..kernels import layout
 from ..kernels.cpu.run import mix_image
 from .cpu_call import Call
 from .cpu_memory import Places, Pool, Scratch
-from .images import ALIGNMENT, EncodedImages, Pixels, numpy_dtype, offsets_of
+from .images import ALIGNMENT, Encoded, Pixels, numpy_dtype, offsets_of
 from .protocol import Outcome
 from .team import side_by_side
 from .threads import threads
 
 
+def _as_decoded(source: EncodedClips, segments: Sequence[Plan], kind: int, planar: bool) -> bool:
+    """Whether results are the decoded frames themselves, which come to their places without a pass then."""
+    same = all(plan.changes_nothing and plan.channels == source.channels for plan in segments)
+    return same and kind == layout.UINT8 and not planar and source.leaders() is None
+
+
 class CpuRuntime:
-    """Runs plans on the CPU. Threads live as long as a call; scratch memory is kept for the next one."""
+    """Runs plans on the CPU. Threads live as long as a call; scratch memory is kept for the next one.
+
+    Parameters
+    ----------
+    most : int, optional
+        Threads that one call has; all that are allowed by default. 1 is for callers with threads of their own.
+    """
 
     name = "cpu"
     on_host = True
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
         self._spare: list[Scratch] = []
         self._pool = Pool()
         self._places = Places()
         self._lock = threading.Lock()
+
+    def device(self) -> AbstractContextManager[None]:
+        """As :meth:`Runtime.device`."""
+        return nullcontext()
 
     # -- memory ------------------------------------------------------------------------------------------------
 
@@ -87,16 +105,16 @@ class CpuRuntime:
 
     # -- work --------------------------------------------------------------------------------------------------
 
-    def decode(self, images: EncodedImages) -> tuple[Pixels, Outcome]:
+    def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
         """Decode whole images into one arena."""
         offsets, total = offsets_of(images.sizes, images.channels, ALIGNMENT)
         flat = self.empty(total, "uint8")
-        pixels = Pixels(flat, offsets, images.sizes, images.channels, failures=images.failures)
+        pixels = Pixels(flat, offsets, images.sizes, images.channels, failures=images.failures, frames=images.frames)
         return pixels, self._run(Call(images, [], flat, offsets, layout.UINT8, False, self._places))
 
     def run(
         self,
-        source: EncodedImages | Pixels,
+        source: Encoded | Pixels,
         segments: Sequence[Plan],
         out: Any,
         offsets: Any,
@@ -104,6 +122,8 @@ class CpuRuntime:
         planar: bool,
     ) -> Outcome:
         """Run all segments of an image before the next one; the launches are those a GPU would need for the batch."""
+        if isinstance(source, EncodedClips) and _as_decoded(source, segments, kind, planar):
+            segments = []
         return self._run(Call(source, segments, out.view(np.uint8), offsets, kind, planar, self._places))
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
@@ -119,12 +139,17 @@ class CpuRuntime:
                     out[start : start + a.size],
                 )  # fmt: skip
 
-        side_by_side(work, min(threads(), len(one.offsets)) - 1)
+        side_by_side(work, self._helpers(len(one.offsets)))
 
     def _run(self, call: Call) -> Outcome:
         for python in call.rounds():
-            side_by_side(partial(self._work, call, iter(python)), min(threads(), call.images_left(python)) - 1)
+            helpers = self._helpers(call.images_left(python))
+            side_by_side(partial(self._work, call, iter(python)), helpers, call.stop)
         return Outcome(dict(sorted(call.failures.items())), call.timings, call.launches)
+
+    def _helpers(self, images: int) -> int:
+        """Threads beside the one that calls, for so many images."""
+        return min(self._most or threads(), images) - 1
 
     def _work(self, call: Call, python: Iterator[int]) -> None:
         """One thread's part; drawing from the iterator they share is safe under the GIL."""

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .._checks.types import Ints
+from .._checks.types import Ints, Mask
 from .._decoding import exif, jpeg, pillow
-from .._plan.compile import Pass, compile_plan, ops_used
+from .._plan.compile import Pass, compile_plan, launches_of, ops_used
 from .._plan.plan import Plan
 from .._plan.scale import FULL, at_scale, scaled_sizes
+from .._video.clips import EncodedClips
+from .._video.convert import write_pixels
+from .._video.decode import decoded_frames
+from .._video.files import VideoError, opened
 from ..kernels import layout, ops
+from ..kernels.cpu import artefacts, elastic
 from ..kernels.cpu import batch as words
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.sample import SOURCE_SLACK, work_space
@@ -23,7 +29,7 @@ from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as header_words
 from .cpu_memory import Places, Scratch
 from .draft import first_segments, scales_of
-from .images import SCALES, EncodedImages, Pixels, of_all_views
+from .images import SCALES, Encoded, EncodedImages, Pixels, of_all_views, rows_of
 from .protocol import Timings
 from .threads import threads
 
@@ -37,6 +43,9 @@ _STREAMED = 8 << 20
 
 # Nanoseconds after which the main thread comes back from the native loop to see signals, between two images.
 _SIGNALS = 50_000_000
+
+#: Fills an array with a region (x0, y0, x1, y1) of an image that Python has decoded.
+Write: TypeAlias = Callable[[list[int], Any], None]
 
 # Results of a segment that another one reads: their kind, and whether each channel is a plane.
 _BETWEEN = (layout.FLOAT32, False)
@@ -56,7 +65,8 @@ class _Segment:
         self._calls = {
             source: call_table(source, kind, planar, used, separable, filters, plan.functions) for source in sources
         }
-        self.memory = np.max([_memory(run, plan.sharpens) for run in self.passes], 0)
+        self.memory = np.max([_memory(run, used) for run in self.passes], 0)
+        self.launches = launches_of(self.passes, used)
         self.words = np.zeros((len(self.passes), words.PASS_WORDS), np.int64)
         for row, run in zip(self.words, self.passes, strict=True):
             row[words.RECORDS] = run.records.ctypes.data
@@ -70,19 +80,25 @@ class _Segment:
                 row[at] = self._calls[source].ctypes.data if source in self._calls else 0
 
 
-def _memory(run: Pass, sharpens: bool) -> list[int]:
+def _memory(run: Pass, used: Mask) -> list[int]:
     """Elements of the first parts of a ``_Memory`` for the largest image of a pass."""
     records = run.records
     if not len(records):
         return [0] * 5
     height, width = records["height"].astype(np.int64), records["width"].astype(np.int64)
     nx, ny = records["taps"].astype(np.int64).T
-    rows = height if run.first_slot < run.end_slot or sharpens else np.minimum(_ROWS, height)
+    whole = run.first_slot < run.end_slot or bool(np.any(used & ops.READS_NEIGHBORS))
+    rows = height if whole else np.minimum(_ROWS, height)
     floats, ints = work_space(height, width, nx, ny, records["window"][:, 2].astype(np.int64))
+    copied = height * width if used[ops.MOTION.code] else 0  # of a plane, while it is averaged
+    if used[ops.JPEG.code]:
+        copied = np.maximum(copied, artefacts.work_for(height, width))
+    if used[ops.ELASTIC.code]:
+        copied = np.maximum(copied, elastic.work_for(height, width))
     return [
         run.end_slot * ops.STATISTICS_WORDS,
         _CHANNELS * int(np.max(rows * width)),
-        2 * int(np.max(width)) + int(np.max(floats)),
+        int(np.max(np.maximum(2 * np.max(width) + floats, copied))),
         max(int(np.max(ints)), ops.LEVELS),
         int(np.max(width)),
     ]
@@ -116,7 +132,7 @@ class Call:
 
     def __init__(
         self,
-        source: EncodedImages | Pixels,
+        source: Encoded | Pixels,
         segments: Sequence[Plan],
         out: Any,
         offsets: Ints,
@@ -133,7 +149,8 @@ class Call:
         self.failures: dict[int, str] = {}
         self.timings = Timings()
         self._lock = threading.Lock()
-        self._leaders = source.leaders() if isinstance(source, EncodedImages) else None
+        leaders = None if isinstance(source, Pixels) else source.leaders()
+        self._leaders = None if leaders is None else rows_of(leaders, source.frames)
         starts = first_segments(segments) if segments else np.zeros(n, np.int64)
         scales = scales_of(source, segments, starts)
         self._sizes = scaled_sizes(source.sizes, scales)  # of the images as they are decoded
@@ -148,15 +165,21 @@ class Call:
         self._set_out(out, offsets, source)
         self._set_regions(starts)
         self._set_views()
+        x0, _, x1, _ = self._images[:, words.REGION : words.REGION + 4].T
+        self._images[:, words.ROW] = (x1 - x0) * self._channels  # as it is decoded
         if isinstance(source, EncodedImages):
             self._headers = source.headers.words
             self._python = self._set_files(source)
+        elif isinstance(source, EncodedClips):
+            self._headers = np.zeros((n, header_words.HEADER_WORDS), np.int64)
+            self._python = list(range(len(source.data))) if leaders is None else np.unique(leaders).tolist()
         else:
             self._headers = np.zeros((n, header_words.HEADER_WORDS), np.int64)
             self._python = []
             self._set_pixels(source)
         order = np.argsort(-self._images[:, words.SIZE], kind="stable")  # so that the threads end together
         here = self._images[:, words.KIND] != words.VIEW
+        here &= not isinstance(source, EncodedClips)
         here[self._python] = False
         self._order = order[here[order]]
         self._needs = self._memory_needed()
@@ -166,11 +189,11 @@ class Call:
     @property
     def launches(self) -> int:
         """Launches that a GPU would need."""
-        return sum(segment.passes[-1].end_slot + 1 for segment in self._segments)
+        return sum(segment.launches for segment in self._segments)
 
     # -- words -------------------------------------------------------------------------------------------------
 
-    def _set_out(self, out: Any, offsets: Ints, source: EncodedImages | Pixels) -> None:
+    def _set_out(self, out: Any, offsets: Ints, source: Encoded | Pixels) -> None:
         if self._segments:
             itemsize = int(self._segments[-1].words[-1, words.ITEMSIZE])
             self._images[:, words.OUT_BYTES] = self._segments[-1].bytes
@@ -208,9 +231,7 @@ class Call:
     def _set_files(self, source: EncodedImages) -> list[int]:
         """Encoded images; gives those that Python decodes."""
         images, headers = self._images, source.headers.words
-        x0, _, x1, _ = images[:, words.REGION : words.REGION + 4].T
         images[:, words.DATA], images[:, words.SIZE] = source.headers.addresses, source.headers.sizes
-        images[:, words.ROW] = (x1 - x0) * self._channels
         swapped, rows, columns = exif.turns(source.orientations)
         images[:, words.TURN] = words.SWAP * swapped + words.FLIP_ROWS * rows + words.FLIP_COLUMNS * columns
         images[:, words.KIND] = words.ENCODED
@@ -247,7 +268,7 @@ class Call:
         images = self._images
         x0, y0, x1, y1 = images[:, words.REGION : words.REGION + 4].T
         region = (x1 - x0) * (y1 - y0) * self._channels
-        encoded = isinstance(self._source, EncodedImages)
+        encoded = not isinstance(self._source, Pixels)
         read = np.where(images[:, words.KIND] == words.UNPADDED, images[:, words.ELEMENTS], region * encoded)
         first = np.max([segment.memory for segment in self._segments], 0) if self._segments else np.zeros(5, np.int64)
         width = np.max(self._headers[:, header_words.WIDTH], initial=1)
@@ -292,27 +313,29 @@ class Call:
         return len(self._order) + len(python)
 
     def work(self, scratch: Scratch, python: Iterator[int]) -> None:
-        """What each thread does: images that Python decodes one by one, then all others in the native loop."""
+        """What each thread does: images or clips that Python decodes one by one, then all others in the native loop."""
         memory = self._memory(scratch)
-        elsewhere = 0.0
+        elsewhere = [0.0]
         try:
-            for i in python:
-                start = time.perf_counter()
-                pixels = self._decoded(i)
-                elsewhere += time.perf_counter() - start
-                self._run_decoded(i, pixels, scratch, memory)
-                if self._shared[words.STOP]:
-                    return
+            for k in python:
+                for i, write in _timed(self._decoded(k), elsewhere):
+                    self._run_decoded(i, write, scratch, memory)
+                    if self._shared[words.STOP]:
+                        return
             while not self._native(self._order, self._shared, memory):
                 if self._shared[words.STOP]:
                     return
         except BaseException:
-            self._shared[words.STOP] = 1
+            self.stop()
             raise
         finally:
             decoding, total = (float(memory.thread[k]) / 1e9 for k in (words.DECODING, words.TOTAL))
             with self._lock:  # not what a thread waited for Python's lock, or for a place
-                self.timings.add(Timings(decoding + elsewhere, total - decoding))
+                self.timings.add(Timings(decoding + elsewhere[0], total - decoding))
+
+    def stop(self) -> None:
+        """Let all threads end after the image that they are at."""
+        self._shared[words.STOP] = 1
 
     def _native(self, order: Ints, shared: Ints, memory: _Memory) -> bool:
         # Not current_thread(), which makes an object for each helper that is never removed.
@@ -324,10 +347,16 @@ class Call:
         )  # fmt: skip
         return whole
 
-    def _decoded(self, i: int) -> Any:
-        """An image as it is shown, decoded by Pillow; None where that fails, too."""
+    def _decoded(self, k: int) -> Iterator[tuple[int, Write | None]]:
+        """What Python decodes: an image, or the frames of a clip one by one; None where that fails."""
         source = self._source
+        if isinstance(source, EncodedClips):
+            return self._decoded_clip(source, k)
         assert isinstance(source, EncodedImages)
+        return self._decoded_image(source, k)
+
+    def _decoded_image(self, source: EncodedImages, i: int) -> Iterator[tuple[int, Write | None]]:
+        """An image as it is shown, decoded by Pillow."""
         told = self._told[i].tolist()
         try:
             header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
@@ -338,24 +367,41 @@ class Call:
                 raise ValueError("the decoded image has another size than its header says")
         except ValueError as error:
             self.failures[i] = jpeg.reason(told) if told[0] else str(error)
-            return None
-        return shown
+            yield i, None
+        else:
+            yield i, partial(_cut, shown)
 
-    def _run_decoded(self, i: int, pixels: Any, scratch: Scratch, memory: _Memory) -> None:
-        """Run an image whose pixels are here, or None for a black one."""
+    def _decoded_clip(self, source: EncodedClips, clip: int) -> Iterator[tuple[int, Write | None]]:
+        """Frames of a clip as they come out of the decoder; all are black if one of them fails."""
+        video, first, numbers = source.videos[clip], clip * source.frames, source.numbers[clip]
+        if video is not None and clip not in source.failures:
+            try:
+                wanted = np.unique(numbers).tolist()
+                open_ = partial(opened, source.data[clip], source.max_pixels)
+                for number, frame in decoded_frames(open_, video, wanted):
+                    write = partial(write_pixels, frame, video.orientation, self._channels)
+                    yield from ((first + int(t), write) for t in np.flatnonzero(numbers == number))
+            except VideoError as error:
+                self.failures[clip] = str(error)
+            else:
+                return
+        yield from ((first + t, None) for t in range(len(numbers)))
+
+    def _run_decoded(self, i: int, write: Write | None, scratch: Scratch, memory: _Memory) -> None:
+        """Run an image that Python has decoded, or a black one."""
         image = self._images[i]
         self._told[i] = 0
         image[words.KIND] = words.BLACK
-        if pixels is not None and not self._segments:
-            self._result(i)[:] = pixels.reshape(-1)
+        x0, y0, x1, y1 = region = image[words.REGION : words.REGION + 4].tolist()
+        if write is not None and not self._segments:
+            write(region, self._result(i))
             return
-        if pixels is not None:
-            x0, y0, x1, y1 = image[words.REGION : words.REGION + 4].tolist()
-            part = pixels[y0:y1, x0:x1]
-            padded = scratch.flat("decoded", part.size + SOURCE_SLACK, np.uint8)
-            padded[: part.size].reshape(part.shape)[:] = part
+        if write is not None:
+            size = (x1 - x0) * (y1 - y0) * self._channels
+            padded = scratch.flat("decoded", size + SOURCE_SLACK, np.uint8)
+            write(region, padded[:size])
             image[words.KIND] = words.PIXELS
-            image[words.SOURCE], image[words.ELEMENTS] = padded.ctypes.data, part.size + SOURCE_SLACK
+            image[words.SOURCE], image[words.ELEMENTS] = padded.ctypes.data, size + SOURCE_SLACK
         self._native(np.array([i]), np.zeros(words.SHARED_WORDS, np.int64), memory)
 
     def _result(self, i: int) -> Any:
@@ -364,8 +410,26 @@ class Call:
         return self._out[start : start + int(self._images[i, words.OUT_BYTES])]
 
 
+def _timed(decoded: Iterator[tuple[int, Write | None]], seconds: list[float]) -> Iterator[tuple[int, Write | None]]:
+    """The same, with the seconds that it took added up."""
+    while True:
+        start = time.perf_counter()
+        one = next(decoded, None)
+        seconds[0] += time.perf_counter() - start
+        if one is None:
+            return
+        yield one
+
+
+def _cut(pixels: Any, region: list[int], out: Any) -> None:
+    """A region of an image of Pillow."""
+    x0, y0, x1, y1 = region
+    part = pixels[y0:y1, x0:x1]
+    out.reshape(part.shape)[:] = part
+
+
 def _compiled(
-    source: EncodedImages | Pixels, segments: Sequence[Plan], starts: Ints, scales: Ints, kind: int, planar: bool
+    source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, scales: Ints, kind: int, planar: bool
 ) -> list[_Segment]:
     last = len(segments) - 1
     far = np.zeros((len(scales), 2), np.bool_)

@@ -21,21 +21,33 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple
 
 import cupy
 import numpy as np
 
 from .._checks.types import Ints
-from .._plan.compile import Pass, compile_plan, source_regions
+from .._decoding.views import once
+from .._plan.compile import Pass, build_for, compile_plan, launches_of, ops_used, source_regions
 from .._plan.plan import Plan
 from ..kernels import cuda as kernels
 from ..kernels import layout, ops
+from .cuda_apart import begins_apart, done_apart, places_apart, words_apart
 from .cuda_decode import ImageDecoder
 from .cuda_launch import launch
 from .cuda_memory import Event, Lane, PerThread, PooledResults, Stream, current, follow, recorded, upload, wait
-from .images import ALIGNMENT, SCALES, STORAGE, EncodedImages, Pixels, numpy_dtype, of_all_views, offsets_of
+from .images import (
+    ALIGNMENT,
+    SCALES,
+    STORAGE,
+    Encoded,
+    Pixels,
+    numpy_dtype,
+    of_all_views,
+    offsets_of,
+    rows_of,
+)
 from .protocol import Outcome
 
 _MOST_IMAGES = 65535  # blocks along y of one launch
@@ -116,6 +128,11 @@ class CudaRuntime:
 
     # -- memory ------------------------------------------------------------------------------------------------
 
+    def device(self) -> AbstractContextManager[Any]:
+        """The device, as CuPy's current one."""
+        device: AbstractContextManager[Any] = self._device
+        return device
+
     def empty(self, elements: int, dtype: str) -> Any:
         """An uninitialised flat array of the caller's current stream; of a private one, to be read on others too."""
         array = self.take(elements, dtype)
@@ -165,14 +182,16 @@ class CudaRuntime:
 
     # -- decoding ----------------------------------------------------------------------------------------------
 
-    def decode(self, images: EncodedImages) -> tuple[Pixels, Outcome]:
+    def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
         """Decode whole images into one arena that becomes the caller's."""
         offsets, total = offsets_of(images.sizes, images.channels, ALIGNMENT)
         with self._device:
             caller = current()
             with self._stream:
                 flat = self._results.take_for_decoder(total, "uint8", caller)
-            pixels = Pixels(flat, offsets, images.sizes, images.channels, failures=images.failures)
+            pixels = Pixels(
+                flat, offsets, images.sizes, images.channels, failures=images.failures, frames=images.frames
+            )
             try:
                 outcome = self._decoder.decode(images, pixels, self._stream)
             finally:  # also of a failure: the memory comes back in the order of the caller's stream
@@ -183,7 +202,7 @@ class CudaRuntime:
 
     def run(
         self,
-        source: EncodedImages | Pixels,
+        source: Encoded | Pixels,
         segments: Sequence[Plan],
         out: Any,
         offsets: Ints,
@@ -196,15 +215,13 @@ class CudaRuntime:
             if isinstance(source, Pixels):
                 return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, planar))
             leaders = source.leaders()
-            images, first, views = (source, None, None) if leaders is None else source.once(leaders)
+            images, first, views = (source, None, None) if leaders is None else once(source, leaders)
             starts, total = offsets_of(images.sizes, images.channels, ALIGNMENT)
             lane = self._lane
             arena = lane.arenas.take(total)
             try:
-                pixels = Pixels(arena.memory, starts, images.sizes, images.channels)
-                regions = None if images.seek is None else source_regions(segments[0])
-                if regions is not None and leaders is not None:
-                    regions = of_all_views(regions, leaders)[first]
+                pixels = Pixels(arena.memory, starts, images.sizes, images.channels, frames=images.frames)
+                regions = _wanted(source, segments[0], leaders, first)
                 outcome = self._decoder.decode(images, pixels, lane.stream, regions)
                 if first is not None and views is not None:
                     pixels = pixels.views(views)
@@ -263,7 +280,7 @@ class CudaRuntime:
         compiled = [_compiled(plan, sizes[k], channels[k], starts[k], starts[k + 1]) for k, plan in enumerate(segments)]
         launches = 0
         with self._stream:
-            parts = iter(_upload([run for passes in compiled for run in passes], self._lane))
+            parts = iter(_upload(compiled, self._lane))
             self._order_results()
             for k, (_, total) in enumerate(places):
                 between = cupy.empty(total, cupy.float32)
@@ -272,30 +289,44 @@ class CudaRuntime:
             return launches + self._launch(source, segments[-1], compiled[-1], parts, out, kind, planar)
 
     def _launch(
-        self, source: Pixels, plan: Plan, passes: list[Pass], parts: Iterator[_Part], out: Any, kind: int, planar: bool
+        self, source: Pixels, plan: Plan, stage: _Stage, parts: Iterator[Any], out: Any, kind: int, planar: bool
     ) -> int:
+        passes, apart = stage
         n, slots, stream = len(plan), passes[-1].end_slot, self._stream.ptr
+        if apart is not None:
+            source = done_apart(source, plan, next(parts), stream)
         table_words = slots * ops.STATISTICS_WORDS
         tables = cupy.empty(max(n * table_words, 1), cupy.float32)
         accumulators = _accumulators(n, slots) if slots else []
         scale = SCALES[source.dtype]
+        build = build_for(plan)
         for run in passes:
             ints, floats, programs = next(parts)
             words = run.programs.shape[1]
             common = source.flat, source.channels, scale, ints, floats, programs, words, tables, table_words
             pixels = int(np.max(run.records["height"].astype(np.int64) * run.records["width"]))
             for slot in range(run.first_slot, run.end_slot):
-                kernel = kernels.statistics_kernel(plan.functions, source.dtype, plan.sharpens)
+                kernel = kernels.statistics_kernel(plan.functions, source.dtype, build)
                 launch(kernel, stream, (-(-pixels // kernel.block), n), *common, slot, *accumulators[slot])
             if run is passes[-1]:
-                kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, plan.sharpens)
+                kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, build)
                 stored = out.view(STORAGE[out.dtype.name])
                 launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, int(planar))
-        return slots + 1
+        return launches_of(passes, ops_used(plan))
 
 
-def _pass_on(images: EncodedImages, outcome: Outcome, source: EncodedImages, first: Ints) -> None:
-    """What became of images, as that of the first view of each."""
+def _wanted(source: Encoded, plan: Plan, leaders: Ints | None, first: Ints | None) -> Ints | None:
+    """Regions (N, 4) that are read of what is decoded; None where decoders know nothing but whole images."""
+    if source.seek is None and source.frames is None:
+        return None
+    regions = source_regions(plan)
+    if leaders is None or first is None:
+        return regions
+    return of_all_views(regions, rows_of(leaders, source.frames))[rows_of(first, source.frames)]
+
+
+def _pass_on(images: Encoded, outcome: Outcome, source: Encoded, first: Ints) -> None:
+    """What became of images, or clips, as that of the first view of each."""
     outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
     if source.seek is not None and images.seek is not None:
         source.seek.take_over(images.seek, first)
@@ -306,33 +337,50 @@ def _check_count(n: int) -> None:
         raise ValueError(f"a batch on a GPU holds at most {_MOST_IMAGES} images, not {n}")
 
 
-def _compiled(plan: Plan, sizes: Ints, channels: int, source: Ints, output: Ints) -> list[Pass]:
+class _Stage(NamedTuple):
+    """A compiled plan."""
+
+    passes: list[Pass]
+    apart: Any  # words of what is done before its passes, or None
+
+
+def _compiled(plan: Plan, sizes: Ints, channels: int, source: Ints, output: Ints) -> _Stage:
     """A plan for images of these sizes that lie at some elements, to come to lie at others."""
+    apart = words_apart(plan, sizes, channels, source) if begins_apart(plan) else None
+    start = source if apart is None else places_apart(sizes, channels)[0]
     passes, region = compile_plan(plan)
     strides = sizes[:, 1] * channels
-    start = source + region[:, 1] * strides + region[:, 0] * channels
+    start = start + region[:, 1] * strides + region[:, 0] * channels
     for run in passes:
         run.records["source"] = start
         run.records["output"] = output
         run.records["stride"] = strides
-    return passes
+    return _Stage(passes, apart)
 
 
-_Part = tuple[Any, Any, Any]
+def _upload(stages: list[_Stage], lane: Lane) -> list[Any]:
+    """All stages in one copy to the device: words of what is done before passes; of a pass records and programs.
 
-
-def _upload(passes: list[Pass], lane: Lane) -> list[_Part]:
-    """All passes in one copy to the device; for each its records as int32 and float32, and its programs."""
-    words = upload([part for run in passes for part in (run.records, run.programs)], lane)
+    Records are there as int32 and as float32.
+    """
+    parts: list[Any] = []
+    for stage in stages:
+        parts += [stage.apart] if stage.apart is not None else []
+        parts += [part for run in stage.passes for part in (run.records, run.programs)]
+    words = upload(parts, lane)
     floats = words.view(cupy.float32)
-    parts = []
+    found: list[Any] = []
     at = 0
-    for run in passes:
-        middle = at + len(run.records) * layout.RECORD_WORDS
-        end = middle + run.programs.size
-        parts.append((words[at:middle], floats[at:middle], floats[middle:end]))
-        at = end
-    return parts
+    for stage in stages:
+        if stage.apart is not None:
+            found.append(words[at : at + len(stage.apart)])
+            at += len(stage.apart)
+        for run in stage.passes:
+            middle = at + len(run.records) * layout.RECORD_WORDS
+            end = middle + run.programs.size
+            found.append((words[at:middle], floats[at:middle], floats[middle:end]))
+            at = end
+    return found
 
 
 def _accumulators(n: int, slots: int) -> list[tuple[Any, Any, Any, Any]]:

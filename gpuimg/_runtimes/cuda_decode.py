@@ -1,8 +1,8 @@
 """Decoding of a batch into memory of the CUDA runtime.
 
-JPEGs with an entry in a seek index are decoded by kernels of our own, others by nvImageCodec; what these do not take,
-and what they fail at, the CPU runtime decodes, whose reasons are those of all failures. Such images come to their place
-in one copy.
+JPEGs with an entry in a seek index are decoded by kernels of our own, others by nvImageCodec, and clips by NVDEC; what
+these do not take, and what they fail at, the CPU runtime decodes, whose reasons are those of all failures. Such images
+and frames come to their place in one copy.
 
 A thread decodes on a stream of its own. It waits for nothing but the decoders: not for the kernels of the batch before,
 and not for what the caller computes.
@@ -22,14 +22,16 @@ import numpy as np
 from .._checks.types import Ints
 from .._decoding import exif
 from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share, takes
+from .._video.clips import EncodedClips
 from ..kernels.jpeg.layout import HEIGHT, WIDTH
 from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder, upload_of
 from .cuda_launch import capability_of
 from .cuda_marks import MARK_BYTES, Marks
 from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, follow
-from .images import ALIGNMENT, EncodedImages, Pixels, offsets_of
-from .protocol import Outcome
+from .cuda_video import AT_ONCE, ClipDecoder
+from .images import ALIGNMENT, Encoded, EncodedImages, Pixels, offsets_of, rows_of, whole_regions
+from .protocol import Outcome, Timings
 from .threads import threads
 
 # Threads of a decoder: beyond these, they wake one another more than they work; nvImageCodec needs two to work side by
@@ -57,6 +59,7 @@ class ImageDecoder:
         self._share = hardware_share()
         self._cpu = CpuRuntime()  # for files that nvImageCodec does not decode
         self._segments = SegmentDecoder(lambda: self._own().pinned)
+        self._clips = ClipDecoder(index)
         self._local = threading.local()
         self._spare: defaultdict[int, list[_Own]] = defaultdict(list)  # of threads that are gone
         self._told: set[str] = set()
@@ -65,12 +68,12 @@ class ImageDecoder:
         """Tell how many threads decode beside each other, of which the calling one is one: they share the cores."""
         self._local.lanes = lanes
 
-    def decode(self, images: EncodedImages, pixels: Pixels, stream: Any, regions: Ints | None = None) -> Outcome:
-        """Decode regions of images, or all; those that fail are left black.
+    def decode(self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints | None = None) -> Outcome:
+        """Decode regions of images, or all, or the frames of clips; those that fail are left black.
 
         Parameters
         ----------
-        images : EncodedImages
+        images : EncodedImages or EncodedClips
         pixels : Pixels
             Memory for all. Nothing uses it any more: the host has waited for that.
         stream : cupy.cuda.Stream
@@ -78,25 +81,47 @@ class ImageDecoder:
         regions : (N, 4) int64, optional
             What is read of each image: x0, y0, x1, y1. More may be written.
         """
-        begin = time.perf_counter()
         own = self._own()
         try:
             # With the stream as CuPy's current one nvImageCodec's images and its decode agree about the stream.
             with own.stream:
-                decoded, unwritten = self._decode_on_gpu(images, pixels, regions, own)
-                seconds = time.perf_counter() - begin  # of the host: it waits for the decoders
-                left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
-                outcome = self._decode_on_host(images, left, pixels)
-                for i in images.failures:
-                    pixels.view(i).fill(0)
+                return self._decode(images, pixels, regions, own)
         except BaseException:
             own.stream.synchronize()  # copies from and to the memory of the host
             raise
         finally:
             follow(stream.ptr, own.stream.ptr)
-        outcome.timings.decode += seconds
-        outcome.timings.unwritten = unwritten
+
+    def _decode(self, images: Encoded, pixels: Pixels, regions: Ints | None, own: _Own) -> Outcome:
+        begin = time.perf_counter()
+        gpu = Timings()  # of which decoding is the time of the host: it waits for the decoders
+        if isinstance(images, EncodedClips):
+            refused = self._decode_clips(images, pixels, regions, own)
+            gpu.clips_on_cpu = len(refused)
+            left = list(refused)
+        else:
+            decoded, gpu.unwritten = self._decode_on_gpu(images, pixels, regions, own)
+            left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
+        gpu.decode = time.perf_counter() - begin
+        outcome = self._decode_on_host(images, left, pixels)
+        for i in rows_of(np.array([*images.failures], np.int64), images.frames).tolist():
+            pixels.view(i).fill(0)
+        outcome.timings.add(gpu)
         return outcome
+
+    def _decode_clips(self, clips: EncodedClips, pixels: Pixels, regions: Ints | None, own: _Own) -> dict[int, str]:
+        """Decode clips; gives those that this GPU does not decode, and why."""
+        wanted = whole_regions(clips.sizes) if regions is None else regions
+        at_once = max(AT_ONCE // getattr(self._local, "lanes", 1), 1)
+        refused = self._clips.decode(clips, pixels, wanted, own.stream, at_once)
+        for clip, reason in refused.items():
+            self._tell(
+                f"the CPU decodes clips that cuda:{self._index} does not, the first of them in {clips.names[clip]} "
+                f"({reason}); stats() counts those of a loader",
+                "clips",
+                9,
+            )
+        return refused
 
     def _own(self) -> _Own:
         if not hasattr(self._local, "own"):
@@ -129,7 +154,7 @@ class ImageDecoder:
                 f"nvImageCodec reported images as decoded on cuda:{self._index} that it did not write, the first of "
                 f"them {images.names[unwritten[0]]}: the CPU decodes such images; stats() counts those of a loader",
                 "unwritten",
-                7,
+                9,
             )
         return decoded | done, len(unwritten)
 
@@ -170,27 +195,28 @@ class ImageDecoder:
                     f"nvImageCodec has no decoder of JPEGs on cuda:{self._index} (is nvJPEG installed?): they are "
                     "decoded on the CPU and copied; `gpuimg info` says what is missing",
                     "none",
-                    9,
+                    11,
                 )
         return own.decoder
 
     # -- the CPU -----------------------------------------------------------------------------------------------
 
-    def _decode_on_host(self, images: EncodedImages, left: list[int], pixels: Pixels) -> Outcome:
-        """Decode images on the CPU and bring them here in one copy; those that fail are black in it."""
+    def _decode_on_host(self, images: Encoded, left: list[int], pixels: Pixels) -> Outcome:
+        """Decode images or clips on the CPU and bring them here in one copy; those that fail are black in it."""
         if not left:
             return Outcome()
         part = images.part(left)
         host, outcome = self._cpu.decode(part)
         if images.seek is not None and part.seek is not None:
             images.seek.take_over(part.seek, left)
-        if left[-1] - left[0] < len(left):  # side by side: they lie as they do here
-            start = int(pixels.offsets[left[0]])
+        rows = rows_of(np.array(left), images.frames).tolist()
+        if rows[-1] - rows[0] < len(rows):  # side by side: they lie as they do here
+            start = int(pixels.offsets[rows[0]])
             copy_to_device(host.flat, pixels.flat[start : start + host.flat.size])
         else:
             uploaded = Pixels(cupy.empty(host.flat.size, cupy.uint8), host.offsets, host.sizes, host.channels)
             copy_to_device(host.flat, uploaded.flat)
-            for k, i in enumerate(left):
+            for k, i in enumerate(rows):
                 pixels.view(i)[:] = uploaded.view(k)
         return Outcome({left[k]: reason for k, reason in outcome.failures.items()}, outcome.timings)
 

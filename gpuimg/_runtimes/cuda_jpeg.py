@@ -20,8 +20,8 @@ from ..kernels.jpeg.layout import MISMATCH, RESTART, USED
 from ..kernels.jpeg.segments import PART_BLOCKS
 from .cuda_launch import launch
 from .cuda_memory import Block, Ring
-from .images import EncodedImages, Pixels
-from .jpeg_upload import Upload, whole_regions
+from .images import EncodedImages, Pixels, whole_regions
+from .jpeg_upload import Upload
 
 
 class SegmentDecoder:

@@ -10,7 +10,7 @@ from .._checks.types import Ints
 from .._plan.plan import Plan
 from .._plan.scale import FULL, scales_allowed
 from ..kernels.jpeg.layout import KIND, OTHER
-from .images import EncodedImages, Pixels
+from .images import Encoded, EncodedImages, Pixels
 
 
 def first_segments(segments: Sequence[Plan]) -> Ints:
@@ -23,14 +23,14 @@ def first_segments(segments: Sequence[Plan]) -> Ints:
     return first
 
 
-def scales_of(source: EncodedImages | Pixels, segments: Sequence[Plan], starts: Ints) -> Ints:
+def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints) -> Ints:
     """(N,): eighths of its size that each image is decoded at, of which segment ``starts`` is the first to run.
 
     Only JPEGs are scaled, whichever decoder takes them, and only where a pixel of each side is left. Views of
     one image have the largest scale that any of them needs.
     """
     scales = np.full(len(source.sizes), FULL, np.int64)
-    if isinstance(source, Pixels) or source.draft is None:
+    if not isinstance(source, EncodedImages) or source.draft is None:
         return scales
     for k, plan in enumerate(segments):
         scales = np.where(starts == k, scales_allowed(plan, source.draft), scales)

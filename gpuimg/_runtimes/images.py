@@ -6,14 +6,17 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from .._checks.types import Ints
+from .._decoding import exif
 from .._decoding.jpeg import Headers
 from .._decoding.pillow import PillowHeader
 from .._decoding.seek import Seek, misfit_warning
+from .._decoding.views import Views, at, views_of
+from .._video.clips import EncodedClips
 from ..errors import DecodeError, Failure
 from ..kernels import layout as words
 from ..kernels.jpeg.layout import ORIENTATION
@@ -24,6 +27,9 @@ ALIGNMENT = 64
 #: dtype names a result can have -> (storage dtype for the kernels, kind of store).
 KINDS = {"float32": words.FLOAT32, "uint8": words.UINT8, "float16": words.FLOAT16, "bfloat16": words.BFLOAT16}
 STORAGE = {"float32": "float32", "uint8": "uint8", "float16": "uint16", "bfloat16": "uint16"}
+
+#: Channels by the name of a color.
+COLORS = {"gray": 1, "graya": 2, "rgb": 3, "rgba": 4}
 
 #: What values of a source are multiplied with, so that white is 1.
 SCALES = {"uint8": np.float32(1.0 / 255.0), "float32": np.float32(1.0)}
@@ -39,6 +45,7 @@ class Pixels:
     channels: int
     layout: str = "NHWC"
     failures: dict[int, Failure] = field(default_factory=dict)  # images that are black for want of pixels
+    frames: int | None = None  # of each clip, where the images are those of clips; failures are then by clip
 
     @property
     def dtype(self) -> str:
@@ -57,13 +64,36 @@ class Pixels:
         return self.flat[start : start + math.prod(shape)].reshape(shape)
 
     def views(self, rows: Ints) -> Pixels:
-        """Images at some indices, in that order and any number of times, in the same memory."""
-        return replace(self, offsets=self.offsets[rows], sizes=self.sizes[rows], failures=_at(self.failures, rows))
+        """Images, or clips, at some indices, in that order and any number of times, in the same memory."""
+        images = rows_of(rows, self.frames)
+        return replace(self, offsets=self.offsets[images], sizes=self.sizes[images], failures=at(self.failures, rows))
+
+    def at_frames(self, kept: Ints) -> Pixels:
+        """The same clips of some of their frames, in that order and any number of times."""
+        images = np.arange(len(self.offsets)).reshape(-1, self.frames or 1)[:, kept].reshape(-1)
+        return replace(self, offsets=self.offsets[images], sizes=self.sizes[images], frames=len(kept))
+
+    def stored_places(self, orientations: Ints) -> Ints:
+        """(N, 3): at which element the first pixel of each image's file lies, and the steps to those beside and below.
+
+        Images lie as they are shown by orientations of EXIF (N,).
+        """
+        height, width = self.sizes.T
+        swapped, rows, columns = exif.turns(orientations)
+        down = np.where(rows, -width, width)
+        across = np.where(columns, -1, 1)
+        first = np.where(rows, (height - 1) * width, 0) + np.where(columns, width - 1, 0)
+        steps = np.where(swapped, (down, across), (across, down))
+        return np.stack([self.offsets + first * self.channels, *(steps * self.channels)], 1)
 
     def follow(self, *, exactly: bool) -> bool:
         """Whether the images lie one behind the other, without gaps if ``exactly``."""
         steps = np.diff(self.offsets) - self.sizes[:-1, 0] * self.sizes[:-1, 1] * self.channels
         return not np.any(steps != 0 if exactly else steps < 0)
+
+    def is_one_array(self) -> bool:
+        """Whether the images are of one size and follow one another: :meth:`stacked` gives them."""
+        return not np.any(self.sizes[1:] != self.sizes[:-1]) and self.follow(exactly=True)
 
     def stacked(self) -> Any:
         """All images as one array, as a view; they must be of one size and lie one behind the other."""
@@ -86,14 +116,17 @@ class EncodedImages:
     alpha: str
     on_error: str
     draft: float | None = None  # see gpuimg.open_batch
+    depth: int = 8  # bits of a value of decoded images, 8 or 16
     failures: dict[int, Failure] = field(default_factory=dict)
     seek: Seek | None = None  # entries of a seek index
-    views_of: tuple[EncodedImages, Ints] | None = None  # these are images of others, which may stand several times
+    views_of: Views[EncodedImages] | None = None  # these are images of others, which may stand several times
+    layout: ClassVar[str] = "NHWC"  # of decoded images
+    frames: ClassVar[None] = None  # images are not those of clips
 
     @property
     def dtype(self) -> str:
-        """Decoded images are bytes."""
-        return "uint8"
+        """Decoded images are bytes, or of 16 bits."""
+        return f"uint{self.depth}"
 
     def __len__(self) -> int:
         return len(self.data)
@@ -101,7 +134,7 @@ class EncodedImages:
     @property
     def color(self) -> str:
         """What was asked for."""
-        return "gray" if self.channels == 1 else "rgb"
+        return next(name for name, channels in COLORS.items() if channels == self.channels)
 
     @property
     def orientations(self) -> Ints:
@@ -111,11 +144,7 @@ class EncodedImages:
     def settle(self, reasons: dict[int, str]) -> None:
         """Keep the reasons of images that failed; raise them all where that is the policy of the batch."""
         if self.views_of is not None:
-            images, rows = self.views_of
-            try:
-                images.settle({int(rows[index]): reason for index, reason in reasons.items()})
-            finally:
-                self.failures.update(_at(images.failures, rows))
+            self.views_of.settle(reasons, self.failures)
             return
         for index, reason in reasons.items():
             self.failures[index] = Failure(index, self.names[index], reason)
@@ -137,23 +166,14 @@ class EncodedImages:
 
     def views(self, rows: Ints) -> EncodedImages:
         """Images at some indices, in that order and any number of times; each is decoded once, and fails once."""
-        images, before = self.views_of or (self, np.arange(len(self)))
-        of = before[rows]
-        part = replace(images.part(of.tolist()), on_error=images.on_error, views_of=(images, of))
-        part.failures.update(_at(images.failures, of))
+        views = views_of(self, self.views_of, rows)
+        part = replace(views.of.part(views.rows.tolist()), on_error=views.of.on_error, views_of=views)
+        part.failures.update(views.failures())
         return part
 
     def leaders(self) -> Ints | None:
-        """(N,): the first index of the same image, whose decoding the others share; None where all are different."""
-        if self.views_of is None:
-            return None
-        _, first, which = np.unique(self.views_of[1], return_index=True, return_inverse=True)
-        return None if len(first) == len(which) else first[which]
-
-    def once(self, leaders: Ints) -> tuple[EncodedImages, Ints, Ints]:
-        """Each image once, where it stands first, and at which of them the images of this batch are."""
-        first, which = np.unique(leaders, return_inverse=True)
-        return self.views(first), first, which
+        """As :meth:`Views.leaders`; None of what is no view."""
+        return None if self.views_of is None else self.views_of.leaders()
 
     def part(self, indices: Sequence[int]) -> EncodedImages:
         """Some of the images, none of which failed before, as a batch of their own."""
@@ -167,8 +187,25 @@ class EncodedImages:
             self.alpha,
             "fill",
             self.draft,
+            self.depth,
             seek=None if self.seek is None else self.seek.part(list(indices)),
         )
+
+
+#: What a runtime decodes.
+Encoded: TypeAlias = EncodedImages | EncodedClips
+
+
+def rows_of(units: Ints, frames: int | None) -> Ints:
+    """Indices of images from those of images, or of clips of so many frames, which lie one behind the other."""
+    return units if frames is None else (units[:, None] * frames + np.arange(frames)).reshape(-1)
+
+
+def whole_regions(sizes: Ints) -> Ints:
+    """Regions that are all of the images."""
+    regions = np.zeros((len(sizes), 4), np.int64)
+    regions[:, 2:] = sizes[:, ::-1]
+    return regions
 
 
 def of_all_views(regions: Ints, leaders: Ints) -> Ints:
@@ -178,11 +215,6 @@ def of_all_views(regions: Ints, leaders: Ints) -> Ints:
     np.maximum.at(whole[:, 2:], leaders, regions[:, 2:])
     joined: Ints = whole[leaders]
     return joined
-
-
-def _at(failures: Mapping[int, Failure], rows: Ints) -> dict[int, Failure]:
-    """Failures of images by the rows at which they stand."""
-    return {k: failures[i]._replace(index=k) for k, i in enumerate(rows.tolist()) if i in failures}
 
 
 def offsets_of(sizes: Ints, channels: int, step: int = 1) -> tuple[Ints, int]:

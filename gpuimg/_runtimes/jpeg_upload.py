@@ -56,7 +56,7 @@ class Upload:
         headers[list(images.failures), KIND] = OTHER
         self._files = headers, *images.headers[1:], np.ascontiguousarray(seek.access)
         self._wanted = exif.stored_regions(regions, images.sizes, turns), images.channels
-        self._places = _places(pixels, turns)
+        self._places = pixels.stored_places(turns)
         self._images = np.zeros((n, words.IMAGE_WORDS), np.int64)
         self._owners, self._pairs = np.zeros(n, np.int64), np.zeros((n, words.PAIR_WORDS), np.int64)
         self.totals = np.zeros(words.TOTAL_WORDS, np.int64)
@@ -141,21 +141,3 @@ class Upload:
         pixels = -(-int(part[words.PART_MOST_PIXELS]) // upload.PIXELS_AT_ONCE)
         channels = np.int32(self._wanted[1])
         yield "colors", (pixels, count), (words_, images, plane_bytes, channels, out)
-
-
-def _places(pixels: Pixels, orientations: Ints) -> Ints:
-    """Element at which each image's first stored pixel comes to lie, and the steps to those beside and below it."""
-    height, width = pixels.sizes.T
-    swapped, rows, columns = exif.turns(orientations)
-    down = np.where(rows, -width, width)
-    across = np.where(columns, -1, 1)
-    first = np.where(rows, (height - 1) * width, 0) + np.where(columns, width - 1, 0)
-    steps = np.where(swapped, (down, across), (across, down))
-    return np.stack([pixels.offsets + first * pixels.channels, *(steps * pixels.channels)], 1)
-
-
-def whole_regions(sizes: Ints) -> Ints:
-    """Regions that are all of the images."""
-    regions = np.zeros((len(sizes), 4), np.int64)
-    regions[:, 2:] = sizes[:, ::-1]
-    return regions

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .._plan.plan import Plan
-from .images import EncodedImages, Pixels
+from .images import Encoded, Pixels
 
 #: ``cudaStreamPerThread``, which is not an address: it names another stream on every thread.
 PER_THREAD_STREAM = 2
@@ -16,17 +16,19 @@ PER_THREAD_STREAM = 2
 
 @dataclass
 class Timings:
-    """Seconds that a runtime worked, all its threads together, and images that a decoder left out."""
+    """Seconds that a runtime worked, all its threads together, and what a GPU's decoders left out."""
 
     decode: float = 0.0
     kernels: float = 0.0
     unwritten: int = 0  # images that a decoder of a GPU reported as decoded, but did not write
+    clips_on_cpu: int = 0  # clips of a batch on a GPU that its decoder did not take, or failed at
 
     def add(self, other: Timings) -> None:
         """Count another's seconds too."""
         self.decode += other.decode
         self.kernels += other.kernels
         self.unwritten += other.unwritten
+        self.clips_on_cpu += other.clips_on_cpu
 
 
 @dataclass
@@ -44,6 +46,9 @@ class Runtime(Protocol):
     name: str  # "cpu", "cuda:0" and so on
     on_host: bool  # whether its arrays are NumPy's
 
+    def device(self) -> AbstractContextManager[Any]:
+        """Where arithmetic on its arrays is done."""
+
     def empty(self, elements: int, dtype: str) -> Any:
         """An uninitialised flat array."""
 
@@ -59,12 +64,12 @@ class Runtime(Protocol):
     def to_host(self, array: Any) -> Any:
         """An array of this device as a NumPy array; waits for a GPU."""
 
-    def decode(self, images: EncodedImages) -> tuple[Pixels, Outcome]:
+    def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
         """All images of a batch, whole."""
 
     def run(
         self,
-        source: EncodedImages | Pixels,
+        source: Encoded | Pixels,
         segments: Sequence[Plan],
         out: Any,
         offsets: Any,

@@ -1,0 +1,117 @@
+"""A batch as notebooks show it: a few of its results, small, and in words what each went through."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._plan.words import in_words
+from ..errors import DecodeError
+from .pictures import Picture, displayed, png
+
+_MOST = 8  # images that are computed to be shown
+_SIDE = 128  # pixels of a picture's longer side
+# Lines of a description that are left out, and how the others are shortened.
+_NOT_PRINTED = ("stage ", "sampled once", "fill around ")
+_SHORTER = (
+    (re.compile(r": factor "), " "),
+    (re.compile(r"gaussian blur: (\S+ x \S+) pixels"), r"blur \1"),
+    (re.compile(r"rows (\S+) to (\S+), columns (\S+) to ([^\s,]+)"), r"y \1..\2, x \3..\4"),
+    (re.compile(r"(crop|pad|erase): "), r"\1 "),
+    (re.compile(r" of \d+ x \d+$"), ""),
+    (re.compile(r"([\d.]+), \1 \(x, y\)"), r"\1"),
+    (re.compile(r"-?\d+\.\d+"), lambda number: f"{float(number[0]):.3g}"),
+)
+
+
+class Tile(NamedTuple):
+    """One result, and what it alone went through."""
+
+    picture: Picture
+    words: list[str]
+
+
+class ContactSheet(NamedTuple):
+    """Some of a batch's results, and what all of these went through alike."""
+
+    tiles: list[Tile]
+    same: list[str]
+    left_out: int
+
+
+def contact_sheet(batch: Any, most: int = _MOST, side: int = _SIDE) -> ContactSheet:
+    """Compute the first images of a batch, one by one, or some frames of its first clip; the others stay as they are.
+
+    Parameters
+    ----------
+    batch : Batch
+    most : int
+        How many, at most.
+    side : int
+        Pixels of the pictures' longer sides.
+    """
+    if batch.frames is None:
+        tiles = [_tile(batch.take([i]), side) for i in range(min(most, len(batch)))]
+    else:
+        tiles = _of_clip(batch.take(np.arange(min(batch._units, 1))), most, side)
+    same = [line for line in tiles[0].words if all(line in tile.words for tile in tiles)] if len(tiles) > 1 else []
+    own = [Tile(picture, [line for line in words if line not in same]) for picture, words in tiles]
+    if any(tile.words for tile in own):
+        own = [Tile(picture, words or ["nothing more" if same else "unchanged"]) for picture, words in own]
+    return ContactSheet(own, same, len(batch) - len(tiles))
+
+
+def short_words(batch: Any, i: int) -> list[str]:
+    """What image ``i`` goes through, in short lines."""
+    source = batch._source
+    lines = in_words(batch._segments, i, source.sizes[i], 255.0 if source.dtype == "uint8" else 1.0)
+    lines = [line for line in lines if not line.startswith(_NOT_PRINTED)]
+    for pattern, short in _SHORTER:
+        lines = [pattern.sub(short, line) for line in lines]
+    return lines
+
+
+def as_html(batch: Any) -> str:
+    """A contact sheet for notebooks; a batch that cannot be computed says why instead, and nothing is raised."""
+    heading = f'<div style="font-family: monospace">{html.escape(repr(batch))}</div>'
+    try:
+        sheet = contact_sheet(batch)
+    except Exception as error:
+        return f"<div>{heading}<div>{html.escape(f'{type(error).__name__}: {error}')}</div></div>"
+    same = f"<div>all: {html.escape('; '.join(sheet.same))}</div>" if sheet.same else ""
+    figures = "".join(_figure(i, tile) for i, tile in enumerate(sheet.tiles))
+    more = f"<div>and {sheet.left_out} more</div>" if sheet.left_out else ""
+    row = f'<div style="display: flex; flex-wrap: wrap; gap: 8px; margin: 8px 0">{figures}</div>'
+    return f"<div>{heading}{same}{row}{more}</div>"
+
+
+def _tile(one: Any, side: int) -> Tile:
+    """The tile of a batch of one image; a black one where it cannot be decoded."""
+    try:
+        (picture,) = displayed(one, side)
+    except DecodeError as error:
+        return Tile(np.zeros((side, side, 3), np.uint8), [f"not decoded: {error.failures[0].reason}"])
+    failed = [f"not decoded: {failure.reason}" for failure in one.errors.values()]
+    return Tile(picture, failed or short_words(one, 0))
+
+
+def _of_clip(clip: Any, most: int, side: int) -> list[Tile]:
+    """Some frames of a batch of one clip, as far from each other as they can be."""
+    pictures = displayed(clip, side)
+    chosen = np.unique(np.linspace(0, len(pictures) - 1, min(most, len(pictures))).round().astype(int)).tolist()
+    return [Tile(pictures[i], [f"frame {i}", *short_words(clip, i)]) for i in chosen]
+
+
+def _figure(i: int, tile: Tile) -> str:
+    height, width = tile.picture.shape[:2]
+    data = base64.b64encode(png(tile.picture, small=False)).decode()
+    words = "<br>".join(html.escape(line) for line in tile.words)
+    return (
+        f'<figure style="margin: 0; width: {_SIDE}px">'
+        f'<img src="data:image/png;base64,{data}" width="{width}" height="{height}" alt="image {i}">'
+        f'<figcaption style="font-size: 11px; line-height: 1.3">{words}</figcaption></figure>'
+    )

@@ -1,0 +1,49 @@
+"""Layouts of results that are clips: those of their frames, with the axis of time put in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from .asked import CLIP_LAYOUTS, checked_out, one_size, result_dtype
+
+#: Gives a flat array of so many elements of a dtype.
+Allocate: TypeAlias = Callable[[int, str], Any]
+
+
+def array_of_clips(batch: Any, allocate: Allocate, dtype: Any, layout: str, out: Any) -> Any:
+    """As :meth:`gpuimg.Batch.array`, for the layouts of clips.
+
+    Raises
+    ------
+    ValueError
+        For a batch of images.
+    """
+    if batch.frames is None:
+        raise ValueError(f"layout {layout!r} is for batches of clips, and these are images")
+    height, width = one_size(batch.sizes)
+    flat = CLIP_LAYOUTS[layout]
+    image = (height, width, batch.channels) if flat == "NHWC" else (batch.channels, height, width)
+    shape = (batch._units, batch.frames, *image)
+    if layout == "NCTHW":
+        return _time_inside(batch, allocate, dtype, shape, out)
+    if out is None:
+        return batch._array_in(allocate, dtype, flat).reshape(shape)
+    name = checked_out(batch, out, dtype, shape)
+    batch._array_in(allocate, name, flat, out.reshape(len(batch), *image))
+    return out
+
+
+def _time_inside(batch: Any, allocate: Allocate, dtype: Any, shape: tuple[int, ...], out: Any) -> Any:
+    """Frames (N, T, C, H, W) as (N, C, T, H, W): one copy more, of what is small beside the decoding of videos."""
+    clips, frames, channels, height, width = shape
+    wanted = clips, channels, frames, height, width
+    if out is None:
+        name = result_dtype(batch, dtype)
+        out = batch._runtime.empty(math.prod(wanted), name).reshape(wanted)
+    else:
+        name = checked_out(batch, out, dtype, wanted)
+    images = batch._array_in(allocate, name, "NCHW")
+    out[:] = images.reshape(shape).swapaxes(1, 2)
+    return out

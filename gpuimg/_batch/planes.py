@@ -1,0 +1,116 @@
+"""Images of other channels than 1 or 3, and of 16 bits, in forms that the kernels read and write.
+
+To the kernels each channel of such an image is an image of its own, with the same plan. Values of 16 bits are float32
+to them, which holds these exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .._checks.types import Ints
+from .._plan.plan import KERNEL_CHANNELS, Plan
+from .._runtimes.images import KINDS, Encoded, Pixels, offsets_of
+from .._runtimes.protocol import Outcome, Runtime
+from .._runtimes.team import side_by_side
+from .._runtimes.threads import threads
+from .whole_files import decode, is_special
+
+#: Channels of images in arrays.
+MOST_CHANNELS = 16
+
+_WHITE = np.float32(65535)  # of 16 bits
+
+
+def run(
+    runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
+) -> Outcome:
+    """As :meth:`Runtime.run`, for all channels and dtypes, into a flat array of the results' dtype."""
+    name = out.dtype.name
+    if name == "uint16":
+        return _run_deep(runtime, source, segments, out, offsets, layout)
+    if not isinstance(source, Pixels) and is_special(source):
+        source, outcome = decode(runtime, source)
+        outcome.timings.add(run(runtime, source, segments, out, offsets, layout).timings)
+        return outcome
+    if isinstance(source, Pixels) and source.dtype == "uint16":
+        source = _as_floats(runtime, source)
+    if source.channels in KERNEL_CHANNELS:
+        return runtime.run(source, segments, out, offsets, KINDS[name], layout == "NCHW")
+    assert isinstance(source, Pixels)
+    return _run_planes(runtime, source, segments, out, offsets, layout)
+
+
+def _run_deep(
+    runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
+) -> Outcome:
+    """The same for results of 16 bits."""
+    floats = runtime.take(out.size, "float32")
+    outcome = run(runtime, source, segments, floats, offsets, layout)
+    with runtime.device():
+        np.minimum(np.fmax(floats, np.float32(0), out=floats), np.float32(1), out=floats)
+        np.multiply(floats, _WHITE, out=floats)
+        out[:] = np.rint(floats, out=floats)
+    return outcome
+
+
+def _as_floats(runtime: Runtime, pixels: Pixels) -> Pixels:
+    with runtime.device():
+        floats = pixels.flat.astype(np.float32)
+        np.divide(floats, _WHITE, out=floats)
+    return replace(pixels, flat=floats)
+
+
+def _run_planes(
+    runtime: Runtime, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
+) -> Outcome:
+    """The same for images of which each channel is run by itself."""
+    channels = source.channels
+    planes = _planes(runtime, source)
+    plans = [plan.of_planes() for plan in segments]
+    sizes = segments[-1].sizes
+    if layout == "NCHW":
+        return runtime.run(planes, plans, out, _plane_offsets(offsets, sizes, channels), KINDS[out.dtype.name], False)
+    flat = runtime.take(out.size, out.dtype.name)
+    outcome = runtime.run(planes, plans, flat, _plane_offsets(offsets, sizes, channels), KINDS[out.dtype.name], False)
+    with runtime.device():
+        results = Pixels(flat, offsets, sizes, channels, "NCHW")
+        _exchange(runtime, results, Pixels(out, offsets, sizes, channels))
+    return outcome
+
+
+def _planes(runtime: Runtime, source: Pixels) -> Pixels:
+    """The channels of images, as images of one."""
+    offsets, total = offsets_of(source.sizes, source.channels)
+    flat = runtime.empty(total, source.dtype)
+    with runtime.device():
+        _exchange(runtime, source, Pixels(flat, offsets, source.sizes, source.channels, "NCHW"))
+    starts = _plane_offsets(offsets, source.sizes, source.channels)
+    return Pixels(flat, starts, np.repeat(source.sizes, source.channels, 0), 1)
+
+
+def _plane_offsets(offsets: Ints, sizes: Ints, channels: int) -> Ints:
+    """Where the channels of images begin that lie one behind the other."""
+    areas = sizes[:, 0] * sizes[:, 1]
+    starts: Ints = (offsets[:, None] + areas[:, None] * np.arange(channels)).reshape(-1)
+    return starts
+
+
+def _exchange(runtime: Runtime, pixels: Pixels, to: Pixels) -> None:
+    """Copy images from rows of pixels to planes, or back; on the CPU on all threads."""
+    n = len(pixels.offsets)
+    axes = (1, 2, 0) if pixels.layout == "NCHW" else (2, 0, 1)
+    if n and not runtime.on_host and pixels.is_one_array() and to.is_one_array():
+        to.stacked()[:] = pixels.stacked().transpose(0, *(axis + 1 for axis in axes))
+        return
+    images = iter(range(n))
+
+    def work() -> None:
+        for i in images:  # atomic under the GIL
+            to.view(i)[:] = pixels.view(i).transpose(axes)
+
+    side_by_side(work, min(threads(), n) - 1 if runtime.on_host else 0)

@@ -1,0 +1,122 @@
+"""Files that are decoded whole before anything is done to them: with alpha, or to values of 16 bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .._decoding import deep, exif, pillow
+from .._decoding.pillow import WITH_ALPHA
+from .._decoding.views import once
+from .._runtimes.images import Encoded, EncodedImages, Pixels, offsets_of
+from .._runtimes.protocol import Outcome, Runtime
+from .._runtimes.team import side_by_side
+from .._runtimes.threads import threads
+
+_OPAQUE = 255
+
+
+def is_special(source: Encoded) -> bool:
+    """Whether a batch's files are of this kind, by what was asked for."""
+    return isinstance(source, EncodedImages) and (source.channels in WITH_ALPHA or source.depth != 8)
+
+
+def decode(runtime: Runtime, source: Encoded) -> tuple[Pixels, Outcome]:
+    """As :meth:`Runtime.decode`, for all batches of files."""
+    if not is_special(source):
+        return runtime.decode(source)
+    assert isinstance(source, EncodedImages)
+    leaders = source.leaders()
+    if leaders is None:
+        return _decoded(runtime, source)
+    images, first, views = once(source, leaders)
+    pixels, outcome = _decoded(runtime, images)
+    outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
+    return pixels.views(views), outcome
+
+
+def _decoded(runtime: Runtime, source: EncodedImages) -> tuple[Pixels, Outcome]:
+    offsets, total = offsets_of(source.sizes, source.channels)
+    flat = runtime.empty(total, source.dtype)
+    with runtime.device():
+        flat[:] = 0
+    pixels = Pixels(flat, offsets, source.sizes, source.channels, failures=source.failures)
+    good = [i for i in range(len(source)) if i not in source.failures]
+    by_itself = {i for i in good if _is_by_itself(source, i)}
+    outcome = _plain(runtime, source, [i for i in good if i not in by_itself], pixels)
+    outcome.failures.update(_by_themselves(runtime, source, sorted(by_itself), pixels))
+    return pixels, outcome
+
+
+def _is_by_itself(source: EncodedImages, i: int) -> bool:
+    """Whether a file has what no decoder of batches gives."""
+    header = source.others.get(i)
+    if header is None or header.codec == "jpeg":
+        return False
+    return source.channels in WITH_ALPHA or deep.is_deep(header)
+
+
+def _plain(runtime: Runtime, source: EncodedImages, indices: list[int], pixels: Pixels) -> Outcome:
+    """Files of 8 bits and without alpha, decoded as always."""
+    if not indices:
+        return Outcome()
+    colors = source.channels - (source.channels in WITH_ALPHA)
+    part = replace(source.part(indices), channels=colors, depth=8)
+    decoded, outcome = runtime.decode(part)
+    if source.seek is not None and part.seek is not None:
+        source.seek.take_over(part.seek, indices)
+    factor = deep.FROM_BYTES if source.depth != 8 else 1
+    with runtime.device():
+        for k, i in enumerate(indices):
+            to = pixels.view(i)
+            to[..., :colors] = decoded.view(k)
+            to[..., colors:] = _OPAQUE
+            if factor != 1:
+                np.multiply(to, np.uint16(factor), out=to)
+    outcome.failures = {indices[k]: reason for k, reason in outcome.failures.items()}
+    return outcome
+
+
+def _by_themselves(runtime: Runtime, source: EncodedImages, indices: list[int], pixels: Pixels) -> dict[int, str]:
+    """Files of the other kinds, on the host's threads; gives why some do not decode."""
+    failures: dict[int, str] = {}
+    found: dict[int, np.ndarray[Any, Any]] = {}
+    left = iter(indices)
+
+    def work() -> None:
+        for i in left:  # atomic under the GIL
+            try:
+                decoded = _one(source, i)
+            except ValueError as error:
+                failures[i] = str(error)
+            else:
+                if runtime.on_host:
+                    pixels.view(i)[:] = decoded
+                else:
+                    found[i] = decoded
+
+    side_by_side(work, min(threads(), len(indices)) - 1)
+    if found:
+        uploaded = runtime.from_arrays(list(found.values()))
+        with runtime.device():
+            for k, i in enumerate(found):
+                pixels.view(i)[:] = uploaded.view(k)
+    return dict(sorted(failures.items()))
+
+
+def _one(source: EncodedImages, i: int) -> np.ndarray[Any, Any]:
+    """The pixels of one file, as it is shown."""
+    data, header = source.data[i], source.others[i]
+    decoded: np.ndarray[Any, Any]
+    if source.depth != 8 and deep.is_deep(header):
+        decoded = deep.decode(data, header, source.channels)
+    else:
+        decoded = pillow.decode(data, header, source.channels)
+        if source.depth != 8:
+            decoded = decoded * np.uint16(deep.FROM_BYTES)
+    shown: np.ndarray[Any, Any] = exif.turned(decoded, int(source.orientations[i]))
+    if shown.shape[:2] != tuple(source.sizes[i].tolist()):
+        raise ValueError("the decoded image has another size than its header says")
+    return shown

@@ -1,0 +1,85 @@
+"""Files of 16 bits a value, one at a time, on the host: PNG and TIFF.
+
+Gray is Pillow's; of color it keeps the upper 8 bits, which is why nvImageCodec decodes that, on the CPU.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import nvimgcodec, pillow
+from .contents import RefusedError
+from .pillow import WITH_ALPHA, PillowHeader
+
+_BITS = 16
+_WHITE = 0xFFFF
+
+#: What a value of 8 bits is multiplied with.
+FROM_BYTES = 257
+
+
+def is_deep(header: PillowHeader) -> bool:
+    """Whether a file has more than 8 bits a value."""
+    return header.depth > 8
+
+
+def decode(data: Any, header: PillowHeader, channels: int) -> NDArray[np.uint16]:
+    """Decode the bytes of such a file to (H, W, C) uint16, as stored.
+
+    Parameters
+    ----------
+    data : bytes or (N,) uint8
+    header : PillowHeader
+    channels : int
+        1 or 3, 2 or 4 with alpha, whatever the file has.
+
+    Raises
+    ------
+    ValueError
+        With the reason, for what cannot be decoded.
+    """
+    if header.depth != _BITS:
+        raise RefusedError(f'values of {header.depth} bits are not supported with depth="native", only of 8 and 16')
+    pixels = pillow.gray_words(data, header) if header.channels == 1 else _color(data, header)
+    if pixels.shape != (header.height, header.width, header.channels):
+        raise ValueError(
+            f"its header says {header.height} x {header.width} of {header.channels} channels, its pixels are "
+            f"{' x '.join(map(str, pixels.shape))}"
+        )
+    return _as_channels(pixels, channels)
+
+
+def _color(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
+    try:
+        found = nvimgcodec.decode_deep(data)
+    except ImportError as error:
+        raise RefusedError(f"16-bit color needs nvImageCodec: {error}") from None
+    if found is None or found.dtype != np.uint16:
+        raise ValueError(f"damaged {header.codec.upper()} file, or one of a kind that nvImageCodec does not decode")
+    pixels: NDArray[np.uint16] = found
+    return pixels
+
+
+def _as_channels(pixels: NDArray[np.uint16], channels: int) -> NDArray[np.uint16]:
+    """Gray or color, with or without alpha, of pixels that have as they have."""
+    has_alpha = pixels.shape[2] in WITH_ALPHA
+    colors = pixels[..., :-1] if has_alpha else pixels
+    wanted = channels - (channels in WITH_ALPHA)
+    if wanted == 1 and colors.shape[2] == 3:
+        colors = _gray(colors)
+    colors = np.broadcast_to(colors, (*colors.shape[:2], wanted))
+    if channels not in WITH_ALPHA:
+        return np.ascontiguousarray(colors)
+    alpha = pixels[..., -1:] if has_alpha else np.full((*pixels.shape[:2], 1), _WHITE, np.uint16)
+    return np.concatenate([colors, alpha], 2)
+
+
+def _gray(colors: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    from ..kernels.gray import gray_words  # imports Numba, which takes as long as all of gpuimg
+
+    gray = np.empty((*colors.shape[:2], 1), np.uint16)
+    gray_words(np.ascontiguousarray(colors).reshape(-1), gray.reshape(-1))
+    return gray
