@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 import gpuimg
+from gpuimg._batch.pictures import png
 from gpuimg._cli import info as inspection
 from gpuimg._cli import lettering, preview
 from gpuimg._cli import main as cli
@@ -55,7 +56,7 @@ def sheet(path: Path) -> np.ndarray:
 @pytest.mark.parametrize("size", [(1, 1), (1, 7), (7, 1), (31, 33), (64, 5)])
 def test_png_holds_the_pixels(size: tuple[int, int]) -> None:
     image = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
-    with Image.open(io.BytesIO(lettering.encode(image))) as read:
+    with Image.open(io.BytesIO(png(image))) as read:
         assert (read.format, read.mode) == ("PNG", "RGB")
         np.testing.assert_array_equal(np.asarray(read), image)
 
@@ -151,7 +152,7 @@ def test_demo_takes_photos_of_one_pixel(tmp_path: Path) -> None:
 
 
 def test_module_is_the_command() -> None:
-    done = subprocess.run([sys.executable, "-m", "gpuimg", "--version"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-m", "gpuimg", "--version"], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, f"gpuimg {gpuimg.__version__}\n")
 
 
@@ -401,6 +402,7 @@ def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert lines["numpy"] == np.__version__
     assert lines["Pillow"] == metadata.version("pillow")
     assert "baseline JPEG gpuimg\nother files   Pillow " in text
+    assert f"\nvideos        PyAV {metadata.version('av')}" in text
     assert re.fullmatch(r"\d+ threads? \(.+\)", lines["cpu"])  # and how that came about
     assert lines["default"].partition(":")[0] in ("cpu", "cuda")
 
@@ -410,7 +412,7 @@ def test_info_imports_nothing_heavy() -> None:
         "import sys; from gpuimg._cli.main import main; main(['info']);"
         "print(sorted({'torch', 'jax', 'tensorflow', 'PIL'} & set(sys.modules)), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.stderr.splitlines()[-1] == "[]"
 
 
@@ -480,7 +482,7 @@ def test_info_says_what_decodes_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_probe_is_a_program_without_dependencies() -> None:
     """The Makefile asks it before anything is installed."""
-    done = subprocess.run([sys.executable, "-S", probe.__file__], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-S", probe.__file__], capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() in ("cpu", "cuda12", "cuda13")
 
 
@@ -525,13 +527,14 @@ def test_warm_compiles_for_gpus_that_are_not_here(tmp_path: Path) -> None:
     arguments = ("warm", "--preset", "imagenet_eval", "--capability", "8.0", "--capability", "sm_90")
     first, again = (run(*arguments, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
     assert first.stderr == ""
-    for done, count in ((first, 7), (again, 0)):  # transforms to four dtypes, mixing, and two of marks
+    for done, count in ((first, 9), (again, 0)):  # transforms to four dtypes, mixing, two of marks, two of frames
         lines = done.stdout.splitlines()[2:]
         for line, capability in zip(lines, ("8.0", "9.0"), strict=True):
             assert line.startswith(f"compiled   {count} kernels for GPUs of compute capability {capability} in ")
     names = sorted(path.name.partition("-")[0] for path in tmp_path.rglob("*.cubin"))
     kinds = ("bfloat16", "float16", "float32", "uint8")
-    assert names[::2] == names[1::2] == ["compare", "mark", "mix", *(f"transform_uint8_{kind}" for kind in kinds)]
+    others = ["compare", "frame16", "frame8", "mark", "mix"]
+    assert names[::2] == names[1::2] == [*others, *(f"transform_uint8_{kind}" for kind in kinds)]
 
 
 def test_warm_names_the_kernels_of_a_preset() -> None:

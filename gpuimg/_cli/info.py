@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 from importlib import metadata
+from typing import Any
 
 from .._checks.words import counted
 from .._decoding import nvimgcodec
@@ -22,6 +23,7 @@ _PACKAGES = {
     "numba": ("numba",),
     "Pillow": ("pillow",),
     "pillow-heif": ("pillow-heif",),
+    "PyAV": ("av",),
     "nvImageCodec": ("nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13"),
     "CuPy": ("cupy-cuda12x", "cupy-cuda13x", "cupy"),
     "numba-cuda": ("numba-cuda",),
@@ -70,6 +72,7 @@ def decoders(gpu: bool) -> dict[str, str]:
     formats = "progressive and other JPEG, PNG, WebP, AVIF, GIF, TIFF, BMP, PNM, JPEG 2000"
     heic = ", HEIC" if found["pillow-heif"] else ""
     rows = {"baseline JPEG": "gpuimg", "other files": f"Pillow {', '.join(found['Pillow'])} ({formats}{heic})"}
+    rows["videos"] = f"PyAV {', '.join(found['PyAV'])}" if found["PyAV"] else f"none: {install_hint('video')}"
     if gpu:
         kinds = ", ".join(nvimgcodec.decoders())
         rows["JPEG on a GPU"] = f"nvImageCodec ({kinds})" if kinds else "none in nvImageCodec: decoded on the CPU"
@@ -93,18 +96,35 @@ def missing() -> list[str]:
     return lines
 
 
+def facts() -> dict[str, Any]:
+    """Everything, for a program to read."""
+    device, reason = default_device()
+    cuda = probe.driver_cuda()
+    return {
+        "gpuimg": metadata.version("gpuimg"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": versions(),
+        "cpu": {"threads": threads(), "reason": allowed().reason},
+        "gpus": probe.device_names(),
+        "cuda": None if cuda is None else f"{cuda[0]}.{cuda[1]}",
+        "default": {"device": device, "reason": reason},
+        "decoders": decoders(gpu=probe.gpu_problem() is None),
+        "missing": missing(),
+    }
+
+
 def report() -> str:
     """Everything, as lines of text."""
-    device, reason = default_device()
-    gpus = probe.device_names()
-    cuda = probe.driver_cuda()
-    rows = [("gpuimg", metadata.version("gpuimg")), ("Python", f"{platform.python_version()}, {platform.platform()}")]
-    rows += [(package, ", ".join(found) or "not installed") for package, found in versions().items()]
-    rows += [("", ""), ("cpu", f"{describe_device('cpu')} ({allowed().reason})")]
-    rows += [(f"cuda:{index}", name) for index, name in enumerate(gpus)] or [("cuda", "no GPU")]
-    rows += [("CUDA driver", f"up to CUDA {cuda[0]}.{cuda[1]}" if cuda else "none")]
-    rows += [("default", f"{device}: {reason}")]
-    rows += [("", ""), *decoders(gpu=probe.gpu_problem() is None).items()]
+    found = facts()
+    default, cuda = found["default"], found["cuda"]
+    rows = [("gpuimg", found["gpuimg"]), ("Python", f"{found['python']}, {found['platform']}")]
+    rows += [(package, ", ".join(of) or "not installed") for package, of in found["packages"].items()]
+    rows += [("", ""), ("cpu", f"{describe_device('cpu')} ({found['cpu']['reason']})")]
+    rows += [(f"cuda:{index}", name) for index, name in enumerate(found["gpus"])] or [("cuda", "no GPU")]
+    rows += [("CUDA driver", f"up to CUDA {cuda}" if cuda else "none")]
+    rows += [("default", f"{default['device']}: {default['reason']}")]
+    rows += [("", ""), *found["decoders"].items()]
     lines = [f"{name:{_WIDTH}}{value}".rstrip() for name, value in rows]
-    wanted = missing()
+    wanted = found["missing"]
     return "\n".join([*lines, "", "missing" + ("" if wanted else "       nothing"), *(f"  {line}" for line in wanted)])

@@ -1,8 +1,7 @@
-"""Words in pictures, and pictures as PNG files, by Pillow."""
+"""Words in pictures, by Pillow."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -20,15 +19,6 @@ def _font() -> Any:
     from PIL import ImageFont
 
     return ImageFont.load_default(_SIZE)
-
-
-def encode(image: np.ndarray[Any, np.dtype[np.uint8]]) -> bytes:
-    """Encode an (H, W, 3) uint8 array as a PNG file."""
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.fromarray(image).save(file, "PNG", optimize=True)
-    return file.getvalue()
 
 
 def wrap(lines: Iterable[str], width: int) -> list[str]:

@@ -1,12 +1,14 @@
 """The ``gpuimg`` command.
 
-``demo`` shows the library at work, ``preview`` what a preprocessing makes of your images, and ``info`` says what this
-installation can do; ``warm`` compiles the kernels in advance, and ``index`` builds the seek index of a data set.
+``demo`` shows the library at work, ``preview`` what a preprocessing makes of your images, and ``info``
+says what this installation can do; ``warm`` compiles the kernels in advance, ``index`` builds the seek index of a data
+set, ``prepare`` makes a copy of it with smaller images, and ``bench`` measures how fast it is loaded.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import sys
 import time
@@ -18,6 +20,7 @@ import numpy as np
 
 from .._batch.batch import Batch
 from .._batch.opening import decode_batch, open_batch
+from .._batch.pictures import png
 from .._ops.color import (
     adjust_brightness,
     adjust_contrast,
@@ -35,7 +38,8 @@ from .._runtimes.devices import on_cpu, runtime_for, to_host
 from .._runtimes.threads import threads
 from .._version import __version__
 from ..errors import DecodeError
-from . import index, info, lettering, preview
+from . import bench, index, info, prepare, preview
+from .source import SourceError
 from .warm import capability_of, warm, warm_gpu
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".jp2"}
@@ -64,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0, 1 where ``index`` found files that cannot be decoded, or 2 where the user can mend what
-        went wrong.
+        The exit status: 0, 1 where ``index`` or ``prepare`` found files that cannot be decoded, or 2 where the user can
+        mend what went wrong.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -78,9 +82,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _warm(options)
         elif options.command == "index":
             return index.run(options)
+        elif options.command == "prepare":
+            return prepare.run(options)
+        elif options.command == "bench":
+            return bench.run(options)
         else:
-            print(info.report())
-    except (_UserError, index.SourceError, preview.PreviewError, DecodeError, ImportError, OSError) as error:
+            print(json.dumps(info.facts(), indent=1) if options.json else info.report())
+    except (_UserError, SourceError, preview.PreviewError, DecodeError, ImportError, OSError) as error:
         print(f"gpuimg: {error}", file=sys.stderr)
         return 2
     return 0
@@ -93,10 +101,43 @@ def _check_threads() -> None:
         raise _UserError(str(error)) from error
 
 
+# The commands, by what they are for.
+_GROUPS = {
+    "to see what gpuimg does": ("demo", "preview"),
+    "for a data set": ("bench", "index", "prepare"),
+    "of this installation": ("info", "warm"),
+}
+
+
+class _Commands:
+    """Adds commands and keeps what each is for, which argparse would list without groups."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._parsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
+        self._words: dict[str, str] = {}
+
+    def add_parser(self, name: str, help: str, description: str | None = None) -> argparse.ArgumentParser:
+        self._words[name] = help
+        said = description or f"{help[0].upper()}{help[1:]}."
+        parser: argparse.ArgumentParser = self._parsers.add_parser(name, description=said)
+        return parser
+
+    def in_groups(self) -> str:
+        groups = (
+            "\n".join([title, *(f"  {name:9} {self._words[name]}" for name in names)])
+            for title, names in _GROUPS.items()
+        )
+        return "\n\n".join([*groups, "gpuimg COMMAND --help has a command's options."])
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gpuimg", description="Image preprocessing for training.")
+    parser = argparse.ArgumentParser(
+        prog="gpuimg",
+        description="Image preprocessing for training.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"gpuimg {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = _Commands(parser)
     demo = commands.add_parser("demo", help="decode and augment photos, write a contact sheet, measure images/s")
     demo.add_argument("--photos", type=Path, metavar="DIR", help="folder of photos (default: examples/photos)")
     demo.add_argument("--out", type=Path, default=Path("contact_sheet.png"), metavar="PNG", help="%(default)s")
@@ -114,8 +155,11 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("--size", type=int, help="of a preset's results (default: its own)")
     show.add_argument("--out", type=Path, default=Path("preview.png"), metavar="PNG", help="%(default)s")
     show.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
-    commands.add_parser("info", help="versions, devices, decoders, and what is missing")
+    facts = commands.add_parser("info", help="versions, devices, decoders, and what is missing")
+    facts.add_argument("--json", action="store_true", help="print it as JSON")
+    bench.add_parser(commands)
     index.add_parser(commands)
+    prepare.add_parser(commands)
     heat = commands.add_parser("warm", help="compile kernels now, as when a container image is built")
     which = heat.add_mutually_exclusive_group()
     which.add_argument("--preset", metavar="NAME", help="what this preset needs (default: imagenet_train)")
@@ -126,6 +170,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="9.0",
         help="for GPUs of this compute capability too, which need not be here (default: those that are)",
     )
+    heat.add_argument("--json", action="store_true", help="print what was compiled as JSON")
+    parser.epilog = commands.in_groups()
     return parser
 
 
@@ -150,7 +196,7 @@ def _demo(folder: Path | None, out: Path, device: str | None, seed: int) -> None
     )
     originals = _fitted(decode_batch(photos, device=device))
     sheet = _sheet([to_host(image) for image in originals], [to_host(image) for image in resize(results, _CELL)])
-    out.write_bytes(lettering.encode(sheet))
+    out.write_bytes(png(sheet))
     print(f"sheet      {out.resolve()} (originals above, results below)")
 
 
@@ -257,7 +303,7 @@ def _preview(options: argparse.Namespace) -> None:
         preprocess = preview.preset(options.preset or "imagenet_train", options.size)
     device = _working(options.device)
     sheet = preview.sheet(options.images, preprocess, options.n, options.seed, device)
-    options.out.write_bytes(lettering.encode(sheet))
+    options.out.write_bytes(png(sheet))
     print(f"sheet      {options.out.resolve()} ({len(options.images)} x {options.n} draws, seed {options.seed})")
 
 
@@ -275,8 +321,16 @@ def _warm(options: argparse.Namespace) -> None:
     if not capabilities and probe.gpu_problem() is None:
         capabilities = probe.capabilities()
     compiled, seconds, folder = warm(name)
-    print(f"compiled   {compiled} loops for {name or 'everything'} in {seconds:.1f} s; the others were there")
-    print(f"kept in    {folder or 'nowhere: no folder can be written to, see the warning above'}", flush=True)
+    report: dict[str, Any] = {"for": name or "everything", "compiled": compiled, "seconds": seconds}
+    report["folder"] = None if folder is None else str(folder)
+    if not options.json:
+        print(f"compiled   {compiled} loops for {report['for']} in {seconds:.1f} s; the others were there")
+        print(f"kept in    {folder or 'nowhere: no folder can be written to, see the warning above'}", flush=True)
+    report["gpus"] = []
     for major, minor in capabilities:
         compiled, seconds = warm_gpu(name, (major, minor))
-        print(f"compiled   {compiled} kernels for GPUs of compute capability {major}.{minor} in {seconds:.1f} s")
+        report["gpus"].append({"capability": f"{major}.{minor}", "compiled": compiled, "seconds": seconds})
+        if not options.json:
+            print(f"compiled   {compiled} kernels for GPUs of compute capability {major}.{minor} in {seconds:.1f} s")
+    if options.json:
+        print(json.dumps(report, indent=1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -12,21 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import presets
 from .._batch.batch import Batch, as_batch
+from .._batch.contact_sheet import short_words
 from .._batch.opening import decode_batch
-from .._ops.resize_crop import resize
+from .._batch.pictures import Picture, displayed
 from .._random.mixing import Mix
 from .._random.rng import Rng
-from .._replay.describe import describe
-from .._runtimes.devices import to_host
 from ..errors import DecodeError
-from ..kernels import ops
 from . import lettering
 
-Picture = NDArray[np.uint8]
 Preprocess = Callable[[Batch, Rng], Any]
 
 
@@ -47,19 +42,7 @@ PRESETS: dict[str, Callable[..., Preprocess]] = {
 _CELL = 168  # pixels of a tile's longer side, which is about 30 characters of print
 _GAP = 8
 _MARGIN = 16
-_OVERSHOOT = 0.5  # more than a bicubic filter goes out of [0, 1]: the image must have been normalised
 _BLACK, _GRAY = 40, 120  # of the print
-# Lines of a description that are left out, and how the others are shortened.
-_NOT_PRINTED = ("image ", "result: ", "stage ", "sampled once", "fill around ")
-_SHORTER = (
-    (re.compile(r": factor "), " "),
-    (re.compile(r"gaussian blur: (\S+ x \S+) pixels"), r"blur \1"),
-    (re.compile(r"rows (\S+) to (\S+), columns (\S+) to ([^\s,]+)"), r"y \1..\2, x \3..\4"),
-    (re.compile(r"(crop|pad|erase): "), r"\1 "),
-    (re.compile(r" of \d+ x \d+$"), ""),
-    (re.compile(r"([\d.]+), \1 \(x, y\)"), r"\1"),
-    (re.compile(r"-?\d+\.\d+"), lambda number: f"{float(number[0]):.3g}"),
-)
 
 
 class PreviewError(Exception):
@@ -119,11 +102,11 @@ def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, devi
     """
     images = decode_batch(paths, device=device)
     captions = [[path.name, f"{height} x {width}"] for path, (height, width) in zip(paths, images.sizes, strict=True)]
-    columns = [Column("original", displayed(images), captions)]
+    columns = [Column("original", displayed(images, _CELL), captions)]
     for epoch in range(count):
         result = _called(preprocess, images, Rng(seed, epoch=epoch, indices=np.arange(len(paths))))
         batch = result.images if isinstance(result, Mix) else result
-        pictures, words = displayed(batch), [_words(result, i) for i in range(len(batch))]
+        pictures, words = displayed(batch, _CELL), [_words(result, i) for i in range(len(batch))]
         for at in range(0, len(batch), len(paths)):
             title = f"epoch {epoch}" if len(batch) == len(paths) else f"epoch {epoch}, view {at // len(paths)}"
             here = slice(at, at + len(paths))
@@ -142,7 +125,7 @@ def _called(preprocess: Preprocess, images: Batch, rng: Rng) -> Batch | Mix:
     try:
         result = preprocess(images, rng)
         batch = as_batch(result.images if isinstance(result, Mix) else result)
-        batch.compute("float32")
+        batch.compute()
     except DecodeError:
         raise
     except Exception as error:
@@ -160,41 +143,6 @@ def _in_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{places[-1] if places else ''}"
 
 
-# -- pictures ----------------------------------------------------------------------------------------------------------
-
-
-def displayed(batch: Batch) -> list[Picture]:
-    """Results as uint8 pictures of three channels that fit a cell; what normalize did is undone."""
-    pictures = []
-    for i, image in enumerate(batch.compute("float32")):
-        pixels = to_host(image)
-        pixels = _denormalized(batch, i, pixels)
-        levels = np.rint(np.clip(pixels, 0.0, 1.0) * 255.0).astype(np.uint8)
-        pictures.append(_fitted(np.broadcast_to(levels, (*levels.shape[:2], 3))))
-    return pictures
-
-
-def _denormalized(batch: Batch, i: int, pixels: NDArray[Any]) -> NDArray[Any]:
-    """One image with its normalizing undone; stretched from black to white where it is not known."""
-    for plan in reversed(batch._segments):
-        for entry in reversed(plan.entries):
-            if entry.codes[i] == ops.NORMALIZE.code:
-                scale, shift = entry.params[i, :3], entry.params[i, 3:6]
-                pixels = (pixels - shift[: pixels.shape[2]]) / scale[: pixels.shape[2]]
-    if pixels.min() < -_OVERSHOOT or pixels.max() > 1.0 + _OVERSHOOT:
-        pixels = (pixels - pixels.min()) / np.ptp(pixels)
-    return pixels
-
-
-def _fitted(picture: NDArray[Any]) -> Picture:
-    """Shrink a picture to fit into a cell; small ones are enlarged, their pixels kept visible."""
-    height, width = (max(round(side * _CELL / max(picture.shape[:2])), 1) for side in picture.shape[:2])
-    small = max(picture.shape[:2]) < _CELL // 2
-    image = np.ascontiguousarray(picture)[None]
-    fitted: Picture = resize(image, (height, width), "nearest" if small else "bilinear").array("uint8")[0]
-    return fitted
-
-
 # -- print -------------------------------------------------------------------------------------------------------------
 
 
@@ -202,10 +150,7 @@ def _words(batch: Batch | Mix, i: int) -> list[str]:
     """What image ``i`` went through, in short lines."""
     if isinstance(batch, Mix):
         return [f"mixed with image {batch.partner[i]}", f"own weight {batch.weight[i]:.3g}"]
-    lines = [line for line in describe(batch, i).splitlines() if not line.startswith(_NOT_PRINTED)]
-    for pattern, short in _SHORTER:
-        lines = [pattern.sub(short, line) for line in lines]
-    return lines or ["unchanged"]
+    return short_words(batch, i) or ["unchanged"]
 
 
 def _laid_out(heading: str, columns: list[Column]) -> Picture:

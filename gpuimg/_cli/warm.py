@@ -20,7 +20,7 @@ from .._decoding.native_read import prepare
 from .._loading.build_index import build_index
 from .._loading.sharding import shuffled
 from .._ops.pixels import normalize
-from .._plan.compile import compile_plan
+from .._plan.compile import build_for, compile_plan, ops_used
 from .._random.mixing import blend
 from .._random.rng import Rng
 from .._runtimes.images import KINDS
@@ -46,12 +46,25 @@ def warm(preset: str | None) -> tuple[int, float, Path | None]:
             open_batch(files, device="cpu", index=Path(folder) / "index", indices=range(_IMAGES)).array()
         blend(normalize(photo, 0.5, 0.5), photo, 0.5)
         Rng(0, indices=[0]).uniform(0.0, 1.0)
+        _convert_frames()
         for piece in compiled.Piece.all:
             _ = piece.address
     else:
         for batch in _batches(preset):
             batch.array("float32", "NCHW")
     return compiled.Piece.made - before, time.perf_counter() - start, compiled.folder()
+
+
+def _convert_frames() -> None:
+    """A frame of a video of 8 bits, and one of more, to RGB and to gray."""
+    from ..kernels import yuv
+    from ..kernels.cpu.yuv import gray_of_frame, rgb_of_frame
+
+    layout, region, matrix = np.ones(5, np.int64), np.array([0, 0, 1, 1]), yuv.matrix(1, False, 8)
+    for kind in (np.uint8, np.uint16):
+        plane, out = np.zeros(4, kind), np.zeros(99, np.uint8)
+        rgb_of_frame(plane, plane, plane, layout, region, matrix, np.zeros(16, np.float32), out, out[:3].copy())
+        gray_of_frame(plane, layout[0], region, matrix, out[:1].copy())
 
 
 def _batches(preset: str) -> Iterator[Batch]:
@@ -97,15 +110,23 @@ def warm_gpu(preset: str | None, capability: tuple[int, int]) -> tuple[int, floa
 def _needed(preset: str) -> list[Any]:
     """Kernels that batches of a preset launch, whatever dtype their results have."""
     from ..kernels import cuda as kernels
+    from ..kernels import ops
 
-    found = {kernels.MIX, *kernels.marks.KERNELS.values()}
+    found = {kernels.MIX, *kernels.marks.KERNELS.values(), *kernels.yuv.KERNELS.values()}
     for batch in _batches(preset):
         source = "uint8"
         for plan in batch._segments:
+            build = build_for(plan)
             kinds = [*KINDS] if plan is batch._segments[-1] else ["float32"]
-            found |= {kernels.transform_kernel(plan.functions, source, KINDS[kind], plan.sharpens) for kind in kinds}
+            if ops_used(plan)[ops.JPEG.code]:
+                found |= {kernels.artefacts.KERNELS[name, source] for name in ("code_blocks", "code_pixels")}
+                source = "float32"
+            if ops_used(plan)[ops.ELASTIC.code]:
+                found.add(kernels.elastic.KERNELS[source])
+                source = "float32"
+            found |= {kernels.transform_kernel(plan.functions, source, KINDS[kind], build) for kind in kinds}
             if compile_plan(plan)[0][-1].end_slot:
-                found.add(kernels.statistics_kernel(plan.functions, source, plan.sharpens))
+                found.add(kernels.statistics_kernel(plan.functions, source, build))
             source = "float32"
     return sorted(found, key=lambda kernel: kernel.name)
 

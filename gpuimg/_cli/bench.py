@@ -1,0 +1,196 @@
+"""``gpuimg bench``: how fast a data set is loaded here, what limits it, and what Pillow and torchvision make of it."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._batch.opening import open_batch
+from .._checks.words import counted
+from .._decoding.native_read import ChunkReader
+from .._loading.load import load
+from .._loading.loader import Loader
+from .._loading.samples import Columns, read_samples
+from .._runtimes.devices import runtime_for
+from .._runtimes.threads import threads
+from . import contenders, info, preview
+from .source import SourceError, add_source, opened
+
+_ROUNDS = 3
+_LOOKED_AT = 256  # samples whose headers are read
+_PRESET = "imagenet_train"  # what the others' chain is that of
+
+# What to do about what limits, where it is worth it.
+_ADVICE = {
+    "read": "the storage: more readers (readers=), larger files (gpuimg prepare --tar), smaller images "
+    "(gpuimg prepare --short-side)",
+    "decode": "decoding: a seek index (gpuimg index), smaller images (gpuimg prepare --short-side), draft=, more cores",
+    "kernels": "what is made of the pixels: smaller results, fewer or cheaper functions, more cores",
+    "record": "Python in the preprocessing: larger batches, fewer calls",
+    "python": "Python's lock, which other threads hold: larger batches, fewer calls",
+    "cores": "the cores: other threads or processes keep them busy",
+    "consumer": "the consumer, which here does nothing: the loader is as fast as a Python loop takes batches",
+}
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command and its options."""
+    command = commands.add_parser(
+        "bench",
+        help="measure how fast a data set of yours is loaded, what limits it, and what others make of it",
+        description="Load a data set for a while and say how many images a second come, what limits that, and what "
+        "Pillow in threads and torchvision in worker processes make of it, by turns. These run the chain of "
+        "imagenet_train, and are left out for another.",
+    )
+    add_source(command)
+    what = command.add_mutually_exclusive_group()
+    what.add_argument("--preset", metavar="NAME", help=f"{', '.join(sorted(preview.PRESETS))} (default: {_PRESET})")
+    what.add_argument("--function", metavar="MODULE:FUNCTION", help="your own (batch, rng) -> Batch")
+    command.add_argument("--batch-size", type=int, default=64, metavar="N", help="(default: %(default)s)")
+    command.add_argument("--seconds", type=float, default=60.0, metavar="S", help="in all, about (default: 60)")
+    command.add_argument("--index", metavar="PATH", help="a seek index of the data set, see gpuimg index")
+    command.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
+    command.add_argument("--json", action="store_true", help="print the report as JSON")
+
+
+def run(options: Namespace) -> int:
+    """Measure, print the report, and give the exit status.
+
+    Raises
+    ------
+    SourceError
+        For what the user can mend.
+    """
+    try:
+        report = _measured(options)
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise SourceError(str(error)) from error
+    except KeyboardInterrupt:
+        print("gpuimg: interrupted", file=sys.stderr)
+        return 130
+    print(json.dumps(report, indent=1) if options.json else "\n".join(_lines(report)))
+    return 0
+
+
+def _measured(options: Namespace) -> dict[str, Any]:
+    if options.batch_size < 1:
+        raise ValueError(f"--batch-size must be at least 1, not {options.batch_size}")
+    if not 1 <= options.seconds <= 86400:
+        raise ValueError(f"--seconds must be 1 to 86400, not {options.seconds:g}")
+    name = options.function or options.preset or _PRESET
+    preprocess = preview.imported(name) if options.function else preview.preset(name, None)
+    source = opened(options, label=None)
+    if not len(source):
+        raise ValueError("the source has no samples")
+    device = runtime_for(options.device).name
+    batch_size = min(options.batch_size, len(source))
+    loader = load(
+        source, preprocess, batch_size=batch_size, device=device, dtype="float16", layout="NCHW", shuffle=True,
+        seed=time.time_ns(), epochs=None, on_error="fill", label=None, shard=(0, 1), index=options.index,
+    )  # fmt: skip
+    cores = threads()
+    racers: dict[str, Callable[[], Iterator[int]]] = {"gpuimg": partial(_gpuimg, loader)}
+    left_out = {}
+    if name == _PRESET and not options.function:
+        files = contenders.Files(source, Columns(label=None))
+        racers["Pillow"] = partial(contenders.pillow, files, batch_size, cores)
+        left_out = {"torchvision": contenders.torchvision_problem()}
+        if left_out["torchvision"] is None:
+            racers["torchvision"] = partial(contenders.torchvision, files, batch_size, cores)
+    if not options.json:
+        print("warming up; the first run compiles the kernels, which takes some seconds ...", file=sys.stderr)
+    _rate(_gpuimg(loader), 0.05 * options.seconds)
+    rates = _race(racers, 0.95 * options.seconds)
+    stats = loader.stats()
+    images = _images(source, device)
+    mean = rates["gpuimg"] * images["mean_bytes"] / 1e6
+    return {
+        "samples": len(source), "images": images, "device": device, "threads": cores, "preprocess": name,
+        "batch_size": batch_size, "images_per_second": rates, "left_out": {k: v for k, v in left_out.items() if v},
+        "megabytes_per_second": mean, "limit": stats["limit"], "stats": stats,
+    }  # fmt: skip
+
+
+def _gpuimg(loader: Loader) -> Iterator[int]:
+    loop = iter(loader)
+    try:
+        for batch in loop:
+            yield len(batch.indices)
+    finally:
+        loader.close()
+
+
+def _race(racers: dict[str, Callable[[], Iterator[int]]], seconds: float) -> dict[str, float]:
+    """Images/s of each: medians of rounds in which they take turns."""
+    each = seconds / (_ROUNDS * len(racers))
+    rounds = [{name: _rate(begin(), each) for name, begin in racers.items()} for _ in range(_ROUNDS)]
+    return {name: statistics.median(one[name] for one in rounds) for name in racers}
+
+
+def _rate(batches: Iterator[int], seconds: float) -> float:
+    """Images/s after the first batch, which waits for what is started."""
+    with closing(batches):  # type: ignore[type-var]
+        next(batches)
+        start = time.perf_counter()
+        images = 0
+        for count in batches:
+            images += count
+            taken = time.perf_counter() - start
+            if taken >= seconds:
+                break
+    return images / taken
+
+
+def _images(source: Any, device: str) -> dict[str, Any]:
+    """What some of the images are like."""
+    step = -(-len(source) // _LOOKED_AT)
+    numbers = range(0, len(source), step)
+    samples = read_samples(source, numbers, [True] * len(numbers), Columns(label=None), ChunkReader())
+    files = [bytes(sample.data) for sample in samples if sample.error is None]
+    batch = open_batch(files, device="cpu", on_error="fill")
+    good = [k for k, status in enumerate(batch.status) if status == "ok"]
+    height, width = np.median(batch.sizes[good], 0).tolist() if good else (0, 0)
+    return {
+        "looked_at": len(numbers), "bad": len(numbers) - len(good), "median_height": int(height),
+        "median_width": int(width), "mean_bytes": float(np.mean([len(data) for data in files] or [0])),
+    }  # fmt: skip
+
+
+def _lines(report: dict[str, Any]) -> Iterator[str]:
+    """The report for people to read."""
+    images, rates = report["images"], report["images_per_second"]
+    bad = f"; {counted(images['bad'], 'image')} of {images['looked_at']} cannot be decoded" if images["bad"] else ""
+    yield f"samples      {report['samples']:,}"
+    yield (
+        f"images       {images['median_width']} x {images['median_height']} pixels (median), "
+        f"{images['mean_bytes'] / 1e3:,.0f} kB on average{bad}"
+    )
+    where = info.describe_device(report["device"])
+    yield f"measured     {report['preprocess']}, batches of {report['batch_size']}, {report['device']} ({where})"
+    for name, rate in rates.items():
+        yield f"{name:13}{rate:,.0f} images/s{_beside(name, report)}"
+    for name, reason in report["left_out"].items():
+        yield f"{name:13}left out: {reason}"
+    yield f"limit        {_ADVICE[report['limit']]}"
+    yield (
+        f"storage      {report['megabytes_per_second']:,.0f} MB/s, which it must deliver; what was read lately comes "
+        "from memory"
+    )
+
+
+def _beside(name: str, report: dict[str, Any]) -> str:
+    """In how many threads or processes the others ran, and how often gpuimg's rate is theirs."""
+    if name == "gpuimg":
+        return ""
+    one, many = ("process", "processes") if name == "torchvision" else ("thread", "threads")
+    rates = report["images_per_second"]
+    return f" in {counted(report['threads'], one, many)}; gpuimg has {rates['gpuimg'] / rates[name]:.1f} times as many"

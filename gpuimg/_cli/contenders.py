@@ -1,0 +1,149 @@
+"""What ``gpuimg bench`` runs beside gpuimg: the chain of ``imagenet_train`` by the means at hand.
+
+Each is a function that begins to go through a data set and gives the images of each batch as it comes; closed, it ends
+its threads or processes.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._decoding.native_read import ChunkReader
+from .._loading.samples import Columns, read_samples
+from .._ops.pixels import IMAGENET_MEAN, IMAGENET_STD
+from .._random.geometry import resized_crop_boxes
+from .._random.rng import Rng
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+_SIZE = 224
+_SCALE, _RATIO = (0.08, 1.0), (3 / 4, 4 / 3)
+_SCALED = np.array([255 * std for std in IMAGENET_STD], np.float32)
+_SHIFT = np.array([mean / std for mean, std in zip(IMAGENET_MEAN, IMAGENET_STD, strict=True)], np.float32)
+
+
+class Files:
+    """The files of a source as bytes; None for one that cannot be read."""
+
+    def __init__(self, source: Any, columns: Columns) -> None:
+        self._source = source
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def __getitem__(self, index: int) -> bytes | None:
+        (sample,) = read_samples(self._source, [index], [True], self._columns, ChunkReader())
+        return None if sample.error is not None else bytes(sample.data)
+
+
+def _orders(count: int) -> Iterator[int]:
+    """Numbers of samples, each epoch in another order, for ever."""
+    rng = np.random.default_rng()
+    while True:
+        yield from rng.permutation(count).tolist()
+
+
+# -- Pillow ------------------------------------------------------------------------------------------------------------
+
+
+def pillow(files: Files, batch_size: int, threads: int) -> Iterator[int]:
+    """Pillow and NumPy in threads, two batches ahead."""
+    pool = ThreadPoolExecutor(threads)
+    try:
+        jobs = (pool.submit(_by_pillow, files, index, k) for k, index in enumerate(_orders(len(files))))
+        ahead = deque(islice(jobs, 2 * batch_size))
+        while True:
+            batch = []
+            for job in islice(jobs, batch_size):
+                ahead.append(job)
+                batch.append(ahead.popleft().result())
+            np.stack(batch)
+            yield batch_size
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _by_pillow(files: Files, index: int, draw: int) -> NDArray[np.float32]:
+    """An image of the chain; zeros for what is no image."""
+    from PIL import Image
+
+    image = _decoded(files[index])
+    if image is None:
+        return np.zeros((3, _SIZE, _SIZE), np.float32)
+    size = np.array([[image.height, image.width]])
+    ((top, left, height, width),) = resized_crop_boxes(size, Rng(0, epoch=0, indices=[draw]), _SCALE, _RATIO).tolist()
+    image = image.resize((_SIZE, _SIZE), Image.Resampling.BILINEAR, box=(left, top, left + width, top + height))
+    if draw % 2:
+        image = image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return (np.asarray(image, np.float32) / _SCALED - _SHIFT).transpose(2, 0, 1)
+
+
+def _decoded(data: bytes | None) -> Image.Image | None:
+    from PIL import Image
+
+    if data is None:
+        return None
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            return image.convert("RGB")
+    except Exception:  # whatever a plugin raises
+        return None
+
+
+# -- torchvision -------------------------------------------------------------------------------------------------------
+
+
+def torchvision_problem() -> str | None:
+    """Why torchvision cannot run."""
+    absent = [name for name in ("torch", "torchvision") if find_spec(name) is None]
+    return f"{' and '.join(absent)} not installed" if absent else None
+
+
+class _Transformed:
+    """A data set of torch's kind."""
+
+    def __init__(self, files: Files) -> None:
+        import torch
+        from torchvision.transforms import v2  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+        self._files = files
+        self._empty = torch.zeros(3, _SIZE, _SIZE)
+        self._transform = v2.Compose([
+            v2.RandomResizedCrop(_SIZE, _SCALE, _RATIO), v2.RandomHorizontalFlip(),
+            v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True), v2.Normalize(IMAGENET_MEAN, IMAGENET_STD),
+        ])  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __getitem__(self, index: int) -> Any:
+        image = _decoded(self._files[index])
+        return self._empty if image is None else self._transform(image)
+
+
+def torchvision(files: Files, batch_size: int, workers: int) -> Iterator[int]:
+    """Pillow and torchvision's transforms in processes of torch's DataLoader."""
+    from torch.utils.data import DataLoader
+
+    loader = DataLoader(
+        _Transformed(files),
+        batch_size,
+        shuffle=True,
+        num_workers=workers,
+        multiprocessing_context="spawn",
+        persistent_workers=True,
+    )  # type: ignore[call-arg, unused-ignore]
+    while True:
+        for images in loader:
+            yield len(images)

@@ -1,0 +1,162 @@
+"""What the commands share that go through a data set: telling what it is, opening it, and showing how far they are."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .. import sources
+from .._loading.in_order import Progress
+from .._loading.stats import progress_bar
+from ..sources.folder import EXTENSIONS
+
+LISTED = 20  # files that are refused, on a terminal
+_EVERY_S = 5.0  # between lines of progress
+
+# How a file begins: place and bytes.
+_MAGIC = (
+    (257, b"ustar", "tar"), (0, b"PAR1", "parquet"), (0, b"\x0a\x23\xd7\xce", "recordio"),
+    (16, b"\xde\xc0\xef\xbe", "lmdb"),
+)  # fmt: skip
+# What names look like, for formats without such a mark.
+_NAMES = (
+    (r"\.tar$", "tar"), (r"\.rec$", "recordio"), (r"\.parquet$", "parquet"), (r"\.array_?record", "array_record"),
+    (r"\.tfrecords?|-\d{5}-of-\d{5}$", "tfrecord"), (r"\.(txt|lst|list)$", "file_list"), (r"\.json$", "coco"),
+)  # fmt: skip
+
+
+class SourceError(Exception):
+    """What the user can mend."""
+
+
+def add_source(command: Any) -> None:
+    """Add the source and the options that say what it is."""
+    command.add_argument(
+        "source", nargs="+", metavar="SOURCE",
+        help="folder of class folders or of images, text file of paths, tar, TFRecord, .rec, LMDB, Parquet or "
+        "ArrayRecord files, or COCO annotations",
+    )  # fmt: skip
+    command.add_argument("--kind", choices=sorted(_OPENERS), help="what the source is (default: by name and content)")
+    command.add_argument("--images", type=Path, metavar="DIR", help="folder of the images of COCO annotations")
+    command.add_argument(
+        "--image", metavar="NAME",
+        help="feature or column with the image, or endings in tar files: jpg,png (default: as in Python)",
+    )  # fmt: skip
+    command.add_argument("--format", choices=("raw", "datum"), default="raw", help="of LMDB values (default: raw)")
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """Options that are not left to their defaults."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _one(options: argparse.Namespace) -> str:
+    if len(options.source) != 1:
+        raise ValueError(f"a {options.kind} is one file or folder, not {len(options.source)}")
+    return str(options.source[0])
+
+
+def _coco(options: argparse.Namespace, _: dict[str, Any]) -> Any:
+    if options.images is None:
+        raise ValueError("COCO annotations need --images, the folder that their file names are in")
+    return sources.coco(options.images, _one(options))
+
+
+def _tar(options: argparse.Namespace, _: dict[str, Any]) -> Any:
+    endings = None if options.image is None else options.image.split(",")
+    return sources.tar(options.source, label=None, **_given(image=endings))
+
+
+def _folder(options: argparse.Namespace) -> Any:
+    """Of class folders, or of images."""
+    root = _one(options)
+    with os.scandir(root) as entries:
+        found = list(entries)
+    images = sorted(entry.path for entry in found if entry.name.lower().endswith(EXTENSIONS))
+    if images and not any(entry.is_dir() for entry in found):
+        return sources.file_list(images)
+    return sources.folder(root)
+
+
+_OPENERS: dict[str, Callable[[argparse.Namespace, dict[str, Any]], Any]] = {
+    "folder": lambda options, _: _folder(options),
+    "file_list": lambda options, _: sources.file_list(_one(options)),
+    "tar": _tar,
+    "tfrecord": lambda options, of: sources.tfrecord(options.source, **of, **_given(image=options.image)),
+    "array_record": lambda options, of: sources.array_record(options.source, **of, **_given(image=options.image)),
+    "parquet": lambda options, of: sources.parquet(options.source, **of, **_given(image=options.image)),
+    "recordio": lambda options, _: sources.recordio(_one(options)),
+    "lmdb": lambda options, _: sources.lmdb(_one(options), format=options.format),
+    "coco": _coco,
+}
+
+
+def opened(options: argparse.Namespace, **labels: str | None) -> Any:
+    """The source that a command line names; ``label=`` is for those that can choose one."""
+    options.kind = options.kind or _kind_of(options.source[0])
+    return _OPENERS[options.kind](options, labels)
+
+
+def _kind_of(path: str) -> str:
+    """What a source is, by how it begins and by its name.
+
+    Raises
+    ------
+    ValueError
+        Where neither tells.
+    """
+    if os.path.isdir(path):
+        return "lmdb" if os.path.exists(os.path.join(path, "data.mdb")) else "folder"
+    if os.path.lexists(path):
+        with open(path, "rb", 0) as file:
+            start = file.read(512)
+        for place, magic, kind in _MAGIC:
+            if start[place : place + len(magic)] == magic:
+                return kind
+    for pattern, kind in _NAMES:
+        if re.search(pattern, os.path.basename(path), re.IGNORECASE):
+            return kind
+    if not os.path.lexists(path):
+        raise ValueError(f"there is no file or folder {path}")
+    raise ValueError(f"cannot tell what {path} is; say so by --kind, one of {', '.join(sorted(_OPENERS))}")
+
+
+# -- progress ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def progress_of(quiet: bool) -> Iterator[bool | Progress]:
+    """A progress bar where tqdm is installed, else a line now and then; on a terminal alone."""
+    if quiet or not sys.stderr.isatty():
+        yield False
+        return
+    try:
+        progress_bar()
+    except ImportError:
+        yield _lines_of_progress()
+    else:
+        yield True
+
+
+def _lines_of_progress() -> Progress:
+    last = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _EVERY_S:
+            last = time.monotonic()
+            print(f"{done:,} of {total:,} images ({done / total:.0%})", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def amount(size: int) -> str:
+    """Bytes for people to read."""
+    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"
