@@ -9,16 +9,25 @@
 
 from . import presets, sources
 from ._batch.batch import Batch
+from ._batch.clips import open_clips, video_info
 from ._batch.frameworks import to_jax, to_tensorflow, to_torch
 from ._batch.opening import decode_batch, image_info, open_batch
 from ._decoding.decoder import ImageInfo
 from ._index.report import IndexReport
 from ._index.seek_index import SeekIndex
 from ._loading.build_index import build_index
+from ._loading.clips import Clips
 from ._loading.load import load
 from ._loading.loader import Loader
 from ._loading.pipeline import LoadedBatch
 from ._loading.prefetch import prefetch
+from ._ops.boxes import (
+    clamp_bounding_boxes,
+    clamp_keypoints,
+    convert_bounding_box_format,
+    sanitize_bounding_boxes,
+    sanitize_keypoints,
+)
 from ._ops.color import (
     adjust_brightness,
     adjust_contrast,
@@ -28,27 +37,42 @@ from ._ops.color import (
     autocontrast,
     equalize,
     invert,
+    permute_channels,
     posterize,
     rgb_to_grayscale,
     solarize,
 )
-from ._ops.filters import adjust_sharpness, gaussian_blur
-from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, erase, normalize, pointwise
+from ._ops.elastic import elastic
+from ._ops.filters import adjust_sharpness, gaussian_blur, jpeg, motion_blur
+from ._ops.pixels import (
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    erase,
+    gaussian_noise,
+    grid_mask,
+    normalize,
+    pointwise,
+)
 from ._ops.resize_crop import center_crop, crop, horizontal_flip, pad, resize, resized_crop, vertical_flip
 from ._ops.targets import transform_boxes, transform_masks, transform_points
+from ._ops.views import five_crop, ten_crop, uniform_temporal_subsample
 from ._ops.warp import affine, perspective, rotate
+from ._prepare.prepare import prepare
+from ._prepare.report import PrepareReport, TrainRate
+from ._random.clips import random_clips
 from ._random.color import (
     color_jitter,
     random_autocontrast,
+    random_channel_permutation,
     random_equalize,
-    random_erasing,
     random_grayscale,
     random_invert,
     random_photometric_distort,
     random_posterize,
     random_solarize,
 )
-from ._random.filters import random_gaussian_blur, random_sharpness, three_augment
+from ._random.copy_paste import CopyPaste, copy_paste
+from ._random.filters import random_gaussian_blur, random_jpeg, random_motion_blur, random_sharpness, three_augment
 from ._random.geometry import (
     random_affine,
     random_crop,
@@ -61,18 +85,24 @@ from ._random.geometry import (
 )
 from ._random.iou_crop import random_iou_crop
 from ._random.mixing import Mix, blend, cutmix, mixup
+from ._random.mosaic import Mosaic, mosaic
+from ._random.pixels import coarse_dropout, random_elastic, random_erasing, random_gaussian_noise, random_grid_mask
 from ._random.policies import augmix, auto_augment, rand_augment, trivial_augment
 from ._random.rng import Rng
+from ._random.sizes import random_resize, random_short_side_resize, scale_jitter
 from ._replay.describe import describe
 from ._replay.saved import SavedPlan, apply_plan, load_plan, save_plan
 from ._version import __version__
+from ._video.index import VideoInfo
 from .errors import DecodeError, Failure
-from .sources import array_record, coco, file_list, folder, lmdb, parquet, recordio, tar, tfrecord
+from .sources import Remote, array_record, coco, file_list, folder, iterable, lmdb, parquet, recordio, tar, tfrecord
 
 __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
     "Batch",
+    "Clips",
+    "CopyPaste",
     "DecodeError",
     "Failure",
     "ImageInfo",
@@ -80,9 +110,14 @@ __all__ = [
     "LoadedBatch",
     "Loader",
     "Mix",
+    "Mosaic",
+    "PrepareReport",
+    "Remote",
     "Rng",
     "SavedPlan",
     "SeekIndex",
+    "TrainRate",
+    "VideoInfo",
     "__version__",
     "adjust_brightness",
     "adjust_contrast",
@@ -99,50 +134,75 @@ __all__ = [
     "blend",
     "build_index",
     "center_crop",
+    "clamp_bounding_boxes",
+    "clamp_keypoints",
+    "coarse_dropout",
     "coco",
     "color_jitter",
+    "convert_bounding_box_format",
+    "copy_paste",
     "crop",
     "cutmix",
     "decode_batch",
     "describe",
+    "elastic",
     "equalize",
     "erase",
     "file_list",
+    "five_crop",
     "folder",
     "gaussian_blur",
+    "gaussian_noise",
+    "grid_mask",
     "horizontal_flip",
     "image_info",
     "invert",
+    "iterable",
+    "jpeg",
     "lmdb",
     "load",
     "load_plan",
     "mixup",
+    "mosaic",
+    "motion_blur",
     "normalize",
     "open_batch",
+    "open_clips",
     "pad",
     "parquet",
+    "permute_channels",
     "perspective",
     "pointwise",
     "posterize",
     "prefetch",
+    "prepare",
     "presets",
     "rand_augment",
     "random_affine",
     "random_autocontrast",
+    "random_channel_permutation",
+    "random_clips",
     "random_crop",
+    "random_elastic",
     "random_equalize",
     "random_erasing",
     "random_gaussian_blur",
+    "random_gaussian_noise",
     "random_grayscale",
+    "random_grid_mask",
     "random_horizontal_flip",
     "random_invert",
     "random_iou_crop",
+    "random_jpeg",
+    "random_motion_blur",
     "random_perspective",
     "random_photometric_distort",
     "random_posterize",
+    "random_resize",
     "random_resized_crop",
     "random_rotation",
     "random_sharpness",
+    "random_short_side_resize",
     "random_solarize",
     "random_vertical_flip",
     "random_zoom_out",
@@ -151,10 +211,14 @@ __all__ = [
     "resized_crop",
     "rgb_to_grayscale",
     "rotate",
+    "sanitize_bounding_boxes",
+    "sanitize_keypoints",
     "save_plan",
+    "scale_jitter",
     "solarize",
     "sources",
     "tar",
+    "ten_crop",
     "tfrecord",
     "three_augment",
     "to_jax",
@@ -164,5 +228,7 @@ __all__ = [
     "transform_masks",
     "transform_points",
     "trivial_augment",
+    "uniform_temporal_subsample",
     "vertical_flip",
+    "video_info",
 ]

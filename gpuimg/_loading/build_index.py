@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
 from .._checks.arguments import whole_number
 from .._decoding.native_read import ChunkReader, prepare
@@ -15,21 +13,13 @@ from .._index.entries import Built, EntryMaker
 from .._index.names import checksum_of_names
 from .._index.report import IndexReport, Tally
 from .._index.writing import PartialIndex
-from .._runtimes.team import side_by_side
 from .._runtimes.threads import threads as allowed_threads
 from ..sources import Table
+from .in_order import Chunk, InOrder, Progress, Work, shown
 from .samples import Columns, SampleNames, read_samples
 from .settings import check_columns, check_source
-from .stats import progress_bar
 
-#: Called with the samples that are done, and their number.
-Progress: TypeAlias = Callable[[int, int], None]
-
-_ENDING = ".gpuimg-index"
-_CHUNK_BYTES = 2 << 20  # that a thread reads at a time,
-_MOST = 64  # samples at most,
-_FIRST = 16  # and this many while nothing is known of them
-_AHEAD = 4  # chunks of each thread that may be done before one that is not
+ENDING = ".gpuimg-index"
 _MOST_EVERY = 1 << 16  # MCUs of a segment: more than any row has
 
 
@@ -108,9 +98,10 @@ def build_index(
     prepare()
     where = None if dry_run else _default_path(source) if path is None else os.fsdecode(path)
     tally = Tally()
-    with _shown(progress, len(source)) as seen:
+    with shown(progress, len(source)) as seen:
         if where is None:
-            _Building(source, columns, lambda: EntryMaker(step, builds=False), 0, tally.add, seen).run(workers)
+            make = _making(source, columns, lambda: EntryMaker(step, builds=False))
+            InOrder(len(source), 0, make, tally.add, seen).run(workers)
             return tally.report(None, step, 0, time.perf_counter() - start)
         partial = PartialIndex(where, step, len(source), checksum_of_names(source))
         try:
@@ -122,7 +113,8 @@ def build_index(
                 partial.add(built)
                 tally.add(built)
 
-            _Building(source, columns, lambda: EntryMaker(step), resumed, add, seen).run(workers)
+            make = _making(source, columns, lambda: EntryMaker(step))
+            InOrder(len(source), resumed, make, add, seen).run(workers)
             partial.finish(tally.largest)
         finally:
             partial.close()
@@ -141,95 +133,22 @@ def _default_path(source: Any) -> str:
     origin = source._origin() if isinstance(source, Table) else None
     if origin is None:
         raise ValueError(f"path is needed: there is no single file or folder that {source!r} is read from")
-    return os.path.abspath(os.fsdecode(origin)) + _ENDING
+    return os.path.abspath(os.fsdecode(origin)) + ENDING
 
 
-@contextmanager
-def _shown(progress: bool | Progress, total: int) -> Iterator[Callable[[int], None]]:
-    """A function to be called with the samples that are done."""
-    if callable(progress):
-        yield lambda done: progress(done, total)
-    elif not progress:
-        yield lambda done: None
-    else:
-        with progress_bar()(total=total, unit="image", unit_scale=True, dynamic_ncols=True) as bar:
-            yield lambda done: bar.update(done - bar.n)
+def _making(source: Any, columns: Columns, maker: Callable[[], EntryMaker]) -> Callable[[Any], Work[Built]]:
+    """For each thread a function that reads samples and makes their entries."""
 
+    def of_thread(_: Any) -> Work[Built]:
+        make, reader = maker(), ChunkReader()
 
-class _Building:
-    """Chunks of samples, dealt to threads and handed in in their order.
+        def work(chunk: range) -> Chunk[Built]:
+            samples = read_samples(source, chunk, [True] * len(chunk), columns, reader)
+            unreadable = {k: one.reason for k, one in enumerate(samples) if one.error is not None}
+            data = [b"" if one.error is not None else one.data for one in samples]
+            built = make(data, SampleNames(samples), unreadable)
+            return Chunk(built, int(built.files.sum()))
 
-    Parameters
-    ----------
-    make : function
-        Gives an :class:`EntryMaker`, of which each thread has one.
-    first : int
-        The first sample that is not done.
-    add : function
-        Is called with chunks in their order, by one thread at a time.
-    seen : function
-        Called with the samples that are done.
-    """
+        return work
 
-    def __init__(
-        self,
-        source: Any,
-        columns: Columns,
-        make: Callable[[], EntryMaker],
-        first: int,
-        add: Callable[[Built], None],
-        seen: Callable[[int], None],
-    ) -> None:
-        self._source, self._columns, self._make, self._add, self._seen = source, columns, make, add, seen
-        self._samples = len(source)
-        self._dealt = self._done = first  # samples
-        self._ready: dict[int, Built] = {}  # by their first sample
-        self._bytes = self._counted = 0  # of samples that were read
-        self._most_ready = _AHEAD
-        self._stopped = False
-        self._state = threading.Condition()
-
-    def run(self, workers: int) -> None:
-        """Do all that is left; what any thread raises is raised."""
-        self._most_ready = _AHEAD * workers
-        self._seen(self._done)
-        side_by_side(self._work, workers - 1)
-
-    def _work(self) -> None:
-        make, reader = self._make(), ChunkReader()
-        try:
-            while chunk := self._next():
-                samples = read_samples(self._source, chunk, [True] * len(chunk), self._columns, reader)
-                unreadable = {k: one.reason for k, one in enumerate(samples) if one.error is not None}
-                data = [b"" if one.error is not None else one.data for one in samples]
-                self._hand_in(chunk.start, make(data, SampleNames(samples), unreadable))
-        except BaseException:
-            with self._state:
-                self._stopped = True
-                self._state.notify_all()
-            raise
-
-    def _next(self) -> range:
-        """Samples to be done next; none at the end."""
-        with self._state:
-            while len(self._ready) >= self._most_ready and not self._stopped:
-                self._state.wait()
-            first = self._dealt
-            count = _FIRST
-            if self._counted:
-                count = min(max(_CHUNK_BYTES * self._counted // max(self._bytes, 1), 1), _MOST)
-            self._dealt = first if self._stopped else min(first + count, self._samples)
-            return range(first, self._dealt)
-
-    def _hand_in(self, first: int, built: Built) -> None:
-        """Note what was made of samples, and add what is in order."""
-        with self._state:
-            self._ready[first] = built
-            self._counted += built.files.size
-            self._bytes += int(built.files.sum())
-            while not self._stopped and self._done in self._ready:
-                one = self._ready.pop(self._done)
-                self._add(one)
-                self._done += one.kinds.size
-                self._seen(self._done)
-            self._state.notify_all()
+    return of_thread

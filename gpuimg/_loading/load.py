@@ -12,6 +12,8 @@ from .._checks.words import counted
 from .._decoding.decoder import MAX_PIXELS
 from .._index.seek_index import SeekIndex
 from .._random.rng import Rng
+from ..sources.stream import Stream
+from .clips import Clips
 from .loader import Loader
 from .ranks import as_shard
 from .settings import (
@@ -21,9 +23,12 @@ from .settings import (
     check_source,
     check_words,
     opened_index,
+    opener,
+    readers_for,
     runtimes_for,
     stream_address,
 )
+from .streams import check_stream
 
 
 def load(
@@ -40,7 +45,7 @@ def load(
     epochs: int | None = 1,
     drop_last: bool = False,
     prefetch: int = 2,
-    readers: int = 4,
+    readers: int | None = None,
     decoders: int = 2,
     shard: tuple[int, int] | str = "auto",
     on_error: str = "raise",
@@ -51,9 +56,11 @@ def load(
     alpha: str = "drop",
     max_pixels: int = MAX_PIXELS,
     draft: float | None = None,
+    depth: str = "uint8",
     image: str = "image",
     label: str | None = "label",
     index: str | os.PathLike[str] | SeekIndex | None = None,
+    clips: Clips | None = None,
 ) -> Loader:
     """Read, decode and augment batches ahead of the loop that consumes them.
 
@@ -62,7 +69,7 @@ def load(
     source : object with ``len`` and ``source[i]``
         ``source[i]`` gives ``(file bytes or path, label)``, or a mapping, as Hugging Face's ``datasets`` does with
         ``ds.cast_column("image", datasets.Image(decode=False))``; it is called on several threads. :func:`folder`,
-        :func:`tar` and others make sources.
+        :func:`tar` and others make sources, :func:`iterable` one of what can only be iterated over.
     preprocess : function, optional
         ``(batch, rng) -> Batch``, as those of :mod:`gpuimg.presets`, where ``rng`` is the :class:`Rng` of the batch's
         samples. With a third parameter it is given the batch's labels too, and returns ``(images, labels)``. It is
@@ -75,7 +82,7 @@ def load(
     devices : sequence of str, optional
         Several devices, in turn: batch ``k`` is made by device ``k % len(devices)``.
     dtype, layout
-        As in :meth:`Batch.array`.
+        As in :meth:`Batch.array`; those with T are for ``clips``.
     shuffle : bool
         Each epoch has another order, which depends on ``seed`` and the epoch alone.
     seed : int
@@ -87,17 +94,19 @@ def load(
         samples from the epoch's beginning, not ``valid``, give every rank the same number.
     prefetch : int
         Batches ready or in the making ahead of the consumer, for each device. With those the consumer holds, and twice
-        ``batch_size`` files, they bound the memory.
+        ``batch_size`` files, of a source behind URLs some 4 MiB for each reader, they bound the memory.
     readers : int
-        Maximum number of threads that read from the source; extra ones wake only when the first falls behind. More for
-        storage that answers late, as over a network.
+        Maximum number of threads that read from the source; extra ones wake only when the first falls behind. By
+        default 4, and 16 for a source behind URLs, each of which has up to 4 requests under way. More for storage that
+        answers late.
     decoders : int
         Batches that are made at a time, for each device: while one is decoded, the next one's headers are read and its
         calls recorded. On the CPU they share ``GPUIMG_NUM_THREADS`` threads.
     shard : (rank, world) or "auto"
         This process's share: every rank gets the same number of batches and, but for the padding above, no sample is
         on two of them. ``"auto"``: as the launcher's environment variables say (``RANK`` and ``WORLD_SIZE``, Slurm's
-        in a job step, Open MPI's, MPICH's), else all.
+        in a job step, Open MPI's, MPICH's), else all. Lightning's own launcher sets no ``RANK``: give
+        ``(trainer.global_rank, trainer.world_size)`` there.
     on_error : {"raise", "skip", "fill"}
         For samples that cannot be read or decoded. ``"raise"``: a :class:`DecodeError` in place of the batch.
         ``"skip"``: the next sample takes the place, so that batches stay full (at the end of an epoch with samples of
@@ -111,7 +120,7 @@ def load(
     stream : int or stream, optional
         The consumer's CUDA stream, by default CuPy's current one: a batch is ready for work enqueued there, and its
         memory is used again after what was enqueued there before the batch was let go.
-    color, alpha, max_pixels, draft
+    color, alpha, max_pixels, draft, depth
         As in :func:`open_batch`.
     image : str
         Of a source of mappings: the entry with file bytes or a path, or a mapping of ``"bytes"`` and ``"path"``.
@@ -123,6 +132,10 @@ def load(
         ``"memory"``: where MCU rows begin is kept as they are decoded, for the epochs after (some 300 bytes for an
         image of 500 x 375). The pixels are the same. Entries that do not fit their files are not used, but counted in
         :meth:`Loader.stats`, and a warning tells of the first.
+    clips : Clips, optional
+        The samples are videos, of each of which this is taken: ``gpuimg.Clips(frames=16, stride=2)``. ``preprocess``
+        is then given a batch of clips, see :func:`open_clips`. Files behind paths are not read as a whole. Indexes of
+        the 1,000 files used last are kept.
 
     Returns
     -------
@@ -169,18 +182,21 @@ def load(
     (2, 8, 8, 3) (2,)
     (1, 8, 8, 3) (1,)
     """
-    check_source(source)
+    check_source(source, streams=True)
     batch_size = whole_number(batch_size, "batch_size")
-    prefetch, readers = whole_number(prefetch, "prefetch"), whole_number(readers, "readers")
+    prefetch, readers = whole_number(prefetch, "prefetch"), readers_for(source, readers)
     decoders = whole_number(decoders, "decoders")
     epochs = None if epochs is None else whole_number(epochs, "epochs")
-    check_words(layout, dtype, on_error)
-    check_options(color, alpha, max_pixels, draft)
+    check_words(layout, dtype, on_error, clips is not None)
+    of_stream = isinstance(source, Stream)
+    if of_stream:
+        check_stream(source, on_error, max_failures, index, clips)
+    check_options(color, alpha, max_pixels, draft, depth)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     rank, world = as_shard(shard)
     Rng(seed, indices=[])  # checks the seed
-    if drop_last and epochs is None and len(source) < world * batch_size:
+    if drop_last and epochs is None and not of_stream and len(source) < world * batch_size:
         raise ValueError(
             f"drop_last leaves nothing of {counted(len(source), 'sample')} in batches of {batch_size} on "
             f"{counted(world, 'rank')}"
@@ -189,7 +205,7 @@ def load(
         Settings(
             source, adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
             bool(drop_last), prefetch, readers, decoders, rank, world, on_error, stream_address(stream), color,
-            alpha, max_pixels, columns, draft, opened_index(index, source),
+            alpha, max_pixels, columns, draft, depth, opened_index(index, source), opener(clips, draft, index),
         ),
         epochs, max_failures, bool(progress),
     )  # fmt: skip

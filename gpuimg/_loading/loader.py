@@ -7,6 +7,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn, Self
 
 from .._checks.words import counted
@@ -14,10 +15,11 @@ from .._decoding.seek import misfit_warning
 from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
 from .pipeline import LoadedBatch, Made, Pipeline
-from .prefetch import Stopped
+from .prefetch import Ending, Stopped
 from .settings import Settings, failure_limit
 from .sharding import Position, resumed
 from .stats import Stats, progress_bar
+from .streams import StreamPipeline
 
 _LISTED = 20  # failures in the warning at the end
 _KEPT = 10_000  # failures that a loader remembers: an endless one would fill the memory with them
@@ -42,6 +44,11 @@ class Loader:
         self._settings = settings
         self._epochs = epochs
         self._max_failures = max_failures
+        if settings.of_stream and settings.workers > 1:
+            raise ValueError(
+                "a stream is gone over by one worker, not by several of a DataLoader: use num_workers=0 or 1; the "
+                "loader has threads"
+            )
         samples = settings.share().count(settings.batch_size, settings.drop_last) // settings.workers
         self._most = failure_limit(max_failures, samples)
         self._progress_bar = progress_bar() if progress else None
@@ -62,6 +69,8 @@ class Loader:
         if self._epochs is None:
             raise TypeError("an endless loader has no length")
         settings = self._settings
+        if settings.of_stream:
+            raise TypeError("the loader of a stream has no length")
         epoch = -(-settings.share().count(settings.batch_size, settings.drop_last) // settings.batch_size)
         return len(range(settings.worker, self._epochs * epoch, settings.workers))
 
@@ -75,8 +84,9 @@ class Loader:
     def __repr__(self) -> str:
         settings = self._settings
         devices = ", ".join(runtime.name for runtime in settings.runtimes)
+        of = repr(settings.source) if settings.of_stream else counted(settings.samples, "sample")
         return (
-            f"<gpuimg.Loader of {counted(settings.samples, 'sample')}, batches of {settings.batch_size} on {devices}, "
+            f"<gpuimg.Loader of {of}, batches of {settings.batch_size} on {devices}, "
             f"rank {settings.rank} of {settings.world}, epoch {self.epoch}>"
         )
 
@@ -99,7 +109,8 @@ class Loader:
         if self._process != os.getpid():  # in a forked child a thread of the parent's may have held the pool's lock
             self._process = os.getpid()
             self._memory = [runtime.result_memory(self._settings.stream) for runtime in self._settings.runtimes]
-        pipeline = Pipeline(self._settings, self._memory, start, last)
+        kind = StreamPipeline if self._settings.of_stream else Pipeline
+        pipeline = kind(self._settings, self._memory, start, last)
         self._stats = Stats(pipeline)
         running = _Loop(owner, pipeline, bar)
         self._loop = weakref.ref(running)
@@ -115,7 +126,7 @@ class Loader:
         settings = self._settings
         whole = settings.share().count(settings.batch_size, settings.drop_last)
         rest = settings.share(start.levels).count(settings.batch_size, settings.drop_last) - start.given
-        total = None if last is None else rest + (last - start.epoch - 1) * whole
+        total = None if last is None or settings.of_stream else rest + (last - start.epoch - 1) * whole
         return {"total": total, "unit": "image", "unit_scale": True, "dynamic_ncols": True}
 
     def __reduce__(self) -> NoReturn:
@@ -174,7 +185,7 @@ class Loader:
             )
         at, settings = self._reached(), self._settings
         return {
-            "version": 1, "samples": settings.samples, "shuffle": settings.shuffle, "seed": settings.seed,
+            "version": 1, **_identity(settings), "shuffle": settings.shuffle, "seed": settings.seed,
             "epoch": at.epoch, "levels": [list(level) for level in at.levels], "rank": settings.rank,
             "world": settings.world, "taken": at.taken, "given": at.given, "alike": settings.on_error != "skip",
         }  # fmt: skip
@@ -200,9 +211,13 @@ class Loader:
                 raise ValueError(
                     f"unknown version of a loader's state_dict: {one.get('version')!r}; this gpuimg knows 1"
                 )
-            for name, mine in (("samples", settings.samples), ("shuffle", settings.shuffle)):
-                if one[name] != mine:
-                    raise ValueError(f"the state was taken with {name}={one[name]}, but this loader has {mine}")
+            for name, mine in {**_identity(settings), "shuffle": settings.shuffle}.items():
+                if one.get(name) != mine:
+                    raise ValueError(f"the state was taken with {name}={one.get(name)}, but this loader has {mine}")
+            if settings.of_stream and settings.source.sharded and int(one["world"]) != settings.world:
+                raise ValueError(
+                    f"the state is of {one['world']} ranks with a stream each, but this loader's are {settings.world}"
+                )
         position = resumed(states, settings.samples, settings.rank, settings.world)
         self.close()
         self._settings = replace(settings, seed=int(states[0]["seed"]))
@@ -225,7 +240,8 @@ class Loader:
             when one was asked for; ``consumer`` with the ``seconds`` it was busy and ``waited``; ``cores``, how many
             this process kept busy on average; with a seek index ``index``: how many entries were ``used``, and how
             many were ``misfits``, which do not fit their files; where there were any ``unwritten``, the images that a
-            GPU's decoder reported as decoded, but had not written, so that the CPU decoded them; and ``limit``, what
+            GPU's decoder reported as decoded, but had not written, so that the CPU decoded them; ``clips_on_cpu``,
+            where there were any clips of videos that a GPU does not decode, so that the CPU did; and ``limit``, what
             the consumer waited for:
 
             ``"read"``, ``"record"``, ``"decode"`` or ``"kernels"``
@@ -248,7 +264,8 @@ class Loader:
         failed = self._stats.add(made)
         self._warn_of_misfits(made)
         if self._most is not None and failed > self._most:
-            error = DecodeError(tuple(self.failures[-failed:]), self._settings.samples)
+            total = self._stats.images if self._settings.of_stream else self._settings.samples
+            error = DecodeError(tuple(self.failures[-failed:]), total)
             error.add_note(f"these are more than max_failures allows: {self._most} in an epoch")
             raise error
         return made.batch
@@ -282,6 +299,13 @@ class Loader:
             warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
+def _identity(settings: Settings) -> dict[str, Any]:
+    """What of the source must be the same where a state is loaded."""
+    if not settings.of_stream:
+        return {"samples": settings.samples}
+    return {"samples": None, "buffer": settings.source.buffer if settings.shuffle else None}
+
+
 class _Loop(Iterator[LoadedBatch]):
     """One loop over a loader. The threads know the pipeline only, so that dropping this ends them."""
 
@@ -289,7 +313,7 @@ class _Loop(Iterator[LoadedBatch]):
         self._owner = owner
         self._batches = pipeline.batches
         self._bar = bar
-        self._stop = weakref.finalize(self, _stop, pipeline, bar)
+        self._end = Ending(self, partial(_stop, pipeline, bar))
 
     def __next__(self) -> LoadedBatch:
         loader = self._owner()
@@ -316,7 +340,7 @@ class _Loop(Iterator[LoadedBatch]):
         loader = self._owner()
         if loader is not None:
             loader._closed(self)
-        self._stop()
+        self._end()
 
 
 def _stop(pipeline: Pipeline, bar: Any) -> None:

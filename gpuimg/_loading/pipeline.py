@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._batch.asked import CLIP_LAYOUTS
 from .._batch.batch import Batch, as_batch
 from .._batch.encoded import open_images
 from .._checks.types import Ints, Mask
@@ -25,19 +26,22 @@ from .._decoding.native_read import FIRST_ROOM, ChunkReader, prepare
 from .._decoding.seek import Seek
 from .._index.seek_index import SeekIndex
 from .._random.rng import Rng
-from .._runtimes.images import EncodedImages
+from .._runtimes.images import Encoded, EncodedImages
 from .._runtimes.protocol import ResultMemory, Runtime
 from ..errors import DecodeError, Failure
 from .dealing import Deal, Epoch
 from .prefetch import Prefetcher, Stopped
-from .samples import Sample, SampleNames, collate, read_samples
-from .settings import Settings
+from .samples import Sample, SampleNames, collate, name_videos, read_samples
+from .settings import Settings, is_remote
 from .sharding import Position, Share, shuffled
 from .waits import Watch
 
 # Samples read by one job, of a batch that has them: enough to make the hand-over between threads cheap, few enough to
 # be spread over all threads and not to keep each other's memory for long.
 _LEAST_CHUNK, _MOST_CHUNK = 8, 32
+# Behind URLs by their bytes: a few requests of some MiB outdo many small ones.
+_REMOTE_BYTES = 4 << 20
+_LEAST_REMOTE, _MOST_REMOTE = 4, 128
 
 
 class LoadedBatch(NamedTuple):
@@ -47,9 +51,9 @@ class LoadedBatch(NamedTuple):
     ----------
     images : array or Batch
         (N, H, W, C) or (N, C, H, W), CuPy on a GPU and NumPy on the CPU, ready for the consumer's stream. A
-        :class:`gpuimg.Batch` without ``preprocess``, or where the images differ in size. Of several views of each
-        sample, as ``preprocess`` makes them with :meth:`Batch.take`, the first of all samples come first, then the
-        second, and so on; ``labels``, ``indices`` and ``valid`` are those of the samples.
+        :class:`gpuimg.Batch` without ``preprocess``, or where the images differ in size. Of clips as the layout says.
+        Of several views of each sample, as ``preprocess`` makes them with :meth:`Batch.take`, the first of all samples
+        come first, then the second, and so on; ``labels``, ``indices`` and ``valid`` are those of the samples.
     labels : array or list
         int64 for whole numbers, float64 for other numbers, stacked arrays for arrays of one shape, a list for
         everything else; None if no sample has one. The label of a sample that could not be read is -1, NaN, zeros or
@@ -71,7 +75,7 @@ class Opened(NamedTuple):
     """Samples whose headers were read."""
 
     samples: list[Sample]
-    images: EncodedImages
+    images: Encoded
 
 
 class Chunk(NamedTuple):
@@ -102,6 +106,7 @@ class Made(NamedTuple):
     held: float  # of recording: waits for Python's lock or a core
     entries: Entries | None
     unwritten: int  # images that a decoder of a GPU did not write
+    clips_on_cpu: int  # clips that a GPU does not decode
 
 
 class Pipeline:
@@ -112,11 +117,13 @@ class Pipeline:
     ) -> None:
         self._settings = settings
         self._memory = memory
+        self._start = position, last_epoch
         self._deal = Deal(settings, position, last_epoch)
         self._read: deque[Sample] = deque()
         self._lock = threading.Lock()
         self._stopped = False
         self._reader: Prefetcher[Chunk] | None = None
+        self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # of a sample, as those read last had it
         chunk = min(max(2 * settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK)
         self._chunk = min(chunk, settings.batch_size)
         self._room = FIRST_ROOM  # for the files of a chunk, as those read last had it
@@ -131,21 +138,31 @@ class Pipeline:
 
     def _reading(self, epochs: Iterator[Epoch]) -> Iterator[Callable[[], Chunk]]:
         """Jobs that read: all samples of some epochs, or those of one and then its padding for ever."""
-        settings, chunk = self._settings, self._chunk
+        settings, chunk, remote = self._settings, self._chunk, is_remote(self._settings.source)
         for epoch in epochs:
             read = partial(self._read_samples, settings.share(epoch.position.levels), epoch.position.epoch)
             for start, stop in self._deal.spans(epoch):
-                for at in range(start, stop, chunk):
-                    yield partial(read, at, min(at + chunk, stop))
+                at = start
+                while at < stop:
+                    end = min(at + (self._remote_chunk() if remote else chunk), stop)
+                    yield partial(read, at, end)
+                    at = end
             if settings.on_error == "skip":
                 for at in count(epoch.position.taken + epoch.left, chunk):
                     yield partial(read, at, at + chunk)
+
+    def _remote_chunk(self) -> int:
+        """Samples of a job where those that lie side by side are one request."""
+        return min(max(_REMOTE_BYTES // max(self._bytes, 1), _LEAST_REMOTE), _MOST_REMOTE)
 
     def _read_samples(self, share: Share, epoch: int, start: int, stop: int) -> Chunk:
         settings = self._settings
         begin, cpu = time.perf_counter(), time.thread_time()
         places, real = share.places(start, stop)
         indices = shuffled(places, share.n, settings.seed, epoch) if settings.shuffle else places
+        if settings.videos is not None:
+            samples = name_videos(settings.source, indices.tolist(), real.tolist(), settings.columns)
+            return Chunk(samples, time.perf_counter() - begin, 0.0)
         reader = ChunkReader(self._room)
         samples = read_samples(settings.source, indices.tolist(), real.tolist(), settings.columns, reader)
         if isinstance(settings.index, SeekIndex):
@@ -153,6 +170,8 @@ class Pipeline:
             for sample, address, size in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):
                 sample.entry, sample.memory = (address, size), entries.memory
         self._room = reader.room
+        if is_remote(settings.source):
+            self._bytes = sum(len(sample.data) for sample in samples) // len(samples)
         seconds = time.perf_counter() - begin
         worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
         return Chunk(samples, min(worked, seconds), max(seconds - worked, 0.0))
@@ -162,10 +181,13 @@ class Pipeline:
         self._stop_reading()
         self._read.clear()
         chunks = max(-(-2 * settings.batch_size // self._chunk), settings.readers) + 1
+        reader = Prefetcher(self._reading(epochs), chunks, settings.readers, "read", spare=True)
         with self._lock:
-            if self._stopped:
-                raise Stopped
-            self._reader = Prefetcher(self._reading(epochs), chunks, settings.readers, "read", spare=True)
+            self._reader = reader
+            stopped = self._stopped
+        if stopped:
+            self._stop_reading()
+            raise Stopped
 
     def _stop_reading(self) -> None:
         with self._lock:
@@ -218,7 +240,7 @@ class Pipeline:
     def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> Made:
         """A batch of these samples and no others."""
         raises = self._settings.on_error == "raise"
-        opened = self._open(samples)
+        opened = self._open(samples, epoch)
         if raises:
             _raise(opened)
         made = self._run(number, opened, epoch, after)
@@ -235,7 +257,7 @@ class Pipeline:
             while len(good) < size:
                 good.append(self._next_sample())
                 taken += 1
-            opened = self._open(good)
+            opened = self._open(good, position.epoch)
             if not opened.images.failures:
                 after = replace(position, taken=taken, given=position.given + size)
                 made = self._run(number, opened, position.epoch, after)
@@ -246,16 +268,20 @@ class Pipeline:
             if not good and taken - position.taken > self._settings.samples + size:
                 raise DecodeError(tuple(failures), len(failures))  # there is no good sample at all
 
-    def _open(self, samples: list[Sample]) -> Opened:
+    def _open(self, samples: list[Sample], epoch: int) -> Opened:
         settings = self._settings
-        data = [sample.data for sample in samples]
-        images = open_images(
-            data, settings.color, settings.alpha, "fill", settings.max_pixels, SampleNames(samples), settings.draft
-        )
-        for k, sample in enumerate(samples):
-            if sample.error is not None:
-                images.failures[k] = Failure(k, sample.name, sample.reason)
-        return Opened(samples, replace(images, seek=self._seek(samples, images)))
+        data, names = [sample.data for sample in samples], SampleNames(samples)
+        images: Encoded
+        if settings.videos is not None:
+            rng = Rng(settings.seed, epoch=epoch, indices=[sample.index for sample in samples])
+            images = settings.videos.open(data, names, rng, settings.color, settings.max_pixels)
+        else:
+            images = open_images(
+                data, settings.color, settings.alpha, "fill", settings.max_pixels, names, settings.draft, settings.depth
+            )
+            images = replace(images, seek=self._seek(samples, images))
+        images.settle({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
+        return Opened(samples, images)
 
     def _seek(self, samples: list[Sample], images: EncodedImages) -> Seek | None:
         """Entries of a seek index for the samples."""
@@ -283,10 +309,10 @@ class Pipeline:
                     rng = Rng(settings.seed, epoch=epoch, indices=indices)
                     images, labels = settings.preprocess(images, rng, labels)
                     images = as_batch(images)
-            if not len(images) or len(images) % len(samples):
-                raise ValueError(f"preprocess was given {len(samples)} images and returned {len(images)}")
-            if settings.preprocess is None or not images.is_uniform:
-                images = images.compute(settings.dtype, settings.layout)
+            if images.frames != files.frames or not len(images) or images._units % len(samples):
+                raise ValueError(f"preprocess was given {source._shown} and returned {images._shown}")
+            if (settings.preprocess is None and settings.layout not in CLIP_LAYOUTS) or not images.is_uniform:
+                images = images.compute(settings.dtype, CLIP_LAYOUTS.get(settings.layout, settings.layout))
             else:
                 images = images._array_in(self._memory[which].take, settings.dtype, settings.layout)
             event = runtime.record_event()
@@ -297,7 +323,7 @@ class Pipeline:
         batch = LoadedBatch(images, labels, indices, valid)
         return Made(
             batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
-            timings.unwritten,
+            timings.unwritten, timings.clips_on_cpu,
         )  # fmt: skip
 
     # -- ending ------------------------------------------------------------------------------------------------
@@ -331,7 +357,7 @@ def _same(made: Made) -> Made:
     return made
 
 
-def _entries(images: EncodedImages) -> Entries | None:
+def _entries(images: Encoded) -> Entries | None:
     seek = images.seek
     return None if seek is None else Entries(seek.used, {images.names[k]: why for k, why in seek.misfits().items()})
 
@@ -339,7 +365,7 @@ def _entries(images: EncodedImages) -> Entries | None:
 def _failures(opened: Opened) -> list[Failure]:
     """Failures by index in the source; padding would name a sample twice."""
     found = sorted(opened.images.failures.items())
-    return [Failure(opened.samples[k].index, f.source, f.reason) for k, f in found if opened.samples[k].real]
+    return [f._replace(index=opened.samples[k].index) for k, f in found if opened.samples[k].real]
 
 
 def _raise(opened: Opened) -> None:

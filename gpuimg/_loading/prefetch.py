@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import threading
 import time
@@ -213,13 +214,37 @@ class Prefetcher(Generic[T]):
             close()
 
 
+class Ending:
+    """Ends an object's threads, once: when it is called, when the object is dropped, or at the interpreter's exit."""
+
+    def __init__(self, owner: object, end: Callable[[], None]) -> None:
+        self._end = end
+        self._finalizer = weakref.finalize(owner, _dropped, end)
+
+    def __call__(self) -> None:
+        """End them now."""
+        if self._finalizer.detach() is not None:
+            self._end()
+
+
+def _dropped(end: Callable[[], None]) -> None:
+    """End threads; on any thread but the main one without waiting for it.
+
+    An object in a reference cycle is dropped by a garbage collection, which may happen in any thread: in one of those
+    to be ended, or in one that holds what they wait for.
+    """
+    if threading.get_ident() == threading.main_thread().ident:
+        end()
+    else:
+        _thread.start_new_thread(end, ())  # Thread.start would wait, too
+
+
 class Prefetched(Iterator[T]):
     """What :func:`gpuimg.prefetch` gives: an iterator; also a context manager, whose end stops the threads."""
 
     def __init__(self, prefetcher: Prefetcher[T]) -> None:
         self._prefetcher = prefetcher
-        # Also when the consumer just drops it, and at the interpreter's exit.
-        self._stop = weakref.finalize(self, stop, (prefetcher,))
+        self._end = Ending(self, partial(stop, (prefetcher,)))
 
     def __next__(self) -> T:
         try:
@@ -232,7 +257,7 @@ class Prefetched(Iterator[T]):
 
     def close(self) -> None:
         """Stop and end the threads; the iterator is then at its end."""
-        self._stop()
+        self._end()
 
     def __enter__(self) -> Self:
         return self

@@ -26,7 +26,8 @@ def as_shard(shard: Any) -> tuple[int, int]:
     Raises
     ------
     ValueError
-        For a rank that is not below the world size, and for anything else.
+        For a rank that is not below the world size, for a launcher that gives a world size alone, and for anything
+        else.
     """
     if isinstance(shard, str) and shard == "auto":
         return _launched()
@@ -40,6 +41,11 @@ def _launched() -> tuple[int, int]:
     for rank, world in _LAUNCHERS:
         if rank in os.environ and world in os.environ:
             return _checked(_number(rank), _number(world), rank, world)
+    if os.environ.get("WORLD_SIZE", "1") != "1":  # Lightning's own launcher: every process would have all samples
+        raise ValueError(
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but RANK, which says what this process's share is, is not set: "
+            "give shard=(rank, world), in Lightning shard=(trainer.global_rank, trainer.world_size)"
+        )
     return 0, 1
 
 

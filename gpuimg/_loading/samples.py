@@ -12,6 +12,7 @@ import numpy as np
 from .._decoding.file_bytes import printable, read
 from .._decoding.native_read import ChunkReader
 from ..sources._table import read_together
+from ..sources.folder import ImageFiles
 from .waits import Watch
 
 
@@ -70,7 +71,12 @@ def read_samples(
 ) -> list[Sample]:
     """Read several samples; what goes wrong inside the source is a failure of the sample."""
     samples = [Sample(source, index, real) for index, real in zip(indices, reals, strict=True)]
-    for sample, item in zip(samples, _items(source, indices, reader), strict=True):
+    return finished(samples, _items(source, indices, reader), columns, reader)
+
+
+def finished(samples: list[Sample], items: Sequence[Any], columns: Columns, reader: ChunkReader) -> list[Sample]:
+    """Samples of which a source gave these items, with what is behind their paths."""
+    for sample, item in zip(samples, items, strict=True):
         if isinstance(item, Exception):
             sample.error = item
             continue
@@ -86,6 +92,29 @@ def read_samples(
             _read_plainly(sample)
     reader.add(watch.seconds, watch.cpu)
     return samples
+
+
+def name_videos(source: Any, indices: Sequence[int], reals: Sequence[bool], columns: Columns) -> list[Sample]:
+    """As :func:`read_samples`, but what is behind a path is left to the decoder, which reads no more than it needs."""
+    samples = [Sample(source, index, real) for index, real in zip(indices, reals, strict=True)]
+    for sample in samples:
+        item = _video(source, sample.index)
+        if isinstance(item, Exception):
+            sample.error = item
+            continue
+        sample.data, sample.label = _pair(item, sample.index, columns)
+        if isinstance(sample.data, (str, os.PathLike)):
+            sample.data = sample.path = os.fspath(sample.data)
+        else:
+            _read_plainly(sample)
+    return samples
+
+
+def _video(source: Any, index: int) -> Any:
+    """What a source gives, with the path of a file rather than its bytes."""
+    if isinstance(source, ImageFiles) and read_together(source) and not source._is_remote:
+        return os.fsdecode(source._path(index)), source._label(index)
+    return _item(source, index)
 
 
 def _items(source: Any, indices: Sequence[int], reader: ChunkReader) -> list[Any]:

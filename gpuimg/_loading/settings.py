@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._batch.asked import dtype_name
+from .._batch.asked import CLIP_LAYOUTS, DTYPES, dtype_name
 from .._batch.batch import Batch
 from .._checks.arguments import whole_number
 from .._index.learned import LearnedIndex
@@ -17,10 +17,12 @@ from .._index.seek_index import SeekIndex
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._runtimes.devices import runtime_for
-from .._runtimes.images import KINDS
 from .._runtimes.protocol import PER_THREAD_STREAM, Runtime
+from ..sources import Table
+from ..sources.stream import Stream
+from .clips import Clips, VideoClips
 from .samples import Columns
-from .sharding import Level, Share
+from .sharding import ENDLESS, Level, Share
 
 Preprocess: TypeAlias = Callable[[Batch, Rng, Any], tuple[Any, Any]]  # (batch, rng, labels) -> (images, labels)
 
@@ -50,13 +52,20 @@ class Settings:
     max_pixels: int
     columns: Columns
     draft: float | None
+    depth: str
     index: SeekIndex | LearnedIndex | None = None
+    videos: VideoClips | None = None  # where samples are videos
     worker: int = 0  # of the workers that deal out the rank's batches among them,
     workers: int = 1
     samples: int = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "samples", len(self.source))
+        object.__setattr__(self, "samples", ENDLESS if self.of_stream else len(self.source))
+
+    @property
+    def of_stream(self) -> bool:
+        """Whether the source has no length."""
+        return isinstance(self.source, Stream)
 
     def share(self, levels: tuple[Level, ...] = ()) -> Share:
         """The share of this rank of what is left of an epoch."""
@@ -107,9 +116,28 @@ def _arity(function: Any) -> tuple[int, int]:
 _ON_ERROR = ("raise", "skip", "fill")
 
 
-def check_source(source: Any) -> None:
+_READERS = 4
+_REMOTE_READERS = 16  # where a request takes tens of milliseconds, whatever it brings
+
+
+def readers_for(source: Any, readers: Any) -> int:
+    """The number of threads that read: what the user says, else what suits the source."""
+    if readers is None:
+        return _REMOTE_READERS if is_remote(source) else _READERS
+    return whole_number(readers, "readers")
+
+
+def is_remote(source: Any) -> bool:
+    """Whether samples are behind URLs."""
+    return isinstance(source, Table) and source._is_remote
+
+
+def check_source(source: Any, *, streams: bool = False) -> None:
+    if streams and isinstance(source, Stream):
+        return
     if not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
-        raise TypeError(f"source must have a length and give samples by index, not {type(source).__name__}")
+        hint = "; gpuimg.iterable makes a source of what can only be iterated over" if streams else ""
+        raise TypeError(f"source must have a length and give samples by index, not {type(source).__name__}{hint}")
     if len(source) == 0:
         raise ValueError("source has no samples")
 
@@ -127,13 +155,25 @@ def opened_index(index: Any, source: Any) -> SeekIndex | LearnedIndex | None:
     return found
 
 
-def check_words(layout: Any, dtype: Any, on_error: Any) -> None:
-    if layout not in ("NHWC", "NCHW"):
-        raise ValueError(f'layout must be "NHWC" or "NCHW", not {layout!r}')
-    if dtype is not None and dtype_name(dtype) not in KINDS:
-        raise ValueError(f"dtype must be one of {', '.join(map(repr, KINDS))}, not {dtype!r}")
+def check_words(layout: Any, dtype: Any, on_error: Any, of_clips: bool) -> None:
+    layouts = ("NHWC", "NCHW", *(CLIP_LAYOUTS if of_clips else ()))
+    if layout not in layouts:
+        raise ValueError(f"layout must be one of {', '.join(map(repr, layouts))}, not {layout!r}")
+    if dtype is not None and dtype_name(dtype) not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(map(repr, DTYPES))}, not {dtype!r}")
     if on_error not in _ON_ERROR:
         raise ValueError(f"on_error must be one of {', '.join(map(repr, _ON_ERROR))}, not {on_error!r}")
+
+
+def opener(clips: Any, draft: Any, index: Any) -> VideoClips | None:
+    """What opens a loader's samples, where they are videos."""
+    if clips is None:
+        return None
+    if not isinstance(clips, Clips):
+        raise TypeError(f"clips must be gpuimg.Clips(frames, ...), not {clips!r}")
+    if draft is not None or index is not None:
+        raise ValueError("draft and index are for images, not for clips of videos")
+    return VideoClips(clips)
 
 
 def check_columns(image: Any, label: Any) -> Columns:

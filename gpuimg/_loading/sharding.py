@@ -17,6 +17,9 @@ import numpy as np
 
 from .._checks.types import Ints, Mask
 
+#: In place of the length of a source that has none.
+ENDLESS = 1 << 62
+
 _STREAM = np.uint64(int.from_bytes(hashlib.blake2b(b"shuffle", digest_size=8).digest(), "little"))
 
 #: Places taken by each rank of one part of an epoch.
@@ -62,6 +65,11 @@ class Share:
         for taken in self.levels:
             left -= sum(min(count, _lane(left, rank, len(taken))) for rank, count in enumerate(taken))
         return left
+
+    @property
+    def first(self) -> int:
+        """The first place of what is left, where all ranks took the same number at every level."""
+        return self.n - self.left
 
     def count(self, batch_size: int, drop_last: bool) -> int:
         """Samples that this rank delivers, padding included: the same number for every rank."""

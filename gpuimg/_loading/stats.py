@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib.util import find_spec
 from typing import Any
 
 from .._runtimes.threads import usable_cores
@@ -27,6 +28,7 @@ class Stats:
         self.images = 0
         self.failed = 0
         self._unwritten = 0  # images that a decoder of a GPU did not write
+        self._clips_on_cpu = 0  # clips that a GPU does not decode
         self._entries: dict[str, int] = {}  # of a seek index: those used, and those that did not fit
 
     def add(self, made: Made) -> int:
@@ -37,6 +39,7 @@ class Stats:
         self.failed += len(made.failures)
         self._held += made.held
         self._unwritten += made.unwritten
+        self._clips_on_cpu += made.clips_on_cpu
         if made.entries is not None:
             for name, count in (("used", made.entries.used), ("misfits", len(made.entries.misfits))):
                 self._entries[name] = self._entries.get(name, 0) + count
@@ -74,6 +77,7 @@ class Stats:
             "consumer": {"seconds": seconds - waited, "waited": waited},
             "cores": cores,
             **({"unwritten": self._unwritten} if self._unwritten else {}),
+            **({"clips_on_cpu": self._clips_on_cpu} if self._clips_on_cpu else {}),
             **({"index": dict(self._entries)} if self._entries else {}),
             "limit": "consumer" if self._keeps_up(waited, seconds) else _limit(stages, waited, cores),
         }
@@ -97,7 +101,7 @@ def _limit(stages: dict[str, dict[str, float]], waited: float, cores: float) -> 
 
 
 def progress_bar() -> Any:
-    """The class of tqdm's bars.
+    """The class of tqdm's bars: a widget in notebooks that have ipywidgets, else text.
 
     Raises
     ------
@@ -105,7 +109,11 @@ def progress_bar() -> Any:
         With what to install, where it is missing.
     """
     try:
-        from tqdm.auto import tqdm
+        # Where a notebook lacks ipywidgets, tqdm.auto gives the bars of text, too, but with a warning.
+        if find_spec("ipywidgets"):
+            from tqdm.auto import tqdm
+        else:
+            from tqdm import tqdm
     except ImportError as error:
         raise ImportError('progress=True needs tqdm: pip install "gpuimg[progress]"') from error
     return tqdm
