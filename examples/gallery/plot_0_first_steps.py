@@ -1,0 +1,97 @@
+"""
+First steps
+===========
+
+From files to batches for training, in a page. It is a notebook, too: the link is at the end.
+"""
+
+# sphinx_gallery_thumbnail_number = 14
+from pathlib import Path
+
+import numpy as np
+
+import gpuimg
+
+photos = sorted(Path("../photos").glob("*.jpg"))  # those of gpuimg's repository; take some of yours
+
+# %%
+# A batch
+# -------
+# ``open_batch`` reads headers; nothing is decoded yet. Sizes are heights and widths.
+
+x = gpuimg.open_batch(photos)
+print(x)
+print(x.sizes[:3])
+
+# %%
+# A notebook shows the first images of a batch, and decodes only these.
+
+x
+
+# %%
+# Record, then compute
+# --------------------
+# Functions record. Each parameter is one number, or one for each image: here an angle for each of the twelve photos.
+
+y = gpuimg.resize(x, (160, 160))
+y = gpuimg.rotate(y, np.linspace(-40, 40, len(photos)), "bilinear")
+y = gpuimg.adjust_saturation(y, np.linspace(0, 2, len(photos)))
+y
+
+# %%
+# ``array`` decodes and does all of it in one pass. Results are uint8, float16, bfloat16 or float32, NHWC or NCHW.
+
+pixels = y.array(dtype="float16", layout="NCHW")
+print(type(pixels).__name__, pixels.shape, pixels.dtype)
+
+# %%
+# Random functions
+# ----------------
+# They draw for each image from a ``gpuimg.Rng``: what a sample gets depends on the seed, the epoch and its index in the
+# data set, and on nothing else.
+
+
+def augment(x, rng):
+    """As for training: a random crop, a flip, other colors."""
+    x = gpuimg.random_resized_crop(x, 160, rng=rng)
+    x = gpuimg.random_horizontal_flip(x, rng=rng)
+    return gpuimg.color_jitter(x, 0.4, 0.4, 0.4, 0.1, rng=rng)
+
+
+augment(x, gpuimg.Rng(seed=0, epoch=0, indices=range(len(photos))))
+
+# %%
+# The next epoch draws anew.
+
+augment(x, gpuimg.Rng(seed=0, epoch=1, indices=range(len(photos))))
+
+# %%
+# What one image went through, in words:
+
+gpuimg.describe(augment(x, gpuimg.Rng(seed=0, epoch=0, indices=range(len(photos)))), 0)
+
+# %%
+# A training loop
+# ---------------
+# ``load`` reads, decodes and augments ahead of the loop, on threads. A source is a folder of classes, a list of files
+# with labels, shards of tar files, and more.
+
+source = gpuimg.file_list(photos, labels=range(12))
+loader = gpuimg.load(source, augment, batch_size=4, layout="NCHW", dtype="float32", shuffle=True, seed=0)
+for batch in loader:
+    print(batch.images.shape, batch.labels)
+
+# %%
+# ``torch.from_dlpack(batch.images)`` shares the memory, as JAX and TensorFlow do.
+#
+# Files that cannot be decoded
+# ----------------------------
+# They raise an error that names each of them; or go on without them:
+
+damaged = photos[0].read_bytes()[:5000]
+z = gpuimg.open_batch([photos[0], damaged, b"no image"], on_error="fill")
+z
+
+# %%
+for failure in z.compute().errors.values():
+    print(failure)

@@ -1,0 +1,147 @@
+"""
+Color
+=====
+
+Functions of single pixels. Parameters may differ from image to image; ``where`` says which images a function changes.
+Colors are from 0 to 255 in uint8 images, and from 0 to 1 in floating point.
+"""
+
+# sphinx_gallery_thumbnail_number = 20
+from pathlib import Path
+
+import numpy as np
+
+import gpuimg
+
+photo = Path("../photos/astronaut.jpg")  # one of gpuimg's repository; take one of yours
+x = gpuimg.resize(gpuimg.open_batch([photo] * 6), (160, 160))
+x.take([0])
+
+# %%
+# Brightness, contrast, saturation, hue, gamma
+# --------------------------------------------
+# A factor of 1 changes nothing.
+
+gpuimg.adjust_brightness(x, [0.2, 0.6, 1.0, 1.4, 1.8, 2.4])
+
+# %%
+gpuimg.adjust_contrast(x, [0.0, 0.5, 1.0, 1.5, 2.0, 3.0])
+
+# %%
+gpuimg.adjust_saturation(x, [0.0, 0.5, 1.0, 1.5, 2.0, 3.0])
+
+# %%
+# Hue is in turns of the color circle, from -0.5 to 0.5.
+
+gpuimg.adjust_hue(x, [-0.4, -0.2, -0.05, 0.05, 0.2, 0.4])
+
+# %%
+gpuimg.adjust_gamma(x, [0.4, 0.7, 1.0, 1.5, 2.0, 3.0])
+
+# %%
+# Gray, inverted, fewer levels
+# ----------------------------
+
+gpuimg.rgb_to_grayscale(x, 3, where=[True, True, True, False, False, False])
+
+# %%
+gpuimg.invert(x, where=[True, True, True, False, False, False])
+
+# %%
+# Levels from the threshold on are inverted:
+
+gpuimg.solarize(x, [0, 50, 100, 150, 200, 255])
+
+# %%
+gpuimg.posterize(x, [1, 2, 3, 4, 5, 6])
+
+# %%
+# Statistics of the image
+# -----------------------
+# ``autocontrast`` stretches each channel from black to white, ``equalize`` evens out its histogram. Here of darker and
+# darker photos:
+
+dark = gpuimg.adjust_brightness(x, [1.0, 0.8, 0.6, 0.4, 0.2, 0.1])
+gpuimg.autocontrast(dark)
+
+# %%
+gpuimg.equalize(dark)
+
+# %%
+# Rectangles
+# ----------
+# ``erase`` paints one: row, column, height, width and color.
+
+colors = np.array([(0, 0, 0), (255, 255, 255), (200, 60, 60), (60, 200, 60), (60, 60, 200), (128, 128, 128)])
+gpuimg.erase(x, [0, 20, 40, 60, 80, 100], [100, 80, 60, 40, 20, 0], [40, 50, 60, 40, 50, 60], 60, colors)
+
+# %%
+# ``grid_mask`` paints a square in each cell of a grid, which may be turned and shifted.
+
+gpuimg.grid_mask(x, 40, [0.2, 0.4, 0.6, 0.4, 0.4, 0.4], [0, 0, 0, 15, 30, 45])
+
+# %%
+# Noise
+# -----
+# Normal noise from a seed for each image, the same on every device; ``erase`` takes ``"random"`` as a color.
+
+gpuimg.gaussian_noise(x, 0.0, [0.02, 0.05, 0.1, 0.2, 0.3, 0.5], seed=range(6))
+
+# %%
+# Channels
+# --------
+
+gpuimg.permute_channels(x, [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+
+# %%
+# Normalizing
+# -----------
+# ``(x - mean) / std``, with x from 0 to 1. Its results are not pictures any more, and are shown as they were before it.
+
+y = gpuimg.normalize(x, gpuimg.IMAGENET_MEAN, gpuimg.IMAGENET_STD)
+print("mean of the channels", y.array().mean((0, 1, 2)).round(2))
+y.take([0])
+
+# %%
+# Random color
+# ------------
+# Each draws for each image from a ``gpuimg.Rng``, or from a seed. ``color_jitter`` takes brightness, contrast,
+# saturation and hue, and puts them into an order of each image's own.
+
+gpuimg.color_jitter(x, 0.5, 0.5, 0.5, 0.2, rng=0)
+
+# %%
+gpuimg.random_photometric_distort(x, p=1.0, rng=0)
+
+# %%
+gpuimg.random_grayscale(x, 0.5, rng=0)
+
+# %%
+gpuimg.random_invert(x, 0.5, rng=1)
+
+# %%
+gpuimg.random_solarize(x, 128, 0.5, rng=2)
+
+# %%
+gpuimg.random_posterize(x, 2, 0.5, rng=3)
+
+# %%
+gpuimg.random_autocontrast(dark, 0.5, rng=4)
+
+# %%
+gpuimg.random_equalize(dark, 0.5, rng=5)
+
+# %%
+gpuimg.random_erasing(x, 0.8, value=128, rng=6)
+
+# %%
+gpuimg.coarse_dropout(x, (3, 6), value="random", p=1.0, rng=7)
+
+# %%
+gpuimg.random_grid_mask(x, (30, 60), p=1.0, rng=8)
+
+# %%
+gpuimg.random_gaussian_noise(x, 0.0, 0.2, p=0.5, rng=9)
+
+# %%
+gpuimg.random_channel_permutation(x, rng=10)

@@ -1,0 +1,70 @@
+"""
+Filters
+=======
+
+Functions of a pixel and its neighbors. What follows a filter in a chain and moves pixels needs those of the filter:
+such a chain is more than one pass.
+"""
+
+# sphinx_gallery_thumbnail_number = 6
+from pathlib import Path
+
+import numpy as np
+
+import gpuimg
+
+photo = Path("../photos/cat.jpg")  # one of gpuimg's repository; take one of yours
+x = gpuimg.resize(gpuimg.open_batch([photo] * 6), (160, 240))
+x.take([0])
+
+# %%
+# Blur
+# ----
+# ``gaussian_blur`` takes the size of the kernel and sigma, each one number, ``(x, y)``, or an array of one for each
+# image.
+
+gpuimg.gaussian_blur(x, 19, np.array([0.5, 1.0, 1.5, 2.0, 3.0, 5.0]))
+
+# %%
+# Without sigma it follows from the size of the kernel.
+
+gpuimg.gaussian_blur(x.take([0]), 9)
+
+# %%
+# Along one axis:
+
+gpuimg.gaussian_blur(x.take([0]), (1, 25), (0.1, 6.0))
+
+# %%
+# ``motion_blur`` is along a line of a length and an angle:
+
+gpuimg.motion_blur(x, 15, [0, 30, 60, 90, 120, 150])
+
+# %%
+# Sharpness
+# ---------
+# 0 is smooth, 1 the image itself, more than 1 sharper.
+
+gpuimg.adjust_sharpness(x, [0.0, 0.5, 1.0, 2.0, 4.0, 8.0])
+
+# %%
+# Artefacts of JPEG
+# -----------------
+# As if the image had been saved as a JPEG of a quality from 1 to 100:
+
+gpuimg.jpeg(x, [1, 5, 10, 25, 50, 90])
+
+# %%
+# Random filters
+# --------------
+
+gpuimg.random_gaussian_blur(x, 13, (0.1, 4.0), rng=0)
+
+# %%
+gpuimg.random_sharpness(x, 8.0, 0.5, rng=0)
+
+# %%
+gpuimg.random_motion_blur(x, (5, 25), p=1.0, rng=0)
+
+# %%
+gpuimg.random_jpeg(x, (2, 40), rng=1)

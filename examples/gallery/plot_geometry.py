@@ -1,0 +1,198 @@
+"""
+Geometry
+========
+
+Functions that move pixels. Every parameter may differ from image to image: a list of six angles turns six images, each
+by its own. A chain of these functions is resampled once, when the result is asked for.
+"""
+
+# sphinx_gallery_thumbnail_number = -18
+from pathlib import Path
+
+import gpuimg
+
+photo = Path("../photos/coffee.jpg")  # one of gpuimg's repository; take one of yours
+x = gpuimg.resize(gpuimg.open_batch([photo] * 6), (160, 240))
+x.take([0])
+
+# %%
+# Sizes
+# -----
+# ``resize`` with an antialiasing filter. An int is the new length of the shorter side. (These pages show results at one
+# size; small ones with their pixels visible.)
+
+gpuimg.resize(x, ([160, 80, 40, 20, 10, 5], [160, 80, 40, 20, 10, 5]))
+
+# %%
+# The interpolation is one for a call: ``"bilinear"``, ``"nearest"`` or ``"bicubic"``. Enlarged from 20 x 30:
+
+small = gpuimg.resize(x.take([0]), (20, 30)).compute()
+gpuimg.resize(small, 160, "nearest")
+
+# %%
+gpuimg.resize(small, 160, "bilinear")
+
+# %%
+gpuimg.resize(small, 160, "bicubic")
+
+# %%
+# Crops
+# -----
+# ``crop`` takes the upper left corner, height and width; outside of the image there is black.
+
+gpuimg.crop(x, [0, 40, 80, -20, 0, 40], [0, 40, 120, -20, 120, 0], 80, [120, 120, 120, 120, 60, 240])
+
+# %%
+# ``center_crop``, here larger and larger:
+
+gpuimg.center_crop(x, ([40, 80, 120, 160, 200, 240], [40, 80, 120, 160, 200, 240]))
+
+# %%
+# ``resized_crop`` crops and resizes in one resampling.
+
+gpuimg.resized_crop(x, [0, 20, 40, 60, 70, 75], [0, 40, 80, 100, 110, 115], [160, 120, 80, 40, 20, 10], 80, (160, 160))
+
+# %%
+# ``pad`` with a color for each image, or with the outermost pixels.
+
+colors = [[0, 0, 0], [255, 255, 255], [200, 60, 60], [60, 200, 60], [60, 60, 200], [128, 128, 128]]
+gpuimg.pad(x, (40, 20, 10, 0), fill=colors)  # left, top, right, bottom
+
+# %%
+gpuimg.pad(x.take([0]), 40, padding_mode="edge")
+
+# %%
+# Or with the mirrored image:
+
+gpuimg.pad(x.take([0]), 60, padding_mode="reflect")
+
+# %%
+# ``five_crop`` gives the corners and the middle of each image, ``ten_crop`` their mirror images as well.
+
+gpuimg.five_crop(x.take([0]), 100)
+
+# %%
+gpuimg.ten_crop(x.take([0]), 100)
+
+# %%
+# Flips
+# -----
+# Like all functions these take ``where``, the images they are to change.
+
+gpuimg.horizontal_flip(x, where=[True, False, True, False, True, False])
+
+# %%
+gpuimg.vertical_flip(x, where=[True, False, True, False, True, False])
+
+# %%
+# Rotation, affine maps, perspective
+# ----------------------------------
+# ``rotate`` by degrees, counter-clockwise.
+
+gpuimg.rotate(x, [-60, -30, -10, 10, 30, 60], "bilinear")
+
+# %%
+# With ``expand=True`` the results are as large as they must be, and the corners get ``fill``.
+
+gpuimg.rotate(x, [-60, -30, -10, 10, 30, 60], "bilinear", expand=True, fill=255)
+
+# %%
+# ``affine``: angle, translation, scale and shear.
+
+gpuimg.affine(x, 0, (0, 0), [0.5, 0.7, 0.9, 1.1, 1.5, 2.0], (0, 0), "bilinear")
+
+# %%
+gpuimg.affine(x, 0, (0, 0), 1, ([-40, -20, 20, 40, 0, 0], [0, 0, 0, 0, -20, 20]), "bilinear")
+
+# %%
+gpuimg.affine(x, 0, ([-60, -30, 0, 30, 60, 0], [0, 0, -40, 0, 0, 40]), 1, (0, 0), "bilinear")
+
+# %%
+# ``perspective`` takes four points to four others.
+
+corners = [(0, 0), (239, 0), (239, 159), (0, 159)]
+moved = [
+    [(d, 0), (239 - d, e), (239, 159), (0, 159 - e)] for d, e in [(20, 0), (40, 0), (60, 0), (0, 20), (0, 40), (40, 40)]
+]
+gpuimg.perspective(x, [corners] * 6, moved, "bilinear")
+
+# %%
+# ``elastic`` moves every pixel by a smooth displacement, drawn from a seed.
+
+strength = [20, 60, 120, 60, 60, 60]
+gpuimg.elastic(x, (strength, strength), [5, 5, 5, 3, 8, 16], seed=range(6))
+
+# %%
+# Several at once
+# ---------------
+# A chain is one resampling: this turns, shrinks and crops without a picture in between.
+
+y = gpuimg.rotate(x, [-60, -30, -10, 10, 30, 60], "bilinear")
+y = gpuimg.resize(y, 100)
+gpuimg.center_crop(y, (90, 90))
+
+# %%
+# Random geometry
+# ---------------
+# The random functions draw for each image from a ``gpuimg.Rng``, or from a seed, and then call those above. The photos
+# from here on:
+
+photos = [Path("../photos") / name for name in ("cat.jpg", "coffee.jpg", "astronaut.jpg", "rocket.jpg", "retina.jpg")]
+several = gpuimg.resize(gpuimg.open_batch(photos), 160)
+several.take([0, 1, 2, 3, 4])
+
+# %%
+# A random share of the area at a random ratio, resized:
+
+gpuimg.random_resized_crop(several, 160, rng=0)
+
+# %%
+gpuimg.random_resized_crop(several, 160, scale=(0.08, 0.2), ratio=(1, 1), rng=0)
+
+# %%
+# ``random_crop`` takes a window of the size it is given.
+
+gpuimg.random_crop(several, 120, rng=0)
+
+# %%
+gpuimg.random_crop(several, 160, padding=60, padding_mode="edge", rng=0)
+
+# %%
+gpuimg.random_horizontal_flip(several, 0.5, rng=1)
+
+# %%
+gpuimg.random_vertical_flip(several, 0.5, rng=1)
+
+# %%
+gpuimg.random_rotation(several, 45, "bilinear", rng=0)
+
+# %%
+gpuimg.random_affine(several, 20, (0.2, 0.2), (0.7, 1.3), 20, "bilinear", rng=0)
+
+# %%
+gpuimg.random_perspective(several, 0.5, 1.0, rng=0)
+
+# %%
+# For detectors: ``random_zoom_out`` lays the image on a larger canvas, ``random_iou_crop`` crops around boxes.
+
+gpuimg.random_zoom_out(several, 128, (1.0, 3.0), 1.0, rng=0)
+
+# %%
+boxes = [[(width / 4, height / 4, width * 3 / 4, height * 3 / 4)] for height, width in several.sizes]
+small = several.compute()
+gpuimg.random_iou_crop(small, boxes, rng=0)
+
+# %%
+# Sizes are drawn by ``random_resize``, ``random_short_side_resize``, and ``scale_jitter``, which fits each image into a
+# rectangle first. Shown at one size; what was drawn is below.
+
+gpuimg.random_resize(several, 40, 160, rng=0)
+
+# %%
+gpuimg.random_short_side_resize(several, [80, 120, 160], 240, rng=0)
+
+# %%
+gpuimg.scale_jitter(several, (160, 160), (0.5, 1.5), rng=0)
+
+# %%
+gpuimg.random_elastic(several, 100, 6, rng=0)

@@ -1,0 +1,66 @@
+"""
+Functions of your own
+=====================
+
+``pointwise`` takes a function compiled by Numba, and runs it on every pixel in the same pass as everything else. It
+gets the color (0 to 1), the row and column, and one number of each image.
+"""
+
+# sphinx_gallery_thumbnail_number = -3
+from pathlib import Path
+
+import numba
+import numpy as np
+
+import gpuimg
+
+photo = Path("../photos/coffee.jpg")  # one of gpuimg's repository; take one of yours
+x = gpuimg.resize(gpuimg.open_batch([photo] * 5), (160, 240))
+
+# %%
+# A vignette, stronger from image to image. Constants are float32, which matters on a GPU.
+
+
+@numba.njit
+def vignette(r, g, b, y, x, strength):
+    """Darken the corners."""
+    dy, dx = (y - np.float32(79.5)) / np.float32(80), (x - np.float32(119.5)) / np.float32(120)
+    keep = np.float32(1) - strength * (dx * dx + dy * dy)
+    return r * keep, g * keep, b * keep
+
+
+gpuimg.pointwise(x, vignette, [0.0, 0.2, 0.4, 0.6, 0.8])
+
+# %%
+# Sepia, mixed in by degrees:
+
+
+@numba.njit
+def sepia(r, g, b, y, x, amount):
+    """Blend towards brown."""
+    gray = np.float32(0.299) * r + np.float32(0.587) * g + np.float32(0.114) * b
+    rest = np.float32(1) - amount
+    return (
+        rest * r + amount * gray * np.float32(1.07),
+        rest * g + amount * gray * np.float32(0.85),
+        rest * b + amount * gray * np.float32(0.66),
+    )
+
+
+gpuimg.pointwise(x, sepia, [0.0, 0.25, 0.5, 0.75, 1.0])
+
+# %%
+# Rows and columns are those of the moment in the chain at which the function is called: a rotation after it turns what
+# it drew.
+
+
+@numba.njit
+def grid(r, g, b, y, x, step):
+    """White lines."""
+    line = y % step < np.float32(2) or x % step < np.float32(2)
+    white = np.float32(1)
+    return (white, white, white) if line else (r, g, b)
+
+
+y = gpuimg.pointwise(x, grid, [10, 20, 30, 40, 60])
+gpuimg.rotate(y, [0, 10, 20, 30, 40], "bilinear")

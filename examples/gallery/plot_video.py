@@ -1,0 +1,65 @@
+"""
+Clips of videos
+===============
+
+A batch of clips is a batch of all their frames, on which every function works; a draw is of a clip. See :doc:`/video`.
+This needs PyAV, the extra ``video``.
+"""
+
+# sphinx_gallery_thumbnail_number = 4
+import io
+from pathlib import Path
+
+import av
+import numpy as np
+
+import gpuimg
+
+# %%
+# A video to work on, made here: 48 frames that move over a photo.
+
+photo = gpuimg.decode_batch([Path("../photos/coffee.jpg")])
+height, width = 192, 256
+left = np.linspace(0, photo.sizes[0, 1] - width, 48).astype(int)
+frames = gpuimg.crop(photo.take([0] * 48), 60, left, height, width).array()
+
+file = io.BytesIO()
+with av.open(file, "w", "mp4") as container:
+    stream = container.add_stream("libx264", rate=24, width=width, height=height, pix_fmt="yuv420p")
+    for frame in frames:
+        container.mux(stream.encode(av.VideoFrame.from_ndarray(frame)))
+    container.mux(stream.encode(None))
+video = file.getvalue()
+
+# %%
+# What its packets say:
+
+info = gpuimg.video_info(video)
+print(info.codec, info.height, info.width, len(info.times), "frames")
+
+# %%
+# Clips
+# -----
+# Six frames, every eighth one. Notebooks show frames of the first clip.
+
+x = gpuimg.open_clips([video], frames=6, stride=8)
+x
+
+# %%
+# Clips that begin anywhere, with one crop for all frames of each:
+
+rng = gpuimg.Rng(seed=0, epoch=0, indices=[0, 1])
+x = gpuimg.random_clips([video, video], frames=6, stride=4, rng=rng)
+x = gpuimg.random_resized_crop(x, 112, rng=rng)
+print(x.array(layout="NCTHW").shape)
+x
+
+# %%
+# Augmented alike, too:
+
+gpuimg.rand_augment(x, 2, 12, rng=rng)
+
+# %%
+# Three frames of each clip, evenly spaced:
+
+gpuimg.uniform_temporal_subsample(x, 3)

@@ -1,0 +1,42 @@
+"""
+Several views of an image
+=========================
+
+``Batch.take`` gives a batch in which images may stand several times; each is decoded once, and only the region that all
+its views read. ``Rng.views`` draws for each view anew.
+"""
+
+# sphinx_gallery_thumbnail_number = 3
+from pathlib import Path
+
+import numpy as np
+
+import gpuimg
+
+photos = [Path("../photos") / name for name in ("cat.jpg", "coffee.jpg")]
+x = gpuimg.open_batch(photos)
+rng = gpuimg.Rng(seed=0, epoch=0, indices=[0, 1])
+
+# %%
+# Three views of each of two photos: the first view of all, then the second, then the third.
+
+views = x.take(np.tile([0, 1], 3))
+gpuimg.random_resized_crop(views, 160, scale=(0.1, 0.6), rng=rng.views(3))
+
+# %%
+# Two views for contrastive learning:
+
+gpuimg.presets.simclr_train(160)(x, rng)
+
+# %%
+# DINO's two large views and, here, four small ones:
+
+batch = gpuimg.presets.dino_train(160, 96, 4)(x, rng)
+large, small = batch.arrays(layout="NCHW")
+print(large.shape, small.shape)
+batch
+
+# %%
+# ``take`` also leaves images out, by positions or a mask.
+
+x.take([False, True])

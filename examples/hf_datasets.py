@@ -1,0 +1,62 @@
+"""Hugging Face's datasets, in two ways: `gpuimg.load` takes one as its source, or one decodes what it is asked for.
+
+python examples/hf_datasets.py [FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gpuimg
+
+try:
+    import datasets
+except ImportError:
+    sys.exit("this example needs datasets: pip install datasets")
+
+SIZE = 64
+
+train = gpuimg.presets.imagenet_train(SIZE)
+
+
+def files(folder: Path) -> Any:
+    """A data set of undecoded files. ``id`` numbers the samples, for what each is drawn."""
+    photos = [str(path) for path in sorted(folder.glob("*.jpg"))]
+    found = datasets.Dataset.from_dict({"image": photos, "id": list(range(len(photos)))})
+    return found.cast_column("image", datasets.Image(decode=False))
+
+
+def augment(rows: dict[str, Any]) -> dict[str, Any]:
+    """Some rows, decoded."""
+    x = gpuimg.open_batch([image["bytes"] or image["path"] for image in rows["image"]])
+    images = train(x, gpuimg.Rng(0, epoch=0, indices=rows["id"])).array("float16", "NCHW")
+    return {"image": list(images), "id": rows["id"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Decode and augment a data set of Hugging Face.")
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parent / "photos")
+    dataset = files(parser.parse_args().folder)
+
+    images: dict[int, Any] = {}
+    for batch in gpuimg.load(dataset, train, batch_size=4, dtype="float16", layout="NCHW", label="id", shuffle=True):
+        images.update(zip(batch.labels.tolist(), batch.images, strict=True))
+    pixels = np.stack([images[k] for k in range(len(dataset))])
+    print(f"{len(images)} photos by load, SHA-256 of the pixels {hashlib.sha256(pixels.tobytes()).hexdigest()}")
+
+    # For a trainer that wants the data set itself; nothing runs ahead here.
+    decoded = dataset.with_transform(augment)
+    pixels = np.stack([image for at in range(0, len(decoded), 4) for image in decoded[at : at + 4]["image"]])
+    print(
+        f"{len(pixels)} photos by with_transform, SHA-256 of the pixels {hashlib.sha256(pixels.tobytes()).hexdigest()}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Lightning: a data module around `gpuimg.load`, stopped in the middle of an epoch and resumed from its checkpoint.
+
+python examples/lightning_module.py [FOLDER]
+
+The label of a photo is the first word of its name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import gpuimg
+
+try:
+    import lightning
+    import torch
+    from lightning.pytorch.callbacks import ModelCheckpoint
+except ImportError:
+    sys.exit("this example needs Lightning: pip install lightning")
+
+SIZE = 64
+EPOCHS = 4
+
+
+class Photos(lightning.LightningDataModule):  # type: ignore[misc]  # Lightning is not type-checked here
+    """The photos of a folder. The loader's position is kept in Lightning's checkpoints."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        photos = sorted(folder.glob("*.jpg"))
+        names = [photo.stem.split("_")[0] for photo in photos]
+        classes = sorted(set(names))
+        self.source = gpuimg.file_list(photos, [classes.index(name) for name in names])
+        self.classes = len(classes)
+        self.loader: Any = None
+
+    def setup(self, stage: str) -> None:
+        trainer: Any = self.trainer
+        self.loader = gpuimg.load(
+            self.source,
+            gpuimg.presets.imagenet_train(SIZE),
+            batch_size=4,
+            layout="NCHW",
+            shuffle=True,
+            shard=(trainer.global_rank, trainer.world_size),  # Lightning's own launcher sets no RANK
+        )
+
+    def train_dataloader(self) -> Any:
+        return self.loader
+
+    def val_dataloader(self) -> Any:
+        trainer: Any = self.trainer
+        evaluate = gpuimg.presets.imagenet_eval(SIZE)
+        shard = trainer.global_rank, trainer.world_size
+        return gpuimg.load(self.source, evaluate, batch_size=5, layout="NCHW", shard=shard)
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(self.loader.state_dict())
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.loader.load_state_dict(state)
+
+
+class Classifier(lightning.LightningModule):  # type: ignore[misc]
+    """A small network, which notes what it was trained on."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.network = torch.nn.Sequential(
+            torch.nn.AvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(3 * (SIZE // 8) ** 2, classes)
+        )
+        self.seen: list[int] = []
+
+    def training_step(self, batch: gpuimg.LoadedBatch, _: int) -> Any:
+        self.seen += batch.indices[batch.valid].tolist()
+        images = torch.from_dlpack(batch.images)
+        labels = torch.from_numpy(batch.labels).to(images.device)
+        return torch.nn.functional.cross_entropy(self.network(images), labels)
+
+    def validation_step(self, batch: gpuimg.LoadedBatch, _: int) -> None:
+        valid = torch.from_numpy(batch.valid)  # a rank's padding is not counted
+        right = self.network(torch.from_dlpack(batch.images)).argmax(1).cpu() == torch.from_numpy(batch.labels)
+        self.log("right", right[valid].float().mean(), batch_size=max(int(valid.sum()), 1), sync_dist=True)
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+
+def trainer(**options: Any) -> Any:
+    """A quiet trainer on the CPU."""
+    return lightning.Trainer(
+        max_epochs=EPOCHS, accelerator="cpu", devices=1, use_distributed_sampler=False, num_sanity_val_steps=0,
+        logger=False, enable_progress_bar=False, enable_model_summary=False, **options,
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Train with Lightning, stop, and go on.")
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parent / "photos")
+    folder = parser.parse_args().folder
+    data = Photos(folder)
+    lightning.seed_everything(0)
+    first, second = Classifier(data.classes), Classifier(data.classes)
+    with tempfile.TemporaryDirectory() as place:
+        kept = ModelCheckpoint(place, every_n_train_steps=4)
+        trainer(callbacks=[kept], max_steps=4).fit(first, datamodule=data)  # an epoch has 3
+        going_on = trainer(enable_checkpointing=False)
+        going_on.fit(second, datamodule=Photos(folder), ckpt_path=kept.best_model_path)  # as after a restart
+    print(f"{going_on.global_step} steps, stopped and resumed after 4")
+    print("samples:", *first.seen, *second.seen)
+    print(f"{float(going_on.callback_metrics['right']):.0%} right")
+
+
+if __name__ == "__main__":
+    main()

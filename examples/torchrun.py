@@ -1,0 +1,81 @@
+"""Processes that share a data set under torchrun: stopped with two, resumed with three, each sample trained on once.
+
+torchrun --standalone --nproc-per-node 2 examples/torchrun.py --stop-after 2 --checkpoint checkpoint.pt
+torchrun --standalone --nproc-per-node 3 examples/torchrun.py --checkpoint checkpoint.pt
+
+The label of a photo is the first word of its name. Each process computes with its share of the machine's cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import gpuimg
+
+try:
+    import torch
+    from torch import distributed
+except ImportError:
+    sys.exit('this example needs torch: pip install ".[torch]"')
+
+SIZE = 64
+EPOCHS = 2
+
+
+def step(batch: gpuimg.LoadedBatch, network: Any, optimizer: Any) -> None:
+    """Train on what is not padding; a rank may have nothing else, and still takes part in the sum."""
+    images, labels = torch.from_dlpack(batch.images), torch.from_numpy(batch.labels)
+    each = torch.nn.functional.cross_entropy(network(images), labels, reduction="none")
+    optimizer.zero_grad()
+    (each * torch.from_numpy(batch.valid)).mean().backward()
+    optimizer.step()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Train in several processes, stop, and go on.")
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parent / "photos")
+    parser.add_argument("--checkpoint", type=Path, required=True)
+    parser.add_argument("--stop-after", type=int, help="batches of each process")
+    options = parser.parse_args()
+    photos = sorted(options.folder.glob("*.jpg"))
+    names = [photo.stem.split("_")[0] for photo in photos]
+    classes = sorted(set(names))
+    source = gpuimg.file_list(photos, [classes.index(name) for name in names])
+
+    distributed.init_process_group("gloo")  # "nccl" on GPUs, with device=f"cuda:{LOCAL_RANK}" below
+    rank, world = distributed.get_rank(), distributed.get_world_size()
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(
+        torch.nn.AvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(3 * (SIZE // 8) ** 2, len(classes))
+    )
+    loader = gpuimg.load(  # shard="auto": this process's share, as torchrun says
+        source, gpuimg.presets.imagenet_train(SIZE), batch_size=2, layout="NCHW", shuffle=True, epochs=EPOCHS
+    )
+    if options.checkpoint.exists():
+        checkpoint = torch.load(options.checkpoint)
+        network.load_state_dict(checkpoint["network"])
+        loader.load_state_dict(checkpoint["loader"])
+    network = torch.nn.parallel.DistributedDataParallel(network)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.01)
+
+    seen: list[int] = []
+    for count, batch in enumerate(loader, 1):
+        step(batch, network, optimizer)
+        seen += batch.indices[batch.valid].tolist()
+        if count == options.stop_after:
+            break  # every rank has the same number of batches
+    if rank == 0:  # the position is that of all ranks
+        torch.save({"network": network.module.state_dict(), "loader": loader.state_dict()}, options.checkpoint)
+    shares: list[Any] = [None] * world
+    distributed.all_gather_object(shares, seen)
+    if rank == 0:
+        for k, share in enumerate(shares):
+            print(f"rank {k} of {world} had samples", *share)
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
