@@ -1,0 +1,134 @@
+"""Sphinx: how `make docs` builds the site. Nothing is loaded from elsewhere, and every warning is an error."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from pictures import Pictures  # noqa: E402  (beside this file)
+
+import gpuimg  # noqa: E402
+
+project = "gpuimg"
+author = "the authors of gpuimg"
+project_copyright = author
+version = release = gpuimg.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build", "**/sg_execution_times.rst", "sg_execution_times.rst", "gallery/GALLERY_HEADER.rst"]
+templates_path = ["_templates"]
+nitpicky = True  # a reference that leads nowhere is an error
+nitpick_ignore_regex = [("py:.*", r"(numpy|cupy|torch|jax|tensorflow|collections|typing)\..*")]
+
+# -- docstrings --------------------------------------------------------------------------------------------------------
+
+autodoc_mock_imports = ["torch"]  # for gpuimg.torch, rather than half a gigabyte
+autodoc_typehints = "none"  # the docstrings say what each parameter is
+autodoc_member_order = "bysource"
+autosummary_generate = True
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+
+def _skips(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool:
+    """Leave out what named tuples make of their fields, which are documented as attributes of the class."""
+    return skip or str(getattr(member, "__doc__", "")).startswith("Alias for field number")
+
+
+#: Classes that functions make, never users.
+MADE = {"gpuimg.Batch", "gpuimg.Loader", "gpuimg.LoadedBatch", "gpuimg.Mix", "gpuimg.SavedPlan", "gpuimg.IndexReport",
+        "gpuimg.ImageInfo", "gpuimg.VideoInfo", "gpuimg.Failure", "gpuimg.DecodeError"}  # fmt: skip
+
+
+def _signature(app: Any, what: str, name: str, value: Any, options: Any, signature: Any, returns: Any) -> Any:
+    """Leave out what a class is made of; tell that of a class whose base is a stand-in here."""
+    if name == "gpuimg.torch.IterableDataset":
+        _, *parameters = inspect.signature(value.__init__).parameters.values()
+        bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
+        return str(inspect.Signature(bare)), None
+    return ("", None) if name in MADE else None
+
+
+# -- pages -------------------------------------------------------------------------------------------------------------
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+#: Pages that are files elsewhere in the repository.
+ELSEWHERE = {"contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md", "tests": "tests/README.md"}
+
+
+def _from_elsewhere(app: Any, page: str, source: list[str]) -> None:
+    """Put a file of the repository in the place of its page, its links leading to pages."""
+    if page in ELSEWHERE:
+        text = (HERE.parent / ELSEWHERE[page]).read_text()
+        for name, path in ELSEWHERE.items():
+            text = text.replace(f"]({path})", f"]({name}.md)")
+        source[0] = text.replace("](docs/", "](").replace("](../docs/", "](")
+
+
+# -- gallery -----------------------------------------------------------------------------------------------------------
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": (Pictures(),),
+    "reset_modules": (),
+    "capture_repr": ("_repr_html_", "__repr__"),
+    "ignore_repr_types": r"gpuimg\._batch\.batch\.Batch",  # a picture by the scraper
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
+    "min_reported_time": 1e9,
+    "download_all_examples": False,
+    "plot_gallery": "True",
+    "abort_on_example_error": True,
+    "doc_module": ("gpuimg",),
+    "backreferences_dir": "reference/examples",
+    "reference_url": {"gpuimg": None},
+    "notebook_images": False,
+}
+
+# -- looks -------------------------------------------------------------------------------------------------------------
+
+html_theme = "pydata_sphinx_theme"
+html_title = "gpuimg"
+html_static_path = ["_static"]
+html_css_files = ["gpuimg.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_show_copyright = False
+html_sidebars = {"index": []}
+html_theme_options = {
+    "logo": {"text": "gpuimg"},
+    "navbar_end": ["theme-switcher"],
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "footer_start": ["sphinx-version"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc", "sg_download_links"],
+    "show_prev_next": True,
+    "pygments_light_style": "tango",
+}
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-skip-member", _skips)
+    app.connect("autodoc-process-signature", _signature)
+    app.connect("source-read", _from_elsewhere)

@@ -1,0 +1,60 @@
+"""The gallery's pictures: a batch that a block of an example ends with is shown as its contact sheet."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+import gpuimg
+from gpuimg._batch.contact_sheet import ContactSheet, contact_sheet
+
+_MOST = 12
+_SIDE = 190
+_QUALITY = 92  # of JPEG: a page has some hundred pictures
+
+
+class Pictures:
+    """A scraper of sphinx-gallery: called after each block of an example, it gives reStructuredText."""
+
+    def __init__(self) -> None:
+        self._shown: Any = None
+
+    def __repr__(self) -> str:
+        return "Pictures()"  # part of what sphinx-gallery compares between builds
+
+    def __call__(self, block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
+        """Show the value of the block, if it is a batch."""
+        value = vars(block_vars["fake_main"]).get("___")  # of the last expression so far
+        if value is self._shown or not isinstance(value, gpuimg.Batch):
+            return ""
+        self._shown = value
+        sheet = contact_sheet(value, _MOST, _SIDE)
+        names = [Path(next(block_vars["image_path_iterator"])).with_suffix(".jpg") for _ in sheet.tiles]
+        for name, tile in zip(names, sheet.tiles, strict=True):
+            Image.fromarray(tile.picture).save(name, quality=_QUALITY, subsampling=0)
+        return _written(sheet, [name.relative_to(gallery_conf["src_dir"]).as_posix() for name in names])
+
+
+def _written(sheet: ContactSheet, names: list[str]) -> str:
+    """The sheet as figures in a row that breaks where a page is narrow."""
+    lines = ["", ".. container:: contact-sheet", ""]
+    for name, tile, number in zip(names, sheet.tiles, count()):
+        width = tile.picture.shape[1]
+        lines += [f"   .. figure:: /{name}", f"      :alt: result {number}", f"      :width: {width}px", ""]
+        lines += [
+            "      ..",
+            "",
+            *(f"      | {_literal(words)}" for words in tile.words),
+            "",
+        ]
+    if sheet.same:
+        lines += [".. container:: contact-sheet-same", "", f"   All: {_literal('; '.join(sheet.same))}", ""]
+    return "\n".join([*lines, ""])
+
+
+def _literal(text: str) -> str:
+    """Text that is not markup."""
+    return "".join(f"\\{letter}" if letter in "\\*`_|:" else letter for letter in text)
