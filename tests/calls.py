@@ -24,6 +24,13 @@ def gaussian_blur(images: Any, sigma: Any, **options: Any) -> gi.Batch:
     return gi.gaussian_blur(images, (kernel[:, 1], kernel[:, 0]), sigma, **options)
 
 
+def permute_channels(images: Any, permutation: Any, **options: Any) -> gi.Batch:
+    """Of three channels; gray images have only one order."""
+    if gi.pad(images, 0).channels == 1:
+        permutation = np.asarray(permutation)[..., :1] * 0
+    return gi.permute_channels(images, permutation, **options)
+
+
 class Call(NamedTuple):
     """A function, what it is given for each image, and what for all of them."""
 
@@ -59,6 +66,8 @@ CALLS = {
     "center_crop": Call(gi.center_crop, lambda rng, n, white: {"output_size": rng.integers(1, 40, (n, 2))}),
     "resized_crop": Call(gi.resized_crop, lambda *draw: _window(*draw) | _sizes(*draw)),
     "pad": Call(gi.pad, lambda rng, n, white: {"fill": rng.random((n, 1)) * white}, {"padding": (1, 0, 3, 2)}),
+    "pad reflect": Call(gi.pad, fixed={"padding": (3, 40, 0, 5), "padding_mode": "reflect"}),
+    "pad symmetric": Call(gi.pad, fixed={"padding": (0, 1, 70, 2), "padding_mode": "symmetric"}),
     "pad edge": Call(gi.pad, fixed={"padding": 3, "padding_mode": "edge"}),
     "horizontal_flip": Call(gi.horizontal_flip),
     "vertical_flip": Call(gi.vertical_flip),
@@ -87,6 +96,10 @@ CALLS = {
     "adjust_contrast": Call(gi.adjust_contrast, lambda rng, n, white: {"contrast_factor": rng.uniform(0, 2, n)}),
     "adjust_saturation": Call(gi.adjust_saturation, lambda rng, n, white: {"saturation_factor": rng.uniform(0, 2, n)}),
     "adjust_hue": Call(gi.adjust_hue, lambda rng, n, white: {"hue_factor": rng.uniform(-0.5, 0.5, n)}),
+    "permute_channels": Call(
+        permute_channels,
+        lambda rng, n, white: {"permutation": np.array([rng.permutation(3) for _ in range(n)]).reshape(n, 3)},
+    ),
     "rgb_to_grayscale": Call(gi.rgb_to_grayscale, fixed={"num_output_channels": 3}),
     "invert": Call(gi.invert),
     "solarize": Call(gi.solarize, lambda rng, n, white: {"threshold": rng.uniform(0, white, n)}),
@@ -100,8 +113,50 @@ CALLS = {
             "v": rng.random((n, 1)) * white,
         },
     ),
+    "erase random": Call(
+        gi.erase,
+        lambda rng, n, white: {
+            **dict(zip("ijhw", rng.integers(0, 12, (4, n)), strict=True)),
+            "seed": rng.integers(0, 2**48, n),
+        },
+        {"v": "random"},
+    ),
+    "gaussian_noise": Call(
+        gi.gaussian_noise,
+        lambda rng, n, white: {
+            "mean": rng.uniform(-0.2, 0.2, n),
+            "sigma": rng.uniform(0, 0.3, n),
+            "seed": rng.integers(0, 2**48, n),
+        },
+    ),
+    "grid_mask": Call(
+        gi.grid_mask,
+        lambda rng, n, white: {
+            "cell": rng.uniform(1, 12, n),
+            "share": rng.random(n),
+            "angle": rng.uniform(-180, 180, n),
+            "offset": rng.random((n, 2)),
+            "value": rng.random((n, 1)) * white,
+        },
+    ),
     "normalize": Call(gi.normalize, fixed={"mean": 0.4, "std": 0.3}),
     "gaussian_blur": Call(gaussian_blur, lambda rng, n, white: {"sigma": rng.uniform(0.3, 2, n)}),
+    "elastic": Call(
+        gi.elastic,
+        lambda rng, n, white: {
+            "alpha": rng.uniform(0, 40, (n, 2)),
+            "sigma": rng.uniform(4, 9, n),
+            "seed": rng.integers(0, 2**48, n),
+            "fill": rng.random((n, 1)) * white,
+        },
+        {"interpolation": "bilinear"},
+    ),
+    "elastic edge": Call(gi.elastic, lambda rng, n, white: {"seed": rng.integers(0, 2**48, n)}, {"fill": None}),
+    "motion_blur": Call(
+        gi.motion_blur,
+        lambda rng, n, white: {"length": rng.integers(1, 20, n), "angle": rng.uniform(-180, 180, n)},
+    ),
+    "jpeg": Call(gi.jpeg, lambda rng, n, white: {"quality": rng.integers(1, 101, n)}),
     "adjust_sharpness": Call(gi.adjust_sharpness, lambda rng, n, white: {"sharpness_factor": rng.uniform(0, 2, n)}),
     "pointwise": Call(gi.pointwise, lambda rng, n, white: {"value": rng.uniform(0, 1, n)}, {"function": dim}),
 }
@@ -122,4 +177,4 @@ for _name in gi.__all__:
 
 #: Those that also move pixels, and those that change sizes.
 RESIZING = ["resize", "resize nearest", "resize bicubic", "resize plain", "crop", "center_crop", "resized_crop", "pad",
-            "pad edge", "rotate expand"]  # fmt: skip
+            "pad edge", "pad reflect", "pad symmetric", "rotate expand"]  # fmt: skip

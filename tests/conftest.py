@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+import signal
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import settings
 
 from gpuimg._runtimes.probe import gpu_problem
 
-from .watchdog import no_hang
+from .watchdog import ends_after, keep_stderr, no_hang
 
 if TYPE_CHECKING:
     from .standin import Standin
@@ -42,6 +43,7 @@ def _seed() -> int | None:
 @pytest.hookimpl(tryfirst=True)  # before Hypothesis's own plugin reads the option
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed of all property tests, unless the command line has."""
+    keep_stderr()
     if config.getoption("--hypothesis-seed") is None and (seed := _seed()) is not None:
         config.option.hypothesis_seed = str(seed)
 
@@ -52,6 +54,20 @@ def pytest_report_header(config: pytest.Config) -> str:
     if seed is None:
         return "hypothesis seed: a new one for each test; failures are replayed first (HYPOTHESIS_SEED=N for one seed)"
     return f"hypothesis seed: {seed} (HYPOTHESIS_SEED={seed} reproduces it)"
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+# A shell's background jobs ignore Ctrl-C, and so would every process that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """No test may keep the run from its end."""
+    with ends_after(600.0):
+        return (yield)
 
 
 # -- GPU ---------------------------------------------------------------------------------------------------------------
@@ -74,7 +90,7 @@ def faulty() -> Iterator[Standin]:
     """A stand-in for a GPU, for tests that expect problems."""
     from .standin import installed  # loads numba.cuda, which most tests do without
 
-    with no_hang(60.0), installed() as standin:
+    with no_hang(), installed() as standin:
         yield standin
 
 

@@ -104,6 +104,81 @@ def short_side(height: int, width: int, size: int, max_size: int | None = None) 
     return (new_short, new_long) if height <= width else (new_long, new_short)
 
 
+# -- noise -------------------------------------------------------------------------------------------------------------
+
+
+def philox(counter: NDArray[Any], key: NDArray[Any]) -> NDArray[np.uint64]:
+    """Philox4x32-10 of Salmon et al. (2011): counters (..., 4) and one key (2,) give words (..., 4)."""
+    c0, c1, c2, c3 = np.moveaxis(counter.astype(np.uint64), -1, 0)
+    k0, k1 = (int(word) for word in key)
+    for _ in range(10):
+        one, other = np.uint64(0xD2511F53) * c0, np.uint64(0xCD9E8D57) * c2
+        low = np.uint64(0xFFFFFFFF)
+        c0, c1, c2, c3 = (
+            other >> np.uint64(32) ^ c1 ^ np.uint64(k0), other & low,
+            one >> np.uint64(32) ^ c3 ^ np.uint64(k1), one & low,
+        )  # fmt: skip
+        k0, k1 = (k0 + 0x9E3779B9) % 2**32, (k1 + 0xBB67AE85) % 2**32
+    return np.stack([c0, c1, c2, c3], -1)
+
+
+def noise(height: int, width: int, seed: int) -> tuple[Image, Image]:
+    """Uniform and normal numbers (H, W, 3) of the pixels, by Box and Muller (1958)."""
+    y, x = np.mgrid[:height, :width]
+    zero = np.zeros_like(x)
+    words = philox(np.stack([x, y, zero, zero], -1), np.array([seed // 2**24, seed % 2**24]))
+    unit = (words >> np.uint64(8)).astype(np.float64) / 2**24
+    radius = np.sqrt(-2.0 * np.log(1.0 - unit[..., ::2]))
+    angle = 2.0 * np.pi * unit[..., 1::2]
+    first, second = radius * np.cos(angle), radius * np.sin(angle)
+    return unit[..., :3], np.stack([first[..., 0], second[..., 0], first[..., 1]], -1)
+
+
+def displaced(points: NDArray[Any], seed: int, alpha: tuple[float, float], sigma: float) -> NDArray[Any]:
+    """Source positions of positions (..., 2) of an elastic deformation: cubic B-splines over a lattice of normals."""
+    spacing = np.sqrt(3.0) * sigma
+    at = points / spacing + np.array([seed * 0.7548776662466927 % 1.0, seed * 0.5698402909980532 % 1.0])
+    first = np.floor(at).astype(np.int64)
+    t = at - first
+    spline = [(1 - t) ** 3 / 6, (3 * t**3 - 6 * t**2 + 4) / 6, (-3 * t**3 + 3 * t**2 + 3 * t + 1) / 6, t**3 / 6]
+    moved = np.zeros(points.shape)
+    for i, j in np.ndindex(4, 4):
+        column, row = first[..., 0] + i, first[..., 1] + j
+        counter = np.stack([column, row, np.ones_like(row), np.zeros_like(row)], -1)
+        unit = (philox(counter, np.array([seed // 2**24, seed % 2**24])) >> np.uint64(8)).astype(np.float64) / 2**24
+        normals = np.sqrt(-2.0 * np.log(1.0 - unit[..., 0])) * np.exp(2j * np.pi * unit[..., 1])
+        moved += (spline[i][..., 0] * spline[j][..., 1])[..., None] * np.stack([normals.real, normals.imag], -1)
+    # The mean square of a sum of unit normals is the square of 151 / 315.
+    result: NDArray[Any] = points + moved * np.array(alpha) / (4.0 * np.sqrt(3.0 * np.pi) * sigma) / (151.0 / 315.0)
+    return result
+
+
+def at_positions(image: Image, points: NDArray[Any], fill: Any) -> Image:
+    """Pixels at positions (H, W, 2), bilinear; around the image lies a color, or where that is None its border."""
+    if fill is None:
+        padded = np.pad(image, ((1, 1), (1, 1), (0, 0)), mode="edge")
+    else:
+        padded = np.pad(image - fill, ((1, 1), (1, 1), (0, 0))) + fill
+    height, width = image.shape[:2]
+    low = 0.5 if fill is None else -0.5
+    x = np.clip(points[..., 0], low, width - low) + 0.5
+    y = np.clip(points[..., 1], low, height - low) + 0.5
+    left, top = np.minimum(np.floor(x).astype(int), width), np.minimum(np.floor(y).astype(int), height)
+    a, b = (x - left)[..., None], (y - top)[..., None]
+    above = padded[top, left] * (1 - a) + padded[top, left + 1] * a
+    result: Image = above * (1 - b) + (padded[top + 1, left] * (1 - a) + padded[top + 1, left + 1] * a) * b
+    return result
+
+
+def grid_mask(height: int, width: int, cell: float, share: float, angle: float, offset: tuple[float, float]) -> Mask:
+    """Which pixels (H, W) lie in the squares of a grid turned counter-clockwise about the top left corner."""
+    y, x = np.mgrid[:height, :width] + 0.5
+    point = (x + 1j * y) * np.exp(1j * np.deg2rad(angle)) / cell  # y points down, so this turns the grid the other way
+    column, row = point.real - offset[0], point.imag - offset[1]
+    hidden: Mask = (column % 1.0 < share) & (row % 1.0 < share)
+    return hidden
+
+
 # -- warps -------------------------------------------------------------------------------------------------------------
 
 
@@ -263,9 +338,31 @@ def pad(image: Image, left: int, top: int, right: int, bottom: int, fill: Any = 
     height, width, _ = image.shape
     if mode == "constant":
         return crop(image, -top, -left, height + top + bottom, width + left + right, fill)
+    if mode != "edge":  # what negative numbers cut off is not mirrored
+        inner = crop(image, max(-top, 0), max(-left, 0), height + min(top, 0) + min(bottom, 0),
+                     width + min(left, 0) + min(right, 0))  # fmt: skip
+        sides = [(max(top, 0), max(bottom, 0)), (max(left, 0), max(right, 0)), (0, 0)]
+        return np.asarray(np.pad(inner, sides, mode=mode))  # type: ignore[call-overload]
     rows = np.clip(np.arange(-top, height + bottom), max(-top, 0), height - 1 + min(bottom, 0))
     columns = np.clip(np.arange(-left, width + right), max(-left, 0), width - 1 + min(right, 0))
     return take(image, rows[:, None], columns)
+
+
+def motion_blur(image: Image, length: int, angle: float) -> Image:
+    """The mean of points one pixel apart on a line through each pixel, interpolated; the edge is repeated."""
+    height, width, _ = image.shape
+    y, x = np.mgrid[:height, :width].astype(np.float64)
+    total = np.zeros_like(image)
+    for k in range(length):
+        t = k - (length - 1) / 2.0
+        xs = np.clip(x + t * np.cos(np.deg2rad(angle)), 0, width - 1)
+        ys = np.clip(y - t * np.sin(np.deg2rad(angle)), 0, height - 1)
+        left, top = np.floor(xs).astype(int), np.floor(ys).astype(int)
+        across, down = (xs - left)[..., None], (ys - top)[..., None]
+        upper = take(image, top, left) * (1 - across) + take(image, top, left + 1) * across
+        lower = take(image, top + 1, left) * (1 - across) + take(image, top + 1, left + 1) * across
+        total += upper * (1 - down) + lower * down
+    return total / length
 
 
 def erase(image: Image, i: int, j: int, h: int, w: int, v: Any) -> Image:

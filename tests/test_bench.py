@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench import bench_gpu_host, bench_seek, common, photos
+from bench import bench_gpu_host, bench_seek, common, formats, photos, transfer
 from bench.peers import __main__ as peers
 from bench.peers import checks, processes, registry
 from bench.peers.base import WORKS
 from bench.peers.race import Race
+from gpuimg._runtimes.probe import Problem
+
+from .standin import Standin
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "photos"
 
@@ -134,3 +137,72 @@ def test_the_hosts_part_of_a_gpu_batch_is_measured_without_a_gpu() -> None:
         "eventSynchronize": 1, "streamSynchronize": 1,
     }  # fmt: skip
     assert [name for name in sys.modules if name.startswith(("cupy", "gpuimg._runtimes.cuda"))] == before
+
+
+# -- what sending compressed images saves ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("quality", "mebibytes"), [(95, 112), (80, 64)])
+def test_the_random_image_is_that_of_the_claim(quality: int, mebibytes: int) -> None:
+    """10000 x 10000 random pixels, of which one says that they take 112 and 64 MB."""
+    share = (10000 / 400) ** 2
+    assert len(transfer.encoded(transfer.random_pixels(400), quality)) * share / 2**20 == pytest.approx(mebibytes, 0.02)
+
+
+def test_nominal_rates() -> None:
+    found = transfer.arithmetic({"raw": 12_000_000})["raw"]
+    assert found == {  # 15.754, 31.508 and 63.015 GB/s
+        "PCIe 3.0 x16": 0.762, "PCIe 4.0 x16": 0.381, "PCIe 5.0 x16": 0.19, "network, 10 Gbit/s": 9.6,
+        "disk, 200 MB/s": 60.0,
+    }  # fmt: skip
+
+
+def test_columns_of_a_gpu_are_measured_where_there_is_one(gpu: Standin) -> None:
+    found = transfer.images(photos.collage((40, 48), 2, 1.0), 1, 2, None)
+    assert list(found) == ["raw", "q95", "q90", "q80", "q70"]
+    assert list(found["raw"]["ms"]) == ["copy in memory", "copy to GPU, pageable", "copy to GPU, pinned"]
+    for entry in list(found.values())[1:]:
+        assert [way for way in entry["ms"] if "GPU" in way] == [
+            "copy to GPU, pageable", "copy to GPU, pinned", "GPU, gpuimg", "GPU, gpuimg in a batch"
+        ]  # fmt: skip
+        assert all(value > 0 for value in entry["ms"].values())
+    uploaded = {op.told["bytes"] for op in gpu.order.of("upload") if op.told.get("pinned")}
+    assert {entry["bytes"] for entry in found.values()} <= uploaded
+
+
+def test_a_transfer_result_says_what_was_not_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(transfer, "gpu_problem", lambda: Problem("no GPU", False))
+    out = tmp_path / "transfer.json"
+    command = "transfer --rounds 1 --large-rounds 1 --photos 12 --sides 64 48 --out"
+    monkeypatch.setattr(sys, "argv", [*command.split(), str(out)])
+    transfer.main()
+    assert capsys.readouterr().out == out.read_text()
+    result = json.loads(out.read_text())
+    photo = result["photo 64 x 64"]
+    raw, *jpegs, times = photo.values()
+    assert raw["bytes"] == 64 * 64 * 3
+    sizes = [raw["bytes"], *(each["bytes"] for each in jpegs)]
+    assert sizes == sorted(sizes, reverse=True)
+    for each in jpegs:
+        assert each["ms"]["CPU, gpuimg"] > 0
+        assert {value for way, value in each["ms"].items() if "GPU" in way} == {"not measured: no GPU"}
+    assert list(times) == ["raw", "q95", "q90", "q80", "q70"]
+    assert "GPU, gpuimg in a batch" not in result["random 48 x 48"]["q95"]["ms"]
+    assert list(result["formats"]) == ["files", "tar", "LMDB", "TFRecord", "RecordIO", "Parquet"]
+    assert result["formats"]["files"]["of_files"] == 1.0
+
+
+def test_each_format_holds_the_same_photos(tmp_path: Path) -> None:
+    files = photos.load(12)
+    for name, write in formats.FORMATS.items():
+        source = write(files, tmp_path / name)
+        assert sorted(bytes(source[i][0]) for i in range(len(source))) == sorted(files), name
+
+
+def test_a_format_whose_library_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lmdb", None)
+    found = formats.measure(photos.load(4), tmp_path, 1)
+    assert found["LMDB"].startswith("not measured: ")
+    assert found["tar"]["images_per_second"] > 0

@@ -25,6 +25,7 @@ from bench.gpu import (
     sweep,
     throughput,
     truncated,
+    video,
     warm,
 )
 
@@ -71,6 +72,7 @@ SWEPT = [
     },
 ]
 DAMAGE = {"hybrid": {"mates": 0}, "gpuimg": {"only the CPU refuses": 0, "only the GPU refuses": 0}}
+FRAMES = {"frames": 24, "wrong frames": 0, "pixels": 999, "wrong pixels": 0, "rounded pixels": 1, "clips_on_cpu": 0}
 FAR = {"errors": [], "share_beyond_1e-4": 0.5, "uint8_share_beyond_1": 0.0}
 NEAR = {**FAR, "share_beyond_1e-4": 0.0}
 TESTS = {"passed": ["a", "b"], "failed": {}}
@@ -122,6 +124,31 @@ CASES: list[tuple[Any, dict[str, Any], str]] = [
         "set the share of the hardware to 0; clean are hybrid",
     ),
     (truncated, {"damages": {"whole": DAMAGE}}, "the same on both devices"),
+    (video, {"frames": {"h264": {**FRAMES, "wrong frames": 1}}}, "mend NVDEC's frames"),
+    (video, {"frames": {"h264": {**FRAMES, "clips_on_cpu": 1}}}, "mend NVDEC's frames"),
+    (
+        video,
+        {"opening": {"hevc": {"cuda:0": {"first frame_ms": 9.0, "clip_ms": 30.0}}}},
+        "hevc: opening is 30% of a clip",
+    ),
+    (
+        video,
+        {
+            "frames": {"h264": FRAMES},
+            "rates": rates(**{"h264, cpu": 100, "h264, 2 at once": 300, "h264, 4 at once": 250}),
+        },
+        "h264, 2 at once is the fastest: 3.0 times the CPU",
+    ),
+    (
+        video,
+        {
+            "memory": {
+                "first": {"process_mib": 500.0, "gpu_mib": 900.0},
+                "last": {"process_mib": 505.0, "gpu_mib": 999.0},
+            }
+        },
+        "memory grows with opening",
+    ),
     (
         truncated,
         {"damages": {"cut": {**DAMAGE, "gpuimg": {"only the CPU refuses": 5}}}},

@@ -29,7 +29,7 @@ from .standin import Standin, installed
 from .standin.bench import extended, leaving_out, photos
 from .standin.work import Source, epoch, load, opened
 
-_WITHOUT_ORDER = {"order", "handoff"}  # parts that take out what gives an order, to see whether that shows
+_WITHOUT_ORDER = {"order", "handoff", "video"}  # parts that take out what gives an order, to see whether that shows
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +133,18 @@ def _kernel(found: dict[str, Any]) -> None:
     assert row["registers"]["transform"]["registers"] == 48
 
 
+def _video(found: dict[str, Any]) -> None:
+    for row in found["frames"].values():
+        assert row["frames"] == 24
+        assert row["wrong frames"] == row["clips_on_cpu"] == 0
+    assert set(found["opening"]["h264"]) == {"cpu", "cuda:0"}
+    assert found["rates"]["hevc, 10 bits, 4 at once"]["images_per_second"] > 0
+    assert found["memory"]["last"]["opens"] == 3
+
+
 LOOKED_AT: dict[str, Callable[[dict[str, Any]], None]] = {
     "probe": _probe, "warm": _warm, "order": _order, "sentinel": _sentinel, "truncated": _truncated, "sweep": _sweep,
-    "peers": _peers, "kernel": _kernel,
+    "peers": _peers, "kernel": _kernel, "video": _video,
 }  # fmt: skip
 
 

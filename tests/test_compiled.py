@@ -290,7 +290,8 @@ def test_types_and_machines_have_files_of_their_own(tmp_path: Path, monkeypatch:
 
 
 def test_the_table_lists_what_the_loops_are_for() -> None:
-    assert {ops.OPS[code].name for code in GRID_PIECES} == {"contrast", "autocontrast", "equalize", "sharpness"}
+    named = {"contrast", "autocontrast", "equalize", "sharpness", "motion", "jpeg", "elastic"}
+    assert {ops.OPS[code].name for code in GRID_PIECES} == named
 
 
 # -- functions of users ------------------------------------------------------------------------------------------------

@@ -16,8 +16,16 @@ from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.nvimgcodec import for_engine
 from gpuimg._plan.compile import compile_plan
 from gpuimg._runtimes.images import ALIGNMENT
+from gpuimg.kernels.cuda import artefacts, elastic
 from tests.standin import LEFT_TO_THE_CPU, UNWRITTEN, Standin, file
 from tests.standin.work import SIZES, Source, epoch, files, load, opened, told, turned_files, two_statistics
+from tests.videos import BUILDS, make
+
+
+def _compressed(x: Any) -> gi.Batch:
+    x = gi.adjust_contrast(gi.jpeg(gi.jpeg(x, [9, 50, 1, 99]), 50), 0.5)
+    return gi.jpeg(gi.resize(x, (20, 30)), 50, where=np.arange(4) % 2 == 0)
+
 
 CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
     "resize": (lambda x: gi.resize(x, (24, 20)), 1),
@@ -29,6 +37,8 @@ CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
     "blur": (lambda x: gi.gaussian_blur(gi.resize(x, (20, 20)), 3, 1.0), 2),
     "blurs": (lambda x: gi.resize(gi.gaussian_blur(gi.gaussian_blur(gi.resize(x, (9, 9)), 3, 1.0), 5, 2.0), (7, 5)), 4),
     "sharpness": (lambda x: gi.adjust_contrast(gi.adjust_sharpness(gi.resize(x, (8, 9)), 2.0), 0.5), 2),
+    "jpeg": (_compressed, 11),
+    "elastic": (lambda x: gi.elastic(gi.resize(x, (20, 30)), seed=3, where=np.arange(4) % 2 == 0), 3),
     "grayscale": (lambda x: gi.rgb_to_grayscale(gi.resize(x, (8, 9))), 1),
 }
 
@@ -74,6 +84,10 @@ def test_all_plans_are_one_upload_of_their_records_and_programs(gpu: Standin, ch
     x.compute()
     passes = [run for plan in x._segments for run in compile_plan(plan)[0]]
     expected = sum(part.nbytes for run in passes for part in (run.records, run.programs))
+    if chain == "elastic":  # records of what is done before its second pass
+        expected += 4 * len(x) * elastic.RECORD_WORDS
+    if chain == "jpeg":  # tables and records of what is done before its passes
+        expected += 3 * 4 * (artefacts.STEP_WORDS + len(x) * artefacts.RECORD_WORDS)
     assert [(op.told["bytes"], op.told.get("pinned")) for op in gpu.uploads] == [(expected, True)]
 
 
@@ -270,6 +284,29 @@ def test_a_gpu_without_a_decoder_of_jpegs(gpu: Standin, monkeypatch: pytest.Monk
         for one, other in zip(batch, expected, strict=True):
             gpu.use(one)
             np.testing.assert_array_equal(one.values, other)
+
+
+@pytest.mark.filterwarnings("ignore:the CPU decodes clips")
+@pytest.mark.parametrize("turn", [None, (90, False, False)])
+def test_clips_that_the_cpu_decodes_are_uploaded_in_one_copy(gpu: Standin, turn: Any) -> None:
+    gpu.nvdec.missing = True
+    video = make(BUILDS["h264"]._replace(turn=turn), frames=12)
+    sources = [video, video, b"no video"]
+    expected = gi.open_clips(sources, 3, 2, start=[1, 4, 0], device="cpu", on_error="fill").compute()
+    for whole in (True, False):
+        x = gi.open_clips(sources, 3, 2, start=[1, 4, 0], device="cuda:0", on_error="fill")
+        begin = len(gpu.order.log)
+        result = x.compute() if whole else gi.horizontal_flip(x).compute()
+        assert (result.frames, result.status[:2]) == (3, ["ok", "ok"])
+        for image, other in zip(result, expected, strict=True):
+            gpu.use(image)
+            if whole:
+                np.testing.assert_array_equal(image.values, other)
+        uploads = [op for op in gpu.order.log[begin:] if op.kind == "upload"]
+        assert len(uploads) == 1 + (not whole)
+    clips = gi.resize(gi.open_clips([video] * 2, 3, device="cuda:0"), (8, 8))
+    for layout in ("NTHWC", "NCTHW"):
+        gpu.use(clips.array(layout=layout))
 
 
 # -- images that were not written --------------------------------------------------------------------------------------

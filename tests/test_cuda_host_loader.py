@@ -25,6 +25,7 @@ from tests.standin.work import (
     waits_for,
     waits_of_loaders,
 )
+from tests.videos import BUILDS, make
 
 
 @pytest.mark.parametrize("preprocess", PREPROCESS)
@@ -39,6 +40,21 @@ def test_loaders(gpu: Standin, decoders: int, held: int, preprocess: str) -> Non
     assert len(lanes) == len({stream for _, stream in lanes}) == 2 * len(workers)  # for the decoder, and for kernels
     assert len(workers) <= decoders
     assert (0, 0) not in {stream for _, stream in lanes}
+
+
+@pytest.mark.parametrize("layout", ["NTHWC", "NCTHW"])
+@pytest.mark.parametrize("views", [1, 2])
+def test_loaders_of_clips(gpu: Standin, views: int, layout: str) -> None:
+    video = make(BUILDS["h264"], frames=12)
+
+    def several(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+        x = x.take(np.tile(np.arange(len(rng)), views))
+        return gi.random_resized_crop(x, 12, rng=rng.views(views))
+
+    source = [(video, k) for k in range(14)]
+    loader = load(source, several, clips=gi.Clips(3, 2), layout=layout, decoders=2, epochs=2)
+    for held in (0, 1):
+        assert epoch(gpu, loader, held) == 8
 
 
 @pytest.mark.parametrize("preprocess", ["small", "growing", "mixed"])

@@ -32,7 +32,8 @@ from .seek_oracle import checksum_of_entry
 from .standin import Standin, file
 from .standin.work import PREPROCESS, SIZES, epoch, load
 
-PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
+ROOT = Path(__file__).parents[1]
+PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
 
 Entry = NDArray[np.uint8]
 
@@ -94,6 +95,7 @@ import numpy as np
 from gpuimg.kernels.cuda import jpeg
 from gpuimg.kernels.jpeg import upload
 from numba import cuda
+import tests.simulator
 
 np.seterr(over="ignore")
 case = np.load(sys.argv[1], allow_pickle=True)
@@ -106,7 +108,7 @@ for blocks, launches in case["parts"]:
     for name, grid, arguments in launches:
         block = jpeg.KERNELS[name].block
         kernel = cuda.jit(jpeg.KERNELS[name].function)
-        if name == "colors":  # smaller blocks: the simulator starts a thread for each
+        if name == "colors":  # smaller blocks: a simulator starts a thread for each
             grid, block = (grid[0] * block // 32, grid[1]), 32
         kernel[grid, block](*[known[a] if isinstance(a, str) else a for a in arguments])
 np.savez(sys.argv[2], out=out, status=status)
@@ -140,7 +142,7 @@ def simulated(case: Case, folder: Path, change: Any = None) -> Found:
     np.savez(folder / "case.npz", words=uploaded_words, out=out, n=len(images), parts=listed)
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
     arguments = [sys.executable, "-c", _SIMULATE, str(folder / "case.npz"), str(folder / "out.npz")]
-    done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found = np.load(folder / "out.npz")
     pixels = Pixels(found["out"], offsets, images.sizes, case.channels)

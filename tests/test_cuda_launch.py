@@ -28,8 +28,8 @@ from .forks import Forks, forks
 ROOT = Path(__file__).parents[1]
 CAPABILITY = (8, 0)
 KERNELS = {
-    "transform": lambda: kernels.transform_kernel((), "uint8", 2, False),
-    "statistics": lambda: kernels.statistics_kernel((), "float32", False),
+    "transform": lambda: kernels.transform_kernel((), "uint8", 2, ""),
+    "statistics": lambda: kernels.statistics_kernel((), "float32", ""),
     "mix": lambda: kernels.MIX,
     "huffman": lambda: kernels.jpeg.KERNELS["huffman"],
     "colors": lambda: kernels.jpeg.KERNELS["colors"],
@@ -286,9 +286,7 @@ def test_the_same_function_made_again_is_the_same_kernel() -> None:
 
         return function
 
-    one, again, other = (
-        kernels.transform_kernel((dimmed(factor),), "uint8", 1, False).key for factor in (0.5, 0.5, 0.25)
-    )
+    one, again, other = (kernels.transform_kernel((dimmed(factor),), "uint8", 1, "").key for factor in (0.5, 0.5, 0.25))
     assert one == again != other
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
+from gpuimg._runtimes.images import Pixels
 
 from .calls import CALLS, RESIZING, Call
 from .compare import assert_same
@@ -125,7 +127,7 @@ def test_a_parameter_takes_lists(call: Call) -> None:
     lists = {
         name: tuple(values.T.tolist()) if values.shape == (5, 2) else values.tolist() for name, values in each.items()
     }
-    if "sigma" in lists:  # one list is (x, y)
+    if call.function.__name__ == "gaussian_blur":  # one list is (x, y)
         lists["sigma"] = lists["sigma"], lists["sigma"]
     assert_same(list(call.run(pictures, lists).compute()), list(call.run(pictures, each).compute()))
 
@@ -136,6 +138,33 @@ def test_a_parameter_for_another_number_of_images_is_refused(call: Call) -> None
     for name, values in each.items():
         with pytest.raises(ValueError, match=rf"^{name}\b.*must .*\(5,.*not .*\(4,"):
             call.run(pictures, each | {name: values[:4]})
+
+
+def as_clips(pictures: NDArray[Any], frames: int) -> gi.Batch:
+    x = gi.pad(pictures, 0)
+    assert isinstance(x._source, Pixels)
+    return gi.Batch(x._runtime, replace(x._source, frames=frames))
+
+
+@calls
+def test_a_value_for_each_clip_is_that_of_its_frames(call: Call) -> None:
+    rng = np.random.default_rng(12)
+    clips = as_clips(np.stack([image(rng, 21, 26, 3, "uint8") for _ in range(8)]), 4)
+    each = call.each(rng, 2, 255.0) | {"where": np.array([True, False])}
+    every = {name: np.repeat(values, 4, axis=0) for name, values in each.items()}
+    assert_same(list(call.run(clips, each).compute()), list(call.run(clips, every).compute()))
+    assert call.run(clips, each).frames == 4
+
+
+@with_parameters
+def test_neither_one_for_each_frame_nor_for_each_clip(call: Call) -> None:
+    rng = np.random.default_rng(13)
+    clips = as_clips(np.stack([image(rng, 21, 26, 3, "uint8") for _ in range(8)]), 4)
+    each = call.each(rng, 2, 255.0)
+    for name, values in each.items():
+        wrong = np.repeat(values, [2, 3], axis=0)
+        with pytest.raises(ValueError, match=rf"^{name}\b.*must .*\(8,.*\(2,.*not .*\(5,"):
+            call.run(clips, each | {name: wrong})
 
 
 @with_parameters
@@ -185,9 +214,13 @@ def test_sizes_are_known_before_anything_runs(call: Call) -> None:
     ("images_", "error", "message"),
     [
         (np.zeros((4, 4, 3), np.uint8), ValueError, r"\(N, H, W, C\), not \(4, 4, 3\); wrap a single image in a list"),
-        (np.zeros((1, 4, 4, 3)), TypeError, "images must be uint8 or float32, not float64"),
-        (np.zeros((1, 4, 4, 3), ">f4"), TypeError, "images must be uint8 or float32, not >f4"),
-        (np.zeros((1, 4, 4, 4), np.uint8), ValueError, r"1 or 3 channels in the last axis, not shape \(1, 4, 4, 4\)"),
+        (np.zeros((1, 4, 4, 3)), TypeError, "images must be uint8, uint16 or float32, not float64"),
+        (np.zeros((1, 4, 4, 3), ">f4"), TypeError, "images must be uint8, uint16 or float32, not >f4"),
+        (
+            np.zeros((1, 4, 4, 17), np.uint8),
+            ValueError,
+            r"1 to 16 channels in the last axis, not shape \(1, 4, 4, 17\)",
+        ),
         (np.zeros((1, 0, 4, 3), np.uint8), ValueError, r"at least 1 x 1 pixel, not shape \(1, 0, 4, 3\)"),
         ([], ValueError, "an empty list has no number of channels and no dtype"),
         ("photo.jpg", TypeError, "images must be a Batch, a list .*not str"),

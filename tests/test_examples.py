@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -23,10 +24,11 @@ README = (ROOT / "README.md").read_text()
 ORIENTATION_TAG = 0x0112
 
 
-def python(*arguments: str | Path) -> str:
-    """Run Python in a process of its own, in the root of the tree; its output is given."""
+def python(*arguments: str | Path, folder: Path = ROOT) -> str:
+    """Run Python in a process of its own, in the root of the tree if no folder is given; its output is given."""
     command = [sys.executable, *map(str, arguments)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -71,14 +73,15 @@ def test_training_loops(name: str, says: str) -> None:
 
 def test_train_step_without_torch() -> None:
     code = f"import sys, runpy; sys.modules['torch'] = None; runpy.run_path({str(EXAMPLES / 'train_step.py')!r})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert done.stderr == 'this example needs torch: pip install ".[torch]"\n'
 
 
 def test_every_example_is_run() -> None:
-    names = ["augment", "make_photos", "train_jax", "train_numpy", "train_step", "train_torch"]
-    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == names
+    names = ["augment", "make_photos", "serve", "train_jax", "train_numpy", "train_step", "train_torch"]
+    engines = ["dataloader_bytes", "grain_batch", "hf_datasets", "lightning_module", "ray_data", "torchrun"]
+    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(names + engines)  # test_many_machines.py
 
 
 # -- README ------------------------------------------------------------------------------------------------------------
@@ -87,26 +90,31 @@ def test_every_example_is_run() -> None:
 def test_code_of_the_readme_runs(tmp_path: Path) -> None:
     needs_torch()
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(blocks) >= 4
+    assert len(blocks) >= 3
+    shutil.copytree(EXAMPLES / "photos", tmp_path / "examples" / "photos")
+    for k, photo in enumerate(PHOTOS):  # the folder of the reader's own, one for each class in it
+        to = tmp_path / "train" / f"class {k % 2}" / photo.name
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(photo, to)
     script = tmp_path / "readme.py"
-    script.write_text("\n".join([*blocks, "print(tuple(y.shape), y.dtype, tuple(t.shape), tuple(pixels.shape))"]))
-    lines = python(script).splitlines()
-    assert lines[-1] == "(12, 3, 224, 224) float16 (12, 3, 224, 224) (12, 224, 224, 3)"
+    shapes = "tuple(images.shape), images.dtype, tuple(y.shape), y.dtype, tuple(t.shape), tuple(pixels.shape)"
+    script.write_text("\n".join([*blocks, f"print({shapes})"]))
+    lines = python(script, folder=tmp_path).splitlines()
+    of_batch, result = "(12, 3, 224, 224) torch.float32", "(12, 3, 224, 224) float16 (12, 3, 224, 224)"
+    assert lines[-1] == f"{of_batch} {result} (12, 224, 224, 3)"
     # What the README prints in a comment is what is printed.
     promised = re.findall(r"print\(.*\)  # (.*)", README)
     assert lines[:-1] == promised
 
 
-def test_the_main_example_is_the_readmes() -> None:
-    start, end = "rng = np.random", "in one pass\n"
-    main = README[README.index(start) : README.index(end, README.index(start))]
-    code = (EXAMPLES / "augment.py").read_text()
-    assert re.sub(r"\n+", "\n", main) in re.sub(r"\n+", "\n", code)
+def test_readme_is_read_in_a_few_minutes() -> None:
+    assert len(README.splitlines()) <= 150
 
 
-def test_readme_names_every_function() -> None:
+def test_the_page_of_functions_names_every_one() -> None:
     functions = {name for name in gpuimg.__all__ if callable(getattr(gpuimg, name)) and name[0].islower()}
-    assert {name for name in functions if f"`{name}`" not in README} == set()
+    page = (ROOT / "docs" / "functions.md").read_text()
+    assert {name for name in functions if f"`{name}`" not in page} == set()
 
 
 def test_links_and_extras_of_the_readme_exist() -> None:

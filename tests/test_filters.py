@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from typing import Any
 
@@ -183,6 +184,135 @@ def test_only_chosen_images_are_blurred() -> None:
 def test_bad_blurs_are_refused(given: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         gi.gaussian_blur(pictures(), *given)
+
+
+# -- motion ------------------------------------------------------------------------------------------------------------
+
+
+@kinds
+def test_motion_blur_is_its_formula(dtype: str, channels: int) -> None:
+    generator = np.random.default_rng()
+    images = pictures(dtype, channels, [*SIZES, (1, 9), (11, 1), (1, 1), (2, 3)] * 2)
+    length, angle = generator.integers(1, 24, len(images)), generator.uniform(-360, 360, len(images))
+    angle[:4], length[:4] = (0, 90, 45, 180), (3, 5, 7, 9)  # odd: even ones give ties, which float64 does not settle
+    x = gi.motion_blur(images, length, angle)
+    expected = [references.motion_blur(to_unit(p), k, a) for p, k, a in zip(images, length, angle, strict=True)]
+    assert_close(x.compute("float32"), expected, 4 * FORMULA)
+    assert_bytes(x.compute("uint8"), map(to_bytes, expected))
+
+
+@pytest.mark.parametrize(("length", "angle"), [(3, 0), (7, 90), (5, 180)])
+def test_motion_along_rows_and_columns_is_opencvs_mean(length: int, angle: int) -> None:
+    picture = pictures()[1]
+    size = (1, length) if angle == 90 else (length, 1)
+    expected = cv2.blur(picture, size, borderType=cv2.BORDER_REPLICATE)
+    np.testing.assert_allclose(gi.motion_blur([picture], length, angle)[0], expected, atol=FLOAT)
+
+
+def test_motion_starts_and_ends_a_stage() -> None:
+    images = pictures(sizes=[(12, 15)] * 3)
+    x = gi.horizontal_flip(gi.motion_blur(gi.resize(images, (20, 9)), 5, 30))
+    assert len(x._segments) == 3
+    resized = [references.resize(to_unit(picture), 20, 9) for picture in images]
+    assert_close(x, [references.motion_blur(picture, 5, 30)[:, ::-1] for picture in resized], GEOMETRY)
+    chosen = gi.motion_blur(images, 9, 30, where=[True, False, True])
+    assert_same([chosen[1]], [images[1]])
+    # Two filters that read neighbors are two stages; statistics are of what the first one gives.
+    twice = gi.adjust_sharpness(gi.motion_blur(images, 3), 2.0)
+    assert_close(twice, gi.adjust_sharpness(list(gi.motion_blur(images, 3).compute()), 2.0), FLOAT)
+    stretched = gi.autocontrast(gi.motion_blur(images, 9)).array()
+    assert stretched.min() == 0.0
+    assert stretched.max() == 1.0
+
+
+@pytest.mark.parametrize("length", [0, 256, 2.5, -1, math.nan, "3"])
+def test_bad_motions_are_refused(length: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=r"^length must be"):
+        gi.motion_blur(np.zeros((2, 9, 9, 3), np.uint8), length)
+
+
+# -- artefacts of JPEGs ------------------------------------------------------------------------------------------------
+
+
+def as_jpeg(picture: NDArray[Any], quality: int) -> NDArray[Any]:
+    """Compressed and decoded by libjpeg."""
+    file = io.BytesIO()
+    Image.fromarray(picture if picture.shape[2] == 3 else picture[..., 0]).save(file, "JPEG", quality=quality)
+    return np.asarray(Image.open(file)).reshape(picture.shape)
+
+
+def smooth(height: int, width: int, channels: int) -> NDArray[Any]:
+    """A picture with few frequencies, whose blocks keep some of them at any quality."""
+    noise = np.random.default_rng().integers(0, 256, (3, 4, channels), np.uint8)
+    large = cv2.resize(noise, (width, height), interpolation=cv2.INTER_CUBIC)
+    return np.asarray(large).reshape(height, width, channels)
+
+
+# With edges at each place of a block, and so narrow that libjpeg repeats their chroma.
+CODED_SIZES = [
+    (1, 1),
+    (2, 4),
+    (4, 5),
+    (8, 8),
+    (16, 16),
+    (15, 17),
+    (17, 33),
+    (31, 7),
+    (1, 40),
+    (40, 1),
+    (33, 24),
+    (64, 50),
+]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_artefacts_are_libjpegs(channels: int) -> None:
+    """Pixel for pixel."""
+    generator = np.random.default_rng()
+    images = [
+        part for size in CODED_SIZES for part in (image(generator, *size, channels, "uint8"), smooth(*size, channels))
+    ]
+    for quality in (np.full(len(images), 1), generator.integers(1, 101, len(images)), np.full(len(images), 100)):
+        expected = [as_jpeg(picture, int(q)) for picture, q in zip(images, quality, strict=True)]
+        assert_same(list(gi.jpeg(images, quality)), expected)
+        floats = [to_unit(picture).astype(np.float32) + generator.uniform(-0.4, 0.4) / 255 for picture in images]
+        assert_close(gi.jpeg(floats, quality), [to_unit(picture) for picture in expected], FLOAT)
+
+
+def test_artefacts_start_and_end_a_stage() -> None:
+    images = pictures("uint8", sizes=[(40, 33)] * 3)
+    x = gi.autocontrast(gi.jpeg(gi.horizontal_flip(images), 40, where=[True, False, True]))
+    flipped = [picture[:, ::-1] for picture in images]
+    coded = [as_jpeg(flipped[0], 40), flipped[1], as_jpeg(flipped[2], 40)]
+    assert (len(x._segments), x.launches) == (2, 0)
+    assert_same(list(x), list(gi.autocontrast(coded)))
+    assert x.launches == 5  # of the flip, of its blocks and colors, of a statistic and of the result
+    assert len(gi.resize(gi.jpeg(images, 40), 20)._segments) == 2
+    again = gi.jpeg(gi.jpeg(images, 20), [30, 90, 50])
+    assert_same(list(again), [as_jpeg(as_jpeg(p, 20), q) for p, q in zip(images, (30, 90, 50), strict=True)])
+    gray = gi.rgb_to_grayscale(gi.jpeg(images, 5))
+    assert_same(list(gray), list(gi.rgb_to_grayscale([as_jpeg(picture, 5) for picture in images])))
+    assert "jpeg: quality 40" in gi.describe(x, 2)
+    assert "jpeg" not in gi.describe(x, 1)
+
+
+def test_a_small_batch_beside_a_large_one_has_room_for_its_chroma() -> None:
+    """Narrow images need more memory for whole blocks of chroma than they have pixels."""
+    images = pictures("uint8", sizes=[(61, 1), (1, 61), (300, 1)])
+    assert_same(list(gi.jpeg(images, 30)), [as_jpeg(picture, 30) for picture in images])
+
+
+@pytest.mark.parametrize("quality", [0, 101, 2.5, -1, math.nan, "3"])
+def test_bad_qualities_are_refused(quality: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=r"^quality must be"):
+        gi.jpeg(np.zeros((2, 9, 9, 3), np.uint8), quality)
+
+
+def test_artefacts_of_what_is_no_picture_are_refused() -> None:
+    with pytest.raises(ValueError, match="jpeg must come before normalize"):
+        gi.jpeg(gi.normalize(np.zeros((2, 9, 9, 3), np.uint8), 0.5, 0.5), 50)
+    with pytest.raises(ValueError, match="jpeg is for images of 1 or 3 channels, and these have 4"):
+        gi.jpeg(np.zeros((2, 9, 9, 4), np.uint8), 50)
 
 
 # -- sharpness ---------------------------------------------------------------------------------------------------------

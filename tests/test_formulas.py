@@ -68,6 +68,7 @@ FORMULAS: dict[str, tuple[tuple[float, ...], Callable[[Any], Any]]] = {
     "saturation": ((0.4,), lambda x: references.adjust_saturation(x, 0.4)),
     "hue": ((-0.3,), lambda x: references.adjust_hue(x, -0.3)),
     "grayscale": ((), lambda x: np.repeat(references.rgb_to_grayscale(x), 3, 2)),
+    "permute": ((2.0, 0.0, 1.0), lambda x: x[..., [2, 0, 1]]),
     "invert": ((), lambda x: 1.0 - x),
     "solarize": ((0.6,), lambda x: np.where(x >= F32(0.6), 1.0 - x, x)),
     "posterize": ((8.0, 7.0, 1 / 8), lambda x: np.clip(np.floor(x * 8), 0, 7) / 8),
@@ -89,7 +90,7 @@ def test_formula_equals_its_reference(name: str, kernels: Any) -> None:
 def test_every_op_of_the_table_has_a_formula_or_is_a_loop_of_its_own(kernels: Any) -> None:
     ops, program = kernels("ops"), kernels("program")
     without = {op.name for op in ops.OPS} - {op.name for op in program.PIXEL_OPS}
-    assert without == {"end", "skip", "sharpness"}
+    assert without == {"end", "skip", "sharpness", "motion", "jpeg", "elastic"}
     assert [op.code for op in ops.OPS] == list(range(len(ops.OPS)))
     assert len({op.name for op in ops.OPS}) == len(ops.OPS)
 
@@ -111,6 +112,38 @@ def test_parameters_are_read_from_where_the_table_says(kernels: Any) -> None:
         named = [start + op.at(name) for name in op.parameters]
         count = {None: 0, ops.MEAN: 1, ops.RANGE: 6}[op.statistic]
         assert list(found) == [*named, *(statistics[4 + ops.STATISTICS_WORDS :][:count])]
+
+
+@pytest.mark.parametrize(
+    ("counter", "key", "expected"),
+    [
+        ((0, 0, 0, 0), (0, 0), (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+        (
+            (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344),
+            (0xA4093822, 0x299F31D0),
+            (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
+        ),
+    ],
+)
+def test_philox_gives_the_known_answers(counter: Any, key: Any, expected: Any, kernels: Any) -> None:
+    """Those of Random123's ``kat_vectors``."""
+    found = kernels("noise").philox(*map(np.uint32, (*counter, *key)))
+    assert tuple(int(word) for word in found) == expected
+    assert tuple(references.philox(np.array(counter), np.array(key)).tolist()) == expected
+
+
+def test_logarithm_and_circle_are_numpys(kernels: Any) -> None:
+    noise = kernels("noise")
+    rng = np.random.default_rng()
+    values = np.concatenate([rng.random(500), 2.0 ** -rng.uniform(0, 24, 500), [2.0**-24, 0.5, 0.70710677, 1.0]])
+    values = values.astype(F32)
+    exact = np.log(values.astype(np.float64))
+    np.testing.assert_allclose([noise.log(value) for value in values], exact, rtol=2e-7, atol=1e-9)
+    turns = np.concatenate([rng.random(500), np.arange(8) / 8]).astype(F32)
+    found = np.array([noise.cosine_and_sine(turn) for turn in turns])
+    angle = 2.0 * np.pi * turns.astype(np.float64)
+    np.testing.assert_allclose(found, np.stack([np.cos(angle), np.sin(angle)], 1), atol=2e-7)
 
 
 def test_equalize_looks_levels_up(kernels: Any) -> None:

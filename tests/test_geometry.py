@@ -274,7 +274,7 @@ def test_resized_crop(reach: int, dtype: str, channels: int, interpolation: str,
 
 
 @kinds
-@pytest.mark.parametrize("mode", ["constant", "edge"])
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
 def test_pad(dtype: str, channels: int, mode: str) -> None:
     rng = np.random.default_rng(9)
     pictures = images(rng, dtype, channels)
@@ -292,6 +292,20 @@ def test_pad(dtype: str, channels: int, mode: str) -> None:
         assert_same(results, expected)
     else:
         assert_close(results, expected, 1e-4)  # of fills up to 255
+
+
+def test_mirrored_borders() -> None:
+    x = gray([1, 2, 3])
+    for mode in ("reflect", "symmetric"):
+        expected = np.pad([1, 2, 3], (7, 4), mode=mode).tolist()
+        assert rows(gi.pad(x, (7, 0, 4, 0), padding_mode=mode)) == [expected]
+        assert rows(gi.pad(gray([5]), (2, 1), padding_mode=mode)) == [[5] * 5] * 3
+        # Geometry afterwards sees the border; a fill or color before it is part of the image.
+        y = gi.pad(gi.erase(x, 0, 0, 1, 1, 9), (2, 0, 2, 0), padding_mode=mode)
+        assert rows(gi.crop(gi.horizontal_flip(y), 0, 1, 1, 4)) == [np.pad([9, 2, 3], 2, mode=mode)[::-1][1:5].tolist()]
+        small = gi.resize(gi.pad(x, (3, 0, 3, 0), padding_mode=mode), (1, 3)).array("float32")[0, 0, :, 0] * 255
+        padded = np.pad([1.0, 2.0, 3.0], 3, mode=mode)[None, :, None]
+        np.testing.assert_allclose(small, references.resize(padded, 1, 3)[0, :, 0], atol=1e-4)
 
 
 def test_forms_of_padding() -> None:
@@ -643,7 +657,8 @@ resize: Any = gi.resize  # called with types that a checker refuses
         (lambda x: gi.pad(x, (1, 0, 2, 1.5)), "padding bottom must be a whole number .*not 1.5"),
         (lambda x: gi.pad(x, np.ones((4, 2))), r"padding as an array must have shape \(2, 2\) or \(2, 4\), not \(4, 2"),
         (lambda x: gi.pad(x, -3), r"padding -3 leaves no pixel of image 0 of size \(6, 5\)"),
-        (lambda x: gi.pad(x, 1, padding_mode="reflect"), "padding_mode must be .*not 'reflect'"),
+        (lambda x: gi.pad(x, 1, padding_mode="wrap"), 'padding_mode must be "constant", .* "symmetric", not .wrap'),
+        (lambda x: gi.pad(x, (-9, 0, 9, 0), padding_mode="reflect"), r"leaves no pixel of image 0 of size \(6, 5\)"),
         (lambda x: gi.pad(x, 1, fill=(1, 2, 3, 4)), r"fill must be one number, .*not of shape \(4,\)"),
         (lambda x: gi.pad(x, 1, fill=np.nan), "fill must be finite, not nan"),
         (lambda x: gi.rotate(x, np.nan), "angle must be a finite number, not nan"),

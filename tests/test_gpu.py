@@ -144,6 +144,20 @@ def test_files_that_the_cpu_decodes_have_its_pixels() -> None:
                 np.testing.assert_array_equal(a.get(), e)
 
 
+@pytest.mark.parametrize("name", ["h264", "hevc", "hevc, 10 bits", "vp9"])
+def test_clips_are_decoded_by_nvdec(name: str) -> None:
+    """To the CPU's pixels, but for sums on the border of two levels."""
+    pytest.importorskip("av")
+    from bench.gpu.video import CODECS, video
+
+    data = video(*CODECS[name], 270, 482, 40)  # larger than the smallest that NVDEC takes
+    expected, x = (gi.open_clips([data] * 3, 4, 2, start=[0, 11, 30], device=device) for device in ("cpu", "cuda:0"))
+    apart = np.abs(x.array().get().astype(np.int16) - expected.array())
+    assert x._timings.clips_on_cpu == 0
+    assert apart.max() <= 1
+    assert np.mean(apart > 0) <= 0.01
+
+
 def test_main_job_is_one_launch_and_repeatable() -> None:
     def run() -> tuple[np.ndarray, int]:
         x = gi.resized_crop(gi.open_batch(PHOTOS, device="cuda"), 10, 10, 150, 150, (64, 64))

@@ -201,7 +201,7 @@ def test_entries_in_any_order(tmp_path: Path) -> None:
 
 
 def test_pickles_and_closes(tmp_path: Path) -> None:
-    before = open_files()
+    before = open_files(tmp_path)
     index = built(files(3), tmp_path / "index")
     copy = pickle.loads(pickle.dumps(index))
     assert entry_bytes(copy) == entry_bytes(index)
@@ -211,9 +211,9 @@ def test_pickles_and_closes(tmp_path: Path) -> None:
     assert entry_bytes(copy) == entry_bytes(index)  # what is open stays
     with pytest.raises(FileNotFoundError):
         pickle.loads(pickle.dumps(index))
-    assert open_files() == before + 2
+    assert open_files(tmp_path) == before + 2
     del copy, index
-    assert open_files() == before
+    assert open_files(tmp_path) == before
 
 
 FORKED = """
@@ -285,13 +285,13 @@ def test_what_is_no_index_is_refused(what: str, tmp_path: Path) -> None:
     built(files(2), path)
     change, reason = REFUSED[what]
     path.write_bytes(change(path.read_bytes()))
-    before = open_files()
+    before = open_files(tmp_path)
     with pytest.raises(ValueError, match=reason) as caught:
         SeekIndex(path)
     assert str(caught.value).startswith(f"{path} ")
     assert str(caught.value).endswith(f"; build it again: gpuimg index SOURCE --out {path}")
     del caught
-    assert open_files() == before
+    assert open_files(tmp_path) == before
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:

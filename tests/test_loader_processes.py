@@ -44,7 +44,7 @@ def test_a_forked_child_cannot_go_on_with_its_parents_iterator(begin: str, then:
     with no_hang():
         done = subprocess.run(
             [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED.format(begin=begin, then=then)],
-            capture_output=True, timeout=100, cwd=Path(__file__).parent.parent, text=True,
+            capture_output=True, timeout=300, cwd=Path(__file__).parent.parent, text=True,
         )  # fmt: skip
     *said, last = done.stdout.splitlines()
     assert done.stderr == ""

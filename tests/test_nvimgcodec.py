@@ -29,6 +29,12 @@ def decoder() -> Any:
     )
 
 
+@pytest.fixture(autouse=True, scope="module")
+def said() -> None:
+    """With the first decoder of a process nvImageCodec says which libraries it lacks; tests look at the rest."""
+    decoder()
+
+
 def photo(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
     """A JPEG that Pillow writes."""
     noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)

@@ -97,7 +97,19 @@ def test_wheel_works_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_import_loads_no_framework() -> None:
-    heavy = ("cupy", "torch", "jax", "tensorflow", "nvidia.nvimgcodec", "numba.cuda", "numba_cuda", "PIL", "cv2")
+    heavy = (
+        "cupy",
+        "torch",
+        "jax",
+        "tensorflow",
+        "nvidia.nvimgcodec",
+        "numba.cuda",
+        "numba_cuda",
+        "PIL",
+        "cv2",
+        "av",
+        "fsspec",
+    )
     code = f"import gpuimg, sys; print([m for m in {heavy!r} if m in sys.modules])"
     assert python(code) == "[]"
 

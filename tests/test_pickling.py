@@ -71,7 +71,7 @@ def test_in_another_process(tmp_path: Path) -> None:
     code = "import pickle, sys, numpy\nnumpy.save(sys.argv[2], pickle.load(open(sys.argv[1], 'rb')).array())"
     root = Path(__file__).parent.parent
     subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "batch", tmp_path / "pixels.npy"], check=True, timeout=100, cwd=root
+        [sys.executable, "-c", code, tmp_path / "batch", tmp_path / "pixels.npy"], check=True, timeout=300, cwd=root
     )
     np.testing.assert_array_equal(np.load(tmp_path / "pixels.npy"), batch.array())
 

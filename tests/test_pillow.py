@@ -456,7 +456,7 @@ def test_files_that_would_cost_much_are_refused_or_cheap(tmp_path: Path) -> None
         (tmp_path / f"{k:02}").write_bytes(data)
     paths = [str(path) for path in sorted(tmp_path.iterdir())]
     command = [sys.executable, "-W", "error", "-c", CHILD, *paths]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")
     results = [json.loads(line) for line in done.stdout.splitlines()]
     for (name, (data, words)), (_, reason, size, memory) in zip(files.items(), results, strict=True):

@@ -177,6 +177,28 @@ def test_closing_dropping_and_with() -> None:
     assert ours() == []
 
 
+def test_dropped_by_a_thread_that_another_one_waits_for() -> None:
+    """As by a garbage collection there: that must not wait for them."""
+
+    class Locked(Table):
+        def __getitem__(self, k: int) -> int:
+            self.asked.append(k)
+            with lock:
+                assert begin.wait(10.0)
+                while len(self.asked) < 2:
+                    time.sleep(0.001)
+                kept.clear()
+            return k
+
+    lock, begin, kept = threading.Lock(), threading.Event(), []
+    table: Any = Locked(8)
+    kept.append(gi.prefetch(table, 2, workers=2))
+    begin.set()
+    while kept:
+        time.sleep(0.001)
+    assert lock.acquire(timeout=100.0)  # both have gone on
+
+
 def test_items_are_not_kept_alive() -> None:
     class Item:
         alive = 0
@@ -205,7 +227,6 @@ def test_wrong_arguments(options: dict[str, Any], error: type[Exception]) -> Non
 SCRIPT = """
 import os, signal, sys, threading, time
 import gpuimg as gi
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
 def slow():
     while True:
@@ -233,5 +254,5 @@ def slow():
 )
 def test_the_process_ends(body: str, status: int) -> None:
     with no_hang():
-        done = subprocess.run([sys.executable, "-c", SCRIPT.format(body=body)], capture_output=True, timeout=60)
+        done = subprocess.run([sys.executable, "-c", SCRIPT.format(body=body)], capture_output=True, timeout=300)
     assert (done.returncode, done.stderr) == (status, b"")

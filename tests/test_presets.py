@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 from gpuimg import presets
+from gpuimg._batch.pictures import displayed
 from gpuimg._cli import preview
 from gpuimg.kernels import layout, ops
 
@@ -238,7 +239,7 @@ def test_photometric_distort_is_the_calls_it_stands_for() -> None:
     chance = [r.bernoulli(0.5) for _ in range(4)]
     ranges = [(0.875, 1.125), (0.5, 1.5), (0.5, 1.5), (-0.05, 0.05)]
     brightness, contrast, saturation, hue = (r.uniform(*each) for each in ranges)
-    before = r.bernoulli(0.5)
+    before, mixed, order = r.bernoulli(0.5), r.bernoulli(0.5), r.permutation(3)
     for i, result in enumerate(x.array()):
         y = image[i : i + 1]
         if chance[0][i]:
@@ -251,6 +252,7 @@ def test_photometric_distort_is_the_calls_it_stands_for() -> None:
             y = gi.adjust_hue(y, hue[i]).array()
         if chance[1][i] and not before[i]:
             y = gi.adjust_contrast(y, contrast[i]).array()
+        y = y[..., order[i]] if mixed[i] else y
         np.testing.assert_allclose(result, y[0], atol=1e-5)
 
 
@@ -281,9 +283,9 @@ def test_color_jitter_leaves_images_out_with_its_probability() -> None:
 def test_what_is_displayed_is_not_normalised(dtype: str) -> None:
     image = np.random.default_rng(0).integers(0, 256, (2, 168, 168, 3), np.uint8)
     x = gi.normalize(image if dtype == "uint8" else image / np.float32(255), gi.IMAGENET_MEAN, gi.IMAGENET_STD)
-    np.testing.assert_array_equal(preview.displayed(x), image)
+    np.testing.assert_array_equal(displayed(x, 168), image)
     # Where it is not known how it was normalised, the picture is stretched to all levels.
-    stretched = preview.displayed(gi.resize(x.array(), (168, 168)))
+    stretched = displayed(gi.resize(x.array(), (168, 168)), 168)
     assert [(p.min(), p.max()) for p in stretched] == [(0, 255)] * 2
     assert all(
         np.corrcoef(p[..., 1].ravel(), q[..., 1].ravel())[0, 1] > 0.99 for p, q in zip(stretched, image, strict=True)
@@ -292,6 +294,6 @@ def test_what_is_displayed_is_not_normalised(dtype: str) -> None:
 
 def test_displayed_pictures_fit_a_cell_and_have_three_channels() -> None:
     for height, width, expected in ((300, 100, (168, 56)), (1, 1, (168, 168)), (10, 20, (84, 168)), (1, 999, (1, 168))):
-        (picture,) = preview.displayed(gi.invert(np.zeros((1, height, width, 1), np.uint8)))
+        (picture,) = displayed(gi.invert(np.zeros((1, height, width, 1), np.uint8)), 168)
         assert picture.shape == (*expected, 3)
         assert (picture == 255).all()

@@ -318,6 +318,25 @@ def test_one_sigma_is_used_for_every_image() -> None:
         assert_same(list(x), list(gi.gaussian_blur(images, (3, 5), 1.3)))
 
 
+def test_motion_draws_lengths_and_angles() -> None:
+    x = gi.random_motion_blur(blanks(9, 9), (2, 6), (-30, 50), 0.4, rng=rng(17))
+    (entry,) = x._plan.entries
+    chosen = entry.codes == ops.MOTION.code
+    assert_share(chosen, 0.4)
+    taps, along, down = entry.params[chosen].T.astype(float)
+    assert_evenly_spread(taps, 2, 6)
+    assert_uniform(np.rad2deg(np.arctan2(-down, along)), -30, 50)
+
+
+def test_artefacts_draw_qualities() -> None:
+    x = gi.random_jpeg(blanks(9, 9), (20, 29), 0.3, rng=rng(18))
+    (entry,) = x._plan.entries
+    chosen = entry.codes == ops.JPEG.code
+    assert_share(chosen, 0.3)
+    assert_evenly_spread(entry.params[chosen, 0].astype(float), 20, 29)
+    assert_same(list(gi.random_jpeg(pictures(), 30, rng=1)), list(gi.jpeg(pictures(), 30)))
+
+
 # -- three_augment -----------------------------------------------------------------------------------------------------
 
 
@@ -351,7 +370,12 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "color_jitter": (0.4, 0.4, 0.4, 0.1),
     **{name: given for name, (given, *_) in OPTIONAL.items()},
     "random_erasing": (),
+    "random_channel_permutation": (),
+    "coarse_dropout": (),
+    "random_grid_mask": ((2, 5),),
+    "random_gaussian_noise": (),
     "random_gaussian_blur": (5,),
+    "random_motion_blur": (),
     "three_augment": (),
 }
 functions = pytest.mark.parametrize("name", FUNCTIONS)
@@ -414,6 +438,28 @@ def test_an_int_seed_is_an_rng_of_the_first_samples(name: str) -> None:
         ("random_erasing", (0.5, (0.1, 0.4), (3, 1)), "ratio must be"),
         ("random_erasing", (0.5, (0.1, 0.4), (0, 1)), "ratio must be"),
         ("random_erasing", (0.5, (0.1, 0.4), (1, 2), (1, 2)), "v must be one number"),
+        (
+            "random_erasing",
+            (0.5, (0.1, 0.4), (1, 2), "noise"),
+            'v must be a color, or "random" with a seed, not \'noise',
+        ),
+        ("random_channel_permutation", (-1,), "p must be a number from 0 to 1, not -1"),
+        ("coarse_dropout", (0,), "holes must be a whole number from 1 to 64, not 0"),
+        ("coarse_dropout", ((3, 2),), r"holes must be \(low, high\) with low <= high, not"),
+        ("coarse_dropout", ((1, 65),), "holes must be a whole number from 1 to 64, not 65"),
+        ("coarse_dropout", (1.5,), "holes must be a whole number from 1 to 64, not 1.5"),
+        ("coarse_dropout", (1, (0.2, 0.1)), r"height must be \(low, high\) with 0 <= low <= high <= 1"),
+        ("coarse_dropout", (1, (0, 1), (0, 2)), "width must be"),
+        ("random_grid_mask", ((0.5, 3),), r"cell must be \(low, high\) with 1 <= low <= high"),
+        ("random_grid_mask", ((2, 3), 1.5), "share must be a number from 0 to 1, not 1.5"),
+        ("random_grid_mask", ((2, 3), 0.5, 30), r"degrees must be \(low, high\), not 30"),
+        ("random_gaussian_noise", (0, (0.2, 0.1)), r"sigma must be \(low, high\) with 0 <= low <= high, not"),
+        ("random_gaussian_noise", (0, -0.1), r"sigma must be a number of at least 0, or \(low, high\), not -0.1"),
+        ("random_gaussian_noise", (math.nan,), "mean must be a finite number, not nan"),
+        ("random_motion_blur", (0,), "length must be a whole number from 1 to 255, not 0"),
+        ("random_motion_blur", ((5, 3),), r"length must be \(low, high\) with low <= high, not"),
+        ("random_motion_blur", ((3, 256),), "length must be a whole number from 3 to 255, not 256"),
+        ("random_motion_blur", (3, 45), r"degrees must be \(low, high\), not 45"),
         ("random_gaussian_blur", (4,), "kernel_size must be odd, not 4"),
         ("random_gaussian_blur", (0,), "kernel_size must be a whole number"),
         ("random_gaussian_blur", ([3, 3, 3],), r"kernel_size as a list or tuple is \(x, y\), not 3 values"),

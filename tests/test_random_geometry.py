@@ -360,6 +360,35 @@ def test_perspective_of_small_images_never_fails(size: tuple[int, int]) -> None:
     assert kept.all() if min(size) == 1 else 0 < kept.sum() < COUNT
 
 
+# -- random sizes ------------------------------------------------------------------------------------------------------
+
+
+def test_random_resize_draws_the_shorter_side() -> None:
+    x = gi.random_resize(np.zeros((COUNT, 6, 9, 1), np.uint8), 4, 11, rng=rng(26))
+    assert_evenly_spread(x.sizes[:, 0], 4, 11)
+    np.testing.assert_array_equal(x.sizes[:, 1], x.sizes[:, 0] * 9 // 6)
+    assert_same(list(gi.random_resize(pictures([(9, 7)]), 5, 5, "nearest", rng=0)),
+                list(gi.resize(pictures([(9, 7)]), 5, "nearest")))  # fmt: skip
+
+
+def test_one_of_some_lengths_limited_by_the_longer_side() -> None:
+    x = gi.random_short_side_resize(np.zeros((COUNT, 12, 8, 1), np.uint8), [4, 7, 9], 12, rng=rng(27))
+    found, counts = np.unique(x.sizes, axis=0, return_counts=True)
+    assert found.tolist() == [[6, 4], [10, 7], [12, 8]]
+    assert chi_square(counts) > SMALLEST
+    assert gi.random_short_side_resize(pictures([(30, 40)]), 15, rng=0).sizes.tolist() == [[15, 20]]
+    # Exactly, where a product of floating-point numbers falls below: 49 * (1 / 49) < 1.
+    assert gi.random_short_side_resize(np.zeros((1, 49, 49, 1), np.uint8), [1], rng=0).sizes.tolist() == [[1, 1]]
+
+
+def test_scale_jitter_multiplies_what_fits() -> None:
+    x = gi.scale_jitter(np.zeros((COUNT, 30, 40, 1), np.uint8), (300, 200), (0.5, 3.0), rng=rng(28))
+    assert_uniform(x.sizes[:, 1] / 200 + np.random.default_rng(0).random(COUNT) / 200, 0.5, 3.01)
+    np.testing.assert_allclose(x.sizes[:, 0], x.sizes[:, 1] * 0.75, atol=1)
+    assert gi.scale_jitter(pictures([(30, 40)]), (60, 60), (0.5, 0.5), rng=0).sizes.tolist() == [[22, 30]]
+    assert gi.scale_jitter(pictures([(30, 40)]), 1, (0.01, 0.01), rng=0).sizes.tolist() == [[1, 1]]
+
+
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 FUNCTIONS = {
@@ -370,6 +399,9 @@ FUNCTIONS = {
     "random_rotation": (30,),
     "random_affine": (30, (0.1, 0.1), (0.8, 1.2), 10),
     "random_perspective": (),
+    "random_resize": (5, 12),
+    "random_short_side_resize": ([5, 12], 20),
+    "scale_jitter": (9,),
 }
 functions = pytest.mark.parametrize("name", FUNCTIONS)
 
@@ -417,6 +449,13 @@ def test_an_int_seed_is_an_rng_of_the_first_samples(name: str) -> None:
         ("random_crop", (10,), {}, r"image 0 of size \(9, 11\) is smaller than the crop of \(10, 10\); use padding"),
         ("random_crop", (8,), {"padding": (1, 2, 3)}, "padding must be one number"),
         ("random_crop", (8,), {"padding": 1, "padding_mode": "mirror"}, "padding_mode must be"),
+        ("random_resize", (0, 5), {}, "min_size must be a whole number from 1 to 16777216, not 0"),
+        ("random_resize", (6, 5), {}, "max_size must be a whole number from 6 to 16777216, not 5"),
+        ("random_short_side_resize", ([],), {}, "min_size must be a whole number or some of them, not none"),
+        ("random_short_side_resize", ([4, 2.5],), {}, "min_size must be a whole number from 1 to 16777216, not 2.5"),
+        ("random_short_side_resize", (4, 0), {}, "max_size must be a whole number"),
+        ("scale_jitter", (0,), {}, "target_size must be a whole number from 1 to 16777216"),
+        ("scale_jitter", (9, (2.0, 0.1)), {}, r"scale_range must be \(low, high\) with 1e-06 <= low <= high, not"),
         ("random_horizontal_flip", (1.01,), {}, r"p must be a number from 0 to 1, not 1.01"),
         ("random_horizontal_flip", ([0, -1, 0],), {}, r"p\[1\] must be a number from 0 to 1, not -1"),
         ("random_vertical_flip", ([0.5, 0.5],), {}, r"p must be one number, or an array of shape \(3,\)"),

@@ -161,7 +161,7 @@ def test_parts(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     files = OpenFiles(paths)
     last = len(paths) - 1
     wanted = [(last, 10, 5000), (0, 0, 1), (last, 99_999, 1), (3, 65, 0), (6, 7, 39_993), (last, 0, 100_000)]
-    spans = [files.span(*one) for one in wanted]
+    spans: list[Any] = [files.span(*one) for one in wanted]
     for most in (1 << 20, 4096):
         monkeypatch.setattr(native_read, "_MOST_ROOM", most)
         found = ChunkReader().read([*spans, paths[4]])
@@ -173,7 +173,7 @@ def test_parts(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_part_behind_the_end_is_left(paths: list[str]) -> None:
     files = OpenFiles(paths)
-    spans = [files.span(2, 0, 65), files.span(2, 60, 4), files.span(2, 100, 1)]
+    spans: list[Any] = [files.span(2, 0, 65), files.span(2, 60, 4), files.span(2, 100, 1)]
     short, whole, none = ChunkReader().read(spans)
     assert short is none is None
     assert bytes(whole) == content(paths[2])[60:64]

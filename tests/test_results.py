@@ -252,7 +252,7 @@ def test_it_is_an_array_and_a_sequence() -> None:
 def test_other_dtypes_are_refused(given: Any) -> None:
     x = gi.invert(np.zeros((1, 2, 2, 3), np.uint8))
     for call in (x.array, x.compute):
-        with pytest.raises(ValueError, match="dtype must be one of 'float32', 'uint8', 'float16', 'bfloat16', not"):
+        with pytest.raises(ValueError, match=r"dtype must be one of 'float32', 'uint8', .*'uint16', not"):
             call(given)
 
 

@@ -15,7 +15,8 @@ import gpuimg as gi
 from .calls import CALLS, RESIZING
 
 #: Every function that moves pixels.
-MOVING = [*RESIZING, "horizontal_flip", "vertical_flip", "rotate", "affine", "perspective"]
+MOVING = [*RESIZING, "horizontal_flip", "vertical_flip", "rotate", "affine", "perspective", "elastic"]
+BORDERS = ("pad edge", "pad reflect", "pad symmetric")
 moving = pytest.mark.parametrize("name", MOVING)
 
 
@@ -123,6 +124,14 @@ def test_masks_repeat_the_edge_where_images_do() -> None:
     assert gi.transform_masks(x, [np.array([[1, 2, 3], [4, 5, 6]])])[0].tolist() == [[1, 1, 2, 3, 3], [4, 4, 5, 6, 6]]
 
 
+def test_masks_are_mirrored_where_images_are() -> None:
+    for mode in ("reflect", "symmetric"):
+        x = gi.pad(np.zeros((1, 2, 3, 1), np.uint8), (2, 1, 4, 0), padding_mode=mode)
+        mask = np.array([[1, 2, 3], [4, 5, 6]])
+        expected = np.pad(mask, ((1, 0), (2, 4)), mode=mode)
+        assert gi.transform_masks(gi.horizontal_flip(x), [mask])[0].tolist() == expected[:, ::-1].tolist()
+
+
 def test_ragged_masks() -> None:
     rng = np.random.default_rng(6)
     masks = [rng.integers(0, 9, size, np.int64) for size in ((5, 7), (9, 4), (1, 1))]
@@ -215,7 +224,7 @@ def test_boxes_after_a_center_crop_beyond_the_image_are_where_the_pixels_are() -
     assert gi.transform_masks(x, np.ones((1, 4, 3), np.uint8))[0, 0].tolist() == [0, 1, 1, 1, 0, 0]
 
 
-@pytest.mark.parametrize("name", [name for name in MOVING if name != "pad edge"])  # whose masks go on where boxes end
+@pytest.mark.parametrize("name", [name for name in MOVING if name not in BORDERS])  # whose masks go on where boxes end
 def test_boxes_are_where_the_pixels_are(name: str) -> None:
     rng = np.random.default_rng(8)
     n, height, width = 40, 50, 60

@@ -5,11 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from gpuimg._runtimes.team import side_by_side
 from gpuimg._runtimes.threads import allowed, cpu_quota, share, threads
+
+from .watchdog import no_hang
 
 MOUNT_1 = "33 31 0:29 {} {} rw,relatime shared:9 - cgroup cgroup rw,{}\n"
 MOUNT_2 = "41 31 0:38 {} {} rw,nosuid - cgroup2 cgroup2 rw\n"
@@ -211,3 +218,89 @@ def test_affinity_and_launcher_of_a_real_process() -> None:
         given = environment | {"LOCAL_WORLD_SIZE": str(peers)}
         found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=given)
         assert found.stdout.split()[0] == "1"
+
+
+# -- threads that help -------------------------------------------------------------------------------------------------
+
+
+def system_threads() -> int:
+    """Threads of this process, those that Python has not begun to run, too."""
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_small_calls_leave_no_crowd_of_threads() -> None:
+    """Helpers that wait for Python's lock help the calls after, rather than be joined by more of them."""
+    before = most = system_threads()
+    for _ in range(3000):
+        side_by_side(lambda: None, 3)
+        most = max(most, system_threads())
+    assert most <= before + 20
+
+
+@pytest.mark.parametrize("helpers", [0, 1, 3])
+def test_work_is_done_once_and_by_no_more_than_were_asked_for(helpers: int) -> None:
+    """By several callers at a time."""
+    done: list[tuple[int, int]] = []
+    threads_of: dict[int, set[int]] = {}
+
+    def caller(number: int) -> None:
+        for call in range(100):
+            jobs = iter(range(5))
+            own: set[int] = set()
+
+            def work(jobs: Iterator[int] = jobs, own: set[int] = own, call: int = call) -> None:
+                own.add(threading.get_ident())
+                for job in jobs:
+                    time.sleep(0)
+                    done.append((number, 5 * call + job))
+
+            side_by_side(work, helpers)
+            threads_of[number] = max(threads_of.get(number, set()), own, key=len)
+
+    callers = [threading.Thread(target=caller, args=(number,)) for number in range(3)]
+    for thread in callers:
+        thread.start()
+    for thread in callers:
+        thread.join()
+    assert sorted(done) == [(number, job) for number in range(3) for job in range(500)]
+    assert all(len(own) <= helpers + 1 for own in threads_of.values())
+
+
+def test_what_a_helper_raises_is_raised() -> None:
+    begun = threading.Event()
+
+    def work() -> None:
+        if threading.current_thread() is threading.main_thread():
+            begun.wait()
+        else:
+            begun.set()
+            raise KeyError("helper")
+
+    with no_hang(), pytest.raises(KeyError, match="helper"):
+        side_by_side(work, 1)
+
+
+def test_helpers_are_stopped_when_the_caller_cannot_go_on() -> None:
+    begun, stopped = threading.Event(), threading.Event()
+
+    def work() -> None:
+        if threading.current_thread() is threading.main_thread():
+            begun.wait()
+            raise KeyboardInterrupt
+        begun.set()
+        stopped.wait()
+
+    with no_hang(), pytest.raises(KeyboardInterrupt):
+        side_by_side(work, 1, stopped.set)
+
+
+def test_what_was_worked_on_is_free_once_the_call_is_over() -> None:
+    class Memory:
+        pass
+
+    for _ in range(300):
+        memory = Memory()
+        alive = weakref.ref(memory)
+        side_by_side(lambda memory=memory: None, 3)  # type: ignore[misc]
+        del memory
+        assert alive() is None

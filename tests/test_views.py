@@ -8,19 +8,26 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 import pytest
 from PIL import Image
 
 import gpuimg as gi
 from gpuimg._decoding import pillow
+from gpuimg._random.draws import prepare
+from gpuimg._random.rng import as_rng
 from gpuimg._runtimes.draft import first_segments, scales_of
+from gpuimg._runtimes.images import ALIGNMENT
+from gpuimg._video import decode
 from gpuimg.kernels import layout
 from tests.jpegs import encoded
 from tests.loading import Source, cpu
 from tests.standin import installed
 from tests.standin.work import files as small_files
 from tests.test_rng import generator
+from tests.test_video import damaged
+from tests.videos import Build, made, make
 
 PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
 PHOTO = Image.open(PHOTOS[0]).convert("RGB")
@@ -272,6 +279,237 @@ def test_the_loader_refuses_another_number() -> None:
         next(iter(loader))
 
 
+# -- crops and frames --------------------------------------------------------------------------------------------------
+
+
+def corners(image: Any, height: int, width: int) -> list[Any]:
+    """Top left, top right, bottom left, bottom right, middle: rounded half to even, as torchvision's center_crop."""
+    rows, columns = image.shape[0] - height, image.shape[1] - width
+    starts = [(0, 0), (0, columns), (rows, 0), (rows, columns), (round(rows / 2), round(columns / 2))]
+    return [image[top : top + height, left : left + width] for top, left in starts]
+
+
+def test_five_and_ten_crops_of_files() -> None:
+    files = [FILES[0], FILES[2], FILES[4]]
+    whole = list(gi.decode_batch(files, device="cpu"))
+    expected = [part for image in whole for part in corners(image, 31, 24)]
+    for part, other in zip(gi.five_crop(gi.open_batch(files, device="cpu"), (31, 24)), expected, strict=True):
+        np.testing.assert_array_equal(part, other)
+    for vertical in (False, True):
+        both = [image if k == 0 else np.flip(image, 0 if vertical else 1) for image in whole for k in (0, 1)]
+        expected = [part for image in both for part in corners(image, 20, 20)]
+        for part, other in zip(gi.ten_crop(gi.open_batch(files, device="cpu"), 20, vertical), expected, strict=True):
+            np.testing.assert_array_equal(part, other)
+
+
+def test_crops_of_several_sizes() -> None:
+    images = [np.arange(30, dtype=np.uint8).reshape(5, 6, 1), np.arange(28, dtype=np.uint8).reshape(7, 4, 1)]
+    size = np.array([(2, 5), (6, 1)])
+    expected = [part for image, (h, w) in zip(images, size, strict=True) for part in corners(image, h, w)]
+    for part, other in zip(gi.five_crop(images, size), expected, strict=True):
+        np.testing.assert_array_equal(part, other)
+    ten = list(gi.ten_crop(images, size))
+    for part, other in zip([*ten[:5], *ten[10:15]], expected, strict=True):
+        np.testing.assert_array_equal(part, other)
+    assert len(gi.ten_crop(np.zeros((0, 4, 4, 3), np.uint8), 2)) == 0
+    with pytest.raises(ValueError, match=r"image 1 of size \(7, 4\) is smaller than \(5, 5\)"):
+        gi.ten_crop([np.zeros((5, 5, 3), np.uint8), np.zeros((7, 4, 3), np.uint8)], 5)
+
+
+@pytest.mark.parametrize(("frames", "count"), [(1, 1), (1, 3), (5, 1), (5, 2), (5, 3), (5, 5), (4, 7), (16, 8)])
+def test_frames_are_spread_evenly(frames: int, count: int) -> None:
+    clips = np.arange(3 * frames, dtype=np.uint8).reshape(-1, 1, 1, 1)
+    found = gi.uniform_temporal_subsample(clips, count, frames=frames).array().reshape(3, count)
+    expected = np.floor(np.linspace(0, frames - 1, count) + 1e-9).astype(int)
+    np.testing.assert_array_equal(found, expected + frames * np.arange(3)[:, None])
+
+
+def test_frames_that_make_no_clips() -> None:
+    with pytest.raises(ValueError, match="7 images are no whole number of clips of 3 frames"):
+        gi.uniform_temporal_subsample(np.zeros((7, 1, 1, 1), np.uint8), 2, frames=3)
+    for count, frames in ((0, 1), (1, 0)):
+        with pytest.raises(ValueError, match="must be a whole number of at least 1, not 0"):
+            gi.uniform_temporal_subsample(np.zeros((7, 1, 1, 1), np.uint8), count, frames=frames)
+    with pytest.raises(ValueError, match="frames must say how many images are a clip"):
+        gi.uniform_temporal_subsample(np.zeros((6, 1, 1, 1), np.uint8), 2)
+
+
+# -- clips -------------------------------------------------------------------------------------------------------------
+
+CLIPS = [made("h264"), made("hevc"), b"no video", made("av1")]
+GOOD = [0, 1, 3]
+
+
+def clips_of(rows: Any, **options: Any) -> gi.Batch:
+    """A clip of three frames of some of the videos; each begins where its video's number says."""
+    start = 10 * np.asarray(rows, np.int64) + 5
+    options = {"on_error": "fill", "device": "cpu", **options}
+    return gi.open_clips([CLIPS[i] for i in rows], 3, 2, start=start, **options)
+
+
+CLIP_CHAINS: dict[str, Any] = {
+    "one pass": CHAINS["one pass"],
+    "two segments": lambda x, rng: gi.random_rotation(
+        gi.random_gaussian_blur(gi.random_resized_crop(x, (40, 50), rng=rng), 5, p=0.5, rng=rng), 60, rng=rng
+    ),
+    "some frames": lambda x, rng: gi.horizontal_flip(x, where=np.arange(len(x)) % 2 == 0),
+    "nothing": CHAINS["nothing"],
+}
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+@pytest.mark.parametrize("chain", CLIP_CHAINS.values(), ids=CLIP_CHAINS)
+def test_views_of_clips_are_clips_opened_for_each(chain: Any, color: str) -> None:
+    rows = np.random.default_rng().integers(0, len(CLIPS), 11)
+    rng = gi.Rng(int(rows[0]), indices=np.arange(11))
+    views = chain(clips_of(range(len(CLIPS)), color=color).take(rows), rng.split("a"))
+    each = chain(clips_of(rows, color=color), rng.split("a"))
+    assert (views.frames, views.sizes.tolist()) == (3, each.sizes.tolist())
+    for k, (one, other) in enumerate(zip(views, each, strict=True)):
+        np.testing.assert_array_equal(one, other, err_msg=f"frame {k % 3} of view {k // 3} of video {rows[k // 3]}")
+    assert views.status == each.status
+    assert sorted(views.errors) == np.flatnonzero(rows == 2).tolist()
+
+
+def test_views_of_clips_that_are_computed_or_recorded() -> None:
+    x = gi.resize(clips_of(GOOD), (16, 24))
+    expected = x.array(layout="NTHWC")
+    for batch in (x, x.compute()):
+        np.testing.assert_array_equal(
+            batch.take([2, 0, 2, 1]).take([0, 0, 3]).array(layout="NTHWC"), expected[[2, 2, 1]]
+        )
+        np.testing.assert_array_equal(batch.take([True, False, True]).array(layout="NTHWC"), expected[[0, 2]])
+    with pytest.raises(IndexError, match="indices has 3, but the batch has clips 0 to 2"):
+        x.take([3])
+
+
+def test_each_clip_is_decoded_once_and_fails_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+    plain = decode.decoded_frames
+
+    def told(opened: Any, *rest: Any) -> Any:
+        decoded.append(CLIPS.index(opened.args[0]))
+        return plain(opened, *rest)
+
+    monkeypatch.setattr("gpuimg._runtimes.cpu_call.decoded_frames", told)
+    x = clips_of(range(len(CLIPS)))
+    views = gi.random_resized_crop(x.take([3, 2, 0, 3, 2, 3]), 16, rng=0)
+    views.array()
+    assert sorted(decoded) == [0, 3]
+    assert [(k, failure.index, failure.noun) for k, failure in sorted(views.errors.items())] == [
+        (1, 1, "clip"), (4, 4, "clip")
+    ]  # fmt: skip
+    assert sorted(x.errors) == [2]
+    decoded.clear()
+    x.take([3, 0]).array()  # whole frames, each once
+    assert sorted(decoded) == [0, 3]
+
+
+def test_a_failure_of_a_clip_that_decoding_finds_is_of_all_views() -> None:
+    data, bad = damaged()
+    x = gi.open_clips([data, data], 4, start=[bad - 4, bad - 2], device="cpu", on_error="fill")
+    views = gi.resize(x.take([1, 0, 1, 1]), (9, 9))
+    pixels = views.array(layout="NTHWC")
+    assert sorted(views.errors) == [0, 2, 3]
+    assert pixels[1].any()
+    assert not pixels[[0, 2, 3]].any()
+    assert sorted(x.errors) == [1]
+    x = gi.open_clips([data, data], 4, start=[bad - 4, bad - 2], device="cpu")
+    with pytest.raises(gi.DecodeError, match=r"^1 of 2 clips could not be decoded:\n  clip 1 "):
+        x.take([1, 0, 1]).compute()
+
+
+@pytest.mark.parametrize("kept", [(1, [0]), (2, [0, 2]), (5, [0, 0, 1, 1, 2])])
+def test_frames_of_clips_and_of_their_views(kept: tuple[int, list[int]]) -> None:
+    """What is left out is not decoded; failures are those of the clips."""
+    count, numbers = kept
+    for rows in ([0, 1, 2], [1, 1, 2, 0]):
+        x = clips_of(range(len(CLIPS))).take(rows)
+        whole = gi.resize(x, (np.arange(len(x)) // 3 + 9, 11)).take(np.arange(len(rows)))
+        for batch in (whole, whole.compute()):
+            few = gi.uniform_temporal_subsample(batch, count)
+            assert few.frames == count
+            expected = [whole[3 * k + frame] for k in range(len(rows)) for frame in numbers]
+            for one, other in zip(gi.horizontal_flip(few), expected, strict=True):
+                np.testing.assert_array_equal(one[:, ::-1], other)
+        assert sorted(few.errors) == sorted(whole.errors) == [rows.index(2)]
+    with pytest.raises(ValueError, match=r"frames is 4, but the batch has 4 clips of 3 frames"):
+        gi.uniform_temporal_subsample(x, 2, frames=4)
+
+
+def test_crops_of_clips_are_clips() -> None:
+    x = gi.resize(clips_of([0, 3]), (20, 30))
+    whole = list(x.array(layout="NTHWC"))
+
+    def parts(clips: list[Any]) -> list[Any]:
+        each = [[corners(frame, 8, 9) for frame in clip] for clip in clips]
+        return [np.stack([frame[k] for frame in clip]) for clip in each for k in range(5)]
+
+    np.testing.assert_array_equal(gi.five_crop(x, (8, 9)).array(layout="NTHWC"), parts(whole))
+    both = [clip[:, :, ::step] for clip in whole for step in (1, -1)]
+    np.testing.assert_array_equal(gi.ten_crop(x, (8, 9)).array(layout="NTHWC"), parts(both))
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_copies_of_views_of_clips(again: Any) -> None:
+    x = gi.resize(clips_of(range(len(CLIPS))).take([1, 2, 1]), (12, 10))
+    other = again(x)
+    assert (other.frames, other.status) == (3, x.status)
+    np.testing.assert_array_equal(other.array(), x.array())
+    assert len(other._source.views_of.of.data) == len(CLIPS)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NTHWC", "NCTHW"])
+def test_arrays_of_clips(layout: str) -> None:
+    x = gi.resize(clips_of([0, 1, 3]), (np.repeat([16, 8, 8], 3), 10))
+    arrays = x.arrays("float32", layout)
+    parts = [x.take([0]), x.take([1, 2])]
+    for array, part in zip(arrays, parts, strict=True):
+        np.testing.assert_array_equal(array, part.array("float32", layout))
+    assert arrays[1].shape == {"NHWC": (6, 8, 10, 3), "NTHWC": (2, 3, 8, 10, 3), "NCTHW": (2, 3, 3, 8, 10)}[layout]
+
+
+def test_draws_of_views_of_clips() -> None:
+    """All frames of a view have its draws; the first view has those of the clip."""
+    rng = gi.Rng(4, indices=[8, 3])
+    drawn = rng.views(3).uniform()
+    x = clips_of([0, 1]).take([0, 1] * 3)
+    for same in (rng.views(3), as_rng(gi.Rng(4, indices=[8, 3]), 6, "f", 3).views(3)):
+        _, generator = prepare(x, same, "f")
+        np.testing.assert_array_equal(generator.uniform(), np.repeat(drawn, 3))
+        np.testing.assert_array_equal(generator.split("b").uniform(), np.repeat(rng.views(3).split("b").uniform(), 3))
+        assert not np.array_equal(generator.fork().uniform(), generator.uniform())
+
+
+@pytest.mark.parametrize("rng", [7, gi.Rng(7, indices=[4, 9])], ids=["seed", "rng"])
+def test_presets_of_views_take_clips(rng: Any) -> None:
+    still = make(Build("libx264", options={"qp": "0"}, gop=1), lambda number: _STILL, 3)
+    x = gi.open_clips([still] * 2, 3, device="cpu")
+    large, local = gi.presets.dino_train(24, 16, 3)(x, rng).arrays(layout="NTHWC")
+    assert (large.shape, local.shape) == ((4, 3, 24, 24, 3), (6, 3, 16, 16, 3))
+    for clips in (large, local, gi.presets.simclr_train(24)(x, rng).array(layout="NTHWC")):
+        np.testing.assert_array_equal(clips[:, 0], clips[:, 2])
+        assert len(np.unique(clips.reshape(len(clips), -1), axis=0)) == len(clips)
+
+
+_STILL = av.VideoFrame.from_ndarray(np.asarray(PHOTO.resize((64, 48)))).reformat(format="yuv420p")
+
+
+def test_the_loader_gives_views_of_clips() -> None:
+    source = [(CLIPS[i], i) for i in (0, 1, 2, 3)]
+    clips = gi.Clips(3, 2)
+    with pytest.warns(RuntimeWarning, match="1 sample could not be decoded"):
+        (batch,) = cpu(
+            source, gi.presets.simclr_train(16, 3), batch_size=4, clips=clips, layout="NTCHW", on_error="fill", seed=5
+        )
+    assert (batch.images.shape, batch.labels.tolist()) == ((12, 3, 3, 16, 16), [0, 1, 2, 3])
+    rng = gi.Rng(5, indices=range(4))
+    x = gi.random_clips([data for data, _ in source], 3, 2, rng=rng.split("clips"), device="cpu", on_error="fill")
+    expected = gi.presets.simclr_train(16, 3)(x, rng)
+    np.testing.assert_array_equal(batch.images, expected.array(layout="NTCHW"))
+    np.testing.assert_array_equal(batch.valid, [True, True, False, True])
+
+
 # -- on a GPU ----------------------------------------------------------------------------------------------------------
 
 
@@ -285,3 +523,26 @@ def test_a_gpu_decodes_each_image_once() -> None:
         assert len(gpu.order.of("decode")) == 2
     assert sorted(views.errors) == [0, 3, 5]
     assert sorted(x.errors) == [2]
+
+
+@pytest.mark.filterwarnings("ignore:the CPU decodes clips")
+@pytest.mark.parametrize(("missing", "on_cpu"), [(True, [0, 3]), (False, [3])])
+@pytest.mark.parametrize("whole", [True, False])
+def test_views_of_clips_on_a_gpu(whole: bool, missing: bool, on_cpu: list[int]) -> None:
+    """Each is decoded once, and uploaded once where the CPU does: all without NVDEC, AV1 always."""
+    rows = [3, 0, 2, 3, 0]
+    record = (lambda x: x) if whole else (lambda x: gi.resize(gi.horizontal_flip(x), (24, 32)))
+    expected = record(clips_of(rows))
+    with installed() as gpu:
+        gpu.nvdec.missing = missing
+        views = record(clips_of(range(len(CLIPS)), device="cuda:0").take(rows))
+        begin = len(gpu.order.log)
+        for image, other in zip(views, expected, strict=True):
+            gpu.use(image)
+            assert image.shape == other.shape
+        del image
+        uploads = [op.told["bytes"] for op in gpu.order.log[begin:] if op.kind == "upload"]
+        assert sum(op.told["name"] == "frame8" for op in gpu.order.of("launch")) == 3 * (not missing)
+    frames = sum(-(-other.nbytes // ALIGNMENT) * ALIGNMENT for other in clips_of(on_cpu))
+    assert [size for size in uploads if size >= frames] == [frames]
+    assert views.status == expected.status

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# Where the stacks go: pytest's capture would lose them with the process.
+_stderr = 2
+
+
+def keep_stderr() -> None:
+    """Remember this process's standard error; to be called where pytest doesn't capture it."""
+    global _stderr
+    _stderr = os.dup(2)
 
 
 def ours() -> list[str]:
@@ -15,13 +25,20 @@ def ours() -> list[str]:
 
 
 @contextmanager
-def no_hang(seconds: float = 120.0) -> Iterator[None]:
-    """End the test run with all stacks if the block takes longer, and fail if it leaves a thread."""
-    faulthandler.dump_traceback_later(seconds, exit=True)
+def ends_after(seconds: float) -> Iterator[None]:
+    """End the test run with all stacks if the block takes longer. There is one clock: a block inside one stops its."""
+    faulthandler.dump_traceback_later(seconds, exit=True, file=_stderr)
     try:
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+@contextmanager
+def no_hang(seconds: float = 400.0) -> Iterator[None]:
+    """End the test run with all stacks if the block takes longer, and fail if it leaves a thread."""
+    with ends_after(seconds):
+        yield
     deadline = time.monotonic() + 5.0
     while ours() and time.monotonic() < deadline:
         time.sleep(0.005)

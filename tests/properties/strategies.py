@@ -8,6 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import gpuimg as gi
+
 from ..calls import CALLS, Call
 from ..samples import BUILDS, image, rebuilt
 
@@ -20,6 +22,8 @@ filters = st.sampled_from(["bilinear", "bicubic"])
 interpolations = st.sampled_from(["nearest", "bilinear", "bicubic"])
 calls: st.SearchStrategy[Call] = st.sampled_from(list(CALLS.values()))
 factors = st.floats(0, 3)
+
+Drawn = tuple[Call, dict[str, Any]]  # a function, and its parameters for each image
 
 
 @st.composite
@@ -47,7 +51,13 @@ def ragged(draw: st.DrawFn, dtype: st.SearchStrategy[str] = dtypes) -> list[NDAr
 
 
 @st.composite
-def drawn_calls(draw: st.DrawFn, n: int, dtype: str) -> tuple[Call, dict[str, Any]]:
+def drawn_calls(draw: st.DrawFn, n: int, dtype: str) -> Drawn:
     """A function and parameters for each of ``n`` images."""
     call = draw(calls)
     return call, call.each(np.random.default_rng(draw(st.integers(0, 2**32))), n, 255.0 if dtype == "uint8" else 1.0)
+
+
+def drawn_pairs(n: int, dtype: str) -> st.SearchStrategy[tuple[Drawn, Drawn]]:
+    """A function and another one of its results; ``jpeg`` refuses those of ``normalize``."""
+    pairs = st.tuples(drawn_calls(n, dtype), drawn_calls(n, dtype))
+    return pairs.filter(lambda pair: (pair[0][0].function, pair[1][0].function) != (gi.normalize, gi.jpeg))

@@ -212,8 +212,7 @@ def test_rotate_is_linear_in_image_and_fill(x: NDArray[Any], angle: float, inter
 @given(st.data(), strategies.ragged())
 def test_a_batch_is_the_loop_whatever_the_split(data: st.DataObject, images: list[NDArray[Any]]) -> None:
     n = len(images)
-    first, each = data.draw(strategies.drawn_calls(n, str(images[0].dtype)))
-    second, more = data.draw(strategies.drawn_calls(n, str(images[0].dtype)))
+    (first, each), (second, more) = data.draw(strategies.drawn_pairs(n, str(images[0].dtype)))
     at = data.draw(st.integers(0, n))
 
     def chain(part: slice) -> list[NDArray[Any]]:
@@ -237,8 +236,7 @@ def test_arrays_of_any_build_are_the_same_images(data: st.DataObject, images: li
 
 @given(st.data(), strategies.ragged())
 def test_where_chooses_images(data: st.DataObject, images: list[NDArray[Any]]) -> None:
-    first, each = data.draw(strategies.drawn_calls(len(images), str(images[0].dtype)))
-    second, more = data.draw(strategies.drawn_calls(len(images), str(images[0].dtype)))
+    (first, each), (second, more) = data.draw(strategies.drawn_pairs(len(images), str(images[0].dtype)))
     where = np.array(data.draw(st.lists(st.booleans(), min_size=len(images), max_size=len(images))))
     if second.function is gi.rgb_to_grayscale:  # where= needs the number of channels unchanged
         second = second._replace(fixed={"num_output_channels": first.run(images, each).channels})

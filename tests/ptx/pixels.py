@@ -10,6 +10,7 @@ import pytest
 
 import gpuimg as gi
 from gpuimg.kernels import cuda as kernels
+from gpuimg.kernels import ops
 
 from .device import Launches
 
@@ -106,9 +107,34 @@ def equalized(x: Any) -> gi.Batch:
     return gi.equalize(gi.resize(x, (33, 34), "nearest"), where=np.arange(len(x)) % 3 > 0)
 
 
-def sharpened(chain: Chain) -> Chain:
+# Of images of one size: what comes before these would be resampled in a pass of its own.
+
+
+def sharpened(x: Any) -> gi.Batch:
     """With what lies beside each pixel."""
-    return lambda x: gi.adjust_sharpness(chain(x), np.linspace(0.0, 2.0, len(x)))
+    return gi.adjust_sharpness(x, np.linspace(0.0, 2.0, len(x)))
+
+
+def noisy(x: Any) -> gi.Batch:
+    """With what each pixel gets by its place."""
+    x = gi.erase(gi.grid_mask(gi.horizontal_flip(x), 5.0, 0.4, 30.0), 1, 2, 3, 4, "random", seed=7)
+    return gi.gaussian_noise(x, 0.0, 0.1, seed=np.arange(len(x)))
+
+
+def mirrored(x: Any) -> gi.Batch:
+    """Larger than what there is, and its channels in another order."""
+    x = gi.pad(x, (9, 2, 0, 7), padding_mode="reflect", where=np.arange(len(x)) >= 0)
+    return gi.permute_channels(x, (1, 2, 0) if x.channels == 3 else (0,))
+
+
+def moved(x: Any) -> gi.Batch:
+    """Averaged along lines."""
+    return gi.adjust_saturation(gi.motion_blur(x, np.arange(len(x)) * 3 + 1, np.arange(len(x)) * 77.0), 1.3)
+
+
+def contrasted(x: Any) -> gi.Batch:
+    """Ranges and means."""
+    return gi.adjust_contrast(gi.autocontrast(x), 1.4)
 
 
 # -- statistics of many blocks -----------------------------------------------------------------------------------------
@@ -116,7 +142,7 @@ def sharpened(chain: Chain) -> Chain:
 
 def use_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Statistics of bytes in blocks of two warps, so that a small image has many."""
-    made = kernels.statistics_kernel((), "uint8", False)
+    made = kernels.statistics_kernel((), "uint8", ops.PLAIN)
     monkeypatch.setattr(kernels.Kernel, "all", [])
     smaller = kernels.Kernel(made.name, made.function, made.signature, 64)
     smaller.bounds = made.bounds  # the same code

@@ -14,6 +14,7 @@ import gpuimg as gi
 from bench import bench_kernels as bench
 from gpuimg._runtimes.images import numpy_dtype
 from gpuimg.kernels import cuda as kernels
+from gpuimg.kernels import ops
 from tests.calls import CALLS
 from tests.standin.work import files, turned_files
 from tests.watchdog import no_hang
@@ -24,13 +25,18 @@ from .device import Launches, executing
 from .launch import array_parameters
 from .pixels import (
     RANDOM,
+    SIZES,
     Chain,
     assert_close,
     assert_few_apart,
+    contrasted,
     enlarged,
     equalized,
     images_of,
     measured,
+    mirrored,
+    moved,
+    noisy,
     on_device,
     sharpened,
     shrunk,
@@ -83,14 +89,21 @@ def _normalized(chain: Chain) -> Chain:
 
 
 def _chains(variant: bench.Variant) -> list[Chain]:
-    chains: list[Chain] = [measured, equalized] if variant.kernel == "statistics" else [shrunk, turned, enlarged]
-    if variant.neighbours:
-        chains = [sharpened(chain) for chain in chains]
-        if variant.kernel == "statistics":
-            chains.append(lambda x: measured(sharpened(shrunk)(x)))
+    statistics = variant.kernel == "statistics"
+    chains: list[Chain] = [measured, equalized] if statistics else [shrunk, turned, enlarged]
+    if variant.build == ops.FULL:
+        chains = [sharpened, noisy, mirrored]
+    if variant.build == ops.MOVING:
+        chains = [moved]
+    if variant.build and statistics:
+        chains = [_after(chain, gi.equalize if chain is mirrored else contrasted) for chain in chains]
     if variant.functions:
         chains = [_of_the_users(chain) for chain in chains[:2]]
     return chains if variant.kind == "uint8" else [chains[0], *(_normalized(chain) for chain in chains[1:])]
+
+
+def _after(chain: Chain, other: Chain) -> Chain:
+    return lambda x: other(chain(x))
 
 
 @pytest.mark.parametrize("variant", [v for v in bench.VARIANTS if v.kernel in ("transform", "statistics")], ids=str)
@@ -99,7 +112,7 @@ def test_every_variant_has_the_cpus_pixels(launches: Launches, variant: bench.Va
     found, expected, exact = [], [], []
     layouts = LAYOUTS[:2] if variant.functions else LAYOUTS
     for (channels, order), chain in zip(layouts, cycle(_chains(variant)), strict=False):
-        images = images_of(variant.source, channels)
+        images = images_of(variant.source, channels, [(11, 13)] * 3 if variant.build else SIZES)
         exact.append(chain(images).array("float32", order))
         expected.append(chain(images).array(dtype, order))
         result = chain(on_device(launches, images)).array(dtype, order)
@@ -108,6 +121,39 @@ def test_every_variant_has_the_cpus_pixels(launches: Launches, variant: bench.Va
     assert bench.kernel_of(variant) in launches.kernels
     if dtype == "uint8":
         assert_few_apart(found, expected, exact)
+
+
+@pytest.mark.parametrize("source", bench.SOURCES)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_artefacts_are_the_cpus_to_the_last_bit(launches: Launches, source: str, channels: int) -> None:
+    """Of blocks at every edge, and of images that stay as they are."""
+    sizes = [*SIZES, (16, 16), (17, 40), (2, 4), (33, 5)]
+    images = images_of(source, channels, sizes)
+    quality, where = RANDOM.integers(1, 101, len(images)), np.arange(len(images)) % 4 > 0
+    x = gi.jpeg(images, quality, where=where).compute("float32")
+    found = gi.jpeg(on_device(launches, images), quality, where=where).compute("float32")
+    for one, other in zip(found, x, strict=True):
+        assert_close(one.values, other)
+        np.testing.assert_array_equal(np.rint(one.values * 255), np.rint(other * 255))
+    names = {f"{name}_{source}" for name in bench.ARTEFACT_KERNELS}
+    assert names <= {kernel.name for kernel in launches.kernels}
+
+
+@pytest.mark.parametrize("source", bench.SOURCES)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_displaced_pixels_are_the_cpus(launches: Launches, source: str, channels: int) -> None:
+    """With colors around the images, their border repeated, the nearest pixels, and images that stay as they are."""
+    images = images_of(source, channels)
+    where, seeds = np.arange(len(images)) % 3 > 0, RANDOM.integers(0, 2**48, len(images))
+    for options in ({"fill": 0.5}, {"fill": None}, {"interpolation": "nearest"}):
+        exact, found = (
+            gi.elastic(x, 60, 3, **options, seed=seeds, where=where).compute("float32")
+            for x in (images, on_device(launches, images))
+        )
+        for one, other in zip(found, exact, strict=True):
+            apart = np.abs(one.values - other) > 1e-4  # none but where two pixels are as near
+            assert apart.mean() <= (0.01 if "interpolation" in options else 0.0)
+    assert f"elastic_{source}" in {kernel.name for kernel in launches.kernels}
 
 
 @pytest.mark.parametrize("variant", bench.VARIANTS, ids=str)
@@ -132,6 +178,15 @@ def test_images_are_mixed(launches: Launches, mix: Any) -> None:
         exact, found = (mix(gi.resize(x, (9, 11)), rng=seed).images for x in (images, on_device(launches, images)))
         assert_close(gi.adjust_contrast(found, 0.7).array().values, gi.adjust_contrast(exact, 0.7).array())
     assert kernels.MIX in launches.kernels
+
+
+def test_mosaics_are_the_cpus(launches: Launches) -> None:
+    images = images_of("uint8")
+    seed = int(RANDOM.integers(1 << 31))
+    exact, found = (
+        gi.mosaic(x, (22, 30), fill=99, rng=seed).images.array() for x in (images, on_device(launches, images))
+    )
+    assert_close(found.values, exact)
 
 
 def test_images_of_one_pixel_are_blended(launches: Launches) -> None:

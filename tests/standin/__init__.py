@@ -1,8 +1,8 @@
 """A stand-in for a GPU: the CUDA runtime runs on it unchanged, and its order of operations is checked.
 
-Images are decoded, uploaded and copied; nothing else is computed. What is not modelled: nvImageCodec's and CuPy's own
-faults, the null stream's implicit order with blocking streams (leaving it out is the stricter), and what ``cudaMalloc``
-and ``cudaFree`` wait for.
+Images and frames are decoded, uploaded and copied; nothing else is computed. What is not modelled: nvImageCodec's,
+PyAV's and CuPy's own faults, the null stream's implicit order with blocking streams (leaving it out is the stricter),
+and what ``cudaMalloc`` and ``cudaFree`` wait for.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ import pytest
 from gpuimg._decoding import nvimgcodec
 from gpuimg._runtimes import devices as runtimes
 from gpuimg._runtimes import probe
+from gpuimg._video import files
 from gpuimg.kernels import cuda as kernels
 
-from . import arrays, decoder, launches
+from . import arrays, decoder, launches, video
 from .decoder import FATES, LEFT_TO_THE_CPU, UNWRITTEN, file
 from .order import Op, Order, Stream
 
 # What imports CuPy.
-_PARTS = "cuda", "cuda_decode", "cuda_jpeg", "cuda_launch", "cuda_marks", "cuda_memory"
+_PARTS = (
+    "cuda", "cuda_apart", "cuda_decode", "cuda_jpeg", "cuda_launch", "cuda_marks", "cuda_memory", "cuda_video",
+)  # fmt: skip
 _MODULES = tuple(f"gpuimg._runtimes.{name}" for name in _PARTS)
 
 
@@ -41,7 +44,9 @@ class Standin:
         launches.install(self.driver, self.cupy.cuda)
         self.runtime: Any = None  # the module under test,
         self.decode: Any = None  # and the one that it decodes with
+        self.clips: Any = None  # clips too
         self.library: Any = None  # what passes for nvImageCodec
+        self.nvdec = video.Nvdec(self.order)  # and for PyAV
 
     @property
     def problems(self) -> list[str]:
@@ -95,6 +100,7 @@ def installed() -> Iterator[Standin]:
         patch.setitem(sys.modules, "cupy.cuda", standin.cupy.cuda)
         patch.setattr(probe, "gpu_problem", lambda: None)
         patch.setattr(nvimgcodec, "library", lambda: library)
+        patch.setattr(files, "library", lambda: standin.nvdec)
         patch.setattr(kernels.Kernel, "image", lambda kernel, capability: standin.driver.image(kernel, capability))
         before = {name: sys.modules.pop(name) for name in _MODULES if name in sys.modules}
         runtimes._cuda.cache_clear()
@@ -102,7 +108,10 @@ def installed() -> Iterator[Standin]:
         gc.disable()  # memory is then given back at the same places in every run
         gc.freeze()  # a test's own gc.collect() looks at what it made
         try:
-            standin.runtime, standin.decode = map(importlib.import_module, _MODULES[:2])
+            parts = ("cuda", "cuda_decode", "cuda_video")
+            standin.runtime, standin.decode, standin.clips = (
+                importlib.import_module(f"gpuimg._runtimes.{name}") for name in parts
+            )
             yield standin
         finally:
             gc.unfreeze()

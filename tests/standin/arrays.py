@@ -309,9 +309,29 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
         def __getitem__(self, index: Any) -> Any:
             return self._same_memory(self.values[index])
 
+        def transpose(self, *axes: Any) -> Any:
+            return self._same_memory(self.values.transpose(*axes))
+
+        def astype(self, dtype: Any) -> Any:
+            result = ndarray(self.shape, dtype)
+            result.values[...] = self.values
+            order.enqueue(_key(), "arithmetic", reads=[self.range], writes=[result.range])
+            return result
+
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any) -> Any:
+            arrays = [one for one in inputs if isinstance(one, ndarray)]
+            with np.errstate(all="ignore"):  # of memory that nothing was written to
+                ufunc(*(one.values if isinstance(one, ndarray) else one for one in inputs), out=out[0].values)
+            order.enqueue(_key(), "arithmetic", reads=[one.range for one in arrays], writes=[out[0].range])
+            return out[0]
+
         def __setitem__(self, index: Any, value: Any) -> None:
             target = self[index]
-            target.values[...] = value.values
+            if not isinstance(value, ndarray):
+                target.fill(value)
+                return
+            with np.errstate(all="ignore"):
+                target.values[...] = value.values
             order.enqueue(_key(), "copy", reads=[value.range], writes=[target.range], source=value.range)
 
         def fill(self, value: Any) -> None:
@@ -357,6 +377,20 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
         array.set(values)
         return array
 
+    def from_dlpack(array: Any) -> Any:
+        """Also memory of somebody else's, of which what ``__dlpack__`` gives here says where it is."""
+        if isinstance(array, (ndarray, np.ndarray)):
+            return asarray(array)
+        kind, device = array.__dlpack_device__()
+        assert kind == 2
+        taken = array.__dlpack__(stream=get_current_stream().ptr, max_version=(1, 0))
+        reach = [(n - 1) * step for n, step in zip(taken.shape, taken.strides, strict=True)]
+        size = sum(reach) + taken.dtype.itemsize if all(taken.shape) else 0
+        values = np.ndarray(taken.shape, taken.dtype, order.content(taken.low, taken.low + size), 0, taken.strides)
+        return ndarray(
+            taken.shape, taken.dtype, MemoryPointer(UnownedMemory(taken.low, size, taken, device), 0), values
+        )
+
     def event_record(event: int, stream: int) -> None:
         if stream not in alive:
             raise CUDARuntimeError("cudaErrorInvalidResourceHandle: invalid resource handle")
@@ -368,7 +402,7 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
     module.ascontiguousarray = asarray
     module.int16 = np.int16
     module.uint8, module.int32, module.int64, module.float32 = np.uint8, np.int32, np.int64, np.float32
-    module.from_dlpack = asarray
+    module.from_dlpack = from_dlpack
     cuda: Any = ModuleType("cupy.cuda")
     cuda.Device, cuda.Event, cuda.Stream, cuda.ExternalStream = Device, Event, StreamOfOurs, ExternalStream
     cuda.MemoryPointer, cuda.UnownedMemory, cuda.get_current_stream = MemoryPointer, UnownedMemory, get_current_stream

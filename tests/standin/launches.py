@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuimg.kernels import layout, ops
-from gpuimg.kernels.cuda import Image, Kernel
+from gpuimg.kernels.cuda import Image, Kernel, artefacts, elastic
 from gpuimg.kernels.jpeg import upload
 
 from .order import Order, Range
@@ -68,7 +68,7 @@ class Driver:
         """``cuLaunchKernel``."""
         blocks, images, _, block, _, _, _, address, _, extra = configuration
         kernel, device = self.loaded(function)
-        name = kernel.name if kernel.name in _BY_NAME else kernel.name.partition("_")[0]
+        name = next((known for known in _BY_NAME if kernel.name.startswith(known)), kernel.name.partition("_")[0])
         stream = self._cupy.cuda.ExternalStream(address).key
         if not device == self._cupy.cuda.Device().id == stream[0]:
             self._order.found(f"{name} is launched on stream {stream}, loaded to device {device}")
@@ -273,6 +273,100 @@ def _colors(_: int, n: int, words: Any, at: Any, planes: Any, channels: Any, out
     return Touched(reads, [], writes, threads)
 
 
+# -- frames of videos --------------------------------------------------------------------------------------------------
+
+
+def _frame(
+    _: int, __: int, luma: Any, chroma: Any, luma_row: Any, chroma_row: Any, x0: Any, y0: Any, width: Any, pixels: Any,
+    *rest: Any,
+) -> Touched:  # fmt: skip
+    """All pixels of the region are 77 afterwards."""
+    channels, start, step_x, step_y, out = rest[-5:]
+    rows, x0, width = np.arange(int(y0), int(y0) + int(pixels) // int(width)), int(x0), int(width)
+    left, right = x0 // 2 * 2, (x0 + width - 1) // 2 * 2 + 2
+    seen = [_part(luma, row * int(luma_row) + x0, row * int(luma_row) + x0 + width) for row in rows.tolist()]
+    pairs = [
+        _part(chroma, row * int(chroma_row) + left, row * int(chroma_row) + right)
+        for row in range(int(rows[0]) // 2, int(rows[-1]) // 2 + 1)
+    ]
+    x, y = np.arange(x0, x0 + width), rows[:, None]
+    places = int(start) + x * int(step_x) + y * int(step_y)
+    lines = places if abs(int(step_x)) < abs(int(step_y)) else places.T
+    writes = [_part(out, int(line.min()), int(line.max()) + int(channels)) for line in lines]
+    for channel in range(int(channels)):
+        out.values[places + channel] = 77
+    between = [(part[0][0], part[-1][1]) for part in (seen, pairs)]  # also what lies between the rows
+    return Touched([], between, _joined(writes), places.size, [*seen, *pairs])
+
+
+def _joined(ranges: list[Range]) -> list[Range]:
+    """Ranges of which those that follow one another are one."""
+    made: list[Range] = []
+    for low, high in sorted(ranges):
+        if made and made[-1][1] == low:
+            made[-1] = made[-1][0], high
+        else:
+            made.append((low, high))
+    return made
+
+
+# -- artefacts of JPEGs ------------------------------------------------------------------------------------------------
+
+
+class _Coded(NamedTuple):
+    """What the kernels touch of one image."""
+
+    source: Range
+    planes: Range
+    out: tuple[int, int]
+    changed: bool
+    pixels: int
+    tiles: int
+
+
+def _coded(n: int, source: Any, channels: Any, words: Any, planes: Any) -> list[_Coded]:
+    """Of all images; each has 16 bits for its two chroma values of four pixels, and 8 for the luma of each."""
+    found = []
+    for record in _records(words, artefacts.STEP_WORDS, n, artefacts.RECORD_WORDS):
+        at, to, begin = (int(record[k : k + 2].copy().view(np.int64)[0]) for k in (0, 2, 4))
+        height, width = int(record[artefacts.HEIGHT]), int(record[artefacts.WIDTH])
+        count = height * width
+        size = count + 2 * (-(-height // 2)) * (-(-width // 2)) * (channels == 3)
+        elements = count * int(channels)
+        tiles = -(-height // artefacts.SIDE) * -(-width // artefacts.SIDE)
+        found.append(
+            _Coded(_part(source, at, at + elements), _part(planes, begin, begin + int(size)), (to, to + elements),
+                   record[artefacts.QUALITY] > 0, count, tiles)
+        )  # fmt: skip
+    return found
+
+
+def _code_blocks(_: int, n: int, source: Any, channels: Any, scale: Any, words: Any, planes: Any) -> Touched:
+    images = _coded(n, source, channels, words, planes)
+    chosen = [image for image in images if image.changed]
+    reads, writes = [words.range, *(image.source for image in chosen)], [image.planes for image in chosen]
+    return Touched(reads, [], writes, artefacts.THREADS * max(image.tiles for image in images))
+
+
+def _code_pixels(_: int, n: int, source: Any, channels: Any, scale: Any, words: Any, planes: Any, out: Any) -> Touched:
+    images = _coded(n, source, channels, words, planes)
+    reads = [words.range, *(image.planes if image.changed else image.source for image in images)]
+    return Touched(reads, [], [_part(out, *image.out) for image in images], max(image.pixels for image in images))
+
+
+def _elastic(
+    _: int, n: int, source: Any, channels: Any, scale: Any, ints: Any, floats: Any, out: Any
+) -> Touched:  # fmt: skip
+    reads, writes, threads = [ints.range], [], 0
+    for record in _records(ints, 0, n, elastic.RECORD_WORDS):
+        at, to = (int(record[k : k + 2].copy().view(np.int64)[0]) for k in (elastic.SOURCE, elastic.OUTPUT))
+        count = int(record[elastic.HEIGHT]) * int(record[elastic.WIDTH])
+        reads.append(_part(source, at, at + count * int(channels)))
+        writes.append(_part(out, to, to + count * int(channels)))
+        threads = max(threads, count)
+    return Touched(reads, [], writes, threads)
+
+
 # -- marks -------------------------------------------------------------------------------------------------------------
 
 
@@ -302,5 +396,7 @@ def _compare(_: int, __: int, out: Any, places: Any, first: Any, second: Any, st
 
 _MARKS = "mark", "compare"
 _BY_NAME: dict[str, Callable[..., Touched]] = {
-    "huffman": _huffman, "inverse_dct": _inverse_dct, "colors": _colors, "mark": _mark, "compare": _compare
+    "huffman": _huffman, "inverse_dct": _inverse_dct, "colors": _colors, "mark": _mark, "compare": _compare,
+    "frame8": _frame, "frame16": _frame,
+    "elastic": _elastic, "code_blocks": _code_blocks, "code_pixels": _code_pixels,
 }  # fmt: skip
