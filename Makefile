@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV   ?= .venv
+DOCS_VENV ?= .venv-docs
 
 # cpu, cuda12 or cuda13, by the GPU driver of this machine.
 EXTRA  := $(or $(EXTRA),$(shell $(PYTHON) gpuimg/_runtimes/probe.py))
@@ -23,12 +24,13 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test lint warm unit bench gpu gpu-photos soak clean
+.PHONY: help demo test docs lint warm unit bench gpu gpu-photos soak clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    decode and augment the photos in examples/photos, write contact_sheet.png"
 	@echo "make test    linter, type check and all tests"
+	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
 	@echo "make lint    linter and type check only"
 	@echo "make bench   the benchmarks behind the README's numbers, beside other libraries, into bench/results"
 	@echo "make gpu     what is claimed of the GPU, measured on this machine's"
@@ -49,6 +51,12 @@ lint: $(VENV)/.test-ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# In an environment of its own. Nothing is loaded from elsewhere while it builds, nor by its pages. What is in
+# docs/gallery and docs/reference/generated is made anew, so that no page is left of what is no more.
+docs: $(DOCS_VENV)/.ready
+	rm -rf docs/_build docs/gallery docs/reference/generated docs/reference/examples
+	$(DOCS_VENV)/bin/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
+
 # Once, rather than in each process of the tests.
 warm: $(VENV)/.test-ready
 	$(BIN)/gpuimg warm --all
@@ -62,6 +70,7 @@ bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.bench_load
 	GPUIMG_NUM_THREADS=1 $(BIN)/python -m bench.bench_busy
 	$(BIN)/python -m bench.bench_gpu_host
+	$(BIN)/python -m bench.transfer
 	for set in S 1280x960 L; do $(BIN)/python -m bench.peers --set $$set --out bench/results/peers-$$set.json; done
 	$(BIN)/python -m bench.report bench/results/peers-*.json bench/results/load.json
 
@@ -94,11 +103,17 @@ $(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
 	$(PIP) '$(TORCH)' -e '.[$(TEST_EXTRAS)]'
 	touch $@ $(VENV)/.demo-ready
 
+$(DOCS_VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --disable-pip-version-check -e '.[docs]'
+	$(DOCS_VENV)/bin/gpuimg warm --all
+	touch $@
+
 $(VENV)/.bench-ready: $(VENV)/.demo-ready
 	$(PIP) '$(TORCH)' -e '.[$(BENCH_EXTRAS)]'
 	$(PIP) --no-deps torchvision==0.28.0
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .soak-bounds contact_sheet.png
+	rm -rf $(VENV) $(DOCS_VENV) docs/_build docs/gallery docs/reference/generated docs/reference/examples build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .soak-bounds contact_sheet.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -167,6 +167,7 @@ def table(count: int = 64) -> str:
 
 CAPABILITIES = [(7, 5), (8, 0), (9, 0)]
 SOURCES = ("uint8", "float32")
+BUILDS = (ops.PLAIN, ops.FULL, ops.MOVING)
 
 
 @numba.njit
@@ -177,30 +178,34 @@ def dim(r, g, b, y, x, value):  # type: ignore[no-untyped-def]
 
 JPEG_KERNELS = ("huffman", "inverse_dct", "colors")
 MARK_KERNELS = ("mark", "compare")
+VIDEO_KERNELS = ("frame8", "frame16")
+ARTEFACT_KERNELS = ("code_blocks", "code_pixels")
 
 
 class Variant(NamedTuple):
-    """One kernel that a batch can ask for; of those of JPEGs and of marks ``source`` is the name."""
+    """One kernel that a batch can ask for; of those of JPEGs, of marks and of videos ``source`` is the name."""
 
     kernel: str
     source: str
     kind: str = ""
     functions: tuple[Any, ...] = ()
-    neighbours: bool = False
+    build: str = ops.PLAIN
 
     def __str__(self) -> str:
         words = [self.kernel, self.source, self.kind, "user" if self.functions else "plain"]
-        return "-".join(word for word in [*words, "neighbours" if self.neighbours else ""] if word)
+        return "-".join(word for word in [*words, self.build] if word)
 
 
 VARIANTS = [
-    *(Variant("transform", source, kind, (), near) for source in SOURCES for kind in KINDS for near in (False, True)),
-    *(Variant("statistics", source, "", (), near) for source in SOURCES for near in (False, True)),
+    *(Variant("transform", source, kind, (), build) for source in SOURCES for kind in KINDS for build in BUILDS),
+    *(Variant("statistics", source, "", (), build) for source in SOURCES for build in BUILDS),
     Variant("transform", "uint8", "float16", (dim,)),
     Variant("statistics", "uint8", "", (dim,)),
     Variant("mix", "float32", "float32"),
     *(Variant("jpeg", name) for name in JPEG_KERNELS),
     *(Variant("marks", name) for name in MARK_KERNELS),
+    *(Variant("video", name) for name in VIDEO_KERNELS),
+    *(Variant(kernel, source) for kernel in (*ARTEFACT_KERNELS, "elastic") for source in SOURCES),
 ]
 
 
@@ -223,16 +228,22 @@ def kernel_of(variant: Variant) -> Any:
     """The kernel that the CUDA runtime launches for a variant."""
     from gpuimg.kernels import cuda as kernels
 
-    kernel, source, kind, functions, neighbours = variant
+    kernel, source, kind, functions, build = variant
     if kernel == "jpeg":
         return kernels.jpeg.KERNELS[source]
     if kernel == "marks":
         return kernels.marks.KERNELS[source]
+    if kernel == "video":
+        return kernels.yuv.KERNELS[source]
+    if kernel in ARTEFACT_KERNELS:
+        return kernels.artefacts.KERNELS[kernel, source]
+    if kernel == "elastic":
+        return kernels.elastic.KERNELS[source]
     if kernel == "mix":
         return kernels.MIX
     if kernel == "statistics":
-        return kernels.statistics_kernel(functions, source, neighbours)
-    return kernels.transform_kernel(functions, source, KINDS[kind], neighbours)
+        return kernels.statistics_kernel(functions, source, build)
+    return kernels.transform_kernel(functions, source, KINDS[kind], build)
 
 
 _USERS_KEPT = 4  # texts with functions of users that stay on disk, of each variant

@@ -6,17 +6,20 @@ import argparse
 import json
 import os
 import platform
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuimg._decoding import nvimgcodec
 from gpuimg._runtimes.threads import threads
+
+Key = TypeVar("Key")
 
 BATCH = 64
 RESULTS = Path(__file__).parent / "results"
@@ -57,6 +60,27 @@ class Floor:
 
         with ThreadPoolExecutor(len(self.decoders)) as pool:
             list(pool.map(work, range(len(self.decoders))))
+
+
+def interleaved(
+    runs: Mapping[Key, Callable[[], object]], rounds: int
+) -> tuple[dict[Key, list[float]], dict[Key, list[float]]]:
+    """Functions called in turn, another one first in each round: seconds, and seconds of all threads on a core.
+
+    The first round warms up.
+    """
+    keys = list(runs)
+    walls: dict[Key, list[float]] = {key: [] for key in keys}
+    worked: dict[Key, list[float]] = {key: [] for key in keys}
+    for k in range(rounds + 1):
+        first = k % len(keys)
+        for key in keys[first:] + keys[:first]:
+            start, cpu = time.perf_counter(), time.process_time()
+            runs[key]()
+            if k:
+                walls[key].append(time.perf_counter() - start)
+                worked[key].append(time.process_time() - cpu)
+    return walls, worked
 
 
 def per_second(images: int, seconds: Sequence[float]) -> int:

@@ -154,6 +154,24 @@ def _scene(rng: np.random.Generator, size: tuple[int, int]) -> Image.Image:
     return image.point(levels.ravel().tolist())
 
 
+def _panes(rng: np.random.Generator, size: tuple[int, int], count: int) -> Image.Image:
+    """So many scenes along each side."""
+    height, width = size
+    image = Image.new("RGB", (width, height))
+    for y in range(count):
+        for x in range(count):
+            top, left = height * y // count, width * x // count
+            below, right = height * (y + 1) // count, width * (x + 1) // count
+            image.paste(_scene(rng, (below - top, right - left)), (left, top))
+    return image
+
+
+def collage(size: tuple[int, int], panes: int, noise: float) -> NDArray[np.uint8]:
+    """Pixels (H, W, 3) of scenes side by side, with a sensor's noise: as in the sets, but not compressed."""
+    image = _panes(np.random.default_rng(0), size, panes)
+    return np.asarray(_noisy(image, noise, (0, 0)))
+
+
 @cache
 def _noise_tile() -> NDArray[np.float32]:
     """Noise of a sensor, in levels: correlated by demosaicing. Moved and repeated for each file."""
@@ -191,12 +209,7 @@ def make(name: str, index: int) -> bytes:
     rng = np.random.default_rng([list(SETS).index(name), index])
     height, width = _draw(rng, of.sizes)
     kind = _draw(rng, _KINDS)
-    image = Image.new("RGB", (width, height))
-    for y in range(of.panes):
-        for x in range(of.panes):
-            top, left = height * y // of.panes, width * x // of.panes
-            below, right = height * (y + 1) // of.panes, width * (x + 1) // of.panes
-            image.paste(_scene(rng, (below - top, right - left)), (left, top))
+    image = _panes(rng, (height, width), of.panes)
     quality = int(rng.integers(85, 91))
     target = float(np.clip(rng.lognormal(np.log(1.7), 0.25), 1.0, 2.5))
     shift = (int(rng.integers(512)), int(rng.integers(512)))

@@ -153,8 +153,8 @@ class JpegKernels:
 def uploaded(files: list[bytes], index: Any, most_blocks: int | None = None) -> Any:
     """What is uploaded for whole images, the elements of their memory, and the images."""
     import gpuimg as gi
-    from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of
-    from gpuimg._runtimes.jpeg_upload import Upload, whole_regions
+    from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of, whole_regions
+    from gpuimg._runtimes.jpeg_upload import Upload
 
     images = gi.open_batch(files, device="cpu", index=index)._source
     assert isinstance(images, EncodedImages)
@@ -163,3 +163,63 @@ def uploaded(files: list[bytes], index: Any, most_blocks: int | None = None) -> 
     pixels = Pixels(None, offsets, images.sizes, 3)
     sizes = () if most_blocks is None else (most_blocks,)
     return Upload(images, images.seek, pixels, whole_regions(images.sizes), *sizes), total, images
+
+
+@contextmanager
+def clips_at_once(count: int) -> Iterator[None]:
+    """Let so many clips be decoded at a time."""
+    from gpuimg._runtimes import cuda_decode
+
+    with replaced(cuda_decode, "AT_ONCE", count):
+        yield
+
+
+@contextmanager
+def without_frame_wait() -> Iterator[None]:
+    """Let kernels read frames whether NVDEC's stream has come so far or not."""
+    from gpuimg._runtimes import cuda_video
+
+    with replaced(cuda_video, "follow", lambda stream, other: None):
+        yield
+
+
+def frames_of(data: bytes, numbers: list[int], device: str) -> Iterator[list[Any]]:
+    """Planes of frames as NVDEC gives them, of a luma and an interleaved chroma, decoded by it or by the CPU."""
+    from functools import partial
+
+    from gpuimg._decoding.decoder import MAX_PIXELS
+    from gpuimg._video.decode import decoded_frames
+    from gpuimg._video.files import hardware, opened
+    from gpuimg._video.index import read_index
+
+    hwaccel = None if device == "cpu" else hardware(0)
+    index = read_index(data, MAX_PIXELS)
+    for _, frame in decoded_frames(partial(opened, data, MAX_PIXELS, hwaccel), index, numbers):
+        yield _interleaved(frame) if hwaccel is None else _downloaded(frame)
+
+
+def _interleaved(frame: Any) -> list[Any]:
+    import numpy as np
+
+    bits = frame.format.components[0].bits
+    dtype: Any = np.uint8 if bits == 8 else np.uint16
+    rows = [np.frombuffer(plane, dtype).reshape(plane.height, -1)[:, : plane.width] for plane in frame.planes]
+    shift = 0 if bits == 8 else 16 - bits
+    return [rows[0] << shift, np.stack(rows[1:], -1).reshape(len(rows[1]), -1) << shift]
+
+
+def _downloaded(frame: Any) -> list[Any]:
+    import cupy
+    import numpy as np
+
+    from gpuimg._runtimes.cuda_video import _frame_of
+
+    cupy.cuda.Device(0).synchronize()
+    made = _frame_of(frame, 0)
+    found = []
+    sizes = [(frame.height, frame.width), ((frame.height + 1) // 2, (frame.width + 1) // 2 * 2)]
+    for plane, row, (height, width) in zip(made.planes, made.surface.rows, sizes, strict=True):
+        flat = np.zeros(height * row, plane.dtype)
+        flat[: plane.size] = plane.get()
+        found.append(flat.reshape(height, row)[:, :width])
+    return found

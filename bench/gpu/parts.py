@@ -26,6 +26,7 @@ PARTS = [
     Part("decoding", "bench.gpu.decoding", 65, "decoders: threads, batches, options", needs=_DECODERS),
     Part("paths", "bench.gpu.paths", 40, "decoders: hardware share, path and lanes", needs=_DECODERS),
     Part("jpeg", "bench.gpu.jpeg", 25, "JPEGs with a seek index, decoded by gpuimg's own kernels", needs=_KERNELS),
+    Part("video", "bench.gpu.video", 40, "clips that NVDEC decodes", needs=(*_KERNELS, "nvrtc")),
     Part("sweep", "bench.gpu.sweep", 30, "sizes of those kernels' blocks", needs=(*_KERNELS, "nvrtc")),
     Part(
         "kernel", "bench.gpu.kernel", 35, "the fused kernel against the memory's bandwidth", needs=(*_KERNELS, "nvrtc")
