@@ -65,8 +65,10 @@ def small(users: str = "()") -> Any:
     """A kernel that is compiled in a moment."""
     namespace: dict[str, Any] = {"__name__": "gpuimg.kernels.example"}
     exec(SMALL.replace("USERS", users).replace("sys.argv[1]", "0").replace("len(sys.argv)", "0"), namespace)
-    kernels.Kernel.all = [kernel for kernel in kernels.Kernel.all if kernel.name != "small"]
-    return namespace["KERNEL"]
+    kernel = namespace["KERNEL"]
+    if kernel in kernels.Kernel.all:  # not a new list: another thread may add to this one
+        kernels.Kernel.all.remove(kernel)
+    return kernel
 
 
 IMPORTS = """

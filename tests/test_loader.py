@@ -831,7 +831,7 @@ def test_waits_for_the_lock_are_told_from_slow_storage() -> None:
     list(slow)
     read = slow.stats()["read"]
     assert read["seconds"] + read["held"] > 0.24
-    assert read["held"] < read["seconds"]
+    assert read["seconds"] > 0.12  # on a busy machine it waits for the lock as well, for any time
     loader = cpu(Opening([Path(__file__)] * 64), readers=1, on_error="fill")
     with Busy(), Busy(), pytest.warns(RuntimeWarning):
         list(loader)

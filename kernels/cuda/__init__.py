@@ -166,9 +166,8 @@ def _name(kernel: str, functions: tuple[Any, ...], *variant: str) -> str:
 
 def every_kernel() -> list[Kernel]:
     """All kernels that need no function of the users'."""
-    for source in _SOURCES:
-        for build in _BLOCKS:
-            statistics_kernel((), source, build)
-            for kind in _KINDS:
-                transform_kernel((), source, kind, build)
-    return list(Kernel.all)
+    variants = [statistics_kernel((), source, build) for source in _SOURCES for build in _BLOCKS]
+    variants += [
+        transform_kernel((), source, kind, build) for source in _SOURCES for build in _BLOCKS for kind in _KINDS
+    ]
+    return list(dict.fromkeys([*Kernel.all, *variants]))
