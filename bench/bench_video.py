@@ -60,7 +60,7 @@ def video(name: str) -> Path:
         return path
     FOLDER.mkdir(exist_ok=True)
     image, rng = photo(), np.random.default_rng(0)
-    with av.open(str(path), "w", options={}) as container:
+    with common.usual_priority(), av.open(str(path), "w", options={}) as container:
         stream = container.add_stream(codec, rate=25, options=options)
         stream.width, stream.height, stream.pix_fmt, stream.gop_size = WIDTH, HEIGHT, "yuv420p", gop
         for k in range(LENGTH + 1):

@@ -7,8 +7,9 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -81,6 +82,20 @@ def interleaved(
                 walls[key].append(time.perf_counter() - start)
                 worked[key].append(time.process_time() - cpu)
     return walls, worked
+
+
+@contextmanager
+def usual_priority() -> Iterator[None]:
+    """Give this thread its scheduling back at the end of the block.
+
+    SVT-AV1 makes the thread that encodes a real-time one, where it may, and it stays so, as do the threads and
+    processes that it starts from then on: what else there is on the machine gets one twentieth of its cores.
+    """
+    before = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, *before)
 
 
 def per_second(images: int, seconds: Sequence[float]) -> int:

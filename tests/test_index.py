@@ -740,15 +740,19 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
     assert len(SeekIndex(tmp_path / "index")) == 2
 
 
-def test_interrupted_command(data_set: Path, tmp_path: Path) -> None:
+def test_interrupted_command(tmp_path: Path) -> None:
     """Ctrl-C leaves what is done, says so, and has the usual status."""
+    data_set = tmp_path / "set"
+    (data_set / "class").mkdir(parents=True)
+    (data_set / "class" / "0.jpg").write_bytes(files(1, (1500, 2000))[0])  # so that there is time for an interrupt
+    for k in range(1, 300):
+        os.link(data_set / "class" / "0.jpg", data_set / "class" / f"{k}.jpg")
     code = f"""
 import os, signal, sys, threading, time
 from gpuimg._cli import index, main
 def now():
     while not os.path.exists({str(tmp_path / "set.gpuimg-index.partial")!r}):
         time.sleep(0.001)
-    time.sleep(0.02)
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=now, daemon=True).start()
 sys.exit(main.main(["index", {str(data_set)!r}]))

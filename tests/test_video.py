@@ -100,6 +100,12 @@ def test_the_last_frame_lasts_until_the_end() -> None:
         opened([made("h264")], 1, times=[[end]])
 
 
+def test_making_videos_leaves_the_rest_of_the_machine_its_time() -> None:
+    """SVT-AV1 makes the thread that encodes a real-time one, of which all tests after it would suffer."""
+    make(BUILDS["av1"], frames=2)
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
 def test_an_edit_list_hides_frames() -> None:
     info = gi.video_info(made("h264 edit list"))
     assert (info.frames, info.times[0]) == (FRAMES - 17, 0.0)

@@ -12,6 +12,8 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
+from bench.common import usual_priority
+
 HEIGHT, WIDTH = 64, 96
 FRAMES = 70
 _BITS = 16
@@ -104,7 +106,7 @@ def make(build: Build, pictures: Callable[[int], Any] = picture, frames: int = F
     file = io.BytesIO()
     base = Fraction(1, 1000 if build.times else 25)
     seen = 0
-    with av.open(file, "w", build.ending, options=dict(build.mux)) as container:
+    with usual_priority(), av.open(file, "w", build.ending, options=dict(build.mux)) as container:
         stream = container.add_stream(build.codec, rate=25, options=dict(build.options))
         first = as_frame(pictures(0), build)
         stream.width, stream.height, stream.pix_fmt, stream.gop_size = (
