@@ -1,6 +1,6 @@
 """Ray Data with actors against the loader in one process, on this machine's cores.
 
-    python -m bench.bench_many [--rounds 5] [--count 2048] [--out bench/results/many.json]
+    python -m bench.bench_many [--rounds 5] [--count 8192] [--out bench/results/many.json]
 
 The same photos, as files in the page cache, ``imagenet_train(224)``, float16, batches of 64. Of Ray warm rates are
 taken, from when a quarter of the batches is made to when the last one is in the consumer's hands: its actors have
@@ -101,7 +101,7 @@ def measured(paths: list[Path], rounds: int) -> dict[str, Any]:
 def main() -> None:
     """Measure, print, and write the result."""
     parser = common.arguments(__doc__, "many.json", rounds=5)
-    parser.add_argument("--count", type=int, default=2048, help="files of an epoch; of more than 512 some are the same")
+    parser.add_argument("--count", type=int, default=8192, help="files of an epoch; of more than 512 some are the same")
     options = parser.parse_args()
     import ray
 

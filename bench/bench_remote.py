@@ -33,7 +33,7 @@ from tests.robustness.remote import s3
 
 SHARDS = 4
 # Each with the epochs of a measurement: filling the pipeline is part of it once, some 0.05 s behind a network.
-ORDERS = {"in order": (False, 8), "shuffled": (True, 2)}
+ORDERS = {"in order": (False, 32), "shuffled": (True, 4)}
 CREDENTIALS = {"key": "testing", "secret": "testing"}  # moto takes any
 
 train = gi.presets.imagenet_train(224)
