@@ -69,11 +69,8 @@ def main() -> None:
             break  # every rank has the same number of batches
     if rank == 0:  # the position is that of all ranks
         torch.save({"network": network.module.state_dict(), "loader": loader.state_dict()}, options.checkpoint)
-    shares: list[Any] = [None] * world
-    distributed.all_gather_object(shares, seen)
-    if rank == 0:
-        for k, share in enumerate(shares):
-            print(f"rank {k} of {world} had samples", *share)
+    print(f"rank {rank} of {world} had samples", *seen, flush=True)
+    distributed.barrier()
     distributed.destroy_process_group()
 
 
