@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
@@ -88,6 +88,7 @@ def pixels(data: bytes) -> np.ndarray:
 
 
 @given(st.integers(1, 5000), st.integers(1, 5000), st.none() | st.integers(1, 3000), st.none() | st.integers(1, 10**7))
+@example(245, 288, 108, 5717)
 def test_sizes(height: int, width: int, short_side: int | None, max_pixels: int | None) -> None:
     options = checked_options(short_side, max_pixels, None, None, "none", "jpeg", False, "drop", 0)
     ((h, w),) = options.sizes(np.array([[height, width]])).tolist()

@@ -46,9 +46,9 @@ class Options:
         if self.short_side is not None:
             new = np.where(small > self.short_side, old * self.short_side // small, old)
         if self.max_pixels is not None:
-            pixels = new[:, 0] * new[:, 1]
-            scale = np.sqrt(np.minimum(self.max_pixels / np.maximum(pixels, 1), 1.0))[:, None]
-            new = np.where(scale < 1, (new * scale).astype(np.int64), new)
+            # Of the old size: a second rounding would change the shape.
+            scale = np.sqrt(self.max_pixels / np.maximum(old[:, :1] * old[:, 1:], 1))
+            new = np.where(new[:, :1] * new[:, 1:] > self.max_pixels, (old * scale).astype(np.int64), new)
         return np.maximum(new, 1)
 
     def settings(self) -> dict[str, Any]:
