@@ -827,11 +827,14 @@ class Opening:
 
 
 def test_waits_for_the_lock_are_told_from_slow_storage() -> None:
-    slow = cpu(Slow(24), readers=1)
-    list(slow)
-    read = slow.stats()["read"]
-    assert read["seconds"] + read["held"] > 0.24
-    assert read["seconds"] > 0.12  # on a busy machine it waits for the lock as well, for any time
+    for _ in range(3):  # on a busy machine readers wait for the lock as well, for any time
+        slow = cpu(Slow(24), readers=1)
+        list(slow)
+        read = slow.stats()["read"]
+        assert read["seconds"] + read["held"] > 0.24
+        if read["held"] < read["seconds"]:
+            break
+    assert read["held"] < read["seconds"]
     loader = cpu(Opening([Path(__file__)] * 64), readers=1, on_error="fill")
     with Busy(), Busy(), pytest.warns(RuntimeWarning):
         list(loader)

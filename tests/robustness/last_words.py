@@ -51,9 +51,10 @@ def problem(way: str) -> str:
     """What is missing of a process's last words; nothing where all is there."""
     body, words = WAYS[way]
     command = [sys.executable, "-W", "ignore::RuntimeWarning", "-c", _SCRIPT.format(body=body)]
-    said = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=300).stderr
-    if way == "traceback":  # and stacks, read while other threads run, which Python may not survive
-        return "" if said.startswith(words) else f"{said!r}"
-    if way == "abort":  # followed by the stacks of all threads, of which one is the consumer's
+    for _ in range(3):
+        said = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=300).stderr
+        if way != "traceback" or said.endswith("\n"):
+            break  # else Python did not survive reading the stacks of threads that run
+    if way in ("abort", "traceback"):  # followed by the stacks of all threads, of which one is the consumer's
         return "" if said.startswith(words) and 'File "<string>"' in said and said.endswith("\n") else f"{said!r}"
     return "" if said == words else f"{said!r} and not {words!r}"
