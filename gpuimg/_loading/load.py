@@ -44,7 +44,7 @@ def load(
     seed: int = 0,
     epochs: int | None = 1,
     drop_last: bool = False,
-    prefetch: int = 2,
+    prefetch: int = 3,
     readers: int | None = None,
     decoders: int = 2,
     shard: tuple[int, int] | str = "auto",

@@ -28,6 +28,7 @@ from .._index.seek_index import SeekIndex
 from .._random.rng import Rng
 from .._runtimes.images import Encoded, EncodedImages
 from .._runtimes.protocol import ResultMemory, Runtime
+from .._runtimes.turn import Turn
 from ..errors import DecodeError, Failure
 from .dealing import Deal, Epoch
 from .prefetch import Prefetcher, Stopped
@@ -122,6 +123,7 @@ class Pipeline:
         self._read: deque[Sample] = deque()
         self._lock = threading.Lock()
         self._stopped = False
+        self._turn = Turn()
         self._reader: Prefetcher[Chunk] | None = None
         self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # of a sample, as those read last had it
         chunk = min(max(2 * settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK)
@@ -240,10 +242,11 @@ class Pipeline:
     def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> Made:
         """A batch of these samples and no others."""
         raises = self._settings.on_error == "raise"
-        opened = self._open(samples, epoch)
-        if raises:
-            _raise(opened)
-        made = self._run(number, opened, epoch, after)
+        with self._turn:
+            opened = self._open(samples, epoch)
+            if raises:
+                _raise(opened)
+            made = self._run(number, opened, epoch, after)
         if raises:
             _raise(opened)
         return made
