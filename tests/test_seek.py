@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
 from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._index.learned import LearnedIndex
+from gpuimg.kernels.jpeg import huffman
 from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg import seek as seek_loops
 
 from . import jpegs
 from .jpegs import SAMPLINGS, Decoder, Region, encoded, noise, pillow_pixels
@@ -310,6 +313,67 @@ def test_rows_beyond_32_bits_stay_unknown(beyond: bool, decoder: Decoder, photo:
     assert not known[-1]
     (built,) = jpegs.entries_of([large], 0)
     assert not built.size
+
+
+@njit
+def noted(entry: Any, seek: Any, rows: Any, r: Any, s: Any, before: Any, clean: Any, state: Any) -> Any:
+    return seek_loops.note(entry, seek, rows, r, s, before, clean, state)
+
+
+@njit
+def pointed(entry: Any, seek: Any, rows: Any, r: Any, s: Any) -> Any:
+    return seek_loops.point(entry, seek, rows, r, s)
+
+
+@njit
+def laid_out(rows: Any, segments: Any, seek: Any) -> Any:
+    seek_loops.set_out(rows, segments, seek)
+
+
+@pytest.mark.parametrize(
+    ("bit", "step", "predictors", "fits"),
+    [
+        ((1 << 32) - 1, 0xFFFF, (0x7FFF, -0x8000, 0), (True, True)),
+        (1 << 32, 1, (0, 0, 0), (False, True)),
+        ((1 << 32) + 800, 1, (0, 0, 0), (False, True)),
+        (1 << 40, 0xFFFF, (0, 0, 0), (False, True)),
+        (800, 0x10000, (0, 0, 0), (True, False)),
+        (800, 0x10005, (0, 0, 0), (True, False)),
+        (800, 8, (0x8000, 0, 0), (False, False)),
+        (800, 8, (0, -0x8001, 0), (False, False)),
+        (800, 8, (0, 0, 0x10000), (False, False)),
+    ],
+)
+def test_numbers_of_an_entry_at_their_limits(
+    bit: int, step: int, predictors: tuple[int, ...], fits: tuple[bool, bool]
+) -> None:
+    """What does not fit is said, and a position that does not, or whose predictors do not, is not entered."""
+    rows, segments = 3, 2
+    entry = np.zeros(16 + rows * (2 + 8 * segments), np.uint8)
+    seek, state = np.zeros(seek_loops.SEEK_WORDS, np.int64), np.zeros(huffman.STATE_WORDS, np.int64)
+    clean = np.zeros(huffman.CLEAN_BYTES, np.uint8)
+    laid_out(rows, segments, seek)
+    state[huffman.PREDICTORS : huffman.PREDICTORS + 3] = predictors
+    for s, (place, fit) in enumerate(zip((bit, bit + step), fits, strict=True)):
+        state[huffman.BIT], state[huffman.PLACE_RAW] = place & 7, place >> 3
+        assert noted(entry, seek, rows, 1, s, bit if s else 0, clean, state) == (fit, place)
+    assert pointed(entry, seek, rows, 1, 0) == (bit if fits[0] else 0)
+    assert pointed(entry, seek, rows, 1, 1) == (0 if not fits[0] else bit + step if fits[1] else bit)
+    assert pointed(entry, seek, rows, 0, 0) == pointed(entry, seek, rows, 2, 0) == 0
+
+
+def test_files_of_4_gib_have_no_entry(decoder: Decoder, photo: Image.Image) -> None:
+    """Their size is no 32-bit number."""
+    data = encoded(photo)
+    large = np.frombuffer(mmap.mmap(-1, 1 << 32), np.uint8)
+    large[: len(data)] = np.frombuffer(data, np.uint8)
+    (built,) = jpegs.entries_of([large], 8)
+    assert not built.size
+    learned = np.zeros_like(entry_of(data, 0))
+    found = decoder(large, (10, 10, 60, 60), entry=learned, learns=True)
+    assert (found.how, found.entry) == (words.DONE, words.UNUSED)
+    assert not learned.any()
+    np.testing.assert_array_equal(found.pixels, pillow_pixels(data)[10:60, 10:60])
 
 
 def test_threads_may_learn_of_one_file(photo: Image.Image) -> None:
