@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from itertools import accumulate
 from typing import Any, Protocol, TypeAlias
@@ -129,7 +129,7 @@ class ChunkReader:
 
     def _read_parts(self, parts: Sequence[tuple[int, int, int]]) -> list[Any]:
         """What there is of parts of open files: descriptor, offset and size."""
-        begins = [0, *accumulate(size + -size % LINE for _, _, size in parts)]
+        begins = [0, *accumulate(max(size + -size % LINE, 0) for _, _, size in parts)]
         out = np.empty(begins.pop(), np.uint8)
         table = np.array([(*part, begin) for part, begin in zip(parts, begins, strict=True)], np.int64).reshape(-1, 4)
         self.fill(table, out)
@@ -139,7 +139,7 @@ class ChunkReader:
         """Read parts of open files into ``out``.
 
         ``table`` (N, 4) has descriptors, offsets, sizes and places in ``out``. A size becomes the bytes that are there,
-        or -1 where they cannot be read.
+        or -1 where they cannot be read or would not lie within ``out``.
         """
         if NATIVE:
             from ..kernels.cpu.files import read_parts
@@ -148,11 +148,11 @@ class ChunkReader:
             return
         start, cpu = time.perf_counter(), time.thread_time()
         for row, (descriptor, offset, size, begin) in enumerate(table.tolist()):
-            try:
+            table[row, 2] = -1
+            if offset < 0 or not 0 <= begin <= out.size or not 0 <= size <= out.size - begin:
+                continue
+            with suppress(OSError):
                 data = read_at(descriptor, offset, size)
-            except OSError:
-                table[row, 2] = -1
-            else:
                 table[row, 2] = len(data)
                 out[begin : begin + len(data)] = np.frombuffer(data, np.uint8)
         self.add(time.perf_counter() - start, time.thread_time() - cpu)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._checks.words import counted
 from ._blocks import key_of
 from ._fetching import RemoteWhole
-from ._indexes import Arrays, listing
+from ._indexes import Arrays, count_of, expect, listing
 from ._names import Names, printable
 from ._reading import OpenFiles, Path
 from ._remote import Remote, Storage, is_url
@@ -219,7 +219,7 @@ def _walk(top: str, above: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, l
 
 def _remote_folder(base: str, endings: tuple[str, ...], index: Path | None, remote: Remote | None) -> Folder:
     """A folder behind a URL, listed as a whole."""
-    arrays = listing(index, base, lambda: _listed(Storage(remote).listed(base)))
+    arrays = listing(index, base, lambda: _listed(Storage(remote).listed(base)), _check)
     names = Names.of(arrays)
     by_class: dict[str, list[tuple[str, str, int]]] = {}
     for k in range(len(names)):
@@ -241,6 +241,13 @@ def _listed(found: dict[str, str]) -> Arrays:
     """Names, and what tells versions of their files apart."""
     marks = np.array([int(key_of(mark)[:16], 16) for mark in found.values()], np.uint64)
     return Names(map(os.fsencode, found)).arrays() | {"marks": marks}
+
+
+def _check(arrays: Arrays) -> None:
+    """Refuse what cannot be a listing."""
+    n = count_of(arrays, "marks", 0)
+    expect(arrays, "marks", np.uint64, n)
+    Names.check(arrays, n)
 
 
 # -- lists of paths ----------------------------------------------------------------------------------------------------

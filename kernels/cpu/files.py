@@ -97,10 +97,12 @@ def read_files(names, out, table, clock):
 def read_parts(table, out, clock):
     """Read parts of open files; ``table`` (N, 4) has descriptors, offsets, sizes, and places in ``out``.
 
-    A size becomes the bytes that are there, or -1 where they cannot be read.
+    A size becomes the bytes that are there, or -1 where they cannot be read or would not lie within ``out``.
     """
     start = now(clock)
     for k in range(table.shape[0]):
-        size = table[k, 2]
-        table[k, 2] = _fill(table[k, 0], table[k, 1], size, out, table[k, 3], size)
+        offset, size, begin = table[k, 1], table[k, 2], table[k, 3]
+        table[k, 2] = -1
+        if offset >= 0 and 0 <= begin <= out.size and 0 <= size <= out.size - begin:
+            table[k, 2] = _fill(table[k, 0], offset, size, out, begin, size)
     clock[0] = now(clock) - start
