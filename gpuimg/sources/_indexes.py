@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .._decoding.open_file import open_regular
 from ._reading import OpenFiles, Path
 from ._remote import is_url
 
@@ -48,7 +49,7 @@ def listing(index: Path | None, url: str, build: Callable[[], Arrays], check: Ca
     """The listing of a folder behind a URL, from the file ``index`` where that is one of this URL."""
     if index is None:
         return build()
-    return _kept(local(index, "index"), _stamp("listing 1", url), build, check)
+    return _kept(local(index, "index"), _stamp("listing 2", url), build, check)
 
 
 def _kept(path: str, stamp: NDArray[np.uint8], build: Callable[[], Arrays], check: Callable[[Arrays], None]) -> Arrays:
@@ -141,7 +142,7 @@ def local(path: Path, what: str) -> str:
 
 def _load(path: str, stamp: NDArray[np.uint8]) -> Arrays | None:
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        with open(path, "rb", opener=open_regular) as file, np.load(file, allow_pickle=False) as archive:
             members = archive.zip.infolist()
             if len(members) > _MOST_ARRAYS or any(member.compress_type != zipfile.ZIP_STORED for member in members):
                 return None  # not as `_save` writes it, and perhaps far larger in memory
