@@ -63,7 +63,7 @@ def open_images(
         raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}")
     data: list[Any] = []
     found: dict[int, str] = {}
-    if all_bytes(sources) and max(map(len, sources), default=0) <= max_bytes:
+    if all_bytes(sources) and all(len(source) <= max_bytes for source in sources):  # type: ignore[arg-type]
         data += sources
     for i, source in enumerate(() if data else sources):
         try:

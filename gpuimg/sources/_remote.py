@@ -183,7 +183,10 @@ class Storage:
         """All bytes of a file, or some more than are allowed, and what is known of its size."""
         fs, path = self.find(url)
         if _is_http(fs):
-            return sync(fs, _http_get, path, size, max_bytes)
+            from fsspec.asyn import sync
+
+            body: tuple[bytes, int] = sync(fs.loop, _http_get, fs, path, size, max_bytes)
+            return body
         size = _status(fs.info(path)).size if size == UNKNOWN else size
         if not 0 < size <= max_bytes:
             return b"", size
@@ -309,13 +312,6 @@ def _options(url: str, given: Mapping[str, Any]) -> dict[str, Any]:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_STALLED, sock_read=_STALLED)
         options["client_kwargs"] = {"timeout": timeout}
     return options
-
-
-def sync(fs: Any, function: Any, *arguments: Any) -> Any:
-    """What a coroutine of a file system gives, in fsspec's own thread."""
-    from fsspec.asyn import sync as run
-
-    return run(fs.loop, function, fs, *arguments)
 
 
 async def _http_get(fs: Any, path: str, size: int, max_bytes: int) -> tuple[bytes, int]:

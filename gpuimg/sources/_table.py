@@ -126,7 +126,11 @@ class Stored(Table):
     def _origin(self) -> str | bytes | None:
         return only(self._files.paths)
 
-    def _read(self, i: int, max_bytes: int = MAX_BYTES) -> tuple[Any, Any]:
+    def _read(self, i: int) -> tuple[Any, Any]:
+        return self._read_within(i, MAX_BYTES)
+
+    def _read_within(self, i: int, max_bytes: int) -> tuple[Any, Any]:
+        """File bytes and label of sample ``i``, of which no place may be larger."""
         places = self._places(i)
         if self._is_remote:
             return self._made(i, _remote(places, max_bytes))
@@ -180,7 +184,7 @@ class Stored(Table):
         try:
             with self._named(i):
                 if not contents or any(content is None for content in contents):
-                    return self._read(i, max_bytes)
+                    return self._read_within(i, max_bytes)
                 for content in contents:
                     if isinstance(content, Exception):
                         raise content

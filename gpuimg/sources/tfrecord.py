@@ -146,7 +146,8 @@ def _check(arrays: Arrays, sizes: NDArray[np.int64]) -> None:
     n = count_of(arrays, "shard")
     shard = expect(arrays, "shard", np.int32, n)
     check_shards(shard, sizes.size)
-    check_within(*(expect(arrays, name, np.int64, n) for name in ("offset", "size")), sizes[shard] - _CHECKSUM.size)
+    offset, size = (expect(arrays, name, np.int64, n) for name in ("offset", "size"))
+    check_within(offset, size, sizes[shard] - _CHECKSUM.size)
 
 
 def _scan(checksum: Callable[[bytes], int], scan: Scan) -> tuple[array[int], array[int]]:

@@ -48,7 +48,7 @@ _NUMBERS = (
     -1 << 63, -1 << 32, -60_000, -1000, -1, 0, 1, 2, 511, 512, 4096, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1000,
     (1 << 63) - 1,
 )  # fmt: skip
-_DTYPES = (np.int8, np.uint8, np.int32, np.uint64, np.float64, ">i8", np.bool_, "S3", "M8[s]")
+_DTYPES = tuple(map(np.dtype, ("i1", "u1", "i4", "u8", "f8", ">i8", "?", "M8[s]")))
 
 
 def _tfrecord(path: Any, **options: Any) -> Table:
@@ -137,14 +137,14 @@ def damaged_index(draw: Draw, index: bytes) -> tuple[bytes, str]:
     words = []
     for _ in range(draw.pick((1, 1, 2, 4))):
         name = draw.pick([name for name in sorted(members) if name != "stamp.npy"] or sorted(members))
-        change = draw.pick((_numbers, _numbers, _numbers, _another_type, _another_shape, None, _changed))
-        if change is None:
+        what = draw.pick(("numbers", "numbers", "numbers", "another type", "another shape", "removed", "bytes"))
+        if what == "removed":
             del members[name]
-        elif change is _changed:
+        elif what == "bytes":
             members[name] = _changed(draw, members[name])[0]
         else:
-            members[name] = _saved(change(draw, _loaded(members[name])))
-        words.append(f"{name}: {'removed' if change is None else change.__name__}")
+            members[name] = _saved(_ARRAYS[what](draw, _loaded(members[name])))
+        words.append(f"{name}: {what}")
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", draw.pick((zipfile.ZIP_STORED,) * 7 + (zipfile.ZIP_DEFLATED,))) as file:
         for name, data in members.items():
@@ -177,7 +177,8 @@ def _numbers(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
 
 def _another_type(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
     with np.errstate(all="ignore"):
-        return array.astype(draw.pick(_DTYPES))
+        changed: NDArray[Any] = array.astype(draw.pick(_DTYPES))
+    return changed
 
 
 def _another_shape(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
@@ -185,6 +186,9 @@ def _another_shape(draw: Draw, array: NDArray[Any]) -> NDArray[Any]:
     if not array.ndim:
         return array
     return draw.pick((array[None], array[..., None], array.ravel(), array[:n], array[:0], np.repeat(array, 2, 0)))
+
+
+_ARRAYS = {"numbers": _numbers, "another type": _another_type, "another shape": _another_shape}
 
 
 # -- what becomes of it ------------------------------------------------------------------------------------------------
@@ -222,7 +226,7 @@ class Checker:
     def __init__(self, kind: str, folder: Path) -> None:
         self._kind, self._folder = kind, folder
         self._name, _, self._index = kind.partition(" ")
-        self._open = gi.lmdb if kind == "lmdb" else OPENERS[self._name]
+        self._open: Callable[..., Table] = gi.lmdb if kind == "lmdb" else OPENERS[self._name]
         self._path = written(self._name, folder)
         intact = self._open(self._path)
         self._samples = _samples(intact, _contents(folder))
