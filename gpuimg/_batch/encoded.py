@@ -15,7 +15,7 @@ from .._checks.types import Ints
 from .._checks.words import counted
 from .._decoding import exif, jpeg, pillow
 from .._decoding.decoder import ALPHAS, ImageInfo, over_limit
-from .._decoding.file_bytes import Source, SourceNames, all_bytes, read
+from .._decoding.file_bytes import MAX_BYTES, Source, SourceNames, all_bytes, read
 from .._decoding.pillow import WITH_ALPHA
 from .._decoding.seek import Seek
 from .._index.seek_index import SeekIndex
@@ -26,7 +26,9 @@ from ..kernels.jpeg import layout as words
 DEPTHS = {"uint8": 8, "native": 16}
 
 
-def check_options(color: str, alpha: str, max_pixels: int, draft: Any = None, depth: str = "uint8") -> None:
+def check_options(
+    color: str, alpha: str, max_pixels: int, draft: Any = None, depth: str = "uint8", max_bytes: int = MAX_BYTES
+) -> None:
     """Refuse what is not a color, a way with transparency, a limit, a depth, or how much shrinking must be left."""
     for value, name, known in ((color, "color", COLORS), (alpha, "alpha", ALPHAS), (depth, "depth", DEPTHS)):
         if value not in known:
@@ -36,6 +38,7 @@ def check_options(color: str, alpha: str, max_pixels: int, draft: Any = None, de
     if alpha != "drop" and depth != "uint8":
         raise ValueError(f'alpha={alpha!r} is for depth "uint8"')
     whole_number(max_pixels, "max_pixels")
+    whole_number(max_bytes, "max_bytes")
     number = isinstance(draft, (int, float, np.integer, np.floating)) and not isinstance(draft, bool)
     if draft is not None and not (number and 1.0 <= draft < np.inf):
         raise ValueError(f"draft must be None or a finite number of at least 1, not {draft!r}")
@@ -50,20 +53,21 @@ def open_images(
     names: Sequence[str] | None = None,
     draft: float | None = None,
     depth: str = "uint8",
+    max_bytes: int = MAX_BYTES,
 ) -> EncodedImages:
     """Read files and their headers; see :func:`open_batch`. ``names`` say in messages what the sources are."""
-    check_options(color, alpha, max_pixels, draft, depth)
+    check_options(color, alpha, max_pixels, draft, depth, max_bytes)
     if on_error not in ("raise", "fill"):
         raise ValueError(f'on_error must be "raise" or "fill", not {on_error!r}')
     if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
         raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}")
     data: list[Any] = []
     found: dict[int, str] = {}
-    if all_bytes(sources):
+    if all_bytes(sources) and all(len(source) <= max_bytes for source in sources):  # type: ignore[arg-type]
         data += sources
     for i, source in enumerate(() if data else sources):
         try:
-            data.append(read(source))
+            data.append(read(source, max_bytes))
         except TypeError as error:
             raise TypeError(f"sources[{i}]: {error}") from error
         except (ValueError, OSError) as error:

@@ -50,6 +50,7 @@ class Settings:
     color: str
     alpha: str
     max_pixels: int
+    max_bytes: int
     columns: Columns
     draft: float | None
     depth: str

@@ -123,7 +123,7 @@ def mutation(form: str, seed: int) -> tuple[bytes, str]:
     which = draw.below(len(files))
     data, words = files[which], [f"{form} {which}"]
     for _ in range(draw.pick((1, 1, 1, 2, 3))):
-        name, change = draw.pick(_CHANGES)
+        name, change = draw.pick(CHANGES)
         data = change(draw, data)
         words.append(name)
     if form == "png" and draw.below(3):
@@ -173,7 +173,7 @@ def _repeat(draw: Draw, data: bytes) -> bytes:
     return data[: at + size] + data[at:]
 
 
-_CHANGES: tuple[tuple[str, Callable[[Draw, bytes], bytes]], ...] = (
+CHANGES: tuple[tuple[str, Callable[[Draw, bytes], bytes]], ...] = (
     ("flip", _flip), ("flip", _flip), ("field", _field), ("field", _field), ("field", _field), ("cut", _cut),
     ("drop", _drop), ("insert", _insert), ("run", _run), ("repeat", _repeat),
 )  # fmt: skip
