@@ -57,6 +57,7 @@ def _tfrecord(path: Any, **options: Any) -> Table:
 
 #: What opens each kind that can keep an index.
 OPENERS: dict[str, Callable[..., Table]] = {"recordio": gi.recordio, "tar": gi.tar, "tfrecord": _tfrecord}
+_ALL: dict[str, Callable[..., Table]] = {**OPENERS, "lmdb": gi.lmdb}
 KINDS = (*(f"{name} index" for name in OPENERS), "lmdb", "recordio", "tar", "tfrecord")
 
 
@@ -226,7 +227,7 @@ class Checker:
     def __init__(self, kind: str, folder: Path) -> None:
         self._kind, self._folder = kind, folder
         self._name, _, self._index = kind.partition(" ")
-        self._open: Callable[..., Table] = gi.lmdb if kind == "lmdb" else OPENERS[self._name]
+        self._open = _ALL[self._name]
         self._path = written(self._name, folder)
         intact = self._open(self._path)
         self._samples = _samples(intact, _contents(folder))
