@@ -263,6 +263,9 @@ class Checker:
             return "refused", words
         found = _samples(table, _contents(self._folder))
         assert sum(len(batch.valid) for batch in _loaded_by(table)) == len(table), "samples the loader does not give"
+        if self._index and (self._folder / "index").read_bytes() != content:
+            assert found == self._samples, "other samples by an index that was built again"
+            return "built again", words
         if found == self._samples:
             return "the same", words
         return "others" if len(found) == len(table) else "some unreadable", words
