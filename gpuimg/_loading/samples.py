@@ -228,12 +228,17 @@ def collate(labels: list[Any], missing: list[bool]) -> Any:
     known = [label for label, gone in zip(labels, missing, strict=True) if not gone]
     if all(label is None for label in known):
         return None
-    if all(isinstance(label, (int, np.integer)) for label in known):
+    if all(map(_fits, known)):
         return np.array([-1 if gone else label for label, gone in zip(labels, missing, strict=True)], np.int64)
-    if all(isinstance(label, (int, float, np.integer, np.floating)) for label in known):
+    if all(isinstance(label, (float, np.floating)) or _fits(label) for label in known):
         return np.array([np.nan if gone else label for label, gone in zip(labels, missing, strict=True)], np.float64)
     first = known[0]
     if all(isinstance(label, np.ndarray) and label.shape == first.shape for label in known):
         nothing = np.zeros_like(first)
         return np.stack([nothing if gone else label for label, gone in zip(labels, missing, strict=True)])
     return [None if gone else label for label, gone in zip(labels, missing, strict=True)]
+
+
+def _fits(label: Any) -> bool:
+    """Whether a label is a whole number of 64 bits."""
+    return isinstance(label, (int, np.integer)) and -(1 << 63) <= int(label) < 1 << 63

@@ -57,6 +57,7 @@ def _tfrecord(path: Any, **options: Any) -> Table:
 
 #: What opens each kind that can keep an index.
 OPENERS: dict[str, Callable[..., Table]] = {"recordio": gi.recordio, "tar": gi.tar, "tfrecord": _tfrecord}
+_ALL: dict[str, Callable[..., Table]] = {**OPENERS, "lmdb": gi.lmdb}
 KINDS = (*(f"{name} index" for name in OPENERS), "lmdb", "recordio", "tar", "tfrecord")
 
 
@@ -226,7 +227,7 @@ class Checker:
     def __init__(self, kind: str, folder: Path) -> None:
         self._kind, self._folder = kind, folder
         self._name, _, self._index = kind.partition(" ")
-        self._open: Callable[..., Table] = gi.lmdb if kind == "lmdb" else OPENERS[self._name]
+        self._open = _ALL[self._name]
         self._path = written(self._name, folder)
         intact = self._open(self._path)
         self._samples = _samples(intact, _contents(folder))
@@ -262,6 +263,9 @@ class Checker:
             return "refused", words
         found = _samples(table, _contents(self._folder))
         assert sum(len(batch.valid) for batch in _loaded_by(table)) == len(table), "samples the loader does not give"
+        if self._index and (self._folder / "index").read_bytes() != content:
+            assert found == self._samples, "other samples by an index that was built again"
+            return "built again", words
         if found == self._samples:
             return "the same", words
         return "others" if len(found) == len(table) else "some unreadable", words

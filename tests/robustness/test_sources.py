@@ -17,4 +17,4 @@ def test_damage_is_refused_or_read(kind: str) -> None:
     results = list(run(kind, FIRST, FIRST + COUNT))
     assert [finding for _, finding in results if finding] == []
     assert len(results) == COUNT
-    assert len({outcome for outcome, _ in results}) > 1, FIRST
+    assert ("built again" if kind.endswith(" index") else "refused") in {outcome for outcome, _ in results}, FIRST
