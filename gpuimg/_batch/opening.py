@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.file_bytes import MAX_BYTES, Source, read
+from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
 from .._runtimes.devices import runtime_for
 from .batch import Batch
@@ -45,7 +46,8 @@ def image_info(source: Source, *, max_pixels: int = MAX_PIXELS, max_bytes: int =
     >>> gpuimg.image_info(file.getvalue())[:4]
     (30, 40, 3, 'jpeg')
     """
-    return info(read(source, max_bytes), max_pixels)
+    options = DecodeOptions(max_pixels=max_pixels, max_bytes=max_bytes)
+    return info(read(source, options.max_bytes), options)
 
 
 def open_batch(
@@ -122,7 +124,8 @@ def open_batch(
     (2, 8, 8, 3)
     """
     runtime = runtime_for(device)
-    images = open_images(sources, color, alpha, on_error, max_pixels, draft=draft, depth=depth, max_bytes=max_bytes)
+    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes)
+    images = open_images(sources, options, on_error)
     return Batch(runtime, with_index(images, index, indices))
 
 
@@ -171,5 +174,6 @@ def decode_batch(
     (30, 40, 3)
     """
     runtime = runtime_for(device)
-    images = open_images(sources, color, alpha, on_error, max_pixels, depth=depth, max_bytes=max_bytes)
+    options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes)
+    images = open_images(sources, options, on_error)
     return Batch(runtime, Batch(runtime, images)._decoded(images))

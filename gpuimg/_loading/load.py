@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from .._batch.encoded import check_options
 from .._checks.arguments import whole_number
 from .._checks.words import counted
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.file_bytes import MAX_BYTES
+from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
 from .._random.rng import Rng
 from ..sources.stream import Stream
@@ -193,7 +193,7 @@ def load(
     of_stream = isinstance(source, Stream)
     if of_stream:
         check_stream(source, on_error, max_failures, index, clips)
-    check_options(color, alpha, max_pixels, draft, depth, max_bytes)
+    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     rank, world = as_shard(shard)
@@ -206,9 +206,8 @@ def load(
     return Loader(
         Settings(
             source, adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
-            bool(drop_last), prefetch, readers, decoders, rank, world, on_error, stream_address(stream), color,
-            alpha, max_pixels, int(max_bytes), columns, draft, depth, opened_index(index, source),
-            opener(clips, draft, index),
+            bool(drop_last), prefetch, readers, decoders, rank, world, on_error, stream_address(stream), options,
+            columns, opened_index(index, source), opener(clips, draft, index),
         ),
         epochs, max_failures, bool(progress),
     )  # fmt: skip

@@ -164,10 +164,10 @@ class Pipeline:
         indices = shuffled(places, share.n, settings.seed, epoch) if settings.shuffle else places
         if settings.videos is not None:
             samples = name_videos(
-                settings.source, indices.tolist(), real.tolist(), settings.columns, settings.max_bytes
+                settings.source, indices.tolist(), real.tolist(), settings.columns, settings.options.max_bytes
             )
             return Chunk(samples, time.perf_counter() - begin, 0.0)
-        reader = ChunkReader(self._room, settings.max_bytes)
+        reader = ChunkReader(self._room, settings.options.max_bytes)
         samples = read_samples(settings.source, indices.tolist(), real.tolist(), settings.columns, reader)
         if isinstance(settings.index, SeekIndex):
             entries = settings.index.read(indices, reader)
@@ -283,7 +283,7 @@ class Pipeline:
     def _renewed(self, opened: Opened) -> bool:
         """Whether failed samples have other bytes now that they were read again, see :func:`renew`."""
         settings, failed = self._settings, [opened.samples[k] for k in opened.images.failures]
-        return sum(renew(sample, settings.columns, settings.max_bytes) for sample in failed) > 0
+        return sum(renew(sample, settings.columns, settings.options.max_bytes) for sample in failed) > 0
 
     def _open(self, samples: list[Sample], epoch: int) -> Opened:
         settings = self._settings
@@ -291,12 +291,9 @@ class Pipeline:
         images: Encoded
         if settings.videos is not None:
             rng = Rng(settings.seed, epoch=epoch, indices=[sample.index for sample in samples])
-            images = settings.videos.open(data, names, rng, settings.color, settings.max_pixels)
+            images = settings.videos.open(data, names, rng, settings.options)
         else:
-            images = open_images(
-                data, settings.color, settings.alpha, "fill", settings.max_pixels, names, settings.draft,
-                settings.depth, settings.max_bytes,
-            )  # fmt: skip
+            images = open_images(data, settings.options, "fill", names)
             images = replace(images, seek=self._seek(samples, images))
         images.settle({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
         return Opened(samples, images)

@@ -33,6 +33,7 @@ from PIL import Image, ImageOps
 
 from gpuimg._decoding import exif, pillow
 from gpuimg._decoding.contents import BYTES_PER_IMAGE, BYTES_PER_PIXEL
+from gpuimg._decoding.options import DecodeOptions
 
 from ..tiffs import of_array
 from .mutate import Draw, patched
@@ -240,7 +241,7 @@ def check(form: str, seed: int) -> tuple[str, list[Finding]]:
         try:
             header = pillow.read_header(data, MAX_PIXELS)
             size = header.height * header.width
-            pixels = pillow.decode(data, header, 3)
+            pixels = pillow.decode(data, header, DecodeOptions())
             turn = header.orientation
             pixels = exif.turned(pixels, turn)
         except ValueError as error:
