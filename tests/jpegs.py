@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,7 +146,7 @@ def made(photo: Image.Image) -> Iterator[tuple[str, bytes]]:
 # -- entries of a seek index -------------------------------------------------------------------------------------------
 
 
-def entries_of(files: list[bytes], every: int) -> list[Pixels]:
+def entries_of(files: Sequence[bytes | Pixels], every: int) -> list[Pixels]:
     """What is built for each file; empty for files that have none."""
     headers = read_headers(files)
     room = np.zeros(len(files), np.int64)
@@ -217,8 +217,8 @@ class Decoder:
         self._call = _CALL(jpeg.DECODE_PIECE.address)
 
     def __call__(
-        self, data: bytes, region: Region | None = None, channels: int = 3, header: Any = None, entry: Any = None,
-        every: int = 0, learns: bool = False, scale: int = 8,
+        self, data: bytes | Pixels, region: Region | None = None, channels: int = 3, header: Any = None,
+        entry: Any = None, every: int = 0, learns: bool = False, scale: int = 8,
     ) -> Decoded:  # fmt: skip
         header = header_of(data) if header is None else header
         width, height = (-(-int(header[side]) * scale // 8) for side in (words.WIDTH, words.HEIGHT))
@@ -243,7 +243,7 @@ class Decoder:
         return Decoded(out.bytes.reshape(y1 - y0, x1 - x0, channels), *told.bytes.view(np.int64).tolist())
 
 
-def header_of(data: bytes) -> NDArray[np.int64]:
+def header_of(data: bytes | Pixels) -> NDArray[np.int64]:
     """The words of a file's header."""
     header: NDArray[np.int64] = read_headers([data]).words[0]
     return header
