@@ -16,6 +16,7 @@ from .seek import (
     ENTRY_SUM,
     FILE_BYTES,
     FILE_SUM,
+    LARGEST_FILE,
     SEEK_WORDS,
     checksum,
     entry_bytes,
@@ -72,6 +73,9 @@ def _build(header, data, every, tables, memory, out, told):
     """The entry of one file."""
     rows, columns = grid(header)
     told[0], told[1], told[2], told[3] = BAD_TABLE, 0, rows, 0
+    if data.size > LARGEST_FILE:
+        told[0] = TOO_LARGE
+        return
     if not build_tables(data, header, tables):
         return
     size = entry_bytes(rows, segments_of(columns, every))

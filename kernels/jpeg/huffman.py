@@ -303,7 +303,8 @@ def _error(k):
 @scalar
 def _limit(state):
     """The last byte at which a block may be begun."""
-    return up(state[LENGTH] + 8 if state[ENDED] else state[LENGTH] - _BLOCK)
+    # Of fill bytes nothing is left: there may be fewer bytes than a block takes though the stream goes on.
+    return up(state[LENGTH] + 8 if state[ENDED] else max(state[LENGTH] - _BLOCK, 0))
 
 
 def _make_decode_blocks(stored):

@@ -6,13 +6,16 @@ An entry is so many bytes, numbers with the lowest byte first:
 0, 8 bytes            checksum of the file
 8, 4 bytes            bytes of the file
 12, 4 bytes           checksum of all else in the entry, and of ``every``
-16, 4 bytes a row     bit of the file at which the MCU row begins; 0 where that is not known yet
+16, 4 bytes a row     bit of the file at which the MCU row begins; 0 where that is not known
 then 6 bytes each     of every segment, row by row: its three DC predictors, int16
 then 2 bytes each     of every segment but the first of a row: bits from the one before, uint16
 ====================  ==========================================================================
 
 Segments of a row are of ``every`` MCUs, the last one of fewer. An entry may instead have one segment a row: its size
 tells. The bits are those of the file as it is, with the zeros that are stuffed behind 0xFF.
+
+A number that does not fit is never entered. A built entry is then one of whole rows, or there is none; in an entry that
+is learned the row stays unknown, so that decoding goes through it from the last known one.
 """
 
 from __future__ import annotations
@@ -33,6 +36,10 @@ FILE_SUM: Final = 0  # places in an entry
 FILE_BYTES: Final = 8
 ENTRY_SUM: Final = 12
 ROWS: Final = 16
+
+LARGEST_STEP: Final = (1 << 16) - 1  # bits
+LARGEST_POSITION: Final = (1 << 32) - 1  # bits: files of 512 MiB may have rows beyond it
+LARGEST_FILE: Final = (1 << 32) - 1  # bytes
 
 # Words of what is known of an entry while it is used.
 SEGMENTS: Final = 0  # of a row; 0 where there is no entry
@@ -97,7 +104,7 @@ def set_out(rows, segments, seek):
 def open_entry(data, access, rows, columns, seek):
     """See what is there for a file, fill ``seek``, and say whether it is of use: as ``USED`` or another of those."""
     seek[SEGMENTS] = 0
-    if access[ENTRY] == 0:
+    if access[ENTRY] == 0 or (access[LEARNS] and data.size > LARGEST_FILE):
         return UNUSED
     entry = bytes_at(access[ENTRY], access[ENTRY_BYTES])
     segments = segments_of(columns, access[EVERY])
@@ -166,8 +173,13 @@ def passes(entry, seek, rows, r, s, clean, state):
 
 @loop
 def note(entry, seek, rows, r, s, before, clean, state):
-    """Enter that a segment begins here, the one before at a bit; gives whether the numbers fit, and this bit."""
+    """Enter that a segment begins here, unless a number does not fit; ``before`` is the bit of the segment before it.
+
+    Returns whether all numbers fit, and the bit at which it begins.
+    """
     bit = place(clean, state)
+    if bit - before > LARGEST_STEP if s > 0 else bit > LARGEST_POSITION:
+        return False, bit
     known = shorts_in(entry, seek[PREDICTED] + 6 * (r * seek[SEGMENTS] + s), 3)
     for c in range(3):
         known[c] = state[PREDICTORS + c]
@@ -175,7 +187,7 @@ def note(entry, seek, rows, r, s, before, clean, state):
             return False, bit
     if s > 0:
         shorts_in(entry, seek[STEPS] + 2 * (r * (seek[SEGMENTS] - 1) + s - 1), 1)[0] = bit - before
-        return bit - before <= 0xFFFF, bit
+        return True, bit
     fence()  # another thread that learns of the same file may read this
     uints_in(entry, ROWS, rows)[r] = bit
-    return bit <= 0xFFFFFFFF, bit
+    return True, bit

@@ -94,6 +94,7 @@ BYTES_AT: Final = 10
 WORDS: Final = 11  # all of them
 TOTAL_WORDS: Final = 12
 
+MOST_WORDS: Final = (1 << 31) - 1  # of a batch: places among them are int32
 LONGEST_BLOCK: Final = 512  # bytes of a block at most: 64 symbols of 31 bits, a zero behind each byte
 _SPARE = MASKED + 16  # bytes: what a vector writes behind a segment, and the rest of a word
 
@@ -289,6 +290,14 @@ def _join_part(image, region, most_blocks, most_images, parts, totals):
 
 
 @loop
+def _most_words(image):
+    """Words that an image takes at most, with tables and blocks of threads of its own."""
+    groups = image[COUNT] // words.THREADS + 1
+    rest = words.SET_WORDS + words.IMAGE_WORDS + groups * words.GROUP_WORDS + image[COUNT] * words.SEGMENT_WORDS
+    return image[BYTES] // 4 + rest
+
+
+@loop
 def _lay_out(size, pairs, parts, totals):
     """Say where everything lies; ``size`` are bytes of segments."""
     for k in range(totals[PAIRS]):
@@ -341,6 +350,8 @@ def arrange(
 ):  # fmt: skip
     """Say in which parts the images are decoded, and where what is uploaded lies.
 
+    Images for which there are not enough words left are then ``LEFT_OUT``.
+
     Parameters
     ----------
     headers, addresses, sizes, regions, images
@@ -358,10 +369,13 @@ def arrange(
     """
     for k in range(TOTAL_WORDS):
         totals[k] = 0
-    size = i64(0)
+    size, left = i64(0), i64(MOST_WORDS - words.BEYOND)
     for i in range(sizes.size):
         image = images[i]
+        if image[STATUS] == TAKEN and _most_words(image) > left:
+            image[STATUS] = LEFT_OUT
         if image[STATUS] == TAKEN:
+            left -= _most_words(image)
             image[TABLES] = _find_set(i, headers, addresses, sizes, owners, totals)
             part = _join_part(image, regions[i], most_blocks, most_images, parts, totals)
             image[PAIR] = _find_pair(part, image[TABLES], pairs, totals)
