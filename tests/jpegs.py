@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,7 +146,7 @@ def made(photo: Image.Image) -> Iterator[tuple[str, bytes]]:
 # -- entries of a seek index -------------------------------------------------------------------------------------------
 
 
-def entries_of(files: list[bytes], every: int) -> list[Pixels]:
+def entries_of(files: Sequence[bytes | Pixels], every: int) -> list[Pixels]:
     """What is built for each file; empty for files that have none."""
     headers = read_headers(files)
     room = np.zeros(len(files), np.int64)
@@ -206,24 +206,27 @@ _CALL = ctypes.CFUNCTYPE(
 class Decoder:
     """Our decoder as the CPU runtime calls it, with just as much memory as it asks for.
 
-    Scratch and result hold ``fill`` before each call, which must not matter.
+    Scratch and result hold ``fill`` before each call, which must not matter. ``memory`` makes memory of a size and
+    with a content; without, it is :class:`Guarded`.
     """
 
-    def __init__(self, fill: int = 0x55) -> None:
+    def __init__(self, fill: int = 0x55, memory: Callable[[int, int], Any] | None = None) -> None:
         self.fill = fill
-        self._tables = Guarded(8 * TABLE_WORDS, 0)
+        self._memory = memory
+        self._tables = (memory or Guarded)(8 * TABLE_WORDS, 0)
         self._call = _CALL(jpeg.DECODE_PIECE.address)
 
     def __call__(
-        self, data: bytes, region: Region | None = None, channels: int = 3, header: Any = None, entry: Any = None,
-        every: int = 0, learns: bool = False, scale: int = 8,
+        self, data: bytes | Pixels, region: Region | None = None, channels: int = 3, header: Any = None,
+        entry: Any = None, every: int = 0, learns: bool = False, scale: int = 8,
     ) -> Decoded:  # fmt: skip
         header = header_of(data) if header is None else header
         width, height = (-(-int(header[side]) * scale // 8) for side in (words.WIDTH, words.HEIGHT))
         x0, y0, x1, y1 = region or (0, 0, width, height)
-        out = Guarded((y1 - y0) * (x1 - x0) * channels, self.fill)
-        work = Guarded(jpeg.work_bytes(int(header[words.WIDTH])), self.fill)
-        told = Guarded(8 * jpeg.TOLD_WORDS, self.fill)
+        memory = self._memory or Guarded
+        out = memory((y1 - y0) * (x1 - x0) * channels, self.fill)
+        work = memory(jpeg.work_bytes(int(header[words.WIDTH])), self.fill)
+        told = memory(8 * jpeg.TOLD_WORDS, self.fill)
         box = np.array((x0, y0, x1, y1), np.int64)
         raw = np.frombuffer(data, np.uint8)
         access = np.zeros(words.ACCESS_WORDS, np.int64)
@@ -234,13 +237,13 @@ class Decoder:
             self._tables.bytes.ctypes.data, work.bytes.ctypes.data, work.bytes.size, access.ctypes.data,
             told.bytes.ctypes.data,
         )  # fmt: skip
-        broken = [one for memory in (out, work, told, self._tables) if (one := memory.broken())]
+        broken = [one for part in (out, work, told, self._tables) if (one := part.broken())]
         if broken:
             raise AssertionError(f"{region} of {width} x {height}: {broken}")
         return Decoded(out.bytes.reshape(y1 - y0, x1 - x0, channels), *told.bytes.view(np.int64).tolist())
 
 
-def header_of(data: bytes) -> NDArray[np.int64]:
+def header_of(data: bytes | Pixels) -> NDArray[np.int64]:
     """The words of a file's header."""
     header: NDArray[np.int64] = read_headers([data]).words[0]
     return header

@@ -95,7 +95,9 @@ def _read_headers(
     found = headers.words
     others: dict[int, pillow.PillowHeader] = {}
     refused: dict[int, str] = {}
-    known = (found[:, words.STRICT] == 1) & (found[:, words.HEIGHT] > 0) & (found[:, words.WIDTH] > 0)
+    alone = pillow.decodes_alone(data, found, options)
+    found[alone, words.KIND] = words.JPEG
+    known = (found[:, words.STRICT] == 1) & (found[:, words.HEIGHT] > 0) & (found[:, words.WIDTH] > 0) & ~alone
     for i in np.flatnonzero(~known).tolist():
         try:
             one = pillow.read_header(data[i], options.max_pixels)
@@ -105,7 +107,6 @@ def _read_headers(
         else:
             others[i] = one
             found[i, [words.HEIGHT, words.WIDTH, words.ORIENTATION]] = one.height, one.width, one.orientation
-    found[pillow.decodes_alone(found, options), words.KIND] = words.JPEG
     sizes = found[:, [words.HEIGHT, words.WIDTH]]
     for i in np.flatnonzero(sizes[:, 0] * sizes[:, 1] > options.max_pixels).tolist():
         height, width = sizes[i].tolist()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -94,8 +94,8 @@ def read_header(data: Any, max_pixels: int) -> PillowHeader:
     )  # fmt: skip
 
 
-def decodes_alone(words: Ints, options: DecodeOptions) -> Mask:
-    """Return which JPEGs (N,) no other decoder brings into the form that is asked for, by their headers.
+def decodes_alone(data: Sequence[Any], words: Ints, options: DecodeOptions) -> Mask:
+    """Return which files (N,) no other decoder brings into the form that is asked for, by their headers.
 
     Gray is the luma plane of a JPEG, which one with RGB components does not have.
     """
