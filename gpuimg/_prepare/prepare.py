@@ -46,6 +46,7 @@ def prepare(
     to: str = "jpeg",
     lossless: bool = False,
     alpha: str = "drop",
+    icc: str = "ignore",
     tar_size: int | None = None,
     index: bool = False,
     measure: bool = True,
@@ -79,6 +80,8 @@ def prepare(
         jpegtran; all others are copied. Excludes the first four options.
     alpha : {"drop", "black", "white"}
         As in :func:`open_batch`: results have no transparency.
+    icc : {"ignore", "srgb"}
+        As in :func:`open_batch`; results have no profile. Excludes ``lossless``.
     tar_size : int, optional
         Write tar files of at most so many bytes, as :func:`tar` reads them, or of one sample. By default 1 GB for
         sources whose images are no files, while images in files become files.
@@ -140,7 +143,9 @@ def prepare(
     check_source(source)
     columns = check_columns(image, label)
     size = (0 if isinstance(source, ImageFiles) else _SHARD_BYTES) if tar_size is None else tar_size
-    decode = DecodeOptions(alpha=alpha)
+    if lossless and icc != "ignore":
+        raise ValueError("lossless leaves the pixels as they are, and excludes icc")
+    decode = DecodeOptions(alpha=alpha, icc=icc)
     options = checked_options(short_side, max_pixels, quality, subsampling, restart, to, lossless, decode, size)
     workers = allowed_threads() if threads is None else whole_number(threads, "threads")
     folder = _made_folder(source, destination)
