@@ -33,7 +33,7 @@ help:
 	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
 	@echo "make lint    linter and type check only"
 	@echo "make bench   the benchmarks behind the README's numbers, beside other libraries, into bench/results"
-	@echo "make gpu     what is claimed of the GPU, measured on this machine's"
+	@echo "make gpu     measure the GPU of this machine"
 	@echo "make soak    100,000 mutated files and a million images"
 	@echo "make clean   remove the virtual environment and everything that was built"
 	@echo

@@ -51,7 +51,9 @@ def test_the_photos_of_a_set_are_of_all_kinds() -> None:
 
 def test_peers_write_a_result_and_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "peers.json"
-    command = "--count 16 --batch 8 --rounds 1 --threads 2 --works decode,train --peers gpuimg,nvimagecodec,cvcuda"
+    command = (
+        "--count 16 --batch 8 --rounds 1 --threads 2 --works decode,train --peers gpuimg,nvimagecodec,torchvision-gpu"
+    )
     peers.main([*command.split(), "--out", str(out)])
     capsys.readouterr()
     result = json.loads(out.read_text())
@@ -68,7 +70,7 @@ def test_peers_write_a_result_and_a_table(tmp_path: Path, capsys: pytest.Capture
     assert result["peers"]["gpuimg"]["failed"] == {}
     for cost in ("import_seconds", "first_batch_seconds", "peak_mib"):
         assert result["peers"]["gpuimg"][cost] > 0
-    assert "cvcuda" in result["not_run"] or "cvcuda" in result["peers"]
+    assert "torchvision-gpu" in result["not_run"] or "torchvision-gpu" in result["peers"]
     table = out.with_suffix(".md").read_text()
     assert table.count("| decode |") == 1
     assert f"{ours['images_per_second']:,}" in table
@@ -99,7 +101,7 @@ def test_a_wrong_output_is_noticed() -> None:
 def test_every_peer_says_which_works_it_lacks() -> None:
     found = registry.peer_class("gpuimg")
     assert set(found.lacks) <= set(WORKS)
-    assert registry.compared_with("cvcuda") == "gpuimg-gpu"
+    assert registry.compared_with("torchvision-gpu") == "gpuimg-gpu"
 
 
 def test_ratios_are_those_of_the_rounds() -> None:
