@@ -69,7 +69,6 @@ bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.bench_random
 	$(BIN)/python -m bench.bench_load
 	GPUIMG_NUM_THREADS=1 $(BIN)/python -m bench.bench_busy
-	$(BIN)/python -m bench.bench_gpu_host
 	$(BIN)/python -m bench.transfer
 	for set in S 1280x960 L; do $(BIN)/python -m bench.peers --set $$set --out bench/results/peers-$$set.json; done
 	$(BIN)/python -m bench.report bench/results/peers-*.json bench/results/load.json

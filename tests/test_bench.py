@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench import bench_gpu_host, bench_seek, common, formats, photos, transfer
+from bench import bench_seek, common, formats, photos, transfer
 from bench.peers import __main__ as peers
 from bench.peers import checks, processes, registry
 from bench.peers.base import WORKS
@@ -122,23 +122,6 @@ def test_the_seek_index_is_measured_for_each_k() -> None:
     sizes = [found[name]["percent_of_files"] for name in bench_seek.EVERY]
     assert sizes == sorted(sizes)
     assert bench_seek.differing(files, 64)["differing"] == 0
-
-
-def test_the_hosts_part_of_a_gpu_batch_is_measured_without_a_gpu() -> None:
-    before = [name for name in sys.modules if name.startswith(("cupy", "gpuimg._runtimes.cuda"))]
-    found = bench_gpu_host.of_batch(photos.load_set("S", 4), rounds=1)
-    assert found["alone"]["cpu_us"] > 0
-    assert found["beside a busy thread"]["us"] > 0
-    assert all(found["stages_cpu_us"][name] > 0 for name in ("headers", "record", "plan", "nvimgcodec"))
-    # What lets go of Python's lock, in a loader's thread: both decoders and the marks before and after them, which are
-    # two copies, two launches and two waits; one upload, one launch, and the hand-over.
-    calls = found["device_calls"]
-    released = {name for name in calls if name not in bench_gpu_host.LOCKED}
-    assert {name: calls[name] for name in released} == {
-        "decode": 2, "memcpyAsync": 3, "memsetAsync": 1, "launchKernel": 3, "streamWaitEvent": 2,
-        "eventSynchronize": 1, "streamSynchronize": 1,
-    }  # fmt: skip
-    assert [name for name in sys.modules if name.startswith(("cupy", "gpuimg._runtimes.cuda"))] == before
 
 
 # -- what sending compressed images saves ------------------------------------------------------------------------------

@@ -17,13 +17,13 @@ import pytest
 
 pytest.importorskip("numba_cuda")
 
-from bench import bench_kernels as bench
 from gpuimg.kernels import compiled
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels.cuda import kernel as machine
 from tests.standin import Standin
 
 from .forks import Forks, forks
+from .ptx import variants
 
 ROOT = Path(__file__).parents[1]
 CAPABILITY = (8, 0)
@@ -126,10 +126,10 @@ def others(python: Forks, cache: Path) -> Others:
 def test_what_runs_is_what_has_a_budget(name: str, cache: Path) -> None:
     """Not optimized at link time: the code that is loaded has the instructions that are counted."""
     kernel = KERNELS[name]()
-    variant = next(v for v in bench.VARIANTS if bench.kernel_of(v) is kernel)
+    variant = next(v for v in variants.VARIANTS if variants.kernel_of(v) is kernel)
     loaded = kernel.image((9, 0))
-    counted = bench.compiled(variant, (9, 0))
-    assert bench.machine_instructions(loaded.code) == counted.instructions["machine"]
+    counted = variants.compiled(variant, (9, 0))
+    assert variants.machine_instructions(loaded.code) == counted.instructions["machine"]
     assert loaded.entry.encode() in loaded.code
 
 
@@ -189,7 +189,7 @@ def test_what_cannot_be_assembled_says_why() -> None:
 
 def test_every_kernel_that_is_warmed_has_a_budget() -> None:
     """Those of JPEGs too; the others have functions of users."""
-    of_budgets = {bench.kernel_of(variant).key for variant in bench.VARIANTS if not variant.functions}
+    of_budgets = {variants.kernel_of(variant).key for variant in variants.VARIANTS if not variant.functions}
     assert {kernel.key for kernel in kernels.every_kernel()} == of_budgets
 
 
