@@ -30,6 +30,7 @@ PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 help:
 	@echo "make demo    decode and augment the photos in examples/photos, write contact_sheet.png"
 	@echo "make test    linter, type check and all tests"
+	@echo "make unit    the tests but the slow ones"
 	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
 	@echo "make lint    linter and type check only"
 	@echo "make bench   the benchmarks behind the README's numbers, beside other libraries, into bench/results"
@@ -61,8 +62,9 @@ docs: $(DOCS_VENV)/.ready
 warm: $(VENV)/.test-ready
 	$(BIN)/gpuimg warm --all
 
+# Without the tests that take long for what they cover; `make test` and CI run all.
 unit: warm
-	$(PYTEST)
+	$(PYTEST) -m "not slow"
 
 bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.bench_core

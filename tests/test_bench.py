@@ -22,6 +22,8 @@ from gpuimg._runtimes.probe import Problem
 
 from .standin import Standin
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[1] / "examples" / "photos"
 
 

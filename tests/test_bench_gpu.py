@@ -27,6 +27,8 @@ from gpuimg._runtimes.probe import gpu_problem
 from .jpegs import encoded, noise
 from .standin import Standin
 
+pytestmark = pytest.mark.slow
+
 MODULES = [importlib.import_module(part.module) for part in PARTS]
 
 FAKES = {

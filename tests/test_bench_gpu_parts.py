@@ -21,6 +21,8 @@ from .standin import Standin, installed
 from .standin.bench import extended, leaving_out, photos
 from .standin.work import Source, epoch, load, opened
 
+pytestmark = pytest.mark.slow
+
 _WITHOUT_ORDER = {"order", "video"}  # parts that take out what gives an order, to see whether that shows
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from .forks import Forks, forks
 
+pytestmark = pytest.mark.slow
+
 # Like a law that never fails, and shows what was drawn for it.
 TEST = """
 from hypothesis import given, strategies as st

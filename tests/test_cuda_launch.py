@@ -196,6 +196,7 @@ def test_every_kernel_that_is_warmed_has_a_budget() -> None:
 # -- once --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_new_process_compiles_nothing(others: Others) -> None:
     code, made = others.run()
     assert made == 1
@@ -246,6 +247,7 @@ def test_threads_compile_a_kernel_once(cache: Path) -> None:
     assert [image is images[0] for image in images] == [True] * 4
 
 
+@pytest.mark.slow
 def test_processes_at_the_same_time_agree(cache: Path, others: Others) -> None:
     arguments = [sys.executable, "-W", "error", "-c", code_of("()"), "2.0"]
     environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
@@ -263,6 +265,7 @@ def test_processes_at_the_same_time_agree(cache: Path, others: Others) -> None:
 # -- functions of users ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_functions_of_users_are_kept(others: Others) -> None:
     assert others.run(2.0, "(scaled,)")[1] == 1
     assert others.run(2.0, "(scaled,)")[1] == 0
@@ -270,6 +273,7 @@ def test_functions_of_users_are_kept(others: Others) -> None:
     assert others.run(2.0, "(scaled,)")[1] == 0
 
 
+@pytest.mark.slow
 def test_functions_that_cannot_be_told_are_compiled_anew(cache: Path, others: Others) -> None:
     users = "(numba.njit(lambda x: x + table[0]),)"
     before = "import numpy as np\ntable = np.ones(3, np.float32)\n"

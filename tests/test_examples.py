@@ -52,6 +52,7 @@ def test_train_step() -> None:
     assert after < before < 3.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "says"),
     [

@@ -17,7 +17,7 @@ BUDGETS: dict[str, Any] = json.loads(variants.BUDGETS.read_text())
 
 
 @pytest.mark.parametrize("capability", variants.CAPABILITIES, ids=variants.target)
-@pytest.mark.parametrize("variant", variants.VARIANTS, ids=str)
+@pytest.mark.parametrize("variant", variants.parameters())
 def test_machine_code(variant: variants.Variant, capability: tuple[int, int]) -> None:
     """Single precision only, everything in registers, as few as many blocks at a time need, and no larger than it was.
 

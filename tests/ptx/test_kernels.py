@@ -106,7 +106,9 @@ def _after(chain: Chain, other: Chain) -> Chain:
     return lambda x: other(chain(x))
 
 
-@pytest.mark.parametrize("variant", [v for v in variants.VARIANTS if v.kernel in ("transform", "statistics")], ids=str)
+@pytest.mark.parametrize(
+    "variant", variants.parameters([v for v in variants.VARIANTS if v.kernel in ("transform", "statistics")])
+)
 def test_every_variant_has_the_cpus_pixels(launches: Launches, variant: variants.Variant) -> None:
     dtype = variant.kind or "float32"
     found, expected, exact = [], [], []
@@ -123,6 +125,7 @@ def test_every_variant_has_the_cpus_pixels(launches: Launches, variant: variants
         assert_few_apart(found, expected, exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", variants.SOURCES)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_artefacts_are_the_cpus_to_the_last_bit(launches: Launches, source: str, channels: int) -> None:
@@ -156,7 +159,7 @@ def test_displaced_pixels_are_the_cpus(launches: Launches, source: str, channels
     assert f"elastic_{source}" in {kernel.name for kernel in launches.kernels}
 
 
-@pytest.mark.parametrize("variant", variants.VARIANTS, ids=str)
+@pytest.mark.parametrize("variant", variants.parameters())
 def test_both_architectures_have_the_same_code(variant: variants.Variant) -> None:
     """So what is shown of one holds for the other."""
     one, other = (_unnamed(variants.ptx_of(variants.kernel_of(variant), capability)) for capability in ((8, 0), (9, 0)))

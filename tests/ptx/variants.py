@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+import pytest
 
 from gpuimg._runtimes.images import KINDS
 from gpuimg.kernels import ops
@@ -69,6 +70,18 @@ VARIANTS = [
     *(Variant("video", name) for name in VIDEO_KERNELS),
     *(Variant(kernel, source) for kernel in (*ARTEFACT_KERNELS, "elastic") for source in SOURCES),
 ]
+
+
+def parameters(chosen: list[Variant] = VARIANTS) -> list[Any]:
+    """Variants as parameters of a test; all but the first of each kernel and build are slow."""
+    seen: set[tuple[str, str]] = set()
+    made = []
+    for variant in chosen:
+        name = variant.source if variant.kernel in ("jpeg", "marks", "video") else variant.kernel
+        marks = [pytest.mark.slow] if (name, variant.build) in seen else []
+        seen.add((name, variant.build))
+        made.append(pytest.param(variant, marks=marks, id=str(variant)))
+    return made
 
 
 class Code(NamedTuple):

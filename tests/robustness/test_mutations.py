@@ -273,6 +273,7 @@ soak.main()
 """
 
 
+@pytest.mark.slow
 def test_a_crash_is_laid_to_its_seed_and_the_run_goes_on(tmp_path: Path) -> None:
     command = (sys.executable, "-c", CRASHING)
     run = soak.Soak(tmp_path, tmp_path / "state.json", run=functools.partial(children.events, command=command))
@@ -329,6 +330,7 @@ def test_memory_that_is_lost() -> None:
 # -- last words ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", last_words.WAYS)
 def test_last_words_arrive_while_a_loader_runs(way: str) -> None:
     assert last_words.problem(way) == ""
