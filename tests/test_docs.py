@@ -28,7 +28,16 @@ def test_links_lead_to_files(page: str) -> None:
         if made := re.fullmatch(r"gallery/(\w+)\.rst", target):  # made of a script when the site is built
             assert made[1] == "index" or (ROOT / "examples" / "gallery" / f"{made[1]}.py").is_file(), target
         else:
-            assert target.startswith("https://") or (path.parent / target).is_file(), target
+            file, _, heading = target.partition("#")
+            found = path.parent / file if file else path
+            assert target.startswith("https://") or found.is_file(), target
+            assert not heading or heading in _anchors(found.read_text()), target
+
+
+def _anchors(text: str) -> set[str]:
+    """What links to the headings of a page end with."""
+    titles = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_the_folders_are_those_of_the_package_in_their_order() -> None:
