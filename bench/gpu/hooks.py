@@ -12,18 +12,6 @@ from typing import Any
 from bench.gpu.measure import replaced
 
 
-class _Done:
-    """An event that is over, and that nobody waits for."""
-
-    done = True
-
-    def record(self, stream: Any) -> None:
-        """Nothing."""
-
-    def synchronize(self) -> None:
-        """Nothing."""
-
-
 @contextmanager
 def new_runtime() -> Iterator[None]:
     """Let a runtime be made anew, with streams and memory of its own, and again afterwards."""
