@@ -60,7 +60,10 @@ def by_formula(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
     """P3 with a gamma to sRGB, of 0 to 255."""
     linear = (pixels / 255) ** GAMMA @ P3.T @ np.linalg.inv(SRGB).T
     linear = np.clip(linear, 0, 1)
-    return 255 * np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    shown: NDArray[np.float64] = 255 * np.where(
+        linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055
+    )
+    return shown
 
 
 def by_pillow(data: bytes, mode: str = "RGB") -> NDArray[np.uint8]:

@@ -645,6 +645,7 @@ def resident() -> int:
     return int(found[1])
 
 
+@pytest.mark.slow
 def test_thousands_of_batches_in_flat_memory() -> None:
     loader = cpu(Source(64), lambda x: gi.resize(x, (4, 4)), batch_size=1, epochs=4000 // 64 + 1)
     memory = [resident() for k, _ in enumerate(loader) if k in (1000, 4000)]
@@ -745,6 +746,7 @@ loader = cpu(Source(64), epochs=None)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "status"), [
     ("it = iter(loader); next(it)", 0),
     ("next(loader); sys.exit(3)", 3),

@@ -16,6 +16,8 @@ import pytest
 
 import gpuimg as gi
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 PHOTOS = sorted((EXAMPLES / "photos").glob("*.jpg"))

@@ -57,6 +57,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_wheel_holds_the_package_once(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -85,6 +86,7 @@ def test_wheel_declares_command_and_extras(wheel: Path) -> None:
         assert re.search(rf'^Requires-Dist: ml_dtypes>=[\d.]+; extra == "{extra}"$', metadata, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_wheel_works_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(tmp_path), str(wheel)]
     subprocess.run(command, capture_output=True, check=True, timeout=300)

@@ -237,6 +237,7 @@ def slow():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "status"),
     [

@@ -538,6 +538,7 @@ def processes() -> Iterator[Forks]:
         yield started
 
 
+@pytest.mark.slow
 def test_killed_ten_times(tar_size: int | None, processes: Forks, tmp_path: Path) -> None:
     """SIGKILL at random moments; what is there in between is whole, and in the end all is the same."""
     source = gi.folder(write(tmp_path / "in", many(2000)))
@@ -650,6 +651,7 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         assert re.search(message, said), said
 
 
+@pytest.mark.slow
 def test_interrupted_command(tmp_path: Path) -> None:
     """Ctrl-C leaves what is done, says so, and has the usual status."""
     root = write(tmp_path / "in", many(3000))

@@ -31,9 +31,11 @@ CUT = PHOTOS[0][:5000]
 #: Files that are no images, and what is said of them.
 BAD = {CUT: "data end in MCU row", b"": "empty", b"hello": "not an image file"}
 
-pytestmark = pytest.mark.skipif(
-    not all(importlib.util.find_spec(name) for name in ("starlette", "uvicorn")), reason="needs starlette and uvicorn"
-)
+LIBRARIES = "starlette", "uvicorn"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not all(map(importlib.util.find_spec, LIBRARIES)), reason="needs starlette and uvicorn"),
+]
 
 
 class Service:
