@@ -157,3 +157,39 @@ except ImportError as error:
     print(error)
 """
     assert python(code).startswith(f"{package} is not installed")
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "code", "words"),
+    [
+        ("torch", "torch", "import gpuimg.torch", "gpuimg.torch needs torch"),
+        (
+            "tqdm", "progress", "next(gpuimg.load([(b'', 0)], len, batch_size=1, progress=True))",
+            "progress=True needs tqdm",
+        ),
+    ],
+)  # fmt: skip
+def test_missing_extra_is_named(package: str, extra: str, code: str, words: str) -> None:
+    said = python(f"""
+import sys
+sys.modules[{package!r}] = None
+import gpuimg
+try:
+    {code}
+except ImportError as error:
+    print(error)
+""")
+    assert said == f'{words}; install gpuimg[{extra}] (from a checkout: pip install ".[{extra}]")'
+
+
+def test_no_hint_installs_gpuimg_from_an_index() -> None:
+    """The name is nobody's there: whoever took it would be installed."""
+    commands = [
+        (path.name, command)
+        for folder in ("gpuimg", "kernels", "docs", "examples", "bench")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".md", ".ipynb") and "_build" not in path.parts
+        for command in re.findall(r"pip install [^\n`]*", path.read_text("utf-8"))
+    ]
+    assert commands
+    assert [found for found in commands if re.search(r"""[ "']gpuimg""", found[1])] == []
