@@ -28,13 +28,13 @@ from typing import Any, TypeAlias
 
 import gpuimg as gi
 
-from . import check, children, images, last_words
+from . import check, children, images, last_words, prepared
 from .mutate import mutation
 from .originals import digest, originals, photos
 
 Events: TypeAlias = "Callable[..., Iterable[children.Event]]"
 
-PER_CHILD = {"mutations": 25_000, "bounds": 10_000, "batches": 100_000, "loader": 100_000}
+PER_CHILD = {"mutations": 25_000, "bounds": 10_000, "batches": 100_000, "loader": 100_000, "prepared": 10_000}
 DAMAGED = check.BATCH - check.EVERY  # of a batch
 _KEPT = 200  # findings, crashes and hangs that are written in full
 _WARM = 0.4  # of a child's run before its memory counts: buffers grow to the largest image met
@@ -96,6 +96,8 @@ class Totals:
         for name in ("outcomes", "reasons", "decoders", "last_words", "images", "broken"):
             read[name] = Counter(read[name])
         read["slow"] = [tuple(entry) for entry in read["slow"]]
+        for name in ("next", "seconds"):  # what an earlier version did not know
+            read[name] = dict.fromkeys(PER_CHILD, 0) | read[name]
         return cls(**read)
 
     def add(self, event: children.Event) -> None:
@@ -198,7 +200,7 @@ class Soak:
         self._saved = time.monotonic()
 
     def run(self, what: str, count: int) -> None:
-        """Go on with ``what`` ("mutations", "bounds", "batches" or "loader") up to number ``count``."""
+        """Go on with ``what``, one of those in ``PER_CHILD``, up to number ``count``."""
         while self.totals.next[what] < count:
             first = self.totals.next[what]
             self._child(what, first, min(first + PER_CHILD[what], count))
@@ -297,9 +299,9 @@ def child(what: str, first: int, stop: int) -> None:
     voice = children.Voice()
     faulthandler.enable(os.dup(2))  # descriptor 2 itself leads elsewhere while gpuimg decodes
     sys.unraisablehook = _end_process
-    if what in ("batches", "loader"):
-        run = images.batches if what == "batches" else images.loader
-        for start, end, counts, findings in run(first, stop):
+    runs = {"batches": images.batches, "loader": images.loader, "prepared": prepared.runs}
+    if what in runs:
+        for start, end, counts, findings in runs[what](first, stop):
             voice.say(at=(start, end), **memory(), images=counts, findings=findings)
         return
     check.compile_all()
@@ -327,6 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--bounds", type=int, default=20_000, help="of these mutations, with checked bounds")
     parser.add_argument("--deaths", type=int, default=100, help="processes that die while a loader runs")
     parser.add_argument("--images", type=int, default=1_000_000, help="half in batches, half through the loader")
+    parser.add_argument("--prepared", type=int, default=2000, help="damaged folders of gpuimg.prepare")
     parser.add_argument("--out", type=Path, required=True, help="folder for robustness.json")
     parser.add_argument("--state", type=Path, required=True, help="file to go on from")
     options = parser.parse_args(arguments)
@@ -334,6 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     soak.run("mutations", options.mutations)
     soak.run("bounds", options.bounds)
     soak.run_deaths(options.deaths)
+    soak.run("prepared", options.prepared)
     halves = options.images // 2 if hasattr(gi, "load") else 0
     soak.run("batches", options.images - halves)
     soak.run("loader", halves)
