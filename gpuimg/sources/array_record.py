@@ -105,7 +105,7 @@ def array_record(
     OSError
         Where a file cannot be read.
     ImportError
-        Without array_record, which the extra ``array_record`` installs.
+        Without array_record, which the extra ``array-record`` installs.
 
     Notes
     -----
@@ -130,7 +130,7 @@ def array_record(
 
 
 def _library() -> Any:
-    return optional("array_record.python.array_record_module", "ArrayRecord", "array_record", "array_record")
+    return optional("array_record.python.array_record_module", "ArrayRecord", "array_record", "array-record")
 
 
 def _opened(path: str) -> Any:
