@@ -171,7 +171,7 @@ def test_requests_beyond_the_limits_are_told_to_come_again() -> None:
             assert (status, headers["retry-after"], reason) == (503, "1", b"too many bytes at a time")
         while held(service):  # a client that went away gives its room back
             pass
-        answers = []
+        answers: list[tuple[int, dict[str, str], bytes]] = []
         while all(status == 200 for status, _, _ in answers):
             with ThreadPoolExecutor(16) as pool:
                 answers = list(pool.map(service.post, [PHOTOS[0]] * 16))

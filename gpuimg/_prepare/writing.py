@@ -119,7 +119,7 @@ class Files:
         """Whether the file is there, and as large as it was."""
         if "output" not in line:
             return True
-        return _length(os.path.join(self._folder, line["output"])) == line["bytes"]
+        return bool(_length(os.path.join(self._folder, line["output"])) == line["bytes"])
 
     def keep(self, result: Result) -> Result:
         """Write the file."""

@@ -186,7 +186,7 @@ def _cases(root: Path) -> list[Case]:
     for k, (source, size) in enumerate(
         ((folder, None), (folder, _SHARD), (listed, None), (shards, 0), (shards, _SHARD))
     ):
-        options = {"tar_size": size, "short_side": 16, "threads": 1, "measure": False}
+        options: dict[str, Any] = {"tar_size": size, "short_side": 16, "threads": 1, "measure": False}
         gi.prepare(source, root / f"whole{k}", **options)
         cases.append(Case(source, options, root / f"whole{k}"))
     return cases
