@@ -73,7 +73,6 @@ bench: $(VENV)/.bench-ready
 	GPUIMG_NUM_THREADS=1 $(BIN)/python -m bench.bench_busy
 	$(BIN)/python -m bench.transfer
 	for set in S 1280x960 L; do $(BIN)/python -m bench.peers --set $$set --out bench/results/peers-$$set.json; done
-	$(BIN)/python -m bench.report bench/results/peers-*.json bench/results/load.json
 
 # Everything that is claimed of the GPU, measured, in under ten minutes; PARTS="order sentinel" for some of it, MINUTES for
 # more or less time. Uses PYTHON as it is, with no network: gpuimg's dependencies for the GPU, pytest and hypothesis must

@@ -99,9 +99,6 @@ def open_batch(
     icc : {"ignore", "srgb"}
         What is done with an ICC profile embedded in a file: nothing, as torchvision and OpenCV do, or the colors are
         converted to sRGB by Pillow's ``ImageCms``, on the CPU. A profile that cannot be used makes an image bad.
-    icc : {"ignore", "srgb"}
-        What is done with an ICC profile embedded in a file: nothing, as in torchvision and OpenCV, or its colors are
-        converted to sRGB by Pillow's ``ImageCms``, on the CPU. A file with a damaged profile is bad.
     index : path or SeekIndex, optional
         A seek index, see :func:`build_index`: parts of JPEGs that are not needed are then not decoded. The pixels are
         the same. An entry that does not fit its file is not used, of which a warning tells.

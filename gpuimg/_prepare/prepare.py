@@ -24,7 +24,7 @@ from ..sources.folder import Folder, ImageFiles
 from .encode import encoder_version, jpegtran_path
 from .images import Maker, Plan
 from .labels import ANNOTATIONS, LIST, make_class_folders, write_labels
-from .manifest import Manifest
+from .manifest import Line, Manifest, is_written_for
 from .measure import train_rate
 from .names import Keys, naming_of
 from .options import Options, checked_options
@@ -99,13 +99,14 @@ def prepare(
     Returns
     -------
     PrepareReport
-        What was made, and the samples that cannot be read or decoded: these are no error.
+        What was made, and the samples that cannot be read or decoded, or whose names cannot be used: these are no
+        error.
 
     Raises
     ------
     ValueError
-        For arguments out of range or that exclude each other, and for a folder that holds something else, or was
-        prepared from another source or with other options.
+        For arguments out of range or that exclude each other, and for a folder that holds something else, was prepared
+        from another source or with other options, or has a link in it that leads out of it.
     TypeError
         For what is no source, or where it does not give images.
     OSError
@@ -122,6 +123,8 @@ def prepare(
 
     Names and folders stay, endings become those of the format. Tar files hold the label of a sample beside its image,
     as ``.cls``, ``.txt``, ``.bin`` or ``.json``, and the other members that a sample of :func:`tar` has as they are.
+    Nothing is written outside of the folder, nor under names that would lead whoever unpacks a tar file out of theirs:
+    samples with ``..`` in their names, absolute names, drive letters or control characters fail.
     Beside files there is ``list.txt`` for :func:`file_list`, or ``annotations.json`` for :func:`coco`, with the boxes
     in the new sizes.
 
@@ -179,7 +182,14 @@ def _run(plan: Plan, manifest: Manifest, workers: int, progress: bool | Progress
     tally, writer, samples = Tally(), plan.writer, len(plan.source)
     if not plan.options.tar_size:
         make_class_folders(plan.source, os.path.dirname(manifest.path))
-    for line in manifest.keep(writer.holds):
+
+    def holds(number: int, line: Line) -> bool:
+        if number >= samples:
+            return False
+        source, key = plan.naming.source(number), plan.keys[number]
+        return is_written_for(line, number, source, key, plan.options.tar_size > 0) and writer.holds(line)
+
+    for line in manifest.keep(holds):
         tally.add(line)
     resumed = tally.samples
 

@@ -18,7 +18,8 @@ from .._plan.scale import FULL, at_scale, scaled_sizes
 from .._video.clips import EncodedClips
 from .._video.convert import write_pixels
 from .._video.decode import decoded_frames
-from .._video.files import VideoError, opened
+from .._video.files import opened
+from ..errors import VideoError
 from ..kernels import layout, ops
 from ..kernels.cpu import artefacts, elastic
 from ..kernels.cpu import batch as words

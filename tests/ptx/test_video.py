@@ -14,7 +14,7 @@ import gpuimg as gi
 from gpuimg._decoding import exif
 from gpuimg._runtimes.images import Pixels
 from gpuimg._video.convert import surface_of, write_pixels
-from gpuimg._video.files import VideoError
+from gpuimg.errors import VideoError
 from tests.videos import BUILDS, make, rgb_of
 from tests.watchdog import no_hang
 
