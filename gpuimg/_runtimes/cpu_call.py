@@ -435,8 +435,7 @@ def _compiled(
     far = np.zeros((len(scales), 2), np.bool_)
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
-    compiled = []
-    sizes, channels = source.sizes, source.channels
+    compiled, sizes, channels = list[_Segment](), source.sizes, source.channels
     for k, plan in enumerate(segments):
         scaled = at_scale(plan, np.where(starts == k, scales, FULL), sizes, far)
         strides = sizes[:, 1] * channels
