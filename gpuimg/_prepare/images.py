@@ -16,7 +16,6 @@ from .._decoding.native_read import ChunkReader
 from .._loading.in_order import Chunk, Stopped
 from .._loading.samples import Columns, Sample, SampleNames, read_samples
 from .._ops.resize_crop import resize
-from .._runtimes.cpu import CpuRuntime
 from .._runtimes.images import EncodedImages
 from ..kernels.jpeg import layout as words
 from .encode import ENDINGS, encoded, format_of, may_stay, transformed
@@ -47,6 +46,8 @@ class Maker:
     """Makes results; one a thread."""
 
     def __init__(self, plan: Plan, stopped: Stopped) -> None:
+        from .._runtimes.cpu import CpuRuntime  # imports Numba, which takes as long as all of gpuimg
+
         self._plan, self._stopped = plan, stopped
         self._reader = ChunkReader()
         self._runtime = CpuRuntime(1)
