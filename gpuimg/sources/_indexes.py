@@ -31,7 +31,7 @@ def kept(index: Path | None, kind: str, files: OpenFiles, build: Callable[[], Ar
     """
     if index is None:
         return build()
-    return _kept(local(index, "index"), _stamp(kind, files), build)
+    return _kept(local(index, "index_cache"), _stamp(kind, files), build)
 
 
 def listing(index: Path | None, url: str, build: Callable[[], Arrays]) -> Arrays:
@@ -39,7 +39,7 @@ def listing(index: Path | None, url: str, build: Callable[[], Arrays]) -> Arrays
     if index is None:
         return build()
     stamp = np.frombuffer(json.dumps(["listing 1", url]).encode(), np.uint8)
-    return _kept(local(index, "index"), stamp, build)
+    return _kept(local(index, "index_cache"), stamp, build)
 
 
 def _kept(path: str, stamp: NDArray[np.uint8], build: Callable[[], Arrays]) -> Arrays:

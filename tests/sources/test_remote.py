@@ -203,15 +203,15 @@ def test_idx_that_may_not_be_looked_for(tmp_path: Path) -> None:
 
 def test_folder_is_listed_once(stored: Server, tmp_path: Path) -> None:
     kept = tmp_path / "listing"
-    first = gi.folder("s3://bucket/train", remote=options(stored), index=kept)
+    first = gi.folder("s3://bucket/train", remote=options(stored), index_cache=kept)
     assert first.classes == ["0", "1", "2", "3"]
     before = len(stored.requests)
-    again = gi.folder("s3://bucket/train", remote=options(stored), index=kept)
+    again = gi.folder("s3://bucket/train", remote=options(stored), index_cache=kept)
     assert len(stored.requests) == before
     assert list(again) == list(first) == [(*sample[:1], k) for k in range(4) for sample in SAMPLES[k::4]]
     assert len(stored.requests) - before == 2 * len(SAMPLES)  # one each
-    with pytest.raises(ValueError, match="index is for a folder behind a URL"):
-        gi.folder(tmp_path, index=kept)
+    with pytest.raises(ValueError, match="index_cache is for a folder behind a URL"):
+        gi.folder(tmp_path, index_cache=kept)
     with pytest.raises(ValueError, match="no images"):
         gi.folder("s3://bucket/train", extensions=[".gif"], remote=options(stored))
     with pytest.raises(ValueError, match="no class folders"):
@@ -265,15 +265,15 @@ def test_forked_child_reads(web: Server) -> None:
 
 
 def test_kept_index(web: Server, tmp_path: Path) -> None:
-    first = gi.tar(shards(web), index=tmp_path / "index")
+    first = gi.tar(shards(web), index_cache=tmp_path / "index")
     before = len(web.requests)
-    assert list(gi.tar(shards(web), index=tmp_path / "index")) == list(first)
+    assert list(gi.tar(shards(web), index_cache=tmp_path / "index")) == list(first)
     heads = [request for request in web.requests[before:] if request.method == "HEAD"]
     assert len(heads) == 3 + 3  # each shard's version, and where it is opened
     web.objects["/bucket/0.tar"] = archive(SAMPLES[:3])
-    assert len(gi.tar(shards(web), index=tmp_path / "index")) == len(first) - 22 + 3
-    with pytest.raises(ValueError, match="index must be a file on this machine"):
-        gi.tar(shards(web), index=f"{web.url}/index")
+    assert len(gi.tar(shards(web), index_cache=tmp_path / "index")) == len(first) - 22 + 3
+    with pytest.raises(ValueError, match="index_cache must be a file on this machine"):
+        gi.tar(shards(web), index_cache=f"{web.url}/index")
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
