@@ -20,7 +20,7 @@ import queue
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import uvicorn
 from PIL import Image
@@ -37,7 +37,9 @@ MAX_PIXELS = 50_000_000  # of an image, by its header: a small file may hold a v
 AT_A_TIME = 256  # requests that are read or wait for their batch: at most this many times MAX_BYTES are held
 CONNECTIONS = 1024
 
-SHAPE, DTYPE, LAYOUT = (3, 224, 224), "float16", "NCHW"
+SHAPE = 3, 224, 224
+DTYPE: Final = "float16"
+LAYOUT: Final = "NCHW"
 prepare = gpuimg.presets.imagenet_eval(224)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ._batch.batch import Batch
+from ._batch.batch import Batch, Images
 from ._checks import arguments
 from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, resize
@@ -35,7 +35,7 @@ from ._random.iou_crop import random_iou_crop
 from ._random.rng import Rng
 
 
-def imagenet_train(size: int = 224) -> Callable[[Any, Any], Batch]:
+def imagenet_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     """Prepare training images for a classifier as for ResNet: random resized crop, flip, normalize.
 
     Parameters
@@ -104,7 +104,7 @@ def _imagenet_eval(size: int, resize_size: int, images: Any, rng: Any = None) ->
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
-def deit3_train(size: int = 224) -> Callable[[Any, Any], Batch]:
+def deit3_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     """Prepare training images as DeiT III: bicubic crop, flip, 3-Augment, color jitter of 0.3, normalize.
 
     Parameters
@@ -144,7 +144,7 @@ def _deit3_train(size: int, images: Any, rng: Any) -> Batch:
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
-def simclr(size: int = 224) -> Callable[[Any, Any], Batch]:
+def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     """Make a view for contrastive learning: resized crop, flip, strong color jitter, gray, blur.
 
     Parameters
@@ -187,7 +187,7 @@ def _simclr(size: int, images: Any, rng: Any) -> Batch:
     return random_gaussian_blur(x, kernel, (0.1, 2.0), 0.5, rng=rng)
 
 
-def simclr_train(size: int = 224, views: int = 2) -> Callable[[Any, Any], Batch]:
+def simclr_train(size: int = 224, views: int = 2) -> Callable[[Images, Rng | int], Batch]:
     """Prepare several views of each training image as :func:`simclr`; each image is decoded once.
 
     Parameters
@@ -220,7 +220,7 @@ def _simclr_train(size: int, views: int, images: Any, rng: Any) -> Batch:
     return _simclr(size, *_views(images, rng, views, "simclr_train"))
 
 
-def dino_train(size: int = 224, local_size: int = 96, local_views: int = 8) -> Callable[[Any, Any], Batch]:
+def dino_train(size: int = 224, local_size: int = 96, local_views: int = 8) -> Callable[[Images, Rng | int], Batch]:
     """Prepare two global and several small local views of each training image as DINO; each image is decoded once.
 
     Parameters

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._checks import arguments
-from .._checks.types import Ints
+from .._checks.types import Array, ClipLayout, DType, ImageArray, Indices, Ints, Layout
 from .._checks.words import images_or_clips
 from .._plan.plan import Plan
 from .._runtimes.devices import runtime_for
@@ -22,7 +23,7 @@ from .asked import CLIP_LAYOUTS, UNITS, check_layout, checked_out, one_size, res
 from .layouts import Allocate, array_of_clips
 
 
-class Batch(Sequence[Any]):
+class Batch(Sequence[Array]):
     """N images on one device: encoded, decoded, or with a plan of what is to be done to them.
 
     A batch is a sequence of (H, W, C) arrays, and an array where all its images have one size. It is made by
@@ -167,7 +168,7 @@ class Batch(Sequence[Any]):
         """Start a new segment if what is pending, as a blur, cannot be resampled lazily."""
         return self._new_segment() if self._plan.is_settled else self
 
-    def take(self, indices: Any) -> Batch:
+    def take(self, indices: Indices) -> Batch:
         """A batch of some of the images, or whole clips, in any order and any number of times.
 
         An image of a file that stands several times is decoded once, and only the region that all its views read; so
@@ -208,7 +209,7 @@ class Batch(Sequence[Any]):
 
     # -- running -----------------------------------------------------------------------------------------------
 
-    def compute(self, dtype: Any = None, layout: str = "NHWC") -> Batch:
+    def compute(self, dtype: DType | None = None, layout: Layout = "NHWC") -> Batch:
         """Run now and give the results as a batch, whose items are views of one buffer; sizes may differ.
 
         Parameters
@@ -227,6 +228,9 @@ class Batch(Sequence[Any]):
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
         """
+        return self._computed(dtype, layout)
+
+    def _computed(self, dtype: Any, layout: str) -> Batch:
         pixels = self._result(dtype, layout)
         result = Batch(self._runtime, pixels, timings=self._timings)
         if self.normalized:
@@ -234,7 +238,7 @@ class Batch(Sequence[Any]):
         result._launches = self._launches
         return result
 
-    def array(self, dtype: Any = None, layout: str = "NHWC", *, out: Any = None) -> Any:
+    def array(self, dtype: DType | None = None, layout: ClipLayout = "NHWC", *, out: Array | None = None) -> Array:
         """Run now and give all images as one array.
 
         Parameters
@@ -260,7 +264,7 @@ class Batch(Sequence[Any]):
         """
         return self._array_in(self._runtime.take, dtype, layout, out)
 
-    def arrays(self, dtype: Any = None, layout: str = "NHWC") -> list[Any]:
+    def arrays(self, dtype: DType | None = None, layout: ClipLayout = "NHWC") -> list[Array]:
         """Run now and give as few arrays as the sizes of the images allow: one for each row of images of one size.
 
         Parameters
@@ -286,10 +290,11 @@ class Batch(Sequence[Any]):
         >>> [array.shape for array in x.arrays()]
         [(2, 32, 32, 3), (1, 16, 16, 3)]
         """
-        computed = self.compute(dtype, CLIP_LAYOUTS.get(layout, layout))
+        computed = self._computed(dtype, CLIP_LAYOUTS.get(layout, layout))
         ends = np.flatnonzero(np.any(np.diff(self.sizes[:: self.frames or 1], axis=0) != 0, 1)) + 1
         parts = [part for part in np.split(np.arange(self._units), ends) if len(part)]
-        return [computed.take(part).array(computed._source.dtype, layout) for part in parts]
+        name = computed._source.dtype
+        return [computed.take(part)._array_in(self._runtime.take, name, layout) for part in parts]
 
     def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
         """As :meth:`array`, in memory that ``allocate`` gives."""
@@ -360,16 +365,25 @@ class Batch(Sequence[Any]):
 
     # -- as a sequence -----------------------------------------------------------------------------------------
 
-    def __getitem__(self, index: Any) -> Any:
-        """Image ``index`` as an array (a view); computes the batch if need be."""
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Array: ...
+    @overload
+    def __getitem__(self, index: slice) -> Batch: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Array | Batch:
+        """Image ``index`` as an array, a view of the computed batch; for a slice, a batch as of :meth:`take`."""
         if isinstance(index, slice):
-            raise TypeError("a batch gives single images; slice the list of sources instead")
+            if self.frames is not None:
+                raise TypeError(
+                    f"a slice of {self._shown} could be of frames or of clips; use take(), which is of clips"
+                )
+            return self.take(np.arange(len(self))[index])
         i = operator.index(index)
         if not -len(self) <= i < len(self):
             raise IndexError(f"image {i} of a batch of {len(self)}")
         return self._result(None, self._source.layout).view(i % len(self))
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Array]:
         pixels = self._result(None, self._source.layout)
         return (pixels.view(i) for i in range(len(self)))
 
@@ -392,10 +406,10 @@ class Batch(Sequence[Any]):
 
     # -- hand-off ----------------------------------------------------------------------------------------------
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if not self._runtime.on_host:
             raise TypeError("a batch on a GPU is not copied to the host silently; use cupy.asnumpy(batch.array())")
-        array = self._as_stored()
+        array: NDArray[Any] = self._as_stored()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
                 raise ValueError(f"a {array.dtype} result as {np.dtype(dtype)} needs a copy")
@@ -403,7 +417,7 @@ class Batch(Sequence[Any]):
         return array.copy() if copy else array
 
     def _as_stored(self) -> Any:
-        return self.array(None, self._source.layout)
+        return self._array_in(self._runtime.take, None, self._source.layout)
 
     def __dlpack__(self, **options: Any) -> Any:
         return dlpack.export(self._as_stored(), **options)
@@ -422,6 +436,9 @@ class Batch(Sequence[Any]):
         return interface
 
 
+Images: TypeAlias = Batch | ImageArray | Sequence[ImageArray]
+
+
 def _unpickled(device: str, *content: Any) -> Batch:
     return _restored(runtime_for(device), *content)
 
@@ -432,7 +449,7 @@ def _restored(runtime: Runtime, source: Any, segments: tuple[Plan, ...], launche
     return batch
 
 
-def as_batch(images: Any) -> Batch:
+def as_batch(images: Images) -> Batch:
     """A batch of what the user passed: a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array.
 
     Raises

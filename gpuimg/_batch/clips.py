@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from .._checks import arguments
-from .._checks.types import Ints
+from .._checks.types import Device, Ints, OnError, PerImage, ShortClips, Table
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.file_bytes import Source, SourceNames
 from .._runtimes.devices import runtime_for
@@ -71,14 +71,14 @@ def video_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> VideoInfo:
 def open_clips(
     sources: Sequence[Source],
     frames: int,
-    stride: Any = 1,
+    stride: PerImage = 1,
     *,
-    start: Any = 0,
-    times: Any = None,
-    short: str = "repeat",
-    device: str | None = None,
-    color: str = "rgb",
-    on_error: str = "raise",
+    start: PerImage = 0,
+    times: Table | None = None,
+    short: ShortClips = "repeat",
+    device: Device | None = None,
+    color: Literal["rgb", "gray"] = "rgb",
+    on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
 ) -> Batch:
     """Open clips of videos, one of each source; frames are decoded when the batch is handed over.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from .._checks.types import Alpha, ColorMode, Depth, Device, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.file_bytes import Source, read
 from .._index.seek_index import SeekIndex
@@ -49,13 +50,13 @@ def image_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> ImageInfo:
 def open_batch(
     sources: Sequence[Source],
     *,
-    device: str | None = None,
-    color: str = "rgb",
-    alpha: str = "drop",
-    on_error: str = "raise",
+    device: Device | None = None,
+    color: ColorMode = "rgb",
+    alpha: Alpha = "drop",
+    on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
     draft: float | None = None,
-    depth: str = "uint8",
+    depth: Depth = "uint8",
     index: str | os.PathLike[str] | SeekIndex | None = None,
     indices: Sequence[int] | None = None,
 ) -> Batch:
@@ -124,12 +125,12 @@ def open_batch(
 def decode_batch(
     sources: Sequence[Source],
     *,
-    device: str | None = None,
-    color: str = "rgb",
-    alpha: str = "drop",
-    on_error: str = "raise",
+    device: Device | None = None,
+    color: ColorMode = "rgb",
+    alpha: Alpha = "drop",
+    on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
-    depth: str = "uint8",
+    depth: Depth = "uint8",
 ) -> Batch:
     """Decode images of any sizes into one buffer; ``batch[i]`` is a view of it.
 

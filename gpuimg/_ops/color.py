@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch
 from .._checks import arguments
-from .._checks.types import Floats
+from .._checks.types import Floats, PerImage, Table, Where
 from ..kernels import ops
 
 
@@ -26,7 +26,7 @@ def _factor(images: Any, value: Any, name: str) -> tuple[Batch, Any]:
     return batch, arguments.per_image(value, batch._count, name, low=0.0)
 
 
-def adjust_brightness(images: Any, brightness_factor: Any, *, where: Any = None) -> Batch:
+def adjust_brightness(images: Images, brightness_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Multiply by a factor and clamp.
 
     Parameters
@@ -56,7 +56,7 @@ def adjust_brightness(images: Any, brightness_factor: Any, *, where: Any = None)
     return _record(batch, ops.BRIGHTNESS, where, factor)
 
 
-def adjust_contrast(images: Any, contrast_factor: Any, *, where: Any = None) -> Batch:
+def adjust_contrast(images: Images, contrast_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Blend with the image's mean gray and clamp.
 
     Parameters
@@ -92,7 +92,7 @@ def adjust_contrast(images: Any, contrast_factor: Any, *, where: Any = None) -> 
     return _record(batch, ops.CONTRAST, where, factor)
 
 
-def adjust_saturation(images: Any, saturation_factor: Any, *, where: Any = None) -> Batch:
+def adjust_saturation(images: Images, saturation_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Blend each pixel with its gray value and clamp; one-channel images do not change.
 
     Parameters
@@ -123,7 +123,7 @@ def adjust_saturation(images: Any, saturation_factor: Any, *, where: Any = None)
     return _record(batch, ops.SKIP if batch.channels == 1 else ops.SATURATION, where, factor)
 
 
-def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
+def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Rotate the hue in HSV; one-channel images do not change.
 
     Parameters
@@ -159,7 +159,7 @@ def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
     return _record(batch, ops.SKIP if batch.channels == 1 else ops.HUE, where, shift)
 
 
-def adjust_gamma(images: Any, gamma: Any, gain: Any = 1.0, *, where: Any = None) -> Batch:
+def adjust_gamma(images: Images, gamma: PerImage, gain: PerImage = 1.0, *, where: Where | None = None) -> Batch:
     """Raise values to a power, multiply and clamp: ``gain * x ** gamma`` for x in [0, 1].
 
     Parameters
@@ -184,7 +184,7 @@ def adjust_gamma(images: Any, gamma: Any, gain: Any = 1.0, *, where: Any = None)
     return _record(batch, ops.GAMMA, where, power, _factor(batch, gain, "gain")[1])
 
 
-def permute_channels(images: Any, permutation: Any, *, where: Any = None) -> Batch:
+def permute_channels(images: Images, permutation: PerImage | Table, *, where: Where | None = None) -> Batch:
     """Put the channels in another order.
 
     Parameters
@@ -230,7 +230,7 @@ def permute_channels(images: Any, permutation: Any, *, where: Any = None) -> Bat
     return _record(batch, ops.SKIP if channels == 1 else ops.PERMUTE, where, *order.T)
 
 
-def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = None) -> Batch:
+def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Where | None = None) -> Batch:
     """Convert to gray, 0.2989 R + 0.587 G + 0.114 B.
 
     Parameters
@@ -269,7 +269,7 @@ def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = 
     return gray._recorded(gray._plan.with_channels(num_output_channels))
 
 
-def invert(images: Any, *, where: Any = None) -> Batch:
+def invert(images: Images, *, where: Where | None = None) -> Batch:
     """Make the negative: white minus each value.
 
     Parameters
@@ -291,7 +291,7 @@ def invert(images: Any, *, where: Any = None) -> Batch:
     return _record(images, ops.INVERT, where)
 
 
-def solarize(images: Any, threshold: Any, *, where: Any = None) -> Batch:
+def solarize(images: Images, threshold: PerImage, *, where: Where | None = None) -> Batch:
     """Invert the values at or above a threshold.
 
     Parameters
@@ -331,7 +331,7 @@ def solarize_parameter(threshold: Floats, unit: float) -> Floats:
     return threshold if unit == 1.0 else threshold - 1e-6
 
 
-def posterize(images: Any, bits: Any, *, where: Any = None) -> Batch:
+def posterize(images: Images, bits: PerImage, *, where: Where | None = None) -> Batch:
     """Keep the highest bits of each value.
 
     Parameters
@@ -375,7 +375,7 @@ def posterize_parameters(levels: Floats, unit: float) -> tuple[Floats, Floats, F
     return levels * (255.999 / 256.0), levels - 1.0, 256.0 / levels / 255.0
 
 
-def autocontrast(images: Any, *, where: Any = None) -> Batch:
+def autocontrast(images: Images, *, where: Where | None = None) -> Batch:
     """Stretch each channel to the full range; a channel of one value does not change.
 
     Parameters
@@ -403,7 +403,7 @@ def autocontrast(images: Any, *, where: Any = None) -> Batch:
     return _record(images, ops.AUTOCONTRAST, where)
 
 
-def equalize(images: Any, *, where: Any = None) -> Batch:
+def equalize(images: Images, *, where: Where | None = None) -> Batch:
     """Equalize each channel's histogram of 256 levels.
 
     Parameters

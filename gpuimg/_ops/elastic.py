@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch
 from .._checks import arguments
-from .._checks.types import Floats, Ints
+from .._checks.types import Color, Floats, Interpolation, Ints, PerImage, Size, Where
 from .._plan.plan import Entry
 from ..kernels import ops
 from .pixels import checked_seeds, seed_words
@@ -25,14 +23,14 @@ _TURNS = 400  # of the iteration for it
 
 
 def elastic(
-    images: Any,
-    alpha: Any = 50.0,
-    sigma: Any = 5.0,
-    interpolation: str = "bilinear",
-    fill: Any = 0,
+    images: Images,
+    alpha: Size = 50.0,
+    sigma: PerImage = 5.0,
+    interpolation: Interpolation = "bilinear",
+    fill: Color | None = 0,
     *,
-    seed: Any,
-    where: Any = None,
+    seed: PerImage,
+    where: Where | None = None,
 ) -> Batch:
     """Move every pixel by a smooth random displacement.
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch
 from .._checks import arguments
-from .._checks.types import Floats
+from .._checks.types import Floats, PerImage, Size, Where
 from ..kernels import ops
 
 
-def gaussian_blur(images: Any, kernel_size: Any, sigma: Any = None, *, where: Any = None) -> Batch:
+def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, *, where: Where | None = None) -> Batch:
     """Blur with a Gaussian; the border is reflected.
 
     Parameters
@@ -71,7 +71,7 @@ def gaussian_blur(images: Any, kernel_size: Any, sigma: Any = None, *, where: An
     return batch._recorded(batch._plan.with_blur(sigmas, sizes.astype(np.int64), chosen))
 
 
-def motion_blur(images: Any, length: Any, angle: Any = 0.0, *, where: Any = None) -> Batch:
+def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, where: Where | None = None) -> Batch:
     """Average each pixel with those on a line through it, as a camera does that moves; the border is repeated.
 
     Parameters
@@ -113,7 +113,7 @@ def motion_blur(images: Any, length: Any, angle: Any = 0.0, *, where: Any = None
     return batch._recorded(batch._plan.with_motion(taps, step, arguments.mask(where, n)))
 
 
-def jpeg(images: Any, quality: Any, *, where: Any = None) -> Batch:
+def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Batch:
     """Give images the artefacts of a JPEG: as if they were compressed and decoded again.
 
     Parameters
@@ -181,7 +181,7 @@ def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
     return np.stack([one, one], 1)
 
 
-def adjust_sharpness(images: Any, sharpness_factor: Any, *, where: Any = None) -> Batch:
+def adjust_sharpness(images: Images, sharpness_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Blend each image with a smoothed copy of itself and clamp; the outermost pixels do not change.
 
     Parameters

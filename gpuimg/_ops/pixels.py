@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch
 from .._checks import arguments
-from .._checks.types import Floats, Ints
+from .._checks.types import Color, Floats, Ints, Pair, PerImage, Where
 from ..kernels import ops
 
 #: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
@@ -21,7 +22,17 @@ _BOUNDLESS = 1e30  # further than any pixel or value, within float32
 _MOST_SEED = ops.SEED_WORD**2 - 1
 
 
-def erase(images: Any, i: Any, j: Any, h: Any, w: Any, v: Any = 0, *, seed: Any = None, where: Any = None) -> Batch:
+def erase(
+    images: Images,
+    i: PerImage,
+    j: PerImage,
+    h: PerImage,
+    w: PerImage,
+    v: Color | Literal["random"] = 0,
+    *,
+    seed: PerImage | None = None,
+    where: Where | None = None,
+) -> Batch:
     """Paint a rectangle, or fill it with noise.
 
     Parameters
@@ -97,7 +108,13 @@ def seed_words(seeds: Ints) -> tuple[Ints, Ints]:
 
 
 def gaussian_noise(
-    images: Any, mean: Any = 0.0, sigma: Any = 0.1, clip: bool = True, *, seed: Any, where: Any = None
+    images: Images,
+    mean: PerImage = 0.0,
+    sigma: PerImage = 0.1,
+    clip: bool = True,
+    *,
+    seed: PerImage,
+    where: Where | None = None,
 ) -> Batch:
     """Add normal noise, drawn anew for each pixel and channel.
 
@@ -148,12 +165,19 @@ def gaussian_noise(
     means = arguments.per_image(mean, n, "mean")
     sigmas = arguments.per_image(sigma, n, "sigma", low=0.0)
     everywhere = (-_BOUNDLESS, -_BOUNDLESS, _BOUNDLESS, _BOUNDLESS)
-    limits = (0.0, 1.0) if clip else (-_BOUNDLESS, _BOUNDLESS)
+    limits = (0.0, 1.0) if arguments.flag(clip, "clip") else (-_BOUNDLESS, _BOUNDLESS)
     return _with_noise(batch, everywhere, seed, (means, sigmas, 1.0, 0.0), limits, where)
 
 
 def grid_mask(
-    images: Any, cell: Any, share: Any, angle: Any = 0.0, offset: Any = (0.0, 0.0), value: Any = 0, *, where: Any = None
+    images: Images,
+    cell: PerImage,
+    share: PerImage,
+    angle: PerImage = 0.0,
+    offset: Pair = (0.0, 0.0),
+    value: Color = 0,
+    *,
+    where: Where | None = None,
 ) -> Batch:
     """Paint a square in each cell of a grid.
 
@@ -204,7 +228,7 @@ def grid_mask(
     return batch._recorded(plan.with_entry(ops.GRID, params, where=arguments.mask(where, n), frame=frame))
 
 
-def normalize(images: Any, mean: Any, std: Any, *, where: Any = None) -> Batch:
+def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | None = None) -> Batch:
     """Subtract a mean and divide by a standard deviation, for each channel; the result is floating point.
 
     Parameters
@@ -248,7 +272,9 @@ def _per_channel(value: Any, channels: int, name: str) -> Floats:
     return arguments.per_image(array[0] if array.shape == (1,) else array, channels, name, each="channel")
 
 
-def pointwise(images: Any, function: Any, value: Any = 0.0, *, where: Any = None) -> Batch:
+def pointwise(
+    images: Images, function: Callable[..., Any], value: PerImage = 0.0, *, where: Where | None = None
+) -> Batch:
     """Run your own Numba function on every pixel, fused with everything else, on CPU and GPU.
 
     Parameters

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
 from .._plan.plan import Plan
 from ..kernels import layout
 
@@ -30,13 +30,13 @@ def shift_matrix(n: int, x: Any, y: Any) -> Floats:
 
 
 def resize(
-    images: Any,
-    size: Any,
-    interpolation: str = "bilinear",
-    max_size: int | None = None,
+    images: Images,
+    size: Size | None,
+    interpolation: Interpolation = "bilinear",
+    max_size: PerImage | None = None,
     antialias: bool = True,
     *,
-    where: Any = None,
+    where: Where | None = None,
 ) -> Batch:
     """Resize images, with an antialiasing filter by default.
 
@@ -44,15 +44,16 @@ def resize(
     ----------
     images : Batch, list of arrays or array
         Images (H, W, C) or (N, H, W, C), uint8 or float32.
-    size : int or (height, width)
+    size : int, (height, width) or None
         An int, or a list or tuple of one, is the new length of the shorter side; the longer side keeps the aspect
         ratio, rounded down, as in torchvision. Height and width may each be one number or (N,), or together an (N, 2)
-        array.
+        array. None: the longer side is ``max_size``, and the shorter one keeps the aspect ratio.
     interpolation : {"bilinear", "nearest", "bicubic"}
         ``"nearest"`` is torch's ``"nearest-exact"``, and Pillow's: the source pixel that contains the center of the
         new one. torchvision's ``NEAREST`` chooses other pixels.
-    max_size : int, optional
-        Only with an int ``size``: largest length of the longer side; the shorter side shrinks to match.
+    max_size : int or (N,) int, optional
+        With an int ``size``: largest length of the longer side; the shorter side shrinks to match. With None: the
+        length of the longer side.
     antialias : bool
         Widen the filter when shrinking; no effect on ``"nearest"``.
     where : (N,) bool, optional
@@ -91,22 +92,28 @@ def resize(
     return batch._recorded(_resize(plan, new, chosen, antialias, arguments.mask(where, batch._count)))
 
 
-def _resized(old: Ints, n: int, size: Any, max_size: int | None) -> Ints:
+def _resized(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
     size = arguments.unwrapped(size)
-    if not arguments.is_single(size):
+    if size is None and max_size is None:
+        raise ValueError("size may be None only with max_size, the new length of the longer side")
+    if size is not None and not arguments.is_single(size):
         if max_size is not None:
-            raise ValueError(f"max_size needs an int size, the shorter side, not {size!r}")
+            raise ValueError(f"max_size needs an int size, the shorter side, or None, not {size!r}")
         return arguments.sizes(size, n)
-    short = arguments.integers(size, n, "size", low=1)
     small, large = old.min(1), old.max(1)
-    long = (short * large) // np.maximum(small, 1)
-    if max_size is not None:
-        limit = arguments.integers(max_size, n, "max_size")
-        if np.any(limit <= short):
-            raise ValueError(f"max_size must be above size={size}, not {max_size}")
-        over = long > limit
-        short = np.where(over, (limit * short) // long, short)
-        long = np.where(over, limit, long)
+    if size is None:
+        long = arguments.integers(max_size, n, "max_size", low=1)
+        short = (long * small) // np.maximum(large, 1)
+    else:
+        short = arguments.integers(size, n, "size", low=1)
+        long = (short * large) // np.maximum(small, 1)
+        if max_size is not None:
+            limit = arguments.integers(max_size, n, "max_size")
+            if np.any(limit <= short):
+                raise ValueError(f"max_size must be above size={size}, not {max_size}")
+            over = long > limit
+            short = np.where(over, (limit * short) // long, short)
+            long = np.where(over, limit, long)
     tall = (old[:, 0] > old[:, 1])[:, None]
     return np.maximum(np.where(tall, np.stack([long, short], 1), np.stack([short, long], 1)), 1)
 
@@ -120,7 +127,9 @@ def _resize(plan: Plan, new: Ints, filter: int, antialias: bool, where: Mask | N
     return plan.transformed(local, new, filter=filter, scale=ratio if antialias else None, where=where)
 
 
-def crop(images: Any, top: Any, left: Any, height: Any, width: Any, *, where: Any = None) -> Batch:
+def crop(
+    images: Images, top: PerImage, left: PerImage, height: PerImage, width: PerImage, *, where: Where | None = None
+) -> Batch:
     """Cut out a rectangle; parts of it outside the image are black, as in torchvision.
 
     Parameters
@@ -201,7 +210,7 @@ def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | 
     return plan.with_paint(rectangle, color, frame, inside=False, where=where)
 
 
-def center_crop(images: Any, output_size: Any, *, where: Any = None) -> Batch:
+def center_crop(images: Images, output_size: Size, *, where: Where | None = None) -> Batch:
     """Cut out the middle; smaller images get a black border.
 
     Parameters
@@ -242,16 +251,16 @@ def center_crop(images: Any, output_size: Any, *, where: Any = None) -> Batch:
 
 
 def resized_crop(
-    images: Any,
-    top: Any,
-    left: Any,
-    height: Any,
-    width: Any,
-    size: Any,
-    interpolation: str = "bilinear",
+    images: Images,
+    top: PerImage,
+    left: PerImage,
+    height: PerImage,
+    width: PerImage,
+    size: Size,
+    interpolation: Interpolation = "bilinear",
     antialias: bool = True,
     *,
-    where: Any = None,
+    where: Where | None = None,
 ) -> Batch:
     """Cut out a rectangle and resize it: :func:`crop`, then :func:`resize`.
 
@@ -291,7 +300,7 @@ def resized_crop(
     return resize(batch, size, interpolation, None, antialias, where=where)
 
 
-def resized_boxes(batch: Batch, boxes: Ints, size: Ints, interpolation: str, antialias: bool) -> Batch:
+def resized_boxes(batch: Batch, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool) -> Batch:
     """As :func:`resized_crop`, of checked boxes (N, 4), top left height width, to sizes (N, 2)."""
     chosen = arguments.interpolation(interpolation, antialias=antialias)
     batch = _cropped(batch._for_geometry(), boxes[:, :2], boxes[:, 2:], None)
@@ -311,7 +320,14 @@ def _cropped(batch: Batch, corner: Ints, new: Ints, chosen: Mask | None) -> Batc
     return batch._recorded(_cut(batch._plan, corner, new, black, chosen))
 
 
-def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant", *, where: Any = None) -> Batch:
+def pad(
+    images: Images,
+    padding: Padding,
+    fill: Color = 0,
+    padding_mode: PaddingMode = "constant",
+    *,
+    where: Where | None = None,
+) -> Batch:
     """Add a border.
 
     Parameters
@@ -393,7 +409,7 @@ def _sides(padding: Any, n: int) -> list[Ints]:
     return sides if len(sides) == 4 else sides * 2
 
 
-def horizontal_flip(images: Any, *, where: Any = None) -> Batch:
+def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
     """Mirror left and right.
 
     Parameters
@@ -420,7 +436,7 @@ def horizontal_flip(images: Any, *, where: Any = None) -> Batch:
     return batch._recorded(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch._count)))
 
 
-def vertical_flip(images: Any, *, where: Any = None) -> Batch:
+def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
     """Mirror top and bottom.
 
     Parameters

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._batch.batch import Batch, as_batch
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import AsPassed, BoxFormat, Floats, Ints, Mask, MaskPerImage, PerImage, TablePerImage
 from .._checks.words import counted
 from .._plan.plan import Entry
 from .._runtimes.devices import native
@@ -45,12 +45,12 @@ _THIN = 1e-6  # pixels: a box no thicker than this has no area, and a cut no lar
 # -- masks -------------------------------------------------------------------------------------------------------------
 
 
-def transform_masks(x: Batch, masks: Any, *, fill: int = 0) -> Any:
+def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsPassed:
     """Move label masks as the images of a batch, by nearest neighbor.
 
     Parameters
     ----------
-    x : Batch
+    images : Batch
         The batch whose recorded geometry is applied.
     masks : list of (H, W) arrays or (N, H, W) array
         Integer or boolean labels from -2**24 to 2**24, each mask of the size of its source image; a last axis of
@@ -61,7 +61,7 @@ def transform_masks(x: Batch, masks: Any, *, fill: int = 0) -> Any:
     Returns
     -------
     (N, h, w) array or list of (h, w) arrays
-        Of the dtype of the masks and the sizes of ``x``; a list if these differ.
+        Of the dtype of the masks and the sizes of ``images``; a list if these differ.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def transform_masks(x: Batch, masks: Any, *, fill: int = 0) -> Any:
     >>> gpuimg.transform_masks(x, np.array([[[0, 7, 9]]])).tolist()
     [[[9, 7, 0]]]
     """
-    batch = as_batch(x)
+    batch = as_batch(images)
     labels = _masks(masks, batch)
     dtype = labels[0].dtype if len(labels) else np.dtype("uint8")
     limits = np.iinfo(dtype) if dtype.kind in "iu" else None
@@ -294,19 +294,19 @@ def checked_boxes(boxes: Any, batch: Batch, format: str) -> tuple[Rows, Floats]:
 
 
 def transform_boxes(
-    x: Batch,
-    boxes: Any,
+    images: Batch,
+    boxes: TablePerImage,
     *,
-    format: str = "xyxy",
-    min_area: Any = 0.0,
+    format: BoxFormat = "xyxy",
+    min_area: PerImage = 0.0,
     clip: bool = True,
     centers: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[AsPassed, AsPassed]:
     """Move bounding boxes as the images of a batch, and tell which of them are still visible.
 
     Parameters
     ----------
-    x : Batch
+    images : Batch
         The batch whose recorded geometry is applied.
     boxes : (N, K, 4) array or list of (K, 4) arrays
         In pixels of the source images.
@@ -357,14 +357,14 @@ def transform_boxes(
     >>> boxes[0].tolist(), kept[0].tolist()
     ([[0.0, 1.0, 2.0, 5.0], [8.0, 0.0, 8.0, 5.0]], [True, False])
     """
-    batch = as_batch(x)
+    batch = as_batch(images)
     least = arguments.per_image(min_area, batch._count, "min_area", low=0.0)
     rows, found = checked_boxes(boxes, batch, format)
     moved = move_boxes(batch, found, rows.owner, upright=format in UPRIGHT)
     kept = (moved.areas > least[rows.owner]) & ~_unread(batch)[rows.owner]
-    if centers:
+    if arguments.flag(centers, "centers"):
         kept &= moved.centered
-    result = _as_moved(batch, moved, rows, format, clip).astype(rows.dtype)
+    result = _as_moved(batch, moved, rows, format, arguments.flag(clip, "clip")).astype(rows.dtype)
     return rows.like(result), rows.like(kept)
 
 
@@ -383,12 +383,12 @@ def _as_moved(batch: Batch, moved: Moved, rows: Rows, format: str, clip: bool) -
     return from_corners(cut_at(corners, limit) if clip else corners, format)
 
 
-def transform_points(x: Batch, points: Any, *, pixel_indices: bool = False) -> Any:
+def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: bool = False) -> AsPassed:
     """Move points as the images of a batch.
 
     Parameters
     ----------
-    x : Batch
+    images : Batch
         The batch whose recorded geometry is applied.
     points : (N, K, 2) array or list of (K, 2) arrays
         ``(x, y)`` in pixels of the source images; they may lie outside.
@@ -421,9 +421,9 @@ def transform_points(x: Batch, points: Any, *, pixel_indices: bool = False) -> A
     >>> gpuimg.transform_points(x, np.array([[(20.0, 4.0)]])).tolist()
     [[[5.0, 2.0]]]
     """
-    batch = as_batch(x)
+    batch = as_batch(images)
     rows = rows_of(points, len(batch), 2, "points")
-    shift = 0.5 if pixel_indices else 0.0
+    shift = 0.5 if arguments.flag(pixel_indices, "pixel_indices") else 0.0
     moved = rows.flat[:, None] + shift
     for displacement, (*_, (forward, _)) in _stages(batch):
         moved = moved if displacement is None else displaced_points(displacement, rows.owner, moved)

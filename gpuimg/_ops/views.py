@@ -6,20 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch
 from .._checks import arguments
-from .._checks.types import Ints
+from .._checks.types import Ints, Size
 from .._runtimes.images import EncodedImages, rows_of
 from .resize_crop import crop, horizontal_flip
 from .resize_crop import vertical_flip as _flip_rows  # which is an argument, too
 
 
-def five_crop(x: Any, size: Any) -> Batch:
+def five_crop(images: Images, size: Size) -> Batch:
     """Cut out the four corners and the middle of each image.
 
     Parameters
     ----------
-    x : Batch, list of arrays or array
+    images : Batch, list of arrays or array
     size : int or (height, width)
         Of the parts; one number, or a list or tuple of one, is both. Each may be (N,); an (N, 2) array has both for
         each image.
@@ -46,7 +46,7 @@ def five_crop(x: Any, size: Any) -> Batch:
     >>> gpuimg.five_crop(x, 1).array().ravel().tolist()
     [0, 2, 6, 8, 4]
     """
-    batch = as_batch(x)
+    batch = as_batch(images)
     return _five_crop(batch, _fitting(batch, size))
 
 
@@ -75,12 +75,12 @@ def _repeated(batch: Batch, count: int) -> tuple[Batch, Ints, Ints]:
     return batch.take(units), rows_of(units, batch.frames), np.repeat(time, batch.frames or 1)
 
 
-def ten_crop(x: Any, size: Any, vertical_flip: bool = False) -> Batch:
+def ten_crop(images: Images, size: Size, vertical_flip: bool = False) -> Batch:
     """Cut out the four corners and the middle of each image and of its mirror image.
 
     Parameters
     ----------
-    x : Batch, list of arrays or array
+    images : Batch, list of arrays or array
     size : int or (height, width)
         As in :func:`five_crop`.
     vertical_flip : bool
@@ -104,29 +104,29 @@ def ten_crop(x: Any, size: Any, vertical_flip: bool = False) -> Batch:
     >>> gpuimg.ten_crop(x, 1).array().ravel().tolist()
     [0, 2, 6, 8, 4, 2, 0, 8, 6, 4]
     """
-    batch = as_batch(x)
+    batch = as_batch(images)
     new = _fitting(batch, size)
     both, rows, time = _repeated(batch, 2)
-    mirrored = _flip_rows if vertical_flip else horizontal_flip
+    mirrored = _flip_rows if arguments.flag(vertical_flip, "vertical_flip") else horizontal_flip
     return _five_crop(mirrored(both, where=time == 1), new[rows])
 
 
-def uniform_temporal_subsample(x: Any, num_samples: int, *, frames: int | None = None) -> Batch:
+def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int | None = None) -> Batch:
     """Keep some frames of each clip, evenly spaced, from the first to the last.
 
     Parameters
     ----------
-    x : Batch, list of arrays or array
+    images : Batch, list of arrays or array
         Clips, or the frames of all clips, one clip after the other.
     num_samples : int
         Frames to keep of each clip; with more than it has, some stand several times.
     frames : int, optional
-        Frames of each clip, where ``x`` is not of clips.
+        Frames of each clip, where ``images`` is not of clips.
 
     Returns
     -------
     Batch
-        Of ``num_samples`` images for each clip; of clips where ``x`` is. What is left out is not computed.
+        Of ``num_samples`` images for each clip; of clips where ``images`` is. What is left out is not computed.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def uniform_temporal_subsample(x: Any, num_samples: int, *, frames: int | None =
     >>> gpuimg.uniform_temporal_subsample(x, 3, frames=5).array().ravel().tolist()
     [0, 2, 4, 5, 7, 9]
     """
-    batch = as_batch(x)
+    batch = as_batch(images)
     count = arguments.whole_number(num_samples, "num_samples")
     if frames is None and batch.frames is None:
         raise ValueError("frames must say how many images are a clip: these are no clips")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Pair, PerImage, Size, Table, TablePerImage, Where
 from .resize_crop import fill_outside, shift_matrix
 
 
@@ -46,7 +46,7 @@ def _inverse_affine(angle: Floats, translate: Floats, scale: Floats, shear: Floa
     return matrix
 
 
-def _warp(batch: Batch, local: Floats, new: Ints, interpolation: str, fill: Any, where: Mask | None) -> Batch:
+def _warp(batch: Batch, local: Floats, new: Ints, interpolation: Interpolation, fill: Any, where: Mask | None) -> Batch:
     """Record a warp: color around the image unless ``fill`` is None, then the matrix."""
     plan = batch._plan
     chosen = arguments.interpolation(interpolation)
@@ -63,14 +63,14 @@ def _center(center: Any, batch: Batch) -> Floats:
 
 
 def rotate(
-    images: Any,
-    angle: Any,
-    interpolation: str = "nearest",
+    images: Images,
+    angle: PerImage,
+    interpolation: Interpolation = "nearest",
     expand: bool = False,
-    center: Any = None,
-    fill: Any = 0,
+    center: Pair | None = None,
+    fill: Color | None = 0,
     *,
-    where: Any = None,
+    where: Where | None = None,
 ) -> Batch:
     """Rotate counter-clockwise.
 
@@ -121,6 +121,7 @@ def rotate(
     plan = batch._plan
     n = batch._count
     degrees = arguments.per_image(angle, n, "angle")
+    arguments.flag(expand, "expand")
     middle = plan.sizes[:, ::-1] / 2.0
     pivot = middle if expand else _center(center, batch)
     zero = np.zeros((n, 2))
@@ -146,16 +147,16 @@ def _expanded(sizes: Ints, local: Floats) -> Ints:
 
 
 def affine(
-    images: Any,
-    angle: Any,
-    translate: Any,
-    scale: Any,
-    shear: Any,
-    interpolation: str = "nearest",
-    fill: Any = 0,
-    center: Any = None,
+    images: Images,
+    angle: PerImage,
+    translate: Pair,
+    scale: PerImage,
+    shear: Size,
+    interpolation: Interpolation = "nearest",
+    fill: Color | None = 0,
+    center: Pair | None = None,
     *,
-    where: Any = None,
+    where: Where | None = None,
 ) -> Batch:
     """Rotate, shift, scale and shear, keeping the size.
 
@@ -210,13 +211,13 @@ def affine(
 
 
 def perspective(
-    images: Any,
-    startpoints: Any,
-    endpoints: Any,
-    interpolation: str = "bilinear",
-    fill: Any = 0,
+    images: Images,
+    startpoints: Table | TablePerImage,
+    endpoints: Table | TablePerImage,
+    interpolation: Interpolation = "bilinear",
+    fill: Color | None = 0,
     *,
-    where: Any = None,
+    where: Where | None = None,
 ) -> Batch:
     """Move four points of the image to four others by a perspective map.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.arguments import whole_number
+from .._checks.arguments import flag, whole_number
 from .._checks.types import Ints
 from .._decoding.decoder import ALPHAS
 
@@ -67,7 +67,7 @@ def checked_options(
     ValueError
         For what is out of range, and for options that exclude each other.
     """
-    if lossless:
+    if flag(lossless, "lossless"):
         _check_lossless(short_side=short_side, max_pixels=max_pixels, quality=quality, subsampling=subsampling)
     for name, value, allowed in (
         ("subsampling", "420" if subsampling is None else subsampling, tuple(_SUBSAMPLINGS)),

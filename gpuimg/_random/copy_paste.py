@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import Floats, Ints, Mask, MaskPerImage, PerImage
 from .._runtimes.images import Pixels, offsets_of
 from ..kernels import layout
-from .rng import as_rng
+from .rng import Rng, as_rng
 
 
 class CopyPaste(NamedTuple):
@@ -44,7 +44,13 @@ class CopyPaste(NamedTuple):
 
 
 def copy_paste(
-    images: Any, masks: Any, share: Any = 0.5, min_area: Any = 1.0, *, rng: Any, partner: Any = None
+    images: Images,
+    masks: MaskPerImage,
+    share: PerImage = 0.5,
+    min_area: PerImage = 1.0,
+    *,
+    rng: Rng | int,
+    partner: PerImage | None = None,
 ) -> CopyPaste:
     """Lay objects of another image onto each image. Computed at once, in float32.
 

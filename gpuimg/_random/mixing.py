@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch
 from .._checks import arguments
-from .._checks.types import Floats, Ints
+from .._checks.types import Floats, Ints, PerImage, Table
 from .._runtimes.images import Pixels, offsets_of, rows_of
 from .draws import beta_parameter
-from .rng import as_rng
+from .rng import Rng, as_rng
 
 
 class Mix(NamedTuple):
@@ -31,7 +31,9 @@ class Mix(NamedTuple):
     partner: Ints
     weight: Floats
 
-    def labels(self, labels: Any, num_classes: int, *, partner_labels: Any = None) -> np.ndarray[Any, Any]:
+    def labels(
+        self, labels: PerImage | Table, num_classes: int, *, partner_labels: PerImage | Table | None = None
+    ) -> np.ndarray[Any, Any]:
         """Mix labels with the weights of the images.
 
         Parameters
@@ -74,7 +76,7 @@ def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any
     return chosen
 
 
-def mixup(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> Mix:
+def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
     """Blend each image with another one. Computed at once, in float32.
 
     Parameters
@@ -115,7 +117,7 @@ def mixup(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> 
     return Mix(mixed, index, weight)
 
 
-def cutmix(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> Mix:
+def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
     """Paste a rectangle of another image into each image. Computed at once, in float32.
 
     Parameters
@@ -183,7 +185,9 @@ def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
     return batch, batch, arguments.integers(partner, n, "partner", low=0, high=n - 1)
 
 
-def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectangle: Any = None) -> Batch:
+def blend(
+    images: Images, others: Images, weight: PerImage, *, partner: PerImage | None = None, rectangle: Table | None = None
+) -> Batch:
     """Mix two batches: ``weight * images[i] + (1 - weight) * others[partner[i]]``. Computed at once, in float32.
 
     Parameters

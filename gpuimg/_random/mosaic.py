@@ -7,15 +7,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import (
+    AsPassed,
+    BoxFormat,
+    Color,
+    Floats,
+    Ints,
+    Mask,
+    MaskPerImage,
+    Range,
+    Size,
+    Table,
+    TablePerImage,
+)
 from .._ops.resize_crop import pad, resize
 from .._ops.targets import transform_boxes, transform_masks
 from .._runtimes.images import rows_of
 from .draws import limits
 from .mixing import blend
-from .rng import as_rng
+from .rng import Rng, as_rng
 
 _TILES = 4  # top left, top right, bottom left, bottom right
 
@@ -42,7 +54,7 @@ class Mosaic(NamedTuple):
     tiles: Batch
 
     def boxes(
-        self, boxes: Any, *, format: str = "xyxy", min_area: float = 0.0
+        self, boxes: TablePerImage, *, format: BoxFormat = "xyxy", min_area: float = 0.0
     ) -> tuple[list[np.ndarray[Any, Any]], list[Mask]]:
         """Move bounding boxes into the mosaics.
 
@@ -90,7 +102,7 @@ class Mosaic(NamedTuple):
         """
         return self._joined([np.asarray(part) for part in self._of_tiles(labels, "labels")])
 
-    def masks(self, masks: Any, *, fill: int = 0) -> Any:
+    def masks(self, masks: MaskPerImage, *, fill: int = 0) -> AsPassed:
         """Lay label masks as the images.
 
         Parameters
@@ -130,13 +142,13 @@ class Mosaic(NamedTuple):
 
 
 def mosaic(
-    images: Any,
-    size: Any,
-    center: tuple[float, float] = (0.25, 0.75),
-    fill: Any = 0,
+    images: Images,
+    size: Size,
+    center: Range = (0.25, 0.75),
+    fill: Color = 0,
     *,
-    rng: Any,
-    partner: Any = None,
+    rng: Rng | int,
+    partner: Table | None = None,
 ) -> Mosaic:
     """Lay four images around a random point. Computed at once, in float32.
 

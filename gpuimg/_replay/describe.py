@@ -22,12 +22,12 @@ class Description(str):
         return f"<pre>{html.escape(self)}</pre>"
 
 
-def describe(x: Batch | SavedPlan, i: int) -> str:
+def describe(images: Batch | SavedPlan, i: int) -> str:
     """Say in words what one image goes through.
 
     Parameters
     ----------
-    x : Batch or SavedPlan
+    images : Batch or SavedPlan
     i : int
         Which image.
 
@@ -57,10 +57,10 @@ def describe(x: Batch | SavedPlan, i: int) -> str:
     sampled once: bilinear
     result: 15 x 20, 3 channels
     """
-    saved = x if isinstance(x, SavedPlan) else SavedPlan.of(as_batch(x))
+    saved = images if isinstance(images, SavedPlan) else SavedPlan.of(as_batch(images))
     k = range(len(saved))[operator.index(i)]
     lines = [f"image {k}: {_size(saved.sizes[k])} (height x width), {_channels(saved.channels)}, {saved.dtype}"]
-    lines += [] if isinstance(x, SavedPlan) else _reduced(as_batch(x), k)
+    lines += [] if isinstance(images, SavedPlan) else _reduced(as_batch(images), k)
     lines += in_words(saved.segments, k, saved.sizes[k], 255.0 if saved.dtype == "uint8" else 1.0)
     last = saved.segments[-1]
     return Description("\n".join([*lines, f"result: {_size(last.sizes[k])}, {_channels(last.channels)}"]))

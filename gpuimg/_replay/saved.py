@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._batch.asked import UNITS
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch
 from .._batch.planes import MOST_CHANNELS
 from .._checks.types import Floats, Ints
 from .._plan.plan import KERNEL_CHANNELS, Entry, Frame, Grid, Plan, Step, check_channels
@@ -59,7 +59,7 @@ class SavedPlan:
         return len(self.sizes)
 
 
-def apply_plan(plan: SavedPlan | Batch, images: Any) -> Batch:
+def apply_plan(plan: SavedPlan | Batch, images: Images) -> Batch:
     """Send other images through what was recorded, parameter for parameter.
 
     Parameters
@@ -106,12 +106,12 @@ def apply_plan(plan: SavedPlan | Batch, images: Any) -> Batch:
     return batch._with_segments((*before, *saved.segments))
 
 
-def save_plan(x: Batch, path: str | PathLike[str]) -> None:
+def save_plan(images: Batch, path: str | PathLike[str]) -> None:
     """Write what was recorded in a batch to a ``.npy`` file.
 
     Parameters
     ----------
-    x : Batch
+    images : Batch
     path : path
         Written under exactly this name.
 
@@ -134,7 +134,7 @@ def save_plan(x: Batch, path: str | PathLike[str]) -> None:
     >>> gpuimg.apply_plan(plan, images).array().ravel().tolist()
     [5, 4, 3, 2, 1, 0]
     """
-    saved = SavedPlan.of(as_batch(x))
+    saved = SavedPlan.of(as_batch(images))
     if any(plan.functions for plan in saved.segments):
         raise ValueError("a plan that calls your own functions (pointwise) cannot be saved; apply_plan takes the batch")
     writer = _Writer()
