@@ -34,8 +34,9 @@ import numpy as np
 import gpuimg as gi
 from bench import photos
 from bench.common import arguments, environment, write
-from gpuimg._batch.batch import Batch
+from gpuimg._batch.batch import Batch, recording_of
 from gpuimg._batch.encoded import open_images
+from gpuimg._batch.recording import Recording
 from gpuimg._decoding import nvimgcodec
 from gpuimg._plan.compile import compile_plan
 from gpuimg._runtimes import devices, probe
@@ -267,7 +268,7 @@ class Work:
 
     def recorded(self, opened: Any) -> Batch:
         """What is to be done to them."""
-        return train(Batch(self.runtime, opened), gi.Rng(0, epoch=1, indices=self.indices))
+        return train(Batch(Recording(self.runtime, opened)), gi.Rng(0, epoch=1, indices=self.indices))
 
     def batch(self) -> None:
         """All of one batch, until its consumer lets go of it."""
@@ -289,7 +290,7 @@ class Work:
         return {
             "headers": self.opened,
             "record": lambda: self.recorded(opened),
-            "plan": lambda: compile_plan(recorded._plan),
+            "plan": lambda: compile_plan(recording_of(recorded).plan),
             "nvimgcodec": lambda: decoder.decode(opened.data, outs, for_engine, "rgb", 0),
         }
 

@@ -30,7 +30,8 @@ import numba
 import numpy as np
 
 import gpuimg as gi
-from gpuimg._batch.batch import Batch
+from gpuimg._batch.batch import Batch, recording_of
+from gpuimg._batch.recording import Recording
 from gpuimg._checks.types import Ints
 from gpuimg._plan.compile import Pass, compile_plan
 from gpuimg._runtimes.devices import runtime_for
@@ -104,8 +105,8 @@ def _statistics(run: Pass) -> Ints:
 def bytes_per_pixel(batch: Batch, dtype: str) -> Bytes:
     """What a run of a batch must read and write for each pixel of its results."""
     source = statistics = segments = 0.0
-    kind, channels = batch._source.dtype, batch._source.channels
-    for number, plan in enumerate(batch._segments):
+    kind, channels = recording_of(batch).source.dtype, recording_of(batch).source.channels
+    for number, plan in enumerate(recording_of(batch).segments):
         passes, _ = compile_plan(plan)
         pixel = np.dtype(kind).itemsize * channels
         for run in passes:
@@ -117,7 +118,7 @@ def bytes_per_pixel(batch: Batch, dtype: str) -> Bytes:
                 else:
                     segments += pixel * float(np.sum(pixels))
         kind, channels = "float32", plan.channels
-        if plan is not batch._segments[-1]:
+        if plan is not recording_of(batch).segments[-1]:
             segments += np.dtype(kind).itemsize * channels * float(np.sum(np.prod(plan.sizes, 1)))
     results = float(np.sum(np.prod(batch.sizes, 1)))
     written = np.dtype(STORAGE[dtype]).itemsize * channels
@@ -128,7 +129,7 @@ def batch_of(sizes: Any) -> Batch:
     """A batch of images of these sizes, without pixels worth looking at."""
     array = np.asarray(sizes, np.int64)
     offsets, total = offsets_of(array, 3)
-    return Batch(runtime_for("cpu"), Pixels(np.empty(total, np.uint8), offsets, array, 3))
+    return Batch(Recording(runtime_for("cpu"), Pixels(np.empty(total, np.uint8), offsets, array, 3)))
 
 
 def chains() -> dict[str, Callable[[Batch], Batch]]:

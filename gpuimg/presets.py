@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ._batch.batch import Batch, Images
+from ._batch.batch import Batch, Images, recording_of
 from ._checks import arguments
 from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, resize
@@ -273,14 +273,14 @@ def _dino_train(size: int, local_size: int, local_views: int, images: Any, rng: 
     x = color_jitter(x, brightness=0.4, contrast=0.4, saturation=0.2, hue=0.1, p=0.8, rng=rng)
     x = random_grayscale(x, 0.2, rng=rng)
     x = random_gaussian_blur(x, 9, (0.1, 2.0), np.choose(np.minimum(view, 2), (1.0, 0.1, 0.5)), rng=rng)
-    x = random_solarize(x, 128 / 255 / x._unit, np.where(view == 1, 0.2, 0.0), rng=rng)
+    x = random_solarize(x, 128 / 255 / recording_of(x).unit, np.where(view == 1, 0.2, 0.0), rng=rng)
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
 def _views(images: Any, rng: Any, count: int, name: str) -> tuple[Batch, Rng]:
     """So many views of each image or clip, and draws for them."""
     batch, generator = prepare(images, rng, name)
-    return batch.take(np.tile(np.arange(batch._units), count)), generator.views(count)
+    return batch.take(np.tile(np.arange(recording_of(batch).units), count)), generator.views(count)
 
 
 def ssd_train(size: int = 300) -> Callable[..., Batch]:
@@ -318,7 +318,7 @@ def ssd_train(size: int = 300) -> Callable[..., Batch]:
 def _ssd_train(size: int, images: Any, rng: Any, boxes: Any = None) -> Batch:
     images, rng = prepare(images, rng, "ssd_train")
     x = random_photometric_distort(images, rng=rng)
-    x = random_zoom_out(x, [mean / x._unit for mean in IMAGENET_MEAN], rng=rng)
+    x = random_zoom_out(x, [mean / recording_of(x).unit for mean in IMAGENET_MEAN], rng=rng)
     if boxes is not None:
         x = random_iou_crop(x, boxes, rng=rng)
     x = random_horizontal_flip(x, rng=rng)

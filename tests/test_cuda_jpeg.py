@@ -18,6 +18,7 @@ from PIL import Image
 
 import gpuimg as gi
 from bench import bench_kernels as bench
+from gpuimg._batch.batch import recording_of
 from gpuimg._decoding import exif
 from gpuimg._decoding.seek import Seek
 from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of
@@ -49,7 +50,7 @@ def seek_of(entries: Sequence[Any], every: int) -> Seek:
 
 
 def batch_of(files: list[bytes], channels: int = 3) -> EncodedImages:
-    images = gi.open_batch(files, device="cpu", color="rgb" if channels == 3 else "gray")._source
+    images = recording_of(gi.open_batch(files, device="cpu", color="rgb" if channels == 3 else "gray")).source
     assert isinstance(images, EncodedImages)
     return images
 
@@ -323,10 +324,9 @@ def opened(files: list[bytes], entries: list[Entry] | None = None, every: int = 
     if entries is None:
         entries = entries_of(files, every)
         entries[WITHOUT[0]] = entries[WITHOUT[0]][:0]
-    source = batch._source
+    source = recording_of(batch).source
     assert isinstance(source, EncodedImages)
-    batch._source = replace(source, seek=seek_of(entries, every))
-    return batch
+    return gi.Batch(replace(recording_of(batch), source=replace(source, seek=seek_of(entries, every))))
 
 
 def kernels_of(gpu: Standin) -> list[str]:
@@ -334,7 +334,7 @@ def kernels_of(gpu: Standin) -> list[str]:
 
 
 def fates(batch: gi.Batch) -> list[int]:
-    source = batch._source
+    source = recording_of(batch).source
     assert isinstance(source, EncodedImages)
     assert source.seek is not None
     found: list[int] = source.seek.fates.tolist()

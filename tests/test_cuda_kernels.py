@@ -12,6 +12,7 @@ import pytest
 
 import gpuimg as gi
 from bench import bench_kernels as bench
+from gpuimg._batch.batch import recording_of
 from gpuimg._plan.compile import build_for, compile_plan
 from gpuimg._runtimes.images import KINDS, offsets_of
 from gpuimg.kernels import ops
@@ -176,8 +177,8 @@ def _images(channels: int, dtype: str) -> list[np.ndarray]:
 def _geometric(images: list[np.ndarray]) -> gi.Batch:
     x = gi.resized_crop(images, [0, 1], [1, 2], 4, [5, 9], (7, 8))
     x = gi.adjust_brightness(x, [0.7, 1.2])
-    x = gi.rotate(x, [30.0, -70.0], fill=200 if x._unit != 1 else 0.8, expand=False)
-    x = gi.erase(x, 1, 2, 3, 2, 9 if x._unit != 1 else 0.1, where=[True, False])
+    x = gi.rotate(x, [30.0, -70.0], fill=200 if recording_of(x).unit != 1 else 0.8, expand=False)
+    x = gi.erase(x, 1, 2, 3, 2, 9 if recording_of(x).unit != 1 else 0.1, where=[True, False])
     return gi.normalize(x, 0.5, 0.25)
 
 
@@ -191,7 +192,7 @@ def _statistical(images: list[np.ndarray]) -> gi.Batch:
 
 def _other(images: list[np.ndarray]) -> gi.Batch:
     x = gi.resize(gi.pad(images, 1, padding_mode="edge"), (6, 5), "bicubic")
-    x = gi.solarize(gi.posterize(x, 5), 100 if x._unit != 1 else 0.4)
+    x = gi.solarize(gi.posterize(x, 5), 100 if recording_of(x).unit != 1 else 0.4)
     return gi.horizontal_flip(gi.invert(gi.pad(x, 1, fill=7)))
 
 
@@ -210,7 +211,7 @@ def _noisy(images: list[np.ndarray]) -> gi.Batch:
     x = gi.permute_channels(x, (1, 2, 0) if x.channels == 3 else (0,))
     x = gi.gaussian_noise(x, [0.1, -0.1], [0.1, 0.3], seed=[5, 2**48 - 1])
     x = gi.erase(x, 1, 1, 3, [2, 4], "random", seed=7)
-    return gi.autocontrast(gi.grid_mask(x, [3.3, 5], 0.5, 20, (0.1, 0.7), 9 if x._unit != 1 else 0.1))
+    return gi.autocontrast(gi.grid_mask(x, [3.3, 5], 0.5, 20, (0.1, 0.7), 9 if recording_of(x).unit != 1 else 0.1))
 
 
 def _mirrored(images: list[np.ndarray]) -> gi.Batch:
@@ -262,10 +263,10 @@ def test_simulated_results_are_the_cpus(
 ) -> None:
     assert callable(chain)
     batch = chain(_images(channels, source))
-    assert len(batch._segments) == 1
+    assert len(recording_of(batch).segments) == 1
     expected = batch.array(dtype, order)
-    passes, region = compile_plan(batch._plan)
-    pixels = batch._source
+    passes, region = compile_plan(recording_of(batch).plan)
+    pixels = recording_of(batch).source
     offsets, _ = offsets_of(batch.sizes, batch.channels)
     stride = pixels.sizes[:, 1] * channels
     stored = expected.view(np.uint16) if dtype.endswith("float16") else expected
@@ -275,7 +276,7 @@ def test_simulated_results_are_the_cpus(
         "source": pixels.flat,
         "channels": channels,
         "kind": KINDS[dtype],
-        "build": build_for(batch._plan),
+        "build": build_for(recording_of(batch).plan),
         "passes": len(passes),
         "first": [p.first_slot for p in passes],
         "end": [p.end_slot for p in passes],

@@ -20,6 +20,7 @@ from bench.gpu.chains import CHAINS, DTYPE, LAYOUT
 from bench.gpu.child import Context
 from bench.gpu.harness import ROOT
 from bench.gpu.measure import resident_mib, synchronize
+from gpuimg._batch.batch import recording_of
 from gpuimg._plan.compile import compile_plan
 
 BATCH = 64
@@ -117,7 +118,7 @@ def _recording(context: Context, files: list[bytes]) -> None:
         batch = chain(encoded, rng)
         found[f"{name}, recorded"] = _microseconds(lambda c=chain: c(encoded, rng), len(files), rounds)  # type: ignore[misc]
         found[f"{name}, plan compiled"] = _microseconds(
-            lambda b=batch: [compile_plan(plan) for plan in b._segments],  # type: ignore[misc]
+            lambda b=batch: [compile_plan(plan) for plan in recording_of(b).segments],  # type: ignore[misc]
             len(files),
             rounds,
         )

@@ -18,6 +18,7 @@ import gpuimg as gi
 from bench.gpu.chains import CHAINS, DTYPE, LAYOUT, SIZE
 from bench.gpu.child import Context
 from bench.gpu.measure import KernelTimes, Spin, kept, rate, synchronize
+from gpuimg._batch.batch import recording_of
 
 ROUNDS = 20
 BATCHES = (64, 256)
@@ -29,15 +30,15 @@ _BOUND = 0.6  # of a copy's bandwidth, from which on memory is what limits a ker
 
 def model_bytes(batch: gi.Batch, dtype: str) -> dict[str, int]:
     """Bytes that the kernels of a recorded batch must move, by the model above, and its launches."""
-    source, channels = _ITEM[batch._source.dtype], batch._source.channels
+    source, channels = _ITEM[recording_of(batch).source.dtype], recording_of(batch).source.channels
     read = written = launches = 0
-    for k, plan in enumerate(batch._segments):
+    for k, plan in enumerate(recording_of(batch).segments):
         from gpuimg._plan.compile import compile_plan
 
         passes, region = compile_plan(plan)
         window = int(((region[:, 2] - region[:, 0]) * (region[:, 3] - region[:, 1])).sum()) * channels * source
         statistics = passes[-1].end_slot
-        source, channels = (_ITEM[dtype] if k == len(batch._segments) - 1 else 4), plan.channels
+        source, channels = (_ITEM[dtype] if k == len(recording_of(batch).segments) - 1 else 4), plan.channels
         read += window * (statistics + 1)
         written += int(plan.sizes.prod(1).sum()) * channels * source
         launches += statistics + 1

@@ -21,6 +21,7 @@ from .._video.files import VideoError, library, video_data
 from .._video.index import VideoIndex, VideoInfo, read_index
 from .batch import Batch
 from .encoded import check_options
+from .recording import Recording
 
 #: Gives the first frames of clips (N,), of the frames (N,) that there are of each video; 0 where it cannot be read.
 Start = Callable[[Ints], Ints]
@@ -155,7 +156,7 @@ def open_clips(
         sources, SourceNames(sources), frames, strides(stride, n), lambda counts: begin, short, color, on_error,
         max_pixels, _times(times, n, frames, start, stride),
     )  # fmt: skip
-    return Batch(runtime, clips)
+    return Batch(Recording(runtime, clips))
 
 
 def source_count(sources: Any) -> int:

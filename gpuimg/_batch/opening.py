@@ -12,6 +12,7 @@ from .._index.seek_index import SeekIndex
 from .._runtimes.devices import runtime_for
 from .batch import Batch
 from .encoded import info, open_images, with_index
+from .recording import Recording
 
 
 def image_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> ImageInfo:
@@ -119,7 +120,7 @@ def open_batch(
     """
     runtime = runtime_for(device)
     images = open_images(sources, color, alpha, on_error, max_pixels, draft=draft, depth=depth)
-    return Batch(runtime, with_index(images, index, indices))
+    return Batch(Recording(runtime, with_index(images, index, indices)))
 
 
 def decode_batch(
@@ -167,4 +168,5 @@ def decode_batch(
     """
     runtime = runtime_for(device)
     images = open_images(sources, color, alpha, on_error, max_pixels, depth=depth)
-    return Batch(runtime, Batch(runtime, images)._decoded(images))
+    recording = Recording(runtime, images)
+    return Batch(Recording(runtime, recording.decoded()))

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._batch.asked import CLIP_LAYOUTS
-from .._batch.batch import Batch
+from .._batch.batch import Batch, recording_of
 from .._batch.encoded import open_images
+from .._batch.recording import Recording
 from .._checks.types import Array, Ints, Mask
 from .._decoding.native_read import FIRST_ROOM, ChunkReader, prepare
 from .._decoding.seek import Seek
@@ -304,14 +305,16 @@ class Pipeline:
         indices = np.array([sample.index for sample in samples], np.int64)
         labels: Any = collate([sample.label for sample in samples], [sample.error is not None for sample in samples])
         with runtime.private_stream(settings.decoders * len(settings.runtimes)):
-            source = Batch(runtime, files)
+            source = Batch(Recording(runtime, files))
             images: Any = source
             with Watch(len(samples)) as watch:
                 if settings.preprocess is not None:
                     rng = Rng(settings.seed, epoch=epoch, indices=indices)
                     images, labels = settings.preprocess(images, rng, labels)
-            if images.frames != files.frames or not len(images) or images._units % len(samples):
-                raise ValueError(f"preprocess was given {source._shown} and returned {images._shown}")
+            if images.frames != files.frames or not len(images) or recording_of(images).units % len(samples):
+                raise ValueError(
+                    f"preprocess was given {recording_of(source).shown} and returned {recording_of(images).shown}"
+                )
             if (settings.preprocess is None and settings.layout not in CLIP_LAYOUTS) or not images.is_uniform:
                 images = images.compute(settings.dtype, CLIP_LAYOUTS.get(settings.layout, settings.layout))
             else:
@@ -319,7 +322,7 @@ class Pipeline:
             event = runtime.record_event()
         bad = np.array([k in files.failures for k in range(len(samples))])
         valid = np.array([sample.real for sample in samples]) & ~bad
-        timings = source._timings
+        timings = recording_of(source).timings
         seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
         return Made(

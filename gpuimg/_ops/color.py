@@ -10,20 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, as_batch
+from .._batch.batch import Batch, Images, recording_of
+from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Floats, PerImage, Table, Where
 from ..kernels import ops
 
 
 def _record(images: Any, op: ops.Op, where: Any, *params: Any) -> Batch:
-    batch = as_batch(images)
-    return batch._recorded(batch._plan.with_entry(op, params, where=arguments.mask(where, batch._count)))
+    batch = recording_of(images)
+    return Batch(batch.with_plan(batch.plan.with_entry(op, params, where=arguments.mask(where, batch.image_count))))
 
 
-def _factor(images: Any, value: Any, name: str) -> tuple[Batch, Any]:
-    batch = as_batch(images)
-    return batch, arguments.per_image(value, batch._count, name, low=0.0)
+def _factor(images: Any, value: Any, name: str) -> tuple[Recording, Any]:
+    batch = recording_of(images)
+    return batch, arguments.per_image(value, batch.image_count, name, low=0.0)
 
 
 def adjust_brightness(images: Images, brightness_factor: PerImage, *, where: Where | None = None) -> Batch:
@@ -154,8 +155,8 @@ def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = No
     >>> gpuimg.adjust_hue(x, 1 / 3).array().ravel().tolist()
     [0, 255, 0]
     """
-    batch = as_batch(images)
-    shift = arguments.per_image(hue_factor, batch._count, "hue_factor", low=-0.5, high=0.5)
+    batch = recording_of(images)
+    shift = arguments.per_image(hue_factor, batch.image_count, "hue_factor", low=-0.5, high=0.5)
     return _record(batch, ops.SKIP if batch.channels == 1 else ops.HUE, where, shift)
 
 
@@ -215,8 +216,8 @@ def permute_channels(images: Images, permutation: PerImage | Table, *, where: Wh
     >>> gpuimg.permute_channels(x, (2, 0, 1)).array().ravel().tolist()
     [3, 1, 2]
     """
-    batch = as_batch(images)
-    n, channels = batch._count, batch.channels
+    batch = recording_of(images)
+    n, channels = batch.image_count, batch.channels
     order = arguments.finite(permutation, "permutation")
     several = order.ndim == 2 and order.shape[1] == channels and arguments.fits(order, n)
     if not several and order.shape != (channels,):
@@ -258,15 +259,15 @@ def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Whe
     >>> gpuimg.rgb_to_grayscale(x).array().shape
     (1, 1, 1, 1)
     """
-    batch = as_batch(images)
+    batch = recording_of(images)
     if num_output_channels not in (1, 3):
         raise ValueError(f"num_output_channels must be 1 or 3, not {num_output_channels!r}")
-    if arguments.mask(where, batch._count) is not None and num_output_channels != batch.channels:
+    if arguments.mask(where, batch.image_count) is not None and num_output_channels != batch.channels:
         raise ValueError(
             f"with where, num_output_channels must be that of the batch, {batch.channels}, not {num_output_channels}"
         )
-    gray = _record(batch, ops.SKIP if batch.channels == 1 else ops.GRAYSCALE, where)
-    return gray._recorded(gray._plan.with_channels(num_output_channels))
+    gray = recording_of(_record(batch, ops.SKIP if batch.channels == 1 else ops.GRAYSCALE, where))
+    return Batch(gray.with_plan(gray.plan.with_channels(num_output_channels)))
 
 
 def invert(images: Images, *, where: Where | None = None) -> Batch:
@@ -318,9 +319,9 @@ def solarize(images: Images, threshold: PerImage, *, where: Where | None = None)
     >>> gpuimg.solarize(x, 100).array().ravel().tolist()
     [99, 155]
     """
-    batch = as_batch(images)
-    values = arguments.per_image(threshold, batch._count, "threshold", low=0.0, high=1.0 / batch._unit)
-    return _record(batch, ops.SOLARIZE, where, solarize_parameter(values * batch._unit, batch._unit))
+    batch = recording_of(images)
+    values = arguments.per_image(threshold, batch.image_count, "threshold", low=0.0, high=1.0 / batch.unit)
+    return _record(batch, ops.SOLARIZE, where, solarize_parameter(values * batch.unit, batch.unit))
 
 
 def solarize_parameter(threshold: Floats, unit: float) -> Floats:
@@ -362,9 +363,9 @@ def posterize(images: Images, bits: PerImage, *, where: Where | None = None) -> 
     >>> gpuimg.posterize(np.full((1, 1, 1, 1), 255, np.uint8), 4).array().ravel().tolist()
     [240]
     """
-    batch = as_batch(images)
-    levels = np.exp2(arguments.integers(bits, batch._count, "bits", low=0, high=8).astype(np.float64))
-    return _record(batch, ops.POSTERIZE, where, *posterize_parameters(levels, batch._unit))
+    batch = recording_of(images)
+    levels = np.exp2(arguments.integers(bits, batch.image_count, "bits", low=0, high=8).astype(np.float64))
+    return _record(batch, ops.POSTERIZE, where, *posterize_parameters(levels, batch.unit))
 
 
 def posterize_parameters(levels: Floats, unit: float) -> tuple[Floats, Floats, Floats]:

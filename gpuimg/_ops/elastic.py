@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, as_batch
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
 from .._checks.types import Color, Floats, Interpolation, Ints, PerImage, Size, Where
 from .._plan.plan import Entry
@@ -82,20 +82,20 @@ def elastic(
     >>> gpuimg.elastic(x, 0.0, seed=3).array()[0, 0].ravel().tolist()
     [0.0, 0.0625, 0.125, 0.1875]
     """
-    batch = as_batch(images)._new_segment()
-    n = batch._count
+    batch = recording_of(images).new_segment()
+    n = batch.image_count
     strength = arguments.both(alpha, n, "alpha", ("x", "y"), low=0.0)
     width = arguments.per_image(sigma, n, "sigma", low=1.0)
     if interpolation not in _INTERPOLATIONS:
         raise ValueError(f'interpolation must be "bilinear" or "nearest", not {interpolation!r}')
     seeds = checked_seeds(seed, n)
-    color = arguments.color(0 if fill is None else fill, n, batch.channels, batch._unit)
+    color = arguments.color(0 if fill is None else fill, n, batch.channels, batch.unit)
     nodes = strength / ops.elastic_scale(width)[:, None]
     params = (
         *seed_words(seeds), 1.0 / (ops.NODE_SPACING * width), *np.mod(seeds[:, None] * _PHASES, 1.0).T, *nodes.T,
         *color.T, float(fill is None), float(interpolation == "nearest"),
     )  # fmt: skip
-    return batch._recorded(batch._plan.with_displacement(params, arguments.mask(where, n)))
+    return Batch(batch.with_plan(batch.plan.with_displacement(params, arguments.mask(where, n))))
 
 
 def displaced_points(entry: Entry, owner: Ints, points: Floats) -> Floats:

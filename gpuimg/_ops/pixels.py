@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, as_batch
+from .._batch.batch import Batch, Images, recording_of
+from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Color, Floats, Ints, Pair, PerImage, Where
 from ..kernels import ops
@@ -71,8 +72,8 @@ def erase(
     >>> gpuimg.erase(np.full((1, 1, 3, 1), 9, np.uint8), 0, 1, 1, 1).array().ravel().tolist()
     [9, 0, 9]
     """
-    batch = as_batch(images)
-    n = batch._count
+    batch = recording_of(images)
+    n = batch.image_count
     top, left = arguments.integers(i, n, "i"), arguments.integers(j, n, "j")
     height, width = arguments.integers(h, n, "h", low=0), arguments.integers(w, n, "w", low=0)
     rectangle = (left, top, left + width, top + height)
@@ -81,19 +82,19 @@ def erase(
             raise ValueError(f'v must be a color, or "random" with a seed, not {v!r}')
         spread = (0.0, 1.0, 0.0, 0.0) if batch.normalized else (0.0, 1.0, 0.0, 1.0)
         return _with_noise(batch, rectangle, seed, spread, (-_BOUNDLESS, _BOUNDLESS), where)
-    plan, frame = batch._plan.with_frame()
-    color = arguments.color(v, n, plan.channels, batch._unit, "v")
-    return batch._recorded(plan.with_paint(rectangle, color, frame, inside=True, where=arguments.mask(where, n)))
+    plan, frame = batch.plan.with_frame()
+    color = arguments.color(v, n, plan.channels, batch.unit, "v")
+    return Batch(batch.with_plan(plan.with_paint(rectangle, color, frame, inside=True, where=arguments.mask(where, n))))
 
 
 def _with_noise(
-    batch: Batch, rectangle: Any, seed: Any, spread: tuple[Any, Any, float, float], limits: Any, where: Any
+    batch: Recording, rectangle: Any, seed: Any, spread: tuple[Any, Any, float, float], limits: Any, where: Any
 ) -> Batch:
     """Record noise in a rectangle; ``spread`` is its mean, scale, share of the image kept, and 1 if it is uniform."""
-    n = batch._count
-    plan, frame = batch._plan.with_frame()
+    n = batch.image_count
+    plan, frame = batch.plan.with_frame()
     params = (*rectangle, *seed_words(checked_seeds(seed, n)), *spread, float(batch.channels == 3), *limits)
-    return batch._recorded(plan.with_entry(ops.NOISE, params, where=arguments.mask(where, n), frame=frame))
+    return Batch(batch.with_plan(plan.with_entry(ops.NOISE, params, where=arguments.mask(where, n), frame=frame)))
 
 
 def checked_seeds(seed: Any, n: int) -> Ints:
@@ -160,8 +161,8 @@ def gaussian_noise(
     >>> [round(float(image.std()), 2) for image in y]
     [0.0, 0.1]
     """
-    batch = as_batch(images)
-    n = batch._count
+    batch = recording_of(images)
+    n = batch.image_count
     means = arguments.per_image(mean, n, "mean")
     sigmas = arguments.per_image(sigma, n, "sigma", low=0.0)
     everywhere = (-_BOUNDLESS, -_BOUNDLESS, _BOUNDLESS, _BOUNDLESS)
@@ -216,16 +217,16 @@ def grid_mask(
     >>> gpuimg.grid_mask(np.full((1, 4, 4, 1), 9, np.uint8), 2, 0.5).array()[0, :, :, 0].tolist()
     [[0, 9, 0, 9], [9, 9, 9, 9], [0, 9, 0, 9], [9, 9, 9, 9]]
     """
-    batch = as_batch(images)
-    n = batch._count
+    batch = recording_of(images)
+    n = batch.image_count
     side = arguments.per_image(cell, n, "cell", low=1.0)
     shares = arguments.per_image(share, n, "share", low=0.0, high=1.0)
     turned = np.deg2rad(arguments.per_image(angle, n, "angle"))
     shift = arguments.pair(offset, n, "offset", ("x", "y"))
-    plan, frame = batch._plan.with_frame()
-    color = arguments.color(value, n, plan.channels, batch._unit, "value")
+    plan, frame = batch.plan.with_frame()
+    color = arguments.color(value, n, plan.channels, batch.unit, "value")
     params = (np.cos(turned) / side, -np.sin(turned) / side, *-shift.T, shares, *color.T)
-    return batch._recorded(plan.with_entry(ops.GRID, params, where=arguments.mask(where, n), frame=frame))
+    return Batch(batch.with_plan(plan.with_entry(ops.GRID, params, where=arguments.mask(where, n), frame=frame)))
 
 
 def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | None = None) -> Batch:
@@ -256,15 +257,15 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
     >>> gpuimg.normalize(np.full((1, 1, 1, 1), 255, np.uint8), 0.5, 0.25).array().ravel().tolist()
     [2.0]
     """
-    batch = as_batch(images)
+    batch = recording_of(images)
     channels = batch.channels
     means, stds = (_per_channel(v, channels, name) for v, name in ((mean, "mean"), (std, "std")))
     if np.any(stds <= 0.0):
         raise ValueError(f"std must be above 0, not {std!r}")
     three = means.repeat(3 // channels), stds.repeat(3 // channels)
-    chosen = arguments.mask(where, batch._count)
-    plan = batch._plan.with_entry(ops.NORMALIZE, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen)
-    return batch._recorded(plan.as_normalized())
+    chosen = arguments.mask(where, batch.image_count)
+    plan = batch.plan.with_entry(ops.NORMALIZE, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen)
+    return Batch(batch.with_plan(plan.as_normalized()))
 
 
 def _per_channel(value: Any, channels: int, name: str) -> Floats:
@@ -307,17 +308,18 @@ def pointwise(
     >>> gpuimg.pointwise(np.full((1, 1, 1, 3), 100, np.uint8), dim, 0.5).array().ravel().tolist()
     [50, 50, 50]
     """
-    batch = as_batch(images)
-    n = batch._count
+    batch = recording_of(images)
+    n = batch.image_count
     if not hasattr(function, "py_func"):
         raise TypeError(f"function must be compiled with numba.njit, not {type(function).__name__}")
     if function.py_func.__code__.co_argcount != 6:
         raise TypeError("function must take six arguments: (r, g, b, y, x, value)")
     values = arguments.per_image(value, n, "value")
-    plan, frame = batch._plan.with_frame()
+    plan, frame = batch.plan.with_frame()
     if batch.channels == 1:
         from ..kernels import user  # imports Numba, which takes as long as all of gpuimg
 
         function = user.first_kept(function)
     plan, index = plan.with_function(function)
-    return batch._recorded(plan.with_entry(ops.POINTWISE, (index, values), where=arguments.mask(where, n), frame=frame))
+    plan = plan.with_entry(ops.POINTWISE, (index, values), where=arguments.mask(where, n), frame=frame)
+    return Batch(batch.with_plan(plan))

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, as_batch
+from .._batch.batch import Batch, Images, recording_of
+from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
 from .._plan.plan import Plan
@@ -85,11 +86,11 @@ def resize(
     >>> gpuimg.resize([np.zeros((30, 40, 3), np.uint8)], 15).sizes.tolist()
     [[15, 20]]
     """
-    batch = as_batch(images)._for_geometry()
-    plan = batch._plan
+    batch = recording_of(images).for_geometry()
+    plan = batch.plan
     chosen = arguments.interpolation(interpolation, antialias=antialias)
-    new = _resized(plan.sizes, batch._count, size, max_size)
-    return batch._recorded(_resize(plan, new, chosen, antialias, arguments.mask(where, batch._count)))
+    new = _resized(plan.sizes, batch.image_count, size, max_size)
+    return Batch(batch.with_plan(_resize(plan, new, chosen, antialias, arguments.mask(where, batch.image_count))))
 
 
 def _resized(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
@@ -159,11 +160,11 @@ def crop(
     >>> gpuimg.crop(x, 1, 2, 2, 2).array()[0, :, :, 0].tolist()
     [[6, 7], [10, 11]]
     """
-    batch = as_batch(images)._for_geometry()
-    n = batch._count
+    batch = recording_of(images).for_geometry()
+    n = batch.image_count
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
-    return batch._recorded(_cut(batch._plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n)))
+    return Batch(batch.with_plan(_cut(batch.plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n))))
 
 
 def _height_width(height: Any, width: Any, n: int) -> Ints:
@@ -240,14 +241,14 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     >>> gpuimg.center_crop(np.zeros((1, 8, 9, 3), np.uint8), 4).sizes.tolist()
     [[4, 4]]
     """
-    batch = as_batch(images)._for_geometry()
-    plan = batch._plan
-    n = batch._count
+    batch = recording_of(images).for_geometry()
+    plan = batch.plan
+    n = batch.image_count
     new = arguments.sizes(output_size, n, "output_size")
     spare = plan.sizes - new
     # torchvision pads first (the smaller half in front) where the image is too small, then crops.
     corner = np.where(spare < 0, -((-spare) // 2), np.round(spare / 2.0)).astype(np.int64)
-    return batch._recorded(_cut(plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n)))
+    return Batch(batch.with_plan(_cut(plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n))))
 
 
 def resized_crop(
@@ -292,32 +293,32 @@ def resized_crop(
     >>> gpuimg.resized_crop(x, [0, 5], 3, 20, [20, 30], (8, 8)).array().shape
     (2, 8, 8, 3)
     """
-    batch = as_batch(images)._for_geometry()
-    n = batch._count
+    batch = recording_of(images).for_geometry()
+    n = batch.image_count
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
-    batch = _cropped(batch, corner, new, arguments.mask(where, n))
-    return resize(batch, size, interpolation, None, antialias, where=where)
+    cropped = Batch(_cropped(batch, corner, new, arguments.mask(where, n)))
+    return resize(cropped, size, interpolation, None, antialias, where=where)
 
 
-def resized_boxes(batch: Batch, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool) -> Batch:
+def resized_boxes(images: Images, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool) -> Batch:
     """As :func:`resized_crop`, of checked boxes (N, 4), top left height width, to sizes (N, 2)."""
     chosen = arguments.interpolation(interpolation, antialias=antialias)
-    batch = _cropped(batch._for_geometry(), boxes[:, :2], boxes[:, 2:], None)
-    return batch._recorded(_resize(batch._plan, size, chosen, antialias, None))
+    batch = _cropped(recording_of(images).for_geometry(), boxes[:, :2], boxes[:, 2:], None)
+    return Batch(batch.with_plan(_resize(batch.plan, size, chosen, antialias, None)))
 
 
-def _cropped(batch: Batch, corner: Ints, new: Ints, chosen: Mask | None) -> Batch:
+def _cropped(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:
     """Cut out rectangles that are to be resized."""
     black = np.zeros((len(batch), 3))
     beyond = _leaves(corner, new, batch.sizes)
     if chosen is not None:
         beyond &= chosen
-    if batch._plan.is_fresh and beyond.any():
+    if batch.plan.is_fresh and beyond.any():
         # A filter that reaches over the border must read black pixels there: one more pass, for those images only.
-        batch = batch._recorded(_cut(batch._plan, corner, new, black, beyond))._new_segment()
+        batch = batch.with_plan(_cut(batch.plan, corner, new, black, beyond)).new_segment()
         chosen = ~beyond if chosen is None else chosen & ~beyond
-    return batch._recorded(_cut(batch._plan, corner, new, black, chosen))
+    return batch.with_plan(_cut(batch.plan, corner, new, black, chosen))
 
 
 def pad(
@@ -363,13 +364,13 @@ def pad(
     >>> gpuimg.pad(np.full((1, 1, 1, 1), 7, np.uint8), 1, fill=9).array()[0, :, :, 0].tolist()
     [[9, 9, 9], [9, 7, 9], [9, 9, 9]]
     """
-    batch = as_batch(images)._for_geometry()
+    batch = recording_of(images).for_geometry()
     if padding_mode not in ("constant", "edge", *_MIRRORS):
         raise ValueError(f'padding_mode must be "constant", "edge", "reflect" or "symmetric", not {padding_mode!r}')
     if padding_mode != "constant":
-        batch = batch._new_segment()  # the border is made of the pass's source, so results so far become one
-    plan = batch._plan
-    n = batch._count
+        batch = batch.new_segment()  # the border is made of the pass's source, so results so far become one
+    plan = batch.plan
+    n = batch.image_count
     left, top, right, bottom = _sides(padding, n)
     before, after = np.stack([top, left], 1), np.stack([bottom, right], 1)
     new = plan.sizes + before + after
@@ -382,9 +383,9 @@ def pad(
     if padding_mode in _MIRRORS:
         plan = _cut(plan, np.maximum(-before, 0), kept, None, chosen)
         y, x = np.minimum(-before, 0).T
-        return batch._recorded(plan.mirrored(_MIRRORS[padding_mode], shift_matrix(n, x, y), new, chosen))
-    color = arguments.color(fill, n, plan.channels, batch._unit) if padding_mode == "constant" else None
-    return batch._recorded(_cut(plan, -before, new, color, chosen))
+        return Batch(batch.with_plan(plan.mirrored(_MIRRORS[padding_mode], shift_matrix(n, x, y), new, chosen)))
+    color = arguments.color(fill, n, plan.channels, batch.unit) if padding_mode == "constant" else None
+    return Batch(batch.with_plan(_cut(plan, -before, new, color, chosen)))
 
 
 def _sides(padding: Any, n: int) -> list[Ints]:
@@ -429,11 +430,11 @@ def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
     >>> gpuimg.horizontal_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
-    batch = as_batch(images)._for_geometry()
-    plan = batch._plan
+    batch = recording_of(images).for_geometry()
+    plan = batch.plan
     local = shift_matrix(len(plan), plan.sizes[:, 1], 0.0)
     local[:, 0, 0] = -1.0
-    return batch._recorded(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch._count)))
+    return Batch(batch.with_plan(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch.image_count))))
 
 
 def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
@@ -456,8 +457,8 @@ def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
     >>> gpuimg.vertical_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
-    batch = as_batch(images)._for_geometry()
-    plan = batch._plan
+    batch = recording_of(images).for_geometry()
+    plan = batch.plan
     local = shift_matrix(len(plan), 0.0, plan.sizes[:, 0])
     local[:, 1, 1] = -1.0
-    return batch._recorded(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch._count)))
+    return Batch(batch.with_plan(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch.image_count))))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, as_batch
+from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks import arguments
 from .._checks.types import Ints, Size
 from .._runtimes.images import EncodedImages, rows_of
@@ -52,7 +53,7 @@ def five_crop(images: Images, size: Size) -> Batch:
 
 def _fitting(batch: Batch, size: Any) -> Ints:
     """Checked sizes (N, 2) of parts that lie inside the images."""
-    new = arguments.sizes(size, batch._count)
+    new = arguments.sizes(size, recording_of(batch).image_count)
     small = np.any(batch.sizes < new, 1)
     if np.any(small):
         k = int(np.argmax(small))
@@ -70,8 +71,8 @@ def _five_crop(batch: Batch, new: Ints) -> Batch:
 
 def _repeated(batch: Batch, count: int) -> tuple[Batch, Ints, Ints]:
     """Each image, or clip, so many times, one behind the other; the images that these are, and which time it is."""
-    units = np.repeat(np.arange(batch._units), count)
-    time = np.tile(np.arange(count), batch._units)
+    n = recording_of(batch).units
+    units, time = np.repeat(np.arange(n), count), np.tile(np.arange(count), n)
     return batch.take(units), rows_of(units, batch.frames), np.repeat(time, batch.frames or 1)
 
 
@@ -155,12 +156,13 @@ def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int 
         raise ValueError("frames must say how many images are a clip: these are no clips")
     length = arguments.whole_number(batch.frames if frames is None else frames, "frames")
     if batch.frames not in (None, length):
-        raise ValueError(f"frames is {length}, but the batch has {batch._shown}")
+        raise ValueError(f"frames is {length}, but the batch has {recording_of(batch).shown}")
     if len(batch) % length:
         raise ValueError(f"{len(batch)} images are no whole number of clips of {length} frames")
     kept = np.arange(count) * (length - 1) // max(count - 1, 1)
     rows = np.arange(len(batch)).reshape(-1, length)[:, kept].reshape(-1)
-    if isinstance(batch._source, EncodedImages) or batch.frames is None:
+    recording = recording_of(batch)
+    if isinstance(recording.source, EncodedImages) or batch.frames is None:
         return batch.take(rows)
-    segments = tuple(plan.views(rows) for plan in batch._segments)
-    return Batch(batch._runtime, batch._source.at_frames(kept), segments, batch._timings)
+    segments = tuple(plan.views(rows) for plan in recording.segments)
+    return Batch(replace(recording, source=recording.source.at_frames(kept), segments=segments))

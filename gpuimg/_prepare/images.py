@@ -9,6 +9,7 @@ import numpy as np
 
 from .._batch.batch import Batch
 from .._batch.encoded import open_images
+from .._batch.recording import Recording
 from .._checks.types import Ints
 from .._decoding import jpeg
 from .._decoding.decoder import MAX_PIXELS
@@ -70,7 +71,7 @@ class Maker:
         """Results of a part of a chunk, each kept as soon as it is there."""
         rows = np.arange(part.start, part.stop)
         changed = np.any(sizes[rows] != opened.sizes[rows], 1)
-        shrunk = resize(Batch(self._runtime, opened).take(rows), sizes[rows], FILTER, where=changed)
+        shrunk = resize(Batch(Recording(self._runtime, opened)).take(rows), sizes[rows], FILTER, where=changed)
         batch = shrunk.compute("uint8")
         failures = batch.errors
         for k, i in enumerate(part):

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._batch.batch import Batch
 from .._batch.clips import Start, clips_of, source_count, strides
+from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Device, Ints, OnError, PerImage, ShortClips
 from .._decoding.decoder import MAX_PIXELS
@@ -70,7 +71,8 @@ def random_clips(
     start = anywhere(as_rng(rng, n, "random_clips"), frames, steps)
     runtime = runtime_for(device)
     names = SourceNames(sources)
-    return Batch(runtime, clips_of(sources, names, frames, steps, start, short, color, on_error, max_pixels))
+    clips = clips_of(sources, names, frames, steps, start, short, color, on_error, max_pixels)
+    return Batch(Recording(runtime, clips))
 
 
 def anywhere(rng: Rng, frames: int, stride: Ints) -> Start:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
 from .._checks.types import PerImage, Range
 from .._ops import color
@@ -76,12 +76,12 @@ def color_jitter(
     where = generator.bernoulli(p)
     used = np.array([r is not None for r in ranges])
     used[2:] &= batch.channels == 3
-    plan = batch._plan
+    plan = recording_of(batch).plan
     for k in range(4):
         op = order[:, k]
         codes = np.where(used[op], _JITTER[op], np.int32(ops.SKIP.code))
         plan = plan.with_entry(codes, (factors[np.arange(n), op],), where=where)
-    return batch._recorded(plan)
+    return Batch(recording_of(batch).with_plan(plan))
 
 
 def _factor_range(value: Any, name: str) -> tuple[float, float] | None:

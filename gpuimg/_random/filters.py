@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
 from .._checks.types import PerImage, Range, Size
 from .._ops import color, filters
@@ -51,7 +51,7 @@ def random_gaussian_blur(
     low: Any
     high: Any
     if arguments.is_single(sigma):
-        low = high = arguments.per_image(sigma, batch._count, "sigma", low=1e-6, high=1e6)
+        low = high = arguments.per_image(sigma, recording_of(batch).image_count, "sigma", low=1e-6, high=1e6)
     else:
         low, high = limits(sigma, "sigma", low=1e-6, high=1e6)
     where = generator.bernoulli(p)
@@ -188,7 +188,7 @@ def three_augment(images: Images, *, rng: Rng | int) -> Batch:
     batch, generator = prepare(images, rng, "three_augment")
     which = generator.choice(3)
     sigma = generator.uniform(0.1, 2.0)
-    white = 1.0 / batch._unit
+    white = 1.0 / recording_of(batch).unit
     batch = color.rgb_to_grayscale(batch, batch.channels, where=which == 0)
     batch = color.solarize(batch, np.ceil(white / 2.0) if white > 1.0 else 0.5, where=which == 1)
     return filters.gaussian_blur(batch, _THREE_AUGMENT_KERNEL, sigma, where=which == 2)

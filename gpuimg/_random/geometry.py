@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
 from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, Pair, PerImage, Range, Size
 from .._ops import resize_crop, warp
@@ -66,10 +66,10 @@ def random_resized_crop(
     (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_resized_crop")
-    area = limits_of_each(scale, batch._count, "scale", low=0.0, high=1.0)
+    area = limits_of_each(scale, recording_of(batch).image_count, "scale", low=0.0, high=1.0)
     aspect = limits(ratio, "ratio", low=1e-6)
     boxes = resized_crop_boxes(batch.sizes, generator, area, aspect)
-    new = arguments.sizes(size, batch._count)
+    new = arguments.sizes(size, recording_of(batch).image_count)
     return resize_crop.resized_boxes(batch, boxes, new, interpolation, antialias)
 
 
@@ -136,7 +136,7 @@ def random_crop(
     [[32, 32], [32, 32]]
     """
     batch, generator = prepare(images, rng, "random_crop")
-    n = batch._count
+    n = recording_of(batch).image_count
     new = arguments.sizes(size, n)
     if padding is not None:
         batch = resize_crop.pad(batch, padding, fill, padding_mode)
@@ -288,7 +288,7 @@ def random_affine(
     [[8, 8], [8, 8]]
     """
     batch, generator = prepare(images, rng, "random_affine")
-    n = batch._count
+    n = recording_of(batch).image_count
     low, high = symmetric(degrees, "degrees")
     share = (0.0, 0.0) if translate is None else translate
     most = arguments.pair(share, n, "translate", ("x", "y"), low=0.0, high=1.0) * batch.sizes[:, ::-1]

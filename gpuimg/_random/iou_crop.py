@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, as_batch
+from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks.arguments import whole_number
 from .._checks.types import Floats, Ints, TablePerImage, UprightBoxFormat
 from .._ops.resize_crop import crop
@@ -88,8 +88,8 @@ def random_iou_crop(
     generator = as_rng(rng, n, "random_iou_crop", batch.frames)
     options = _checked_options(sampler_options, (min_scale, max_scale), (min_aspect_ratio, max_aspect_ratio))
     trials = whole_number(trials, "trials")
-    rows, corners = checked_boxes(boxes, batch, format)
-    moved = move_boxes(batch, corners, rows.owner)
+    rows, corners = checked_boxes(boxes, recording_of(batch), format)
+    moved = move_boxes(recording_of(batch), corners, rows.owner)
     seen = moved.areas > 0.0
     padded = _padded(moved.seen[seen], rows.owner[seen], n)
     own = generator.fork()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._batch.batch import Batch, Images, as_batch
+from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks import arguments
 from .._checks.types import (
     AsPassed,
@@ -199,16 +199,16 @@ def mosaic(
     ((2, 64, 64, 3), [6, 6])
     """
     batch = as_batch(images)
-    n = batch._units
+    n = recording_of(batch).units
     generator = as_rng(rng, n, "mosaic")
     low, high = limits(center, "center", low=0.0, high=1.0)
     shown = _shown(partner, n)[np.arange(n)[:, None], generator.permutation(_TILES)]
-    canvas = arguments.sizes(size, batch._count)
+    canvas = arguments.sizes(size, recording_of(batch).image_count)
     if np.any(canvas < 2):
         raise ValueError(f"size must be at least 2, not {size!r}")
     limit = canvas[:: batch.frames or 1, ::-1]
     corners = np.clip(np.round((low + (high - low) * generator.units(2)) * limit), 1, limit - 1).astype(np.int64)
-    color = arguments.color(fill, batch._count, batch.channels, batch._unit)
+    color = arguments.color(fill, recording_of(batch).image_count, batch.channels, recording_of(batch).unit)
     small = resize(batch, _fitting(batch.sizes, canvas))
     tiles = _laid(small.take(shown.T.reshape(-1)), corners, canvas, color, range(_TILES))
     mixed = small.compute("float32")
@@ -248,7 +248,11 @@ def _laid(images: Batch, corners: Ints, canvas: Ints, color: Floats, tiles: Sequ
     size, limit = images.sizes[:, ::-1], np.tile(canvas[:, ::-1], (count, 1))
     start = corner - size * np.stack([tile % 2 == 0, tile < 2], 1)
     shades = color[:, : images.channels] if images.channels == 3 else color[:, :1]
-    return pad(images, np.concatenate([start, limit - start - size], 1), np.tile(shades, (count, 1)) / images._unit)
+    return pad(
+        images,
+        np.concatenate([start, limit - start - size], 1),
+        np.tile(shades, (count, 1)) / recording_of(images).unit,
+    )
 
 
 def _quadrants(corners: Ints, canvas: Ints, tile: int) -> Ints:

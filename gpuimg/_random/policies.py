@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._batch.batch import Batch, Images
+from .._batch.batch import Batch, Images, recording_of
 from .._checks.arguments import flag, whole_number
 from .._checks.types import Color, Floats, Interpolation, Ints, Policy
 from .._ops.color import posterize_parameters, solarize_parameter
@@ -366,10 +366,10 @@ def apply_ops(batch: Batch, ops: Ints, magnitudes: Floats, interpolation: Interp
     """Apply op ``ops[i]`` (of this module) with ``magnitudes[i]`` to image i."""
     # What is recorded does not depend on which ops were drawn: another image's sharpness must not decide whether this
     # one's pixels are resampled once or twice.
-    batch = batch._for_geometry()
+    batch = Batch(recording_of(batch).for_geometry())
     moved = (ops >= SHEAR_X) & (ops <= ROTATE)
     batch = _move(batch, ops, np.where(moved, magnitudes, 0.0), moved, interpolation, fill)
-    return batch._recorded(_color_entry(batch, ops, magnitudes).as_sharpened())
+    return Batch(recording_of(batch).with_plan(_color_entry(batch, ops, magnitudes).as_sharpened()))
 
 
 def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation: Interpolation, fill: Any) -> Batch:
@@ -393,12 +393,12 @@ def _color_entry(batch: Batch, ops: Ints, magnitudes: Floats) -> Any:
     params = np.zeros((len(op_table.POSTERIZE.parameters), len(batch)))
     factor = (ops >= BRIGHTNESS) & (ops <= SHARPNESS)
     params[0] = np.where(factor, 1.0 + magnitudes, 0.0)
-    params[0] = np.where(ops == SOLARIZE, solarize_parameter(magnitudes, batch._unit), params[0])
+    params[0] = np.where(ops == SOLARIZE, solarize_parameter(magnitudes, recording_of(batch).unit), params[0])
     posterized = ops == POSTERIZE
     if posterized.any():
         levels = 2.0 ** np.where(posterized, np.trunc(magnitudes), 8.0)
-        params = np.where(posterized, np.stack(posterize_parameters(levels, batch._unit)), params)
+        params = np.where(posterized, np.stack(posterize_parameters(levels, recording_of(batch).unit)), params)
     codes = _CODES[ops]
     if batch.channels == 1:
         codes = np.where(ops == COLOR, np.int32(op_table.SKIP.code), codes)
-    return batch._plan.with_entry(codes, tuple(params))
+    return recording_of(batch).plan.with_entry(codes, tuple(params))

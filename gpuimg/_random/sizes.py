@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from .._batch.batch import Batch, Images
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
 from .._checks.types import Interpolation, Ints, Range, Size
 from .._ops import resize_crop
@@ -175,7 +175,7 @@ def scale_jitter(
     [[22, 30]]
     """
     batch, generator = prepare(images, rng, "scale_jitter")
-    target = arguments.sizes(target_size, batch._count, "target_size")
+    target = arguments.sizes(target_size, recording_of(batch).image_count, "target_size")
     scale = generator.uniform(*limits(scale_range, "scale_range", low=1e-6))
     fit = (target / batch.sizes).min(1)
     new = np.clip(np.floor(batch.sizes * (fit * scale)[:, None]), 1, layout.EXACT)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._batch.asked import UNITS
-from .._batch.batch import Batch, Images, as_batch
+from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._batch.planes import MOST_CHANNELS
 from .._checks.types import Floats, Ints
 from .._plan.plan import KERNEL_CHANNELS, Entry, Frame, Grid, Plan, Step, check_channels
@@ -53,7 +53,9 @@ class SavedPlan:
     @staticmethod
     def of(batch: Batch) -> SavedPlan:
         """The plan of a recorded batch."""
-        return SavedPlan(batch._source.sizes, batch._source.channels, batch._source.dtype, batch._segments)
+        recording = recording_of(batch)
+        source = recording.source
+        return SavedPlan(source.sizes, source.channels, source.dtype, recording.segments)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -102,8 +104,9 @@ def apply_plan(plan: SavedPlan | Batch, images: Images) -> Batch:
             f"the plan is for {saved.dtype} images with {saved.channels} channels, not {batch.dtype} with "
             f"{batch.channels}"
         )
-    before = () if batch.changes_nothing else batch._segments
-    return batch._with_segments((*before, *saved.segments))
+    recording = recording_of(batch)
+    before = () if batch.changes_nothing else recording.segments
+    return Batch(recording.with_segments((*before, *saved.segments)))
 
 
 def save_plan(images: Batch, path: str | PathLike[str]) -> None:
