@@ -25,6 +25,7 @@ from bench import chains as work
 from bench import common, photos
 from bench.chains import SIZE, Preprocess
 from bench.common import BATCH
+from gpuimg._batch.batch import recording_of
 from gpuimg._plan.compile import compile_plan
 from gpuimg._runtimes.threads import threads
 
@@ -82,7 +83,7 @@ def recording(files: list[bytes], repeats: int = 30) -> dict[str, float]:
         read = time.perf_counter()
         recorded = work.train_rotate_color(opened, rng)
         done = time.perf_counter()
-        compile_plan(recorded._plan)
+        compile_plan(recording_of(recorded).plan)
         taken["headers"].append(read - start)
         taken["record"].append(done - read)
         taken["compile"].append(time.perf_counter() - done)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 from bench import chains, common, photos
+from gpuimg._batch.batch import recording_of
 from gpuimg._plan.scale import FULL
 from gpuimg._runtimes.draft import first_segments, scales_of
 
@@ -52,7 +53,7 @@ def evaluate(x: gi.Batch) -> gi.Batch:
 
 def scales(x: gi.Batch) -> NDArray[np.int64]:
     """Eighths of their sizes that images are decoded at."""
-    return scales_of(x._source, x._segments, first_segments(x._segments))
+    return scales_of(recording_of(x).source, recording_of(x).segments, first_segments(recording_of(x).segments))
 
 
 def levels(x: gi.Batch) -> Levels:
@@ -101,7 +102,7 @@ def quality(files: list[bytes]) -> dict[str, Any]:
             x, plain = (crops(gi.open_batch(batch, device="cpu", draft=draft), seed + at) for draft in (1.0, None))
             moved = gi.affine(plain, 0.0, (_TENTH, 0.0), 1.0, 0.0, "bilinear")
             here = scales(x)
-            left = x._plan.grid.frames[0].support.min(1) * here / FULL
+            left = recording_of(x).plan.grid.frames[0].support.min(1) * here / FULL
             for k, (one, whole, other) in enumerate(zip(levels(x), levels(plain), levels(moved), strict=True)):
                 if here[k] < FULL:
                     found.add(_kind(int(here[k]), float(left[k])), one, whole)

@@ -29,6 +29,7 @@ import gpuimg as gi
 from bench import common, photos
 from gpuimg._batch.batch import Batch
 from gpuimg._batch.encoded import open_images
+from gpuimg._batch.recording import Recording
 from gpuimg._decoding.options import DecodeOptions
 from gpuimg._loading.in_order import InOrder
 from gpuimg._prepare.encode import encoded
@@ -113,7 +114,7 @@ class Parts:
 
 
 def _opened(runtime: CpuRuntime, files: list[bytes]) -> Batch:
-    return Batch(runtime, open_images(files, DecodeOptions(), "raise"))
+    return Batch(Recording(runtime, open_images(files, DecodeOptions(), "raise")))
 
 
 def measured(files: list[bytes], side: int, rounds: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import numpy as np
 
 import gpuimg as gi
 from bench import bench_core, chains, common, photos
+from gpuimg._batch.batch import recording_of
 from gpuimg._plan.compile import compile_plan
 
 RECORDED = 256
@@ -31,7 +32,7 @@ def recording(files: list[bytes], repeats: int = 30) -> dict[str, float]:
         start = time.perf_counter()
         recorded = gi.rand_augment(x, 2, 9, rng=chains.samples_of(x, 0))
         done = time.perf_counter()
-        for plan in recorded._segments:
+        for plan in recording_of(recorded).segments:
             compile_plan(plan)
         taken["record"].append(done - start)
         taken["compile"].append(time.perf_counter() - done)

@@ -27,7 +27,8 @@ import numpy as np
 
 import gpuimg as gi
 from bench import common
-from gpuimg._batch.batch import Batch
+from gpuimg._batch.batch import Batch, recording_of
+from gpuimg._batch.recording import Recording
 from gpuimg._decoding.options import DecodeOptions
 from gpuimg._loading.clips import Clips, VideoClips
 from gpuimg._runtimes.devices import runtime_for
@@ -110,7 +111,7 @@ class Race:
     def opened(self, rng: gi.Rng) -> Batch:
         """Random clips, of which nothing is decoded."""
         names = [str(self.path)] * len(rng)
-        return Batch(self.runtime, self.opener.open(names, names, rng, _OPTIONS))
+        return Batch(Recording(self.runtime, self.opener.open(names, names, rng, _OPTIONS)))
 
     def frames(self, rng: gi.Rng) -> Any:
         """Whole frames."""
@@ -122,7 +123,7 @@ class Race:
 
     def pyav(self, rng: gi.Rng) -> Any:
         """Whole frames by PyAV alone."""
-        numbers = self.opened(rng)._source.numbers  # type: ignore[union-attr]
+        numbers = recording_of(self.opened(rng)).source.numbers  # type: ignore[union-attr]
         return list(self.pool.map(lambda own: bare(self.path, self.index, own), numbers))
 
 
@@ -179,7 +180,7 @@ def memory(clips: int) -> dict[str, Any]:
         for video_, numbers in zip(found.videos, found.numbers, strict=True):
             assert video_ is not None
             numbers[:] = int(np.searchsorted(video_.pts, video_.key_pts[video_.key[numbers[0]]]))
-        gi.resize(Batch(runtime, found), (48, 64)).array()
+        gi.resize(Batch(Recording(runtime, found)), (48, 64)).array()
         if (k + 10) % max(clips // 10, 10) == 0:
             if not marks:
                 kept.append(trimmed())

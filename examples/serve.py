@@ -21,7 +21,7 @@ import queue
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import uvicorn
 from PIL import Image
@@ -37,7 +37,9 @@ MAX_BYTES = 8_000_000  # of a file
 MAX_PIXELS = 50_000_000  # of an image, by its header: a small file may hold a very large one
 CONNECTIONS = 1024
 
-SHAPE, DTYPE, LAYOUT = (3, 224, 224), "float16", "NCHW"
+SHAPE = 3, 224, 224
+DTYPE: Final = "float16"
+LAYOUT: Final = "NCHW"
 prepare = gpuimg.presets.imagenet_eval(224)
 
 

@@ -7,11 +7,14 @@
 (2, 3, 4, 4)
 """
 
+import typing as _typing
+
 from . import presets, sources
 from ._batch.batch import Batch
 from ._batch.clips import open_clips, video_info
 from ._batch.frameworks import to_jax, to_tensorflow, to_torch
 from ._batch.opening import decode_batch, image_info, open_batch
+from ._checks.elsewhere import not_here as _not_here
 from ._decoding.decoder import ImageInfo
 from ._index.report import IndexReport
 from ._index.seek_index import SeekIndex
@@ -233,3 +236,10 @@ __all__ = [
     "vertical_flip",
     "video_info",
 ]
+
+if not _typing.TYPE_CHECKING:  # which would take any name for one of ours
+
+    def __getattr__(name: str) -> None:
+        import sys
+
+        raise AttributeError(_not_here(__name__, name), name=name, obj=sys.modules[__name__])

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ._batch.batch import Batch
+from ._batch.batch import Batch, Images, recording_of
 from ._checks import arguments
 from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, resize
@@ -35,7 +35,7 @@ from ._random.iou_crop import random_iou_crop
 from ._random.rng import Rng
 
 
-def imagenet_train(size: int = 224) -> Callable[[Any, Any], Batch]:
+def imagenet_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     """Prepare training images for a classifier as for ResNet: random resized crop, flip, normalize.
 
     Parameters
@@ -104,7 +104,7 @@ def _imagenet_eval(size: int, resize_size: int, images: Any, rng: Any = None) ->
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
-def deit3_train(size: int = 224) -> Callable[[Any, Any], Batch]:
+def deit3_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     """Prepare training images as DeiT III: bicubic crop, flip, 3-Augment, color jitter of 0.3, normalize.
 
     Parameters
@@ -144,7 +144,7 @@ def _deit3_train(size: int, images: Any, rng: Any) -> Batch:
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
-def simclr(size: int = 224) -> Callable[[Any, Any], Batch]:
+def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     """Make a view for contrastive learning: resized crop, flip, strong color jitter, gray, blur.
 
     Parameters
@@ -187,7 +187,7 @@ def _simclr(size: int, images: Any, rng: Any) -> Batch:
     return random_gaussian_blur(x, kernel, (0.1, 2.0), 0.5, rng=rng)
 
 
-def simclr_train(size: int = 224, views: int = 2) -> Callable[[Any, Any], Batch]:
+def simclr_train(size: int = 224, views: int = 2) -> Callable[[Images, Rng | int], Batch]:
     """Prepare several views of each training image as :func:`simclr`; each image is decoded once.
 
     Parameters
@@ -220,7 +220,7 @@ def _simclr_train(size: int, views: int, images: Any, rng: Any) -> Batch:
     return _simclr(size, *_views(images, rng, views, "simclr_train"))
 
 
-def dino_train(size: int = 224, local_size: int = 96, local_views: int = 8) -> Callable[[Any, Any], Batch]:
+def dino_train(size: int = 224, local_size: int = 96, local_views: int = 8) -> Callable[[Images, Rng | int], Batch]:
     """Prepare two global and several small local views of each training image as DINO; each image is decoded once.
 
     Parameters
@@ -273,14 +273,14 @@ def _dino_train(size: int, local_size: int, local_views: int, images: Any, rng: 
     x = color_jitter(x, brightness=0.4, contrast=0.4, saturation=0.2, hue=0.1, p=0.8, rng=rng)
     x = random_grayscale(x, 0.2, rng=rng)
     x = random_gaussian_blur(x, 9, (0.1, 2.0), np.choose(np.minimum(view, 2), (1.0, 0.1, 0.5)), rng=rng)
-    x = random_solarize(x, 128 / 255 / x._unit, np.where(view == 1, 0.2, 0.0), rng=rng)
+    x = random_solarize(x, 128 / 255 / recording_of(x).unit, np.where(view == 1, 0.2, 0.0), rng=rng)
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
 def _views(images: Any, rng: Any, count: int, name: str) -> tuple[Batch, Rng]:
     """So many views of each image or clip, and draws for them."""
     batch, generator = prepare(images, rng, name)
-    return batch.take(np.tile(np.arange(batch._units), count)), generator.views(count)
+    return batch.take(np.tile(np.arange(recording_of(batch).units), count)), generator.views(count)
 
 
 def ssd_train(size: int = 300) -> Callable[..., Batch]:
@@ -318,7 +318,7 @@ def ssd_train(size: int = 300) -> Callable[..., Batch]:
 def _ssd_train(size: int, images: Any, rng: Any, boxes: Any = None) -> Batch:
     images, rng = prepare(images, rng, "ssd_train")
     x = random_photometric_distort(images, rng=rng)
-    x = random_zoom_out(x, [mean / x._unit for mean in IMAGENET_MEAN], rng=rng)
+    x = random_zoom_out(x, [mean / recording_of(x).unit for mean in IMAGENET_MEAN], rng=rng)
     if boxes is not None:
         x = random_iou_crop(x, boxes, rng=rng)
     x = random_horizontal_flip(x, rng=rng)

@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeAlias, Unpack
 
 from ._batch.batch import Batch
 from ._batch.frameworks import as_tensor
-from ._checks.arguments import whole_number
+from ._checks.arguments import flag, whole_number
+from ._checks.types import Samples
 from ._loading.load import load
 from ._loading.loader import Loader
+from ._loading.options import LoadOptions
 from ._loading.pipeline import LoadedBatch
+from ._loading.settings import UserFunction
 from ._version import install_hint
+from .sources.stream import Stream
 
 try:
     import torch
@@ -25,19 +29,25 @@ except ImportError as error:
     raise ImportError(f"gpuimg.torch needs torch; {install_hint('torch')}") from error
 
 
+#: Images of one size are one tensor, others a list of tensors, which type checkers cannot know.
+Images: TypeAlias = torch.Tensor | Any
+#: A tensor where the labels are numbers or arrays of one shape, else whatever the source has.
+Labels: TypeAlias = torch.Tensor | Any
+
+
 class Tensors(NamedTuple):
     """One batch: images and labels."""
 
-    images: Any
-    labels: Any
+    images: Images
+    labels: Labels
 
 
 class ValidTensors(NamedTuple):
     """One batch: images, labels, and which samples are to be counted, (N,) bool."""
 
-    images: Any
-    labels: Any
-    valid: Any
+    images: Images
+    labels: Labels
+    valid: torch.Tensor
 
 
 class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch is not type-checked here
@@ -83,9 +93,16 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
     >>> for images, labels in torch.utils.data.DataLoader(dataset, batch_size=None): ...  # doctest: +SKIP
     """
 
-    def __init__(self, source: Any, preprocess: Any = None, *, with_valid: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        source: Samples | Stream,
+        preprocess: UserFunction | None = None,
+        *,
+        with_valid: bool = False,
+        **options: Unpack[LoadOptions],
+    ) -> None:
         super().__init__()
-        self._build(source, preprocess, bool(with_valid), {"layout": "NCHW", **options})
+        self._build(source, preprocess, flag(with_valid, "with_valid"), {"layout": "NCHW", **options})
         if options.get("epochs", 1) is not None and not len(self):
             message = f"drop_last leaves nothing of {self._loader!r}: a loop over this dataset has no batches"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -123,7 +140,7 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
         """
         return self._here().state_dict()
 
-    def load_state_dict(self, state: Any) -> None:
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """As :meth:`gpuimg.Loader.load_state_dict`; in the main process for all workers that begin afterwards."""
         self._loader.load_state_dict(state)
         self._of_worker = None

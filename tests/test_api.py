@@ -8,6 +8,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from types import FunctionType
@@ -23,7 +24,8 @@ IMAGE_FUNCTIONS = [
     name
     for name in FUNCTIONS
     if next(iter(inspect.signature(getattr(gpuimg, name)).parameters)) == "images"
-    and not name.startswith("to_")
+    and not name.startswith(("to_", "transform_"))
+    and name not in ("describe", "save_plan", "five_crop", "ten_crop", "uniform_temporal_subsample")
     and name not in gpuimg.sources.__all__
 ]
 RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(getattr(gpuimg, name)).parameters]
@@ -131,9 +133,9 @@ def test_docstring_of_the_package_runs() -> None:
 #: The folders of the package, lowest first: each imports only those before it. Files at the top stand in for a folder.
 LAYERS = (
     "kernels", "errors", "_version", "_checks", "_decoding", "_index", "_video", "_plan", "_runtimes", "_batch", "_ops",
-    "_replay", "_random", "presets", "sources", "_loading", "_prepare", "torch", "_cli",
+    "_replay", "_random", "presets", "sources", "_loading", "typing", "_prepare", "torch", "_cli",
 )  # fmt: skip
-PUBLIC = {"errors", "presets", "sources", "torch"}
+PUBLIC = {"errors", "presets", "sources", "torch", "typing"}
 #: Imports by dotted name: who is allowed to know them.
 OWNERS = {
     "nvidia": {"gpuimg/_decoding/nvimgcodec.py"},
@@ -165,7 +167,11 @@ OWNERS = {
             "yuv",
         )
     },
-    "torch": {"gpuimg/torch.py", "gpuimg/_cli/contenders.py"},  # there in functions
+    "torch": {
+        "gpuimg/torch.py",
+        "gpuimg/_cli/contenders.py",
+        "gpuimg/_batch/frameworks.py",
+    },  # in functions; types
     "torchvision": {"gpuimg/_cli/contenders.py"},  # in a function
     "tqdm": {"gpuimg/_loading/stats.py"},  # in a function
     "PIL": {  # in functions
@@ -179,7 +185,8 @@ OWNERS = {
     "fsspec": {"gpuimg/sources/_remote.py"},  # in a function
     "aiohttp": {"gpuimg/sources/_remote.py"},  # in a function
     "pillow_heif": {"gpuimg/_decoding/pillow.py"},
-    **{name: set() for name in ("jax", "tensorflow", "cv2", "pyarrow", "array_record")},
+    "jax": {"gpuimg/_batch/frameworks.py"},  # for types
+    **{name: set() for name in ("tensorflow", "cv2", "pyarrow", "array_record")},
 }
 
 
@@ -252,3 +259,43 @@ def test_only_its_owner_imports_a_library(library: str) -> None:
         if any(one == library or one.startswith(library + ".") for one in imports(name))
     }
     assert found == OWNERS[library]
+
+
+#: Private names that a module uses of objects of other modules, and how often.
+SEAMS = {
+    "_batch.layouts": {"_array_in": 3},
+    "_batch.recording": {"_recording": 1},  # the one place that looks into a Batch
+    "_cli.index": {"_origin": 1},
+    "_loading.build_index": {"_origin": 1},
+    "_loading.pipeline": {"_array_in": 1},
+    "_loading.samples": {"_is_remote": 1, "_label": 1, "_path": 1, "_read_several": 1},
+    "_loading.settings": {"_is_remote": 1},
+    # Names of prepared samples are made of those of their files, which sources have no public names for.
+    "_prepare.labels": {"_label": 2},
+    "_prepare.names": {
+        "_files": 3, "_listed_in": 1, "_names": 3, "_offset": 1, "_path": 2, "_root": 2, "_shard": 3,
+    },
+    "_prepare.prepare": {"_origin": 1},
+    "sources._remote": {"_fetch_range": 1},  # of fsspec's HTTP files
+    "torch": {"_dealt": 1},
+}  # fmt: skip
+
+
+def test_private_names_stay_in_their_modules() -> None:
+    """Of named tuples ``_replace`` and ``_asdict`` are public."""
+    found = {}
+    for name, path in FILES.items():
+        tree = ast.parse(path.read_text())
+        attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+        own = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        own |= {node.attr for node in attributes if isinstance(node.ctx, ast.Store)}
+        used = Counter(
+            node.attr
+            for node in attributes
+            if re.match(r"_[a-z]", node.attr) and node.attr not in own | {"_replace", "_asdict"}
+            if not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+        )
+        if used and ".kernels" not in name:
+            found[name.removeprefix("gpuimg.")] = dict(used)
+    assert found == SEAMS
+    assert sum(sum(used.values()) for used in SEAMS.values()) <= 32

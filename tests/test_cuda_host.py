@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.nvimgcodec import for_engine
 from gpuimg._plan.compile import compile_plan
@@ -82,7 +83,7 @@ def test_single_calls(gpu: Standin, chain: str, source: str, where: str) -> None
 def test_all_plans_are_one_upload_of_their_records_and_programs(gpu: Standin, chain: str) -> None:
     x = CHAINS[chain][0](opened())
     x.compute()
-    passes = [run for plan in x._segments for run in compile_plan(plan)[0]]
+    passes = [run for plan in recording_of(x).segments for run in compile_plan(plan)[0]]
     expected = sum(part.nbytes for run in passes for part in (run.records, run.programs))
     if chain == "elastic":  # records of what is done before its second pass
         expected += 4 * len(x) * elastic.RECORD_WORDS
@@ -329,7 +330,7 @@ def test_images_that_were_reported_but_not_written(gpu: Standin, color: str, fat
     for _ in range(2):  # without another warning
         x = gi.open_batch(sources, device="cuda:0", color=color)
         gpu.use(gi.resize(x, (8, 8)).array())
-        assert x._timings.unwritten == 3
+        assert recording_of(x).timings.unwritten == 3
 
 
 @pytest.mark.parametrize(
@@ -525,5 +526,5 @@ def test_running_out_of_memory(gpu: Standin, refused: int) -> None:
             gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array()
         gpu.pools[0].refuse_above = None
         gpu.use(gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array())
-    ring: Any = gi.open_batch(files(), device="cuda:0")._runtime._lane.arenas  # type: ignore[attr-defined]
+    ring: Any = recording_of(gi.open_batch(files(), device="cuda:0")).runtime._lane.arenas  # type: ignore[attr-defined]
     assert len(ring._spare) + ring._left == 2

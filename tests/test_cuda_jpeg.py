@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.seek import Seek
 from gpuimg._runtimes.images import EncodedImages, Pixels, offsets_of, whole_regions
@@ -45,7 +46,7 @@ def seek_of(entries: Sequence[Any], every: int) -> Seek:
 
 
 def batch_of(files: list[bytes]) -> EncodedImages:
-    images = gi.open_batch(files, device="cpu")._source
+    images = recording_of(gi.open_batch(files, device="cpu")).source
     assert isinstance(images, EncodedImages)
     return images
 
@@ -162,10 +163,9 @@ def opened(files: list[bytes], entries: list[Entry] | None = None, every: int = 
     if entries is None:
         entries = entries_of(files, every)
         entries[WITHOUT[0]] = entries[WITHOUT[0]][:0]
-    source = batch._source
+    source = recording_of(batch).source
     assert isinstance(source, EncodedImages)
-    batch._source = replace(source, seek=seek_of(entries, every))
-    return batch
+    return gi.Batch(replace(recording_of(batch), source=replace(source, seek=seek_of(entries, every))))
 
 
 def kernels_of(gpu: Standin) -> list[str]:
@@ -173,7 +173,7 @@ def kernels_of(gpu: Standin) -> list[str]:
 
 
 def fates(batch: gi.Batch) -> list[int]:
-    source = batch._source
+    source = recording_of(batch).source
     assert isinstance(source, EncodedImages)
     assert source.seek is not None
     found: list[int] = source.seek.fates.tolist()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 
 from .standin import Standin
 from .standin.work import load
@@ -154,7 +155,7 @@ def test_the_cpu_decodes_what_nvdec_does_not(gpu: Standin, case: str) -> None:
     assert len([op for op in gpu.order.log[begin:] if op.kind == "upload"]) == 1
     x = gi.resize(opened(sources[:5], start=start[:5]), (8, 8))
     gpu.use(x.array())  # without another warning
-    assert x._timings.clips_on_cpu == (5 if everything else 3)
+    assert recording_of(x).timings.clips_on_cpu == (5 if everything else 3)
 
 
 def test_stats_count_clips_that_the_cpu_decodes(gpu: Standin) -> None:

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 
 from . import references
 from .compare import GEOMETRY, assert_bytes, assert_close, assert_same
@@ -81,7 +82,7 @@ def test_displacements_vary_as_torchvisions() -> None:
 def test_a_displacement_starts_and_ends_a_stage() -> None:
     images = [image(np.random.default_rng(), 40, 33, 3, "float32") for _ in range(3)]
     x = gi.invert(gi.elastic(gi.horizontal_flip(images), 50, 5, seed=[1, 2, 3], where=[True, False, True]))
-    assert (len(x._segments), len(gi.resize(x, 9)._segments)) == (2, 3)
+    assert (len(recording_of(x).segments), len(recording_of(gi.resize(x, 9)).segments)) == (2, 3)
     one_by_one = gi.elastic([picture[:, ::-1] for picture in images], 50, 5, seed=[1, 2, 3])
     assert_close(x, [1 - one_by_one[0], 1 - images[1][:, ::-1], 1 - one_by_one[2]], GEOMETRY)
     assert x.launches == 3

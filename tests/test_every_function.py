@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from gpuimg._runtimes.images import Pixels
 
 from .calls import CALLS, RESIZING, Call
@@ -142,8 +143,8 @@ def test_a_parameter_for_another_number_of_images_is_refused(call: Call) -> None
 
 def as_clips(pictures: NDArray[Any], frames: int) -> gi.Batch:
     x = gi.pad(pictures, 0)
-    assert isinstance(x._source, Pixels)
-    return gi.Batch(x._runtime, replace(x._source, frames=frames))
+    assert isinstance(recording_of(x).source, Pixels)
+    return gi.Batch(replace(recording_of(x), source=replace(recording_of(x).source, frames=frames), segments=()))
 
 
 @calls

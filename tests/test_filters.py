@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageEnhance
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 
 from . import references
 from .compare import FORMULA, GEOMETRY, assert_bytes, assert_close, assert_same
@@ -212,7 +213,7 @@ def test_motion_along_rows_and_columns_is_opencvs_mean(length: int, angle: int) 
 def test_motion_starts_and_ends_a_stage() -> None:
     images = pictures(sizes=[(12, 15)] * 3)
     x = gi.horizontal_flip(gi.motion_blur(gi.resize(images, (20, 9)), 5, 30))
-    assert len(x._segments) == 3
+    assert len(recording_of(x).segments) == 3
     resized = [references.resize(to_unit(picture), 20, 9) for picture in images]
     assert_close(x, [references.motion_blur(picture, 5, 30)[:, ::-1] for picture in resized], GEOMETRY)
     chosen = gi.motion_blur(images, 9, 30, where=[True, False, True])
@@ -284,10 +285,10 @@ def test_artefacts_start_and_end_a_stage() -> None:
     x = gi.autocontrast(gi.jpeg(gi.horizontal_flip(images), 40, where=[True, False, True]))
     flipped = [picture[:, ::-1] for picture in images]
     coded = [as_jpeg(flipped[0], 40), flipped[1], as_jpeg(flipped[2], 40)]
-    assert (len(x._segments), x.launches) == (2, 0)
+    assert (len(recording_of(x).segments), x.launches) == (2, 0)
     assert_same(list(x), list(gi.autocontrast(coded)))
     assert x.launches == 5  # of the flip, of its blocks and colors, of a statistic and of the result
-    assert len(gi.resize(gi.jpeg(images, 40), 20)._segments) == 2
+    assert len(recording_of(gi.resize(gi.jpeg(images, 40), 20)).segments) == 2
     again = gi.jpeg(gi.jpeg(images, 20), [30, 90, 50])
     assert_same(list(again), [as_jpeg(as_jpeg(p, 20), q) for p, q in zip(images, (30, 90, 50), strict=True)])
     gray = gi.rgb_to_grayscale(gi.jpeg(images, 5))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import mmap
+from fractions import Fraction
 from typing import Any
 
 import cv2
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -141,6 +144,19 @@ def test_resize_without_antialias_as_opencv(dtype: str, channels: int, interpola
     ]
     shaped = [e.reshape(*size, channels) for e, size in zip(expected, sizes, strict=True)]
     assert_close(results, bounded(pictures, shaped), GEOMETRY)
+
+
+@given(height=st.integers(1, 300), width=st.integers(1, 300), longer=st.integers(1, 5000))
+def test_resize_to_a_longer_side(height: int, width: int, longer: int) -> None:
+    """torchvision's ``size=None``: exact whole numbers, where its float division may fall short of them."""
+    x = gi.resize(np.broadcast_to(np.uint8(0), (1, height, width, 1)), None, max_size=longer)
+    shorter = max(int(Fraction(longer * min(height, width), max(height, width))), 1)
+    assert x.sizes.tolist() == [[longer, shorter] if height > width else [shorter, longer]]
+
+
+def test_resize_to_longer_sides_of_each_image() -> None:
+    images = [np.zeros((30, 40, 3), np.uint8), np.zeros((40, 30, 3), np.uint8), np.zeros((7, 7, 3), np.uint8)]
+    assert gi.resize(images, None, max_size=[20, 20, 9]).sizes.tolist() == [[15, 20], [20, 15], [9, 9]]
 
 
 @pytest.mark.parametrize(("height", "width"), [(30, 40), (40, 30), (33, 33), (1, 64), (7, 5), (99, 100)])
@@ -641,7 +657,12 @@ resize: Any = gi.resize  # called with types that a checker refuses
         (lambda x: resize(x, 4, ["bilinear"]), "interpolation must be"),
         (lambda x: gi.resize(x, 4, max_size=4), "max_size must be above size=4, not 4"),
         (lambda x: resize(x, 4, max_size=5.5), "max_size must be a whole number .*not 5.5"),
-        (lambda x: gi.resize(x, (4, 4), max_size=5), r"max_size needs an int size, the shorter side, not \(4, 4\)"),
+        (lambda x: gi.resize(x, None), "size may be None only with max_size, the new length of the longer side"),
+        (lambda x: gi.resize(x, None, max_size=0), "max_size must be a whole number from 1 .*not 0"),
+        (
+            lambda x: gi.resize(x, (4, 4), max_size=5),
+            r"max_size needs an int size, the shorter side, or None, not \(4, 4\)",
+        ),
         (lambda x: gi.crop(x, 0, 0, 0, 2), "height must be a whole number from 1 .*not 0"),
         (lambda x: gi.crop(x, 0.5, 0, 2, 2), "top must be a whole number .*not 0.5"),
         (lambda x: gi.crop(x, 0, np.inf, 2, 2), "left must be a whole number .*not inf"),
@@ -705,7 +726,6 @@ def test_bad_values(call: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda x: gi.resize(x, None), "size must be a number or an array of numbers, not None"),
         (lambda x: gi.resize(x, "8"), "size must be a number .*not '8'"),
         (lambda x: resize(x, 4, max_size="8"), "max_size must be a number .*not '8'"),
         (lambda x: gi.crop(x, None, 0, 1, 1), "top must be a number .*not None"),

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 
 from . import jpegs
 
@@ -38,7 +39,9 @@ CHAINS: dict[str, Callable[[Any], gi.Batch]] = {
     "bicubic without antialias": lambda x: gi.resize(x, (24, 70), "bicubic", antialias=False),
     "crop": lambda x: gi.resized_crop(x, 0, [-3, 2, 1, 5], 30, 20, (16, 17)),
     "flip": lambda x: gi.vertical_flip(gi.horizontal_flip(x, where=[True, False, True, False])),
-    "rotate": lambda x: gi.rotate(x, [10, -40, 90, 180], "bilinear", fill=0.5 if gi.invert(x)._unit == 1 else 99),
+    "rotate": lambda x: gi.rotate(
+        x, [10, -40, 90, 180], "bilinear", fill=0.5 if gi.invert(x).dtype == "float32" else 99
+    ),
     "expand": lambda x: gi.rotate(x, [10, -40, 90, 180], "bilinear", expand=True),
     "affine": lambda x: gi.affine(x, 20, (3, 4), 1.2, (5, 6), "bilinear", center=(3, 4)),
     "perspective": lambda x: gi.perspective(
@@ -153,7 +156,7 @@ def test_clips_are_decoded_by_nvdec(name: str) -> None:
     data = video(*CODECS[name], 270, 482, 40)  # larger than the smallest that NVDEC takes
     expected, x = (gi.open_clips([data] * 3, 4, 2, start=[0, 11, 30], device=device) for device in ("cpu", "cuda:0"))
     apart = np.abs(x.array().get().astype(np.int16) - expected.array())
-    assert x._timings.clips_on_cpu == 0
+    assert recording_of(x).timings.clips_on_cpu == 0
     assert apart.max() <= 1
     assert np.mean(apart > 0) <= 0.01
 

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from gpuimg._plan.compile import build_for
 from gpuimg.kernels import ops
 
@@ -110,7 +111,7 @@ def test_statistics_are_of_the_noisy_image() -> None:
 
 def test_random_noise_draws_sigma_and_where() -> None:
     x = gi.random_gaussian_noise(np.zeros((COUNT, 1, 1, 3), np.uint8), 0.5, (0.1, 0.4), p=0.3, rng=rng(1))
-    (entry,) = x._plan.entries
+    (entry,) = recording_of(x).plan.entries
     chosen = entry.codes == ops.NOISE.code
     assert_share(chosen, 0.3)
     assert_uniform(entry.params[chosen, ops.NOISE.at("scale")], 0.1, 0.4)
@@ -167,8 +168,8 @@ def test_erase_asks_for_a_seed() -> None:
 
 def rectangles(x: gi.Batch) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
     """(N, K): which are painted; and (N, K, 4) their corners."""
-    painted = np.stack([entry.codes == ops.PAINT.code for entry in x._plan.entries], 1)
-    corners = np.stack([entry.params[:, ops.RECTANGLE] for entry in x._plan.entries], 1)
+    painted = np.stack([entry.codes == ops.PAINT.code for entry in recording_of(x).plan.entries], 1)
+    corners = np.stack([entry.params[:, ops.RECTANGLE] for entry in recording_of(x).plan.entries], 1)
     return painted, corners.astype(np.float64)
 
 
@@ -205,7 +206,7 @@ def test_dropout_paints_its_rectangles(dtype: str, channels: int) -> None:
 
 def test_dropout_with_noise() -> None:
     x = gi.coarse_dropout(np.full((50, 20, 20, 3), 0.5, np.float32), 3, value="random", p=1, rng=rng(6, 50))
-    assert [sorted(set(entry.codes.tolist())) for entry in x._plan.entries] == [[ops.NOISE.code]] * 3
+    assert [sorted(set(entry.codes.tolist())) for entry in recording_of(x).plan.entries] == [[ops.NOISE.code]] * 3
     changed = x.array() != 0.5
     assert np.all(changed.any((1, 2, 3)))
 
@@ -240,7 +241,7 @@ def test_grid_mask_by_hand() -> None:
 
 def test_random_grid_mask_draws_cells_angles_and_places() -> None:
     x = gi.random_grid_mask(np.zeros((COUNT, 1, 1, 3), np.uint8), (4, 9), 0.3, (-20, 60), p=0.6, rng=rng(7))
-    (entry,) = x._plan.entries
+    (entry,) = recording_of(x).plan.entries
     chosen = entry.codes == ops.GRID.code
     assert_share(chosen, 0.6)
     given = {name: entry.params[chosen, ops.GRID.at(name)].astype(float) for name in ops.GRID.parameters}
@@ -286,7 +287,7 @@ def test_every_order_is_drawn_as_often() -> None:
 
 def test_only_rare_ops_need_the_full_kernels_of_a_gpu() -> None:
     x = gi.normalize(gi.color_jitter(np.zeros((1, 4, 4, 3), np.uint8), 1, 1, 1, 0.5, rng=0), 0.5, 0.5)
-    assert build_for(x._plan) == ops.PLAIN
+    assert build_for(recording_of(x).plan) == ops.PLAIN
     for rare in (
         gi.gaussian_noise(x, seed=0),
         gi.grid_mask(x, 2, 0.5),
@@ -294,5 +295,5 @@ def test_only_rare_ops_need_the_full_kernels_of_a_gpu() -> None:
         gi.adjust_sharpness(x, 2),
         gi.pad(x, 1, padding_mode="reflect"),
     ):
-        assert build_for(rare._plan) == ops.FULL
-    assert build_for(gi.motion_blur(x, 3)._plan) == ops.MOVING
+        assert build_for(recording_of(rare).plan) == ops.FULL
+    assert build_for(recording_of(gi.motion_blur(x, 3)).plan) == ops.MOVING

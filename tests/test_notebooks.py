@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 
 PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
 
@@ -88,7 +89,7 @@ def test_what_cannot_be_shown_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("no <memory>")
 
     x = gi.resize(np.zeros((1, 4, 4, 3), np.uint8), 2)
-    monkeypatch.setattr(type(x._runtime), "run", broken)
+    monkeypatch.setattr(type(recording_of(x).runtime), "run", broken)
     assert "RuntimeError: no &lt;memory&gt;" in shown(x)
     assert "&lt;gpuimg.Batch of 1 image" in shown(x)
 

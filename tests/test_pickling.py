@@ -31,7 +31,7 @@ def files(**options: Any) -> gi.Batch:
 
 
 ARRAYS = [np.random.default_rng(k).integers(0, 256, (6 + k, 9, 3), np.uint8) for k in range(3)]
-BATCHES: dict[str, Callable[[], gi.Batch]] = {
+BATCHES: dict[str, Callable[[], Any]] = {
     "files": files,
     "gray files": lambda: files(color="gray"),
     "recorded": lambda: gi.normalize(gi.rotate(gi.resize(files(), (8, 9)), [10, 20, 30]), 0.5, 0.2),

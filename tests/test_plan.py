@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from gpuimg._plan.compile import compile_plan
 
 from . import references
@@ -303,7 +304,7 @@ def test_no_second_pass_for_geometry_that_permutes(statistic: Any, move: Any) ->
     """The statistics of the same pixels in another order are the same: they are taken on the last grid."""
     for before in (lambda x: x, lambda x: gi.rotate(gi.resize(x, (9, 14)), 20, "bilinear")):
         x = statistic[0](before(dark_to_the_right("float32", 3)))
-        passes, _ = compile_plan(move(x)._plan)
+        passes, _ = compile_plan(recording_of(move(x)).plan)
         assert [(one.first_slot, one.end_slot) for one in passes] == [(0, 1)]
         assert_close(move(x).compute("float32"), list(move(x.compute())), FORMULA)
 
@@ -320,7 +321,7 @@ def test_no_second_pass_for_geometry_that_permutes(statistic: Any, move: Any) ->
     ],
 )
 def test_a_second_pass_for_other_pixels(move: Any) -> None:
-    assert len(compile_plan(move(gi.autocontrast(dark_to_the_right("uint8", 3)))._plan)[0]) == 2
+    assert len(compile_plan(recording_of(move(gi.autocontrast(dark_to_the_right("uint8", 3)))).plan)[0]) == 2
 
 
 @kinds

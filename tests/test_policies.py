@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from gpuimg._random import mixing, policies, policy_tables
 from gpuimg._random.policies import apply_ops
 from gpuimg._random.policy_tables import OP_NAMES
@@ -251,7 +252,7 @@ def ends(function: Callable[[int], gi.Batch], stage: int = 0) -> list[dict[str, 
     """Magnitudes by op, of the lowest bin and of the highest."""
     found = []
     for magnitude in (0, 30):
-        ops, values = recorded(function(magnitude)._segments[stage])
+        ops, values = recorded(recording_of(function(magnitude)).segments[stage])
         found.append({OP_NAMES[op]: set(np.round(values[ops == op], 4).tolist()) for op in np.unique(ops).tolist()})
     return found
 
@@ -272,7 +273,7 @@ def test_rand_augment_magnitudes() -> None:
 
 
 def test_rand_augment_magnitude_nine_of_31() -> None:
-    ops, values = recorded(gi.rand_augment(blanks(n=600), rng=rng(1, 600))._segments[0])
+    ops, values = recorded(recording_of(gi.rand_augment(blanks(n=600), rng=rng(1, 600))).segments[0])
     assert set(np.round(values[ops == ROTATE], 4).tolist()) == {-9.0, 9.0}
     assert set(np.round(values[ops == BRIGHTNESS], 4).tolist()) == {-0.27, 0.27}
     assert set(np.round(values[ops == TRANSLATE_X], 4).tolist()) == {-6.0, 6.0}
@@ -281,7 +282,7 @@ def test_rand_augment_magnitude_nine_of_31() -> None:
 
 
 def test_trivial_augment_magnitudes() -> None:
-    ops, values = recorded(gi.trivial_augment(blanks(), rng=rng(2))._plan)
+    ops, values = recorded(recording_of(gi.trivial_augment(blanks(), rng=rng(2))).plan)
     for op, low, high in (
         (SHEAR_X, -0.99, 0.99), (SHEAR_Y, -0.99, 0.99), (TRANSLATE_X, -32, 32), (TRANSLATE_Y, -32, 32),
         (ROTATE, -135, 135), (BRIGHTNESS, -0.99, 0.99), (COLOR, -0.99, 0.99), (CONTRAST, -0.99, 0.99),
@@ -300,7 +301,7 @@ def assert_ops_uniform(ops: NDArray[np.int64]) -> None:
 
 def test_rand_augment_ops_and_signs() -> None:
     x = gi.rand_augment(blanks(), 3, rng=rng(3))
-    found = [recorded(plan) for plan in x._segments]
+    found = [recorded(plan) for plan in recording_of(x).segments]
     assert len(found) == 3
     for ops, values in found:
         assert_ops_uniform(ops)
@@ -314,7 +315,7 @@ def test_rand_augment_ops_and_signs() -> None:
 
 
 def test_trivial_augment_ops_bins_and_signs() -> None:
-    ops, values = recorded(gi.trivial_augment(blanks(), rng=rng(4))._plan)
+    ops, values = recorded(recording_of(gi.trivial_augment(blanks(), rng=rng(4))).plan)
     # The lowest of 31 bins moves nothing, which shows as the identity; so it does where it moves by less than 1.
     moved = np.where((np.arange(14) >= SHEAR_X) & (np.arange(14) <= ROTATE), 30 / 31, 1.0)
     shares = moved / 14
@@ -333,7 +334,7 @@ def test_trivial_augment_ops_bins_and_signs() -> None:
 @pytest.mark.parametrize("policy", ["imagenet", "cifar10", "svhn"])
 def test_auto_augment_draws(policy: str) -> None:
     x = gi.auto_augment(blanks(), policy, rng=rng(5))
-    found = [recorded(plan) for plan in x._segments]
+    found = [recorded(plan) for plan in recording_of(x).segments]
     table = policy_tables.AUTO_AUGMENT_POLICIES[policy]
     # Pairs of ops: one of 25 rows, each of its ops with its own probability.
     chances = np.zeros((15, 15))
@@ -427,8 +428,8 @@ def test_augmix_weights(monkeypatch: pytest.MonkeyPatch, alpha: float) -> None:
 def by_hand(x: gi.Batch, op: int, magnitude: float, interpolation: str, fill: Any) -> gi.Batch:
     """An op on a batch of one, by the public functions."""
     degrees = math.degrees(math.atan(magnitude))
-    threshold = magnitude / x._unit
-    return {
+    threshold = magnitude / recording_of(x).unit
+    made = {
         IDENTITY: lambda: x,
         SHEAR_X: lambda: gi.affine(x, 0, (0, 0), 1, (degrees, 0), interpolation, fill, (0, 0)),
         SHEAR_Y: lambda: gi.affine(x, 0, (0, 0), 1, (0, degrees), interpolation, fill, (0, 0)),
@@ -444,7 +445,8 @@ def by_hand(x: gi.Batch, op: int, magnitude: float, interpolation: str, fill: An
         AUTOCONTRAST: lambda: gi.autocontrast(x),
         EQUALIZE: lambda: gi.equalize(x),
         INVERT: lambda: gi.invert(x),
-    }[op]()._new_segment()
+    }[op]()
+    return gi.Batch(recording_of(made).new_segment())
 
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
@@ -454,7 +456,7 @@ def test_a_policy_is_its_ops_one_by_one_image_by_image(name: str, dtype: str, in
     images = pictures(60, dtype)
     fill = 77 if dtype == "uint8" else 0.3
     x = POLICIES[name](images, interpolation=interpolation, fill=fill, rng=rng(9, 60))
-    steps = [recorded(plan) for plan in x._segments]
+    steps = [recorded(plan) for plan in recording_of(x).segments]
     expected = []
     for i, picture in enumerate(images):
         single = gi.pad([picture], 0)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 from gpuimg import presets
+from gpuimg._batch.batch import recording_of
 from gpuimg._batch.pictures import displayed
 from gpuimg._cli import preview
 from gpuimg.kernels import layout, ops
@@ -133,18 +134,19 @@ def test_eval_is_the_calls_it_stands_for(photos: list[NDArray[Any]]) -> None:
 
 def chosen(x: gi.Batch, *codes: int) -> NDArray[np.bool_]:
     """(N,): images to which one of these ops is applied, in any stage."""
-    found = [np.isin(entry.codes, codes) for plan in x._segments for entry in plan.entries]
+    found = [np.isin(entry.codes, codes) for plan in recording_of(x).segments for entry in plan.entries]
     applied: NDArray[np.bool_] = np.any(found, axis=0)
     return applied
 
 
 def blurred(x: gi.Batch) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = np.any([plan.grid.filter == layout.GAUSSIAN for plan in x._segments], axis=0)
+    filters = [plan.grid.filter for plan in recording_of(x).segments]
+    found: NDArray[np.bool_] = np.any([one == layout.GAUSSIAN for one in filters], axis=0)
     return found
 
 
 def flipped(x: gi.Batch) -> NDArray[np.bool_]:
-    mirrored: NDArray[np.bool_] = np.linalg.det(x._segments[0].grid.frames[0].matrix[:, :2, :2]) < 0
+    mirrored: NDArray[np.bool_] = np.linalg.det(recording_of(x).segments[0].grid.frames[0].matrix[:, :2, :2]) < 0
     return mirrored
 
 
@@ -162,7 +164,7 @@ def test_simclr_draws_with_the_papers_probabilities(gray: NDArray[np.uint8]) -> 
     assert share(blurred(x)) == pytest.approx(0.5, abs=0.03)
     assert share(flipped(x)) == pytest.approx(0.5, abs=0.03)
     assert share(jittered & blurred(x)) == pytest.approx(0.4, abs=0.03)  # independent of each other
-    kernel = presets.simclr()(gray[:2], 0)._segments[-1].grid.kernel
+    kernel = recording_of(presets.simclr()(gray[:2], 0)).segments[-1].grid.kernel
     assert kernel is not None
     assert kernel.tolist() == [[23, 23]] * 2
 
@@ -172,7 +174,7 @@ def test_deit3_draws_one_of_three(gray: NDArray[np.uint8]) -> None:
     three = np.stack([chosen(x, ops.GRAYSCALE.code), chosen(x, ops.SOLARIZE.code), blurred(x)])
     assert (three.sum(0) == 1).all()
     np.testing.assert_allclose(three.mean(1), 1 / 3, atol=0.03)
-    assert set(np.unique(x._segments[0].grid.filter)) <= {layout.CUBIC_RENORMALISED}
+    assert set(np.unique(recording_of(x).segments[0].grid.filter)) <= {layout.CUBIC_RENORMALISED}
     assert chosen(x, ops.BRIGHTNESS.code).all()
     assert not chosen(x, ops.HUE.code).any()
 

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from gpuimg.kernels import layout, ops
 
 from . import references
@@ -49,12 +50,12 @@ def pictures(dtype: str = "uint8", channels: int = 3, repeats: int = 1) -> list[
 
 def codes(x: gi.Batch) -> NDArray[np.int32]:
     """(N, entries): op codes."""
-    return np.stack([entry.codes for entry in x._plan.entries], 1)
+    return np.stack([entry.codes for entry in recording_of(x).plan.entries], 1)
 
 
 def parameters(x: gi.Batch, k: int = 0) -> NDArray[np.float32]:
     """(N, entries): parameter ``k`` of each op."""
-    return np.stack([entry.params[:, k] for entry in x._plan.entries], 1)
+    return np.stack([entry.params[:, k] for entry in recording_of(x).plan.entries], 1)
 
 
 # -- color_jitter ------------------------------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ def test_gray_images_stay_gray() -> None:
 
 def rectangles(x: gi.Batch) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
     """Which images are painted on, and (N, 4) left, top, right, bottom."""
-    (entry,) = x._plan.entries
+    (entry,) = recording_of(x).plan.entries
     return entry.codes == ops.PAINT.code, entry.params[:, ops.RECTANGLE]
 
 
@@ -285,7 +286,7 @@ def test_erasing_where_nothing_fits_keeps_the_image() -> None:
 
 
 def deviations(x: gi.Batch) -> NDArray[np.float64]:
-    return x._plan.grid.frames[0].support
+    return recording_of(x).plan.grid.frames[0].support
 
 
 def test_blur_draws() -> None:
@@ -293,9 +294,9 @@ def test_blur_draws() -> None:
         x = gi.random_gaussian_blur(blanks(9, 9), 5, sigma, rng=rng(12))
         assert_uniform(deviations(x)[:, 0], low, high)
         np.testing.assert_array_equal(deviations(x)[:, 0], deviations(x)[:, 1])
-        assert np.all(x._plan.grid.filter == layout.GAUSSIAN)
+        assert np.all(recording_of(x).plan.grid.filter == layout.GAUSSIAN)
     x = gi.random_gaussian_blur(blanks(9, 9), 5, rng=rng(13), p=0.3)
-    chosen = x._plan.grid.filter == layout.GAUSSIAN
+    chosen = recording_of(x).plan.grid.filter == layout.GAUSSIAN
     assert_share(chosen, 0.3)
     assert_uniform(deviations(x)[chosen, 0], 0.1, 2.0)
 
@@ -320,7 +321,7 @@ def test_one_sigma_is_used_for_every_image() -> None:
 
 def test_motion_draws_lengths_and_angles() -> None:
     x = gi.random_motion_blur(blanks(9, 9), (2, 6), (-30, 50), 0.4, rng=rng(17))
-    (entry,) = x._plan.entries
+    (entry,) = recording_of(x).plan.entries
     chosen = entry.codes == ops.MOTION.code
     assert_share(chosen, 0.4)
     taps, along, down = entry.params[chosen].T.astype(float)
@@ -330,7 +331,7 @@ def test_motion_draws_lengths_and_angles() -> None:
 
 def test_artefacts_draw_qualities() -> None:
     x = gi.random_jpeg(blanks(9, 9), (20, 29), 0.3, rng=rng(18))
-    (entry,) = x._plan.entries
+    (entry,) = recording_of(x).plan.entries
     chosen = entry.codes == ops.JPEG.code
     assert_share(chosen, 0.3)
     assert_evenly_spread(entry.params[chosen, 0].astype(float), 20, 29)
@@ -342,7 +343,7 @@ def test_artefacts_draw_qualities() -> None:
 
 def test_three_augment_is_one_of_three_for_each_image() -> None:
     x = gi.three_augment(blanks(13, 13), rng=rng(15))
-    color, blurred = x._segments
+    color, blurred = recording_of(x).segments
     gray, solarized = (entry.codes != ops.SKIP.code for entry in color.entries)
     filtered = blurred.grid.filter == layout.GAUSSIAN
     assert np.all(gray.astype(int) + solarized + filtered == 1)

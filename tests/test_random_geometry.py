@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from gpuimg._random.geometry import resized_crop_boxes
 
 from . import references
@@ -35,7 +36,7 @@ def pictures(sizes: list[tuple[int, int]], dtype: str = "uint8", channels: int =
 
 def matrices(x: gi.Batch) -> NDArray[np.float64]:
     """(N, 3, 3), from the result's pixels to the source's."""
-    return x._plan.grid.frames[0].matrix
+    return recording_of(x).plan.grid.frames[0].matrix
 
 
 def corners(x: gi.Batch) -> NDArray[np.int64]:
@@ -137,7 +138,7 @@ def test_resized_crop_is_a_crop_then_a_resize(interpolation: str, antialias: boo
     x = gi.random_resized_crop(
         images, (16, 13), (0.1, 0.9), interpolation=interpolation, antialias=antialias, rng=rng(5, 5)
     )
-    window = x._plan.grid.window
+    window = recording_of(x).plan.grid.window
     boxes = np.stack([window[:, 1], window[:, 0], window[:, 3] - window[:, 1], window[:, 2] - window[:, 0]], 1)
     sizes = np.array([picture.shape[:2] for picture in images])
     np.testing.assert_array_equal(boxes, resized_crop_boxes(sizes, rng(5, 5), (0.1, 0.9), (3 / 4, 4 / 3)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -203,7 +204,8 @@ def test_ragged_results_are_views_of_one_buffer(name: str, layout: str, dtype: s
 def test_ragged_results_make_no_single_array() -> None:
     x = gi.invert(images(np.random.default_rng(3), "uint8", 3, 4))
     message = r"differ in size \(image 0 is \(1, 1\), image 1 \(1, 9\)\)"
-    for call in (x.array, lambda: np.asarray(x), lambda: x.array(out=np.zeros(3, np.uint8))):
+    calls: list[Callable[[], Any]] = [x.array, lambda: np.asarray(x), lambda: x.array(out=np.zeros(3, np.uint8))]
+    for call in calls:
         with pytest.raises(ValueError, match=message):
             call()
 
@@ -244,8 +246,7 @@ def test_it_is_an_array_and_a_sequence() -> None:
     assert x.status == ["ok"] * 7
     with pytest.raises(IndexError):
         x[7]
-    with pytest.raises(TypeError, match="a batch gives single images"):
-        x[1:3]
+    np.testing.assert_array_equal(x[1:3], x.array()[1:3])
 
 
 @pytest.mark.parametrize("given", ["float64", "int8", 3, float])

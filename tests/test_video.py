@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from gpuimg._decoding.decoder import MAX_PIXELS
 from gpuimg._video import decode
 from gpuimg._video.convert import write_pixels
@@ -142,13 +143,13 @@ def test_a_clip_beyond_the_end_may_be_an_error() -> None:
 def test_random_clips_are_whole_and_anywhere() -> None:
     n = 200
     x = gi.random_clips([made("h264")] * n, 4, 3, rng=gi.Rng(1, indices=range(n)), device="cpu")
-    found = x._source.numbers  # type: ignore[union-attr]
+    found = recording_of(x).source.numbers  # type: ignore[union-attr]
     assert (np.diff(found) == 3).all()
     assert found.min() >= 0
     assert found.max() < FRAMES
     assert len(np.unique(found[:, 0])) > 40  # of 61
     again = gi.random_clips([made("h264")], 4, 3, rng=gi.Rng(1, indices=[7]), device="cpu")
-    assert again._source.numbers.tolist() == found[7:8].tolist()  # type: ignore[union-attr]
+    assert recording_of(again).source.numbers.tolist() == found[7:8].tolist()  # type: ignore[union-attr]
 
 
 def test_a_random_clip_of_a_short_video_begins_at_its_beginning() -> None:
@@ -415,7 +416,11 @@ def test_mixing_is_of_clips(function: Any) -> None:
         own = (mixed == plain).all(-1)
         assert (own | (mixed == plain[[2, 0, 1]]).all(-1)).all()
     with pytest.raises(ValueError, match="partner must be a batch of 3 clips of 4 frames, not of 12 images"):
-        function(x, rng=0, partner=gi.Batch(x._runtime, x._runtime.from_arrays(x.array())))
+        function(
+            x,
+            rng=0,
+            partner=gi.horizontal_flip(x.array()),
+        )
 
 
 def test_copies_and_pickles() -> None:

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 import gpuimg as gi
+from gpuimg._batch.batch import recording_of
 from gpuimg._decoding import pillow
 from gpuimg._random.draws import prepare
 from gpuimg._random.rng import as_rng
@@ -140,14 +141,20 @@ def test_a_failure_is_raised_once() -> None:
     assert [failure.index for failure in caught.value.failures] == [1]
 
 
+def _scales(x: gi.Batch) -> Any:
+    """The scales that files are decoded at."""
+    recording = recording_of(x)
+    return scales_of(recording.source, recording.segments, first_segments(recording.segments))
+
+
 def test_draft_is_that_of_the_most_demanding_view() -> None:
     x = gi.open_batch([encoded(PHOTO.resize((320, 240)))], device="cpu", draft=1.0)
     side = [20, 80]
     views = gi.resize(x.take([0, 0]), (side, side))
-    assert scales_of(views._source, views._segments, first_segments(views._segments)).tolist() == [4, 4]
+    assert _scales(views).tolist() == [4, 4]
     for k, size in enumerate(side):
         single = gi.resize(x, (size, size))
-        found = scales_of(single._source, single._segments, first_segments(single._segments))
+        found = _scales(single)
         assert found.tolist() == [1, 4][k : k + 1]
     np.testing.assert_array_equal(views[1], gi.resize(x, (80, 80))[0])
 
@@ -156,7 +163,8 @@ def test_draft_is_that_of_the_most_demanding_view() -> None:
 def test_copies(again: Any) -> None:
     x = gi.resize(gi.open_batch(FILES, device="cpu").take([5, 0, 5]), (12, 10))
     np.testing.assert_array_equal(again(x).array(), x.array())
-    assert len(again(x)._source.views_of[0]) == len(FILES)
+    source: Any = recording_of(again(x)).source
+    assert len(source.views_of[0]) == len(FILES)
 
 
 @pytest.mark.parametrize(
@@ -220,14 +228,15 @@ def test_dino_views_are_drawn_with_their_own_parameters() -> None:
     n, count = 400, 5
     x = dino(np.zeros((n, 60, 60, 3), np.uint8), gi.Rng(0, indices=np.arange(n)))
     assert x.sizes.tolist() == [[32, 32]] * (2 * n) + [[16, 16]] * (3 * n)
-    crop = x._segments[0].history[0]
-    share = np.abs(np.linalg.det(x._segments[0].grid.frames[0].matrix[:, :2, :2])) * x.sizes.prod(1) / 3600
+    crop = recording_of(x).segments[0].history[0]
+    share = np.abs(np.linalg.det(recording_of(x).segments[0].grid.frames[0].matrix[:, :2, :2])) * x.sizes.prod(1) / 3600
     for view, part in enumerate(share.reshape(count, n)):
         low, high = (0.05, 0.4) if view >= 2 else (0.4, 1.0)
         assert low * 0.9 < part.min() < low * 1.5
         assert high * 0.85 < part.max() < high * 1.1
     assert len(crop.sizes) == n * count
-    blurred = (x._segments[1].grid.kernel is not None) * (x._segments[1].grid.filter == layout.GAUSSIAN)
+    grid = recording_of(x).segments[1].grid
+    blurred = (grid.kernel is not None) * (grid.filter == layout.GAUSSIAN)
     assert [round(float(share), 1) for share in blurred.reshape(count, n).mean(1)[:2]] == [1.0, 0.1]
     assert np.all(np.abs(blurred.reshape(count, n).mean(1)[2:] - 0.5) < 0.15)
 
@@ -456,7 +465,7 @@ def test_copies_of_views_of_clips(again: Any) -> None:
     other = again(x)
     assert (other.frames, other.status) == (3, x.status)
     np.testing.assert_array_equal(other.array(), x.array())
-    assert len(other._source.views_of.of.data) == len(CLIPS)
+    assert len(recording_of(other).source.views_of.of.data) == len(CLIPS)
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NTHWC", "NCTHW"])

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench.gpu.measure import replaced
+from gpuimg._batch.batch import recording_of
 
 
 @contextmanager
@@ -94,7 +95,7 @@ def uploaded(files: list[bytes], index: Any) -> Any:
     from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of, whole_regions
     from gpuimg._runtimes.jpeg_upload import Upload
 
-    images = gi.open_batch(files, device="cpu", index=index)._source
+    images = recording_of(gi.open_batch(files, device="cpu", index=index)).source
     assert isinstance(images, EncodedImages)
     assert images.seek is not None
     offsets, total = offsets_of(images.sizes, 3, ALIGNMENT)

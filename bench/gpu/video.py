@@ -20,6 +20,7 @@ import gpuimg as gi
 from bench.gpu.child import Context
 from bench.gpu.hooks import clips_at_once, frames_of, new_runtime, without_frame_wait
 from bench.gpu.measure import LEAST_ROUNDS, Spin, kept, rate, resident_mib, settle, synchronize, to_host
+from gpuimg._batch.batch import recording_of
 
 #: Encoder, container, options, format of samples.
 CODECS: dict[str, tuple[str, str, dict[str, str], str]] = {
@@ -98,7 +99,7 @@ def compared(context: Context, files: list[bytes]) -> dict[str, Any]:
         found["pixels"] += apart.size
         found["wrong pixels"] += int(np.count_nonzero(apart > 1))
         found["rounded pixels"] += int(np.count_nonzero(apart == 1))
-        found["clips_on_cpu"] += on_gpu._timings.clips_on_cpu
+        found["clips_on_cpu"] += recording_of(on_gpu).timings.clips_on_cpu
     return found
 
 

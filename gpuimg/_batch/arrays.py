@@ -9,6 +9,9 @@ from .._runtimes.protocol import Runtime
 from .asked import UNITS
 from .planes import MOST_CHANNELS
 
+#: Channels that images have in most arrays: an axis of so many before two others is taken for channels first.
+_USUAL = (1, 3)
+
 
 def checked_arrays(images: Any) -> tuple[Runtime, Any]:
     """A list of (H, W, C) arrays or one (N, H, W, C) array, and the runtime in whose memory they are.
@@ -24,6 +27,7 @@ def checked_arrays(images: Any) -> tuple[Runtime, Any]:
             hint = "; wrap a single image in a list: [image]" if len(images.shape) == 3 else ""
             raise ValueError(f"images must have shape (N, H, W, C), not {tuple(images.shape)}{hint}")
         _check_image(images, "images")
+        _check_order(images)
         return runtime_of(images), images
     if not isinstance(images, list):
         raise TypeError(
@@ -64,6 +68,30 @@ def _check_image(image: Any, name: str) -> None:
     if not 1 <= channels <= MOST_CHANNELS:
         raise ValueError(
             f"{name} must have 1 to {MOST_CHANNELS} channels in the last axis, not shape {tuple(image.shape)}"
+            f"{_transposed(image, name)}"
         )
     if (height < 1 or width < 1) and (len(image.shape) == 3 or image.shape[0] > 0):
         raise ValueError(f"{name} must be at least 1 x 1 pixel, not shape {tuple(image.shape)}")
+
+
+def _transposed(image: Any, name: str) -> str:
+    """How to put the channels last, for an array with another number of them where that looks like the mistake."""
+    if not 1 <= image.shape[-3] <= MOST_CHANNELS:
+        return ""
+    # ``permute`` is torch's; its ``transpose`` swaps two axes.
+    order = "(0, 2, 3, 1)" if len(image.shape) == 4 else "(1, 2, 0)"
+    return f"; if the channels come first, pass {name}.transpose{order}, or of a torch tensor {name}.permute{order}"
+
+
+def _check_order(images: Any) -> None:
+    """Refuse small square images with the channels first, whose width could be a number of channels.
+
+    Images of so few rows, and as wide as they have channels, are rare but may be meant: a list of them says so.
+    """
+    n, first, second, last = images.shape
+    if n and first in _USUAL and second == last > 4:
+        raise ValueError(
+            f"images of shape {tuple(images.shape)} look like {last} x {last} pixels with the channels first: pass "
+            f"images.transpose(0, 2, 3, 1); if they are {first} x {second} pixels of {last} channels, pass "
+            "list(images)"
+        )

@@ -65,11 +65,11 @@ def one_size(sizes: Ints) -> tuple[int, int]:
 
 def checked_out(batch: Any, out: Any, dtype: Any, shape: tuple[int, ...]) -> str:
     """The name of a dtype; refuses an array that a batch's results of it and a shape cannot be written into."""
-    if not batch._runtime.owns(out):
-        raise ValueError(f"out must be an array on {batch.device}, as the batch, not {type(out).__name__}")
+    if not batch.runtime.owns(out):
+        raise ValueError(f"out must be an array on {batch.runtime.name}, as the batch, not {type(out).__name__}")
     name = checked_dtype(out.dtype if dtype is None else dtype, normalized=batch.normalized)
     _check_out(out, name, shape)
-    if isinstance(batch._source, Pixels) and _may_overlap(out, batch._source.flat):
+    if isinstance(batch.source, Pixels) and _may_overlap(out, batch.source.flat):
         raise ValueError("out must not overlap the images it is computed from")
     return name
 

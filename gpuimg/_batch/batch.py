@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, SupportsIndex, TypeAlias, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._checks import arguments
-from .._checks.types import Ints
-from .._checks.words import images_or_clips
+from .._checks.types import Array, ClipLayout, DType, ImageArray, Indices, Ints, Layout
 from .._plan.plan import Plan
 from .._runtimes.devices import runtime_for
-from .._runtimes.images import Encoded, EncodedImages, Pixels, offsets_of, rows_of
-from .._runtimes.protocol import Outcome, Runtime, Timings
+from .._runtimes.images import Pixels, offsets_of
+from .._runtimes.protocol import Runtime
 from ..errors import Failure
 from . import contact_sheet, dlpack, pickling, planes, whole_files
 from .arrays import checked_arrays
 from .asked import CLIP_LAYOUTS, UNITS, check_layout, checked_out, one_size, result_dtype
 from .layouts import Allocate, array_of_clips
+from .recording import Recording, recorded
 
 
-class Batch(Sequence[Any]):
+class Batch(Sequence[Array]):
     """N images on one device: encoded, decoded, or with a plan of what is to be done to them.
 
     A batch is a sequence of (H, W, C) arrays, and an array where all its images have one size. It is made by
@@ -40,134 +41,81 @@ class Batch(Sequence[Any]):
     (2, 'cpu', [[2, 2], [2, 2]], (2, 2, 2, 3))
     """
 
-    __slots__ = ("_launches", "_results", "_runtime", "_segments", "_source", "_timings")
+    __slots__ = ("_launches", "_recording", "_results")
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        source: Encoded | Pixels,
-        segments: tuple[Plan, ...] = (),
-        timings: Timings | None = None,
-    ) -> None:
-        self._runtime = runtime
-        self._source = source  # the images before anything was recorded
-        self._segments = segments or (Plan.start(source.sizes, source.channels, of_bytes=source.dtype != "float32"),)
-        self._timings = timings or Timings()  # of all batches that were made from this one
+    def __init__(self, recording: Recording, launches: int = 0) -> None:
+        self._recording = recording
         self._results: dict[tuple[str, str], Pixels] = {}
-        self._launches = 0
+        self._launches = launches
 
     # -- what it is --------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return len(self._plan)
+        return len(self._recording)
 
     def __repr__(self) -> str:
         sizes = np.unique(self.sizes, axis=0)
         shape = "x".join(map(str, sizes[0])) if len(sizes) == 1 else f"{len(sizes)} sizes"
-        state = "decoded" if isinstance(self._source, Pixels) else "encoded"
-        todo = "" if self.changes_nothing else f", {sum(len(p.entries) for p in self._segments)} ops recorded"
-        return f"<gpuimg.Batch of {self._shown}, {shape}, {self.channels} channels, {state}{todo}, on {self.device}>"
+        state = "decoded" if isinstance(self._recording.source, Pixels) else "encoded"
+        todo = "" if self.changes_nothing else f", {sum(len(p.entries) for p in self._recording.segments)} ops recorded"
+        shown = self._recording.shown
+        return f"<gpuimg.Batch of {shown}, {shape}, {self.channels} channels, {state}{todo}, on {self.device}>"
 
     def _repr_html_(self) -> str:
         return contact_sheet.as_html(self)
 
     @property
-    def _shown(self) -> str:
-        """How many images or clips there are, in words."""
-        return images_or_clips(len(self), self.frames)
-
-    @property
-    def _plan(self) -> Plan:
-        """The plan that is being recorded: of the last segment."""
-        return self._segments[-1]
-
-    @property
     def device(self) -> str:
         """``"cpu"``, or ``"cuda:0"`` and so on."""
-        return self._runtime.name
+        return self._recording.runtime.name
 
     @property
     def frames(self) -> int | None:
         """Frames of each clip, which lie one behind the other among the images; None where these are no clips."""
-        return self._source.frames
-
-    @property
-    def _units(self) -> int:
-        """Images, or clips: what a draw, a failure and a label are of."""
-        return len(self) // (self.frames or 1)
-
-    @property
-    def _count(self) -> arguments.Count:
-        """Images, for checks of what may be given for each image, or for each clip."""
-        return arguments.Count(len(self), self.frames)
+        return self._recording.frames
 
     @property
     def sizes(self) -> Ints:
         """(N, 2) int64: height and width of each result, after the EXIF orientation."""
-        return self._plan.sizes
+        return self._recording.sizes
 
     @property
     def channels(self) -> int:
         """Channels of each result."""
-        return self._plan.channels
+        return self._recording.channels
 
     @property
     def dtype(self) -> str:
         """Default dtype of the result: that of the source, float32 once normalised."""
-        return "float32" if self.normalized else self._source.dtype
+        return self._recording.dtype
 
     @property
     def normalized(self) -> bool:
         """Whether any of the images is no longer in [0, 1]."""
-        return any(plan.normalized for plan in self._segments)
+        return self._recording.normalized
 
     @property
     def changes_nothing(self) -> bool:
         """Whether the results are the source images themselves."""
-        return self.channels == self._source.channels and all(plan.changes_nothing for plan in self._segments)
-
-    @property
-    def _unit(self) -> float:
-        """What one step of a color given by the user is: 1/255 for uint8 images, 1 for floating-point ones."""
-        return UNITS[self.dtype]
+        return self._recording.changes_nothing
 
     @property
     def errors(self) -> dict[int, Failure]:
         """Images, or clips, that could not be decoded, by index; complete once the batch has run."""
-        return dict(self._source.failures)
+        return dict(self._recording.source.failures)
 
     @property
     def status(self) -> list[str]:
         """``"ok"`` or the reason of the failure, for each image or clip; final once the batch has run."""
         errors = self.errors
-        return [errors[i].reason if i in errors else "ok" for i in range(self._units)]
+        return [errors[i].reason if i in errors else "ok" for i in range(self._recording.units)]
 
     @property
     def launches(self) -> int:
         """Kernel launches so far (on the CPU: the passes that would be launches); decoding not counted."""
         return self._launches
 
-    # -- recording ---------------------------------------------------------------------------------------------
-
-    def _recorded(self, plan: Plan) -> Batch:
-        """The same images with another plan for the last segment."""
-        return self._with_segments((*self._segments[:-1], plan))
-
-    def _with_segments(self, segments: tuple[Plan, ...]) -> Batch:
-        """The source images under other plans, each on the results of the one before."""
-        return Batch(self._runtime, self._source, segments, self._timings)
-
-    def _new_segment(self) -> Batch:
-        """A new segment: what is recorded from here on has this batch's results, in float32, as its source."""
-        if self._plan.is_fresh:
-            return self
-        return self._with_segments((*self._segments, self._plan.then()))
-
-    def _for_geometry(self) -> Batch:
-        """Start a new segment if what is pending, as a blur, cannot be resampled lazily."""
-        return self._new_segment() if self._plan.is_settled else self
-
-    def take(self, indices: Any) -> Batch:
+    def take(self, indices: Indices) -> Batch:
         """A batch of some of the images, or whole clips, in any order and any number of times.
 
         An image of a file that stands several times is decoded once, and only the region that all its views read; so
@@ -202,13 +150,13 @@ class Batch(Sequence[Any]):
         >>> gpuimg.random_resized_crop(views, 16, rng=rng.views(2)).array().shape
         (4, 16, 16, 3)
         """
-        rows = arguments.positions(indices, self._units, "indices", "image" if self.frames is None else "clip")
-        segments = tuple(plan.views(rows_of(rows, self.frames)) for plan in self._segments)
-        return Batch(self._runtime, self._source.views(rows), segments, self._timings)
+        each = "image" if self.frames is None else "clip"
+        rows = arguments.positions(indices, self._recording.units, "indices", each)
+        return Batch(self._recording.taken(rows))
 
     # -- running -----------------------------------------------------------------------------------------------
 
-    def compute(self, dtype: Any = None, layout: str = "NHWC") -> Batch:
+    def compute(self, dtype: DType | None = None, layout: Layout = "NHWC") -> Batch:
         """Run now and give the results as a batch, whose items are views of one buffer; sizes may differ.
 
         Parameters
@@ -227,14 +175,16 @@ class Batch(Sequence[Any]):
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
         """
-        pixels = self._result(dtype, layout)
-        result = Batch(self._runtime, pixels, timings=self._timings)
-        if self.normalized:
-            result = result._recorded(result._plan.as_normalized())
-        result._launches = self._launches
-        return result
+        return self._computed(dtype, layout)
 
-    def array(self, dtype: Any = None, layout: str = "NHWC", *, out: Any = None) -> Any:
+    def _computed(self, dtype: Any, layout: str) -> Batch:
+        before = self._recording
+        recording = Recording(before.runtime, self._result(dtype, layout), timings=before.timings)
+        if before.normalized:
+            recording = recording.with_plan(recording.plan.as_normalized())
+        return Batch(recording, self._launches)
+
+    def array(self, dtype: DType | None = None, layout: ClipLayout = "NHWC", *, out: Array | None = None) -> Array:
         """Run now and give all images as one array.
 
         Parameters
@@ -258,9 +208,9 @@ class Batch(Sequence[Any]):
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
         """
-        return self._array_in(self._runtime.take, dtype, layout, out)
+        return self._array_in(self._recording.runtime.take, dtype, layout, out)
 
-    def arrays(self, dtype: Any = None, layout: str = "NHWC") -> list[Any]:
+    def arrays(self, dtype: DType | None = None, layout: ClipLayout = "NHWC") -> list[Array]:
         """Run now and give as few arrays as the sizes of the images allow: one for each row of images of one size.
 
         Parameters
@@ -286,10 +236,11 @@ class Batch(Sequence[Any]):
         >>> [array.shape for array in x.arrays()]
         [(2, 32, 32, 3), (1, 16, 16, 3)]
         """
-        computed = self.compute(dtype, CLIP_LAYOUTS.get(layout, layout))
+        computed = self._computed(dtype, CLIP_LAYOUTS.get(layout, layout))
         ends = np.flatnonzero(np.any(np.diff(self.sizes[:: self.frames or 1], axis=0) != 0, 1)) + 1
-        parts = [part for part in np.split(np.arange(self._units), ends) if len(part)]
-        return [computed.take(part).array(computed._source.dtype, layout) for part in parts]
+        parts = [part for part in np.split(np.arange(self._recording.units), ends) if len(part)]
+        name = recorded(computed).source.dtype
+        return [computed.take(part)._array_in(self._recording.runtime.take, name, layout) for part in parts]
 
     def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
         """As :meth:`array`, in memory that ``allocate`` gives."""
@@ -300,7 +251,7 @@ class Batch(Sequence[Any]):
         shape = (n, height, width, self.channels) if layout == "NHWC" else (n, self.channels, height, width)
         if out is not None:
             check_layout(layout)
-            checked_out(self, out, dtype, shape)
+            checked_out(self._recording, out, dtype, shape)
             self._run(out.reshape(-1), offsets_of(self.sizes, self.channels)[0], layout)
             return out
         pixels = self._result(dtype, layout, allocate)
@@ -314,63 +265,59 @@ class Batch(Sequence[Any]):
     def _result(self, dtype: Any, layout: str, allocate: Allocate | None = None) -> Pixels:
         name = result_dtype(self, dtype)
         check_layout(layout)
-        source = self._source
+        source = self._recording.source
         if (name, layout) in self._results:
             return self._results[name, layout]
         if name == source.dtype and self._is_stored_as(layout) and self.changes_nothing:
-            result = source if isinstance(source, Pixels) else self._decoded(source)
+            result = self._recording.decoded()
         else:
             offsets, total = offsets_of(self.sizes, self.channels)
-            flat = (allocate or self._runtime.take)(total, name)
+            flat = (allocate or self._recording.runtime.take)(total, name)
             self._run(flat, offsets, layout)
             result = Pixels(flat, offsets, self.sizes, self.channels, layout, source.failures, source.frames)
         self._results[name, layout] = result
         return result
 
     def _is_stored_as(self, layout: str) -> bool:
-        if isinstance(self._source, Pixels):
-            return self._source.layout == layout and self._source.follow(exactly=self.is_uniform)
-        apart = not self.is_uniform or whole_files.is_special(self._source)
-        return layout == "NHWC" and apart and self._source.views_of is None
+        if isinstance(self._recording.source, Pixels):
+            return self._recording.source.layout == layout and self._recording.source.follow(exactly=self.is_uniform)
+        apart = not self.is_uniform or whole_files.is_special(self._recording.source)
+        return layout == "NHWC" and apart and self._recording.source.views_of is None
 
     def _run(self, flat: Any, offsets: Ints, layout: str) -> None:
-        source = self._source
+        source = self._recording.source
         if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in UNITS):
             raise TypeError(
                 f"cannot record operations on a {source.dtype} {source.layout} result; use "
                 'compute("uint8" or "float32", layout="NHWC"), or record first'
             )
         if len(self):
-            outcome = planes.run(self._runtime, source, self._segments, flat, offsets, layout)
+            outcome = planes.run(self._recording.runtime, source, self._recording.segments, flat, offsets, layout)
             self._launches += outcome.launches
-            self._settle(outcome)
-
-    def _decoded(self, source: Encoded) -> Pixels:
-        pixels, outcome = whole_files.decode(self._runtime, source)
-        self._settle(outcome)
-        return pixels
-
-    def _settle(self, outcome: Outcome) -> None:
-        """Count the time of a run; keep its failures, or raise them: the one place with an error policy."""
-        self._timings.add(outcome.timings)
-        if isinstance(self._source, EncodedImages):
-            self._source.warn_of_misfits()
-        if not isinstance(self._source, Pixels):
-            self._source.settle(outcome.failures)
+            self._recording.settle(outcome)
 
     # -- as a sequence -----------------------------------------------------------------------------------------
 
-    def __getitem__(self, index: Any) -> Any:
-        """Image ``index`` as an array (a view); computes the batch if need be."""
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Array: ...
+    @overload
+    def __getitem__(self, index: slice) -> Batch: ...
+
+    def __getitem__(self, index: SupportsIndex | slice) -> Array | Batch:
+        """Image ``index`` as an array, a view of the computed batch; for a slice, a batch as of :meth:`take`."""
         if isinstance(index, slice):
-            raise TypeError("a batch gives single images; slice the list of sources instead")
+            if self.frames is not None:
+                raise TypeError(
+                    f"a slice of {self._recording.shown} could be of frames or of clips; use take(), which is of clips"
+                )
+            return self.take(np.arange(len(self))[index])
         i = operator.index(index)
         if not -len(self) <= i < len(self):
             raise IndexError(f"image {i} of a batch of {len(self)}")
-        return self._result(None, self._source.layout).view(i % len(self))
+        return self._result(None, self._recording.source.layout).view(i % len(self))
 
-    def __iter__(self) -> Iterator[Any]:
-        pixels = self._result(None, self._source.layout)
+    def __iter__(self) -> Iterator[Array]:
+        pixels = self._result(None, self._recording.source.layout)
         return (pixels.view(i) for i in range(len(self)))
 
     # -- copies ------------------------------------------------------------------------------------------------
@@ -379,23 +326,26 @@ class Batch(Sequence[Any]):
         return self  # it never changes
 
     def __deepcopy__(self, memo: Any) -> Batch:
-        return _restored(self._runtime, pickling.packed(self._source), self._segments, self._launches)
+        return _restored(self._recording.runtime, *self._packed())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if not self._runtime.on_host:
+        if not self._recording.runtime.on_host:
             raise TypeError(
                 f"a batch on {self.device} cannot be pickled; pickle its result on the host, "
                 "cupy.asnumpy(batch.array()), or the files and what gpuimg.save_plan writes"
             )
-        pickling.check_functions(self._segments)
-        return _unpickled, (self.device, pickling.packed(self._source), self._segments, self._launches)
+        pickling.check_functions(self._recording.segments)
+        return _unpickled, (self.device, *self._packed())
+
+    def _packed(self) -> tuple[Any, tuple[Plan, ...], int]:
+        return pickling.packed(self._recording.source), self._recording.segments, self._launches
 
     # -- hand-off ----------------------------------------------------------------------------------------------
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if not self._runtime.on_host:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if not self._recording.runtime.on_host:
             raise TypeError("a batch on a GPU is not copied to the host silently; use cupy.asnumpy(batch.array())")
-        array = self._as_stored()
+        array: NDArray[Any] = self._as_stored()
         if dtype is not None and np.dtype(dtype) != array.dtype:
             if copy is False:
                 raise ValueError(f"a {array.dtype} result as {np.dtype(dtype)} needs a copy")
@@ -403,23 +353,26 @@ class Batch(Sequence[Any]):
         return array.copy() if copy else array
 
     def _as_stored(self) -> Any:
-        return self.array(None, self._source.layout)
+        return self._array_in(self._recording.runtime.take, None, self._recording.source.layout)
 
     def __dlpack__(self, **options: Any) -> Any:
         return dlpack.export(self._as_stored(), **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        if self._runtime.on_host:
+        if self._recording.runtime.on_host:
             return dlpack.CPU, 0
         device: tuple[int, int] = self._as_stored().__dlpack_device__()
         return device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        if self._runtime.on_host:
+        if self._recording.runtime.on_host:
             raise AttributeError("a batch on the CPU has no __cuda_array_interface__")
         interface: dict[str, Any] = self._as_stored().__cuda_array_interface__
         return interface
+
+
+Images: TypeAlias = Batch | ImageArray | Sequence[ImageArray]
 
 
 def _unpickled(device: str, *content: Any) -> Batch:
@@ -427,12 +380,10 @@ def _unpickled(device: str, *content: Any) -> Batch:
 
 
 def _restored(runtime: Runtime, source: Any, segments: tuple[Plan, ...], launches: int) -> Batch:
-    batch = Batch(runtime, pickling.unpacked(source, runtime), segments)
-    batch._launches = launches
-    return batch
+    return Batch(Recording(runtime, pickling.unpacked(source, runtime), segments), launches)
 
 
-def as_batch(images: Any) -> Batch:
+def as_batch(images: Images) -> Batch:
     """A batch of what the user passed: a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array.
 
     Raises
@@ -445,4 +396,9 @@ def as_batch(images: Any) -> Batch:
     if isinstance(images, Batch):
         return images
     runtime, arrays = checked_arrays(images)
-    return Batch(runtime, runtime.from_arrays(arrays))
+    return Batch(Recording(runtime, runtime.from_arrays(arrays)))
+
+
+def recording_of(images: Images | Recording) -> Recording:
+    """What functions work on: the recording of what the user passed, see :func:`as_batch`, or one as it is."""
+    return images if isinstance(images, Recording) else recorded(as_batch(images))

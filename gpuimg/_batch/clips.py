@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from .._checks import arguments
-from .._checks.types import Ints
+from .._checks.types import Device, Ints, OnError, PerImage, ShortClips, Table
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.file_bytes import Source, SourceNames, describe
 from .._decoding.options import DecodeOptions
@@ -22,6 +22,7 @@ from .._video.index import VideoIndex, VideoInfo, read_index
 from ..errors import VideoError
 from .batch import Batch
 from .encoded import ON_ERROR
+from .recording import Recording
 
 #: Colors of decoded frames.
 COLORS = ("rgb", "gray")
@@ -79,14 +80,14 @@ def video_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> VideoInfo:
 def open_clips(
     sources: Sequence[Source],
     frames: int,
-    stride: Any = 1,
+    stride: PerImage = 1,
     *,
-    start: Any = 0,
-    times: Any = None,
-    short: str = "repeat",
-    device: str | None = None,
-    color: str = "rgb",
-    on_error: str = "raise",
+    start: PerImage = 0,
+    times: Table | None = None,
+    short: ShortClips = "repeat",
+    device: Device | None = None,
+    color: Literal["rgb", "gray"] = "rgb",
+    on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
 ) -> Batch:
     """Open clips of videos, one of each source; frames are decoded when the batch is handed over.
@@ -163,7 +164,7 @@ def open_clips(
         sources, SourceNames(sources), frames, strides(stride, n), lambda counts: begin, short,
         clip_options(color, max_pixels), on_error, _times(times, n, frames, start, stride),
     )  # fmt: skip
-    return Batch(runtime, clips)
+    return Batch(Recording(runtime, clips))
 
 
 def source_count(sources: Any) -> int:

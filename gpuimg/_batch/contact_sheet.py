@@ -12,6 +12,7 @@ import numpy as np
 from .._plan.words import in_words
 from ..errors import DecodeError
 from .pictures import Picture, displayed, png
+from .recording import recorded
 
 _MOST = 8  # images that are computed to be shown
 _SIDE = 128  # pixels of a picture's longer side
@@ -57,7 +58,7 @@ def contact_sheet(batch: Any, most: int = _MOST, side: int = _SIDE) -> ContactSh
     if batch.frames is None:
         tiles = [_tile(batch.take([i]), side) for i in range(min(most, len(batch)))]
     else:
-        tiles = _of_clip(batch.take(np.arange(min(batch._units, 1))), most, side)
+        tiles = _of_clip(batch.take(np.arange(min(recorded(batch).units, 1))), most, side)
     same = [line for line in tiles[0].words if all(line in tile.words for tile in tiles)] if len(tiles) > 1 else []
     own = [Tile(picture, [line for line in words if line not in same]) for picture, words in tiles]
     if any(tile.words for tile in own):
@@ -67,8 +68,9 @@ def contact_sheet(batch: Any, most: int = _MOST, side: int = _SIDE) -> ContactSh
 
 def short_words(batch: Any, i: int) -> list[str]:
     """What image ``i`` goes through, in short lines."""
-    source = batch._source
-    lines = in_words(batch._segments, i, source.sizes[i], 255.0 if source.dtype == "uint8" else 1.0)
+    recording = recorded(batch)
+    source = recording.source
+    lines = in_words(recording.segments, i, source.sizes[i], 255.0 if source.dtype == "uint8" else 1.0)
     lines = [line for line in lines if not line.startswith(_NOT_PRINTED)]
     for pattern, short in _SHORTER:
         lines = [pattern.sub(short, line) for line in lines]

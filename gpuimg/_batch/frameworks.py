@@ -6,15 +6,21 @@ and ignores the stream. TensorFlow takes a legacy capsule and no stream, so the 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .batch import as_batch
+from .._checks.types import DType, Layout
+
+if TYPE_CHECKING:
+    import jax
+    import torch
+
+from .batch import Images, as_batch
 from .dlpack import Exporter, export
 
 
-def to_torch(images: Any, *, dtype: Any = None, layout: str = "NCHW") -> Any:
+def to_torch(images: Images, *, dtype: DType | None = None, layout: Layout = "NCHW") -> torch.Tensor:
     """A ``torch.Tensor`` that shares memory with the result.
 
     Parameters
@@ -48,15 +54,15 @@ def to_torch(images: Any, *, dtype: Any = None, layout: str = "NCHW") -> Any:
     return as_tensor(as_batch(images).array(dtype, layout))
 
 
-def as_tensor(array: Any) -> Any:
+def as_tensor(array: Any) -> torch.Tensor:
     """An array as a ``torch.Tensor`` of the same memory."""
-    torch = _import("torch")
+    library = _import("torch")
     if isinstance(array, np.ndarray) and array.dtype.name == "bfloat16":
-        return torch.from_dlpack(array.view(np.uint16)).view(torch.bfloat16)
-    return torch.from_dlpack(array)
+        return library.from_dlpack(array.view(np.uint16)).view(library.bfloat16)
+    return library.from_dlpack(array)
 
 
-def to_jax(images: Any, *, dtype: Any = None, layout: str = "NHWC") -> Any:
+def to_jax(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC") -> jax.Array:
     """A ``jax.Array`` that shares memory with the result.
 
     Parameters
@@ -94,7 +100,7 @@ def to_jax(images: Any, *, dtype: Any = None, layout: str = "NHWC") -> Any:
         raise
 
 
-def to_tensorflow(images: Any, *, dtype: Any = None, layout: str = "NHWC") -> Any:
+def to_tensorflow(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC") -> Any:
     """A ``tf.Tensor`` that shares memory with the result.
 
     Parameters

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from .asked import CLIP_LAYOUTS, checked_out, one_size, result_dtype
+from .recording import recorded
 
 #: Gives a flat array of so many elements of a dtype.
 Allocate: TypeAlias = Callable[[int, str], Any]
@@ -25,12 +26,12 @@ def array_of_clips(batch: Any, allocate: Allocate, dtype: Any, layout: str, out:
     height, width = one_size(batch.sizes)
     flat = CLIP_LAYOUTS[layout]
     image = (height, width, batch.channels) if flat == "NHWC" else (batch.channels, height, width)
-    shape = (batch._units, batch.frames, *image)
+    shape = (recorded(batch).units, batch.frames, *image)
     if layout == "NCTHW":
         return _time_inside(batch, allocate, dtype, shape, out)
     if out is None:
         return batch._array_in(allocate, dtype, flat).reshape(shape)
-    name = checked_out(batch, out, dtype, shape)
+    name = checked_out(recorded(batch), out, dtype, shape)
     batch._array_in(allocate, name, flat, out.reshape(len(batch), *image))
     return out
 
@@ -41,9 +42,9 @@ def _time_inside(batch: Any, allocate: Allocate, dtype: Any, shape: tuple[int, .
     wanted = clips, channels, frames, height, width
     if out is None:
         name = result_dtype(batch, dtype)
-        out = batch._runtime.empty(math.prod(wanted), name).reshape(wanted)
+        out = recorded(batch).runtime.empty(math.prod(wanted), name).reshape(wanted)
     else:
-        name = checked_out(batch, out, dtype, wanted)
+        name = checked_out(recorded(batch), out, dtype, wanted)
     images = batch._array_in(allocate, name, "NCHW")
     out[:] = images.reshape(shape).swapaxes(1, 2)
     return out

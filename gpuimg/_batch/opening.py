@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from .._checks.types import Alpha, ColorMode, Depth, Device, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.file_bytes import MAX_BYTES, Source, read
 from .._decoding.options import DecodeOptions
@@ -12,6 +13,7 @@ from .._index.seek_index import SeekIndex
 from .._runtimes.devices import runtime_for
 from .batch import Batch
 from .encoded import info, open_images, with_index
+from .recording import Recording
 
 
 def image_info(source: Source, *, max_pixels: int = MAX_PIXELS, max_bytes: int = MAX_BYTES) -> ImageInfo:
@@ -53,15 +55,15 @@ def image_info(source: Source, *, max_pixels: int = MAX_PIXELS, max_bytes: int =
 def open_batch(
     sources: Sequence[Source],
     *,
-    device: str | None = None,
-    color: str = "rgb",
-    alpha: str = "drop",
-    on_error: str = "raise",
+    device: Device | None = None,
+    color: ColorMode = "rgb",
+    alpha: Alpha = "drop",
+    on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
     draft: float | None = None,
-    depth: str = "uint8",
-    icc: str = "ignore",
+    depth: Depth = "uint8",
+    icc: Icc = "ignore",
     index: str | os.PathLike[str] | SeekIndex | None = None,
     indices: Sequence[int] | None = None,
 ) -> Batch:
@@ -130,20 +132,20 @@ def open_batch(
     runtime = runtime_for(device)
     options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc)
     images = open_images(sources, options, on_error)
-    return Batch(runtime, with_index(images, index, indices))
+    return Batch(Recording(runtime, with_index(images, index, indices)))
 
 
 def decode_batch(
     sources: Sequence[Source],
     *,
-    device: str | None = None,
-    color: str = "rgb",
-    alpha: str = "drop",
-    on_error: str = "raise",
+    device: Device | None = None,
+    color: ColorMode = "rgb",
+    alpha: Alpha = "drop",
+    on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
-    depth: str = "uint8",
-    icc: str = "ignore",
+    depth: Depth = "uint8",
+    icc: Icc = "ignore",
 ) -> Batch:
     """Decode images of any sizes into one buffer; ``batch[i]`` is a view of it.
 
@@ -180,5 +182,5 @@ def decode_batch(
     """
     runtime = runtime_for(device)
     options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc)
-    images = open_images(sources, options, on_error)
-    return Batch(runtime, Batch(runtime, images)._decoded(images))
+    recording = Recording(runtime, open_images(sources, options, on_error))
+    return Batch(Recording(runtime, recording.decoded()))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .._runtimes.devices import to_host
 from ..kernels import ops
+from .recording import recorded
 
 Picture = NDArray[np.uint8]
 
@@ -32,7 +33,7 @@ def png(picture: Picture, *, small: bool = True) -> bytes:
 
 def _levels(batch: Any, i: int, pixels: NDArray[Any]) -> Picture:
     """The levels 0 to 255 of one image, in three channels."""
-    if batch._source.layout == "NCHW":
+    if recorded(batch).source.layout == "NCHW":
         pixels = np.moveaxis(pixels, 0, 2)
     if pixels.dtype != np.uint8:
         pixels = pixels.astype(np.float32)
@@ -42,7 +43,7 @@ def _levels(batch: Any, i: int, pixels: NDArray[Any]) -> Picture:
 
 def _denormalized(batch: Any, i: int, pixels: NDArray[Any]) -> NDArray[Any]:
     """One image with its normalizing undone; stretched from black to white where it is not known."""
-    for plan in reversed(batch._segments):
+    for plan in reversed(recorded(batch).segments):
         for entry in reversed(plan.entries):
             if entry.codes[i] == ops.NORMALIZE.code:
                 scale, shift = entry.params[i, :3], entry.params[i, 3:6]

@@ -124,6 +124,13 @@ def one_of(value: Any, name: str, allowed: Iterable[str]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
 
 
+def flag(value: Any, name: str) -> bool:
+    """True or False: a bool, or one of NumPy."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
+    return bool(value)
+
+
 def numbers(value: Any, name: str) -> Floats:
     """What a user passed as float64."""
     if hasattr(value, "__cuda_array_interface__"):
@@ -250,6 +257,7 @@ _FILTERS = {"nearest": layout.NEAREST, "bilinear": layout.LINEAR, "bicubic": lay
 
 def interpolation(value: Any, *, antialias: bool = False) -> int:
     """The kernels' filter of an interpolation's name, or of torchvision's enum member."""
+    flag(antialias, "antialias")
     name = getattr(value, "value", value)
     if name == "nearest-exact":
         name = "nearest"

@@ -1,8 +1,12 @@
-"""Array types of annotations."""
+"""Types of annotations: arrays, what callers may pass for each image, and the words of options.
+
+The public ones are documented in :mod:`gpuimg.typing`.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,3 +14,104 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
+#: A NumPy array on the CPU. On a GPU it is a CuPy array, which has no type information: importing its type would make
+#: results unknown to whoever does not have CuPy.
+Array: TypeAlias = NDArray[Any] | Any
+
+
+#: What is returned in the form passed: an array for an array, a list for a list. Type checkers see the array, and
+#: accept what only a list has.
+AsPassed: TypeAlias = NDArray[Any] | Any
+
+
+class SupportsArray(Protocol):
+    """Whatever NumPy makes an array of without looking into it: arrays and scalars of NumPy, PyTorch, pandas."""
+
+    def __array__(self) -> NDArray[Any]:
+        """Return an array."""
+
+
+class SizedArray(SupportsArray, Protocol):
+    """The same with a length, which is known without making the array."""
+
+    def __len__(self) -> int:
+        """Return the length of the first axis."""
+
+
+class ImageArray(Protocol):
+    """An array of NumPy, CuPy, PyTorch or JAX."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the elements."""
+
+
+class HasItemSize(Protocol):
+    """A dtype of NumPy or PyTorch."""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+
+
+class EnumMember(Protocol):
+    """A member of an enum whose values are words, as torchvision's ``InterpolationMode``."""
+
+    @property
+    def value(self) -> str:
+        """The word."""
+
+
+class Samples(Protocol):
+    """A source of samples: anything with a length that gives samples by index."""
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+
+    def __getitem__(self, index: int, /) -> Any:
+        """Return one sample: a pair (file bytes or path, label), or a mapping."""
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+PerImage: TypeAlias = float | SupportsArray | Sequence[float | SupportsArray]
+Pair: TypeAlias = tuple[PerImage, PerImage] | Sequence[float] | SupportsArray
+Size: TypeAlias = PerImage | tuple[PerImage, PerImage]
+Padding: TypeAlias = Size | tuple[PerImage, PerImage, PerImage, PerImage]
+Range: TypeAlias = Sequence[float] | SupportsArray
+Color: TypeAlias = PerImage | Sequence[Sequence[float]]
+Where: TypeAlias = bool | Sequence[bool] | SupportsArray
+Indices: TypeAlias = Sequence[SupportsIndex] | SupportsArray
+
+#: One table of numbers: points (K, 2), boxes (K, 4) and so on.
+Table: TypeAlias = SupportsArray | Sequence[Sequence[float] | SupportsArray]
+TablePerImage: TypeAlias = SizedArray | Sequence[Table]
+MaskPerImage: TypeAlias = SizedArray | Sequence[SupportsArray]
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+Interpolation: TypeAlias = Literal["nearest", "nearest-exact", "bilinear", "bicubic"] | EnumMember
+Layout: TypeAlias = Literal["NHWC", "NCHW"]
+ClipLayout: TypeAlias = Literal["NHWC", "NCHW", "NTHWC", "NTCHW", "NCTHW"]
+DType: TypeAlias = (
+    Literal["uint8", "uint16", "float16", "bfloat16", "float32"] | type[np.generic] | np.dtype[Any] | HasItemSize
+)
+ColorMode: TypeAlias = Literal["rgb", "gray", "rgba", "graya"]
+Alpha: TypeAlias = Literal["drop", "black", "white"]
+Depth: TypeAlias = Literal["uint8", "native"]
+Icc: TypeAlias = Literal["ignore", "srgb"]
+OnError: TypeAlias = Literal["raise", "fill"]
+OnSampleError: TypeAlias = Literal["raise", "skip", "fill"]
+PaddingMode: TypeAlias = Literal["constant", "edge", "reflect", "symmetric"]
+UprightBoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
+BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"]
+ShortClips: TypeAlias = Literal["repeat", "wrap", "error"]
+Policy: TypeAlias = Literal["imagenet", "cifar10", "svhn"] | EnumMember
+#: ``"cpu"``, ``"cuda"`` or ``f"cuda:{number}"``: a string, as programs put numbers into it.
+Device: TypeAlias = str
+
+Progress: TypeAlias = Callable[[int, int], None]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import presets
-from .._batch.batch import Batch
+from .._batch.batch import Batch, recording_of
 from .._batch.opening import decode_batch, open_batch
 from .._decoding.native_read import prepare
 from .._loading.build_index import build_index
@@ -115,9 +115,10 @@ def _needed(preset: str) -> list[Any]:
     found = {kernels.MIX, *kernels.marks.KERNELS.values(), *kernels.yuv.KERNELS.values()}
     for batch in _batches(preset):
         source = "uint8"
-        for plan in batch._segments:
+        segments = recording_of(batch).segments
+        for plan in segments:
             build = build_for(plan)
-            kinds = [*KINDS] if plan is batch._segments[-1] else ["float32"]
+            kinds = [*KINDS] if plan is segments[-1] else ["float32"]
             if ops_used(plan)[ops.JPEG.code]:
                 found |= {kernels.artefacts.KERNELS[name, source] for name in ("code_blocks", "code_pixels")}
                 source = "float32"

@@ -66,7 +66,8 @@ def _read(source: Source, max_bytes: int) -> Any:
     if isinstance(source, np.ndarray):
         if source.dtype != np.uint8 or source.ndim != 1:
             raise TypeError(
-                f"file bytes as an array must be one-dimensional uint8, not {source.dtype} of shape {source.shape}"
+                f"file bytes as an array must be one-dimensional uint8, not {source.dtype} of shape {source.shape}; "
+                "an image that is decoded already needs no opening: pass a list of them to gpuimg's functions"
             )
         return np.ascontiguousarray(source)
     if hasattr(source, "read"):
@@ -76,8 +77,15 @@ def _read(source: Source, max_bytes: int) -> Any:
         return _read(data, max_bytes)
     raise TypeError(
         "a source is a path, bytes, bytearray, memoryview, a uint8 array of file bytes or an open binary file, "
-        f"not {type(source).__name__}"
+        f"not {type(source).__name__}{_hint(source)}"
     )
+
+
+def _hint(source: object) -> str:
+    """What to do with an image of Pillow."""
+    if type(source).__module__.partition(".")[0] != "PIL":
+        return ""
+    return "; it is decoded already, so pass [np.asarray(image)] to gpuimg's functions, such as gpuimg.resize"
 
 
 def all_bytes(sources: Sequence[Any]) -> bool:

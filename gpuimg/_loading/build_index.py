@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
-from .._checks.arguments import whole_number
+from .._checks.arguments import flag, whole_number
+from .._checks.types import Samples
 from .._decoding.native_read import ChunkReader, prepare
 from .._index.entries import Built, EntryMaker
 from .._index.names import checksum_of_names
@@ -24,10 +25,10 @@ _MOST_EVERY = 1 << 16  # MCUs of a segment: more than any row has
 
 
 def build_index(
-    source: Any,
+    source: Samples,
     path: str | os.PathLike[str] | None = None,
     *,
-    every: int | str = 8,
+    every: int | Literal["rows"] = 8,
     threads: int | None = None,
     progress: bool | Progress = False,
     image: str = "image",
@@ -96,7 +97,8 @@ def build_index(
     columns = Columns(check_columns(image, None).image, None)
     start = time.perf_counter()
     prepare()
-    where = None if dry_run else _default_path(source) if path is None else os.fsdecode(path)
+    progress = progress if callable(progress) else flag(progress, "progress")
+    where = None if flag(dry_run, "dry_run") else _default_path(source) if path is None else os.fsdecode(path)
     tally = Tally()
     with shown(progress, len(source)) as seen:
         if where is None:

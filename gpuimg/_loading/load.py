@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
-from .._checks.arguments import whole_number
+from .._checks.arguments import flag, whole_number
+from .._checks.keywords import explained
+from .._checks.types import Alpha, ClipLayout, ColorMode, Depth, Device, DType, Icc, OnSampleError, Samples
 from .._checks.words import counted
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.file_bytes import MAX_BYTES
@@ -18,7 +20,9 @@ from .clips import Clips
 from .loader import Loader
 from .ranks import as_shard
 from .settings import (
+    LOAD_HINTS,
     Settings,
+    UserFunction,
     adapted,
     check_columns,
     check_source,
@@ -32,15 +36,16 @@ from .settings import (
 from .streams import check_stream
 
 
+@explained(LOAD_HINTS)
 def load(
-    source: Any,
-    preprocess: Any = None,
+    source: Samples | Stream,
+    preprocess: UserFunction | None = None,
     *,
     batch_size: int,
-    device: str | None = None,
-    devices: Sequence[str] | None = None,
-    dtype: Any = None,
-    layout: str = "NHWC",
+    device: Device | None = None,
+    devices: Sequence[Device] | None = None,
+    dtype: DType | None = None,
+    layout: ClipLayout = "NHWC",
     shuffle: bool = False,
     seed: int = 0,
     epochs: int | None = 1,
@@ -48,18 +53,18 @@ def load(
     prefetch: int = 3,
     readers: int | None = None,
     decoders: int = 2,
-    shard: tuple[int, int] | str = "auto",
-    on_error: str = "raise",
+    shard: tuple[int, int] | Literal["auto"] = "auto",
+    on_error: OnSampleError = "raise",
     max_failures: float | None = None,
     progress: bool = False,
-    stream: Any = None,
-    color: str = "rgb",
-    alpha: str = "drop",
+    stream: Any = None,  # the libraries' stream objects have nothing in common
+    color: ColorMode = "rgb",
+    alpha: Alpha = "drop",
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
     draft: float | None = None,
-    depth: str = "uint8",
-    icc: str = "ignore",
+    depth: Depth = "uint8",
+    icc: Icc = "ignore",
     image: str = "image",
     label: str | None = "label",
     index: str | os.PathLike[str] | SeekIndex | None = None,
@@ -189,26 +194,26 @@ def load(
     batch_size = whole_number(batch_size, "batch_size")
     prefetch, readers = whole_number(prefetch, "prefetch"), readers_for(source, readers)
     decoders = whole_number(decoders, "decoders")
+    shuffle, drop_last, progress = flag(shuffle, "shuffle"), flag(drop_last, "drop_last"), flag(progress, "progress")
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_words(layout, dtype, on_error, clips is not None)
-    of_stream = isinstance(source, Stream)
-    if of_stream:
+    if isinstance(source, Stream):
         check_stream(source, on_error, max_failures, index, clips)
     options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     rank, world = as_shard(shard)
     Rng(seed, indices=[])  # checks the seed
-    if drop_last and epochs is None and not of_stream and len(source) < world * batch_size:
+    if drop_last and epochs is None and not isinstance(source, Stream) and len(source) < world * batch_size:
         raise ValueError(
             f"drop_last leaves nothing of {counted(len(source), 'sample')} in batches of {batch_size} on "
             f"{counted(world, 'rank')}"
         )
     return Loader(
         Settings(
-            source, adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
-            bool(drop_last), prefetch, readers, decoders, rank, world, on_error, stream_address(stream), options,
+            source, adapted(preprocess), batch_size, runtimes, dtype, layout, shuffle, int(seed),
+            drop_last, prefetch, readers, decoders, rank, world, on_error, stream_address(stream), options,
             columns, opened_index(index, source), opener(clips, draft, index),
         ),
-        epochs, max_failures, bool(progress),
+        epochs, max_failures, progress,
     )  # fmt: skip

@@ -17,11 +17,13 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._batch.asked import CLIP_LAYOUTS
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, recording_of
 from .._batch.encoded import open_images
-from .._checks.types import Ints, Mask
+from .._batch.recording import Recording
+from .._checks.types import Array, Ints, Mask
 from .._decoding.native_read import FIRST_ROOM, ChunkReader, prepare
 from .._decoding.seek import Seek
 from .._index.seek_index import SeekIndex
@@ -52,7 +54,8 @@ class LoadedBatch(NamedTuple):
     ----------
     images : array or Batch
         (N, H, W, C) or (N, C, H, W), CuPy on a GPU and NumPy on the CPU, ready for the consumer's stream. A
-        :class:`gpuimg.Batch` without ``preprocess``, or where the images differ in size. Of clips as the layout says.
+        :class:`gpuimg.Batch` without ``preprocess``, or where the images differ in size; type checkers take it for
+        an array, and learn better from ``isinstance(batch.images, gpuimg.Batch)``. Of clips as the layout says.
         Of several views of each sample, as ``preprocess`` makes them with :meth:`Batch.take`, the first of all samples
         come first, then the second, and so on; ``labels``, ``indices`` and ``valid`` are those of the samples.
     labels : array or list
@@ -67,8 +70,8 @@ class LoadedBatch(NamedTuple):
         samples that come a second time to give every rank the same number.
     """
 
-    images: Any
-    labels: Any
+    images: Array  # which a Batch is not: users whose images are none ask with isinstance
+    labels: NDArray[Any] | Any  # whatever the source has, and arrays of what NumPy has types for
     indices: Ints
     valid: Mask
 
@@ -329,15 +332,16 @@ class Pipeline:
         missing = [sample.error is not None for sample in samples]
         labels: Any = collate([sample.label for sample in samples], missing, self._known_labels(samples))
         with runtime.private_stream(settings.decoders * len(settings.runtimes)):
-            source = Batch(runtime, files)
+            source = Batch(Recording(runtime, files))
             images: Any = source
             with Watch(len(samples)) as watch:
                 if settings.preprocess is not None:
                     rng = Rng(settings.seed, epoch=epoch, indices=indices)
                     images, labels = settings.preprocess(images, rng, labels)
-                    images = as_batch(images)
-            if images.frames != files.frames or not len(images) or images._units % len(samples):
-                raise ValueError(f"preprocess was given {source._shown} and returned {images._shown}")
+            if images.frames != files.frames or not len(images) or recording_of(images).units % len(samples):
+                raise ValueError(
+                    f"preprocess was given {recording_of(source).shown} and returned {recording_of(images).shown}"
+                )
             if (settings.preprocess is None and settings.layout not in CLIP_LAYOUTS) or not images.is_uniform:
                 images = images.compute(settings.dtype, CLIP_LAYOUTS.get(settings.layout, settings.layout))
             else:
@@ -345,7 +349,7 @@ class Pipeline:
             event = runtime.record_event()
         bad = np.array([k in files.failures for k in range(len(samples))])
         valid = np.array([sample.real for sample in samples]) & ~bad
-        timings = source._timings
+        timings = recording_of(source).timings
         seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
         return Made(

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._batch.asked import CLIP_LAYOUTS, DTYPES, dtype_name
-from .._batch.batch import Batch
+from .._batch.batch import Batch, Images, as_batch
 from .._checks.arguments import one_of, whole_number
 from .._decoding.options import DecodeOptions
 from .._index.learned import LearnedIndex
@@ -25,7 +25,11 @@ from .clips import Clips, VideoClips
 from .samples import Columns
 from .sharding import ENDLESS, Level, Share
 
-Preprocess: TypeAlias = Callable[[Batch, Rng, Any], tuple[Any, Any]]  # (batch, rng, labels) -> (images, labels)
+#: What users pass: of a batch, its random numbers and its labels, as many as it has parameters.
+UserFunction: TypeAlias = (
+    Callable[[Batch, Rng], Images] | Callable[[Batch], Images] | Callable[[Batch, Rng, Any], tuple[Images, Any]]
+)
+Preprocess: TypeAlias = Callable[[Batch, Rng, Any], tuple[Batch, Any]]  # (batch, rng, labels) -> (images, labels)
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ def adapted(preprocess: Any) -> Preprocess | None:
         raise TypeError(f"preprocess must be a function (batch, rng) -> Batch, not {type(preprocess).__name__}")
     least, most = _arity(preprocess)
 
-    def called(x: Batch, rng: Rng, labels: Any) -> tuple[Any, Any]:
+    def called(x: Batch, rng: Rng, labels: Any) -> tuple[Batch, Any]:
         given = preprocess(x, rng, labels) if least >= 3 else preprocess(x, rng) if most >= 2 else preprocess(x)
         if least < 3:
             given = given, labels
@@ -93,9 +97,20 @@ def adapted(preprocess: Any) -> Preprocess | None:
             )
         if given[0] is None:
             raise TypeError("preprocess returned None instead of a Batch; is a return missing?")
-        return given
+        return _as_images(given[0]), given[1]
 
     return called
+
+
+def _as_images(given: Any) -> Batch:
+    """What ``preprocess`` returned as a batch, which arrays become."""
+    try:
+        return as_batch(given)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"preprocess must return a Batch, as gpuimg's functions do; the loader makes the arrays, as dtype= and "
+            f"layout= say. It returned {type(given).__name__}: {error}"
+        ) from error
 
 
 def _arity(function: Any) -> tuple[int, int]:
@@ -109,6 +124,27 @@ def _arity(function: Any) -> tuple[int, int]:
     endless = any(p.kind is p.VAR_POSITIONAL for p in parameters)
     return least, 2 if endless else len(positional)
 
+
+#: Keywords of PyTorch's ``DataLoader`` and data sets, and what stands for them.
+LOAD_HINTS = {
+    "num_workers": "the loader has threads rather than worker processes; readers= and decoders= say how many",
+    "workers": "the loader has threads rather than worker processes; readers= and decoders= say how many",
+    "transform": "give a function (batch, rng) -> Batch as preprocess=",
+    "transforms": "give a function (batch, rng) -> Batch as preprocess=",
+    "target_transform": "give a function (batch, rng, labels) -> (images, labels) as preprocess=",
+    "sampler": "give a source whose samples are those you want, in their order; shuffle= and shard= do the rest",
+    "batch_sampler": "give a source whose samples are those you want, in their order, with batch_size= and shuffle=",
+    "collate_fn": "batches are made without it; a preprocess= function (batch, rng, labels) may change both",
+    "pin_memory": "images are decoded where device= says, and are not copied there",
+    "prefetch_factor": "prefetch= is the number of batches made ahead",
+    "persistent_workers": "the threads of a loop end with it, and those of the next start in a moment",
+    "worker_init_fn": "there are no worker processes; preprocess= is given random numbers as its second parameter",
+    "generator": "seed= sets the order and all random numbers",
+    "multiprocessing_context": "the loader has threads rather than worker processes",
+    "timeout": "a source that reads over a network has its own; see gpuimg.Remote",
+    "rank": "give shard=(rank, world)",
+    "world_size": "give shard=(rank, world)",
+}
 
 _ON_ERROR = ("raise", "skip", "fill")
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._batch.batch import Batch
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import AsPassed, BoxFormat, Floats, Ints, Mask, Size, TablePerImage
 from .rows import Rows, rows_of
 
 UPRIGHT = ("xyxy", "xywh", "cxcywh")
@@ -163,7 +164,7 @@ def _within(points: Floats, corners: Floats) -> Mask:
 # -- functions ---------------------------------------------------------------------------------------------------------
 
 
-def convert_bounding_box_format(boxes: Any, old_format: str, new_format: str) -> Any:
+def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new_format: BoxFormat) -> AsPassed:
     """Give boxes in another format.
 
     Parameters
@@ -215,7 +216,7 @@ def _canvases(canvas_size: Any, n: int) -> Ints:
     return arguments.sizes(canvas_size, n, "canvas_size")
 
 
-def clamp_bounding_boxes(boxes: Any, canvas_size: Any, *, format: str = "xyxy") -> Any:
+def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, format: BoxFormat = "xyxy") -> AsPassed:
     """Cut boxes at the border of their images.
 
     Parameters
@@ -260,8 +261,13 @@ def clamp_bounding_boxes(boxes: Any, canvas_size: Any, *, format: str = "xyxy") 
 
 
 def sanitize_bounding_boxes(
-    boxes: Any, canvas_size: Any, *, format: str = "xyxy", min_size: float = 1.0, min_area: float = 1.0
-) -> tuple[list[Any], Any]:
+    boxes: TablePerImage,
+    canvas_size: Batch | Size,
+    *,
+    format: BoxFormat = "xyxy",
+    min_size: float = 1.0,
+    min_area: float = 1.0,
+) -> tuple[list[NDArray[Any]], AsPassed]:
     """Leave out boxes that are too small or reach beyond their images.
 
     Parameters
@@ -312,7 +318,7 @@ def sanitize_bounding_boxes(
     return rows.chosen(rows.flat.astype(rows.dtype), valid), rows.like(valid)
 
 
-def clamp_keypoints(points: Any, canvas_size: Any) -> Any:
+def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPassed:
     """Move points outside their images to the nearest pixel inside.
 
     Parameters
@@ -347,7 +353,7 @@ def clamp_keypoints(points: Any, canvas_size: Any) -> Any:
     return rows.like(np.clip(rows.flat, 0.0, limit - 1.0).astype(rows.dtype))
 
 
-def sanitize_keypoints(points: Any, canvas_size: Any) -> tuple[list[Any], Any]:
+def sanitize_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> tuple[list[NDArray[Any]], AsPassed]:
     """Leave out points that lie outside their images.
 
     Parameters

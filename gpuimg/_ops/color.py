@@ -10,23 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, recording_of
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import Floats
+from .._checks.types import Floats, PerImage, Table, Where
 from ..kernels import ops
 
 
 def _record(images: Any, op: ops.Op, where: Any, *params: Any) -> Batch:
-    batch = as_batch(images)
-    return batch._recorded(batch._plan.with_entry(op, params, where=arguments.mask(where, batch._count)))
+    batch = recording_of(images)
+    return Batch(batch.with_plan(batch.plan.with_entry(op, params, where=arguments.mask(where, batch.image_count))))
 
 
-def _factor(images: Any, value: Any, name: str) -> tuple[Batch, Any]:
-    batch = as_batch(images)
-    return batch, arguments.per_image(value, batch._count, name, low=0.0)
+def _factor(images: Any, value: Any, name: str) -> tuple[Recording, Any]:
+    batch = recording_of(images)
+    return batch, arguments.per_image(value, batch.image_count, name, low=0.0)
 
 
-def adjust_brightness(images: Any, brightness_factor: Any, *, where: Any = None) -> Batch:
+def adjust_brightness(images: Images, brightness_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Multiply by a factor and clamp.
 
     Parameters
@@ -56,7 +57,7 @@ def adjust_brightness(images: Any, brightness_factor: Any, *, where: Any = None)
     return _record(batch, ops.BRIGHTNESS, where, factor)
 
 
-def adjust_contrast(images: Any, contrast_factor: Any, *, where: Any = None) -> Batch:
+def adjust_contrast(images: Images, contrast_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Blend with the image's mean gray and clamp.
 
     Parameters
@@ -92,7 +93,7 @@ def adjust_contrast(images: Any, contrast_factor: Any, *, where: Any = None) -> 
     return _record(batch, ops.CONTRAST, where, factor)
 
 
-def adjust_saturation(images: Any, saturation_factor: Any, *, where: Any = None) -> Batch:
+def adjust_saturation(images: Images, saturation_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Blend each pixel with its gray value and clamp; one-channel images do not change.
 
     Parameters
@@ -123,7 +124,7 @@ def adjust_saturation(images: Any, saturation_factor: Any, *, where: Any = None)
     return _record(batch, ops.SKIP if batch.channels == 1 else ops.SATURATION, where, factor)
 
 
-def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
+def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Rotate the hue in HSV; one-channel images do not change.
 
     Parameters
@@ -154,12 +155,12 @@ def adjust_hue(images: Any, hue_factor: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.adjust_hue(x, 1 / 3).array().ravel().tolist()
     [0, 255, 0]
     """
-    batch = as_batch(images)
-    shift = arguments.per_image(hue_factor, batch._count, "hue_factor", low=-0.5, high=0.5)
+    batch = recording_of(images)
+    shift = arguments.per_image(hue_factor, batch.image_count, "hue_factor", low=-0.5, high=0.5)
     return _record(batch, ops.SKIP if batch.channels == 1 else ops.HUE, where, shift)
 
 
-def adjust_gamma(images: Any, gamma: Any, gain: Any = 1.0, *, where: Any = None) -> Batch:
+def adjust_gamma(images: Images, gamma: PerImage, gain: PerImage = 1.0, *, where: Where | None = None) -> Batch:
     """Raise values to a power, multiply and clamp: ``gain * x ** gamma`` for x in [0, 1].
 
     Parameters
@@ -184,7 +185,7 @@ def adjust_gamma(images: Any, gamma: Any, gain: Any = 1.0, *, where: Any = None)
     return _record(batch, ops.GAMMA, where, power, _factor(batch, gain, "gain")[1])
 
 
-def permute_channels(images: Any, permutation: Any, *, where: Any = None) -> Batch:
+def permute_channels(images: Images, permutation: PerImage | Table, *, where: Where | None = None) -> Batch:
     """Put the channels in another order.
 
     Parameters
@@ -215,8 +216,8 @@ def permute_channels(images: Any, permutation: Any, *, where: Any = None) -> Bat
     >>> gpuimg.permute_channels(x, (2, 0, 1)).array().ravel().tolist()
     [3, 1, 2]
     """
-    batch = as_batch(images)
-    n, channels = batch._count, batch.channels
+    batch = recording_of(images)
+    n, channels = batch.image_count, batch.channels
     order = arguments.finite(permutation, "permutation")
     several = order.ndim == 2 and order.shape[1] == channels and arguments.fits(order, n)
     if not several and order.shape != (channels,):
@@ -230,7 +231,7 @@ def permute_channels(images: Any, permutation: Any, *, where: Any = None) -> Bat
     return _record(batch, ops.SKIP if channels == 1 else ops.PERMUTE, where, *order.T)
 
 
-def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = None) -> Batch:
+def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Where | None = None) -> Batch:
     """Convert to gray, 0.2989 R + 0.587 G + 0.114 B.
 
     Parameters
@@ -258,18 +259,18 @@ def rgb_to_grayscale(images: Any, num_output_channels: int = 1, *, where: Any = 
     >>> gpuimg.rgb_to_grayscale(x).array().shape
     (1, 1, 1, 1)
     """
-    batch = as_batch(images)
+    batch = recording_of(images)
     if num_output_channels not in (1, 3):
         raise ValueError(f"num_output_channels must be 1 or 3, not {num_output_channels!r}")
-    if arguments.mask(where, batch._count) is not None and num_output_channels != batch.channels:
+    if arguments.mask(where, batch.image_count) is not None and num_output_channels != batch.channels:
         raise ValueError(
             f"with where, num_output_channels must be that of the batch, {batch.channels}, not {num_output_channels}"
         )
-    gray = _record(batch, ops.SKIP if batch.channels == 1 else ops.GRAYSCALE, where)
-    return gray._recorded(gray._plan.with_channels(num_output_channels))
+    gray = recording_of(_record(batch, ops.SKIP if batch.channels == 1 else ops.GRAYSCALE, where))
+    return Batch(gray.with_plan(gray.plan.with_channels(num_output_channels)))
 
 
-def invert(images: Any, *, where: Any = None) -> Batch:
+def invert(images: Images, *, where: Where | None = None) -> Batch:
     """Make the negative: white minus each value.
 
     Parameters
@@ -291,7 +292,7 @@ def invert(images: Any, *, where: Any = None) -> Batch:
     return _record(images, ops.INVERT, where)
 
 
-def solarize(images: Any, threshold: Any, *, where: Any = None) -> Batch:
+def solarize(images: Images, threshold: PerImage, *, where: Where | None = None) -> Batch:
     """Invert the values at or above a threshold.
 
     Parameters
@@ -318,9 +319,9 @@ def solarize(images: Any, threshold: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.solarize(x, 100).array().ravel().tolist()
     [99, 155]
     """
-    batch = as_batch(images)
-    values = arguments.per_image(threshold, batch._count, "threshold", low=0.0, high=1.0 / batch._unit)
-    return _record(batch, ops.SOLARIZE, where, solarize_parameter(values * batch._unit, batch._unit))
+    batch = recording_of(images)
+    values = arguments.per_image(threshold, batch.image_count, "threshold", low=0.0, high=1.0 / batch.unit)
+    return _record(batch, ops.SOLARIZE, where, solarize_parameter(values * batch.unit, batch.unit))
 
 
 def solarize_parameter(threshold: Floats, unit: float) -> Floats:
@@ -331,7 +332,7 @@ def solarize_parameter(threshold: Floats, unit: float) -> Floats:
     return threshold if unit == 1.0 else threshold - 1e-6
 
 
-def posterize(images: Any, bits: Any, *, where: Any = None) -> Batch:
+def posterize(images: Images, bits: PerImage, *, where: Where | None = None) -> Batch:
     """Keep the highest bits of each value.
 
     Parameters
@@ -362,9 +363,9 @@ def posterize(images: Any, bits: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.posterize(np.full((1, 1, 1, 1), 255, np.uint8), 4).array().ravel().tolist()
     [240]
     """
-    batch = as_batch(images)
-    levels = np.exp2(arguments.integers(bits, batch._count, "bits", low=0, high=8).astype(np.float64))
-    return _record(batch, ops.POSTERIZE, where, *posterize_parameters(levels, batch._unit))
+    batch = recording_of(images)
+    levels = np.exp2(arguments.integers(bits, batch.image_count, "bits", low=0, high=8).astype(np.float64))
+    return _record(batch, ops.POSTERIZE, where, *posterize_parameters(levels, batch.unit))
 
 
 def posterize_parameters(levels: Floats, unit: float) -> tuple[Floats, Floats, Floats]:
@@ -375,7 +376,7 @@ def posterize_parameters(levels: Floats, unit: float) -> tuple[Floats, Floats, F
     return levels * (255.999 / 256.0), levels - 1.0, 256.0 / levels / 255.0
 
 
-def autocontrast(images: Any, *, where: Any = None) -> Batch:
+def autocontrast(images: Images, *, where: Where | None = None) -> Batch:
     """Stretch each channel to the full range; a channel of one value does not change.
 
     Parameters
@@ -403,7 +404,7 @@ def autocontrast(images: Any, *, where: Any = None) -> Batch:
     return _record(images, ops.AUTOCONTRAST, where)
 
 
-def equalize(images: Any, *, where: Any = None) -> Batch:
+def equalize(images: Images, *, where: Where | None = None) -> Batch:
     """Equalize each channel's histogram of 256 levels.
 
     Parameters

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.types import Floats, Ints
+from .._checks.types import Color, Floats, Interpolation, Ints, PerImage, Size, Where
 from .._plan.plan import Entry
 from ..kernels import ops
 from .pixels import checked_seeds, seed_words
@@ -25,14 +23,14 @@ _TURNS = 400  # of the iteration for it
 
 
 def elastic(
-    images: Any,
-    alpha: Any = 50.0,
-    sigma: Any = 5.0,
-    interpolation: str = "bilinear",
-    fill: Any = 0,
+    images: Images,
+    alpha: Size = 50.0,
+    sigma: PerImage = 5.0,
+    interpolation: Interpolation = "bilinear",
+    fill: Color | None = 0,
     *,
-    seed: Any,
-    where: Any = None,
+    seed: PerImage,
+    where: Where | None = None,
 ) -> Batch:
     """Move every pixel by a smooth random displacement.
 
@@ -84,20 +82,20 @@ def elastic(
     >>> gpuimg.elastic(x, 0.0, seed=3).array()[0, 0].ravel().tolist()
     [0.0, 0.0625, 0.125, 0.1875]
     """
-    batch = as_batch(images)._new_segment()
-    n = batch._count
+    batch = recording_of(images).new_segment()
+    n = batch.image_count
     strength = arguments.both(alpha, n, "alpha", ("x", "y"), low=0.0)
     width = arguments.per_image(sigma, n, "sigma", low=1.0)
     if interpolation not in _INTERPOLATIONS:
         raise ValueError(f'interpolation must be "bilinear" or "nearest", not {interpolation!r}')
     seeds = checked_seeds(seed, n)
-    color = arguments.color(0 if fill is None else fill, n, batch.channels, batch._unit)
+    color = arguments.color(0 if fill is None else fill, n, batch.channels, batch.unit)
     nodes = strength / ops.elastic_scale(width)[:, None]
     params = (
         *seed_words(seeds), 1.0 / (ops.NODE_SPACING * width), *np.mod(seeds[:, None] * _PHASES, 1.0).T, *nodes.T,
         *color.T, float(fill is None), float(interpolation == "nearest"),
     )  # fmt: skip
-    return batch._recorded(batch._plan.with_displacement(params, arguments.mask(where, n)))
+    return Batch(batch.with_plan(batch.plan.with_displacement(params, arguments.mask(where, n))))
 
 
 def displaced_points(entry: Entry, owner: Ints, points: Floats) -> Floats:

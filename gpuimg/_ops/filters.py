@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.types import Floats
+from .._checks.types import Floats, PerImage, Size, Where
 from ..kernels import ops
 
 
-def gaussian_blur(images: Any, kernel_size: Any, sigma: Any = None, *, where: Any = None) -> Batch:
+def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, *, where: Where | None = None) -> Batch:
     """Blur with a Gaussian; the border is reflected.
 
     Parameters
@@ -51,8 +51,8 @@ def gaussian_blur(images: Any, kernel_size: Any, sigma: Any = None, *, where: An
     >>> gpuimg.gaussian_blur(x, (3, 1), 1000.0).array().ravel().tolist()
     [0, 30, 30, 30, 0]
     """
-    batch = as_batch(images)._new_segment()
-    n = batch._count
+    batch = recording_of(images).new_segment()
+    n = batch.image_count
     sizes = _both_axes(kernel_size, n, "kernel_size", low=1, high=1 << 15, whole=True)
     if np.any(sizes % 2 == 0):
         raise ValueError(f"kernel_size must be odd, not {kernel_size!r}")
@@ -68,10 +68,10 @@ def gaussian_blur(images: Any, kernel_size: Any, sigma: Any = None, *, where: An
             f"image {k} of size {tuple(batch.sizes[k].tolist())} is too small: a kernel of {tuple(kernel.tolist())} "
             f"(x, y) reflects the border of images of at least {tuple((kernel[::-1] // 2 + 1).tolist())}"
         )
-    return batch._recorded(batch._plan.with_blur(sigmas, sizes.astype(np.int64), chosen))
+    return Batch(batch.with_plan(batch.plan.with_blur(sigmas, sizes.astype(np.int64), chosen)))
 
 
-def motion_blur(images: Any, length: Any, angle: Any = 0.0, *, where: Any = None) -> Batch:
+def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, where: Where | None = None) -> Batch:
     """Average each pixel with those on a line through it, as a camera does that moves; the border is repeated.
 
     Parameters
@@ -105,15 +105,15 @@ def motion_blur(images: Any, length: Any, angle: Any = 0.0, *, where: Any = None
     >>> gpuimg.motion_blur(x, 3).array().ravel().tolist()
     [0, 30, 30, 30, 0]
     """
-    batch = as_batch(images)._new_segment()
-    n = batch._count
+    batch = recording_of(images).new_segment()
+    n = batch.image_count
     taps = arguments.per_image(length, n, "length", low=1, high=ops.MOST_TAPS, whole=True)
     turned = np.deg2rad(arguments.per_image(angle, n, "angle"))
     step = np.stack([np.cos(turned), -np.sin(turned)], 1)
-    return batch._recorded(batch._plan.with_motion(taps, step, arguments.mask(where, n)))
+    return Batch(batch.with_plan(batch.plan.with_motion(taps, step, arguments.mask(where, n))))
 
 
-def jpeg(images: Any, quality: Any, *, where: Any = None) -> Batch:
+def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Batch:
     """Give images the artefacts of a JPEG: as if they were compressed and decoded again.
 
     Parameters
@@ -150,13 +150,13 @@ def jpeg(images: Any, quality: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.jpeg(x, 20).array().ravel().tolist()
     [5, 0, 12, 244, 5, 0, 5, 0]
     """
-    batch = as_batch(images)
+    batch = recording_of(images)
     if batch.normalized:
         raise ValueError("jpeg must come before normalize: it is of values in [0, 1]")
-    batch = batch._new_segment()
-    n = batch._count
+    batch = batch.new_segment()
+    n = batch.image_count
     given = arguments.per_image(quality, n, "quality", low=1, high=100, whole=True)
-    return batch._recorded(batch._plan.with_artefacts(given, arguments.mask(where, n)))
+    return Batch(batch.with_plan(batch.plan.with_artefacts(given, arguments.mask(where, n))))
 
 
 def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
@@ -181,7 +181,7 @@ def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
     return np.stack([one, one], 1)
 
 
-def adjust_sharpness(images: Any, sharpness_factor: Any, *, where: Any = None) -> Batch:
+def adjust_sharpness(images: Images, sharpness_factor: PerImage, *, where: Where | None = None) -> Batch:
     """Blend each image with a smoothed copy of itself and clamp; the outermost pixels do not change.
 
     Parameters
@@ -213,8 +213,8 @@ def adjust_sharpness(images: Any, sharpness_factor: Any, *, where: Any = None) -
     >>> gpuimg.adjust_sharpness(x, 0).array()[0, :, :, 0].tolist()
     [[0, 0, 0], [0, 50, 0], [0, 0, 0]]
     """
-    batch = as_batch(images)
-    factor = arguments.per_image(sharpness_factor, batch._count, "sharpness_factor", low=0.0)
-    if batch._plan.sharpens:
-        batch = batch._new_segment()
-    return batch._recorded(batch._plan.with_sharpness(factor, arguments.mask(where, batch._count)))
+    batch = recording_of(images)
+    factor = arguments.per_image(sharpness_factor, batch.image_count, "sharpness_factor", low=0.0)
+    if batch.plan.sharpens:
+        batch = batch.new_segment()
+    return Batch(batch.with_plan(batch.plan.with_sharpness(factor, arguments.mask(where, batch.image_count))))

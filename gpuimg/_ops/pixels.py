@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, recording_of
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import Floats, Ints
+from .._checks.types import Color, Floats, Ints, Pair, PerImage, Where
 from ..kernels import ops
 
 #: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
@@ -21,7 +23,17 @@ _BOUNDLESS = 1e30  # further than any pixel or value, within float32
 _MOST_SEED = ops.SEED_WORD**2 - 1
 
 
-def erase(images: Any, i: Any, j: Any, h: Any, w: Any, v: Any = 0, *, seed: Any = None, where: Any = None) -> Batch:
+def erase(
+    images: Images,
+    i: PerImage,
+    j: PerImage,
+    h: PerImage,
+    w: PerImage,
+    v: Color | Literal["random"] = 0,
+    *,
+    seed: PerImage | None = None,
+    where: Where | None = None,
+) -> Batch:
     """Paint a rectangle, or fill it with noise.
 
     Parameters
@@ -60,8 +72,8 @@ def erase(images: Any, i: Any, j: Any, h: Any, w: Any, v: Any = 0, *, seed: Any 
     >>> gpuimg.erase(np.full((1, 1, 3, 1), 9, np.uint8), 0, 1, 1, 1).array().ravel().tolist()
     [9, 0, 9]
     """
-    batch = as_batch(images)
-    n = batch._count
+    batch = recording_of(images)
+    n = batch.image_count
     top, left = arguments.integers(i, n, "i"), arguments.integers(j, n, "j")
     height, width = arguments.integers(h, n, "h", low=0), arguments.integers(w, n, "w", low=0)
     rectangle = (left, top, left + width, top + height)
@@ -70,19 +82,19 @@ def erase(images: Any, i: Any, j: Any, h: Any, w: Any, v: Any = 0, *, seed: Any 
             raise ValueError(f'v must be a color, or "random" with a seed, not {v!r}')
         spread = (0.0, 1.0, 0.0, 0.0) if batch.normalized else (0.0, 1.0, 0.0, 1.0)
         return _with_noise(batch, rectangle, seed, spread, (-_BOUNDLESS, _BOUNDLESS), where)
-    plan, frame = batch._plan.with_frame()
-    color = arguments.color(v, n, plan.channels, batch._unit, "v")
-    return batch._recorded(plan.with_paint(rectangle, color, frame, inside=True, where=arguments.mask(where, n)))
+    plan, frame = batch.plan.with_frame()
+    color = arguments.color(v, n, plan.channels, batch.unit, "v")
+    return Batch(batch.with_plan(plan.with_paint(rectangle, color, frame, inside=True, where=arguments.mask(where, n))))
 
 
 def _with_noise(
-    batch: Batch, rectangle: Any, seed: Any, spread: tuple[Any, Any, float, float], limits: Any, where: Any
+    batch: Recording, rectangle: Any, seed: Any, spread: tuple[Any, Any, float, float], limits: Any, where: Any
 ) -> Batch:
     """Record noise in a rectangle; ``spread`` is its mean, scale, share of the image kept, and 1 if it is uniform."""
-    n = batch._count
-    plan, frame = batch._plan.with_frame()
+    n = batch.image_count
+    plan, frame = batch.plan.with_frame()
     params = (*rectangle, *seed_words(checked_seeds(seed, n)), *spread, float(batch.channels == 3), *limits)
-    return batch._recorded(plan.with_entry(ops.NOISE, params, where=arguments.mask(where, n), frame=frame))
+    return Batch(batch.with_plan(plan.with_entry(ops.NOISE, params, where=arguments.mask(where, n), frame=frame)))
 
 
 def checked_seeds(seed: Any, n: int) -> Ints:
@@ -97,7 +109,13 @@ def seed_words(seeds: Ints) -> tuple[Ints, Ints]:
 
 
 def gaussian_noise(
-    images: Any, mean: Any = 0.0, sigma: Any = 0.1, clip: bool = True, *, seed: Any, where: Any = None
+    images: Images,
+    mean: PerImage = 0.0,
+    sigma: PerImage = 0.1,
+    clip: bool = True,
+    *,
+    seed: PerImage,
+    where: Where | None = None,
 ) -> Batch:
     """Add normal noise, drawn anew for each pixel and channel.
 
@@ -143,17 +161,24 @@ def gaussian_noise(
     >>> [round(float(image.std()), 2) for image in y]
     [0.0, 0.1]
     """
-    batch = as_batch(images)
-    n = batch._count
+    batch = recording_of(images)
+    n = batch.image_count
     means = arguments.per_image(mean, n, "mean")
     sigmas = arguments.per_image(sigma, n, "sigma", low=0.0)
     everywhere = (-_BOUNDLESS, -_BOUNDLESS, _BOUNDLESS, _BOUNDLESS)
-    limits = (0.0, 1.0) if clip else (-_BOUNDLESS, _BOUNDLESS)
+    limits = (0.0, 1.0) if arguments.flag(clip, "clip") else (-_BOUNDLESS, _BOUNDLESS)
     return _with_noise(batch, everywhere, seed, (means, sigmas, 1.0, 0.0), limits, where)
 
 
 def grid_mask(
-    images: Any, cell: Any, share: Any, angle: Any = 0.0, offset: Any = (0.0, 0.0), value: Any = 0, *, where: Any = None
+    images: Images,
+    cell: PerImage,
+    share: PerImage,
+    angle: PerImage = 0.0,
+    offset: Pair = (0.0, 0.0),
+    value: Color = 0,
+    *,
+    where: Where | None = None,
 ) -> Batch:
     """Paint a square in each cell of a grid.
 
@@ -192,19 +217,19 @@ def grid_mask(
     >>> gpuimg.grid_mask(np.full((1, 4, 4, 1), 9, np.uint8), 2, 0.5).array()[0, :, :, 0].tolist()
     [[0, 9, 0, 9], [9, 9, 9, 9], [0, 9, 0, 9], [9, 9, 9, 9]]
     """
-    batch = as_batch(images)
-    n = batch._count
+    batch = recording_of(images)
+    n = batch.image_count
     side = arguments.per_image(cell, n, "cell", low=1.0)
     shares = arguments.per_image(share, n, "share", low=0.0, high=1.0)
     turned = np.deg2rad(arguments.per_image(angle, n, "angle"))
     shift = arguments.pair(offset, n, "offset", ("x", "y"))
-    plan, frame = batch._plan.with_frame()
-    color = arguments.color(value, n, plan.channels, batch._unit, "value")
+    plan, frame = batch.plan.with_frame()
+    color = arguments.color(value, n, plan.channels, batch.unit, "value")
     params = (np.cos(turned) / side, -np.sin(turned) / side, *-shift.T, shares, *color.T)
-    return batch._recorded(plan.with_entry(ops.GRID, params, where=arguments.mask(where, n), frame=frame))
+    return Batch(batch.with_plan(plan.with_entry(ops.GRID, params, where=arguments.mask(where, n), frame=frame)))
 
 
-def normalize(images: Any, mean: Any, std: Any, *, where: Any = None) -> Batch:
+def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | None = None) -> Batch:
     """Subtract a mean and divide by a standard deviation, for each channel; the result is floating point.
 
     Parameters
@@ -232,15 +257,15 @@ def normalize(images: Any, mean: Any, std: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.normalize(np.full((1, 1, 1, 1), 255, np.uint8), 0.5, 0.25).array().ravel().tolist()
     [2.0]
     """
-    batch = as_batch(images)
+    batch = recording_of(images)
     channels = batch.channels
     means, stds = (_per_channel(v, channels, name) for v, name in ((mean, "mean"), (std, "std")))
     if np.any(stds <= 0.0):
         raise ValueError(f"std must be above 0, not {std!r}")
     three = means.repeat(3 // channels), stds.repeat(3 // channels)
-    chosen = arguments.mask(where, batch._count)
-    plan = batch._plan.with_entry(ops.NORMALIZE, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen)
-    return batch._recorded(plan.as_normalized())
+    chosen = arguments.mask(where, batch.image_count)
+    plan = batch.plan.with_entry(ops.NORMALIZE, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen)
+    return Batch(batch.with_plan(plan.as_normalized()))
 
 
 def _per_channel(value: Any, channels: int, name: str) -> Floats:
@@ -248,7 +273,9 @@ def _per_channel(value: Any, channels: int, name: str) -> Floats:
     return arguments.per_image(array[0] if array.shape == (1,) else array, channels, name, each="channel")
 
 
-def pointwise(images: Any, function: Any, value: Any = 0.0, *, where: Any = None) -> Batch:
+def pointwise(
+    images: Images, function: Callable[..., Any], value: PerImage = 0.0, *, where: Where | None = None
+) -> Batch:
     """Run your own Numba function on every pixel, fused with everything else, on CPU and GPU.
 
     Parameters
@@ -281,17 +308,18 @@ def pointwise(images: Any, function: Any, value: Any = 0.0, *, where: Any = None
     >>> gpuimg.pointwise(np.full((1, 1, 1, 3), 100, np.uint8), dim, 0.5).array().ravel().tolist()
     [50, 50, 50]
     """
-    batch = as_batch(images)
-    n = batch._count
+    batch = recording_of(images)
+    n = batch.image_count
     if not hasattr(function, "py_func"):
         raise TypeError(f"function must be compiled with numba.njit, not {type(function).__name__}")
     if function.py_func.__code__.co_argcount != 6:
         raise TypeError("function must take six arguments: (r, g, b, y, x, value)")
     values = arguments.per_image(value, n, "value")
-    plan, frame = batch._plan.with_frame()
+    plan, frame = batch.plan.with_frame()
     if batch.channels == 1:
         from ..kernels import user  # imports Numba, which takes as long as all of gpuimg
 
         function = user.first_kept(function)
     plan, index = plan.with_function(function)
-    return batch._recorded(plan.with_entry(ops.POINTWISE, (index, values), where=arguments.mask(where, n), frame=frame))
+    plan = plan.with_entry(ops.POINTWISE, (index, values), where=arguments.mask(where, n), frame=frame)
+    return Batch(batch.with_plan(plan))

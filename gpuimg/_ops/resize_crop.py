@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, recording_of
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
 from .._plan.plan import Plan
 from ..kernels import layout
 
@@ -30,13 +31,13 @@ def shift_matrix(n: int, x: Any, y: Any) -> Floats:
 
 
 def resize(
-    images: Any,
-    size: Any,
-    interpolation: str = "bilinear",
-    max_size: int | None = None,
+    images: Images,
+    size: Size | None,
+    interpolation: Interpolation = "bilinear",
+    max_size: PerImage | None = None,
     antialias: bool = True,
     *,
-    where: Any = None,
+    where: Where | None = None,
 ) -> Batch:
     """Resize images, with an antialiasing filter by default.
 
@@ -44,15 +45,16 @@ def resize(
     ----------
     images : Batch, list of arrays or array
         Images (H, W, C) or (N, H, W, C), uint8 or float32.
-    size : int or (height, width)
+    size : int, (height, width) or None
         An int, or a list or tuple of one, is the new length of the shorter side; the longer side keeps the aspect
         ratio, rounded down, as in torchvision. Height and width may each be one number or (N,), or together an (N, 2)
-        array.
+        array. None: the longer side is ``max_size``, and the shorter one keeps the aspect ratio.
     interpolation : {"bilinear", "nearest", "bicubic"}
         ``"nearest"`` is torch's ``"nearest-exact"``, and Pillow's: the source pixel that contains the center of the
         new one. torchvision's ``NEAREST`` chooses other pixels.
-    max_size : int, optional
-        Only with an int ``size``: largest length of the longer side; the shorter side shrinks to match.
+    max_size : int or (N,) int, optional
+        With an int ``size``: largest length of the longer side; the shorter side shrinks to match. With None: the
+        length of the longer side.
     antialias : bool
         Widen the filter when shrinking; no effect on ``"nearest"``.
     where : (N,) bool, optional
@@ -84,29 +86,35 @@ def resize(
     >>> gpuimg.resize([np.zeros((30, 40, 3), np.uint8)], 15).sizes.tolist()
     [[15, 20]]
     """
-    batch = as_batch(images)._for_geometry()
-    plan = batch._plan
+    batch = recording_of(images).for_geometry()
+    plan = batch.plan
     chosen = arguments.interpolation(interpolation, antialias=antialias)
-    new = _resized(plan.sizes, batch._count, size, max_size)
-    return batch._recorded(_resize(plan, new, chosen, antialias, arguments.mask(where, batch._count)))
+    new = _resized(plan.sizes, batch.image_count, size, max_size)
+    return Batch(batch.with_plan(_resize(plan, new, chosen, antialias, arguments.mask(where, batch.image_count))))
 
 
-def _resized(old: Ints, n: int, size: Any, max_size: int | None) -> Ints:
+def _resized(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
     size = arguments.unwrapped(size)
-    if not arguments.is_single(size):
+    if size is None and max_size is None:
+        raise ValueError("size may be None only with max_size, the new length of the longer side")
+    if size is not None and not arguments.is_single(size):
         if max_size is not None:
-            raise ValueError(f"max_size needs an int size, the shorter side, not {size!r}")
+            raise ValueError(f"max_size needs an int size, the shorter side, or None, not {size!r}")
         return arguments.sizes(size, n)
-    short = arguments.integers(size, n, "size", low=1)
     small, large = old.min(1), old.max(1)
-    long = (short * large) // np.maximum(small, 1)
-    if max_size is not None:
-        limit = arguments.integers(max_size, n, "max_size")
-        if np.any(limit <= short):
-            raise ValueError(f"max_size must be above size={size}, not {max_size}")
-        over = long > limit
-        short = np.where(over, (limit * short) // long, short)
-        long = np.where(over, limit, long)
+    if size is None:
+        long = arguments.integers(max_size, n, "max_size", low=1)
+        short = (long * small) // np.maximum(large, 1)
+    else:
+        short = arguments.integers(size, n, "size", low=1)
+        long = (short * large) // np.maximum(small, 1)
+        if max_size is not None:
+            limit = arguments.integers(max_size, n, "max_size")
+            if np.any(limit <= short):
+                raise ValueError(f"max_size must be above size={size}, not {max_size}")
+            over = long > limit
+            short = np.where(over, (limit * short) // long, short)
+            long = np.where(over, limit, long)
     tall = (old[:, 0] > old[:, 1])[:, None]
     return np.maximum(np.where(tall, np.stack([long, short], 1), np.stack([short, long], 1)), 1)
 
@@ -120,7 +128,9 @@ def _resize(plan: Plan, new: Ints, filter: int, antialias: bool, where: Mask | N
     return plan.transformed(local, new, filter=filter, scale=ratio if antialias else None, where=where)
 
 
-def crop(images: Any, top: Any, left: Any, height: Any, width: Any, *, where: Any = None) -> Batch:
+def crop(
+    images: Images, top: PerImage, left: PerImage, height: PerImage, width: PerImage, *, where: Where | None = None
+) -> Batch:
     """Cut out a rectangle; parts of it outside the image are black, as in torchvision.
 
     Parameters
@@ -150,11 +160,11 @@ def crop(images: Any, top: Any, left: Any, height: Any, width: Any, *, where: An
     >>> gpuimg.crop(x, 1, 2, 2, 2).array()[0, :, :, 0].tolist()
     [[6, 7], [10, 11]]
     """
-    batch = as_batch(images)._for_geometry()
-    n = batch._count
+    batch = recording_of(images).for_geometry()
+    n = batch.image_count
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
-    return batch._recorded(_cut(batch._plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n)))
+    return Batch(batch.with_plan(_cut(batch.plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n))))
 
 
 def _height_width(height: Any, width: Any, n: int) -> Ints:
@@ -201,7 +211,7 @@ def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | 
     return plan.with_paint(rectangle, color, frame, inside=False, where=where)
 
 
-def center_crop(images: Any, output_size: Any, *, where: Any = None) -> Batch:
+def center_crop(images: Images, output_size: Size, *, where: Where | None = None) -> Batch:
     """Cut out the middle; smaller images get a black border.
 
     Parameters
@@ -231,27 +241,27 @@ def center_crop(images: Any, output_size: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.center_crop(np.zeros((1, 8, 9, 3), np.uint8), 4).sizes.tolist()
     [[4, 4]]
     """
-    batch = as_batch(images)._for_geometry()
-    plan = batch._plan
-    n = batch._count
+    batch = recording_of(images).for_geometry()
+    plan = batch.plan
+    n = batch.image_count
     new = arguments.sizes(output_size, n, "output_size")
     spare = plan.sizes - new
     # torchvision pads first (the smaller half in front) where the image is too small, then crops.
     corner = np.where(spare < 0, -((-spare) // 2), np.round(spare / 2.0)).astype(np.int64)
-    return batch._recorded(_cut(plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n)))
+    return Batch(batch.with_plan(_cut(plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n))))
 
 
 def resized_crop(
-    images: Any,
-    top: Any,
-    left: Any,
-    height: Any,
-    width: Any,
-    size: Any,
-    interpolation: str = "bilinear",
+    images: Images,
+    top: PerImage,
+    left: PerImage,
+    height: PerImage,
+    width: PerImage,
+    size: Size,
+    interpolation: Interpolation = "bilinear",
     antialias: bool = True,
     *,
-    where: Any = None,
+    where: Where | None = None,
 ) -> Batch:
     """Cut out a rectangle and resize it: :func:`crop`, then :func:`resize`.
 
@@ -283,35 +293,42 @@ def resized_crop(
     >>> gpuimg.resized_crop(x, [0, 5], 3, 20, [20, 30], (8, 8)).array().shape
     (2, 8, 8, 3)
     """
-    batch = as_batch(images)._for_geometry()
-    n = batch._count
+    batch = recording_of(images).for_geometry()
+    n = batch.image_count
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
-    batch = _cropped(batch, corner, new, arguments.mask(where, n))
-    return resize(batch, size, interpolation, None, antialias, where=where)
+    cropped = Batch(_cropped(batch, corner, new, arguments.mask(where, n)))
+    return resize(cropped, size, interpolation, None, antialias, where=where)
 
 
-def resized_boxes(batch: Batch, boxes: Ints, size: Ints, interpolation: str, antialias: bool) -> Batch:
+def resized_boxes(images: Images, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool) -> Batch:
     """As :func:`resized_crop`, of checked boxes (N, 4), top left height width, to sizes (N, 2)."""
     chosen = arguments.interpolation(interpolation, antialias=antialias)
-    batch = _cropped(batch._for_geometry(), boxes[:, :2], boxes[:, 2:], None)
-    return batch._recorded(_resize(batch._plan, size, chosen, antialias, None))
+    batch = _cropped(recording_of(images).for_geometry(), boxes[:, :2], boxes[:, 2:], None)
+    return Batch(batch.with_plan(_resize(batch.plan, size, chosen, antialias, None)))
 
 
-def _cropped(batch: Batch, corner: Ints, new: Ints, chosen: Mask | None) -> Batch:
+def _cropped(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:
     """Cut out rectangles that are to be resized."""
     black = np.zeros((len(batch), 3))
     beyond = _leaves(corner, new, batch.sizes)
     if chosen is not None:
         beyond &= chosen
-    if batch._plan.is_fresh and beyond.any():
+    if batch.plan.is_fresh and beyond.any():
         # A filter that reaches over the border must read black pixels there: one more pass, for those images only.
-        batch = batch._recorded(_cut(batch._plan, corner, new, black, beyond))._new_segment()
+        batch = batch.with_plan(_cut(batch.plan, corner, new, black, beyond)).new_segment()
         chosen = ~beyond if chosen is None else chosen & ~beyond
-    return batch._recorded(_cut(batch._plan, corner, new, black, chosen))
+    return batch.with_plan(_cut(batch.plan, corner, new, black, chosen))
 
 
-def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant", *, where: Any = None) -> Batch:
+def pad(
+    images: Images,
+    padding: Padding,
+    fill: Color = 0,
+    padding_mode: PaddingMode = "constant",
+    *,
+    where: Where | None = None,
+) -> Batch:
     """Add a border.
 
     Parameters
@@ -347,13 +364,13 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
     >>> gpuimg.pad(np.full((1, 1, 1, 1), 7, np.uint8), 1, fill=9).array()[0, :, :, 0].tolist()
     [[9, 9, 9], [9, 7, 9], [9, 9, 9]]
     """
-    batch = as_batch(images)._for_geometry()
+    batch = recording_of(images).for_geometry()
     if padding_mode not in ("constant", "edge", *_MIRRORS):
         raise ValueError(f'padding_mode must be "constant", "edge", "reflect" or "symmetric", not {padding_mode!r}')
     if padding_mode != "constant":
-        batch = batch._new_segment()  # the border is made of the pass's source, so results so far become one
-    plan = batch._plan
-    n = batch._count
+        batch = batch.new_segment()  # the border is made of the pass's source, so results so far become one
+    plan = batch.plan
+    n = batch.image_count
     left, top, right, bottom = _sides(padding, n)
     before, after = np.stack([top, left], 1), np.stack([bottom, right], 1)
     new = plan.sizes + before + after
@@ -366,9 +383,9 @@ def pad(images: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant"
     if padding_mode in _MIRRORS:
         plan = _cut(plan, np.maximum(-before, 0), kept, None, chosen)
         y, x = np.minimum(-before, 0).T
-        return batch._recorded(plan.mirrored(_MIRRORS[padding_mode], shift_matrix(n, x, y), new, chosen))
-    color = arguments.color(fill, n, plan.channels, batch._unit) if padding_mode == "constant" else None
-    return batch._recorded(_cut(plan, -before, new, color, chosen))
+        return Batch(batch.with_plan(plan.mirrored(_MIRRORS[padding_mode], shift_matrix(n, x, y), new, chosen)))
+    color = arguments.color(fill, n, plan.channels, batch.unit) if padding_mode == "constant" else None
+    return Batch(batch.with_plan(_cut(plan, -before, new, color, chosen)))
 
 
 def _sides(padding: Any, n: int) -> list[Ints]:
@@ -393,7 +410,7 @@ def _sides(padding: Any, n: int) -> list[Ints]:
     return sides if len(sides) == 4 else sides * 2
 
 
-def horizontal_flip(images: Any, *, where: Any = None) -> Batch:
+def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
     """Mirror left and right.
 
     Parameters
@@ -413,14 +430,14 @@ def horizontal_flip(images: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.horizontal_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
-    batch = as_batch(images)._for_geometry()
-    plan = batch._plan
+    batch = recording_of(images).for_geometry()
+    plan = batch.plan
     local = shift_matrix(len(plan), plan.sizes[:, 1], 0.0)
     local[:, 0, 0] = -1.0
-    return batch._recorded(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch._count)))
+    return Batch(batch.with_plan(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch.image_count))))
 
 
-def vertical_flip(images: Any, *, where: Any = None) -> Batch:
+def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
     """Mirror top and bottom.
 
     Parameters
@@ -440,8 +457,8 @@ def vertical_flip(images: Any, *, where: Any = None) -> Batch:
     >>> gpuimg.vertical_flip(x).array().ravel().tolist()
     [2, 1, 0]
     """
-    batch = as_batch(images)._for_geometry()
-    plan = batch._plan
+    batch = recording_of(images).for_geometry()
+    plan = batch.plan
     local = shift_matrix(len(plan), 0.0, plan.sizes[:, 0])
     local[:, 1, 1] = -1.0
-    return batch._recorded(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch._count)))
+    return Batch(batch.with_plan(plan.transformed(local, plan.sizes, where=arguments.mask(where, batch.image_count))))

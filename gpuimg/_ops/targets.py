@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, recording_of
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import AsPassed, BoxFormat, Floats, Ints, Mask, MaskPerImage, PerImage, TablePerImage
 from .._checks.words import counted
 from .._plan.plan import Entry
 from .._runtimes.devices import native
@@ -45,12 +46,12 @@ _THIN = 1e-6  # pixels: a box no thicker than this has no area, and a cut no lar
 # -- masks -------------------------------------------------------------------------------------------------------------
 
 
-def transform_masks(x: Batch, masks: Any, *, fill: int = 0) -> Any:
+def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsPassed:
     """Move label masks as the images of a batch, by nearest neighbor.
 
     Parameters
     ----------
-    x : Batch
+    images : Batch
         The batch whose recorded geometry is applied.
     masks : list of (H, W) arrays or (N, H, W) array
         Integer or boolean labels from -2**24 to 2**24, each mask of the size of its source image; a last axis of
@@ -61,7 +62,7 @@ def transform_masks(x: Batch, masks: Any, *, fill: int = 0) -> Any:
     Returns
     -------
     (N, h, w) array or list of (h, w) arrays
-        Of the dtype of the masks and the sizes of ``x``; a list if these differ.
+        Of the dtype of the masks and the sizes of ``images``; a list if these differ.
 
     Raises
     ------
@@ -89,20 +90,21 @@ def transform_masks(x: Batch, masks: Any, *, fill: int = 0) -> Any:
     >>> gpuimg.transform_masks(x, np.array([[[0, 7, 9]]])).tolist()
     [[[9, 7, 0]]]
     """
-    batch = as_batch(x)
+    batch = recording_of(images)
     labels = _masks(masks, batch)
     dtype = labels[0].dtype if len(labels) else np.dtype("uint8")
     limits = np.iinfo(dtype) if dtype.kind in "iu" else None
     if not (isinstance(fill, (int, np.integer)) and (limits.min <= fill <= limits.max if limits else 0 <= fill <= 1)):
         raise ValueError(f"fill must be a label that {dtype} holds, not {fill!r}")
-    uniform = batch.is_uniform
+    uniform = not np.any(batch.sizes[1:] != batch.sizes[:-1])
     if not len(batch):
         return np.zeros((0, 0, 0), dtype)
     # The kernels read bytes as multiples of 1/255, and float32 values unchanged.
     scale = 255.0 if dtype.itemsize == 1 and dtype.kind != "i" else 1.0
     source = [_as_source(mask, scale) for mask in labels] if isinstance(labels, list) else _as_source(labels, scale)
-    segments = tuple(plan.for_masks(_FILLED) for plan in batch._segments)
-    moved = as_batch(source)._with_segments(tuple(plan for plan in segments if not plan.changes_nothing))
+    segments = tuple(plan.for_masks(_FILLED) for plan in batch.segments)
+    recording = recording_of(source)
+    moved = Batch(recording.with_segments(tuple(plan for plan in segments if not plan.changes_nothing)))
 
     def finished(values: Any) -> Any:
         seen = values < _FILLED / 1e10
@@ -120,7 +122,7 @@ def _as_source(mask: Any, scale: float) -> Any:
     return (mask.view("uint8") if scale == 255.0 else mask.astype("float32"))[..., None]
 
 
-def _masks(masks: Any, batch: Batch) -> Any:
+def _masks(masks: Any, batch: Recording) -> Any:
     """Checked masks: one (N, H, W) array, or a list of (H, W) arrays."""
     stacked = not isinstance(masks, (list, tuple))
     arrays: Any = native(masks) if stacked else [native(mask) for mask in masks]
@@ -130,7 +132,7 @@ def _masks(masks: Any, batch: Batch) -> Any:
         raise ValueError(f"got {counted(len(arrays), 'mask')} for {counted(len(batch), 'image')}; each needs one")
     unread = _unread(batch)
     found = []
-    for i, (mask, size) in enumerate(zip(arrays, batch._source.sizes.tolist(), strict=True)):
+    for i, (mask, size) in enumerate(zip(arrays, batch.source.sizes.tolist(), strict=True)):
         if not hasattr(mask, "dtype") or mask.dtype.kind not in "iub":
             raise TypeError(f"masks[{i}] must be an integer or boolean array, not {_kind(mask)}")
         if mask.dtype != arrays[0].dtype:
@@ -152,10 +154,10 @@ def _masks(masks: Any, batch: Batch) -> Any:
     return arrays.reshape(arrays.shape[:3]) if stacked and not unread.any() else found
 
 
-def _unread(batch: Batch) -> Mask:
+def _unread(batch: Recording) -> Mask:
     """(N,): images whose header could not be read; one black pixel stands for each."""
-    failed = np.isin(np.arange(len(batch)) // (batch.frames or 1), list(batch.errors))
-    unread: Mask = failed & np.all(batch._source.sizes == 1, 1)
+    failed = np.isin(np.arange(len(batch)) // (batch.frames or 1), list(batch.source.failures))
+    unread: Mask = failed & np.all(batch.source.sizes == 1, 1)
     return unread
 
 
@@ -198,7 +200,7 @@ def _enclosing(matrix: Floats, corners: Floats) -> Floats:
 _Limit = tuple[Floats, Floats]
 
 
-def _stages(batch: Batch) -> Iterator[tuple[Entry | None, list[_Limit]]]:
+def _stages(batch: Recording) -> Iterator[tuple[Entry | None, list[_Limit]]]:
     """Segments from one displacement to the next: the displacement in front of them, if there is one, and their limits.
 
     A limit is a visible rectangle (N, 4), after the matrices (N, 3, 3) to it from what comes out of the displacement.
@@ -206,7 +208,7 @@ def _stages(batch: Batch) -> Iterator[tuple[Entry | None, list[_Limit]]]:
     displacement: Entry | None = None
     limits: list[_Limit] = []
     to_segment: Floats = np.tile(np.eye(3), (len(batch), 1, 1))
-    for plan in batch._segments:
+    for plan in batch.segments:
         moved = plan.displacements()
         if moved:
             limits.append((to_segment, np.concatenate([np.zeros((len(batch), 2)), plan.sizes[:, ::-1]], 1)))
@@ -233,7 +235,7 @@ class Moved:
     centered: Mask  # (M,): no crop cut off the center
 
 
-def move_boxes(batch: Batch, corners: Floats, owner: Ints, *, upright: bool = True) -> Moved:
+def move_boxes(batch: Recording, corners: Floats, owner: Ints, *, upright: bool = True) -> Moved:
     """Move boxes (M, 4, 2) through all segments; what one crop cuts off is not seen again.
 
     A displacement bends the sides of boxes: upright ones become those around them.
@@ -272,20 +274,20 @@ def _around(displacement: Entry, owner: Ints, corners: Floats) -> Floats:
     return np.concatenate([points.min(1), points.max(1)], 1)
 
 
-def checked_boxes(boxes: Any, batch: Batch, format: str) -> tuple[Rows, Floats]:
+def checked_boxes(boxes: Any, batch: Recording, format: str) -> tuple[Rows, Floats]:
     """Checked boxes, and their corners (M, 4, 2); rotated ones may lie outside their images."""
     rows = rows_of(boxes, len(batch), width_of(format), "boxes")
     if format in ROTATED:
         return rows, to_corners(rows.flat, format)
     found = to_edges(rows.flat, format)
-    size = batch._source.sizes[rows.owner][:, ::-1]
+    size = batch.source.sizes[rows.owner][:, ::-1]
     reversed_ = np.any(found[:, :2] > found[:, 2:], 1)
     out = np.any((found[:, :2] < -_SLACK) | (found[:, 2:] > size + _SLACK), 1) & ~_unread(batch)[rows.owner]
     for wrong, words in ((reversed_, "ends before it starts"), (out, "reaches beyond the image")):
         if np.any(wrong):
             k = int(np.argmax(wrong))
             i = int(rows.owner[k])
-            height, width = batch._source.sizes[i].tolist()
+            height, width = batch.source.sizes[i].tolist()
             raise ValueError(
                 f"box {k - int(np.argmax(rows.owner == i))} of image {i} ({height} x {width}) {words}: "
                 f"{rows.flat[k].tolist()} ({format})"
@@ -294,19 +296,19 @@ def checked_boxes(boxes: Any, batch: Batch, format: str) -> tuple[Rows, Floats]:
 
 
 def transform_boxes(
-    x: Batch,
-    boxes: Any,
+    images: Batch,
+    boxes: TablePerImage,
     *,
-    format: str = "xyxy",
-    min_area: Any = 0.0,
+    format: BoxFormat = "xyxy",
+    min_area: PerImage = 0.0,
     clip: bool = True,
     centers: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[AsPassed, AsPassed]:
     """Move bounding boxes as the images of a batch, and tell which of them are still visible.
 
     Parameters
     ----------
-    x : Batch
+    images : Batch
         The batch whose recorded geometry is applied.
     boxes : (N, K, 4) array or list of (K, 4) arrays
         In pixels of the source images.
@@ -357,18 +359,18 @@ def transform_boxes(
     >>> boxes[0].tolist(), kept[0].tolist()
     ([[0.0, 1.0, 2.0, 5.0], [8.0, 0.0, 8.0, 5.0]], [True, False])
     """
-    batch = as_batch(x)
-    least = arguments.per_image(min_area, batch._count, "min_area", low=0.0)
+    batch = recording_of(images)
+    least = arguments.per_image(min_area, batch.image_count, "min_area", low=0.0)
     rows, found = checked_boxes(boxes, batch, format)
     moved = move_boxes(batch, found, rows.owner, upright=format in UPRIGHT)
     kept = (moved.areas > least[rows.owner]) & ~_unread(batch)[rows.owner]
-    if centers:
+    if arguments.flag(centers, "centers"):
         kept &= moved.centered
-    result = _as_moved(batch, moved, rows, format, clip).astype(rows.dtype)
+    result = _as_moved(batch, moved, rows, format, arguments.flag(clip, "clip")).astype(rows.dtype)
     return rows.like(result), rows.like(kept)
 
 
-def _as_moved(batch: Batch, moved: Moved, rows: Rows, format: str, clip: bool) -> Floats:
+def _as_moved(batch: Recording, moved: Moved, rows: Rows, format: str, clip: bool) -> Floats:
     """Moved boxes in their format."""
     if format in UPRIGHT:
         return from_edges(moved.seen if clip else moved.whole, format)
@@ -383,12 +385,12 @@ def _as_moved(batch: Batch, moved: Moved, rows: Rows, format: str, clip: bool) -
     return from_corners(cut_at(corners, limit) if clip else corners, format)
 
 
-def transform_points(x: Batch, points: Any, *, pixel_indices: bool = False) -> Any:
+def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: bool = False) -> AsPassed:
     """Move points as the images of a batch.
 
     Parameters
     ----------
-    x : Batch
+    images : Batch
         The batch whose recorded geometry is applied.
     points : (N, K, 2) array or list of (K, 2) arrays
         ``(x, y)`` in pixels of the source images; they may lie outside.
@@ -421,9 +423,9 @@ def transform_points(x: Batch, points: Any, *, pixel_indices: bool = False) -> A
     >>> gpuimg.transform_points(x, np.array([[(20.0, 4.0)]])).tolist()
     [[[5.0, 2.0]]]
     """
-    batch = as_batch(x)
+    batch = recording_of(images)
     rows = rows_of(points, len(batch), 2, "points")
-    shift = 0.5 if pixel_indices else 0.0
+    shift = 0.5 if arguments.flag(pixel_indices, "pixel_indices") else 0.0
     moved = rows.flat[:, None] + shift
     for displacement, (*_, (forward, _)) in _stages(batch):
         moved = moved if displacement is None else displaced_points(displacement, rows.owner, moved)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks import arguments
-from .._checks.types import Ints
+from .._checks.types import Ints, Size
 from .._runtimes.images import EncodedImages, rows_of
 from .resize_crop import crop, horizontal_flip
 from .resize_crop import vertical_flip as _flip_rows  # which is an argument, too
 
 
-def five_crop(x: Any, size: Any) -> Batch:
+def five_crop(images: Images, size: Size) -> Batch:
     """Cut out the four corners and the middle of each image.
 
     Parameters
     ----------
-    x : Batch, list of arrays or array
+    images : Batch, list of arrays or array
     size : int or (height, width)
         Of the parts; one number, or a list or tuple of one, is both. Each may be (N,); an (N, 2) array has both for
         each image.
@@ -46,13 +47,13 @@ def five_crop(x: Any, size: Any) -> Batch:
     >>> gpuimg.five_crop(x, 1).array().ravel().tolist()
     [0, 2, 6, 8, 4]
     """
-    batch = as_batch(x)
+    batch = as_batch(images)
     return _five_crop(batch, _fitting(batch, size))
 
 
 def _fitting(batch: Batch, size: Any) -> Ints:
     """Checked sizes (N, 2) of parts that lie inside the images."""
-    new = arguments.sizes(size, batch._count)
+    new = arguments.sizes(size, recording_of(batch).image_count)
     small = np.any(batch.sizes < new, 1)
     if np.any(small):
         k = int(np.argmax(small))
@@ -70,17 +71,17 @@ def _five_crop(batch: Batch, new: Ints) -> Batch:
 
 def _repeated(batch: Batch, count: int) -> tuple[Batch, Ints, Ints]:
     """Each image, or clip, so many times, one behind the other; the images that these are, and which time it is."""
-    units = np.repeat(np.arange(batch._units), count)
-    time = np.tile(np.arange(count), batch._units)
+    n = recording_of(batch).units
+    units, time = np.repeat(np.arange(n), count), np.tile(np.arange(count), n)
     return batch.take(units), rows_of(units, batch.frames), np.repeat(time, batch.frames or 1)
 
 
-def ten_crop(x: Any, size: Any, vertical_flip: bool = False) -> Batch:
+def ten_crop(images: Images, size: Size, vertical_flip: bool = False) -> Batch:
     """Cut out the four corners and the middle of each image and of its mirror image.
 
     Parameters
     ----------
-    x : Batch, list of arrays or array
+    images : Batch, list of arrays or array
     size : int or (height, width)
         As in :func:`five_crop`.
     vertical_flip : bool
@@ -104,29 +105,29 @@ def ten_crop(x: Any, size: Any, vertical_flip: bool = False) -> Batch:
     >>> gpuimg.ten_crop(x, 1).array().ravel().tolist()
     [0, 2, 6, 8, 4, 2, 0, 8, 6, 4]
     """
-    batch = as_batch(x)
+    batch = as_batch(images)
     new = _fitting(batch, size)
     both, rows, time = _repeated(batch, 2)
-    mirrored = _flip_rows if vertical_flip else horizontal_flip
+    mirrored = _flip_rows if arguments.flag(vertical_flip, "vertical_flip") else horizontal_flip
     return _five_crop(mirrored(both, where=time == 1), new[rows])
 
 
-def uniform_temporal_subsample(x: Any, num_samples: int, *, frames: int | None = None) -> Batch:
+def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int | None = None) -> Batch:
     """Keep some frames of each clip, evenly spaced, from the first to the last.
 
     Parameters
     ----------
-    x : Batch, list of arrays or array
+    images : Batch, list of arrays or array
         Clips, or the frames of all clips, one clip after the other.
     num_samples : int
         Frames to keep of each clip; with more than it has, some stand several times.
     frames : int, optional
-        Frames of each clip, where ``x`` is not of clips.
+        Frames of each clip, where ``images`` is not of clips.
 
     Returns
     -------
     Batch
-        Of ``num_samples`` images for each clip; of clips where ``x`` is. What is left out is not computed.
+        Of ``num_samples`` images for each clip; of clips where ``images`` is. What is left out is not computed.
 
     Raises
     ------
@@ -149,18 +150,19 @@ def uniform_temporal_subsample(x: Any, num_samples: int, *, frames: int | None =
     >>> gpuimg.uniform_temporal_subsample(x, 3, frames=5).array().ravel().tolist()
     [0, 2, 4, 5, 7, 9]
     """
-    batch = as_batch(x)
+    batch = as_batch(images)
     count = arguments.whole_number(num_samples, "num_samples")
     if frames is None and batch.frames is None:
         raise ValueError("frames must say how many images are a clip: these are no clips")
     length = arguments.whole_number(batch.frames if frames is None else frames, "frames")
     if batch.frames not in (None, length):
-        raise ValueError(f"frames is {length}, but the batch has {batch._shown}")
+        raise ValueError(f"frames is {length}, but the batch has {recording_of(batch).shown}")
     if len(batch) % length:
         raise ValueError(f"{len(batch)} images are no whole number of clips of {length} frames")
     kept = np.arange(count) * (length - 1) // max(count - 1, 1)
     rows = np.arange(len(batch)).reshape(-1, length)[:, kept].reshape(-1)
-    if isinstance(batch._source, EncodedImages) or batch.frames is None:
+    recording = recording_of(batch)
+    if isinstance(recording.source, EncodedImages) or batch.frames is None:
         return batch.take(rows)
-    segments = tuple(plan.views(rows) for plan in batch._segments)
-    return Batch(batch._runtime, batch._source.at_frames(kept), segments, batch._timings)
+    segments = tuple(plan.views(rows) for plan in recording.segments)
+    return Batch(replace(recording, source=recording.source.at_frames(kept), segments=segments))

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, recording_of
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Pair, PerImage, Size, Table, TablePerImage, Where
 from .resize_crop import fill_outside, shift_matrix
 
 
@@ -46,31 +47,33 @@ def _inverse_affine(angle: Floats, translate: Floats, scale: Floats, shear: Floa
     return matrix
 
 
-def _warp(batch: Batch, local: Floats, new: Ints, interpolation: str, fill: Any, where: Mask | None) -> Batch:
+def _warp(
+    batch: Recording, local: Floats, new: Ints, interpolation: Interpolation, fill: Any, where: Mask | None
+) -> Batch:
     """Record a warp: color around the image unless ``fill`` is None, then the matrix."""
-    plan = batch._plan
+    plan = batch.plan
     chosen = arguments.interpolation(interpolation)
     if fill is not None:
-        color = arguments.color(fill, batch._count, plan.channels, batch._unit)
+        color = arguments.color(fill, batch.image_count, plan.channels, batch.unit)
         plan = fill_outside(plan, 0, plan.sizes, color, where)
-    return batch._recorded(plan.transformed(local, new, filter=chosen, where=where))
+    return Batch(batch.with_plan(plan.transformed(local, new, filter=chosen, where=where)))
 
 
-def _center(center: Any, batch: Batch) -> Floats:
+def _center(center: Any, batch: Recording) -> Floats:
     if center is None:
         return batch.sizes[:, ::-1] / 2.0
-    return arguments.pair(center, batch._count, "center", ("x", "y"))
+    return arguments.pair(center, batch.image_count, "center", ("x", "y"))
 
 
 def rotate(
-    images: Any,
-    angle: Any,
-    interpolation: str = "nearest",
+    images: Images,
+    angle: PerImage,
+    interpolation: Interpolation = "nearest",
     expand: bool = False,
-    center: Any = None,
-    fill: Any = 0,
+    center: Pair | None = None,
+    fill: Color | None = 0,
     *,
-    where: Any = None,
+    where: Where | None = None,
 ) -> Batch:
     """Rotate counter-clockwise.
 
@@ -117,10 +120,11 @@ def rotate(
     >>> gpuimg.rotate(x, 90).array()[0, :, :, 0].tolist()
     [[2, 4], [1, 3]]
     """
-    batch = as_batch(images)._for_geometry()
-    plan = batch._plan
-    n = batch._count
+    batch = recording_of(images).for_geometry()
+    plan = batch.plan
+    n = batch.image_count
     degrees = arguments.per_image(angle, n, "angle")
+    arguments.flag(expand, "expand")
     middle = plan.sizes[:, ::-1] / 2.0
     pivot = middle if expand else _center(center, batch)
     zero = np.zeros((n, 2))
@@ -146,16 +150,16 @@ def _expanded(sizes: Ints, local: Floats) -> Ints:
 
 
 def affine(
-    images: Any,
-    angle: Any,
-    translate: Any,
-    scale: Any,
-    shear: Any,
-    interpolation: str = "nearest",
-    fill: Any = 0,
-    center: Any = None,
+    images: Images,
+    angle: PerImage,
+    translate: Pair,
+    scale: PerImage,
+    shear: Size,
+    interpolation: Interpolation = "nearest",
+    fill: Color | None = 0,
+    center: Pair | None = None,
     *,
-    where: Any = None,
+    where: Where | None = None,
 ) -> Batch:
     """Rotate, shift, scale and shear, keeping the size.
 
@@ -195,9 +199,9 @@ def affine(
     >>> gpuimg.affine(x, 0, (1, 0), 1.0, 0).array().ravel().tolist()
     [0, 0, 1, 2]
     """
-    batch = as_batch(images)._for_geometry()
-    plan = batch._plan
-    n = batch._count
+    batch = recording_of(images).for_geometry()
+    plan = batch.plan
+    n = batch.image_count
     sheared = (shear, 0.0) if arguments.is_single(shear) else shear
     local = _inverse_affine(
         arguments.per_image(angle, n, "angle"),
@@ -210,13 +214,13 @@ def affine(
 
 
 def perspective(
-    images: Any,
-    startpoints: Any,
-    endpoints: Any,
-    interpolation: str = "bilinear",
-    fill: Any = 0,
+    images: Images,
+    startpoints: Table | TablePerImage,
+    endpoints: Table | TablePerImage,
+    interpolation: Interpolation = "bilinear",
+    fill: Color | None = 0,
     *,
-    where: Any = None,
+    where: Where | None = None,
 ) -> Batch:
     """Move four points of the image to four others by a perspective map.
 
@@ -248,12 +252,12 @@ def perspective(
     >>> bool((gpuimg.perspective(x, square, square).array() == x).all())
     True
     """
-    batch = as_batch(images)._for_geometry()
-    n = batch._count
+    batch = recording_of(images).for_geometry()
+    n = batch.image_count
     start = _points(startpoints, n, "startpoints")
     end = _points(endpoints, n, "endpoints")
     local = _homography(end, start)
-    return _warp(batch, local, batch._plan.sizes, interpolation, fill, arguments.mask(where, n))
+    return _warp(batch, local, batch.plan.sizes, interpolation, fill, arguments.mask(where, n))
 
 
 def _points(value: Any, n: int, name: str) -> Floats:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from .._batch.batch import Batch
 from .._batch.encoded import open_images
+from .._batch.recording import Recording
 from .._checks.types import Ints
 from .._decoding import jpeg
 from .._decoding.native_read import ChunkReader
 from .._loading.in_order import Chunk, Stopped
 from .._loading.samples import Columns, Sample, SampleNames, read_samples
 from .._ops.resize_crop import resize
-from .._runtimes.cpu import CpuRuntime
 from .._runtimes.images import EncodedImages
 from ..kernels.jpeg import layout as words
 from .encode import ENDINGS, encoded, format_of, may_stay, transformed
@@ -25,7 +25,7 @@ from .writing import Result, Writer, failure
 
 # Results are resampled once more in training, and what is lost here is lost for good: photos of 1280x960 shrunk to 512
 # and then to 224 are 1 dB closer to those shrunk at once than with "bilinear", in 7 % more bytes.
-FILTER = "bicubic"
+FILTER: Final = "bicubic"
 
 # Pixels of results that a thread has in memory at a time, unless one image has more.
 _MOST_PIXELS = 1 << 23
@@ -46,6 +46,8 @@ class Maker:
     """Makes results; one a thread."""
 
     def __init__(self, plan: Plan, stopped: Stopped) -> None:
+        from .._runtimes.cpu import CpuRuntime  # imports Numba, which takes as long as all of gpuimg
+
         self._plan, self._stopped = plan, stopped
         self._reader = ChunkReader()
         self._runtime = CpuRuntime(1)
@@ -68,7 +70,7 @@ class Maker:
         """Results of a part of a chunk, each kept as soon as it is there."""
         rows = np.arange(part.start, part.stop)
         changed = np.any(sizes[rows] != opened.sizes[rows], 1)
-        shrunk = resize(Batch(self._runtime, opened).take(rows), sizes[rows], FILTER, where=changed)
+        shrunk = resize(Batch(Recording(self._runtime, opened)).take(rows), sizes[rows], FILTER, where=changed)
         batch = shrunk.compute("uint8")
         failures = batch.errors
         for k, i in enumerate(part):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.arguments import one_of, whole_number
+from .._checks.arguments import flag, one_of, whole_number
 from .._checks.types import Ints
 from .._decoding.options import DecodeOptions
 
@@ -67,7 +67,7 @@ def checked_options(
     ValueError
         For what is out of range, and for options that exclude each other.
     """
-    if lossless:
+    if flag(lossless, "lossless"):
         _check_lossless(short_side=short_side, max_pixels=max_pixels, quality=quality, subsampling=subsampling)
     one_of("420" if subsampling is None else subsampling, "subsampling", _SUBSAMPLINGS)
     one_of(restart, "restart", _RESTARTS)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from .. import sources
-from .._checks.arguments import whole_number
+from .._checks.arguments import flag, whole_number
+from .._checks.types import Alpha, Icc, Samples
 from .._decoding import native_read
 from .._decoding.file_bytes import printable
 from .._decoding.options import DecodeOptions
@@ -35,18 +36,18 @@ _SHARD_BYTES = 1_000_000_000
 
 
 def prepare(
-    source: Any,
+    source: Samples,
     destination: str | os.PathLike[str],
     *,
     short_side: int | None = None,
     max_pixels: int | None = None,
     quality: int | None = None,
-    subsampling: str | None = None,
-    restart: str = "none",
-    to: str = "jpeg",
+    subsampling: Literal["420", "444", "keep"] | None = None,
+    restart: Literal["none", "rows"] = "none",
+    to: Literal["jpeg", "same"] = "jpeg",
     lossless: bool = False,
-    alpha: str = "drop",
-    icc: str = "ignore",
+    alpha: Alpha = "drop",
+    icc: Icc = "ignore",
     tar_size: int | None = None,
     index: bool = False,
     measure: bool = True,
@@ -145,6 +146,8 @@ def prepare(
     """
     check_source(source)
     columns = check_columns(image, label)
+    index, measure = flag(index, "index"), flag(measure, "measure")
+    progress = progress if callable(progress) else flag(progress, "progress")
     size = (0 if isinstance(source, ImageFiles) else _SHARD_BYTES) if tar_size is None else tar_size
     if lossless and icc != "ignore":
         raise ValueError("lossless leaves the pixels as they are, and excludes icc")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
 from .._batch.batch import Batch
 from .._batch.clips import Start, clip_options, clips_of, source_count, strides
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import Ints
+from .._checks.types import Device, Ints, OnError, PerImage, ShortClips
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.file_bytes import Source, SourceNames
 from .._runtimes.devices import runtime_for
@@ -20,13 +21,13 @@ from .rng import Rng, as_rng
 def random_clips(
     sources: Sequence[Source],
     frames: int,
-    stride: Any = 1,
+    stride: PerImage = 1,
     *,
-    rng: Any,
-    short: str = "repeat",
-    device: str | None = None,
-    color: str = "rgb",
-    on_error: str = "raise",
+    rng: Rng | int,
+    short: ShortClips = "repeat",
+    device: Device | None = None,
+    color: Literal["rgb", "gray"] = "rgb",
+    on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
 ) -> Batch:
     """Open clips that begin anywhere in their videos, as far as whole clips fit.
@@ -71,7 +72,8 @@ def random_clips(
     runtime = runtime_for(device)
     names = SourceNames(sources)
     options = clip_options(color, max_pixels)
-    return Batch(runtime, clips_of(sources, names, frames, steps, start, short, options, on_error))
+    clips = clips_of(sources, names, frames, steps, start, short, options, on_error)
+    return Batch(Recording(runtime, clips))
 
 
 def anywhere(rng: Rng, frames: int, stride: Ints) -> Start:

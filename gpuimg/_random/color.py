@@ -9,25 +9,27 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
+from .._checks.types import PerImage, Range
 from .._ops import color
 from ..kernels import ops
 from .draws import limits, one_number, prepare
+from .rng import Rng
 
 # color_jitter's ops, in the order of torchvision's permutation.
 _JITTER = np.array([op.code for op in (ops.BRIGHTNESS, ops.CONTRAST, ops.SATURATION, ops.HUE)], np.int32)
 
 
 def color_jitter(
-    images: Any,
-    brightness: Any = None,
-    contrast: Any = None,
-    saturation: Any = None,
-    hue: Any = None,
-    p: Any = 1.0,
+    images: Images,
+    brightness: float | Range | None = None,
+    contrast: float | Range | None = None,
+    saturation: float | Range | None = None,
+    hue: float | Range | None = None,
+    p: PerImage = 1.0,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Change brightness, contrast, saturation and hue by random amounts, in a random order for each image.
 
@@ -74,12 +76,12 @@ def color_jitter(
     where = generator.bernoulli(p)
     used = np.array([r is not None for r in ranges])
     used[2:] &= batch.channels == 3
-    plan = batch._plan
+    plan = recording_of(batch).plan
     for k in range(4):
         op = order[:, k]
         codes = np.where(used[op], _JITTER[op], np.int32(ops.SKIP.code))
         plan = plan.with_entry(codes, (factors[np.arange(n), op],), where=where)
-    return batch._recorded(plan)
+    return Batch(recording_of(batch).with_plan(plan))
 
 
 def _factor_range(value: Any, name: str) -> tuple[float, float] | None:
@@ -103,14 +105,14 @@ def _hue_range(value: Any) -> tuple[float, float] | None:
 
 
 def random_photometric_distort(
-    images: Any,
-    brightness: tuple[float, float] = (0.875, 1.125),
-    contrast: tuple[float, float] = (0.5, 1.5),
-    saturation: tuple[float, float] = (0.5, 1.5),
-    hue: tuple[float, float] = (-0.05, 0.05),
-    p: Any = 0.5,
+    images: Images,
+    brightness: Range = (0.875, 1.125),
+    contrast: Range = (0.5, 1.5),
+    saturation: Range = (0.5, 1.5),
+    hue: Range = (-0.05, 0.05),
+    p: PerImage = 0.5,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Change brightness, contrast, saturation, hue and the order of channels, each with probability ``p``, as SSD.
 
@@ -166,7 +168,7 @@ def random_photometric_distort(
     return color.permute_channels(batch, generator.permutation(batch.channels), where=mixed)
 
 
-def random_channel_permutation(images: Any, p: Any = 1.0, *, rng: Any) -> Batch:
+def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
     """Put the channels in a random order, each of them equally likely, with probability ``p``.
 
     Parameters
@@ -191,7 +193,7 @@ def random_channel_permutation(images: Any, p: Any = 1.0, *, rng: Any) -> Batch:
     return color.permute_channels(batch, generator.permutation(batch.channels), where=where)
 
 
-def random_grayscale(images: Any, p: Any = 0.1, *, rng: Any) -> Batch:
+def random_grayscale(images: Images, p: PerImage = 0.1, *, rng: Rng | int) -> Batch:
     """Make images gray with probability ``p``, keeping their number of channels.
 
     Parameters
@@ -214,7 +216,7 @@ def random_grayscale(images: Any, p: Any = 0.1, *, rng: Any) -> Batch:
     return color.rgb_to_grayscale(batch, batch.channels, where=generator.bernoulli(p))
 
 
-def random_invert(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+def random_invert(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Invert images with probability ``p``.
 
     Parameters
@@ -237,7 +239,7 @@ def random_invert(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
     return color.invert(batch, where=generator.bernoulli(p))
 
 
-def random_solarize(images: Any, threshold: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+def random_solarize(images: Images, threshold: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Invert values at or above a threshold with probability ``p``.
 
     Parameters
@@ -262,7 +264,7 @@ def random_solarize(images: Any, threshold: Any, p: Any = 0.5, *, rng: Any) -> B
     return color.solarize(batch, threshold, where=generator.bernoulli(p))
 
 
-def random_posterize(images: Any, bits: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+def random_posterize(images: Images, bits: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Keep the highest bits of images with probability ``p``.
 
     Parameters
@@ -287,7 +289,7 @@ def random_posterize(images: Any, bits: Any, p: Any = 0.5, *, rng: Any) -> Batch
     return color.posterize(batch, bits, where=generator.bernoulli(p))
 
 
-def random_autocontrast(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+def random_autocontrast(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Stretch the contrast of images with probability ``p``.
 
     Parameters
@@ -311,7 +313,7 @@ def random_autocontrast(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
     return color.autocontrast(batch, where=generator.bernoulli(p))
 
 
-def random_equalize(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+def random_equalize(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Equalize the histogram of images with probability ``p``.
 
     Parameters

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch, recording_of
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import Floats, Ints, Mask, MaskPerImage, PerImage
 from .._runtimes.images import Pixels, offsets_of
 from ..kernels import layout
-from .rng import as_rng
+from .rng import Rng, as_rng
 
 
 class CopyPaste(NamedTuple):
@@ -44,7 +45,13 @@ class CopyPaste(NamedTuple):
 
 
 def copy_paste(
-    images: Any, masks: Any, share: Any = 0.5, min_area: Any = 1.0, *, rng: Any, partner: Any = None
+    images: Images,
+    masks: MaskPerImage,
+    share: PerImage = 0.5,
+    min_area: PerImage = 1.0,
+    *,
+    rng: Rng | int,
+    partner: PerImage | None = None,
 ) -> CopyPaste:
     """Lay objects of another image onto each image. Computed at once, in float32.
 
@@ -96,7 +103,7 @@ def copy_paste(
     batch = as_batch(images)
     n = len(batch)
     if batch.frames is not None:
-        raise ValueError(f"copy_paste is for images, not for {batch._shown}")
+        raise ValueError(f"copy_paste is for images, not for {recording_of(batch).shown}")
     if not batch.is_uniform:
         raise ValueError(f"images must have one size, not {len(np.unique(batch.sizes, axis=0))} sizes")
     labels = _checked(masks, batch)
@@ -169,8 +176,8 @@ def _boxes(mask: NDArray[np.int32], count: int) -> Floats:
 
 def _pasted(batch: Batch, partner: Ints, pasted: Mask) -> Batch:
     """Images of which some pixels are those of their partners."""
-    runtime = batch._runtime
-    own = batch.compute("float32")._source
+    runtime = recording_of(batch).runtime
+    own = recording_of(batch.compute("float32")).source
     if not isinstance(own, Pixels):
         raise TypeError("computed batches hold pixels")
     offsets, total = offsets_of(own.sizes, own.channels)
@@ -190,5 +197,5 @@ def _pasted(batch: Batch, partner: Ints, pasted: Mask) -> Batch:
             np.multiply(source, keep, out=out)
             np.multiply(own.view(int(partner[i])), paste, out=part)
             np.add(out, part, out=out)
-    result = Batch(runtime, mixed, timings=batch._timings)
-    return result._recorded(result._plan.as_normalized()) if batch.normalized else result
+    result = Recording(runtime, mixed, timings=recording_of(batch).timings)
+    return Batch(result.with_plan(result.plan.as_normalized()) if batch.normalized else result)

@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
+from .._checks.types import PerImage, Range, Size
 from .._ops import color, filters
 from ..kernels import ops
 from .draws import limits, prepare, whole_limits
+from .rng import Rng
 
 
-def random_gaussian_blur(images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0), p: Any = 1.0, *, rng: Any) -> Batch:
+def random_gaussian_blur(
+    images: Images, kernel_size: Size, sigma: float | Range = (0.1, 2.0), p: PerImage = 1.0, *, rng: Rng | int
+) -> Batch:
     """Blur by a random amount with probability ``p``.
 
     Parameters
@@ -47,14 +51,14 @@ def random_gaussian_blur(images: Any, kernel_size: Any, sigma: Any = (0.1, 2.0),
     low: Any
     high: Any
     if arguments.is_single(sigma):
-        low = high = arguments.per_image(sigma, batch._count, "sigma", low=1e-6, high=1e6)
+        low = high = arguments.per_image(sigma, recording_of(batch).image_count, "sigma", low=1e-6, high=1e6)
     else:
         low, high = limits(sigma, "sigma", low=1e-6, high=1e6)
     where = generator.bernoulli(p)
     return filters.gaussian_blur(batch, kernel_size, generator.uniform(low, high), where=where)
 
 
-def random_sharpness(images: Any, sharpness_factor: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+def random_sharpness(images: Images, sharpness_factor: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Adjust the sharpness with probability ``p``; torchvision's ``RandomAdjustSharpness``.
 
     Parameters
@@ -80,7 +84,7 @@ def random_sharpness(images: Any, sharpness_factor: Any, p: Any = 0.5, *, rng: A
 
 
 def random_motion_blur(
-    images: Any, length: Any = (3, 9), degrees: Any = (-90.0, 90.0), p: Any = 0.5, *, rng: Any
+    images: Images, length: float | Range = (3, 9), degrees: Range = (-90.0, 90.0), p: PerImage = 0.5, *, rng: Rng | int
 ) -> Batch:
     """Blur along a line of random length and angle with probability ``p``.
 
@@ -117,7 +121,7 @@ def random_motion_blur(
     return filters.motion_blur(batch, drawn, generator.uniform(*turns), where=where)
 
 
-def random_jpeg(images: Any, quality: Any = (50, 100), p: Any = 1.0, *, rng: Any) -> Batch:
+def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
     """Give images the artefacts of a JPEG of random quality with probability ``p``.
 
     Parameters
@@ -153,7 +157,7 @@ def random_jpeg(images: Any, quality: Any = (50, 100), p: Any = 1.0, *, rng: Any
 _THREE_AUGMENT_KERNEL = 13
 
 
-def three_augment(images: Any, *, rng: Any) -> Batch:
+def three_augment(images: Images, *, rng: Rng | int) -> Batch:
     """Make each image gray, solarized or blurred, with equal probability: DeiT III's 3-Augment.
 
     Parameters
@@ -184,7 +188,7 @@ def three_augment(images: Any, *, rng: Any) -> Batch:
     batch, generator = prepare(images, rng, "three_augment")
     which = generator.choice(3)
     sigma = generator.uniform(0.1, 2.0)
-    white = 1.0 / batch._unit
+    white = 1.0 / recording_of(batch).unit
     batch = color.rgb_to_grayscale(batch, batch.channels, where=which == 0)
     batch = color.solarize(batch, np.ceil(white / 2.0) if white > 1.0 else 0.5, where=which == 1)
     return filters.gaussian_blur(batch, _THREE_AUGMENT_KERNEL, sigma, where=which == 2)

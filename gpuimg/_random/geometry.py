@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, Pair, PerImage, Range, Size
 from .._ops import resize_crop, warp
 from .draws import TRIES, drawn_sides, limits, limits_of_each, prepare, symmetric
 from .rng import Rng
 
 
 def random_resized_crop(
-    images: Any,
-    size: Any,
-    scale: tuple[Any, Any] = (0.08, 1.0),
-    ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0),
-    interpolation: str = "bilinear",
+    images: Images,
+    size: Size,
+    scale: Pair = (0.08, 1.0),
+    ratio: Range = (3.0 / 4.0, 4.0 / 3.0),
+    interpolation: Interpolation = "bilinear",
     antialias: bool = True,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Crop a rectangle of random area, aspect ratio and position, and resize it.
 
@@ -66,10 +66,10 @@ def random_resized_crop(
     (2, 8, 8, 3)
     """
     batch, generator = prepare(images, rng, "random_resized_crop")
-    area = limits_of_each(scale, batch._count, "scale", low=0.0, high=1.0)
+    area = limits_of_each(scale, recording_of(batch).image_count, "scale", low=0.0, high=1.0)
     aspect = limits(ratio, "ratio", low=1e-6)
     boxes = resized_crop_boxes(batch.sizes, generator, area, aspect)
-    new = arguments.sizes(size, batch._count)
+    new = arguments.sizes(size, recording_of(batch).image_count)
     return resize_crop.resized_boxes(batch, boxes, new, interpolation, antialias)
 
 
@@ -94,14 +94,14 @@ def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[Any, Any], ratio: tup
 
 
 def random_crop(
-    images: Any,
-    size: Any,
-    padding: Any = None,
+    images: Images,
+    size: Size,
+    padding: Padding | None = None,
     pad_if_needed: bool = False,
-    fill: Any = 0,
-    padding_mode: str = "constant",
+    fill: Color = 0,
+    padding_mode: PaddingMode = "constant",
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Crop a rectangle of fixed size at a random position.
 
@@ -136,11 +136,11 @@ def random_crop(
     [[32, 32], [32, 32]]
     """
     batch, generator = prepare(images, rng, "random_crop")
-    n = batch._count
+    n = recording_of(batch).image_count
     new = arguments.sizes(size, n)
     if padding is not None:
         batch = resize_crop.pad(batch, padding, fill, padding_mode)
-    if pad_if_needed:
+    if arguments.flag(pad_if_needed, "pad_if_needed"):
         missing = np.maximum(new - batch.sizes, 0)
         batch = resize_crop.pad(batch, (missing[:, 1], missing[:, 0]), fill, padding_mode)
     spare = batch.sizes - new
@@ -154,7 +154,7 @@ def random_crop(
     return resize_crop.crop(batch, corner[:, 0], corner[:, 1], new[:, 0], new[:, 1])
 
 
-def random_horizontal_flip(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+def random_horizontal_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Mirror left and right with probability ``p``, a number or (N,).
 
     Parameters
@@ -178,7 +178,7 @@ def random_horizontal_flip(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
     return resize_crop.horizontal_flip(batch, where=generator.bernoulli(p))
 
 
-def random_vertical_flip(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
+def random_vertical_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
     """Mirror top and bottom with probability ``p``, a number or (N,).
 
     Parameters
@@ -203,14 +203,14 @@ def random_vertical_flip(images: Any, p: Any = 0.5, *, rng: Any) -> Batch:
 
 
 def random_rotation(
-    images: Any,
-    degrees: Any,
-    interpolation: str = "nearest",
+    images: Images,
+    degrees: float | Range,
+    interpolation: Interpolation = "nearest",
     expand: bool = False,
-    center: Any = None,
-    fill: Any = 0,
+    center: Pair | None = None,
+    fill: Color | None = 0,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Rotate by a random angle.
 
@@ -244,16 +244,16 @@ def random_rotation(
 
 
 def random_affine(
-    images: Any,
-    degrees: Any,
-    translate: Any = None,
-    scale: Any = None,
-    shear: Any = None,
-    interpolation: str = "nearest",
-    fill: Any = 0,
-    center: Any = None,
+    images: Images,
+    degrees: float | Range,
+    translate: Range | None = None,
+    scale: Range | None = None,
+    shear: float | Range | None = None,
+    interpolation: Interpolation = "nearest",
+    fill: Color | None = 0,
+    center: Pair | None = None,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Rotate, shift, scale and shear at random, keeping the size.
 
@@ -288,7 +288,7 @@ def random_affine(
     [[8, 8], [8, 8]]
     """
     batch, generator = prepare(images, rng, "random_affine")
-    n = batch._count
+    n = recording_of(batch).image_count
     low, high = symmetric(degrees, "degrees")
     share = (0.0, 0.0) if translate is None else translate
     most = arguments.pair(share, n, "translate", ("x", "y"), low=0.0, high=1.0) * batch.sizes[:, ::-1]
@@ -310,7 +310,7 @@ def _shear_ranges(shear: Any) -> tuple[tuple[float, float], tuple[float, float]]
 
 
 def random_zoom_out(
-    images: Any, fill: Any = 0, side_range: tuple[float, float] = (1.0, 4.0), p: Any = 0.5, *, rng: Any
+    images: Images, fill: Color = 0, side_range: Range = (1.0, 4.0), p: PerImage = 0.5, *, rng: Rng | int
 ) -> Batch:
     """Place images at a random position on a larger canvas with probability ``p``: SSD's zoom-out.
 
@@ -355,13 +355,13 @@ def random_zoom_out(
 
 
 def random_perspective(
-    images: Any,
+    images: Images,
     distortion_scale: float = 0.5,
-    p: Any = 0.5,
-    interpolation: str = "bilinear",
-    fill: Any = 0,
+    p: PerImage = 0.5,
+    interpolation: Interpolation = "bilinear",
+    fill: Color | None = 0,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Move the corners inwards by random amounts, with probability ``p``.
 

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks.arguments import whole_number
-from .._checks.types import Floats, Ints
+from .._checks.types import Floats, Ints, TablePerImage, UprightBoxFormat
 from .._ops.resize_crop import crop
 from .._ops.targets import checked_boxes, move_boxes
-from .rng import as_rng
+from .rng import Rng, as_rng
 
 _OPTIONS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 _ROUNDS = 50  # with the default options, one in seven leaves an image as it is: (6/7)**50 = 4e-4 go on for longer
 
 
 def random_iou_crop(
-    x: Any,
-    boxes: Any,
+    images: Images,
+    boxes: TablePerImage,
     *,
-    rng: Any,
-    format: str = "xyxy",
+    rng: Rng | int,
+    format: UprightBoxFormat = "xyxy",
     min_scale: float = 0.3,
     max_scale: float = 1.0,
     min_aspect_ratio: float = 0.5,
     max_aspect_ratio: float = 2.0,
-    sampler_options: Any = None,
+    sampler_options: Sequence[float] | None = None,
     trials: int = 40,
 ) -> Batch:
     """Crop each image around some of its boxes, as in the training of SSD.
@@ -38,7 +39,7 @@ def random_iou_crop(
 
     Parameters
     ----------
-    x : Batch, list of arrays or array
+    images : Batch, list of arrays or array
     boxes : (N, K, 4) array or list of (K, 4) arrays
         In pixels of the source images, as for :func:`transform_boxes`; what is recorded so far is applied to them.
     rng : Rng or int
@@ -82,13 +83,13 @@ def random_iou_crop(
     >>> bool(kept[0][0])
     True
     """
-    batch = as_batch(x)
+    batch = as_batch(images)
     n = len(batch)
     generator = as_rng(rng, n, "random_iou_crop", batch.frames)
     options = _checked_options(sampler_options, (min_scale, max_scale), (min_aspect_ratio, max_aspect_ratio))
     trials = whole_number(trials, "trials")
-    rows, corners = checked_boxes(boxes, batch, format)
-    moved = move_boxes(batch, corners, rows.owner)
+    rows, corners = checked_boxes(boxes, recording_of(batch), format)
+    moved = move_boxes(recording_of(batch), corners, rows.owner)
     seen = moved.areas > 0.0
     padded = _padded(moved.seen[seen], rows.owner[seen], n)
     own = generator.fork()

@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch, recording_of
+from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import Floats, Ints
+from .._checks.types import Floats, Ints, PerImage, Table
 from .._runtimes.images import Pixels, offsets_of, rows_of
 from .draws import beta_parameter
-from .rng import as_rng
+from .rng import Rng, as_rng
 
 
 class Mix(NamedTuple):
@@ -31,7 +32,9 @@ class Mix(NamedTuple):
     partner: Ints
     weight: Floats
 
-    def labels(self, labels: Any, num_classes: int, *, partner_labels: Any = None) -> np.ndarray[Any, Any]:
+    def labels(
+        self, labels: PerImage | Table, num_classes: int, *, partner_labels: PerImage | Table | None = None
+    ) -> np.ndarray[Any, Any]:
         """Mix labels with the weights of the images.
 
         Parameters
@@ -74,7 +77,7 @@ def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any
     return chosen
 
 
-def mixup(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> Mix:
+def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
     """Blend each image with another one. Computed at once, in float32.
 
     Parameters
@@ -109,13 +112,13 @@ def mixup(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> 
     (2, 3)
     """
     batch = as_batch(images)
-    weight = as_rng(rng, batch._units, "mixup").beta(*_alphas(alpha))
+    weight = as_rng(rng, recording_of(batch).units, "mixup").beta(*_alphas(alpha))
     own, other, index = _partners(batch, partner)
     mixed = blend(own, other, np.repeat(weight, batch.frames or 1), partner=rows_of(index, batch.frames))
     return Mix(mixed, index, weight)
 
 
-def cutmix(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) -> Mix:
+def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
     """Paste a rectangle of another image into each image. Computed at once, in float32.
 
     Parameters
@@ -146,7 +149,7 @@ def cutmix(images: Any, *, alpha: float = 1.0, rng: Any, partner: Any = None) ->
     (2, 4, 4, 3)
     """
     batch = as_batch(images)
-    generator = as_rng(rng, batch._units, "cutmix")
+    generator = as_rng(rng, recording_of(batch).units, "cutmix")
     drawn = generator.beta(*_alphas(alpha))
     unit = generator.units(2)
     own, other, index = _partners(batch, partner)
@@ -173,17 +176,20 @@ def _alphas(alpha: Any) -> tuple[float, float]:
 
 def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
     """Both batches, and the index of the partner of each image or clip."""
-    n = batch._units
+    n = recording_of(batch).units
     if isinstance(partner, Batch):
         if (len(partner), partner.frames) != (len(batch), batch.frames):
-            raise ValueError(f"partner must be a batch of {batch._shown}, not of {partner._shown}")
+            wanted, given = recording_of(batch).shown, recording_of(partner).shown
+            raise ValueError(f"partner must be a batch of {wanted}, not of {given}")
         return batch, partner, np.arange(n)
     if partner is None:
         return batch, batch, (np.arange(n) - 1) % max(n, 1)
     return batch, batch, arguments.integers(partner, n, "partner", low=0, high=n - 1)
 
 
-def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectangle: Any = None) -> Batch:
+def blend(
+    images: Images, others: Images, weight: PerImage, *, partner: PerImage | None = None, rectangle: Table | None = None
+) -> Batch:
     """Mix two batches: ``weight * images[i] + (1 - weight) * others[partner[i]]``. Computed at once, in float32.
 
     Parameters
@@ -214,7 +220,7 @@ def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectang
     [0.25]
     """
     one, other = as_batch(images), as_batch(others)
-    n = one._count
+    n = recording_of(one).image_count
     if one.device != other.device:
         raise ValueError(f"images and others must be on one device, not on {one.device} and {other.device}")
     if one.channels != other.channels:
@@ -233,24 +239,27 @@ def blend(images: Any, others: Any, weight: Any, *, partner: Any = None, rectang
             f"{tuple(other.sizes[index[k]].tolist())} for image {k}"
         )
     mixed = _mixed(one, other, shares, index, boxes)
-    return mixed._recorded(mixed._plan.as_normalized()) if one.normalized or other.normalized else mixed
+    if one.normalized or other.normalized:
+        mixed = mixed.with_plan(mixed.plan.as_normalized())
+    return Batch(mixed)
 
 
-def _mixed(one: Batch, other: Batch, weight: Floats, partner: Ints, rectangle: Ints) -> Batch:
+def _mixed(one: Batch, other: Batch, weight: Floats, partner: Ints, rectangle: Ints) -> Recording:
     """Results of :func:`blend` for checked arguments."""
-    own, others = one.compute("float32")._source, other.compute("float32")._source
+    own, others = (recording_of(batch.compute("float32")).source for batch in (one, other))
     if not (isinstance(own, Pixels) and isinstance(others, Pixels)):
         raise TypeError("computed batches hold pixels")
     offsets, total = offsets_of(own.sizes, own.channels)
-    flat = one._runtime.take(total, "float32")
-    one._runtime.mix(own, others, weight, partner, rectangle, flat)
+    before = recording_of(one)
+    flat = before.runtime.take(total, "float32")
+    before.runtime.mix(own, others, weight, partner, rectangle, flat)
     pixels = Pixels(flat, offsets, own.sizes, own.channels, "NHWC", own.failures, own.frames)
-    return Batch(one._runtime, pixels, timings=one._timings)
+    return Recording(before.runtime, pixels, timings=before.timings)
 
 
 def _rectangles(rectangle: Any, batch: Batch) -> Ints:
     """Rectangles (N, 4), cut at the border."""
-    n = batch._count
+    n = recording_of(batch).image_count
     array = arguments.finite(rectangle, "rectangle")
     if array.ndim != 2 or array.shape[1] != 4 or not arguments.fits(array, n) or np.any(array != np.round(array)):
         raise ValueError(f"rectangle must be whole numbers of shape {arguments.shapes(n, 4)}, not {rectangle!r}")

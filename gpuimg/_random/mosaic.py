@@ -7,15 +7,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import (
+    AsPassed,
+    BoxFormat,
+    Color,
+    Floats,
+    Ints,
+    Mask,
+    MaskPerImage,
+    Range,
+    Size,
+    Table,
+    TablePerImage,
+)
 from .._ops.resize_crop import pad, resize
 from .._ops.targets import transform_boxes, transform_masks
 from .._runtimes.images import rows_of
 from .draws import limits
 from .mixing import blend
-from .rng import as_rng
+from .rng import Rng, as_rng
 
 _TILES = 4  # top left, top right, bottom left, bottom right
 
@@ -42,7 +54,7 @@ class Mosaic(NamedTuple):
     tiles: Batch
 
     def boxes(
-        self, boxes: Any, *, format: str = "xyxy", min_area: float = 0.0
+        self, boxes: TablePerImage, *, format: BoxFormat = "xyxy", min_area: float = 0.0
     ) -> tuple[list[np.ndarray[Any, Any]], list[Mask]]:
         """Move bounding boxes into the mosaics.
 
@@ -90,7 +102,7 @@ class Mosaic(NamedTuple):
         """
         return self._joined([np.asarray(part) for part in self._of_tiles(labels, "labels")])
 
-    def masks(self, masks: Any, *, fill: int = 0) -> Any:
+    def masks(self, masks: MaskPerImage, *, fill: int = 0) -> AsPassed:
         """Lay label masks as the images.
 
         Parameters
@@ -130,13 +142,13 @@ class Mosaic(NamedTuple):
 
 
 def mosaic(
-    images: Any,
-    size: Any,
-    center: tuple[float, float] = (0.25, 0.75),
-    fill: Any = 0,
+    images: Images,
+    size: Size,
+    center: Range = (0.25, 0.75),
+    fill: Color = 0,
     *,
-    rng: Any,
-    partner: Any = None,
+    rng: Rng | int,
+    partner: Table | None = None,
 ) -> Mosaic:
     """Lay four images around a random point. Computed at once, in float32.
 
@@ -187,16 +199,16 @@ def mosaic(
     ((2, 64, 64, 3), [6, 6])
     """
     batch = as_batch(images)
-    n = batch._units
+    n = recording_of(batch).units
     generator = as_rng(rng, n, "mosaic")
     low, high = limits(center, "center", low=0.0, high=1.0)
     shown = _shown(partner, n)[np.arange(n)[:, None], generator.permutation(_TILES)]
-    canvas = arguments.sizes(size, batch._count)
+    canvas = arguments.sizes(size, recording_of(batch).image_count)
     if np.any(canvas < 2):
         raise ValueError(f"size must be at least 2, not {size!r}")
     limit = canvas[:: batch.frames or 1, ::-1]
     corners = np.clip(np.round((low + (high - low) * generator.units(2)) * limit), 1, limit - 1).astype(np.int64)
-    color = arguments.color(fill, batch._count, batch.channels, batch._unit)
+    color = arguments.color(fill, recording_of(batch).image_count, batch.channels, recording_of(batch).unit)
     small = resize(batch, _fitting(batch.sizes, canvas))
     tiles = _laid(small.take(shown.T.reshape(-1)), corners, canvas, color, range(_TILES))
     mixed = small.compute("float32")
@@ -236,7 +248,11 @@ def _laid(images: Batch, corners: Ints, canvas: Ints, color: Floats, tiles: Sequ
     size, limit = images.sizes[:, ::-1], np.tile(canvas[:, ::-1], (count, 1))
     start = corner - size * np.stack([tile % 2 == 0, tile < 2], 1)
     shades = color[:, : images.channels] if images.channels == 3 else color[:, :1]
-    return pad(images, np.concatenate([start, limit - start - size], 1), np.tile(shades, (count, 1)) / images._unit)
+    return pad(
+        images,
+        np.concatenate([start, limit - start - size], 1),
+        np.tile(shades, (count, 1)) / recording_of(images).unit,
+    )
 
 
 def _quadrants(corners: Ints, canvas: Ints, tile: int) -> Ints:

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from .._batch.batch import Batch
+from .._batch.batch import Batch, Images
 from .._checks import arguments
-from .._checks.types import Ints
+from .._checks.types import Color, Interpolation, Ints, PerImage, Range, Size
 from .._ops import pixels
 from .._ops.elastic import elastic
 from .draws import TRIES, drawn_sides, limits, one_number, prepare, whole_limits
@@ -27,13 +27,13 @@ def seeds(generator: Rng) -> Ints:
 
 
 def random_erasing(
-    images: Any,
-    p: Any = 0.5,
-    scale: tuple[float, float] = (0.02, 0.33),
-    ratio: tuple[float, float] = (0.3, 3.3),
-    value: Any = 0,
+    images: Images,
+    p: PerImage = 0.5,
+    scale: Range = (0.02, 0.33),
+    ratio: Range = (0.3, 3.3),
+    value: Color | Literal["random"] = 0,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Paint a rectangle of random area, aspect ratio and position with probability ``p``.
 
@@ -91,14 +91,14 @@ def _seeds_for(value: Any, generator: Rng) -> Ints | None:
 
 
 def coarse_dropout(
-    images: Any,
-    holes: Any = (1, 2),
-    height: tuple[float, float] = (0.1, 0.2),
-    width: tuple[float, float] = (0.1, 0.2),
-    value: Any = 0,
-    p: Any = 0.5,
+    images: Images,
+    holes: float | Range = (1, 2),
+    height: Range = (0.1, 0.2),
+    width: Range = (0.1, 0.2),
+    value: Color | Literal["random"] = 0,
+    p: PerImage = 0.5,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Paint several rectangles of random sizes at random places with probability ``p``.
 
@@ -151,14 +151,14 @@ def coarse_dropout(
 
 
 def random_grid_mask(
-    images: Any,
-    cell: tuple[float, float] = (96.0, 224.0),
-    share: Any = 0.4,
-    degrees: Any = (0.0, 360.0),
-    value: Any = 0,
-    p: Any = 0.5,
+    images: Images,
+    cell: Range = (96.0, 224.0),
+    share: PerImage = 0.4,
+    degrees: Range = (0.0, 360.0),
+    value: Color = 0,
+    p: PerImage = 0.5,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Paint a square in each cell of a grid of random size, angle and place, with probability ``p``: GridMask.
 
@@ -207,7 +207,13 @@ def random_grid_mask(
 
 
 def random_gaussian_noise(
-    images: Any, mean: Any = 0.0, sigma: Any = 0.1, clip: bool = True, p: Any = 1.0, *, rng: Any
+    images: Images,
+    mean: PerImage = 0.0,
+    sigma: float | Range = 0.1,
+    clip: bool = True,
+    p: PerImage = 1.0,
+    *,
+    rng: Rng | int,
 ) -> Batch:
     """Add normal noise, drawn anew for each pixel and channel, with probability ``p``.
 
@@ -247,14 +253,14 @@ def random_gaussian_noise(
 
 
 def random_elastic(
-    images: Any,
-    alpha: Any = 50.0,
-    sigma: Any = 5.0,
-    interpolation: str = "bilinear",
-    fill: Any = 0,
-    p: Any = 1.0,
+    images: Images,
+    alpha: Size = 50.0,
+    sigma: PerImage = 5.0,
+    interpolation: Interpolation = "bilinear",
+    fill: Color | None = 0,
+    p: PerImage = 1.0,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Move every pixel by a smooth displacement, drawn anew for each image, with probability ``p``.
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._batch.batch import Batch
-from .._checks.arguments import whole_number
-from .._checks.types import Floats, Ints
+from .._batch.batch import Batch, Images, recording_of
+from .._checks.arguments import flag, whole_number
+from .._checks.types import Color, Floats, Interpolation, Ints, Policy
 from .._ops.color import posterize_parameters, solarize_parameter
 from .._ops.warp import affine
 from ..kernels import ops as op_table
@@ -103,14 +103,14 @@ _AUTO_AUGMENT = {op.op: op for op in (*_RAND_AUGMENT, _Op(INVERT, _linear(0.0), 
 
 
 def rand_augment(
-    images: Any,
+    images: Images,
     num_ops: int = 2,
     magnitude: int = 9,
     num_magnitude_bins: int = 31,
-    interpolation: str = "nearest",
-    fill: Any = 0,
+    interpolation: Interpolation = "nearest",
+    fill: Color = 0,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Apply RandAugment: a few ops, drawn for each image, all of one strength.
 
@@ -165,7 +165,12 @@ def rand_augment(
 
 
 def trivial_augment(
-    images: Any, num_magnitude_bins: int = 31, interpolation: str = "nearest", fill: Any = 0, *, rng: Any
+    images: Images,
+    num_magnitude_bins: int = 31,
+    interpolation: Interpolation = "nearest",
+    fill: Color = 0,
+    *,
+    rng: Rng | int,
 ) -> Batch:
     """Apply TrivialAugment (wide): one op of random strength for each image.
 
@@ -201,7 +206,12 @@ def trivial_augment(
 
 
 def auto_augment(
-    images: Any, policy: str = "imagenet", interpolation: str = "nearest", fill: Any = 0, *, rng: Any
+    images: Images,
+    policy: Policy = "imagenet",
+    interpolation: Interpolation = "nearest",
+    fill: Color = 0,
+    *,
+    rng: Rng | int,
 ) -> Batch:
     """Apply AutoAugment: one of the learned pairs of ops for each image.
 
@@ -248,16 +258,16 @@ def auto_augment(
 
 
 def augmix(
-    images: Any,
+    images: Images,
     severity: int = 3,
     mixture_width: int = 3,
     chain_depth: int = -1,
     alpha: float = 1.0,
     all_ops: bool = True,
-    interpolation: str = "bilinear",
-    fill: Any = 0,
+    interpolation: Interpolation = "bilinear",
+    fill: Color = 0,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Apply AugMix: mix each image with results of short random chains of ops. Computed at once, in float32.
 
@@ -308,6 +318,7 @@ def augmix(
         chain_depth = whole_number(chain_depth, "chain_depth")
     alpha = beta_parameter(alpha, "alpha")
     color_only = (BRIGHTNESS, COLOR, CONTRAST, SHARPNESS)
+    flag(all_ops, "all_ops")
     space = tuple(op for op in _AUGMIX if all_ops or op.op not in color_only)
     kept = generator.beta(alpha, alpha)
     gammas = np.stack([generator.gamma(alpha) for _ in range(mixture_width)], 1)
@@ -335,7 +346,13 @@ def _signs(rng: Rng) -> Floats:
 
 
 def _step(
-    batch: Batch, space: tuple[_Op, ...], which: Ints, share: Floats, sign: Floats, interpolation: str, fill: Any
+    batch: Batch,
+    space: tuple[_Op, ...],
+    which: Ints,
+    share: Floats,
+    sign: Floats,
+    interpolation: Interpolation,
+    fill: Any,
 ) -> Batch:
     """Apply to each image the op of ``space`` that it drew."""
     size = batch.sizes[:, ::-1].astype(np.float64)
@@ -345,17 +362,17 @@ def _step(
     return apply_ops(batch, ops, np.where(signed, strengths * sign, strengths), interpolation, fill)
 
 
-def apply_ops(batch: Batch, ops: Ints, magnitudes: Floats, interpolation: str, fill: Any) -> Batch:
+def apply_ops(batch: Batch, ops: Ints, magnitudes: Floats, interpolation: Interpolation, fill: Any) -> Batch:
     """Apply op ``ops[i]`` (of this module) with ``magnitudes[i]`` to image i."""
     # What is recorded does not depend on which ops were drawn: another image's sharpness must not decide whether this
     # one's pixels are resampled once or twice.
-    batch = batch._for_geometry()
+    batch = Batch(recording_of(batch).for_geometry())
     moved = (ops >= SHEAR_X) & (ops <= ROTATE)
     batch = _move(batch, ops, np.where(moved, magnitudes, 0.0), moved, interpolation, fill)
-    return batch._recorded(_color_entry(batch, ops, magnitudes).as_sharpened())
+    return Batch(recording_of(batch).with_plan(_color_entry(batch, ops, magnitudes).as_sharpened()))
 
 
-def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation: str, fill: Any) -> Batch:
+def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation: Interpolation, fill: Any) -> Batch:
     n = len(batch)
     zero = np.zeros(n)
     # torchvision's affine takes degrees and shears by their tangent, about the top left corner.
@@ -376,12 +393,12 @@ def _color_entry(batch: Batch, ops: Ints, magnitudes: Floats) -> Any:
     params = np.zeros((len(op_table.POSTERIZE.parameters), len(batch)))
     factor = (ops >= BRIGHTNESS) & (ops <= SHARPNESS)
     params[0] = np.where(factor, 1.0 + magnitudes, 0.0)
-    params[0] = np.where(ops == SOLARIZE, solarize_parameter(magnitudes, batch._unit), params[0])
+    params[0] = np.where(ops == SOLARIZE, solarize_parameter(magnitudes, recording_of(batch).unit), params[0])
     posterized = ops == POSTERIZE
     if posterized.any():
         levels = 2.0 ** np.where(posterized, np.trunc(magnitudes), 8.0)
-        params = np.where(posterized, np.stack(posterize_parameters(levels, batch._unit)), params)
+        params = np.where(posterized, np.stack(posterize_parameters(levels, recording_of(batch).unit)), params)
     codes = _CODES[ops]
     if batch.channels == 1:
         codes = np.where(ops == COLOR, np.int32(op_table.SKIP.code), codes)
-    return batch._plan.with_entry(codes, tuple(params))
+    return recording_of(batch).plan.with_entry(codes, tuple(params))

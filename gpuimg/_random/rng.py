@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import arguments
-from .._checks.types import Floats, Ints, Mask
+from .._checks.types import Floats, Indices, Ints, Mask, PerImage
 from .._checks.words import counted, images_or_clips
 
 _WORDS = 4  # of a Philox block
@@ -56,7 +56,7 @@ class Rng:
     True
     """
 
-    def __init__(self, seed: int, *, epoch: int = 0, indices: Any) -> None:
+    def __init__(self, seed: int, *, epoch: int = 0, indices: Indices) -> None:
         self.seed = arguments.whole_number(seed, "seed", 0, _LARGEST)
         self.epoch = arguments.whole_number(epoch, "epoch", 0, _LARGEST)
         array = np.asarray(indices)
@@ -185,7 +185,7 @@ class Rng:
         """
         return _to_unit(self.words(count))
 
-    def uniform(self, low: Any = 0.0, high: Any = 1.0) -> Floats:
+    def uniform(self, low: PerImage = 0.0, high: PerImage = 1.0) -> Floats:
         """Draw from [low, high); the limits may be (N,).
 
         Returns
@@ -200,7 +200,7 @@ class Rng:
         lows, highs = self._limits(low, high, "low", "high")
         return lows + (highs - lows) * _to_unit(self.words(1)[:, 0])
 
-    def normal(self, mean: Any = 0.0, std: Any = 1.0) -> Floats:
+    def normal(self, mean: PerImage = 0.0, std: PerImage = 1.0) -> Floats:
         """Draw from a normal distribution by Box and Muller's method; the parameters may be (N,).
 
         Returns
@@ -218,7 +218,7 @@ class Rng:
         unit = _to_unit(self.words(2))
         return means + stds * np.sqrt(-2.0 * np.log1p(-unit[:, 0])) * np.cos(2.0 * np.pi * unit[:, 1])
 
-    def gamma(self, shape: Any) -> Floats:
+    def gamma(self, shape: PerImage) -> Floats:
         """Draw from a gamma distribution of scale 1 by Marsaglia and Tsang's method; ``shape`` may be (N,).
 
         Returns
@@ -257,7 +257,7 @@ class Rng:
         boost = np.log1p(-unit[:, -1]) / shapes
         return np.log(taken) + np.where(shapes < 1.0, boost, 0.0)
 
-    def beta(self, a: Any, b: Any) -> Floats:
+    def beta(self, a: PerImage, b: PerImage) -> Floats:
         """Draw from a beta distribution, as the share of one gamma draw in the sum of two; this makes two draws.
 
         Returns
@@ -274,7 +274,7 @@ class Rng:
         one, other = self._log_gamma(firsts), self._log_gamma(seconds)
         return np.exp(one - np.logaddexp(one, other))
 
-    def integers(self, low: Any, high: Any) -> Ints:
+    def integers(self, low: PerImage, high: PerImage) -> Ints:
         """Draw whole numbers from low to high - 1; the limits may be (N,).
 
         Returns
@@ -296,7 +296,7 @@ class Rng:
         steps: Ints = np.minimum((_to_unit(self.words(1)[:, 0]) * spread).astype(np.int64), spread - 1)
         return lows + steps
 
-    def bernoulli(self, p: Any = 0.5) -> Mask:
+    def bernoulli(self, p: PerImage = 0.5) -> Mask:
         """Draw True with probability ``p``, which may be (N,).
 
         Returns
@@ -311,7 +311,7 @@ class Rng:
         chance = arguments.per_image(p, self._count, "p", low=0.0, high=1.0)
         return _to_unit(self.words(1)[:, 0]) < chance
 
-    def choice(self, options: int | Sequence[Any], p: Any = None) -> NDArray[Any]:
+    def choice(self, options: int | Sequence[Any], p: PerImage | None = None) -> NDArray[Any]:
         """Draw one of several options.
 
         Parameters

@@ -6,20 +6,27 @@ or use ``compute()``.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from .._batch.batch import Batch
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.types import Ints
+from .._checks.types import Interpolation, Ints, Range, Size
 from .._ops import resize_crop
 from ..kernels import layout
 from .draws import limits, prepare
+from .rng import Rng
 
 
 def random_resize(
-    images: Any, min_size: int, max_size: int, interpolation: str = "bilinear", antialias: bool = True, *, rng: Any
+    images: Images,
+    min_size: int,
+    max_size: int,
+    interpolation: Interpolation = "bilinear",
+    antialias: bool = True,
+    *,
+    rng: Rng | int,
 ) -> Batch:
     """Resize so that the shorter side has a random length.
 
@@ -65,13 +72,13 @@ def _with_short_side(old: Ints, short: Ints) -> Ints:
 
 
 def random_short_side_resize(
-    images: Any,
-    min_size: Any,
+    images: Images,
+    min_size: int | Sequence[int],
     max_size: int | None = None,
-    interpolation: str = "bilinear",
+    interpolation: Interpolation = "bilinear",
     antialias: bool = True,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Resize so that the shorter side has one of some lengths: torchvision's ``RandomShortestSize``.
 
@@ -111,7 +118,7 @@ def random_short_side_resize(
     [[12, 16]]
     """
     batch, generator = prepare(images, rng, "random_short_side_resize")
-    options = [min_size] if arguments.is_single(min_size) else list(min_size)
+    options = list(min_size) if isinstance(min_size, Iterable) else [min_size]
     lengths = [arguments.whole_number(one, "min_size", 1, layout.EXACT) for one in options]
     if not lengths:
         raise ValueError("min_size must be a whole number or some of them, not none")
@@ -126,13 +133,13 @@ def random_short_side_resize(
 
 
 def scale_jitter(
-    images: Any,
-    target_size: Any,
-    scale_range: tuple[float, float] = (0.1, 2.0),
-    interpolation: str = "bilinear",
+    images: Images,
+    target_size: Size,
+    scale_range: Range = (0.1, 2.0),
+    interpolation: Interpolation = "bilinear",
     antialias: bool = True,
     *,
-    rng: Any,
+    rng: Rng | int,
 ) -> Batch:
     """Resize to a random multiple of the size that fits into a target, keeping the aspect ratio.
 
@@ -168,7 +175,7 @@ def scale_jitter(
     [[22, 30]]
     """
     batch, generator = prepare(images, rng, "scale_jitter")
-    target = arguments.sizes(target_size, batch._count, "target_size")
+    target = arguments.sizes(target_size, recording_of(batch).image_count, "target_size")
     scale = generator.uniform(*limits(scale_range, "scale_range", low=1e-6))
     fit = (target / batch.sizes).min(1)
     new = np.clip(np.floor(batch.sizes * (fit * scale)[:, None]), 1, layout.EXACT)

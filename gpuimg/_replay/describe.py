@@ -6,7 +6,8 @@ import html
 import operator
 from typing import Any
 
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, as_batch, recording_of
+from .._batch.recording import Recording
 from .._plan.scale import FULL, scaled_sizes
 from .._plan.words import in_words
 from .._runtimes.draft import first_segments, scales_of
@@ -22,12 +23,12 @@ class Description(str):
         return f"<pre>{html.escape(self)}</pre>"
 
 
-def describe(x: Batch | SavedPlan, i: int) -> str:
+def describe(images: Batch | SavedPlan, i: int) -> str:
     """Say in words what one image goes through.
 
     Parameters
     ----------
-    x : Batch or SavedPlan
+    images : Batch or SavedPlan
     i : int
         Which image.
 
@@ -57,23 +58,23 @@ def describe(x: Batch | SavedPlan, i: int) -> str:
     sampled once: bilinear
     result: 15 x 20, 3 channels
     """
-    saved = x if isinstance(x, SavedPlan) else SavedPlan.of(as_batch(x))
+    saved = images if isinstance(images, SavedPlan) else SavedPlan.of(as_batch(images))
     k = range(len(saved))[operator.index(i)]
     lines = [f"image {k}: {_size(saved.sizes[k])} (height x width), {_channels(saved.channels)}, {saved.dtype}"]
-    lines += [] if isinstance(x, SavedPlan) else _reduced(as_batch(x), k)
+    lines += [] if isinstance(images, SavedPlan) else _reduced(recording_of(images), k)
     lines += in_words(saved.segments, k, saved.sizes[k], 255.0 if saved.dtype == "uint8" else 1.0)
     last = saved.segments[-1]
     return Description("\n".join([*lines, f"result: {_size(last.sizes[k])}, {_channels(last.channels)}"]))
 
 
-def _reduced(batch: Batch, k: int) -> list[str]:
+def _reduced(batch: Recording, k: int) -> list[str]:
     """At which size the image is decoded, where that is not its own."""
-    if not batch._runtime.on_host:
+    if not batch.runtime.on_host:
         return []
-    scales = scales_of(batch._source, batch._segments, first_segments(batch._segments))
+    scales = scales_of(batch.source, batch.segments, first_segments(batch.segments))
     if scales[k] == FULL:
         return []
-    return [f"decoded at 1/{FULL // int(scales[k])} of its size: {_size(scaled_sizes(batch._source.sizes, scales)[k])}"]
+    return [f"decoded at 1/{FULL // int(scales[k])} of its size: {_size(scaled_sizes(batch.source.sizes, scales)[k])}"]
 
 
 def _size(size: Any) -> str:

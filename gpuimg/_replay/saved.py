@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._batch.asked import UNITS
-from .._batch.batch import Batch, as_batch
+from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._batch.planes import MOST_CHANNELS
 from .._checks.types import Floats, Ints
 from .._decoding.open_file import open_regular
@@ -54,13 +54,15 @@ class SavedPlan:
     @staticmethod
     def of(batch: Batch) -> SavedPlan:
         """The plan of a recorded batch."""
-        return SavedPlan(batch._source.sizes, batch._source.channels, batch._source.dtype, batch._segments)
+        recording = recording_of(batch)
+        source = recording.source
+        return SavedPlan(source.sizes, source.channels, source.dtype, recording.segments)
 
     def __len__(self) -> int:
         return len(self.sizes)
 
 
-def apply_plan(plan: SavedPlan | Batch, images: Any) -> Batch:
+def apply_plan(plan: SavedPlan | Batch, images: Images) -> Batch:
     """Send other images through what was recorded, parameter for parameter.
 
     Parameters
@@ -103,16 +105,17 @@ def apply_plan(plan: SavedPlan | Batch, images: Any) -> Batch:
             f"the plan is for {saved.dtype} images with {saved.channels} channels, not {batch.dtype} with "
             f"{batch.channels}"
         )
-    before = () if batch.changes_nothing else batch._segments
-    return batch._with_segments((*before, *saved.segments))
+    recording = recording_of(batch)
+    before = () if batch.changes_nothing else recording.segments
+    return Batch(recording.with_segments((*before, *saved.segments)))
 
 
-def save_plan(x: Batch, path: str | PathLike[str]) -> None:
+def save_plan(images: Batch, path: str | PathLike[str]) -> None:
     """Write what was recorded in a batch to a ``.npy`` file.
 
     Parameters
     ----------
-    x : Batch
+    images : Batch
     path : path
         Written under exactly this name.
 
@@ -135,7 +138,7 @@ def save_plan(x: Batch, path: str | PathLike[str]) -> None:
     >>> gpuimg.apply_plan(plan, images).array().ravel().tolist()
     [5, 4, 3, 2, 1, 0]
     """
-    saved = SavedPlan.of(as_batch(x))
+    saved = SavedPlan.of(as_batch(images))
     if any(plan.functions for plan in saved.segments):
         raise ValueError("a plan that calls your own functions (pointwise) cannot be saved; apply_plan takes the batch")
     writer = _Writer()

@@ -42,14 +42,14 @@ def kept(index: Path | None, kind: str, files: OpenFiles, build: Callable[[], Ar
     statuses = list(files.statuses())
     found = [(os.path.basename(path), *status) for path, status in zip(files.paths, statuses, strict=True)]
     sizes = np.array([size for size, _ in statuses], np.int64)
-    return _kept(local(index, "index"), _stamp(kind, found), build, lambda arrays: check(arrays, sizes))
+    return _kept(local(index, "index_cache"), _stamp(kind, found), build, lambda arrays: check(arrays, sizes))
 
 
 def listing(index: Path | None, url: str, build: Callable[[], Arrays], check: Callable[[Arrays], None]) -> Arrays:
     """The listing of a folder behind a URL, from the file ``index`` where that is one of this URL."""
     if index is None:
         return build()
-    return _kept(local(index, "index"), _stamp("listing 2", url), build, check)
+    return _kept(local(index, "index_cache"), _stamp("listing 2", url), build, check)
 
 
 def _kept(path: str, stamp: NDArray[np.uint8], build: Callable[[], Arrays], check: Callable[[Arrays], None]) -> Arrays:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks.keywords import renamed
+from .._checks.types import SizedArray
 from .._checks.words import counted
 from ._blocks import key_of
 from ._fetching import RemoteWhole
@@ -106,11 +108,12 @@ class Folder(ImageFiles):
         return shown("folder", [self._root], f"{self._amount()}, {counted(len(self.classes), 'class', 'classes')}")
 
 
+@renamed(index="index_cache")
 def folder(
     root: Path,
     *,
     extensions: Sequence[str] = EXTENSIONS,
-    index: Path | None = None,
+    index_cache: Path | None = None,
     remote: Remote | None = None,
 ) -> Folder:
     """Images in one folder per class, in the order of torchvision's ``ImageFolder``.
@@ -122,7 +125,7 @@ def folder(
         class folders are searched to any depth, and links to folders are followed.
     extensions : sequence of str
         Endings of the files that are images, in lower case; those in capitals are found too.
-    index : path, optional
+    index_cache : path, optional
         For a URL: a file in which the listing is kept. It is used as it is from then on, so remove it where files were
         added or changed.
     remote : Remote, optional
@@ -165,9 +168,9 @@ def folder(
         raise ValueError(f"extensions must be a sequence of endings such as ('.jpg', '.png'), not {extensions!r}")
     base = os.fsdecode(root)
     if is_url(base):
-        return _remote_folder(base, endings, index, remote)
-    if index is not None:
-        raise ValueError(f"index is for a folder behind a URL; {printable(base)} is on this machine")
+        return _remote_folder(base, endings, index_cache, remote)
+    if index_cache is not None:
+        raise ValueError(f"index_cache is for a folder behind a URL; {printable(base)} is on this machine")
     with os.scandir(base) as entries:
         classes = sorted(entry.name for entry in entries if entry.is_dir())
     if not classes:
@@ -220,9 +223,9 @@ def _walk(top: str, above: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, l
         yield from _walk(os.path.join(top, name), (*above, identity))
 
 
-def _remote_folder(base: str, endings: tuple[str, ...], index: Path | None, remote: Remote | None) -> Folder:
+def _remote_folder(base: str, endings: tuple[str, ...], index_cache: Path | None, remote: Remote | None) -> Folder:
     """A folder behind a URL, listed as a whole."""
-    arrays = listing(index, base, lambda: _listed(Storage(remote).listed(base)), _check)
+    arrays = listing(index_cache, base, lambda: _listed(Storage(remote).listed(base)), _check)
     names = Names.of(arrays)
     by_class: dict[str, list[tuple[str, str, int]]] = {}
     for k in range(len(names)):
@@ -259,7 +262,9 @@ def _check(arrays: Arrays) -> None:
 # -- lists of paths ----------------------------------------------------------------------------------------------------
 
 
-def file_list(paths: Path | Sequence[Path], labels: Any = None, *, remote: Remote | None = None) -> ImageFiles:
+def file_list(
+    paths: Path | Sequence[Path], labels: Sequence[Any] | SizedArray | None = None, *, remote: Remote | None = None
+) -> ImageFiles:
     """Images whose paths are listed, in Python or in a text file.
 
     Parameters

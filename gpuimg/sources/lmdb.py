@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from .._decoding.open_file import Span
 from ._btree import Places, places
@@ -51,7 +51,9 @@ class LMDB(Stored):
         return self._parse(self._keys[i], value)
 
 
-def lmdb(path: Path, *, format: str = "raw", parse: Parse | None = None, remote: Remote | None = None) -> LMDB:
+def lmdb(
+    path: Path, *, format: Literal["raw", "datum"] = "raw", parse: Parse | None = None, remote: Remote | None = None
+) -> LMDB:
     """Images in an LMDB database.
 
     Parameters

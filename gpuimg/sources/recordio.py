@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks.keywords import renamed
 from .._checks.words import counted
 from .._decoding.open_file import Span
 from ._fetching import RemoteSpan
@@ -51,7 +52,8 @@ class RecordIO(Stored):
         return unpack(joined(contents[0]))
 
 
-def recordio(path: Path, *, index: Path | None = None, remote: Remote | None = None) -> RecordIO:
+@renamed(index="index_cache")
+def recordio(path: Path, *, index_cache: Path | None = None, remote: Remote | None = None) -> RecordIO:
     """Images in a RecordIO file of MXNet, as ``im2rec`` and ``mxnet.recordio`` write it.
 
     Parameters
@@ -59,7 +61,7 @@ def recordio(path: Path, *, index: Path | None = None, remote: Remote | None = N
     path : path
         The ``.rec`` file, or its URL. If there is an ``.idx`` file beside it, that says where the records are, else
         they are looked for.
-    index : path, optional
+    index_cache : path, optional
         A file in which the index is kept, and used again for the same ``.rec`` and ``.idx``.
     remote : Remote, optional
         How files behind URLs are read, see :class:`gpuimg.Remote`.
@@ -98,8 +100,12 @@ def recordio(path: Path, *, index: Path | None = None, remote: Remote | None = N
     beside = os.path.splitext(name)[0] + ".idx"
     both, files = OpenFiles([name, beside], remote), OpenFiles([name], remote)
     if both.exists(1):
-        return RecordIO(files, kept(index, json.dumps(["recordio 1", "idx"]), both, lambda: _listed(both), _check))
-    return RecordIO(files, kept(index, json.dumps(["recordio 1", "scan"]), files, lambda: _scanned(files), _check))
+        return RecordIO(
+            files, kept(index_cache, json.dumps(["recordio 1", "idx"]), both, lambda: _listed(both), _check)
+        )
+    return RecordIO(
+        files, kept(index_cache, json.dumps(["recordio 1", "scan"]), files, lambda: _scanned(files), _check)
+    )
 
 
 # -- records -----------------------------------------------------------------------------------------------------------

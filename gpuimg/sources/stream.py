@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .._checks.arguments import whole_number
+from .._checks.arguments import flag, whole_number
 
 
 class Stream:
@@ -100,7 +100,7 @@ def iterable(
     >>> [batch.labels.tolist() for batch in gpuimg.load(stream, batch_size=2, device="cpu")]
     [[0, 1], [2, 3], [4]]
     """
-    buffer = whole_number(buffer, "buffer")
+    buffer, sharded = whole_number(buffer, "buffer"), flag(sharded, "sharded")
     if not callable(samples):
         if not isinstance(samples, Iterable):
             raise TypeError(f"samples must be a function or an iterable, not {type(samples).__name__}")

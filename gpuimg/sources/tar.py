@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks.keywords import renamed
 from .._decoding.open_file import Span
 from ._fetching import RemoteSpan
 from ._indexes import Arrays, check_shards, check_within, count_of, expect, kept
@@ -56,12 +57,13 @@ class Tar(Stored):
         return image, labels or None
 
 
+@renamed(index="index_cache")
 def tar(
     paths: Path | Sequence[Path],
     *,
     image: str | Sequence[str] = IMAGES,
     label: str | Sequence[str] | None = "cls",
-    index: Path | None = None,
+    index_cache: Path | None = None,
     remote: Remote | None = None,
 ) -> Tar:
     """Images in tar files in the layout of WebDataset.
@@ -76,7 +78,7 @@ def tar(
         Ending of the member that is the label. ``"cls"`` (and any ending whose last part that is, as ``"top.cls"``)
         gives an ``int``, or ``str`` if it is none; ``"json"`` what the JSON says; ``"txt"`` ``str``; others ``bytes``.
         Several give a tuple, and None gives None.
-    index : path, optional
+    index_cache : path, optional
         A file in which the index is kept. It is used again for the same shards and the same options.
     remote : Remote, optional
         How files behind URLs are read, see :class:`gpuimg.Remote`.
@@ -130,7 +132,7 @@ def tar(
             raise ValueError(f'an ending is written without its dot, such as "jpg", not {field!r}')
     files = OpenFiles(shards(paths), remote)
     kind = json.dumps(["tar 1", images, fields])
-    arrays = kept(index, kind, files, lambda: _index(files, images, fields), partial(_check, 1 + len(fields)))
+    arrays = kept(index_cache, kind, files, lambda: _index(files, images, fields), partial(_check, 1 + len(fields)))
     return Tar(files, arrays, fields, isinstance(label, str))
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks.keywords import renamed
 from .._checks.words import counted
 from .._decoding.open_file import Span
 from ._fetching import RemoteSpan
@@ -57,12 +58,13 @@ class TFRecord(Stored):
         return self._keys.sample(data)
 
 
+@renamed(index="index_cache")
 def tfrecord(
     paths: Path | Sequence[Path],
     *,
     image: str | None = "image/encoded",
     label: str | None = "image/class/label",
-    index: Path | None = None,
+    index_cache: Path | None = None,
     remote: Remote | None = None,
 ) -> TFRecord:
     """Images in TFRecord files, as features of a ``tf.train.Example`` or as records of their own.
@@ -76,7 +78,7 @@ def tfrecord(
     label : str or None
         Feature with the label: ``int``, ``float`` or ``bytes`` for one value, else an array (K,) of int64 or float32,
         or a list of bytes. None gives None.
-    index : path, optional
+    index_cache : path, optional
         A file in which the index is kept, and used again for the same shards.
     remote : Remote, optional
         How files behind URLs are read, see :class:`gpuimg.Remote`.
@@ -114,7 +116,7 @@ def tfrecord(
     keys = Keys.of(image, label)
     _library()
     files = OpenFiles(shards(paths), remote)
-    arrays = kept(index, json.dumps(["tfrecord 1"]), files, lambda: _index(files), _check)
+    arrays = kept(index_cache, json.dumps(["tfrecord 1"]), files, lambda: _index(files), _check)
     return TFRecord(files, arrays, keys)
 
 

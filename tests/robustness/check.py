@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg._batch.batch import Batch
+from gpuimg._batch.batch import Batch, recording_of
 from gpuimg._batch.encoded import open_images
+from gpuimg._batch.recording import Recording
 from gpuimg._decoding.options import DecodeOptions
 from gpuimg._plan.compile import compile_plan
 from gpuimg._runtimes.cpu import CpuRuntime
@@ -304,9 +305,8 @@ class Checker:
         return report
 
     def _opened(self, batch: _Batch) -> Any:
-        return Batch(
-            self._runtime, open_images(batch.sources, DecodeOptions(batch.color, max_pixels=MAX_PIXELS), "fill")
-        )
+        opened = open_images(batch.sources, DecodeOptions(batch.color, max_pixels=MAX_PIXELS), "fill")
+        return Batch(Recording(self._runtime, opened))
 
     def _run(self, batch: _Batch, report: Report) -> None:
         """Both ways through gpuimg, with stderr led to a file."""
@@ -339,7 +339,7 @@ class Checker:
     def _judge(self, batch: _Batch, report: Report) -> None:
         if batch.whole is None:
             return
-        regions = [_region(row) for row in compile_plan(batch.cropped._segments[0])[1]]
+        regions = [_region(row) for row in compile_plan(recording_of(batch.cropped).segments[0])[1]]
         canvases: dict[int, Pixels] = {}
         for i, slot in enumerate(batch.slots):
             if slot < 0:

@@ -234,7 +234,7 @@ class Checker:
         list(_loaded_by(intact))  # compiles
         self._intact = b""
         if self._index:
-            self._open(self._path, index=folder / "index")
+            self._open(self._path, index_cache=folder / "index")
             self._intact = (folder / "index").read_bytes()
 
     def __call__(self, seed: int) -> tuple[str, str]:

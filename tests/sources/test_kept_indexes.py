@@ -85,26 +85,26 @@ def test_impossible_numbers(kind: str, what: str, tmp_path: Path) -> None:
     name, change = (CHANGES | SHARDS | NAMES)[what]
     name = "span" if kind == "recordio" and name == "size" else name
     path, index = written(kind, tmp_path), tmp_path / "index.npz"
-    expected = list(OPENERS[kind](path, index=index))
+    expected = list(OPENERS[kind](path, index_cache=index))
     forged(index, **{name: change})
     with pytest.warns(RuntimeWarning, match=r"index\.npz is damaged and is built again: "):
-        found = OPENERS[kind](path, index=index)
+        found = OPENERS[kind](path, index_cache=index)
     assert list(found) == expected
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert list(OPENERS[kind](path, index=index)) == expected
+        assert list(OPENERS[kind](path, index_cache=index)) == expected
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_arrays_that_would_grow_in_memory(kind: str, tmp_path: Path) -> None:
     path, index = written(kind, tmp_path), tmp_path / "index.npz"
-    expected = list(OPENERS[kind](path, index=index))
+    expected = list(OPENERS[kind](path, index_cache=index))
     with np.load(index) as archive:
         arrays = dict(archive)
     with index.open("wb") as file:
         np.savez_compressed(file, **arrays, more=np.zeros(10_000_000))
     small = index.stat().st_size
-    assert list(OPENERS[kind](path, index=index)) == expected
+    assert list(OPENERS[kind](path, index_cache=index)) == expected
     assert index.stat().st_size != small  # built again
 
 
@@ -121,10 +121,10 @@ def test_a_loader_survives(kind: str, size: int, tmp_path: Path) -> None:
         from tests.sources.test_kept_indexes import forged, put
         root = Path({str(tmp_path)!r})
         path, index = written({kind!r}, root), root / "index.npz"
-        OPENERS[{kind!r}](path, index=index)
+        OPENERS[{kind!r}](path, index_cache=index)
         forged(index, **{{{"span" if kind == "recordio" else "size"!r}: put({size})}})
         warnings.simplefilter("ignore")
-        source = OPENERS[{kind!r}](path, index=index)
+        source = OPENERS[{kind!r}](path, index_cache=index)
         batches = list(gi.load(source, batch_size=16, device="cpu", on_error="fill"))
         print(sum(batch.valid.sum() for batch in batches) == len(source))
     """

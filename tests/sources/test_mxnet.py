@@ -231,14 +231,14 @@ def test_vanished(golden: Path) -> None:
 def test_kept_index(golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     golden.with_suffix(".idx").unlink()
     index = golden.with_suffix(".npz")
-    expected = [data for data, _ in recordio(golden, index=index)]
+    expected = [data for data, _ in recordio(golden, index_cache=index)]
     with monkeypatch.context() as without:
         without.setattr(recordio_module, "_scanned", None)
-        found = recordio(golden, index=index)
+        found = recordio(golden, index_cache=index)
         assert [data for data, _ in found] == expected
         assert found.describe(3) == f"{golden}: record 3"
     shutil.copy(GOLDEN / "golden.idx", golden.parent)  # another way to the same records
-    assert recordio(golden, index=index).describe(3) == f"{golden}: record 37"
+    assert recordio(golden, index_cache=index).describe(3) == f"{golden}: record 37"
 
 
 @given(data=st.binary(max_size=200), start=st.sampled_from([b"", MAGIC, write(bytes(30)), write(MAGIC * 2)]))

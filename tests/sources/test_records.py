@@ -176,13 +176,13 @@ def test_changed_after_it_was_indexed(tmp_path: Path) -> None:
 
 def test_kept_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a", examples(3))
-    expected = list(tfrecord(path, index=tmp_path / "index"))
+    expected = list(tfrecord(path, index_cache=tmp_path / "index"))
     with monkeypatch.context() as without:
         without.setattr(tfrecord_module, "_scan", None)
-        assert list(tfrecord(path, index=tmp_path / "index")) == expected
-        assert tfrecord(path, index=tmp_path / "index", label=None)[0][1] is None
+        assert list(tfrecord(path, index_cache=tmp_path / "index")) == expected
+        assert tfrecord(path, index_cache=tmp_path / "index", label=None)[0][1] is None
     write(path, examples(2))
-    assert list(tfrecord(path, index=tmp_path / "index")) == expected[:2]
+    assert list(tfrecord(path, index_cache=tmp_path / "index")) == expected[:2]
 
 
 @pytest.mark.slow

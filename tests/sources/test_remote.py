@@ -205,15 +205,15 @@ def test_idx_that_may_not_be_looked_for(tmp_path: Path) -> None:
 
 def test_folder_is_listed_once(stored: Server, tmp_path: Path) -> None:
     kept = tmp_path / "listing"
-    first = gi.folder("s3://bucket/train", remote=options(stored), index=kept)
+    first = gi.folder("s3://bucket/train", remote=options(stored), index_cache=kept)
     assert first.classes == ["0", "1", "2", "3"]
     before = len(stored.requests)
-    again = gi.folder("s3://bucket/train", remote=options(stored), index=kept)
+    again = gi.folder("s3://bucket/train", remote=options(stored), index_cache=kept)
     assert len(stored.requests) == before
     assert list(again) == list(first) == [(*sample[:1], k) for k in range(4) for sample in SAMPLES[k::4]]
     assert len(stored.requests) - before == 2 * len(SAMPLES)  # one each
-    with pytest.raises(ValueError, match="index is for a folder behind a URL"):
-        gi.folder(tmp_path, index=kept)
+    with pytest.raises(ValueError, match="index_cache is for a folder behind a URL"):
+        gi.folder(tmp_path, index_cache=kept)
     with pytest.raises(ValueError, match="no images"):
         gi.folder("s3://bucket/train", extensions=[".gif"], remote=options(stored))
     with pytest.raises(ValueError, match="no class folders"):
@@ -267,15 +267,15 @@ def test_forked_child_reads(web: Server) -> None:
 
 
 def test_kept_index(web: Server, tmp_path: Path) -> None:
-    first = gi.tar(shards(web), index=tmp_path / "index")
+    first = gi.tar(shards(web), index_cache=tmp_path / "index")
     before = len(web.requests)
-    assert list(gi.tar(shards(web), index=tmp_path / "index")) == list(first)
+    assert list(gi.tar(shards(web), index_cache=tmp_path / "index")) == list(first)
     heads = [request for request in web.requests[before:] if request.method == "HEAD"]
     assert len(heads) == 3 + 3  # each shard's version, and where it is opened
     web.objects["/bucket/0.tar"] = archive(SAMPLES[:3])
-    assert len(gi.tar(shards(web), index=tmp_path / "index")) == len(first) - 22 + 3
-    with pytest.raises(ValueError, match="index must be a file on this machine"):
-        gi.tar(shards(web), index=f"{web.url}/index")
+    assert len(gi.tar(shards(web), index_cache=tmp_path / "index")) == len(first) - 22 + 3
+    with pytest.raises(ValueError, match="index_cache must be a file on this machine"):
+        gi.tar(shards(web), index_cache=f"{web.url}/index")
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
@@ -534,13 +534,13 @@ def test_an_answer_without_a_length(web: Server, tmp_path: Path) -> None:
 def test_members_that_do_not_decode_are_read_anew(web: Server, tmp_path: Path) -> None:
     url, remote = f"{web.url}/bucket/0.tar", gi.Remote(cache=tmp_path / "cache")
     expected = pixels_of(cpu(gi.tar(url), batch_size=4))
-    gi.tar(url, index=tmp_path / "index", label=None)
+    gi.tar(url, index_cache=tmp_path / "index", label=None)
     web.fault = lambda request: "other" if request.method == "GET" else None
-    source = gi.tar(url, index=tmp_path / "index", label=None, remote=remote)
+    source = gi.tar(url, index_cache=tmp_path / "index", label=None, remote=remote)
     loader = cpu(source, batch_size=4, on_error="fill")
     assert not pixels_of(loader)
     web.fault = lambda request: None
-    source = gi.tar(url, index=tmp_path / "index", label=None, remote=remote)
+    source = gi.tar(url, index_cache=tmp_path / "index", label=None, remote=remote)
     assert pixels_of(cpu(source, batch_size=4, on_error="fill")) == expected
 
 

@@ -320,53 +320,53 @@ def test_kept_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = shards(tmp_path, 2, 3)
     index = tmp_path / "index.npz"
     paths = [tmp_path / "0.tar", tmp_path / "1.tar"]
-    first = tar(paths, index=index)
+    first = tar(paths, index_cache=index)
     names = [first.describe(i) for i in range(6)]
     assert sorted(os.listdir(tmp_path)) == ["0.tar", "1.tar", "index.npz"]
 
     with monkeypatch.context() as without:
         without.setattr(tarfile, "open", None)
-        assert_law(tar(paths, index=str(index)), samples, names)
+        assert_law(tar(paths, index_cache=str(index)), samples, names)
 
     with pytest.raises(ValueError, match=r"no label \.json"):  # other options
-        tar(paths, index=index, label="json")
-    assert list(tar(paths, index=index)) == samples
+        tar(paths, index_cache=index, label="json")
+    assert list(tar(paths, index_cache=index)) == samples
 
     os.utime(paths[1], ns=(0, 0))
     with monkeypatch.context() as without:
         without.setattr(tarfile, "open", None)
         with pytest.raises(TypeError):
-            tar(paths, index=index)
+            tar(paths, index_cache=index)
     write(paths[1], ("new.jpg", b"new"), ("new.cls", b"9"))
-    assert list(tar(paths, index=index)) == [*samples[:3], (b"new", 9)]
-    assert list(tar(paths[::-1], index=index)) == [(b"new", 9), *samples[:3]]
+    assert list(tar(paths, index_cache=index)) == [*samples[:3], (b"new", 9)]
+    assert list(tar(paths[::-1], index_cache=index)) == [(b"new", 9), *samples[:3]]
 
 
 def test_damaged_index_is_built_anew(tmp_path: Path) -> None:
     samples = shards(tmp_path, 1, 3)
     index = tmp_path / "index.npz"
-    assert list(tar(tmp_path / "0.tar", index=index)) == samples
+    assert list(tar(tmp_path / "0.tar", index_cache=index)) == samples
     whole = index.read_bytes()
     for size in cuts(len(whole)):
         index.write_bytes(whole[:size])
-        assert list(tar(tmp_path / "0.tar", index=index)) == samples
+        assert list(tar(tmp_path / "0.tar", index_cache=index)) == samples
         assert index.read_bytes() == whole
     for position in range(0, len(whole), 23):
         index.write_bytes(flipped(whole, position))
-        assert list(tar(tmp_path / "0.tar", index=index)) == samples
+        assert list(tar(tmp_path / "0.tar", index_cache=index)) == samples
 
 
 def test_index_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shards(tmp_path, 1, 1)
     with pytest.raises(OSError, match="nowhere"):
-        tar(tmp_path / "0.tar", index=tmp_path / "nowhere" / "index.npz")
+        tar(tmp_path / "0.tar", index_cache=tmp_path / "nowhere" / "index.npz")
 
     def fails(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", fails)
     with pytest.raises(OSError, match="No space left"):
-        tar(tmp_path / "0.tar", index=tmp_path / "index.npz")
+        tar(tmp_path / "0.tar", index_cache=tmp_path / "index.npz")
     assert os.listdir(tmp_path) == ["0.tar"]
 
 

@@ -1,0 +1,44 @@
+"""The options of :func:`gpuimg.load`, for functions that pass them on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, Required, TypedDict
+
+from .._checks.types import Alpha, ClipLayout, ColorMode, Depth, Device, DType, Icc, OnSampleError
+from .._index.seek_index import SeekIndex
+from .clips import Clips
+
+
+class LoadOptions(TypedDict, total=False):
+    """Keyword arguments of :func:`gpuimg.load`."""
+
+    batch_size: Required[int]
+    device: Device | None
+    devices: Sequence[Device] | None
+    dtype: DType | None
+    layout: ClipLayout
+    shuffle: bool
+    seed: int
+    epochs: int | None
+    drop_last: bool
+    prefetch: int
+    readers: int | None
+    decoders: int
+    shard: tuple[int, int] | Literal["auto"]
+    on_error: OnSampleError
+    max_failures: float | None
+    progress: bool
+    stream: Any
+    color: ColorMode
+    alpha: Alpha
+    max_pixels: int
+    max_bytes: int
+    draft: float | None
+    depth: Depth
+    icc: Icc
+    image: str
+    label: str | None
+    index: str | os.PathLike[str] | SeekIndex | None
+    clips: Clips | None
