@@ -23,7 +23,6 @@ from gpuimg._decoding.seek import Seek
 from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of
 from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels.jpeg import layout as words
-from gpuimg.kernels.jpeg import segments as parts
 from gpuimg.kernels.jpeg import upload
 
 from . import jpegs
@@ -138,7 +137,7 @@ def simulated(case: Case, folder: Path, change: Any = None) -> Found:
     names = "words", "coefficients", "planes", "plane_bytes", "out", "status"
     listed = np.empty(len(uploaded.parts), object)
     for k, part in enumerate(uploaded.parts):
-        listed[k] = int(part[parts.PART_BLOCKS]), list(uploaded.launches(part, *names))
+        listed[k] = int(part["blocks"]), list(uploaded.launches(part, *names))
     np.savez(folder / "case.npz", words=uploaded_words, out=out, n=len(images), parts=listed)
     environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
     arguments = [sys.executable, "-c", _SIMULATE, str(folder / "case.npz"), str(folder / "out.npz")]
@@ -154,7 +153,7 @@ def assert_the_cpus(case: Case, found: Found) -> None:
     decoder = jpegs.Decoder()
     for i in found.uploaded.taken:
         data = case.files[i]
-        turn = int(jpegs.header_of(data)[words.ORIENTATION])
+        turn = int(jpegs.header_of(data)["orientation"])
         x0, y0, x1, y1 = case.regions[i].tolist()
         expected = np.full(found.pixels.shape(i), 0xA5, np.uint8)
         expected[y0:y1, x0:x1] = exif.turned(decoder(data, channels=case.channels).pixels, turn)[y0:y1, x0:x1]
@@ -179,7 +178,7 @@ def test_whole_images(channels: int, tmp_path: Path) -> None:
     files = samplings()
     case = Case(files, whole(files), channels)
     found = simulated(case, tmp_path)
-    taken = [i for i, data in enumerate(files) if channels == 3 or jpegs.header_of(data)[words.COLOR] != words.RGB]
+    taken = [i for i, data in enumerate(files) if channels == 3 or jpegs.header_of(data)["color"] != words.RGB]
     assert found.uploaded.taken == taken
     assert found.uploaded.refused == found.marked == []
     assert_the_cpus(case, found)
@@ -287,12 +286,12 @@ def test_what_is_wrong_is_reported_and_does_no_harm(tmp_path: Path) -> None:
 
     def change(words_: Any, uploaded: Upload) -> None:
         totals = uploaded.totals
-        at, n = int(totals[parts.SEGMENT_AT]), int(totals[parts.ALL_SEGMENTS])
-        rows = words_[at : at + n * upload.SEGMENT_WORDS].reshape(n, -1)
+        at, n = int(totals["segment_word"]), int(totals["segments"])
+        segments = words_[at : at + n * upload.SEGMENT_WORDS].view(upload.SEGMENT)
         for image in (4, 5, 6):
-            for row in rows[rows[:, upload.IMAGE] == image]:
-                first = int(row[upload.SEGMENT_WORD])
-                body = words_[first : first + (int(row[upload.END]) + 31) // 32].view(np.uint8)
+            for segment in segments[segments["image"] == image]:
+                first = int(segment["word"])
+                body = words_[first : first + (int(segment["end"]) + 31) // 32].view(np.uint8)
                 body[:] = {4: 0xFF, 5: 0, 6: rng.integers(0, 256, body.size)}[image]
 
     found = simulated(case, tmp_path, change)

@@ -286,7 +286,7 @@ def test_learned_index_has_room_for_what_can_have_an_entry(photo: Image.Image) -
     index = LearnedIndex(9)
     headers = read_headers(files)
     seek = index.seek(np.array([7, 1, 2, 3, 4]), headers)
-    assert seek.access[:, words.ENTRY_BYTES].tolist() == [
+    assert seek.access["entry_bytes"].tolist() == [
         entry_of(files[0], 0).size,
         0,
         0,

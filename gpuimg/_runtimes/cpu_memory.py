@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.jpeg.tables import TABLE_WORDS
+from ..kernels.cpu.records import RUNNING
+from ..kernels.jpeg.layout import TABLE, TABLES
 from .images import ALIGNMENT
 
 # Results of at least so many bytes come from a pool that keeps so many blocks.
@@ -23,7 +24,7 @@ class Scratch:
     def __init__(self) -> None:
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         # Of the JPEG decoder: its look-up tables serve the next file too, if it has the same.
-        self.tables = np.zeros(TABLE_WORDS, np.int64)
+        self.tables = np.zeros(TABLES, TABLE)
 
     def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
         """At least this many elements, contents undefined."""
@@ -39,15 +40,15 @@ class Places:
 
     def __init__(self) -> None:
         self._process = -1
-        self._taken = np.zeros(1, np.int64)
+        self._running = np.zeros(1, RUNNING)
 
     @property
-    def taken(self) -> np.ndarray[Any, Any]:
-        """(1,) int64 that the loops count in; a forked child, which has none of the threads, counts anew."""
+    def running(self) -> Any:
+        """The RUNNING record that the loops count in; a forked child, which has none of the threads, begins at 0."""
         if self._process != os.getpid():
             self._process = os.getpid()
-            self._taken = np.zeros(1, np.int64)
-        return self._taken
+            self._running = np.zeros(1, RUNNING)
+        return self._running[0]
 
 
 class _PooledMemory:

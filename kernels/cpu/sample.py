@@ -13,11 +13,9 @@ from numba import types
 
 from .. import sampling
 from ..compiled import Piece
-from ..layout import FILTER, GAUSSIAN, HEIGHT, MATRIX, NEAREST, RECORD_WORDS, STRIDE, SUPPORT, TAPS, WIDTH, WINDOW
+from ..layout import GAUSSIAN, NEAREST, RECORD
 from ..scalar import f32, i32, loop, up
-from .calls import ADD_TAPS, CALLS, LAY_TAPS, MIX_ROWS
 from .intrinsics import (
-    ADDRESSES,
     BLOCK,
     BYTES,
     FLOATS,
@@ -25,15 +23,22 @@ from .intrinsics import (
     SOURCES,
     UINTS,
     array_at,
+    bytes_at,
     caller,
     copy,
+    floats_of,
+    ints_of,
     load_bytes,
     move_quad,
+    record_at,
+    record_pointer,
     split_four_quads,
     sum_blocks,
+    uints_of,
 )  # fmt: skip
 from .patches import patches_space, sample_patches
 from .positions import project_row
+from .records import CALLS, SCRATCH, SOURCE
 from .vectors import LANES
 
 u32 = np.uint32
@@ -192,10 +197,21 @@ def work_space(height: Any, width: Any, nx: Any, ny: Any, columns: Any) -> tuple
     return np.maximum(for_separable, for_gathered), np.maximum(taps, (nx + ny) * width)
 
 
+#: Rows of a grid into the planes: calls, source, record of the grid, first row and the one after the last, scratch.
 SAMPLE = types.void(
-    ADDRESSES, BYTES, types.int64, types.int64, types.float32, INTS, FLOATS, types.int64, types.int64, FLOATS,
-    types.int64, FLOATS, types.int64, INTS, types.int64, UINTS,
+    record_pointer(CALLS), record_pointer(SOURCE), record_pointer(RECORD), types.int64, types.int64,
+    record_pointer(SCRATCH),
 )  # fmt: skip
+
+
+@loop
+def _plane_rows(planes, at, width):
+    """A row of the grid in each plane, from element ``at`` on."""
+    plane = planes.size // 3
+    return (
+        planes[at : at + width], planes[plane + at : plane + at + width],
+        planes[2 * plane + at : 2 * plane + at + width],
+    )  # fmt: skip
 
 
 @loop
@@ -215,38 +231,34 @@ def _work_space(floats, ints, height, width, nx, ny):
 
 
 # One body, as is _gathered: its parts share the work space, and passing that on takes a dozen arguments a call.
-def _separable(
-    calls_, source, size, channels, scale, record_, words_, y0, y1, planes_, plane_size, floats_, floats_size, ints_,
-    ints_size, packed
-):  # fmt: skip
+def _separable(calls_, source_, record_, y0, y1, scratch_):
     """Rows ``y0`` to ``y1`` of a grid whose x depends on the column only: two one-dimensional passes.
 
-    The tap tables of the first rows stay in ``floats`` and ``ints`` for those after them.
+    The tap tables of the first rows stay in the scratch for those after them.
     """
-    calls = array_at(calls_, CALLS)
-    record, words = array_at(record_, RECORD_WORDS), array_at(words_, RECORD_WORDS)
-    planes = array_at(planes_, 3 * plane_size)
-    floats, ints = array_at(floats_, floats_size), array_at(ints_, ints_size)
-    height = record[HEIGHT]
-    width = record[WIDTH]
-    filter = record[FILTER]
-    nx = record[TAPS]
-    ny = record[TAPS + 1]
+    calls, source, record, scratch = record_at(calls_), record_at(source_), record_at(record_), record_at(scratch_)
+    values, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
+    planes = floats_of(scratch.planes)
+    floats = floats_of(scratch.floats)
+    ints = ints_of(scratch.ints)
+    height, width = record.height, record.width
+    nx, ny = record.taps[0], record.taps[1]
     ys, wy, oy, xs, wx, ox, total, summed, end = _work_space(floats, ints, height, width, nx, ny)
     if y0 == 0:
+        m, support, filter = record.matrix, record.support, record.filter
         for y in range(height):
             v = f32(y) - f32(height - 1) * f32(0.5)
-            ys[y] = words[MATRIX + 4] * v + words[MATRIX + 5]
+            ys[y] = m[4] * v + m[5]
         for x in range(width):
             u = f32(x) - f32(width - 1) * f32(0.5)
-            xs[x] = words[MATRIX] * u + words[MATRIX + 2]
-        x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
-        stride = record[STRIDE]
+            xs[x] = m[0] * u + m[2]
+        x_low, y_low, x_high, y_high = record.window[0], record.window[1], record.window[2], record.window[3]
         _call_lay_taps(
-            calls[LAY_TAPS], (ys, ys.size, words[SUPPORT + 1], filter, y_low, y_high, stride, ny, scale, wy, oy, total)
-        )
+            calls.lay_taps, (ys, ys.size, support[1], filter, y_low, y_high, record.stride, ny, source.scale, wy, oy,
+            total)
+        )  # fmt: skip
         _call_lay_taps(
-            calls[LAY_TAPS], (xs, xs.size, words[SUPPORT], filter, x_low, x_high, BLOCK, nx, f32(1.0), wx, ox, total)
+            calls.lay_taps, (xs, xs.size, support[0], filter, x_low, x_high, BLOCK, nx, f32(1.0), wx, ox, total)
         )
     first = ox[0]
     last = ox[0]
@@ -264,15 +276,12 @@ def _separable(
         rows = min(_ROWS, y1 - y)
         for j in range(rows):
             _call_mix_rows(
-                calls[MIX_ROWS], (source, size, start, oy, wy, y + j, height, ny, least, mixed, mixed.size)
+                calls.mix_rows, (values, source.elements, start, oy, wy, y + j, height, ny, least, mixed, mixed.size)
             )  # fmt: skip
             _spread(mixed, channels, pixels, j, blocks)
         _mix_columns(blocks, first, ox, wx, width, nx, summed)
         for j in range(rows):
-            at = (y + j - y0) * width
-            r = planes[at : at + width]
-            g = planes[plane_size + at : plane_size + at + width]
-            b = planes[2 * plane_size + at : 2 * plane_size + at + width]
+            r, g, b = _plane_rows(planes, (y + j - y0) * width, width)
             _split(summed, j, r, g, b)
             if channels == 1:
                 copy(r, g)
@@ -327,42 +336,33 @@ ADD_TAPS_PIECES = {
 _call_add_taps = caller(_add_taps_types(BYTES))  # or any other pointer
 
 
-def _gathered(
-    calls_, source, size, channels, scale, record_, words_, y0, y1, planes_, plane_size, floats_, floats_size, ints_,
-    ints_size, packed
-):  # fmt: skip
+def _gathered(calls_, source_, record_, y0, y1, scratch_):
     """Rows ``y0`` to ``y1`` of any grid: two-dimensional taps, a row of pixels at a time."""
-    calls = array_at(calls_, CALLS)
-    record, words = array_at(record_, RECORD_WORDS), array_at(words_, RECORD_WORDS)
-    planes = array_at(planes_, 3 * plane_size)
-    floats, ints = array_at(floats_, floats_size), array_at(ints_, ints_size)
-    height = record[HEIGHT]
-    width = record[WIDTH]
-    filter = record[FILTER]
-    nx = record[TAPS]
-    ny = record[TAPS + 1]
-    xs = floats[:width]
-    ys = floats[width : 2 * width]
-    total = floats[2 * width : 3 * width]
+    calls, source, record, scratch = record_at(calls_), record_at(source_), record_at(record_), record_at(scratch_)
+    pixels, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
+    planes = floats_of(scratch.planes)
+    floats = floats_of(scratch.floats)
+    ints = ints_of(scratch.ints)
+    packed = uints_of(scratch.packed)
+    height, width = record.height, record.width
+    nx, ny = record.taps[0], record.taps[1]
+    # Of every column of a row: its position, and weights and offsets of its taps, one tap of all columns after another.
+    xs, ys, total = floats[:width], floats[width : 2 * width], floats[2 * width : 3 * width]
     wx = floats[3 * width : (3 + nx) * width]
     wy = floats[(3 + nx) * width : (3 + nx + ny) * width]
-    ox = ints[: width * nx]
-    oy = ints[width * nx : width * (nx + ny)]
-    m = words[MATRIX : MATRIX + 9]
-    x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
+    ox, oy = ints[: width * nx], ints[width * nx : width * (nx + ny)]
+    support, filter = record.support, record.filter
+    x_low, y_low, x_high, y_high = record.window[0], record.window[1], record.window[2], record.window[3]
     for y in range(y0, y1):
-        project_row(m, y, 0, height, width, xs, ys)
+        project_row(record.matrix[:], y, 0, height, width, xs, ys)
         _call_lay_taps(
-            calls[LAY_TAPS], (xs, xs.size, words[SUPPORT], filter, x_low, x_high, channels, nx, f32(1.0), wx, ox, total)
+            calls.lay_taps, (xs, xs.size, support[0], filter, x_low, x_high, channels, nx, f32(1.0), wx, ox, total)
         )
-        stride = record[STRIDE]
         _call_lay_taps(
-            calls[LAY_TAPS], (ys, ys.size, words[SUPPORT + 1], filter, y_low, y_high, stride, ny, scale, wy, oy, total)
-        )
-        at = (y - y0) * width
-        r = planes[at : at + width]
-        g = planes[plane_size + at : plane_size + at + width]
-        b = planes[2 * plane_size + at : 2 * plane_size + at + width]
+            calls.lay_taps, (ys, ys.size, support[1], filter, y_low, y_high, record.stride, ny, source.scale, wy, oy,
+            total)
+        )  # fmt: skip
+        r, g, b = _plane_rows(planes, (y - y0) * width, width)
         for x in range(width):
             r[x] = f32(0.0)
             g[x] = f32(0.0)
@@ -372,8 +372,9 @@ def _gathered(
                 cx = slice(i * width, (i + 1) * width)
                 cy = slice(j * width, (j + 1) * width)
                 _call_add_taps(
-                    calls[ADD_TAPS], (source, size, channels, ox[cx], oy[cy], wx[cx], wy[cy], packed, r, g, b, width)
-                )
+                    calls.add_taps, (pixels, source.elements, channels, ox[cx], oy[cy], wx[cx], wy[cy], packed, r, g, b,
+                    width)
+                )  # fmt: skip
         if channels == 1:
             copy(r, g)
             copy(r, b)
@@ -382,15 +383,13 @@ def _gathered(
 GATHERED_PIECE = Piece("gathered", _gathered, SAMPLE)
 
 
-def _patched(
-    calls_, source, size, channels, scale, record_, words_, y0, y1, planes_, plane_size, floats_, floats_size, ints_,
-    ints_size, packed
-):  # fmt: skip
+def _patched(calls_, source_, record_, y0, y1, scratch_):
     """Rows ``y0`` to ``y1`` of any grid whose filter is nearest-neighbor or linear: the taps of a pixel at once."""
-    record, words = array_at(record_, RECORD_WORDS), array_at(words_, RECORD_WORDS)
-    planes = array_at(planes_, 3 * plane_size)
-    floats, ints = array_at(floats_, floats_size), array_at(ints_, ints_size)
-    sample_patches(array_at(calls_, CALLS), source, size, channels, scale, record, words, y0, y1, planes, floats, ints)
+    scratch = record_at(scratch_)
+    planes = floats_of(scratch.planes)
+    floats = floats_of(scratch.floats)
+    ints = ints_of(scratch.ints)
+    sample_patches(record_at(calls_), record_at(source_), record_at(record_), y0, y1, planes, floats, ints)
 
 
 PATCHED_PIECE = Piece("patched", _patched, SAMPLE)
