@@ -87,7 +87,7 @@ gpu-photos: $(VENV)/.bench-ready
 # (bench/results/robustness.json has them).
 # Goes on where it was interrupted.
 soak: $(VENV)/.test-ready
-	$(BIN)/python -m tests.robustness.soak --mutations 100000 --bounds 20000 --images 1000000 --out bench/results --state .soak-state.json
+	$(BIN)/python -m tests.robustness.soak --mutations 100000 --bounds 20000 --guards 20000 --images 1000000 --out bench/results --state .soak-state.json
 
 # A fresh environment for another extra: the nvImageCodec wheels for CUDA 12 and 13 share files.
 $(VENV)/.made-for-$(EXTRA):

@@ -3,6 +3,10 @@
 A loop's file is named after a checksum of all it is made of: its code and that of every function it calls, their
 constants, its types, the versions of Python and Numba, and the processor. So a change of one formula compiles the
 loops that use it anew, and no others; and a file is never stale. Damaged files are thrown away and written again.
+
+Whoever can write such a file can run code in the process that loads it. The checksum in it does not prevent that, so
+files and their folders must belong to this user, to root or to the owner of this package's code, and nobody else may
+have the permission to write to them. That goes for machine code of GPUs too, which :func:`read` and :func:`keep` serve.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
+import stat
 import sys
 import tempfile
 import threading
@@ -34,6 +39,8 @@ _PACKAGE = __name__.rpartition(".")[0]
 _DIGEST = 32  # bytes in front of a file's content: its SHA-256
 _ENDING = ".kernel"
 _READABLE = 0o644  # by other users too: a container image is warmed by root and run by somebody else
+_FOLDER = 0o755
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _compiling = threading.RLock()
 
 
@@ -153,13 +160,15 @@ def folder() -> Path | None:
     places = _places()
     for place in places:
         with suppress(OSError):
-            place.mkdir(parents=True, exist_ok=True)
-            tempfile.TemporaryFile(dir=place).close()
-            return place
+            place.mkdir(_FOLDER, parents=True, exist_ok=True)
+            if _is_ours(place):
+                tempfile.TemporaryFile(dir=place).close()
+                return place
     tried = " and ".join(map(str, places))
     warnings.warn(
-        f"kernels are compiled anew in every process, which takes seconds: {tried} cannot be written to; set "
-        "NUMBA_CACHE_DIR to a folder that can",
+        f"kernels are compiled anew in every process, which takes seconds: {tried} cannot be written to, or other "
+        "users can write there too; set NUMBA_CACHE_DIR to a folder that belongs to you and that nobody else can write "
+        "to",
         RuntimeWarning,
         stacklevel=2,
     )
@@ -170,11 +179,41 @@ def _beside() -> Path:
     return Path(__file__).resolve().parent / "__pycache__"
 
 
+def _is_trusted(status: os.stat_result) -> bool:
+    """Whether a file or a folder can only be written to by users whose code runs in this process anyway."""
+    owners = os.geteuid(), 0, os.stat(__file__).st_uid
+    return status.st_uid in owners and not status.st_mode & _WRITABLE_BY_OTHERS
+
+
+def _is_ours(place: Path) -> bool:
+    """Whether a folder can be trusted.
+
+    One of this user's that others may write to, as one made under a umask of 002, is closed to them first: what they
+    may have left in it belongs to them, and is not read.
+    """
+    status = place.stat()
+    if status.st_uid == os.geteuid() and status.st_mode & _WRITABLE_BY_OTHERS:
+        place.chmod(stat.S_IMODE(status.st_mode) & ~_WRITABLE_BY_OTHERS)
+        status = place.stat()
+    return stat.S_ISDIR(status.st_mode) and _is_trusted(status)
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file that can be trusted; raises OSError where it is not, or not there."""
+    if not _is_ours(path.parent):
+        raise PermissionError(f"{path.parent} can be written to by other users")
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or not _is_trusted(status):
+            raise PermissionError(f"{path} can be written to by other users")
+        return file.read()
+
+
 def read(name: str, rebuild: Callable[[bytes], Any]) -> Any:
     """What ``rebuild`` makes of the content kept under a name; None where there is none that can be used."""
     for place in _places():
         try:
-            content = (place / name).read_bytes()
+            content = _content(place / name)
         except OSError:
             continue
         try:
@@ -217,7 +256,12 @@ def _remove_older(paths: list[Path], others: int) -> None:
 
 
 class DiskCache:
-    """What a Numba function asks for its machine code: one file for each fingerprint."""
+    """What a Numba function asks for its machine code: one file for each fingerprint.
+
+    The content is a pickle: besides the object code, what Numba needs to rebuild a function are its own objects (types,
+    the signature, a descriptor of the function, its environments), which it can only pickle. :func:`read` gives no file
+    that somebody else could have written.
+    """
 
     def __init__(self, function: Any, name: str, options: dict[str, Any]) -> None:
         self._function = function

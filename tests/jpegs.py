@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -196,6 +196,7 @@ class Decoded(NamedTuple):
     entry: int
 
 
+TABLE_BYTES = words.TABLES * words.TABLE.itemsize
 _CALL = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
     ctypes.c_void_p,
@@ -205,12 +206,14 @@ _CALL = ctypes.CFUNCTYPE(
 class Decoder:
     """Our decoder as the CPU runtime calls it, with just as much memory as it asks for.
 
-    Scratch and result hold ``fill`` before each call, which must not matter.
+    Scratch and result hold ``fill`` before each call, which must not matter. ``memory`` makes memory of a size and
+    with a content; without, it is :class:`Guarded`.
     """
 
-    def __init__(self, fill: int = 0x55) -> None:
+    def __init__(self, fill: int = 0x55, memory: Callable[[int, int], Any] | None = None) -> None:
         self.fill = fill
-        self._tables = Guarded(words.TABLES * words.TABLE.itemsize, 0)
+        self._memory = memory
+        self._tables = (memory or Guarded)(TABLE_BYTES, 0)
         self._call = _CALL(jpeg.DECODE_PIECE.address)
 
     def __call__(
@@ -220,9 +223,10 @@ class Decoder:
         header = header_of(data) if header is None else header
         width, height = (-(-int(header[side]) * scale // 8) for side in ("width", "height"))
         x0, y0, x1, y1 = region or (0, 0, width, height)
-        out = Guarded((y1 - y0) * (x1 - x0) * channels, self.fill)
-        work = Guarded(jpeg.work_bytes(int(header["width"])), self.fill)
-        status = Guarded(words.STATUS.itemsize, self.fill)
+        memory = self._memory or Guarded
+        out = memory((y1 - y0) * (x1 - x0) * channels, self.fill)
+        work = memory(jpeg.work_bytes(int(header["width"])), self.fill)
+        status = memory(words.STATUS.itemsize, self.fill)
         raw = np.frombuffer(data, np.uint8)
         request = np.zeros(1, words.REQUEST)
         request["data"], request["size"] = raw.ctypes.data, raw.size
@@ -233,7 +237,7 @@ class Decoder:
             np.array([header]).ctypes.data, request.ctypes.data, out.bytes.ctypes.data, self._tables.bytes.ctypes.data,
             work.bytes.ctypes.data, work.bytes.size, status.bytes.ctypes.data,
         )  # fmt: skip
-        broken = [one for memory in (out, work, status, self._tables) if (one := memory.broken())]
+        broken = [one for part in (out, work, status, self._tables) if (one := part.broken())]
         if broken:
             raise AssertionError(f"{region} of {width} x {height}: {broken}")
         return Decoded(out.bytes.reshape(y1 - y0, x1 - x0, channels), *status.bytes.view(words.STATUS)[0].tolist())

@@ -225,7 +225,7 @@ def test_where_nothing_can_be_written_kernels_are_compiled_each_time(
     said = run(python, NOWHERE.format("always") + DRAW, tmp_path)
     assert said.startswith(drawn[0])
     assert said.count("kernels are compiled anew in every process") == 1
-    assert "set NUMBA_CACHE_DIR to a folder that can" in said
+    assert "set NUMBA_CACHE_DIR to a folder that belongs to you and that nobody else can write to" in said
 
 
 def test_what_is_there_is_read_where_nothing_can_be_written(
@@ -240,6 +240,140 @@ def test_what_is_there_is_read_where_nothing_can_be_written(
 
 def test_files_can_be_read_by_other_users(cache: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in cache.rglob("*.kernel")} == {0o644}
+
+
+# -- whose files are read ----------------------------------------------------------------------------------------------
+
+NAME = "some-types-print.kernel"
+NOBODY = 65534
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with one file in it, kept by this process under a umask that lets the group write."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "asked"))
+    compiled.folder.cache_clear()
+    before = os.umask(0o002)
+    try:
+        compiled.keep(NAME, b"content")
+        assert compiled.read(NAME, bytes) == b"content"
+        yield tmp_path / "asked" / "gpuimg"
+    finally:
+        os.umask(before)
+        compiled.folder.cache_clear()
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_what_is_made_is_for_this_user_to_write_to(place: Path) -> None:
+    assert (mode(place), mode(place / NAME)) == (0o755, 0o644)
+
+
+@pytest.mark.parametrize("bits", [0o775, 0o757, 0o777])
+def test_a_folder_of_ours_is_closed_to_others(place: Path, bits: int) -> None:
+    """As earlier versions made them where new files are the group's to write to."""
+    place.chmod(bits)
+    assert compiled.read(NAME, bytes) == b"content"
+    assert mode(place) == 0o755
+    place.chmod(bits)
+    compiled.folder.cache_clear()
+    assert compiled.folder() == place
+    assert mode(place) == 0o755
+
+
+@pytest.mark.parametrize("bits", [0o664, 0o646, 0o666])
+def test_a_file_that_others_can_write_to_is_not_read(place: Path, bits: int) -> None:
+    (place / NAME).chmod(bits)
+    assert compiled.read(NAME, bytes) is None
+    compiled.keep(NAME, b"another")
+    assert compiled.read(NAME, bytes) == b"another"
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_only_plain_files_are_read(place: Path, kind: str) -> None:
+    other = place / NAME
+    other.rename(place / "other")
+    if kind == "link":
+        other.symlink_to("other")
+    else:
+        os.mkfifo(other) if kind == "pipe" else other.mkdir()
+    assert compiled.read(NAME, bytes) is None
+
+
+def test_a_folder_may_be_a_link(place: Path, tmp_path: Path) -> None:
+    place.rename(tmp_path / "elsewhere")
+    place.symlink_to(tmp_path / "elsewhere")
+    assert compiled.read(NAME, bytes) == b"content"
+    place.chmod(0o775)
+    assert compiled.read(NAME, bytes) == b"content"
+    assert mode(tmp_path / "elsewhere") == 0o755
+
+
+@needs_root
+@pytest.mark.parametrize("what", ["file", "folder", "both", "target of a link", "writable by others"])
+def test_nothing_of_another_user_is_read(place: Path, tmp_path: Path, what: str) -> None:
+    """Nor written to, and a warning says what to do."""
+    target = place
+    if what == "target of a link":
+        target = place.rename(tmp_path / "elsewhere")
+        place.symlink_to(target)
+    if what == "writable by others":
+        target.chmod(0o777)
+    if what in ("file", "both"):
+        os.chown(target / NAME, NOBODY, NOBODY)
+    if what != "file":
+        os.chown(target, NOBODY, NOBODY)
+    assert compiled.read(NAME, bytes) is None
+    compiled.folder.cache_clear()
+    if what == "file":
+        compiled.keep(NAME, b"another")
+        assert compiled.read(NAME, bytes) == b"another"
+        return
+    with pytest.warns(RuntimeWarning, match="or other users can write there too"):
+        compiled.keep("new", b"another")
+    assert [path.name for path in target.iterdir()] == [NAME]
+    assert target.stat().st_uid == NOBODY
+
+
+@needs_root
+def test_kernels_of_root_and_of_the_codes_owner_are_read(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container image that another user has made; who owns the code that runs could change it anyway."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    assert compiled.read(NAME, bytes) == b"content"
+    for path in (place, place / NAME):
+        os.chown(path, NOBODY, NOBODY)
+    assert compiled.read(NAME, bytes) is None
+    code = place.parent / "compiled.py"
+    code.touch()
+    os.chown(code, NOBODY, NOBODY)
+    monkeypatch.setattr(compiled, "__file__", str(code))
+    assert compiled.read(NAME, bytes) == b"content"
+
+
+@needs_root
+def test_code_in_another_users_folder_does_not_run(
+    python: Forks, drawn: tuple[str, str, bytes], tmp_path: Path
+) -> None:
+    """Who makes the folder first in a place that all can write to could put kernels there."""
+    number, name, _ = drawn
+    marker = tmp_path / "marker"
+    tmp_path.chmod(0o777)
+    folder = tmp_path / "gpuimg"
+    folder.mkdir()
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(marker),)
+
+    pickled = pickle.dumps(Evil())
+    (folder / name).write_bytes(hashlib.sha256(pickled).digest() + pickled)
+    for path in (folder, folder / name):
+        os.chown(path, NOBODY, NOBODY)
+    assert run(python, DRAW, tmp_path).startswith(number)
+    assert not marker.exists()
 
 
 def test_the_folder_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,10 +19,12 @@ from PIL import Image
 import gpuimg as gi
 from bench import bench_kernels as bench
 from gpuimg._decoding import exif
+from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.seek import Seek
 from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of
 from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg import segments as parts
 from gpuimg.kernels.jpeg import upload
 
 from . import jpegs
@@ -299,6 +301,47 @@ def test_what_is_wrong_is_reported_and_does_no_harm(tmp_path: Path) -> None:
     assert wrong == {1, 2, 3, 4, 5, 6}
     for i in (0, 7):
         np.testing.assert_array_equal(found.pixels.view(i), expected[i])
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def test_images_beyond_32_bits_of_words_are_left_out() -> None:
+    """Places in what is uploaded are int32; other images of the batch are decoded as if they were not there."""
+    files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80)]
+    headers, wanted, n = read_headers(files), whole(files), len(files)
+    images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)[0]
+    access = seek_of(entries_of(files, 4), 4).access
+    parts.select_segments(*headers, access, wanted, 3, 1 << 20, 0, n, images, scratch)
+    assert images["status"].tolist() == [parts.TAKEN] * n
+    small = int(images["bytes"][3])
+    images["bytes"][:3] = 4 << 30
+    pairs, totals, room = np.zeros(n, parts.PAIR), np.zeros(1, parts.TOTALS)[0], np.zeros(n, parts.PART)
+    parts.plan_upload(*headers, wanted, 1 << 20, 65535, images, np.zeros(n, np.int64), pairs, room, totals)
+    assert images["status"].tolist() == [parts.TAKEN, parts.LEFT_OUT, parts.LEFT_OUT, parts.TAKEN]
+    assert totals["images"] == 2
+    end = images["word"][3] + small // 4 + upload.BEYOND
+    assert end == totals["words"] <= np.iinfo(np.int32).max
+
+
+def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:
+    """Behind the last restart interval may be anything, between two of them nothing but a marker."""
+    data = encoded(photo(64, 48), "4:4:4", restart_marker_rows=1)
+    blocks = 8 * 3
+    junk = bytes(blocks * 512)
+    behind_all = data[:-2] + junk + data[-2:]
+    marker = data.index(b"\xff\xd0")
+    between = data[:marker] + junk + data[marker:]
+    images = batch_of([data, behind_all, between])
+    pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
+    uploaded = Upload(images, seek_of([None] * 3, 0), pixels, whole([data] * 3))
+    filled = np.zeros(uploaded.words, np.int32)
+    uploaded.write(filled)
+    assert (uploaded.taken, uploaded.refused) == ([0, 1], [2])
+    at, n = int(uploaded.totals["segment_word"]), int(uploaded.totals["segments"])
+    segments = filled[at : at + n * upload.SEGMENT_WORDS].view(upload.SEGMENT)
+    assert n == 18
+    assert segments["end"][segments["image"] == 1].max() == 8 * blocks * 512
 
 
 # -- the host's part ---------------------------------------------------------------------------------------------------

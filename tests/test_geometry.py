@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import mmap
 from typing import Any
 
 import cv2
@@ -11,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
+from gpuimg._runtimes.images import check_reach
 
 from . import references
 from .compare import GEOMETRY, assert_bytes, assert_close, assert_nearest, assert_same
@@ -718,3 +721,34 @@ def test_bad_values(call: Any, message: str) -> None:
 def test_bad_types(call: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         call(IMAGES)
+
+
+# -- sizes -------------------------------------------------------------------------------------------------------------
+
+
+def zeros(*shape: int) -> Any:
+    """Memory that is not there until it is written to."""
+    return np.frombuffer(mmap.mmap(-1, math.prod(shape)), np.uint8).reshape(shape)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_more_than_32_bits_reach_is_refused(channels: int) -> None:
+    """Kernels count elements in int32, from the corner of what they read: parts of larger images can be read."""
+    height, width = 40000, 65536 // channels
+    images = zeros(2, height, width, channels)
+    images[1, -40:, -40:] = 200
+    limit = r"image 0 is too large: [\d,]+ rows of [\d,]+ values are needed at once, and at most 2,147,483,647"
+    with pytest.raises(ValueError, match=limit):
+        gi.resize(images, (10, 10), interpolation="nearest").array()
+    corner = gi.resized_crop(images, height - 40, width - 40, 40, 40, (4, 4), interpolation="nearest").array("uint8")
+    assert corner[1].min() == corner[1].max() == 200
+    assert not corner[0].any()
+
+
+def test_reach_at_its_limit() -> None:
+    regions = np.array([[5, 10, 9, 10 + (1 << 15)], [0, 0, 1, 1]])
+    check_reach(regions, np.array([(1 << 16) - 1, (1 << 31) - 1]))
+    check_reach(regions[:0], np.zeros(0, np.int64))
+    for strides, image in (((1 << 16, 1), 0), ((1, 1 << 31), 1)):
+        with pytest.raises(ValueError, match=f"image {image} is too large"):
+            check_reach(regions, np.array(strides))

@@ -23,6 +23,8 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg._cli import main as cli
+from gpuimg._index import format as layout
+from gpuimg._index.entries import Built
 from gpuimg._index.seek_index import SeekIndex
 from gpuimg._index.writing import PartialIndex
 from gpuimg.kernels.jpeg import layout as words
@@ -571,6 +573,23 @@ def test_each_part_of_what_is_done_is_checked(where: str, many: list[bytes], tmp
     interrupted(pairs(many), tmp_path / "other", 150)
     assert gi.build_index(pairs(many), tmp_path / "other").resumed >= 150
     assert (tmp_path / "index").read_bytes() == (tmp_path / "other").read_bytes()
+
+
+def test_places_beyond_48_bits_are_refused(tmp_path: Path) -> None:
+    partial = PartialIndex(str(tmp_path / "some"), 8, 3, 0)
+    assert not list(partial.before())
+    kinds, nothing = np.array([layout.INDEXED], np.uint64), np.zeros(1, np.int64)
+    for size in (layout.PLACE - partial._header.table_end, layout.PLACE + 1 - partial._header.table_end):
+        built = Built(kinds, np.array([size]), b"", nothing, {})
+        if size + partial._header.table_end <= layout.PLACE:
+            partial.add(built)
+            data = (tmp_path / "some.partial").read_bytes()
+            word = int.from_bytes(data[layout.word_at(0) :][:8], "little")
+            assert (word >> 48, word & layout.PLACE) == (layout.INDEXED, partial._header.table_end)
+        else:
+            with pytest.raises(ValueError, match="would be larger than 281,474,976,710,655 bytes; build several"):
+                partial.add(built)
+    partial.close()
 
 
 def test_partial_of_something_else(many: list[bytes], tmp_path: Path) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import os
 import re
+import struct
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from numba import njit
 from PIL import Image, ImageOps
 
 import gpuimg as gi
+from gpuimg._decoding import exif
 from gpuimg.kernels.jpeg import idct
 from gpuimg.kernels.jpeg import layout as words
 
@@ -227,11 +231,11 @@ def test_without_an_end(cut: int, decoders: tuple[Decoder, Decoder], photo: Imag
 
 
 def oriented(image: Image.Image, value: int, order: str, **options: Any) -> bytes:
-    exif = Image.Exif()
-    exif.endian = order
-    exif[0x010F] = "maker"
-    exif[0x0112] = value
-    return encoded(image, exif=exif.tobytes(), **options)
+    block = Image.Exif()
+    block.endian = order
+    block[0x010F] = "maker"
+    block[0x0112] = value
+    return encoded(image, exif=block.tobytes(), **options)
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -249,6 +253,51 @@ def test_orientation_of_whole_images_and_regions(value: int, order: str, photo: 
         y0, y1 = sorted(rng.choice(info.height + 1, 2, replace=False).tolist())
         part = gi.crop(gi.open_batch([data], device="cpu"), y0, x0, y1 - y0, x1 - x0)
         np.testing.assert_array_equal(part.compute("uint8")[0], upright[y0:y1, x0:x1])
+
+
+WIDTHS = {3: 2, 4: 4, 8: 2, 9: 4, 13: 4}  # bytes of TIFF types; of others one
+
+
+def exif_block(order: bytes, magic: bytes, kind: int, count: int, value: int) -> bytes:
+    """A directory of one entry, the orientation, after another one."""
+    way: Literal["little", "big"] = "little" if order[:1] == b"I" else "big"
+    number = value.to_bytes(WIDTHS.get(kind, 1), way).ljust(4, b"\0")
+    entries = (0x010F, 2, 4, b"abc\0"), (0x0112, kind, count, number)
+    directory = b"".join(
+        tag.to_bytes(2, way) + type_.to_bytes(2, way) + many.to_bytes(4, way) + content
+        for tag, type_, many, content in entries
+    )
+    return order + magic + (8).to_bytes(4, way) + (2).to_bytes(2, way) + directory + bytes(4)
+
+
+@pytest.mark.parametrize("order", [b"II", b"MM", b"IM", b"MI", b"\0\0"])
+@pytest.mark.parametrize("magic", [b"\0*", b"*\0", b"\0+", b"+\0", b"\0\0", b"**", b"\0U", b"\0\x29"])
+def test_orientation_is_where_pillow_sees_one(order: bytes, magic: bytes) -> None:
+    """For every type and number of values. None of the fractions among them is a whole number."""
+    if (order, magic) == (b"MM", b"\0+"):
+        pytest.skip("Pillow takes a BigTIFF header of this byte order for a plain one")
+    pixels = np.arange(6, dtype=np.uint8).reshape(2, 3)
+    for kind in (*range(21), 129, 255, 0xFFFF):
+        for count in (0, 1, 2, 3, 4, 5, 0xDA, 0x100, 0x10000, 0xC0000100, 0xFFFFFFFF):
+            for value in (0, 1, 2, 6, 8, 9, 128, 255):
+                block = exif_block(order, magic, kind, count, value)
+                image = Image.fromarray(pixels)
+                image.info["exif"] = b"Exif\0\0" + block
+                with warnings.catch_warnings(), suppress(SyntaxError, struct.error):  # no TIFF file, or a BigTIFF
+                    warnings.simplefilter("ignore")  # of damaged blocks
+                    image = ImageOps.exif_transpose(image)
+                found = exif.turned(pixels[..., None], exif.orientation_in(block))[..., 0]
+                np.testing.assert_array_equal(found, np.asarray(image), err_msg=f"{kind} {count} {value}")
+
+
+@pytest.mark.parametrize("kind", [3, 4, 6, 8, 9, 13])
+@pytest.mark.parametrize("order", [b"II", b"MM"])
+def test_orientation_of_a_file_is_any_whole_number(kind: int, order: bytes, photo: Image.Image) -> None:
+    block = exif_block(order, b"*\0" if order == b"II" else b"\0*", kind, 1, 6)
+    data = encoded(photo.resize((61, 44)), exif=b"Exif\0\0" + block)
+    assert gi.image_info(data).orientation == 6
+    upright = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(data))))
+    np.testing.assert_array_equal(gi.decode_batch([data], device="cpu")[0], upright)
 
 
 # -- regions -----------------------------------------------------------------------------------------------------------

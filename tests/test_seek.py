@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
 import threading
@@ -11,13 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
 from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._index.learned import LearnedIndex
+from gpuimg.kernels.jpeg import huffman
 from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg import seek as seek_loops
 
 from . import jpegs
 from .jpegs import SAMPLINGS, Decoder, Region, encoded, noise, pillow_pixels
@@ -228,6 +232,23 @@ def test_points_anywhere_are_harmless(decoder: Decoder, photo: Image.Image) -> N
         assert found.entry in (words.USED, words.MISMATCH)
 
 
+@pytest.mark.parametrize("every", [0, 8])
+def test_a_point_among_fill_bytes_is_found_out(every: int, decoder: Decoder, photo: Image.Image) -> None:
+    """Of more fill bytes than are read at a time nothing is left to decode, though the stream does not end there."""
+    data = encoded(photo, "4:4:4")
+    fill = 2 + 4
+    data = data[:2] + jpegs.segment(0xFE, b"\xff" * 5000 + b"\1") + data[2:]
+    entry = entry_of(data, every)
+    row = 10
+    bit = int(entry[16 + 4 * row :][:4].view("<u4")[0])
+    forged = entry.copy()
+    forged[16 + 4 * row :][:4].view("<u4")[0] = 8 * fill
+    forged[12:16].view("<u4")[:] = checksum_of_entry(forged.tobytes(), every)
+    assert bit > 8 * jpegs.scan_start(data)
+    region = (0, 8 * row, 40, 8 * row + 8)
+    assert_same(decoder, data, region, words.MISMATCH, entry=forged, every=every)
+
+
 # -- entries that are learned ------------------------------------------------------------------------------------------
 
 
@@ -255,6 +276,103 @@ def test_a_learned_file_that_changed_is_not_used(decoder: Decoder, photo: Image.
     assert_same(decoder, data, region, words.USED, entry=entry, learns=True)
     assert_same(decoder, other, region, words.OTHER_SIZE, entry=entry, learns=True)
     assert_same(decoder, data, region, words.USED, entry=entry, learns=True)
+
+
+LONGEST = 2 + 0xFFFF  # bytes of a segment
+
+
+def behind(data: bytes, size: int) -> NDArray[np.uint8]:
+    """A file with metadata and fill bytes of this size in front; most pages of them take no memory."""
+    memory = np.frombuffer(mmap.mmap(-1, size + len(data)), np.uint8)
+    memory[:2] = np.frombuffer(data[:2], np.uint8)
+    for at in range(2, size + 3 - LONGEST, LONGEST):
+        memory[at : at + 4] = 0xFF, 0xE5, 0xFF, 0xFF
+    memory[size + 2 - size % LONGEST :] = 0xFF
+    memory[size + 2 :] = np.frombuffer(data[2:], np.uint8)
+    return memory
+
+
+@pytest.mark.parametrize("beyond", [True, False], ids=["all rows", "some rows"])
+def test_rows_beyond_32_bits_stay_unknown(beyond: bool, decoder: Decoder, photo: Image.Image) -> None:
+    """Positions are bits: those of files of 512 MiB do not fit."""
+    image = photo.resize((80, 400))
+    data = encoded(image, "4:4:4", quality=90)
+    middle = (jpegs.scan_start(data) + len(data)) // 2
+    large = behind(data, (512 << 20) - (0 if beyond else middle))
+    whole = pillow_pixels(data)
+    learned = np.zeros_like(entry_of(data, 0))
+    for _ in range(2):  # what the first turn learns, the second one uses
+        for region in ((0, 0, 80, 400), (10, 390, 60, 399), (5, 100, 70, 130), (0, 250, 80, 260)):
+            x0, y0, x1, y1 = region
+            found = decoder(large, region, entry=learned, learns=True)
+            assert (found.how, found.entry) == (words.DONE, words.USED)
+            np.testing.assert_array_equal(found.pixels, whole[y0:y1, x0:x1])
+    known = learned[16 : 16 + 4 * 50].view("<u4")
+    assert np.any(known) != beyond
+    assert np.all(np.diff(known[known != 0].astype(np.int64)) > 0)
+    assert not known[-1]
+    (built,) = jpegs.entries_of([large], 0)
+    assert not built.size
+
+
+@njit
+def recorded(entry: Any, sections: Any, rows: Any, r: Any, s: Any, before: Any, stream: Any) -> Any:
+    return seek_loops.record_start(entry, sections, rows, r, s, before, stream)
+
+
+@njit
+def start(entry: Any, sections: Any, rows: Any, r: Any, s: Any) -> Any:
+    return seek_loops.segment_start(entry, sections, rows, r, s)
+
+
+@njit
+def located(rows: Any, segments: Any, sections: Any) -> Any:
+    seek_loops.locate_sections(rows, segments, sections)
+
+
+@pytest.mark.parametrize(
+    ("bit", "step", "predictors", "fits"),
+    [
+        ((1 << 32) - 1, 0xFFFF, (0x7FFF, -0x8000, 0), (True, True)),
+        (1 << 32, 1, (0, 0, 0), (False, True)),
+        ((1 << 32) + 800, 1, (0, 0, 0), (False, True)),
+        (1 << 40, 0xFFFF, (0, 0, 0), (False, True)),
+        (800, 0x10000, (0, 0, 0), (True, False)),
+        (800, 0x10005, (0, 0, 0), (True, False)),
+        (800, 8, (0x8000, 0, 0), (False, False)),
+        (800, 8, (0, -0x8001, 0), (False, False)),
+        (800, 8, (0, 0, 0x10000), (False, False)),
+    ],
+)
+def test_numbers_of_an_entry_at_their_limits(
+    bit: int, step: int, predictors: tuple[int, ...], fits: tuple[bool, bool]
+) -> None:
+    """What does not fit is said, and a position that does not, or whose predictors do not, is not entered."""
+    rows, segments = 3, 2
+    entry = np.zeros(16 + rows * (2 + 8 * segments), np.uint8)
+    sections, stream = np.zeros(1, seek_loops.SECTIONS)[0], np.zeros(1, huffman.STREAM)[0]
+    located(rows, segments, sections)
+    stream["predictors"] = predictors
+    for s, (place, fit) in enumerate(zip((bit, bit + step), fits, strict=True)):
+        stream["bit"], stream["place_raw"] = place & 7, place >> 3
+        assert recorded(entry, sections, rows, 1, s, bit if s else 0, stream) == (fit, place)
+    assert start(entry, sections, rows, 1, 0) == (bit if fits[0] else 0)
+    assert start(entry, sections, rows, 1, 1) == (0 if not fits[0] else bit + step if fits[1] else bit)
+    assert start(entry, sections, rows, 0, 0) == start(entry, sections, rows, 2, 0) == 0
+
+
+def test_files_of_4_gib_have_no_entry(decoder: Decoder, photo: Image.Image) -> None:
+    """Their size is no 32-bit number."""
+    data = encoded(photo)
+    large = np.frombuffer(mmap.mmap(-1, 1 << 32), np.uint8)
+    large[: len(data)] = np.frombuffer(data, np.uint8)
+    (built,) = jpegs.entries_of([large], 8)
+    assert not built.size
+    learned = np.zeros_like(entry_of(data, 0))
+    found = decoder(large, (10, 10, 60, 60), entry=learned, learns=True)
+    assert (found.how, found.entry) == (words.DONE, words.UNUSED)
+    assert not learned.any()
+    np.testing.assert_array_equal(found.pixels, pillow_pixels(data)[10:60, 10:60])
 
 
 def test_threads_may_learn_of_one_file(photo: Image.Image) -> None:

@@ -65,6 +65,8 @@ class PartialIndex:
     def add(self, built: Built) -> None:
         """Add the samples that come next."""
         places = self._end + np.concatenate([[0], np.cumsum(built.sizes)])
+        if places[-1] > layout.PLACE:
+            raise ValueError(f"{printable(self.path)} would be larger than {layout.PLACE:,} bytes; build several")
         words = layout.word(places.astype("<u8"), np.append(built.kinds, np.uint64(0))).astype("<u8").tobytes()
         done = self._header.size
         write_at(self._descriptor, built.content, self._end)

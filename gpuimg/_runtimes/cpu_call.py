@@ -28,7 +28,7 @@ from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
 from .cpu_memory import Places, Scratch
 from .draft import first_segments, scales_of
-from .images import SCALES, Encoded, EncodedImages, Pixels, of_all_views, rows_of
+from .images import SCALES, Encoded, EncodedImages, Pixels, check_reach, of_all_views, rows_of
 from .protocol import Timings
 from .threads import threads
 
@@ -197,6 +197,7 @@ class Call:
             self._headers = np.zeros(n, jpeg_records.HEADER)
             self._python = []
             self._set_pixels(source)
+        check_reach(self._images["region"], self._images["row"])
         order = np.argsort(-self._images["size"], kind="stable")  # so that the threads end together
         here = self._images["kind"] != records.VIEW
         here &= not isinstance(source, EncodedClips)
@@ -446,13 +447,15 @@ def _compiled(
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
     compiled = []
-    sizes = source.sizes
+    sizes, channels = source.sizes, source.channels
     for k, plan in enumerate(segments):
         scaled = at_scale(plan, np.where(starts == k, scales, FULL), sizes, far)
-        sizes = plan.sizes
+        strides = sizes[:, 1] * channels
+        sizes, channels = plan.sizes, plan.channels
         # What a segment reads: results of the one before, and source images that those before leave as they are.
         read = {"float32"} if k else set()
         if np.any(starts == k):
             read.add(source.dtype)
         compiled.append(_Segment(scaled, *((kind, planar) if k == last else _BETWEEN), read))
+        check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
     return compiled

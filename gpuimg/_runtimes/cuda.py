@@ -43,6 +43,7 @@ from .images import (
     STORAGE,
     Encoded,
     Pixels,
+    check_reach,
     numpy_dtype,
     of_all_views,
     offsets_of,
@@ -350,6 +351,7 @@ def _compiled(plan: Plan, sizes: Ints, channels: int, source: Ints, output: Ints
     start = source if apart is None else places_apart(sizes, channels)[0]
     passes, region = compile_plan(plan)
     strides = sizes[:, 1] * channels
+    check_reach(region, strides)
     start = start + region[:, 1] * strides + region[:, 0] * channels
     for run in passes:
         run.records["source"] = start

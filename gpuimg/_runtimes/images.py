@@ -34,6 +34,20 @@ COLORS = {"gray": 1, "graya": 2, "rgb": 3, "rgba": 4}
 SCALES = {"uint8": np.float32(1.0 / 255.0), "float32": np.float32(1.0)}
 
 
+_MOST_ELEMENTS = (1 << 31) - 1  # kernels count from the corner of a region in int32
+
+
+def check_reach(regions: Ints, strides: Ints) -> None:
+    """Refuse regions (N, 4) of images whose rows are this many elements apart where an offset in one is no int32."""
+    reach = (regions[:, 3] - regions[:, 1]) * strides
+    if np.any(reach > _MOST_ELEMENTS):
+        i = int(np.argmax(reach))
+        raise ValueError(
+            f"image {i} is too large: {regions[i, 3] - regions[i, 1]:,} rows of {strides[i]:,} values are needed at "
+            f"once, and at most {_MOST_ELEMENTS:,} values can be; crop it into parts first"
+        )
+
+
 @dataclass(frozen=True)
 class Pixels:
     """Images in one flat buffer: image ``i`` is ``flat[offsets[i]:]`` of ``sizes[i]`` and ``channels``."""

@@ -13,6 +13,7 @@ from .frame import MCU, grid, list_blocks
 from .huffman import STREAM, begin, decode_mcus
 from .layout import BAD_TABLE, BASELINE, DONE
 from .seek import (
+    LARGEST_FILE,
     SECTIONS,
     checksum,
     entry_bytes,
@@ -77,6 +78,9 @@ def _build(header, data, every, tables, memory, out, built):
     """Build the entry of one file."""
     rows, columns = grid(header)
     built.result, built.row, built.rows, built.size = BAD_TABLE, 0, rows, 0
+    if data.size > LARGEST_FILE:
+        built.result = TOO_LARGE
+        return
     if not build_tables(data, header, tables):
         return
     size = entry_bytes(rows, segments_of(columns, every))

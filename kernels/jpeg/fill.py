@@ -128,14 +128,16 @@ def _copy_intervals(i, data, header, region, image, out, segments):
         stop = next_marker(data, begin)
         if is_needed(number, size, columns, first, end):
             start = at
-            raw, at = _copy_clean(data, begin, stop, out, at)
-            if raw < stop:
-                return False
             m = number * size
-            bits = 8 * (at - start)
-            slack = bits if (number + 1) * size >= total else min(bits, _PADDING)
-            block = image.first_block + (m - image.top * columns) * per
             blocks = (min(m + size, total) - m) * per
+            is_last = m + size >= total
+            enough = min(stop, begin + blocks * LONGEST_BLOCK)  # so that the bits are an int32 of whatever file
+            raw, at = _copy_clean(data, begin, enough, out, at)
+            if raw < (enough if is_last else stop):
+                return False
+            bits = 8 * (at - start)
+            slack = bits if is_last else min(bits, _PADDING)
+            block = image.first_block + (m - image.top * columns) * per
             _set_segment(segments[n], image.word + start // 4, 0, bits, slack, block, blocks, i)
             at = (at + 3) & ~3
             n += 1

@@ -10,7 +10,8 @@ from ..scalar import loop
 from .layout import BASELINE, GRAY, JPEG, NO_FRAMES, OTHER, RGB, YCBCR
 
 _ORIENTATION_TAG = 0x0112
-_SHORT = 3
+_TIFF = 42  # the number behind the byte order
+_IFD = 13  # the last of the types of TIFF 6.0 and its supplements
 _ENTRY = 12  # bytes of an entry of a TIFF directory
 _BITS = 8  # of a sample
 _LARGEST = 4  # sampling factor
@@ -34,11 +35,30 @@ def _number(data, at, size, little):
 
 
 @loop
+def _whole_number_bytes(kind):
+    """Bytes of a value of a TIFF type of whole numbers; 0 for other types."""
+    if kind == 6:  # SBYTE; the values of BYTE and UNDEFINED are bytes, not numbers
+        return 1
+    if kind == 3 or kind == 8:  # SHORT, SSHORT
+        return 2
+    return 4 if kind == 4 or kind == 9 or kind == _IFD else 0  # LONG, SLONG
+
+
+@loop
 def orientation_in(data, start, stop):
-    """Orientation 1 to 8 of the TIFF file in ``data[start:stop]``; 1 where there is none or it cannot be read."""
+    """Orientation 1 to 8 of the TIFF file in ``data[start:stop]``; 1 where there is none or it cannot be read.
+
+    EXIF wants one SHORT. As in Pillow's ``exif_transpose``, any type of whole number will do, the first of several
+    values is taken if all of them are there, and the 42 of the header may be in either byte order. (Pillow also takes
+    fractions that equal a whole number.)
+    """
     if stop - start < 8:
         return 1
-    little = data[start] == 0x49 and data[start + 1] == 0x49
+    little = data[start] == 0x49
+    if data[start + 1] != data[start] or (data[start] != 0x49 and data[start] != 0x4D):
+        return 1
+    if _number(data, start + 2, 2, False) != _TIFF and _number(data, start + 2, 2, True) != _TIFF:
+        return 1
     directory = start + _number(data, start + 4, 4, little)
     if directory + 2 > stop:
         return 1
@@ -47,8 +67,13 @@ def orientation_in(data, start, stop):
         if entry + _ENTRY > stop:
             return 1
         tag, kind = _number(data, entry, 2, little), _number(data, entry + 2, 2, little)
-        if tag == _ORIENTATION_TAG and kind == _SHORT:
-            value = _number(data, entry + 8, 2, little)
+        count = _number(data, entry + 4, 4, little)
+        if tag == _ORIENTATION_TAG and 1 <= kind <= _IFD and count:
+            size = _whole_number_bytes(kind)
+            at = entry + 8
+            if count * size > 4:
+                at = start + _number(data, at, 4, little)
+            value = _number(data, at, size, little) if at + count * size <= stop else 0
             return value if 1 <= value <= 8 else 1
         entry += _ENTRY
     return 1

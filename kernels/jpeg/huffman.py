@@ -298,7 +298,8 @@ def _error(k):
 @scalar
 def _limit(stream):
     """The last byte at which a block may be begun."""
-    return up(stream.length + 8 if stream.ended else stream.length - _BLOCK)
+    # Of fill bytes nothing is left: there may be fewer bytes than a block takes though the stream goes on.
+    return up(stream.length + 8 if stream.ended else max(stream.length - _BLOCK, 0))
 
 
 def _make_decode_blocks(stored):

@@ -6,13 +6,16 @@ An entry is these bytes, numbers with the lowest byte first:
 0, 8 bytes            checksum of the file
 8, 4 bytes            bytes of the file
 12, 4 bytes           checksum of all else in the entry, and of ``every``
-16, 4 bytes a row     bit of the file at which the MCU row begins; 0 where that is not known yet
+16, 4 bytes a row     bit of the file at which the MCU row begins; 0 where that is not known
 then 6 bytes each     of every segment, row by row: its three DC predictors, int16
 then 2 bytes each     of every segment but the first of a row: bits from the one before, uint16
 ====================  ==========================================================================
 
 Segments of a row are of ``every`` MCUs, the last one of fewer. An entry may instead have one segment a row: its size
-tells. The bits are those of the file as it is, with the zeros that are stuffed behind 0xFF.
+tells. The bits are those of the file as it is, with the zeros that are stuffed after 0xFF.
+
+A number that does not fit is never entered. A built entry is then one of whole rows, or there is none; in an entry that
+is learned the row stays unknown, so that decoding goes through it from the last known one.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ from .layout import DAMAGED, ENTRY_HEAD, OTHER_FILE, OTHER_SIZE, UNUSED, USED
 from .vectors import load_big
 
 up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
+
+LARGEST_STEP: Final = (1 << 16) - 1  # bits
+LARGEST_POSITION: Final = (1 << 32) - 1  # bits: files of 512 MiB may have rows beyond it
+LARGEST_FILE: Final = (1 << 32) - 1  # bytes
 
 _ROWS: Final = ENTRY_HEAD.itemsize  # byte of an entry where the rows' bits begin
 
@@ -110,7 +117,7 @@ def open_entry(data, access, rows, columns, sections):
     ``sections.segments`` is 0 in all other cases.
     """
     sections.segments = 0
-    if access.entry == 0:
+    if access.entry == 0 or (access.learns and data.size > LARGEST_FILE):
         return UNUSED
     entry = bytes_at(access.entry, access.entry_bytes)
     segments = segments_of(columns, access.every)
@@ -184,8 +191,13 @@ def at_recorded_start(entry, sections, rows, r, s, stream):
 
 @loop
 def record_start(entry, sections, rows, r, s, before, stream):
-    """Enter that a segment begins here, the one before at a bit; return whether the numbers fit, and this bit."""
+    """Enter that a segment begins here, unless a number does not fit; ``before`` is the bit of the segment before it.
+
+    Returns whether all numbers fit, and the bit at which it begins.
+    """
     bit = place(stream)
+    if bit - before > LARGEST_STEP if s > 0 else bit > LARGEST_POSITION:
+        return False, bit
     known = shorts_in(entry, predictors_at(sections, r, s), 3)
     for c in range(3):
         known[c] = stream.predictors[c]
@@ -193,7 +205,7 @@ def record_start(entry, sections, rows, r, s, before, stream):
             return False, bit
     if s > 0:
         shorts_in(entry, sections.steps + 2 * (r * (sections.segments - 1) + s - 1), 1)[0] = bit - before
-        return bit - before <= 0xFFFF, bit
+        return True, bit
     fence()  # another thread that learns of the same file may read this: the predictors come first
     uints_in(entry, _ROWS, rows)[r] = bit
-    return bit <= 0xFFFFFFFF, bit
+    return True, bit

@@ -99,6 +99,7 @@ SCRATCH: Final = np.dtype(
     [("sections", SECTIONS), ("limits", "<i8", LONGEST + 1), ("starts", "<i8", LONGEST + 1), ("mcu", MCU)], align=True
 )
 
+MOST_WORDS: Final = (1 << 31) - 1  # of a batch: places among them are int32
 LONGEST_BLOCK: Final = 512  # bytes of a block at most: 64 symbols of 31 bits, a zero after each byte
 _SPARE = MASKED + 16  # bytes: what a vector writes after a segment, and the rest of a word
 
@@ -288,6 +289,14 @@ def _join_part(image, region, most_blocks, most_images, parts, totals):
 
 
 @loop
+def _most_words(image):
+    """Words of the upload that an image takes at most, with private tables and groups."""
+    groups = image.segments // upload.THREADS + 1
+    rest = upload.SET_WORDS + upload.IMAGE_WORDS + groups * upload.GROUP_WORDS + image.segments * upload.SEGMENT_WORDS
+    return image.bytes // 4 + rest
+
+
+@loop
 def _lay_out(size, pairs, parts, totals):
     """Fill in where everything lies; ``size`` are bytes of segments."""
     first = i64(0)
@@ -343,6 +352,8 @@ def plan_upload(
 ):  # fmt: skip
     """Divide the images into parts that are decoded at a time, and say where what is uploaded lies.
 
+    Images for which there are not enough words left are then ``LEFT_OUT``.
+
     Parameters
     ----------
     headers, addresses, sizes, regions, images
@@ -358,10 +369,13 @@ def plan_upload(
     totals : TOTALS
         Zeros; filled.
     """
-    size = i64(0)
+    size, left = i64(0), i64(MOST_WORDS - upload.BEYOND)
     for i in range(sizes.size):
         image = images[i]
+        if image.status == TAKEN and _most_words(image) > left:
+            image.status = LEFT_OUT
         if image.status == TAKEN:
+            left -= _most_words(image)
             image.set = _find_set(i, headers, addresses, sizes, owners, totals)
             part = _join_part(image, regions[i], most_blocks, most_images, parts, totals)
             image.pair = _find_pair(part, image.set, pairs, totals)

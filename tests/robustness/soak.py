@@ -2,7 +2,8 @@
 
     python -m tests.robustness.soak --mutations 100000 --bounds 20000 --images 1000000 --out DIR --state FILE
 
-The first mutations run once more with every index of the native code checked, compiled by NUMBA_BOUNDSCHECK=1.
+The first mutations run once more with every index of the native code checked, compiled by NUMBA_BOUNDSCHECK=1. Cases of
+:mod:`.guard_pages` run with all of the decoder's memory flush against pages that cannot be touched.
 
 ``DIR/robustness.json`` is written as it goes: counts by outcome and kind of damage, the slowest files, everything that
 broke a rule of :mod:`tests.robustness.check` with its seed, crashes and hangs with theirs, and memory. A run that is
@@ -28,14 +29,15 @@ from typing import Any, TypeAlias
 
 import gpuimg as gi
 
-from . import check, children, images, last_words
+from . import check, children, guard_pages, images, last_words
 from .mutate import mutation
 from .originals import digest, originals, photos
 
 Events: TypeAlias = "Callable[..., Iterable[children.Event]]"
 
-PER_CHILD = {"mutations": 25_000, "bounds": 10_000, "batches": 100_000, "loader": 100_000}
+PER_CHILD = {"mutations": 25_000, "bounds": 10_000, "guard pages": 5_000, "batches": 100_000, "loader": 100_000}
 DAMAGED = check.BATCH - check.EVERY  # of a batch
+_GUARDED = 200  # cases with guard pages at a time
 _KEPT = 200  # findings, crashes and hangs that are written in full
 _WARM = 0.4  # of a child's run before its memory counts: buffers grow to the largest image met
 _PACKAGES = ("numpy", "numba", "pillow")
@@ -96,6 +98,8 @@ class Totals:
         for name in ("outcomes", "reasons", "decoders", "last_words", "images", "broken"):
             read[name] = Counter(read[name])
         read["slow"] = [tuple(entry) for entry in read["slow"]]
+        for name in ("next", "seconds"):  # of a version that had fewer kinds of work
+            read[name] = dict.fromkeys(PER_CHILD, 0) | read[name]
         return cls(**read)
 
     def add(self, event: children.Event) -> None:
@@ -198,7 +202,7 @@ class Soak:
         self._saved = time.monotonic()
 
     def run(self, what: str, count: int) -> None:
-        """Go on with ``what`` ("mutations", "bounds", "batches" or "loader") up to number ``count``."""
+        """Go on with ``what``, one of :data:`PER_CHILD`, up to number ``count``."""
         while self.totals.next[what] < count:
             first = self.totals.next[what]
             self._child(what, first, min(first + PER_CHILD[what], count))
@@ -302,6 +306,13 @@ def child(what: str, first: int, stop: int) -> None:
         for start, end, counts, findings in run(first, stop):
             voice.say(at=(start, end), **memory(), images=counts, findings=findings)
         return
+    if what == "guard pages":
+        for start in range(first, stop, _GUARDED):
+            end = min(start + _GUARDED, stop)
+            voice.say(at=(start, end))
+            counts, findings = guard_pages.part(start, end, voice)
+            voice.say(at=(start, end), **memory(), images=counts, findings=findings)
+        return
     check.compile_all()
     checker = check.Checker(lambda phase: voice.say(phase=phase))
     step = 1 if what == "singles" else DAMAGED
@@ -325,6 +336,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.robustness.soak", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--mutations", type=int, default=100_000)
     parser.add_argument("--bounds", type=int, default=20_000, help="of these mutations, with checked bounds")
+    parser.add_argument("--guards", type=int, default=20_000, help="cases with guard pages around all memory")
     parser.add_argument("--deaths", type=int, default=100, help="processes that die while a loader runs")
     parser.add_argument("--images", type=int, default=1_000_000, help="half in batches, half through the loader")
     parser.add_argument("--out", type=Path, required=True, help="folder for robustness.json")
@@ -333,6 +345,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     soak = Soak(options.out, options.state)
     soak.run("mutations", options.mutations)
     soak.run("bounds", options.bounds)
+    soak.run("guard pages", options.guards)
     soak.run_deaths(options.deaths)
     halves = options.images // 2 if hasattr(gi, "load") else 0
     soak.run("batches", options.images - halves)

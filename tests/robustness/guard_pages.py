@@ -1,0 +1,366 @@
+"""Our decoder with all its memory flush against pages that cannot be touched, over made and damaged files by number.
+
+    python -m tests.robustness.guard_pages 20000
+
+A case is a file, made of a grammar of JPEG or one of :mod:`.mutate`, a region of it, a scale and colors. It is decoded
+twice, once with all memory flush against the page behind it and once against the page in front of it, which holds other
+bytes before. Reading or writing outside ends the child process, which has said what it was at; reading what nothing has
+written gives other pixels the second time. Where Pillow decodes the file too, its pixels are the reference.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import mmap
+import os
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuimg._decoding.jpeg import read_headers
+from gpuimg.kernels.jpeg import layout as words
+
+from ..jpegs import DHT, DQT, DRI, SOS, Decoded, Decoder, Region, entries_of, pillow_pixels, segment
+from ..seek_oracle import checksum_of_entry
+from .children import Dead, Voice, events
+from .mutate import KINDS, Draw, mutation
+
+COMMAND = (sys.executable, "-W", "error", "-m", "tests.robustness.guard_pages", "--child")
+
+_PAGE = mmap.PAGESIZE
+_GAP = 0xA5  # what memory beside a block, in the pages that it begins or ends in, holds
+_POISONS = {0x55: True, 0xAA: False}  # what memory holds before, and whether it is flush at its end
+_MOST_PIXELS = 1 << 18
+_DAMAGES = [
+    KINDS[name]
+    for name in ("bit flips", *("scan damage",) * 4, "overwrites", "runs", "deletions", *("truncation",) * 3)
+]
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+# -- memory ------------------------------------------------------------------------------------------------------------
+
+
+class Flush:
+    """Memory of this many bytes, holding ``fill``, that ends where a page begins that cannot be touched.
+
+    Where not ``at_end``, it begins where such a page ends. It lies at any address, which x86 and Arm take.
+    """
+
+    def __init__(self, size: int, fill: int, *, at_end: bool) -> None:
+        room = -(-max(size, 1) // _PAGE) * _PAGE
+        self._memory = mmap.mmap(-1, room + 2 * _PAGE)
+        self._all: NDArray[np.uint8] = np.frombuffer(self._memory, np.uint8)
+        for at in (0, _PAGE + room):
+            if _libc.mprotect(ctypes.c_void_p(self._all.ctypes.data + at), _PAGE, 0):
+                raise OSError(ctypes.get_errno(), "mprotect")
+        self._start = _PAGE + (room - size if at_end else 0)
+        self._gap = self._all[_PAGE : self._start] if at_end else self._all[self._start + size : _PAGE + room]
+        self._gap[:] = _GAP
+        self.bytes: NDArray[np.uint8] = self._all[self._start : self._start + size]
+        self.bytes[:] = fill
+
+    def broken(self) -> str:
+        """Whether something was written beside it, in words."""
+        return f"{np.count_nonzero(self._gap != _GAP)} bytes written beside it" if np.any(self._gap != _GAP) else ""
+
+
+def flush(data: Any, *, at_end: bool) -> NDArray[np.uint8]:
+    """A copy of bytes flush against such a page."""
+    memory = Flush(len(data), 0, at_end=at_end)
+    memory.bytes[:] = np.frombuffer(bytes(data), np.uint8)
+    return memory.bytes
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+class _Codes(NamedTuple):
+    """A Huffman table: its definition, and for each symbol its code and how long that is."""
+
+    definition: bytes
+    codes: dict[int, tuple[int, int]]
+
+
+def _table(draw: Draw, symbols: Sequence[int]) -> _Codes:
+    """A table with codes of random lengths, not all of which are in use; some symbols have none, but not the first."""
+    left = list(symbols)
+    for k in range(len(left) - 1, 0, -1):
+        other = draw.below(k + 1)
+        left[k], left[other] = left[other], left[k]
+    greedy = draw.between(1, 4)
+    counts, codes, free, code = [], {}, 1, 0
+    for length in range(1, 17):
+        free, code = 2 * free, 2 * code
+        most = min(free - 1, len(left))  # the code of all ones stays free
+        take = most if length == 16 else draw.below(most + 1) if draw.below(4) < greedy else 0
+        codes |= {symbol: (code + k, length) for k, symbol in enumerate(left[:take])}
+        left, free, code = left[take:], free - take, code + take
+        counts.append(take)
+    return _Codes(bytes(counts) + bytes(codes), codes) if symbols[0] in codes else _table(draw, symbols)
+
+
+class _Bits:
+    """Bits of a scan, with zeros stuffed behind 0xFF."""
+
+    def __init__(self) -> None:
+        self._value, self._count, self.bytes = 0, 0, bytearray()
+
+    def put(self, value: int, count: int) -> None:
+        self._value, self._count = self._value << count | value, self._count + count
+        while self._count >= 8:
+            self._count -= 8
+            byte = self._value >> self._count & 0xFF
+            self.bytes += b"\xff\0" if byte == 0xFF else bytes((byte,))
+        self._value &= (1 << self._count) - 1
+
+    def restart(self, marker: bytes) -> None:
+        """Fill up the last byte with ones, and put a marker behind it."""
+        if self._count:
+            self.put((1 << 8 - self._count) - 1, 8 - self._count)
+        self.bytes += marker
+
+
+def _put_block(draw: Draw, bits: _Bits, dc: _Codes, ac: _Codes, dense: int) -> None:
+    """A block of random symbols with random coefficients."""
+    size = draw.pick(tuple(dc.codes))
+    bits.put(*dc.codes[size])
+    bits.put(draw.below(1 << size), size)
+    k = 0
+    while k < 63:
+        fits = [symbol for symbol in ac.codes if symbol == 0 or k + (symbol >> 4) + 1 <= 63]
+        symbol = draw.pick(fits) if draw.below(16) < dense else 0
+        bits.put(*ac.codes[symbol])
+        if symbol == 0:
+            return
+        bits.put(draw.below(1 << (symbol & 15)), symbol & 15)
+        k += (symbol >> 4) + 1
+
+
+def made(draw: Draw) -> bytes:
+    """A file of random size, sampling, tables, restart intervals and coefficients, valid but for rare features."""
+    width, height = draw.between(1, 70), draw.between(1, 50)
+    count = draw.pick((*(1,) * 4, *(3,) * 14, 2, 4))
+    factors = [draw.pick((*(0x11, 0x21, 0x22, 0x12) * 4, 0x41, 0x14, 0x13)), *[0x11] * (count - 1)]
+    if draw.below(20) == 0:
+        factors[-1] = draw.between(1, 4) << 4 | draw.between(1, 4)
+    wide = draw.below(4) == 0
+    numbers = [draw.below(4) for _ in range(count)]
+    steps = draw.pick((2, 20, 255)) if not wide else draw.pick((300, 65535))
+    file = b"\xff\xd8"
+    if draw.below(2):
+        file += segment(0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0")
+    for number in sorted(set(numbers)):
+        values = [draw.between(1, steps) for _ in range(64)]
+        file += segment(DQT, bytes((wide << 4 | number,)) + b"".join(v.to_bytes(1 + wide, "big") for v in values))
+    tables = []
+    largest = draw.pick((3, 6, 10, 11))
+    for kind in range(2):
+        for number in range(draw.between(1, 2)):
+            if kind:
+                others = [run << 4 | size for run in range(16) for size in range(1, min(largest, 10) + 1)]
+                kept = [symbol for symbol in others if draw.below(3)] or others
+                symbols = [0, *kept, *([0xF0] if draw.below(2) else [])][: draw.between(2, 162)]
+            else:
+                symbols = list(range(draw.between(1, largest + 1)))
+            tables.append((kind, number, _table(draw, symbols)))
+    for kind, number, table in tables:
+        file += segment(DHT, bytes((kind << 4 | number,)) + table.definition)
+    interval = draw.pick((0, 0, 0, 1, 2, 3, 7, 100))
+    if interval:
+        file += segment(DRI, interval.to_bytes(2, "big"))
+    order = list(range(count))
+    if draw.below(20) == 0:
+        order.reverse()
+    frame = b"".join(bytes((k + 1, factors[k], numbers[k])) for k in range(count))
+    file += segment(draw.pick((0xC0, 0xC0, 0xC1)), b"\x08" + height.to_bytes(2, "big") + width.to_bytes(2, "big")
+                    + bytes((count,)) + frame)  # fmt: skip
+    chosen = [[draw.pick([t for t in tables if t[0] == kind]) for kind in range(2)] for _ in range(count)]
+    scan = b"".join(bytes((k + 1, chosen[k][0][1] << 4 | chosen[k][1][1])) for k in order)
+    file += segment(SOS, bytes((count,)) + scan + b"\0\x3f\0")
+    across, down = max(f >> 4 for f in factors), max(f & 15 for f in factors)
+    mcus = -(-width // (8 * across)) * -(-height // (8 * down))
+    if count == 1:
+        factors, mcus = [0x11], -(-width // 8) * -(-height // 8)
+    bits, dense = _Bits(), draw.pick((0, 4, 12, 15, 16))
+    for m in range(mcus):
+        if interval and m and m % interval == 0:
+            bits.restart(bytes((0xFF, 0xD0 + (m // interval - 1) % 8)))
+        for k in order:
+            for _ in range((factors[k] >> 4) * (factors[k] & 15)):
+                _put_block(draw, bits, chosen[k][0][2], chosen[k][1][2], dense)
+    bits.restart(b"" if draw.below(20) == 0 else b"\xff\xd9")
+    return file + bytes(bits.bytes)
+
+
+def file(seed: int) -> bytes:
+    """File number ``seed``: two thirds are made, of which half are damaged; a third is of :mod:`.mutate`."""
+    draw = Draw(seed)
+    if draw.below(3) == 0:
+        return mutation(seed)[0]
+    data = made(draw)
+    if draw.below(2):
+        for _ in range(draw.between(1, 2)):
+            if len(data) > 32:
+                data, _how = draw.pick(_DAMAGES)(draw, data, data)
+    return data
+
+
+# -- cases -------------------------------------------------------------------------------------------------------------
+
+
+class Checker:
+    """Decodes cases, and says what became of each."""
+
+    def __init__(self) -> None:
+        self._decoders = [
+            Decoder(poison, partial(Flush, at_end=at_end))
+            for poison, at_end in zip(_POISONS, (True, False), strict=True)
+        ]
+
+    def __call__(self, seed: int) -> str:
+        """What became of a case; raises AssertionError where that must not be."""
+        data, draw = file(seed), Draw(~seed)
+        placed = [flush(data, at_end=at_end) for at_end in (True, False)]
+        header, again = (read_headers([one]).records[0] for one in placed)
+        assert header == again, "headers differ"
+        width, height = int(header["width"]), int(header["height"])
+        if header["kind"] != words.BASELINE:
+            return "not ours"
+        if width * height > _MOST_PIXELS:
+            return "too large"
+        channels = 3 if header["color"] == words.RGB else draw.pick((3, 3, 1))
+        scale = draw.pick((8, 8, 8, 4, 2, 1))
+        whole = self._twice(placed, header, None, channels, scale=scale)
+        region = _some_region(draw, *whole.pixels.shape[:2])
+        part = self._twice(placed, header, region, channels, scale=scale)
+        reference = _reference(data, channels, scale) if whole.how == words.DONE else None
+        for found, box in ((whole, (0, 0, *whole.pixels.shape[1::-1])), (part, region)):
+            if found.how == words.DONE and reference is not None:
+                x0, y0, x1, y1 = box
+                assert np.array_equal(found.pixels, reference[y0:y1, x0:x1]), f"other pixels than Pillow's in {box}"
+        if whole.how == words.DONE:
+            assert np.array_equal(part.pixels, _cut(whole, region)), f"other pixels in {region} than of the whole"
+            if not header["restart"]:
+                self._with_entries(draw, placed, header, whole, channels, scale)
+        return "as Pillow's" if reference is not None else "decoded" if whole.how == words.DONE else "damaged"
+
+    def _twice(self, placed: list[Any], header: Any, region: Region | None, channels: int, **how: Any) -> Decoded:
+        """The same at both ends of the pages, with other bytes in memory before."""
+        entries = how.pop("entries", (None, None))
+        one, other = (
+            decoder(data, region, channels, header=header, entry=entry, **how)
+            for decoder, data, entry in zip(self._decoders, placed, entries, strict=True)
+        )
+        assert one[1:] == other[1:], f"ends as {one[1:]} and {other[1:]} in {region}"
+        if one.how == words.DONE:
+            assert np.array_equal(one.pixels, other.pixels), f"pixels depend on what memory held before, in {region}"
+        return one
+
+    def _with_entries(
+        self, draw: Draw, placed: list[Any], header: Any, whole: Decoded, channels: int, scale: int
+    ) -> None:
+        """Parts with a built entry, one that is learned, and a forged one, which may give wrong pixels."""
+        every = draw.pick((0, 1, 2, 3, 8, 100))
+        (built,) = entries_of([placed[0].tobytes()], every)
+        assert built.size, "no entry of a file that decodes"
+        forged = built.copy()
+        for _ in range(draw.between(1, 4)):
+            forged[draw.between(16, forged.size - 1)] = draw.below(256)
+        forged[12:16].view("<u4")[0] = checksum_of_entry(forged.tobytes(), every)
+        (rows,) = entries_of([placed[0].tobytes()], 0)
+        kinds = {"built": (built, every), "learned": (np.zeros_like(rows), 0), "forged": (forged, every)}
+        for kind, (entry, step) in kinds.items():
+            entries = [flush(entry, at_end=at_end) for at_end in (True, False)]
+            for _ in range(3 if kind == "learned" else 1):
+                region = _some_region(draw, *whole.pixels.shape[:2])
+                found = self._twice(
+                    placed, header, region, channels, scale=scale, entries=entries, every=step, learns=kind == "learned"
+                )
+                if kind != "forged":
+                    assert (found.how, found.entry) == (words.DONE, words.USED), f"{kind} entry: {found[1:]}"
+                    assert np.array_equal(found.pixels, _cut(whole, region)), f"{kind} entry: other pixels in {region}"
+
+
+def _some_region(draw: Draw, height: int, width: int) -> Region:
+    x0, y0 = draw.below(width), draw.below(height)
+    return x0, y0, draw.between(x0 + 1, width), draw.between(y0 + 1, height)
+
+
+def _cut(found: Decoded, region: Region) -> Any:
+    x0, y0, x1, y1 = region
+    return found.pixels[y0:y1, x0:x1]
+
+
+def _reference(data: bytes, channels: int, scale: int) -> Any:
+    """Pillow's pixels; None where it refuses the file."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of damaged EXIF
+        try:
+            return pillow_pixels(data, channels, scale)
+        except (OSError, SyntaxError, ValueError):
+            return None
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+def run(first: int, stop: int, command: Sequence[str] = COMMAND) -> Iterator[tuple[int, str]]:
+    """Number and outcome of each case; what must not be begins with "!". A child goes on behind one that ends it."""
+    seed = first
+    while seed < stop:
+        try:
+            for event in events([str(seed), str(stop)], command=command):
+                if "outcome" in event:
+                    yield seed, event["outcome"]
+                seed = event["seed"] + ("outcome" in event)
+        except Dead as death:
+            yield seed, f"! {death.how}: {death.last_words}"
+            seed += 1
+
+
+def part(first: int, stop: int, voice: Voice) -> tuple[dict[str, int], list[tuple[str, int, str]]]:
+    """How many cases had which outcome, and rule, number and reason of those that broke one; in this process."""
+    results = list(_outcomes(first, stop, voice))
+    good = Counter(f"guard pages: {outcome}" for _, outcome in results if not outcome.startswith("!"))
+    return dict(good), [("guard pages", seed, outcome[2:]) for seed, outcome in results if outcome.startswith("!")]
+
+
+def _outcomes(first: int, stop: int, voice: Voice) -> Iterator[tuple[int, str]]:
+    """As :func:`run`, in this process, which says what it is at."""
+    checker = Checker()
+    for seed in range(first, stop):
+        voice.say(seed=seed, phase=f"case {seed}")
+        try:
+            yield seed, checker(seed)
+        except AssertionError as error:
+            yield seed, f"! {error}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command line."""
+    if arguments[0] == "--child":
+        voice = Voice()
+        faulthandler.enable(os.dup(2))
+        for seed, outcome in _outcomes(int(arguments[1]), int(arguments[2]), voice):
+            voice.say(seed=seed, outcome=outcome)
+        return 0
+    counts: Counter[str] = Counter()
+    for seed, outcome in run(0, int(arguments[0])):
+        if outcome.startswith("!"):
+            print(f"case {seed}: {outcome[2:]}", flush=True)
+            outcome = "broken"
+        counts[outcome] += 1
+    print(dict(counts))
+    return 1 if counts["broken"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
