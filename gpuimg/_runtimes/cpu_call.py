@@ -127,18 +127,17 @@ class _Memory:
 
     Attributes
     ----------
-    scratch : records.SCRATCH
-    thread : records.THREAD
+    scratch : (1,) records.SCRATCH
+    thread : (1,) records.THREAD
     """
 
     def __init__(self, scratch: Scratch, needs: dict[str, int]) -> None:
         # Referred to here as well as by the thread's scratch, which lets go of a buffer when it needs a larger one.
-        self._arrays = {
-            field: scratch.flat(field, size, _DTYPES.get(field, np.uint8))[:size] for field, size in needs.items()
-        }
-        self._arrays["tables"] = scratch.tables
-        self.scratch = records.scratch_of(self._arrays)
-        self.thread = np.zeros(1, records.THREAD)[0]
+        self._arrays = {field: scratch.flat(field, size, _DTYPES.get(field, np.uint8)) for field, size in needs.items()}
+        buffers = {field: (scratch.address(field), size) for field, size in needs.items()}
+        buffers["tables"] = scratch.address("tables"), scratch.tables.size
+        self.scratch = records.scratch_of(buffers)
+        self.thread = np.zeros(1, records.THREAD)
 
 
 class Call:
@@ -181,7 +180,7 @@ class Call:
         self._images = np.zeros(n, records.IMAGE)
         self._images["scale"] = scales
         self._statuses = np.zeros(n, jpeg_records.STATUS)
-        self._queue = np.zeros(1, records.QUEUE)[0]
+        self._queue = np.zeros(1, records.QUEUE)
         self._set_out(out, offsets, source)
         self._set_regions(starts)
         self._set_views()
@@ -205,7 +204,7 @@ class Call:
         self._order = order[here[order]]
         self._needs = self._memory_needed()
         natively = np.any(self._images["kind"][self._order] == records.ENCODED)
-        shared = np.zeros(1, records.BATCH)[0]
+        shared = np.zeros(1, records.BATCH)
         shared["channels"], shared["scale"] = source.channels, SCALES[source.dtype]
         shared["streamed"] = out.nbytes >= _STREAMED
         shared["decoder"] = decoder.DECODE_PIECE.address if natively else 0  # compiled when its address is first read
@@ -330,16 +329,16 @@ class Call:
             for k in python:
                 for i, write in _timed(self._decoded(k), elsewhere):
                     self._run_decoded(i, write, scratch, memory)
-                    if self._queue["stop"]:
+                    if self._queue["stop"][0]:
                         return
             while not self._native(self._order, self._queue, memory):
-                if self._queue["stop"]:
+                if self._queue["stop"][0]:
                     return
         except BaseException:
             self.stop()
             raise
         finally:
-            decoding, total = (float(memory.thread[field]) / 1e9 for field in ("decoding", "total"))
+            decoding, total = (float(memory.thread[field][0]) / 1e9 for field in ("decoding", "total"))
             with self._lock:  # not what a thread waited for the GIL, or for a place
                 self.timings.add(Timings(decoding + elsewhere[0], total - decoding))
 
@@ -412,7 +411,7 @@ class Call:
             write(region, padded[:size])
             image["kind"] = records.PIXELS
             image["source"], image["elements"] = padded.ctypes.data, size + SOURCE_SLACK
-        self._native(np.array([i]), np.zeros(1, records.QUEUE)[0], memory)
+        self._native(np.array([i]), np.zeros(1, records.QUEUE), memory)
 
     def _result(self, i: int) -> Any:
         """The memory of a result that is decoded only."""

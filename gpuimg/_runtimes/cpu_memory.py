@@ -22,17 +22,22 @@ class Scratch:
     """Memory of one worker thread, grown as needed and used again."""
 
     def __init__(self) -> None:
-        self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         # Of the JPEG decoder: its look-up tables serve the next file too, if it has the same.
         self.tables = np.zeros(TABLES, TABLE)
+        self._buffers: dict[str, np.ndarray[Any, Any]] = {}
+        self._addresses = {"tables": self.tables.ctypes.data}  # asking an array each time takes a microsecond
 
     def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
         """At least this many elements, contents undefined."""
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < elements or buffer.dtype != dtype:
             buffer = np.empty(max(elements, 1), dtype)
-            self._buffers[name] = buffer
+            self._buffers[name], self._addresses[name] = buffer, buffer.ctypes.data
         return buffer
+
+    def address(self, name: str) -> int:
+        """Where memory lies; another place once :meth:`flat` has grown it."""
+        return self._addresses[name]
 
 
 class Places:
@@ -44,11 +49,11 @@ class Places:
 
     @property
     def running(self) -> Any:
-        """The RUNNING record that the loops count in; a forked child, which has none of the threads, begins at 0."""
+        """(1,) RUNNING that the loops count in; a forked child, which has none of the threads, begins at 0."""
         if self._process != os.getpid():
             self._process = os.getpid()
             self._running = np.zeros(1, RUNNING)
-        return self._running[0]
+        return self._running
 
 
 class _PooledMemory:

@@ -117,7 +117,7 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
 def _find_source(batch, image, header, scratch, thread, status, out):
     """Note where an image's region lies; it is decoded to ``out``, where that is the result, else to scratch.
 
-    Elements after the region that may be read count as well, so that an image gives the same wherever its pixels were.
+    Elements after the region that may be read count as well, so that the result is the same wherever the pixels were.
     """
     kind, source = image.kind, thread.source
     source.channels, source.scale = batch.channels, batch.scale
@@ -158,23 +158,25 @@ def _run_views(i, images, passes, scratch, thread, streamed):
 
 
 @kept
-def run_images(order, queue, images, headers, passes, statuses, batch, scratch, thread, running):
+def run_images(order, queue_, images, headers, passes, statuses, batch_, scratch_, thread_, running_):
     """Take images in an order that threads share, decode and run each; return whether none is left.
 
     Parameters
     ----------
     order : (n,) int64
-    queue : QUEUE
+    queue : (1,) QUEUE
+        This record, and the others, come in arrays: Numba takes 2 us to open a record that Python passes.
     images, headers, statuses : (N,) IMAGE, (N,) jpeg.layout.HEADER, (N,) jpeg.layout.STATUS
         Statuses, which say how decoding each image ended, are filled. What did not decode is not run.
     passes : (P,) PASS
         Without any, the decoded pixels are the result.
-    batch : BATCH
-    scratch, thread : SCRATCH, THREAD
+    batch : (1,) BATCH
+    scratch, thread : (1,) SCRATCH, (1,) THREAD
         Of the thread that calls.
-    running : RUNNING
+    running : (1,) RUNNING
         A thread for which there is no place waits here, rather than in Python, where it would also wait for the GIL.
     """
+    queue, batch, scratch, thread, running = queue_[0], batch_[0], scratch_[0], thread_[0], running_[0]
     begin = now(thread.time)
     while add_to(running, "threads", 1) >= thread.most:
         add_to(running, "threads", -1)

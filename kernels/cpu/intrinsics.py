@@ -81,7 +81,7 @@ def load_bytes(typing_context, array, index):
 
     def generate(context, builder, signature, args):
         value = builder.load(pointer(context, builder, signature.args[0], args[0], args[1], ir.IntType(32)))
-        value.align = 1
+        value.align = 1  # a pixel begins at any byte
         return value
 
     return types.uint32(array, index), generate
@@ -93,7 +93,7 @@ def move_quad(typing_context, row, k, quads, at):
 
     def generate(context, builder, signature, args):
         quad = builder.load(pointer(context, builder, signature.args[0], args[0], args[1], _QUAD))
-        quad.align = 4
+        quad.align = 4  # that of a float32: without it LLVM takes 16 for granted, and may fault
         builder.store(quad, pointer(context, builder, signature.args[2], args[2], args[3], _QUAD)).align = 4
         return context.get_dummy_value()
 
@@ -120,6 +120,7 @@ def sum_blocks(typing_context, blocks, first, offsets, weights, x, step, taps, o
             start = builder.sub(builder.sext(offset, first.type), first)
             block = builder.load(pointer(context, builder, kinds[0], blocks, start, vector))
             block.align = 4
+            # "contract" alone: one rounding, as fused operations have it, but no other order of the sum.
             weighted = builder.fmul(block, spread(builder, weight, BLOCK), flags=("contract",))
             builder.store(builder.fadd(weighted, builder.load(total), flags=("contract",)), total)
             builder.store(builder.add(here, step), at)
@@ -172,6 +173,7 @@ def caller(kind):
                 elif not isinstance(given, (types.CPointer, types.Record)):
                     value = context.cast(builder, value, given, wanted)
                 passed.append(value)
+            # By what is passed, not by the piece's types: pointers to bytes stand for those to any elements.
             function = ir.FunctionType(ir.VoidType(), [one.type for one in passed])
             builder.call(builder.inttoptr(values[0], function.as_pointer()), passed)
             return context.get_dummy_value()
@@ -206,6 +208,7 @@ def stream_line(typing_context, values, out, k):
         line = ir.VectorType(ir.FloatType(), LINE)
         value = builder.load(pointer(context, builder, signature.args[0], args[0], args[2], line))
         value.align = 4
+        # A store of a whole line that is aligned to it: only such a one goes past the caches without reading the line.
         store = builder.store(value, pointer(context, builder, signature.args[1], args[1], args[2], line))
         store.align = 4 * LINE
         store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
@@ -326,7 +329,7 @@ def records_in(dtype):
 
 @intrinsic(prefer_literal=True)
 def add_to(typing_context, record, field, value):
-    """Add to an int64 field of a record that other threads add to as well; gives what it was before."""
+    """Add to an int64 field of a record that other threads add to as well; returns what it was before."""
     name = field.literal_value
 
     def generate(context, builder, signature, args):

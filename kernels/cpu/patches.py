@@ -108,7 +108,7 @@ def _make_row(channels: int, lanes: int) -> Any:
     def sum_row(source, end, stride, rows, loads, starts, distances, weights, steps, r, g, b):
         """A row of pixels from their patches, four at a time; the last four overlap those before.
 
-        Says whether that is all of them: patches whose first load begins behind ``end`` are left out.
+        Says whether that is all of them: patches whose first load begins after ``end`` are left out.
         """
         n = r.size
         complete = n >= PIXELS
@@ -135,6 +135,7 @@ def _sum_patches(
     weights, steps = array_at(weights_, rows * n), array_at(steps_, loads * LANES)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
     lanes = _HALF if columns * channels <= _HALF else LANES
+    # The last element at which a patch may begin so that none of its loads, whole vectors, leaves the source.
     end = size - (rows - 1) * stride - (loads - 1) * (lanes // channels * channels) - lanes
     if channels == 3 and lanes == _HALF:
         complete = _sum_small_color_row(
@@ -146,7 +147,7 @@ def _sum_patches(
         complete = _sum_small_gray_row(source, end, stride, rows, loads, starts, distances, weights, steps, r, g, b)
     else:
         complete = _sum_gray_row(source, end, stride, rows, loads, starts, distances, weights, steps, r, g, b)
-    if not complete:
+    if not complete:  # the blocks of four whose loads would leave the source
         for block in range(0, n, PIXELS):
             first = max(min(block, n - PIXELS), 0)
             if n < PIXELS or _last(starts, up(first)) > end:
@@ -174,7 +175,7 @@ _TILE = 256
 
 
 def patches_space(nx: Any, ny: Any) -> Any:
-    """Elements of ``floats`` for so many taps."""
+    """Elements of ``floats`` for ``nx`` by ``ny`` taps; both may be arrays."""
     return (6 + ny) * _TILE + (nx // _COLORS_A_LOAD + 1) * LANES
 
 

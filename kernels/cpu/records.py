@@ -162,12 +162,10 @@ SCRATCH: Final = np.dtype(
 )
 
 
-def scratch_of(arrays: Mapping[str, Any]) -> Any:
-    """Return the scratch record of contiguous arrays by field, which the caller keeps alive."""
-    found = np.zeros(1, SCRATCH)
-    for name in SCRATCH.names or ():
-        found[name]["address"], found[name]["size"] = arrays[name].ctypes.data, arrays[name].size
-    return found[0]
+def scratch_of(buffers: Mapping[str, tuple[int, int]]) -> Any:
+    """Return a (1,) SCRATCH of buffers by field: address and elements of memory that the caller keeps alive."""
+    numbers = [number for name in SCRATCH.names or () for number in buffers[name]]
+    return np.array(numbers, np.int64).view(SCRATCH)  # all at once: setting the fields one by one takes 20 us
 
 
 # -- loops by their addresses ------------------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ from .store import STORE_PIECES, call_store
 
 _END = f32(END.code)
 
-# Rows stored at a time: few enough for the first-level cache, and so many that few cache lines of the result are shared
-# by two runs.
+# Rows stored at a time: few enough for the first-level cache, enough that few cache lines of the result are shared by
+# two runs.
 _STORED = 8
 
 _call_sample = caller(SAMPLE)
@@ -86,7 +86,7 @@ def _next_stop(calls, program, at, first_slot):
     That is one whose statistics are still to be computed, or one that reads neighbors.
     """
     while program[at] != _END:
-        code = i32(program[at])
+        code = i32(program[at])  # an entry: op code, words to the next entry, parameters
         if calls.grids[code] != 0:
             if calls.reads_neighbors[code] != 0 or i32(program[at + ENTRY_HEADER + SLOT]) >= first_slot:
                 return at

@@ -43,16 +43,16 @@ from .vectors import LANES
 
 u32 = np.uint32
 
-# The horizontal pass takes so many rows at a time: they share its weights and offsets. A block is one pixel of each of
+# Rows that the horizontal pass takes at a time: they share its weights and offsets. A block is one pixel of each of
 # them, as quads: its channels and a lane that nobody uses.
 _ROWS = BLOCK // 4
 
 _VECTOR = 16  # float32 of the widest vectors: loops over whole ones have no remainder
 
-# Elements behind a row: what a quad reads there, and up to a whole vector.
+# Elements after a row: what a quad reads there, and up to a whole vector.
 _TAIL = 3 + _VECTOR - 1
 
-# Loads may touch this many elements behind the last pixel.
+# Loads may touch this many elements after the last pixel.
 SOURCE_SLACK = LANES - 1
 
 
@@ -68,7 +68,7 @@ def _lay_taps(positions_, n, support, filter, low, high, step, taps, scale, weig
     weights, offsets = array_at(weights_, n * taps), array_at(offsets_, n * taps)
     low_f = f32(low)
     high_f = f32(high)
-    if filter > GAUSSIAN:
+    if filter > GAUSSIAN:  # mirrored borders: nearest-neighbor at a position inside
         for x in range(n):
             positions[x] = sampling.folded(positions[x], filter, low_f, high_f)
         filter = i32(NEAREST)
@@ -93,6 +93,7 @@ def _lay_taps(positions_, n, support, filter, low, high, step, taps, scale, weig
             tap = sampling.first_tap(positions[x], reach) + step_t
             total[x] += weight[x]
             offset[x] = sampling.tap_index(tap, filter, low_f, high_f) * step
+    # Taps outside the window weigh nothing: the others are divided by their sum.
     for x in range(n):
         total[x] = scale / total[x]
     for t in range(taps):
@@ -120,6 +121,7 @@ def _mix_rows(source_, size, base, offsets_, weights_, y, height, taps, least, o
     source, out = array_at(source_, size), array_at(out_, out_size)
     offsets, weights = array_at(offsets_, height * taps), array_at(weights_, height * taps)
     for t in range(0, taps, 4):
+        # Rows after the last tap are that tap's, with no weight, so that the loops below have four rows always.
         last = taps - 1
         a0 = base + offsets[t * height + y]
         a1 = base + offsets[min(t + 1, last) * height + y]
@@ -162,7 +164,7 @@ _call_mix_rows = caller(_mix_rows_types(BYTES))  # or any other pointer
 
 @loop
 def _spread(row, channels, pixels, j, blocks):
-    """One interleaved row as row ``j`` of the blocks; reads up to three elements behind its last pixel."""
+    """One interleaved row as row ``j`` of the blocks; reads up to three elements after its last pixel."""
     for p in range(pixels):
         move_quad(row, up(p * channels), blocks, up(BLOCK * p + 4 * j))
 
@@ -189,7 +191,7 @@ def _split(blocks, j, r, g, b):
 
 
 def work_space(height: Any, width: Any, nx: Any, ny: Any, columns: Any) -> tuple[Any, Any]:
-    """Elements of ``floats`` and ``ints`` for a grid, its taps and so many columns of the source; all may be arrays."""
+    """Elements of ``floats`` and ``ints`` for a grid, its taps and columns of the source; all may be arrays."""
     taps = height * ny + width * nx
     rows = 3 * columns + _TAIL + BLOCK * (columns + width)
     for_separable = taps + height + width + np.maximum(width, height) + rows
@@ -260,6 +262,7 @@ def _separable(calls_, source_, record_, y0, y1, scratch_):
         _call_lay_taps(
             calls.lay_taps, (xs, xs.size, support[0], filter, x_low, x_high, BLOCK, nx, f32(1.0), wx, ox, total)
         )
+    # Only columns that have a tap are mixed.
     first = ox[0]
     last = ox[0]
     for k in range(width * nx):
@@ -273,6 +276,7 @@ def _separable(calls_, source_, record_, y0, y1, scratch_):
     blocks = floats[end : end + BLOCK * pixels]
     mixed[least:] = f32(0.0)  # read into lanes nobody uses; garbage there may be slow to multiply
     for y in range(y0, y1, _ROWS):
+        # Vertically into rows of interleaved pixels, these into blocks, horizontally into blocks, by channel to planes.
         rows = min(_ROWS, y1 - y)
         for j in range(rows):
             _call_mix_rows(

@@ -42,10 +42,10 @@ def _copy_clean(data, raw, stop, out, at):
             if step == MASKED or raw == stop:
                 continue
         byte = data[raw]
-        if byte == 0xFF:
+        if byte == 0xFF:  # data if a zero follows, else the beginning of a marker
             if raw + 1 >= data.size or data[raw + 1] != 0:
                 break
-        if at >= out.size:
+        if at >= out.size:  # of a file that is not what its entry says
             break
         raw += 2 if byte == 0xFF else 1
         out[at] = byte
@@ -106,7 +106,7 @@ def _copy_segments_of_entry(i, data, header, access, image, entry, sections, out
             segment.before = _low(i64(here[0]), i64(here[1]))
             segment.between = _low(i64(here[2]), i64(following[0]))
             segment.after = _low(i64(following[1]), i64(following[2]))
-            at = (at + 3) & ~3
+            at = (at + 3) & ~3  # segments begin at words
             block += blocks
             bit = after
             n += 1

@@ -10,13 +10,13 @@ from ..scalar import loop
 from .layout import BASELINE, GRAY, JPEG, NO_FRAMES, OTHER, RGB, YCBCR
 
 _ORIENTATION_TAG = 0x0112
-_TIFF = 42  # the number behind the byte order
+_TIFF = 42  # the number after the byte order
 _IFD = 13  # the last of the types of TIFF 6.0 and its supplements
 _ENTRY = 12  # bytes of an entry of a TIFF directory
 _BITS = 8  # of a sample
 _LARGEST = 4  # sampling factor
 _NARROWEST = 5  # columns of an image whose chroma libjpeg smooths
-_TAIL = 1 << 16  # bytes that an end of image is looked for in, from behind: cameras put things after it
+_TAIL = 1 << 16  # last bytes that an end of image is looked for in: cameras put things after it
 
 
 @loop
@@ -96,8 +96,8 @@ def _is_exif(data, at, stop):
 
 @loop
 def _read_huffman(data, at, stop, header):
-    """Note where tables lie; gives whether they fill the segment."""
-    while at + 17 <= stop:
+    """Note where tables lie; return whether they fill the segment."""
+    while at + 17 <= stop:  # kind << 4 | number, 16 counts of codes by length, their symbols
         kind, table = data[at] >> 4, data[at] & 15
         count = 0
         for k in range(1, 17):
@@ -111,8 +111,8 @@ def _read_huffman(data, at, stop, header):
 
 @loop
 def _read_quant(data, at, stop, places):
-    """Note where tables lie; gives whether they fill the segment."""
-    while at < stop:
+    """Note where tables lie; return whether they fill the segment."""
+    while at < stop:  # precision << 4 | number, 64 steps of one or two bytes
         wide, table = data[at] >> 4, data[at] & 15
         end = at + 1 + 64 * (1 + wide)
         if wide > 1 or table > 3 or end > stop:
@@ -154,6 +154,7 @@ def _scan_is_ours(data, frame, scan, places, header):
     n = header.components
     if _big(data, scan) != 6 + 2 * n or data[scan + 2] != n:
         return False
+    # Spectral selection from 0 to 63 without successive approximation: all coefficients, at once.
     if data[scan + 3 + 2 * n] != 0 or data[scan + 4 + 2 * n] != 63 or data[scan + 5 + 2 * n] != 0:
         return False
     for c in range(n):
@@ -184,7 +185,7 @@ def _color_of(data, frame, components, jfif, adobe):
 
 @loop
 def _is_whole(data, scan):
-    """Whether an end of image is among the last bytes, and behind the scan's beginning: a thumbnail has its own."""
+    """Whether an end of image is among the last bytes, and after the scan's beginning: a thumbnail has one, too."""
     at = data.size - 2
     first = max(scan, data.size - _TAIL)
     while at >= first:
@@ -203,7 +204,7 @@ def _is_frame(marker):
 @loop
 def _read(data, header, places):
     """All of one file's header, which must follow each other without gaps."""
-    header.kind = JPEG
+    header.kind = JPEG  # whatever is wrong below: Pillow says what
     header.orientation = 1
     size = data.size
     at = 2
@@ -216,6 +217,7 @@ def _read(data, header, places):
             return
         marker, length = data[at + 1], _big(data, at + 2)
         start, stop = at + 4, at + 2 + length
+        # Segments have a length of two bytes; markers without one, and what is no marker, are for other decoders.
         if data[at] != 0xFF or marker < 0xC0 or 0xD0 <= marker <= 0xD9 or length < 2 or stop > size:
             return
         if marker == 0xDA:

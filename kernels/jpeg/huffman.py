@@ -200,14 +200,14 @@ def _pass_interval(data, stream):
 @loop
 def _value(bits, size):
     """The coefficient that the top ``size`` bits stand for."""
-    v = i64(bits >> u64(1) >> u64(63 - size))
+    v = i64(bits >> u64(1) >> u64(63 - size))  # in two steps: a shift by 64 is undefined, and size may be 0
     return v if i64(bits) < 0 or size == 0 else v - (i64(1) << i64(size)) + i64(1)
 
 
 @loop
 def _long_symbol(bits, table, is_ac):
     """The symbol on top of the bits, which the table of pairs does not have, as an entry of a single one; or -1."""
-    code = table.codes[i64(bits >> u64(64 - BITS))]
+    code = table.codes[i64(bits >> u64(64 - BITS))]  # short, but its value is long; or 0
     length, symbol = code >> 8, code & 255
     if code == 0:
         length = BITS + 1
@@ -223,7 +223,12 @@ def _long_symbol(bits, table, is_ac):
     return single(length, symbol, _value(bits << u64(length), size), is_ac)
 
 
-_BAD = 1 << 20  # what an invalid code advances by
+_BAD = 1 << 20  # what an invalid code advances by: further than an end of block
+
+# The decoder's loop keeps the stream in three numbers: ``bits``, 64 of them, the next one on top; ``left``, how many of
+# these are valid; and ``pos``, the clean byte after them. Refilling sets bits that are there already once more, to
+# what they are, so that it needs no branch: ``left`` becomes 56 to 63, and ``pos`` moves by the whole bytes that were
+# gained. A symbol takes at most 16 + 15 bits, so one refill is enough for each.
 
 
 @scalar
@@ -237,6 +242,7 @@ def _refilled(clean, bits, left, pos):
 @scalar
 def _opened(clean, bit):
     """The stream from a bit on: bits on top, how many are not missing, and the byte that comes next."""
+    # Seven bytes of the eight count as taken, less the bits before; the next refill sets the last one again.
     return load_big(clean, up(bit >> 3)) << u64(bit & 7), u64(56 - (bit & 7)), up(bit >> 3) + up(7)
 
 
@@ -265,12 +271,13 @@ def _make_ac_step(stored):
             # As a pair whose second symbol is the first one again: times 257 is the same byte twice.
             value = (entry >> 16) & 0xFFFF
             pair = (entry & 255) * 257 | (entry >> 8 & 255) * 257 << 16 | value << 32 | value << 48
-        bits <<= u64(pair & 63)
+        bits <<= u64(pair & 63)  # both symbols take 31 bits at most: the mask tells LLVM that the shift is in range
         left -= u64(pair & 63)
         first = k + up((pair >> 16) & 255)
         k += up((pair >> 24) & 255)
-        bits, left, pos = _refilled(clean, bits, left, pos)
+        bits, left, pos = _refilled(clean, bits, left, pos)  # early: the load is under way during the stores
         if stored:
+            # Without branches: one symbol stores twice, an end of block stores zero at the last place, see ZIGZAG.
             out[up(zigzag[first])] = pair >> 32
             out[up(zigzag[k])] = pair >> 48
         if k >= up(LAST) and unlikely(first == up(LAST) and k != first):
@@ -290,6 +297,7 @@ _store_step, _skip_step = _make_ac_step(True), _make_ac_step(False)
 @scalar
 def _error(k):
     """What is wrong where a block ends at a position, ``DONE`` for nothing."""
+    # A block ends with its last coefficient, or with an end of block at a position before that.
     if k == up(LAST) or (up(END_OF_BLOCK) <= k and k < up(END_OF_BLOCK + LAST)):
         return i64(DONE)
     return i64(BAD_CODE) if k == up(_BAD) else i64(OVERRUN)
@@ -338,6 +346,7 @@ def _make_decode_blocks(stored):
             if unlikely(error != DONE):
                 break
             if stored:
+                # END_OF_BLOCK is a multiple of 64: without it, k is the position of the last coefficient.
                 lasts[up(b)] = k & up(LAST)
             b += 1
         stream.bit = i64(pos) * 8 - i64(left)
@@ -359,7 +368,7 @@ def decode_mcus(data, n, interval, reader, coefficients, lasts, stored):
     stream, mcu, tables, zigzag = reader
     per = mcu.blocks
     done = 0
-    while done < n:
+    while done < n:  # up to the next restart marker at a time
         if stream.left == 0 and not _restart(data, interval, stream):
             return BAD_RESTART
         if stream.skips and not stored and n - done >= stream.left:
@@ -374,6 +383,7 @@ def decode_mcus(data, n, interval, reader, coefficients, lasts, stored):
                 b = _store_blocks(stream, b, blocks, mcu, tables, out, ends, zigzag)
             else:
                 b = _skip_blocks(stream, b, blocks, mcu, tables, coefficients, lasts, zigzag)
+            # Past the end there are zeros, which decode to something: bits beyond the last byte are found out here.
             overshot = stream.ended != 0 and stream.bit > 8 * stream.length
             if overshot or (0 <= b < blocks and stream.ended != 0):
                 return ENDS

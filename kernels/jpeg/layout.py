@@ -118,7 +118,7 @@ TABLE: Final = np.dtype(
     [
         ("pairs", "<i8", ENTRIES),  # up to two symbols of an AC table, one of a DC table: see tables.py; 0 for none
         ("codes", "<i8", ENTRIES),  # bits of the code << 8 | symbol, by the next BITS bits; 0 for longer codes
-        ("limits", "<i8", LONGEST + 1),  # by the bits of a code: the first number that is no code of so many bits
+        ("limits", "<i8", LONGEST + 1),  # by the bits of a code: the first number that is no code of this length
         ("starts", "<i8", LONGEST + 1),  # by the bits of a code: its symbol's place less the code
         ("built", "<i8"),  # 1 where the fields above are those of the definition below
         ("counts", "<i8", LONGEST + 1),  # codes by their bits, from 1 on

@@ -1,4 +1,4 @@
-"""Rows of pixels out of coefficients: planes, of which two MCU rows are kept, at the scale that is asked for.
+"""Rows of pixels out of coefficients: planes, of which two MCU rows are kept, at the requested scale.
 
 At a reduced scale a block gives fewer pixels. libjpeg scales chroma by less than luma where that saves upsampling it.
 """
@@ -66,7 +66,7 @@ def lay_out(header, scale, columns, shape):
         h, v = (across, down) if c == 0 else (1, 1)
         side = scale if c == 0 else wide
         plane = shape.planes[c]
-        rows = 2 * side * v
+        rows = 2 * side * v  # a power of two: side and v are
         plane.stride = columns * h * side + 2 * PAD
         plane.start = total + PAD
         plane.blocks, plane.block_rows, plane.mask, plane.side = h, v, rows - 1, side
@@ -77,6 +77,7 @@ def lay_out(header, scale, columns, shape):
     shape.extra = total
     shape.height, shape.width = scaled(header.height, scale), scaled(header.width, scale)
     shape.across, shape.down = (across, down) if wide == scale else (1, 1)
+    # libjpeg's "fancy" upsampling; it repeats chroma in images that are too narrow for it, and at 1/8.
     shape.smooth = scale > 1 and (shape.across == 1 or shape.width > 4)
     return total + 2 * (columns * scale * across + 2 * PAD)
 
@@ -127,6 +128,8 @@ def _make_blocks(flat, fill, whole, corner4, corner2):
             b = first + m * per
             k = up(64 * b)
             to = up(at + m * step)
+            # Forms for what is there: the positions below 3 and 10 are those of the 2 x 2 and 4 x 4 lowest
+            # frequencies, or some of them.
             last = lasts[up(b)]
             if last == 0:
                 value = flat(i64(coefficients[k]), i64(steps[q]))
@@ -283,6 +286,7 @@ def _summed(shape, planes, y, left, n, sums, second):
     """Sums of the two rows of chroma that are nearest to a row of luma; those of Cr from ``second`` on."""
     near, far = y, y
     if shape.down == 2:
+        # Row y lies a quarter of a chroma row above or below the center of row y // 2.
         near = y >> 1
         far = near + 1 if y & 1 else max(near - 1, 0)
         far = min(far, ((shape.height + 1) >> 1) - 1)
@@ -302,7 +306,7 @@ def _color_row(header, shape, planes, y, x0, width, sums, out, o, tail):
         if header.components != 1:
             blue, red = _row_of(shape, _CB, y) + x0, _row_of(shape, _CR, y) + x0
     else:
-        left = (x0 >> 1) - 1 if across == 2 else x0
+        left = (x0 >> 1) - 1 if across == 2 else x0  # the column before the first one, which may be in the pad
         n = (width >> 1) + 3 if across == 2 and shape.smooth else width
         second = (n + 2 * N) // N * N
         blue, red = shape.extra, shape.extra + second
@@ -312,7 +316,7 @@ def _color_row(header, shape, planes, y, x0, width, sums, out, o, tail):
         else:
             _summed(shape, planes, y, left, n, sums, second)
             if across == 2:
-                low, high = (8, 7) if down == 2 else (4, 8)
+                low, high = (8, 7) if down == 2 else (4, 8)  # libjpeg's roundings of left and right pixels
                 _upsampled_row(planes, luma, sums, second, x0 & 1, low, high, width, out, o, tail)
                 return
             for k in range(0, 2 * second, N):
@@ -337,6 +341,7 @@ def make_rows(header, r, rows, first, region, columns, channels, shape, planes, 
     left = x0 - first * side * shape.planes[_Y].blocks
     if shape.across == 2 and channels == 3:
         edge = (shape.width + 1) // 2 - 1 - first * side
+        # Chroma columns of the planes next to which there is no other: those of the image's own edges.
         before, after = 0 if first == 0 else -1, edge if edge < columns * side else -1
         for c in range(_CB, _CR + 1):
             _repeat_edges(planes, shape.planes[c], side * r, side, before, after)

@@ -28,8 +28,10 @@ from .layout import BITS, ENTRIES, LONGEST, SYMBOLS, TABLES
 
 i64 = np.int64
 
-END_OF_BLOCK: Final = 128  # what the end of a block advances by: past every position there is
-LAST: Final = 63
+# What the end of a block advances by: past every position there is, so that one comparison ends the block whether it
+# was filled or ended early, and within the 8 bits that an entry has for it.
+END_OF_BLOCK: Final = 128
+LAST: Final = 63  # position of the last coefficient of a block, in the order of the file
 CATEGORY: Final = 10  # bits of the largest coefficient of 8-bit samples
 
 _ZIGZAG = (
@@ -37,7 +39,7 @@ _ZIGZAG = (
     28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54,
     47, 55, 62, 63,
 )  # fmt: skip
-# Natural order; everything behind the end is position 63, where the zero of an end of block does no harm.
+# Natural order; everything after the end is position 63, where the zero of an end of block does no harm.
 ZIGZAG: Final = np.array([*_ZIGZAG, *[LAST] * (2 * END_OF_BLOCK - 64 + 16)], np.uint8)
 
 
@@ -62,9 +64,10 @@ def _is_known(data, at, table):
 @loop
 def single(length, symbol, value, is_ac):
     """The entry of a single symbol, whose code has ``length`` bits."""
-    run, size = symbol >> 4, symbol & 15
+    run, size = symbol >> 4, symbol & 15  # zeros before the coefficient, and bits of its value
     advance = 0
     if is_ac:
+        # Size 0 ends the block, but for the run of 15: sixteen zeros.
         advance = END_OF_BLOCK if size == 0 and run < 15 else run + 1
     return length + size | advance << 8 | value << 16
 
@@ -72,6 +75,7 @@ def single(length, symbol, value, is_ac):
 @loop
 def _extended(extra, size):
     """The coefficient that ``size`` bits stand for."""
+    # T.81, F.1.2.1: numbers whose first bit is 0 are negative, counted up from -(2**size - 1).
     return extra if size == 0 or extra >> size - 1 else extra - (1 << size) + 1
 
 
@@ -79,10 +83,10 @@ def _extended(extra, size):
 def _fill(code, length, symbol, is_ac, codes, pairs):
     """Enter a short code for each of the bits that may follow it."""
     size = symbol & 15
-    start = code << BITS - length
+    start = code << BITS - length  # the first of the numbers of BITS bits that begin with the code
     for k in range(start, start + (1 << BITS - length)):
         codes[k] = length << 8 | symbol
-    if length + size <= BITS:
+    if length + size <= BITS:  # else the value has to be read by itself: the entry stays 0
         step = 1 << BITS - length - size
         for extra in range(1 << size):
             entry = single(length, symbol, _extended(extra, size), is_ac)
@@ -99,6 +103,7 @@ def _paired(singles, code):
     used, advance, value = entry & 255, (entry >> 8) & 255, (entry >> 16) & 0xFFFF
     both, total, last = used, advance, value
     if advance < END_OF_BLOCK:
+        # Bits after these are zeros here: an entry found with them holds only if it uses none of those.
         other = singles[(code << used) & (ENTRIES - 1)] >> 16
         if other != 0 and used + (other & 255) <= BITS:
             both, total, last = used + (other & 255), advance + ((other >> 8) & 255), (other >> 16) & 0xFFFF
@@ -113,14 +118,14 @@ def read_codes(data, at, is_ac, limits, starts):
         count = i64(data[at + length - 1])
         if symbols + count > SYMBOLS or at + LONGEST + symbols + count > data.size:
             return False
-        starts[length] = symbols - code
+        starts[length] = symbols - code  # codes of one length are consecutive, as are their symbols
         for k in range(symbols, symbols + count):
             if not is_ac and data[at + LONGEST + k] > 15:
                 return False
         symbols += count
         code += count
         limits[length] = code
-        if code > 1 << length:
+        if code > 1 << length:  # more codes than numbers of these bits
             return False
         code <<= 1
     return True

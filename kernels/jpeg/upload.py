@@ -21,8 +21,8 @@ _STATES: Final = 14  # room for two of each of the six blocks of an MCU at most
 
 _CODE: Final = np.dtype(
     [
-        ("limits", "<i4", LONGEST),  # by bits of code, from 1 on: the first number that is no code of so many bits
-        ("starts", "<i4", LONGEST),  # what added to a code of these bits gives the number of its symbol
+        ("limits", "<i4", LONGEST),  # by bits of code, from 1 on: the first number that is no code of this length
+        ("starts", "<i4", LONGEST),  # added to a code of these bits: the number of its symbol
         ("symbols", "<i4", _SYMBOLS // 4),  # four a word, the first one lowest
     ],
     align=True,
