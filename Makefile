@@ -34,7 +34,7 @@ help:
 	@echo "make lint    linter and type check only"
 	@echo "make bench   the benchmarks behind the README's numbers, beside other libraries, into bench/results"
 	@echo "make gpu     what is claimed of the GPU, measured on this machine's"
-	@echo "make soak    100,000 mutated files and a million images"
+	@echo "make soak    100,000 mutated files, 2,000 damaged data sets of each kind, and a million images"
 	@echo "make clean   remove the virtual environment and everything that was built"
 	@echo
 	@echo "This machine gets the extra '$(EXTRA)' (EXTRA=cpu, cuda12 or cuda13 to choose)."
@@ -83,10 +83,11 @@ gpu:
 gpu-photos: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.gpu --prepare
 
-# All mutated files, some of them again with checked bounds, and a million images: some minutes
+# Damaged data sets; all mutated files, some of them again with checked bounds, and a million images: some minutes
 # (bench/results/robustness.json has them).
 # Goes on where it was interrupted.
 soak: $(VENV)/.test-ready
+	$(BIN)/python -m tests.robustness.sources 2000
 	$(BIN)/python -m tests.robustness.soak --mutations 100000 --bounds 20000 --guards 20000 --images 1000000 --out bench/results --state .soak-state.json
 
 # A fresh environment for another extra: the nvImageCodec wheels for CUDA 12 and 13 share files.

@@ -2,9 +2,10 @@
 
     GPUIMG_NUM_THREADS=1 python -m bench.bench_busy [--rounds 5] [--out bench/results/busy.json]
 
-- busy: a consumer that computes in pure Python for as long as the producer takes a batch, with the files as bytes in
-  memory and as paths in a class folder (in the page cache), and one that sleeps instead. The wall time of both together
-  over that of the longer one alone: 1.0 is perfect overlap, 2.0 none. On one core there can be none.
+- busy: a consumer that computes in pure Python for as long as the producer takes a batch; one that hashes, which keeps
+  a core busy without the GIL; and one that sleeps. The files are bytes in memory, paths in a class folder (in the page
+  cache), and tiny images in memory, whose batches take some 6 ms, about one switch interval. The wall time of both
+  together over that of the longer one alone: 1.0 is perfect overlap, 2.0 none. On one core there can be none.
 - machine: the producer beside another process that is busy, over the producer alone: what sharing memory and a core's
   parts costs on this machine, whoever does what.
 - training: a small convolutional network trained on the CPU by one torch thread, from files in the page cache, alone
@@ -20,6 +21,8 @@ import os
 
 os.environ.setdefault("GPUIMG_NUM_THREADS", "1")  # before anything asks
 
+import hashlib
+import io
 import subprocess
 import sys
 import tempfile
@@ -40,20 +43,39 @@ from bench.common import arguments, environment, per_second, ratio, write
 
 BATCH = 64
 SIZE = 224
+TINY = 64, 160, 64  # tiny images: the batches of a loop, the images of a batch, and the size of the results
 MEAN = np.array((0.485, 0.456, 0.406), np.float32) * 255
 STD = np.array((0.229, 0.224, 0.225), np.float32) * 255
 EPOCHS = 4  # of one measurement: the first batch is waited for in any case
 
-train = gi.presets.imagenet_train(SIZE)
-
 Step = Callable[[], Any]
 
 
-def loader(source: Any, epochs: int = EPOCHS) -> gi.Loader:
-    """What is measured."""
+def loader(source: Any, epochs: int = EPOCHS, batch: int = BATCH, size: int = SIZE) -> gi.Loader:
+    """Return what is measured."""
+    preprocess = gi.presets.imagenet_train(size)
     return gi.load(
-        source, train, batch_size=BATCH, device="cpu", dtype="float32", layout="NCHW", epochs=epochs, drop_last=True
+        source,
+        preprocess,
+        batch_size=batch,
+        device="cpu",
+        dtype="float32",
+        layout="NCHW",
+        epochs=epochs,
+        drop_last=True,
     )
+
+
+def tiny_images() -> list[tuple[bytes, int]]:
+    """Return JPEGs of 96x64, of smooth random content."""
+    batches, batch, _ = TINY
+    rng, files = np.random.default_rng(), []
+    for i in range(batches * batch // EPOCHS):
+        file = io.BytesIO()
+        coarse = rng.integers(0, 256, (8, 12, 3), dtype=np.uint8)
+        Image.fromarray(coarse).resize((96, 64), Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
+        files.append((file.getvalue(), i % 4))
+    return files
 
 
 def wall(batches: Iterable[Any], step: Step) -> float:
@@ -82,20 +104,30 @@ def spin_rate() -> float:
     return 1_000_000 / (time.perf_counter() - start)
 
 
-def busy(sources: dict[str, Any], rounds: int) -> dict[str, Any]:
-    """For each source and kind of consumer: wall time together over the longer of the two alone."""
-    loaders = {name: loader(source) for name, source in sources.items()}
-    names = [(source, kind) for source in sources for kind in ("busy", "sleeping")]
+def hash_for(seconds: float) -> None:
+    """Keep a core busy without the GIL."""
+    block, end = bytes(1 << 18), time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        hashlib.sha256(block).digest()
+
+
+def busy(loaders: dict[str, tuple[gi.Loader, int]], rounds: int) -> dict[str, Any]:
+    """Return the wall time together over the longer of the two alone, by loader (with its batch size) and consumer."""
+    names = [(source, kind) for source in loaders for kind in ("busy", "hashing", "sleeping")]
     multiples: dict[tuple[str, str], list[float]] = {name: [] for name in names}
     producers: dict[tuple[str, str], list[float]] = {name: [] for name in names}
     limits: dict[tuple[str, str], list[str]] = {name: [] for name in names}
     for k in range(rounds + 1):
         for source, kind in names:
-            batches = loaders[source]
+            batches, _ = loaders[source]
             alone = wall(batches, lambda: None)
             seconds = alone / len(batches)
             steps = int(seconds * spin_rate())
-            step: Step = partial(spin, steps) if kind == "busy" else partial(time.sleep, seconds)
+            steps_of: dict[str, Step] = {
+                "busy": partial(spin, steps), "hashing": partial(hash_for, seconds),
+                "sleeping": partial(time.sleep, seconds),
+            }  # fmt: skip
+            step = steps_of[kind]
             consumer = wall(range(len(batches)), step)
             together = wall(batches, step)
             if k:  # the first round warms up
@@ -104,7 +136,9 @@ def busy(sources: dict[str, Any], rounds: int) -> dict[str, Any]:
                 limits[source, kind].append(batches.stats()["limit"])
     return {
         f"{source}, {kind} consumer": {
-            "producer_images_per_second": per_second(len(loaders[source]) * BATCH, producers[source, kind]),
+            "producer_images_per_second": per_second(
+                len(loaders[source][0]) * loaders[source][1], producers[source, kind]
+            ),
             "wall_of_longer": round(float(np.median(multiples[source, kind])), 3),
             "range": [round(min(multiples[source, kind]), 3), round(max(multiples[source, kind]), 3)],
             "limits": sorted(set(limits[source, kind])),
@@ -242,12 +276,17 @@ def main() -> None:
             path = folder / f"class {i % 4}" / f"{i:04d}.jpg"
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
-        sources = {"bytes": [(data, i) for i, data in enumerate(files)], "files": gi.folder(folder)}
+        in_memory = [(data, i) for i, data in enumerate(files)]
+        loaders = {
+            "bytes": (loader(in_memory), BATCH),
+            "files": (loader(gi.folder(folder)), BATCH),
+            "tiny": (loader(tiny_images(), EPOCHS, *TINY[1:]), TINY[1]),
+        }
         write(
             {
                 **environment(photos.summary(files), options.rounds),
-                "busy": busy(sources, options.rounds),
-                "machine": machine(sources["bytes"], options.rounds),
+                "busy": busy(loaders, options.rounds),
+                "machine": machine(in_memory, options.rounds),
                 "training": training(folder, options.rounds),
             },
             options.out,

@@ -37,6 +37,7 @@ from bench.common import arguments, environment, write
 from gpuimg._batch.batch import Batch
 from gpuimg._batch.encoded import open_images
 from gpuimg._decoding import nvimgcodec
+from gpuimg._decoding.options import DecodeOptions
 from gpuimg._plan.compile import compile_plan
 from gpuimg._runtimes import devices, probe
 from gpuimg.kernels import cuda as kernels
@@ -263,7 +264,7 @@ class Work:
 
     def opened(self) -> Any:
         """Files with their headers."""
-        return open_images(self.files, "rgb", "drop", "fill", MAX_PIXELS)
+        return open_images(self.files, DecodeOptions(max_pixels=MAX_PIXELS), "fill")
 
     def recorded(self, opened: Any) -> Batch:
         """What is to be done to them."""

@@ -29,7 +29,7 @@ import gpuimg as gi
 from bench import common, photos
 from gpuimg._batch.batch import Batch
 from gpuimg._batch.encoded import open_images
-from gpuimg._decoding.decoder import MAX_PIXELS
+from gpuimg._decoding.options import DecodeOptions
 from gpuimg._loading.in_order import InOrder
 from gpuimg._prepare.encode import encoded
 from gpuimg._prepare.images import FILTER
@@ -84,7 +84,7 @@ class Parts:
 
     def __init__(self, files: list[bytes], side: int) -> None:
         runtime = CpuRuntime(1)
-        self._options = checked_options(side, None, None, None, "none", "jpeg", False, "drop", 0)
+        self._options = checked_options(side, None, None, None, "none", "jpeg", False, DecodeOptions(), 0)
         parts = [files[at : at + _AT_A_TIME] for at in range(0, len(files), _AT_A_TIME)]
         self._opened = [partial(_opened, runtime, part) for part in parts]
         self._decoded = [opened().compute("uint8") for opened in self._opened]
@@ -113,7 +113,7 @@ class Parts:
 
 
 def _opened(runtime: CpuRuntime, files: list[bytes]) -> Batch:
-    return Batch(runtime, open_images(files, "rgb", "drop", "raise", MAX_PIXELS))
+    return Batch(runtime, open_images(files, DecodeOptions(), "raise"))
 
 
 def measured(files: list[bytes], side: int, rounds: int) -> dict[str, Any]:

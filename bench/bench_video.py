@@ -28,6 +28,7 @@ import numpy as np
 import gpuimg as gi
 from bench import common
 from gpuimg._batch.batch import Batch
+from gpuimg._decoding.options import DecodeOptions
 from gpuimg._loading.clips import Clips, VideoClips
 from gpuimg._runtimes.devices import runtime_for
 from gpuimg._runtimes.threads import threads
@@ -36,7 +37,7 @@ from gpuimg._video.index import VideoIndex, read_index
 FOLDER = Path(__file__).parent / ".videos"
 HEIGHT, WIDTH, LENGTH = 480, 854, 150
 FRAMES, STRIDE, BATCH = 16, 2, 8
-_MAX = 1 << 27
+_OPTIONS = DecodeOptions()
 
 #: Codec, options, and frames from key frame to key frame.
 SETS: dict[str, tuple[str, str, dict[str, str], int]] = {
@@ -101,7 +102,7 @@ class Race:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.index = read_index(str(path), _MAX)
+        self.index = read_index(str(path), _OPTIONS.max_pixels)
         self.opener = VideoClips(Clips(FRAMES, STRIDE))
         self.runtime = runtime_for("cpu")
         self.pool = ThreadPoolExecutor(threads())
@@ -109,7 +110,7 @@ class Race:
     def opened(self, rng: gi.Rng) -> Batch:
         """Random clips, of which nothing is decoded."""
         names = [str(self.path)] * len(rng)
-        return Batch(self.runtime, self.opener.open(names, names, rng, "rgb", _MAX))
+        return Batch(self.runtime, self.opener.open(names, names, rng, _OPTIONS))
 
     def frames(self, rng: gi.Rng) -> Any:
         """Whole frames."""
@@ -173,7 +174,7 @@ def memory(clips: int) -> dict[str, Any]:
     kept: list[float] = []
     for k in range(0, clips, 10):
         names = [paths[j % len(paths)] for j in range(k, k + 10)]
-        found = opener.open(names, names, gi.Rng(k, indices=range(k, k + 10)), "rgb", _MAX)
+        found = opener.open(names, names, gi.Rng(k, indices=range(k, k + 10)), _OPTIONS)
         # Frames near a key frame: what is to grow is what is left behind by each clip, not by each frame.
         for video_, numbers in zip(found.videos, found.numbers, strict=True):
             assert video_ is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,7 +145,7 @@ def made(photo: Image.Image) -> Iterator[tuple[str, bytes]]:
 # -- entries of a seek index -------------------------------------------------------------------------------------------
 
 
-def entries_of(files: list[bytes], every: int) -> list[Pixels]:
+def entries_of(files: Sequence[bytes | Pixels], every: int) -> list[Pixels]:
     """What is built for each file; empty for files that have none."""
     headers = read_headers(files)
     room = np.zeros(len(files), np.int64)
@@ -217,8 +217,8 @@ class Decoder:
         self._call = _CALL(jpeg.DECODE_PIECE.address)
 
     def __call__(
-        self, data: bytes, region: Region | None = None, channels: int = 3, header: Any = None, entry: Any = None,
-        every: int = 0, learns: bool = False, scale: int = 8,
+        self, data: bytes | Pixels, region: Region | None = None, channels: int = 3, header: Any = None,
+        entry: Any = None, every: int = 0, learns: bool = False, scale: int = 8,
     ) -> Decoded:  # fmt: skip
         header = header_of(data) if header is None else header
         width, height = (-(-int(header[side]) * scale // 8) for side in ("width", "height"))
@@ -243,7 +243,7 @@ class Decoder:
         return Decoded(out.bytes.reshape(y1 - y0, x1 - x0, channels), *status.bytes.view(words.STATUS)[0].tolist())
 
 
-def header_of(data: bytes) -> Any:
+def header_of(data: bytes | Pixels) -> Any:
     """The record of a file's header."""
     return read_headers([data]).records[0]
 

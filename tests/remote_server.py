@@ -35,7 +35,8 @@ class Request(NamedTuple):
 
 
 #: What becomes of a request: None is a proper answer; a number a status such as 503; "drop" closes the connection,
-#: "cut" does so in the middle of the body, "short" says and sends half of it.
+#: "cut" does so in the middle of the body, "short" says and sends half of it; "unsaid" sends a body without its length,
+#: and "unsaid cut" half of one; "other" sends other bytes.
 Fault = int | str | None
 
 
@@ -138,12 +139,16 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_PUT = do_POST = do_DELETE = do_GET  # noqa: N815
 
     def _send(self, answer: Answer, fault: str | None = None) -> None:
-        body = answer.body[: len(answer.body) // 2] if fault else answer.body
+        body = answer.body[: len(answer.body) // 2] if fault in ("cut", "short", "unsaid cut") else answer.body
+        body = bytes(255 - byte for byte in body) if fault == "other" else body
         length = len(body) if fault == "short" else len(answer.body)
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)
-        if "Content-Length" not in answer.headers:
+        if fault in ("unsaid", "unsaid cut"):
+            self.send_header("Connection", "close")
+            self.close_connection = True
+        elif "Content-Length" not in answer.headers:
             self.send_header("Content-Length", str(length))
         self.end_headers()
         if self.command != "HEAD":

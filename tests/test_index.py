@@ -13,6 +13,7 @@ import sys
 import tarfile
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -602,6 +603,37 @@ def test_partial_of_something_else(many: list[bytes], tmp_path: Path) -> None:
         (tmp_path / "index").unlink()
     (tmp_path / "index.partial").write_bytes(b"something else")
     assert gi.build_index(pairs(many), tmp_path / "index").resumed == 0
+
+
+def test_entries_that_overlap_are_not_read_again_and_again(tmp_path: Path) -> None:
+    """An index of 80 MB whose 500 entries are said to be nearly all of it each would take 40 GB."""
+    samples, size = 1000, 80_000_000
+    header = layout.Header(0, True, samples, size, size, 0)
+    table = np.full(samples + 1, size, "<u8")
+    table[::2] = header.table_end
+    path = tmp_path / "index"
+    path.write_bytes(header.packed() + layout.word(table, np.uint64(layout.INDEXED)).astype("<u8").tobytes())
+    os.truncate(path, size)
+    found = SeekIndex(path).read(range(samples))
+    assert found.memory.size <= 2 * size
+    assert np.flatnonzero(found.sizes).tolist() == [0]
+
+
+def test_partial_whose_entries_go_back(many: list[bytes], tmp_path: Path) -> None:
+    """Its words have their checksum, and are none that were written."""
+    with pytest.raises(StopError):
+        gi.build_index(pairs(many), tmp_path / "index", progress=_stops)
+    path = tmp_path / "index.partial"
+    data = bytearray(path.read_bytes())
+    header = layout.parse(bytes(data))
+    word = layout.word_at(5)
+    data[word : word + 6] = layout.word_at(len(many) + 1).to_bytes(6, "little")
+    words_sum = zlib.crc32(data[layout.word_at(0) : layout.word_at(header.size)])
+    data[: layout.HEADER_BYTES] = header._replace(largest=words_sum << 32 | header.largest & (1 << 32) - 1).packed()
+    path.write_bytes(data)
+    assert gi.build_index(pairs(many), tmp_path / "index").resumed == 0
+    gi.build_index(pairs(many), tmp_path / "whole")
+    assert (tmp_path / "index").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 def _stops(done: int, _: int) -> None:

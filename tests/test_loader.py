@@ -840,3 +840,13 @@ def test_waits_for_the_lock_are_told_from_slow_storage() -> None:
         list(loader)
     assert loader.stats()["read"]["held"] > 0
     assert loader.stats()["cores"] > 0
+
+
+@pytest.mark.parametrize("large", [1 << 63, -(1 << 63) - 1, 10**400])
+@pytest.mark.parametrize("other", [1, 2.5])
+def test_labels_of_more_than_64_bits(large: int, other: float) -> None:
+    """Are given as they are, and end nothing."""
+    (batch,) = cpu([(FILES[0], large), (FILES[1], other)], batch_size=2)
+    assert batch.labels == [large, other]
+    (batch,) = cpu([(FILES[0], (1 << 63) - 1), (FILES[1], -(1 << 63))], batch_size=2)
+    assert batch.labels.tolist() == [(1 << 63) - 1, -(1 << 63)]

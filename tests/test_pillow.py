@@ -22,6 +22,7 @@ from PIL import Image, ImageOps
 
 import gpuimg as gi
 from gpuimg._decoding import exif
+from gpuimg._decoding.options import COLORS, DecodeOptions
 from gpuimg._decoding.pillow import decode, read_header
 
 from .tiffs import of_array
@@ -50,7 +51,8 @@ def smooth() -> Image.Image:
 def shown(data: bytes, channels: int = 3, alpha: str = "drop") -> NDArray[np.uint8]:
     """What the module makes of a file, turned."""
     header = read_header(data, LIMIT)
-    pixels = decode(data, header, channels, alpha)
+    color = next(name for name, count in COLORS.items() if count == channels)
+    pixels = decode(data, header, DecodeOptions(color, alpha))
     assert pixels.shape == (header.height, header.width, channels)
     assert pixels.dtype == np.uint8
     assert pixels.flags.c_contiguous
@@ -127,7 +129,7 @@ def test_damaged_exif_is_ignored(form: str, block: bytes) -> None:
     data = encoded(smooth(), form, exif=block)
     header = read_header(data, LIMIT)
     assert header.orientation == 1
-    assert decode(data, header, 3).shape == (HEIGHT, WIDTH, 3)
+    assert decode(data, header, DecodeOptions()).shape == (HEIGHT, WIDTH, 3)
 
 
 TIFFS: dict[str, tuple[int, int, dict[str, Any]]] = {
@@ -280,7 +282,8 @@ def test_any_bytes_and_any_number_of_threads() -> None:
     assert all(np.array_equal(result, results[0]) for result in results)
     for view in views:
         np.testing.assert_array_equal(
-            decode(view, read_header(view, LIMIT), 3), decode(data, read_header(data, 9999), 3)
+            decode(view, read_header(view, LIMIT), DecodeOptions()),
+            decode(data, read_header(data, 9999), DecodeOptions()),
         )
 
 
@@ -431,6 +434,7 @@ def costly() -> dict[str, tuple[bytes, str]]:
 CHILD = """
 import json, re, sys, time
 from pathlib import Path
+from gpuimg._decoding.options import DecodeOptions
 from gpuimg._decoding.pillow import decode, read_header
 
 def peak():
@@ -443,7 +447,7 @@ for name in sys.argv[1:]:
     try:
         header = read_header(data, 1 << 27)
         size = header.height * header.width
-        decode(data, header, 3)
+        decode(data, header, DecodeOptions())
     except ValueError as error:
         reason = str(error)
     print(json.dumps([name, reason, size, peak() - before]), flush=True)

@@ -25,6 +25,7 @@ from PIL import Image, ImageOps
 
 import gpuimg as gi
 from gpuimg._cli import main as cli
+from gpuimg._decoding.options import DecodeOptions
 from gpuimg._index.seek_index import SeekIndex
 from gpuimg._prepare.images import _parts
 from gpuimg._prepare.manifest import NAME, Manifest
@@ -90,7 +91,7 @@ def pixels(data: bytes) -> np.ndarray:
 @given(st.integers(1, 5000), st.integers(1, 5000), st.none() | st.integers(1, 3000), st.none() | st.integers(1, 10**7))
 @example(245, 288, 108, 5717)
 def test_sizes(height: int, width: int, short_side: int | None, max_pixels: int | None) -> None:
-    options = checked_options(short_side, max_pixels, None, None, "none", "jpeg", False, "drop", 0)
+    options = checked_options(short_side, max_pixels, None, None, "none", "jpeg", False, DecodeOptions(), 0)
     ((h, w),) = options.sizes(np.array([[height, width]])).tolist()
     assert 1 <= h <= height
     assert 1 <= w <= width

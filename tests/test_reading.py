@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import re
+import socket
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,11 +20,13 @@ import pytest
 
 import gpuimg as gi
 from gpuimg._decoding import native_read
+from gpuimg._decoding.file_bytes import read
 from gpuimg._decoding.native_read import ChunkReader
 from gpuimg.sources._reading import OpenFiles
 from gpuimg.sources._table import read_together
 from gpuimg.sources.folder import ImageFiles
 from tests.loading import FILES, cpu, jpeg
+from tests.robustness.sources import OPENERS, written
 
 SIZES = [1, 63, 64, 65, 4095, 4096, 40_000, 100_000]
 
@@ -36,6 +44,7 @@ def no_descriptor_is_left() -> Iterator[None]:
     """Whatever a test reads, nothing stays open."""
     before = len(os.listdir("/proc/self/fd"))
     yield
+    gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -98,16 +107,193 @@ def test_files_without_a_size(tmp_path: Path) -> None:
     assert bytes(version) == content("/proc/version")
 
 
-def test_a_pipe_is_read_to_its_end(tmp_path: Path, paths: list[str]) -> None:
-    """And opened once: a second time its writer would be gone."""
+def unusual(folder: Path) -> dict[str, str]:
+    """Files that are not regular, and why each is refused."""
+    os.mkfifo(folder / "fifo.jpg")
+    (folder / "endless.jpg").symlink_to("/dev/zero")
+    (folder / "folder.jpg").mkdir()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder / "socket.jpg"))
+    return {
+        "fifo.jpg": "a FIFO, not a regular file", "endless.jpg": "a character device, not a regular file",
+        "folder.jpg": os.strerror(errno.EISDIR), "socket.jpg": os.strerror(errno.ENXIO),
+    }  # fmt: skip
+
+
+def test_only_regular_files_are_read(tmp_path: Path, paths: list[str]) -> None:
+    """Neither natively nor in Python, and nobody waits."""
+    reasons = unusual(tmp_path)
+    names = [str(tmp_path / name) for name in reasons]
+    found = ChunkReader().read([paths[1], *names, paths[2]])
+    assert found[1:-1] == [None] * len(names)
+    assert [bytes(found[0]), bytes(found[-1])] == [content(paths[1]), content(paths[2])]
+    for name, reason in zip(names, reasons.values(), strict=True):
+        with pytest.raises(OSError, match=re.escape(reason)):
+            read(name)
+        with pytest.raises(OSError, match=re.escape(reason)):
+            gi.load_plan(name)
+    for name in ("fifo.jpg", "endless.jpg", "folder.jpg"):
+        with pytest.raises((OSError, ValueError), match=re.escape(reasons[name])):
+            gi.video_info(tmp_path / name)
+        for source in (gi.tar, gi.recordio, gi.file_list):
+            with pytest.raises(OSError, match=re.escape(reasons[name])):
+                source(tmp_path / name)
+
+
+def test_a_file_that_a_caller_opened_may_be_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    data = np.random.default_rng().bytes(300_000)
-    writer = threading.Thread(target=pipe.write_bytes, args=(data,))
+    writer = threading.Thread(target=pipe.write_bytes, args=(FILES[0],))
     writer.start()
-    found = ChunkReader().read([paths[1], str(pipe), paths[2]])
+    with pipe.open("rb") as file:
+        assert gi.image_info(file).codec == "jpeg"
     writer.join()
-    assert [bytes(one) for one in found] == [content(paths[1]), data, content(paths[2])]
+
+
+@pytest.mark.parametrize("on_error", ["fill", "raise"])
+def test_a_loader_over_unusual_files(tmp_path: Path, on_error: str) -> None:
+    """In a child with little memory: it waited for ever, or read until memory ended."""
+    script = f"""
+        import resource
+        from pathlib import Path
+        import gpuimg as gi
+        from tests.loading import FILES
+        from tests.test_reading import unusual
+        root = Path({str(tmp_path)!r}, "class")
+        root.mkdir()
+        (root / "0.jpg").write_bytes(FILES[0])
+        reasons = unusual(root)
+        options = dict(batch_size=8, device="cpu", on_error={on_error!r})
+        list(gi.load([(FILES[0], 0)], **options))  # compiles
+        source = gi.file_list([root / name for name in ("0.jpg", *reasons)])
+        mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + (1 << 30),) * 2)
+        loader = gi.load(source, **options)
+        try:
+            print(list(loader)[0].valid.tolist())
+            failures = loader.failures
+        except gi.DecodeError as error:
+            print("raised")
+            failures = error.failures
+        print([failure.reason for failure in failures] == [f"cannot be read: {{one}}" for one in reasons.values()])
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    said = "[True, False, False, False, False]" if on_error == "fill" else "raised"
+    assert (done.returncode, done.stdout) == (0, f"{said}\nTrue\n"), done.stderr
+
+
+# -- how large a file may be ------------------------------------------------------------------------------------------
+
+
+def over(size: int, limit: int) -> str:
+    return f"{size} bytes, over the limit of max_bytes={limit}"
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("room", [1, 1 << 20])
+def test_larger_files_are_not_read(paths: list[str], native: bool, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_read, "NATIVE", native)
+    for limit in (1, 64, 4095, 100_000):
+        reader = ChunkReader(room, limit)
+        for path, data in zip(paths, reader.read(paths), strict=True):
+            size = os.path.getsize(path)
+            if data is not None:
+                assert bytes(data) == content(path)
+                assert size <= limit
+            elif size > limit:
+                with pytest.raises(ValueError, match=over(size, limit)):
+                    read(path, limit)
+            else:
+                assert not native
+                assert read(path, limit) == content(path)
+
+
+def test_a_sparse_file_costs_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "sparse.jpg"
+    path.write_bytes(FILES[0])
+    os.truncate(path, 1 << 40)
+    reason = over(1 << 40, 1 << 30)
+    x = gi.open_batch([path, FILES[1]], device="cpu", on_error="fill")
+    assert [error.reason for error in x.errors.values()] == [reason]
+    with pytest.raises(gi.DecodeError, match=reason):
+        gi.decode_batch([str(path)], device="cpu")
+    with pytest.raises(ValueError, match=reason):
+        gi.image_info(path)
+    with pytest.raises(ValueError, match=f"sparse.jpg: {reason}"):
+        gi.file_list([path])[0]
+    loader = cpu(gi.file_list([path, path]), batch_size=2, on_error="fill")
+    with pytest.warns(RuntimeWarning, match="could not be decoded"):
+        assert not any(batch.valid.any() for batch in loader)
+    assert [failure.reason for failure in loader.failures] == [f"cannot be read: {reason}"] * 2
+
+
+def test_a_file_without_a_size_is_read_up_to_the_limit() -> None:
+    """Those of ``/proc`` say that they have 0 bytes."""
+    whole = content("/proc/self/maps")
+    assert len(whole) > 1000
+    with pytest.raises(ValueError, match=r"\d+ bytes, over the limit of max_bytes=1000"):
+        read("/proc/self/maps", 1000)
+    assert ChunkReader(max_bytes=1000).read(["/proc/self/maps"]) == [None]
+
+
+def samples_of(root: Path, kind: str) -> Any:
+    """Some kinds of sources of ``FILES``."""
+    items = [(data, k) for k, data in enumerate(FILES[:8])]
+    if kind in ("tar", "tfrecord", "recordio", "lmdb"):
+        opener = gi.lmdb if kind == "lmdb" else OPENERS[kind]
+        return opener(written(kind, root))
+    if kind == "paths":
+        for data, k in items:
+            (root / f"{k}.jpg").write_bytes(data)
+        return [(str(root / f"{k}.jpg"), k) for _, k in items]
+    if kind == "mappings":
+        return [{"image": {"bytes": data, "path": None}, "label": k} for data, k in items]
+    if kind == "arrays":
+        return [(np.frombuffer(data, np.uint8), k) for data, k in items]
+    return gi.iterable(lambda: iter(items)) if kind == "stream" else items
+
+
+def epoch(root: Path, kind: str, **options: Any) -> tuple[int, set[int], dict[int, str]]:
+    """How many samples a source has, which of them fail, and why."""
+    loader = cpu(samples_of(root, kind), batch_size=8, on_error="fill", **options)
+    count = sum(len(batch.valid) for batch in loader)
+    reasons = {failure.index: failure.reason for failure in loader.failures}
+    return count, set(reasons), reasons
+
+
+@pytest.mark.parametrize(
+    "kind", ["tar", "tfrecord", "recordio", "lmdb", "paths", "mappings", "arrays", "stream", "bytes"]
+)
+@pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
+def test_the_limit_of_a_loader(kind: str, tmp_path: Path) -> None:
+    framing = 32 if kind == "recordio" else 0  # bytes of a record that are not its image's
+    most = sorted(map(len, FILES[:8]))[4] + framing
+    samples, bad, _ = epoch(tmp_path, kind)
+    again, limited, reasons = epoch(tmp_path, kind, max_bytes=most)
+    assert samples == again
+    assert bad < limited
+    assert len(limited) < samples
+    for i in limited - bad:
+        assert re.search(rf"\d+ bytes, over the limit of max_bytes={most}$", reasons[i])
+
+
+@pytest.mark.parametrize("call", [gi.open_batch, gi.decode_batch])
+def test_the_limit_of_a_batch(call: Any, tmp_path: Path) -> None:
+    data = FILES[0]
+    path = tmp_path / "a.jpg"
+    path.write_bytes(data)
+    size = len(data)
+    for source in (data, bytearray(data), np.frombuffer(data, np.uint8), path, str(path)):
+        assert len(call([source], device="cpu", max_bytes=size)) == 1
+        with pytest.raises(gi.DecodeError, match=over(size, size - 1)):
+            call([source], device="cpu", max_bytes=size - 1)
+        x = call([source], device="cpu", max_bytes=size - 1, on_error="fill")
+        assert [error.reason for error in x.errors.values()] == [over(size, size - 1)]
+    with pytest.raises(ValueError, match="max_bytes must be"):
+        call([data], device="cpu", max_bytes=0)
+    with pytest.raises(ValueError, match="max_bytes must be"):
+        gi.load([(data, 0)], batch_size=1, max_bytes=0)
 
 
 def test_a_file_that_grows(tmp_path: Path) -> None:

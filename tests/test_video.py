@@ -599,8 +599,8 @@ def test_frames_are_not_larger_than_allowed() -> None:
         ({"times": [[0.0]]}, r"times must have shape \(1, 2\), clips and frames, not \(1, 1\)"),
         ({"times": [[0.0, np.nan]]}, "times must be finite"),
         ({"times": [[0.0, 1.0]], "start": 3}, "times say which frames; give no start and no stride beside them"),
-        ({"color": "bgr"}, 'color must be "rgb" or "gray"'),
-        ({"on_error": "skip"}, 'on_error must be "raise" or "fill"'),
+        ({"color": "bgr"}, "color of videos must be one of 'rgb', 'gray'"),
+        ({"on_error": "skip"}, "on_error must be one of 'raise', 'fill'"),
         ({"max_pixels": 0}, "max_pixels must be"),
     ],
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
+from gpuimg._decoding.options import DecodeOptions
 from gpuimg._loading.clips import VideoClips
 
 from .test_video import damaged
@@ -135,7 +136,7 @@ def test_an_index_is_read_once_and_anew_where_a_file_changed(files: list[Path]) 
     rng = gi.Rng(0, indices=range(2))
 
     def videos(data: Any) -> Any:
-        return opener.open(data, ["one", "two"], rng, "rgb", 1 << 27).videos
+        return opener.open(data, ["one", "two"], rng, DecodeOptions()).videos
 
     paths = [str(path) for path in files[:2]]
     first = videos(paths)

@@ -12,15 +12,18 @@ from .._checks import arguments
 from .._checks.types import Ints
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.file_bytes import Source, SourceNames
+from .._decoding.options import DecodeOptions
 from .._runtimes.devices import runtime_for
-from .._runtimes.images import COLORS
 from .._runtimes.team import side_by_side
 from .._runtimes.threads import threads
 from .._video.clips import SHORT, EncodedClips, numbers_at, numbers_from
 from .._video.files import VideoError, library, video_data
 from .._video.index import VideoIndex, VideoInfo, read_index
 from .batch import Batch
-from .encoded import check_options
+from .encoded import ON_ERROR
+
+#: Colors of decoded frames.
+COLORS = ("rgb", "gray")
 
 #: Gives the first frames of clips (N,), of the frames (N,) that there are of each video; 0 where it cannot be read.
 Start = Callable[[Ints], Ints]
@@ -152,8 +155,8 @@ def open_clips(
     begin = arguments.per_image(start, n, "start", low=0, whole=True, each="clip").astype(np.int64)
     runtime = runtime_for(device)
     clips = clips_of(
-        sources, SourceNames(sources), frames, strides(stride, n), lambda counts: begin, short, color, on_error,
-        max_pixels, _times(times, n, frames, start, stride),
+        sources, SourceNames(sources), frames, strides(stride, n), lambda counts: begin, short,
+        clip_options(color, max_pixels), on_error, _times(times, n, frames, start, stride),
     )  # fmt: skip
     return Batch(runtime, clips)
 
@@ -188,36 +191,37 @@ def clips_of(
     stride: Ints,
     start: Start,
     short: str,
-    color: str,
+    options: DecodeOptions,
     on_error: str,
-    max_pixels: int,
     times: Any = None,
     read: ReadIndex = read_index,
 ) -> EncodedClips:
     """Read the indexes of videos on all threads, and choose frames; see :func:`open_clips`."""
-    if color not in ("rgb", "gray"):
-        raise ValueError(f'color must be "rgb" or "gray" for videos, not {color!r}')
-    check_options(color, "drop", max_pixels)
-    if on_error not in ("raise", "fill"):
-        raise ValueError(f'on_error must be "raise" or "fill", not {on_error!r}')
+    arguments.one_of(options.color, "color of videos", COLORS)
+    arguments.one_of(on_error, "on_error", ON_ERROR)
     check_short(short)
     library()
     data = [_data(source, i) for i, source in enumerate(sources)]
-    videos, refused = _indexes(data, max_pixels, read)
+    videos, refused = _indexes(data, options.max_pixels, read)
     counts = np.array([0 if video is None else len(video) for video in videos], np.int64)
     if times is None:
         numbers, misfits = numbers_from(start(counts), frames, stride, counts, short)
     else:
         numbers, misfits = numbers_at(times, videos)
-    clips = EncodedClips(data, videos, numbers, names, COLORS[color], on_error, max_pixels)
+    clips = EncodedClips(data, videos, numbers, names, options, on_error)
     clips.settle(refused | misfits)
     return clips
 
 
+def clip_options(color: str, max_pixels: int) -> DecodeOptions:
+    """Return the options that videos have."""
+    arguments.one_of(color, "color of videos", COLORS)
+    return DecodeOptions(color, max_pixels=max_pixels)
+
+
 def check_short(short: Any) -> None:
     """Refuse what is no way with short videos."""
-    if short not in SHORT:
-        raise ValueError(f"short must be one of {', '.join(map(repr, SHORT))}, not {short!r}")
+    arguments.one_of(short, "short", SHORT)
 
 
 def _data(source: Any, i: int) -> Any:

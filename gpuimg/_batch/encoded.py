@@ -10,67 +10,45 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.arguments import whole_number
+from .._checks.arguments import one_of
 from .._checks.types import Ints
 from .._checks.words import counted
 from .._decoding import exif, jpeg, pillow
-from .._decoding.decoder import ALPHAS, ImageInfo, over_limit
+from .._decoding.decoder import ImageInfo, over_limit
 from .._decoding.file_bytes import Source, SourceNames, all_bytes, read
-from .._decoding.pillow import WITH_ALPHA
+from .._decoding.options import DecodeOptions
 from .._decoding.seek import Seek
 from .._index.seek_index import SeekIndex
-from .._runtimes.images import COLORS, EncodedImages
+from .._runtimes.images import EncodedImages
+from ..kernels.jpeg.layout import JPEG
 
-#: Bits of a value by the name of a depth.
-DEPTHS = {"uint8": 8, "native": 16}
-
-
-def check_options(color: str, alpha: str, max_pixels: int, draft: Any = None, depth: str = "uint8") -> None:
-    """Refuse what is not a color, a way with transparency, a limit, a depth, or how much shrinking must be left."""
-    for value, name, known in ((color, "color", COLORS), (alpha, "alpha", ALPHAS), (depth, "depth", DEPTHS)):
-        if value not in known:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, not {value!r}")
-    if alpha != "drop" and COLORS[color] in WITH_ALPHA:
-        raise ValueError(f"alpha={alpha!r} lays pixels on a background; color {color!r} keeps what is transparent")
-    if alpha != "drop" and depth != "uint8":
-        raise ValueError(f'alpha={alpha!r} is for depth "uint8"')
-    whole_number(max_pixels, "max_pixels")
-    number = isinstance(draft, (int, float, np.integer, np.floating)) and not isinstance(draft, bool)
-    if draft is not None and not (number and 1.0 <= draft < np.inf):
-        raise ValueError(f"draft must be None or a finite number of at least 1, not {draft!r}")
+#: What becomes of a batch with images that cannot be decoded.
+ON_ERROR = ("raise", "fill")
 
 
 def open_images(
-    sources: Sequence[Source],
-    color: str,
-    alpha: str,
-    on_error: str,
-    max_pixels: int,
-    names: Sequence[str] | None = None,
-    draft: float | None = None,
-    depth: str = "uint8",
+    sources: Sequence[Source], options: DecodeOptions, on_error: str, names: Sequence[str] | None = None
 ) -> EncodedImages:
     """Read files and their headers; see :func:`open_batch`. ``names`` say in messages what the sources are."""
-    check_options(color, alpha, max_pixels, draft, depth)
-    if on_error not in ("raise", "fill"):
-        raise ValueError(f'on_error must be "raise" or "fill", not {on_error!r}')
+    one_of(on_error, "on_error", ON_ERROR)
     if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
         raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}")
+    max_bytes = options.max_bytes
     data: list[Any] = []
     found: dict[int, str] = {}
-    if all_bytes(sources):
+    if all_bytes(sources) and all(len(source) <= max_bytes for source in sources):  # type: ignore[arg-type]
         data += sources
     for i, source in enumerate(() if data else sources):
         try:
-            data.append(read(source))
+            data.append(read(source, max_bytes))
         except TypeError as error:
             raise TypeError(f"sources[{i}]: {error}") from error
         except (ValueError, OSError) as error:
             found[i] = f"cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
             data.append(b"")
-    sizes, headers, others, refused = _read_headers(data, max_pixels)
+    sizes, headers, others, refused = _read_headers(data, options)
     names = SourceNames(sources) if names is None else names
-    opened = EncodedImages(data, headers, others, names, sizes, COLORS[color], alpha, on_error, draft, DEPTHS[depth])
+    opened = EncodedImages(data, headers, others, names, sizes, options, on_error)
     opened.settle(refused | found)
     return opened
 
@@ -94,9 +72,9 @@ def with_index(
     return replace(images, seek=Seek.of(entries.addresses, entries.sizes, entries.memory, found.every, found.path))
 
 
-def info(data: Any, max_pixels: int) -> ImageInfo:
+def info(data: Any, options: DecodeOptions) -> ImageInfo:
     """Header of one file's bytes; see :func:`gpuimg.image_info`."""
-    sizes, headers, others, found = _read_headers([data], max_pixels)
+    sizes, headers, others, found = _read_headers([data], options)
     if found:
         raise ValueError(found[0])
     height, width = sizes[0].tolist()
@@ -110,17 +88,19 @@ def info(data: Any, max_pixels: int) -> ImageInfo:
 
 
 def _read_headers(
-    data: Sequence[Any], max_pixels: int
+    data: Sequence[Any], options: DecodeOptions
 ) -> tuple[Ints, jpeg.Headers, dict[int, pillow.PillowHeader], dict[int, str]]:
     """Sizes of images as shown, headers, those that Pillow reads, and why an image is refused, by index."""
     headers = jpeg.read_headers(data)
     found = headers.records
     others: dict[int, pillow.PillowHeader] = {}
     refused: dict[int, str] = {}
-    known = (found["strict"] == 1) & (found["height"] > 0) & (found["width"] > 0)
+    alone = pillow.decodes_alone(data, found, options)
+    found["kind"][alone] = JPEG
+    known = (found["strict"] == 1) & (found["height"] > 0) & (found["width"] > 0) & ~alone
     for i in np.flatnonzero(~known).tolist():
         try:
-            one = pillow.read_header(data[i], max_pixels)
+            one = pillow.read_header(data[i], options.max_pixels)
         except ValueError as error:
             refused[i] = str(error)
             height, width, orientation = 1, 1, 1
@@ -130,9 +110,9 @@ def _read_headers(
         header = found[i]
         header["height"], header["width"], header["orientation"] = height, width, orientation
     sizes = np.stack([found["height"], found["width"]], 1)
-    for i in np.flatnonzero(sizes[:, 0] * sizes[:, 1] > max_pixels).tolist():
+    for i in np.flatnonzero(sizes[:, 0] * sizes[:, 1] > options.max_pixels).tolist():
         height, width = sizes[i].tolist()
-        refused[i] = over_limit(height, width, max_pixels)
+        refused[i] = over_limit(height, width, options.max_pixels)
         sizes[i] = 1
     swapped = exif.swaps_sides(found["orientation"])
     sizes[swapped] = sizes[swapped, ::-1]

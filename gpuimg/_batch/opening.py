@@ -6,14 +6,15 @@ import os
 from collections.abc import Sequence
 
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
-from .._decoding.file_bytes import Source, read
+from .._decoding.file_bytes import MAX_BYTES, Source, read
+from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
 from .._runtimes.devices import runtime_for
 from .batch import Batch
 from .encoded import info, open_images, with_index
 
 
-def image_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> ImageInfo:
+def image_info(source: Source, *, max_pixels: int = MAX_PIXELS, max_bytes: int = MAX_BYTES) -> ImageInfo:
     """Read the header of one image.
 
     Parameters
@@ -21,6 +22,8 @@ def image_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> ImageInfo:
     source : path, bytes, bytearray, memoryview, uint8 array or open binary file
     max_pixels : int
         Larger images are refused.
+    max_bytes : int
+        Larger files are refused.
 
     Returns
     -------
@@ -43,7 +46,8 @@ def image_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> ImageInfo:
     >>> gpuimg.image_info(file.getvalue())[:4]
     (30, 40, 3, 'jpeg')
     """
-    return info(read(source), max_pixels)
+    options = DecodeOptions(max_pixels=max_pixels, max_bytes=max_bytes)
+    return info(read(source, options.max_bytes), options)
 
 
 def open_batch(
@@ -54,6 +58,7 @@ def open_batch(
     alpha: str = "drop",
     on_error: str = "raise",
     max_pixels: int = MAX_PIXELS,
+    max_bytes: int = MAX_BYTES,
     draft: float | None = None,
     depth: str = "uint8",
     index: str | os.PathLike[str] | SeekIndex | None = None,
@@ -80,6 +85,8 @@ def open_batch(
         pixel where its header cannot be read), and ``batch.status`` and ``batch.errors`` say why.
     max_pixels : int
         Larger images are bad: refused by their header, before any pixel memory is taken.
+    max_bytes : int
+        Larger files are bad: refused by their size, before they are read. By default 1 GiB.
     draft : float, optional
         Decode a JPEG at a half, a quarter or an eighth of its size where a smooth filter still shrinks it by at least
         this factor, 1 or more, along both axes: faster, and not quite the same pixels (1.5 is a good choice). By
@@ -117,7 +124,8 @@ def open_batch(
     (2, 8, 8, 3)
     """
     runtime = runtime_for(device)
-    images = open_images(sources, color, alpha, on_error, max_pixels, draft=draft, depth=depth)
+    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes)
+    images = open_images(sources, options, on_error)
     return Batch(runtime, with_index(images, index, indices))
 
 
@@ -129,13 +137,14 @@ def decode_batch(
     alpha: str = "drop",
     on_error: str = "raise",
     max_pixels: int = MAX_PIXELS,
+    max_bytes: int = MAX_BYTES,
     depth: str = "uint8",
 ) -> Batch:
     """Decode images of any sizes into one buffer; ``batch[i]`` is a view of it.
 
     Parameters
     ----------
-    sources, device, color, alpha, on_error, max_pixels, depth
+    sources, device, color, alpha, on_error, max_pixels, max_bytes, depth
         As in :func:`open_batch`.
 
     Returns
@@ -165,5 +174,6 @@ def decode_batch(
     (30, 40, 3)
     """
     runtime = runtime_for(device)
-    images = open_images(sources, color, alpha, on_error, max_pixels, depth=depth)
+    options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes)
+    images = open_images(sources, options, on_error)
     return Batch(runtime, Batch(runtime, images)._decoded(images))

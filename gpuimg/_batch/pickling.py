@@ -10,12 +10,13 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from .._checks.types import Ints
+from .._decoding.options import DecodeOptions
 from .._plan.plan import Plan
 from .._runtimes.images import Encoded, Pixels
 from .._runtimes.protocol import Runtime
 from .._video.clips import EncodedClips
 from ..errors import Failure
-from .encoded import DEPTHS, open_images
+from .encoded import open_images
 
 
 class PackedImages(NamedTuple):
@@ -24,12 +25,9 @@ class PackedImages(NamedTuple):
     data: list[bytes]  # empty where the header could not be read
     names: list[str]
     sizes: Ints
-    color: str
-    alpha: str
+    options: DecodeOptions
     on_error: str
     failures: dict[int, Failure]
-    draft: float | None = None
-    depth: str = "uint8"
 
 
 class PackedViews(NamedTuple):
@@ -52,10 +50,7 @@ def packed(source: Encoded | Pixels) -> Packed:
         files = [one if isinstance(one, str) else bytes(one) for one in source.data]
         return replace(source, data=files, names=list(source.names), failures=dict(source.failures))
     data = [bytes(one) for one in source.data]
-    return PackedImages(
-        data, list(source.names), source.sizes, source.color, source.alpha, source.on_error, dict(source.failures),
-        source.draft, next(name for name, bits in DEPTHS.items() if bits == source.depth),
-    )  # fmt: skip
+    return PackedImages(data, list(source.names), source.sizes, source.options, source.on_error, dict(source.failures))
 
 
 def unpacked(source: Packed, runtime: Runtime) -> Encoded | Pixels:
@@ -68,10 +63,7 @@ def unpacked(source: Packed, runtime: Runtime) -> Encoded | Pixels:
         return unpacked(source.of, runtime).views(source.rows)
     if isinstance(source, EncodedClips):
         return replace(source, failures=dict(source.failures))
-    most = int(np.max(source.sizes[:, 0] * source.sizes[:, 1], initial=1))
-    opened = open_images(
-        source.data, source.color, source.alpha, "fill", most, source.names, source.draft, source.depth
-    )
+    opened = open_images(source.data, source.options, "fill", source.names)
     for i in np.flatnonzero(np.any(opened.sizes != source.sizes, 1)).tolist():
         if i not in source.failures:
             raise ValueError(

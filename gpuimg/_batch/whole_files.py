@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from .._decoding import deep, exif, pillow
-from .._decoding.pillow import WITH_ALPHA
 from .._decoding.views import once
 from .._runtimes.images import Encoded, EncodedImages, Pixels, offsets_of
 from .._runtimes.protocol import Outcome, Runtime
@@ -20,7 +19,7 @@ _OPAQUE = 255
 
 def is_special(source: Encoded) -> bool:
     """Whether a batch's files are of this kind, by what was asked for."""
-    return isinstance(source, EncodedImages) and (source.channels in WITH_ALPHA or source.depth != 8)
+    return isinstance(source, EncodedImages) and (source.options.has_alpha or source.options.bits != 8)
 
 
 def decode(runtime: Runtime, source: Encoded) -> tuple[Pixels, Outcome]:
@@ -55,19 +54,20 @@ def _is_by_itself(source: EncodedImages, i: int) -> bool:
     header = source.others.get(i)
     if header is None or header.codec == "jpeg":
         return False
-    return source.channels in WITH_ALPHA or deep.is_deep(header)
+    return source.options.has_alpha or deep.is_deep(header)
 
 
 def _plain(runtime: Runtime, source: EncodedImages, indices: list[int], pixels: Pixels) -> Outcome:
     """Files of 8 bits and without alpha, decoded as always."""
     if not indices:
         return Outcome()
-    colors = source.channels - (source.channels in WITH_ALPHA)
-    part = replace(source.part(indices), channels=colors, depth=8)
+    part = source.part(indices)
+    part = replace(part, options=part.options.without_extras)
+    colors = part.channels
     decoded, outcome = runtime.decode(part)
     if source.seek is not None and part.seek is not None:
         source.seek.take_over(part.seek, indices)
-    factor = deep.FROM_BYTES if source.depth != 8 else 1
+    factor = deep.FROM_BYTES if source.options.bits != 8 else 1
     with runtime.device():
         for k, i in enumerate(indices):
             to = pixels.view(i)
@@ -110,11 +110,11 @@ def _one(source: EncodedImages, i: int) -> np.ndarray[Any, Any]:
     """The pixels of one file, as it is shown."""
     data, header = source.data[i], source.others[i]
     decoded: np.ndarray[Any, Any]
-    if source.depth != 8 and deep.is_deep(header):
+    if source.options.bits != 8 and deep.is_deep(header):
         decoded = deep.decode(data, header, source.channels)
     else:
-        decoded = pillow.decode(data, header, source.channels)
-        if source.depth != 8:
+        decoded = pillow.decode(data, header, source.options)
+        if source.options.bits != 8:
             decoded = decoded * np.uint16(deep.FROM_BYTES)
     shown: np.ndarray[Any, Any] = exif.turned(decoded, int(source.orientations[i]))
     if shown.shape[:2] != tuple(source.sizes[i].tolist()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -115,6 +115,13 @@ def whole_number(value: Any, name: str, low: int = 1, high: int | None = None) -
         limits = _limits(low, np.inf if high is None else high)
         raise ValueError(f"{name} must be a whole number{limits}, not {value!r}")
     return number
+
+
+def one_of(value: Any, name: str, allowed: Iterable[str]) -> None:
+    """Refuse what is none of the words that an option allows."""
+    words = tuple(allowed)
+    if value not in words:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
 
 
 def numbers(value: Any, name: str) -> Floats:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import sources
+from .._decoding.open_file import open_regular
 from .._loading.in_order import Progress
 from .._loading.stats import progress_bar
 from ..sources.folder import EXTENSIONS
@@ -115,7 +116,7 @@ def _kind_of(path: str) -> str:
     if os.path.isdir(path):
         return "lmdb" if os.path.exists(os.path.join(path, "data.mdb")) else "folder"
     if os.path.lexists(path):
-        with open(path, "rb", 0) as file:
+        with open(path, "rb", 0, opener=open_regular) as file:
             start = file.read(512)
         for place, magic, kind in _MAGIC:
             if start[place : place + len(magic)] == magic:

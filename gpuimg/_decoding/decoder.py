@@ -8,9 +8,6 @@ from typing import NamedTuple
 # 89 million pixels and refuses at twice that; this is 2^27.
 MAX_PIXELS = 1 << 27
 
-#: What may be done with transparency: leave it out, or lay the pixels on black or white.
-ALPHAS = ("drop", "black", "white")
-
 
 def over_limit(height: int, width: int, max_pixels: int) -> str:
     """Why an image of a size, as stored, is refused."""

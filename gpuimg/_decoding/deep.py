@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from . import nvimgcodec, pillow
 from .contents import RefusedError
-from .pillow import WITH_ALPHA, PillowHeader
+from .options import WITH_ALPHA
+from .pillow import PillowHeader
 
 _BITS = 16
 _WHITE = 0xFFFF

@@ -8,10 +8,15 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
+from .open_file import open_regular
+
+#: Larger files are refused before they are read, unless the caller allows more.
+MAX_BYTES = 1 << 30
+
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | np.ndarray[Any, Any] | IO[bytes]"
 
 
-def read(source: Source) -> Any:
+def read(source: Source, max_bytes: int = MAX_BYTES) -> Any:
     """File bytes of a source, without a copy where it already is bytes.
 
     Raises
@@ -19,14 +24,39 @@ def read(source: Source) -> Any:
     TypeError
         For what is not a source.
     OSError
-        Where a path cannot be read.
+        Where a path cannot be read, or is not a regular file.
+    ValueError
+        For more than ``max_bytes`` bytes.
     """
+    data = _read(source, max_bytes)
+    check_bytes(len(data), max_bytes)
+    return data
+
+
+def check_bytes(size: int, max_bytes: int) -> None:
+    """Refuse a size before any memory is taken for it.
+
+    Raises
+    ------
+    ValueError
+        With the size and the limit.
+    """
+    if size > max_bytes:
+        raise too_large(size, max_bytes)
+
+
+def too_large(size: int, max_bytes: int) -> ValueError:
+    """The error for a file or a part of one that is over the limit."""
+    return ValueError(f"{size} bytes, over the limit of max_bytes={max_bytes}")
+
+
+def _read(source: Source, max_bytes: int) -> Any:
     if isinstance(source, bytes):
         return source
     if isinstance(source, (str, os.PathLike)):
-        descriptor = os.open(source, os.O_RDONLY)
+        descriptor = open_regular(source)
         try:
-            return read_descriptor(descriptor)
+            return read_descriptor(descriptor, max_bytes)
         finally:
             os.close(descriptor)
     if isinstance(source, memoryview) and not source.c_contiguous:
@@ -43,7 +73,7 @@ def read(source: Source) -> Any:
         data = source.read()
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"an open file must be in binary mode; read() gave {type(data).__name__}")
-        return read(data)
+        return _read(data, max_bytes)
     raise TypeError(
         "a source is a path, bytes, bytearray, memoryview, a uint8 array of file bytes or an open binary file, "
         f"not {type(source).__name__}"
@@ -55,15 +85,24 @@ def all_bytes(sources: Sequence[Any]) -> bool:
     return set(map(type, sources)) <= {bytes}
 
 
-def read_descriptor(descriptor: int) -> bytes:
-    """All bytes of an open file, which may be a pipe."""
+def read_descriptor(descriptor: int, max_bytes: int) -> bytes:
+    """All bytes of an open regular file, which may grow, or have no size as those of ``/proc``.
+
+    Raises
+    ------
+    ValueError
+        For more than ``max_bytes`` bytes, of which no more are read.
+    """
     size = os.fstat(descriptor).st_size
-    data = os.read(descriptor, size + 1)  # one call for a regular file
+    check_bytes(size, max_bytes)
+    data = os.read(descriptor, size + 1)  # one call for nearly every file
     if len(data) == size:
         return data
-    parts = [data]
+    parts, total = [data], len(data)
     while part := os.read(descriptor, 1 << 20):
         parts.append(part)
+        total += len(part)
+        check_bytes(total, max_bytes)
     return b"".join(parts)
 
 

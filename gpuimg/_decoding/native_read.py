@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from itertools import accumulate
 from typing import Any, Protocol, TypeAlias
@@ -14,16 +15,16 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .file_bytes import read_descriptor
+from .file_bytes import MAX_BYTES, read_descriptor
 from .open_file import read_at
 
-# The calls are those of 64-bit Linux; elsewhere plain Python reads.
-NATIVE = sys.platform == "linux" and sys.maxsize > 1 << 32
+# The calls are those of 64-bit Linux with glibc 2.28 or later; elsewhere plain Python reads.
+NATIVE = sys.platform == "linux" and sys.maxsize > 1 << 32 and hasattr(ctypes.CDLL(None), "statx")
 
 FIRST_ROOM = 1 << 20  # bytes for a chunk whose size nothing is known of
 _LEAST_ROOM = 1 << 16
 _MOST_ROOM = 8 << 20  # files that do not fit have memory of their own: no small one keeps that of a large one alive
-_LARGEST = 1 << 30  # what says to be larger, as a directory may, is read by Python
+_LARGEST = 1 << 30  # what is larger is read by Python
 LINE = 64  # bytes: where parts begin in memory
 
 
@@ -54,14 +55,17 @@ class ChunkReader:
     ----------
     room : int
         Bytes that the files of a chunk may be expected to take together.
+    max_bytes : int
+        Larger files and parts are not read.
     seconds : float
         Reading took so far, without waits for the GIL.
     cpu : float
         Of them, this thread's computing.
     """
 
-    def __init__(self, room: int = FIRST_ROOM) -> None:
+    def __init__(self, room: int = FIRST_ROOM, max_bytes: int = MAX_BYTES) -> None:
         self.room = room
+        self.max_bytes = max_bytes
         self.seconds = self.cpu = 0.0
 
     def read(self, places: Sequence[Place]) -> list[Any]:
@@ -83,11 +87,11 @@ class ChunkReader:
         return found
 
     def _read_files(self, names: dict[int, bytes], found: list[Any]) -> None:
-        from ..kernels.cpu.files import read_files  # imports Numba, which takes as long as all of gpuimg
+        from ..kernels.cpu.files import STATUS_WORDS, read_files  # imports Numba, which takes as long as all of gpuimg
 
         text = np.frombuffer(b"\0".join([*names.values(), b""]), np.uint8)
         out, table = np.empty(self.room, np.uint8), np.empty((len(names), 3), np.int64)
-        self._call(read_files, text, out, table)
+        self._call(read_files, text, out, table, np.empty(STATUS_WORDS, np.int64))
         rows = table.tolist()
         files = [(k, *row) for k, row in zip(names, rows, strict=True)]
         read = [(k, begin, begin + size) for k, descriptor, begin, size in files if descriptor < 0 <= size]
@@ -97,7 +101,8 @@ class ChunkReader:
                 still_open.callback(os.close, descriptor)
             out.resize(read[-1][2] if read else 0, refcheck=False)  # gives back what is behind
             for k, begin, end in read:
-                found[k] = out[begin:end]
+                if end - begin <= self.max_bytes:
+                    found[k] = out[begin:end]
             for k, descriptor, size in opened:
                 found[k] = self._read_opened(descriptor, size)
         wanted = sum(size + LINE for _, _, size in rows if 0 <= size < _MOST_ROOM)
@@ -105,22 +110,25 @@ class ChunkReader:
 
     def _read_opened(self, descriptor: int, size: int) -> Any:
         """The bytes of an open file, in memory of its own; None where it cannot be read."""
+        if size > self.max_bytes:
+            return None
         if 0 < size < _LARGEST:
             (data,) = self._read_parts([(descriptor, 0, size + 1)])
             if data.size == size:
                 return data
         start, cpu = time.perf_counter(), time.thread_time()
         try:
-            return read_descriptor(descriptor)
-        except OSError:
+            return read_descriptor(descriptor, self.max_bytes)
+        except (OSError, ValueError):
             return None
         finally:
             self.add(time.perf_counter() - start, time.thread_time() - cpu)
 
     def _read_spans(self, spans: dict[int, Span], found: list[Any]) -> None:
         """Those of a chunk together, each large one by itself."""
-        small = [k for k, span in spans.items() if span.size < _MOST_ROOM]
-        large = [[k] for k, span in spans.items() if _MOST_ROOM <= span.size < _LARGEST]
+        sizes = {k: span.size for k, span in spans.items() if 0 <= span.size <= min(self.max_bytes, _LARGEST)}
+        small = [k for k, size in sizes.items() if size < _MOST_ROOM]
+        large = [[k] for k, size in sizes.items() if size >= _MOST_ROOM]
         for part in [small, *large] if small else large:
             several = [spans[k] for k in part]
             read = self._read_parts([(one.descriptor, one.offset, one.size) for one in several])
@@ -129,7 +137,7 @@ class ChunkReader:
 
     def _read_parts(self, parts: Sequence[tuple[int, int, int]]) -> list[Any]:
         """What there is of parts of open files: descriptor, offset and size."""
-        begins = [0, *accumulate(size + -size % LINE for _, _, size in parts)]
+        begins = [0, *accumulate(max(size + -size % LINE, 0) for _, _, size in parts)]
         out = np.empty(begins.pop(), np.uint8)
         table = np.array([(*part, begin) for part, begin in zip(parts, begins, strict=True)], np.int64).reshape(-1, 4)
         self.fill(table, out)
@@ -139,7 +147,7 @@ class ChunkReader:
         """Read parts of open files into ``out``.
 
         ``table`` (N, 4) has descriptors, offsets, sizes and places in ``out``. A size becomes the bytes that are there,
-        or -1 where they cannot be read.
+        or -1 where they cannot be read or would not lie within ``out``.
         """
         if NATIVE:
             from ..kernels.cpu.files import read_parts
@@ -148,11 +156,11 @@ class ChunkReader:
             return
         start, cpu = time.perf_counter(), time.thread_time()
         for row, (descriptor, offset, size, begin) in enumerate(table.tolist()):
-            try:
+            table[row, 2] = -1
+            if offset < 0 or not 0 <= begin <= out.size or not 0 <= size <= out.size - begin:
+                continue
+            with suppress(OSError):
                 data = read_at(descriptor, offset, size)
-            except OSError:
-                table[row, 2] = -1
-            else:
                 table[row, 2] = len(data)
                 out[begin : begin + len(data)] = np.frombuffer(data, np.uint8)
         self.add(time.perf_counter() - start, time.thread_time() - cpu)

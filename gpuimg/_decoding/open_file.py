@@ -9,7 +9,34 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from typing import NamedTuple
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_KINDS = {
+    stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a character device", stat.S_IFBLK: "a block device",
+    stat.S_IFSOCK: "a socket",
+}  # fmt: skip
+
+
+def open_regular(path: str | bytes | os.PathLike[str] | os.PathLike[bytes], _: int = 0) -> int:
+    """Open a regular file for reading and return its descriptor; an ``opener`` for :func:`open` too.
+
+    Anything else is refused without waiting: opening a FIFO would wait for a writer, and a device may have no end.
+
+    Raises
+    ------
+    OSError
+        Where the path cannot be opened or is not a regular file.
+    """
+    descriptor = os.open(path, _FLAGS)
+    kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
+    if kind == stat.S_IFREG:
+        return descriptor
+    os.close(descriptor)
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, f"{_KINDS.get(kind, 'something else')}, not a regular file", path)
 
 
 class OpenFile:
@@ -18,7 +45,7 @@ class OpenFile:
     number = -1  # where opening failed
 
     def __init__(self, path: str) -> None:
-        self.number = os.open(path, os.O_RDONLY)
+        self.number = open_regular(path)
 
     def __del__(self) -> None:
         if self.number >= 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,10 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._checks.types import Mask, Records
+from ..kernels.jpeg.layout import RGB
 from .chunked_parts import gif_contents, png_contents, webp_contents
 from .contents import Contents, RefusedError, check_size
 from .jpeg2k_parts import jpeg2k_contents
 from .jpeg_parts import jpeg_contents
+from .options import WITH_ALPHA, DecodeOptions
 from .plain_parts import check_bmp, pnm_contents, scaled_pnm
 from .tiff_parts import tiff_contents
 
@@ -47,8 +50,6 @@ _CONTENTS: dict[str, Callable[[bytes], Contents]] = {
 _BAND = 1 << 18  # pixels that are converted at a time: what they take stays in the cache
 _GRAY_MODES = {"1", "L", "LA", "La"}
 _WHITE = 255
-#: Numbers of channels of which the last is alpha.
-WITH_ALPHA = (2, 4)
 _FULL = 8  # eighths
 _BACKGROUNDS = {"black": 0, "white": _WHITE}
 
@@ -93,7 +94,16 @@ def read_header(data: Any, max_pixels: int) -> PillowHeader:
     )  # fmt: skip
 
 
-def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop", scale: int = _FULL) -> Pixels:
+def decodes_alone(data: Sequence[Any], records: Records, options: DecodeOptions) -> Mask:
+    """Return which files (N,) no other decoder brings into the form that is asked for, by their headers.
+
+    Gray is the luma plane of a JPEG, which one with RGB components does not have.
+    """
+    rgb: Mask = records["color"] == RGB
+    return rgb & (options.channels == 1)
+
+
+def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int = _FULL) -> Pixels:
     """Decode file bytes to (H, W, C) uint8, as stored.
 
     Parameters
@@ -101,11 +111,8 @@ def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop", 
     data : bytes or (N,) uint8
     header : PillowHeader
         Of the same file.
-    channels : int
-        1 or 3, 2 or 4 with alpha. Gray of a JPEG in color is its luma plane; of other files it is that of
-        ``rgb_to_grayscale``.
-    alpha : str
-        ``"drop"``, or ``"black"`` or ``"white"``: what transparent pixels are laid on.
+    options : DecodeOptions
+        Gray of a JPEG in color is its luma plane; of other files it is that of ``rgb_to_grayscale``.
     scale : {8, 4, 2, 1}
         Of a JPEG: eighths of its size to decode it at, sides rounded up; both must be at least ``8 / scale``.
 
@@ -121,7 +128,8 @@ def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop", 
     """
     data = _file_bytes(data)
     with _reasons(header.codec):
-        image, bits = _opened(data, header, channels, scale, keep_alpha=channels in WITH_ALPHA or alpha != "drop")
+        channels, keep_alpha = options.channels, options.has_alpha or options.alpha != "drop"
+        image, bits = _opened(data, header, channels, scale, keep_alpha=keep_alpha)
         if isinstance(image, np.ndarray):
             pixels, size = image, image.shape[:2]
         else:
@@ -130,7 +138,7 @@ def decode(data: Any, header: PillowHeader, channels: int, alpha: str = "drop", 
         expected = tuple(-(-side * scale // _FULL) for side in (header.height, header.width))
         if size != expected:
             raise ValueError(f"its header says {expected[0]} x {expected[1]}, its pixels are {size[0]} x {size[1]}")
-        return _laid_out(image if pixels is None else pixels, size, channels, bits, _BACKGROUNDS.get(alpha))
+        return _laid_out(image if pixels is None else pixels, size, channels, bits, _BACKGROUNDS.get(options.alpha))
 
 
 def gray_words(data: Any, header: PillowHeader) -> NDArray[np.uint16]:

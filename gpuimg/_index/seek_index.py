@@ -18,6 +18,7 @@ from .names import checksum_of_names
 
 _PAIR: Final = 2 * layout.WORD_BYTES  # words of a sample and of the one behind it
 _KEPT: Final = 1 << 21  # samples: the table of so many, 16 MB, is kept in memory once it is asked for
+_LEAST_READ: Final = 1 << 26  # bytes that one call may read of a smaller file, whose samples it may name repeatedly
 
 
 class Entries(NamedTuple):
@@ -117,6 +118,8 @@ class SeekIndex:
         known &= there & (layout.kind_of(pairs[:, 0]) & np.uint64(15) == layout.INDEXED)
         known &= (self._header.table_end <= begins) & (places[:, 1] <= self._header.size)
         known &= (sizes > 0) & (sizes <= self._header.largest)
+        # Entries do not overlap, so those of different samples take no more than the file.
+        known &= np.cumsum(np.where(known, sizes, 0)) <= max(self._header.size, _LEAST_READ)
         sizes = np.where(known, sizes, 0)
         found = self._read(begins, sizes, reader)
         return found._replace(sizes=np.where(found.sizes == sizes, sizes, 0))

@@ -102,6 +102,8 @@ class PartialIndex:
         places = (words & np.uint64(layout.PLACE)).astype(np.int64)
         if words.size != done + 1 or not self._end <= places[-1] <= os.fstat(self._descriptor).st_size:
             return None
+        if places[0] != self._end or (places[1:] < places[:-1]).any():
+            return None
         words_sum, entries_sum = zlib.crc32(data[: -layout.WORD_BYTES]), 0
         for at in range(self._end, int(places[-1]), _BLOCK):
             entries_sum = zlib.crc32(read_at(self._descriptor, at, min(_BLOCK, int(places[-1]) - at)), entries_sum)

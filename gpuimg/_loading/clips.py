@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from .._batch.clips import Start, check_short, clips_of
-from .._checks.arguments import whole_number
+from .._checks.arguments import one_of, whole_number
 from .._checks.types import Ints
+from .._decoding.options import DecodeOptions
 from .._random.clips import anywhere
 from .._random.rng import Rng
 from .._video.clips import EncodedClips
@@ -54,8 +55,7 @@ class Clips:
         whole_number(self.frames, "frames")
         whole_number(self.stride, "stride")
         check_short(self.short)
-        if self.start not in _STARTS:
-            raise ValueError(f"start must be one of {', '.join(map(repr, _STARTS))}, not {self.start!r}")
+        one_of(self.start, "start", _STARTS)
 
     def starts(self, rng: Rng, stride: Ints) -> Start:
         """First frames of clips, from how many frames their videos have."""
@@ -71,12 +71,12 @@ class VideoClips:
         self._clips = clips
         self._known: dict[tuple[str, int, int], VideoIndex] = {}
 
-    def open(self, data: Sequence[Any], names: Sequence[str], rng: Rng, color: str, max_pixels: int) -> EncodedClips:
+    def open(self, data: Sequence[Any], names: Sequence[str], rng: Rng, options: DecodeOptions) -> EncodedClips:
         """Clips of paths or file bytes, one for each sample of ``rng``; those that cannot be opened are failures."""
         clips = self._clips
         stride = np.full(len(data), clips.stride)
         return clips_of(
-            data, names, clips.frames, stride, clips.starts(rng, stride), clips.short, color, "fill", max_pixels,
+            data, names, clips.frames, stride, clips.starts(rng, stride), clips.short, options, "fill",
             read=self._read,
         )  # fmt: skip
 

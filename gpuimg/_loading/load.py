@@ -6,10 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from .._batch.encoded import check_options
 from .._checks.arguments import whole_number
 from .._checks.words import counted
 from .._decoding.decoder import MAX_PIXELS
+from .._decoding.file_bytes import MAX_BYTES
+from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
 from .._random.rng import Rng
 from ..sources.stream import Stream
@@ -44,7 +45,7 @@ def load(
     seed: int = 0,
     epochs: int | None = 1,
     drop_last: bool = False,
-    prefetch: int = 2,
+    prefetch: int = 3,
     readers: int | None = None,
     decoders: int = 2,
     shard: tuple[int, int] | str = "auto",
@@ -55,6 +56,7 @@ def load(
     color: str = "rgb",
     alpha: str = "drop",
     max_pixels: int = MAX_PIXELS,
+    max_bytes: int = MAX_BYTES,
     draft: float | None = None,
     depth: str = "uint8",
     image: str = "image",
@@ -120,8 +122,8 @@ def load(
     stream : int or stream, optional
         The consumer's CUDA stream, by default CuPy's current one: a batch is ready for work enqueued there, and its
         memory is used again after what was enqueued there before the batch was let go.
-    color, alpha, max_pixels, draft, depth
-        As in :func:`open_batch`.
+    color, alpha, max_pixels, max_bytes, draft, depth
+        As in :func:`open_batch`. With ``clips``, ``max_bytes`` is for videos that are read as a whole.
     image : str
         Of a source of mappings: the entry with file bytes or a path, or a mapping of ``"bytes"`` and ``"path"``.
     label : str or None
@@ -191,7 +193,7 @@ def load(
     of_stream = isinstance(source, Stream)
     if of_stream:
         check_stream(source, on_error, max_failures, index, clips)
-    check_options(color, alpha, max_pixels, draft, depth)
+    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     rank, world = as_shard(shard)
@@ -204,8 +206,8 @@ def load(
     return Loader(
         Settings(
             source, adapted(preprocess), batch_size, runtimes, dtype, layout, bool(shuffle), int(seed),
-            bool(drop_last), prefetch, readers, decoders, rank, world, on_error, stream_address(stream), color,
-            alpha, max_pixels, columns, draft, depth, opened_index(index, source), opener(clips, draft, index),
+            bool(drop_last), prefetch, readers, decoders, rank, world, on_error, stream_address(stream), options,
+            columns, opened_index(index, source), opener(clips, draft, index),
         ),
         epochs, max_failures, bool(progress),
     )  # fmt: skip

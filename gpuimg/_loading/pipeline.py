@@ -28,10 +28,11 @@ from .._index.seek_index import SeekIndex
 from .._random.rng import Rng
 from .._runtimes.images import Encoded, EncodedImages
 from .._runtimes.protocol import ResultMemory, Runtime
+from .._runtimes.turn import Turn
 from ..errors import DecodeError, Failure
 from .dealing import Deal, Epoch
 from .prefetch import Prefetcher, Stopped
-from .samples import Sample, SampleNames, collate, name_videos, read_samples
+from .samples import Sample, SampleNames, collate, name_videos, read_samples, renew
 from .settings import Settings, is_remote
 from .sharding import Position, Share, shuffled
 from .waits import Watch
@@ -122,6 +123,7 @@ class Pipeline:
         self._read: deque[Sample] = deque()
         self._lock = threading.Lock()
         self._stopped = False
+        self._turn = Turn()
         self._reader: Prefetcher[Chunk] | None = None
         self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # of a sample, as those read last had it
         chunk = min(max(2 * settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK)
@@ -161,9 +163,11 @@ class Pipeline:
         places, real = share.places(start, stop)
         indices = shuffled(places, share.n, settings.seed, epoch) if settings.shuffle else places
         if settings.videos is not None:
-            samples = name_videos(settings.source, indices.tolist(), real.tolist(), settings.columns)
+            samples = name_videos(
+                settings.source, indices.tolist(), real.tolist(), settings.columns, settings.options.max_bytes
+            )
             return Chunk(samples, time.perf_counter() - begin, 0.0)
-        reader = ChunkReader(self._room)
+        reader = ChunkReader(self._room, settings.options.max_bytes)
         samples = read_samples(settings.source, indices.tolist(), real.tolist(), settings.columns, reader)
         if isinstance(settings.index, SeekIndex):
             entries = settings.index.read(indices, reader)
@@ -240,10 +244,16 @@ class Pipeline:
     def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> Made:
         """A batch of these samples and no others."""
         raises = self._settings.on_error == "raise"
-        opened = self._open(samples, epoch)
-        if raises:
-            _raise(opened)
-        made = self._run(number, opened, epoch, after)
+        while True:
+            with self._turn:
+                opened = self._open(samples, epoch)
+                if self._renewed(opened):
+                    continue
+                if raises:
+                    _raise(opened)
+                made = self._run(number, opened, epoch, after)
+            if not self._renewed(opened):
+                break
         if raises:
             _raise(opened)
         return made
@@ -263,10 +273,17 @@ class Pipeline:
                 made = self._run(number, opened, position.epoch, after)
                 if not opened.images.failures:
                     return made._replace(failures=failures)
+            if self._renewed(opened):
+                continue
             failures += _failures(opened)
             good = [sample for k, sample in enumerate(good) if k not in opened.images.failures]
             if not good and taken - position.taken > self._settings.samples + size:
                 raise DecodeError(tuple(failures), len(failures))  # there is no good sample at all
+
+    def _renewed(self, opened: Opened) -> bool:
+        """Whether failed samples have other bytes now that they were read again, see :func:`renew`."""
+        settings, failed = self._settings, [opened.samples[k] for k in opened.images.failures]
+        return sum(renew(sample, settings.columns, settings.options.max_bytes) for sample in failed) > 0
 
     def _open(self, samples: list[Sample], epoch: int) -> Opened:
         settings = self._settings
@@ -274,11 +291,9 @@ class Pipeline:
         images: Encoded
         if settings.videos is not None:
             rng = Rng(settings.seed, epoch=epoch, indices=[sample.index for sample in samples])
-            images = settings.videos.open(data, names, rng, settings.color, settings.max_pixels)
+            images = settings.videos.open(data, names, rng, settings.options)
         else:
-            images = open_images(
-                data, settings.color, settings.alpha, "fill", settings.max_pixels, names, settings.draft, settings.depth
-            )
+            images = open_images(data, settings.options, "fill", names)
             images = replace(images, seek=self._seek(samples, images))
         images.settle({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
         return Opened(samples, images)

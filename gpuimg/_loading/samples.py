@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ class Sample:
     error: Exception | None = None
     entry: tuple[int, int] = (0, 0)  # of a seek index: its address and bytes,
     memory: Any = None  # and what it is in
+    renewed: bool = False  # read again, see :func:`renew`
 
     @property
     def name(self) -> str:
@@ -86,19 +88,43 @@ def finished(samples: list[Sample], items: Sequence[Any], columns: Columns, read
     of_paths = [sample for sample in samples if sample.path is not None]
     for sample, data in zip(of_paths, reader.read([sample.data for sample in of_paths]), strict=True):
         sample.data = sample.data if data is None else data
-    left = [sample for sample in samples if sample.error is None and not _is_ready(sample.data)]
+    most = reader.max_bytes
+    left = [one for one in samples if one.error is None and (not _is_ready(one.data) or len(one.data) > most)]
     with Watch(len(left)) as watch:
         for sample in left:
-            _read_plainly(sample)
+            _read_plainly(sample, most)
     reader.add(watch.seconds, watch.cpu)
     return samples
 
 
-def name_videos(source: Any, indices: Sequence[int], reals: Sequence[bool], columns: Columns) -> list[Sample]:
+def renew(sample: Sample, columns: Columns, max_bytes: int) -> bool:
+    """Read a sample again, once, that did not decode and may have come from a cache of files behind URLs.
+
+    The cache then has what was read now. Returns whether that is other than what did not decode.
+    """
+    source = sample.source
+    if sample.renewed or sample.error is not None or not read_together(source) or not source._caches:
+        return False
+    sample.renewed = True
+    reader = ChunkReader(max_bytes=max_bytes)
+    for forgets in (False, True):  # another thread may have read the same block anew already
+        if forgets:
+            with suppress(OSError, ValueError):  # the server may be gone
+                source._forget(sample.index)
+        (again,) = read_samples(source, [sample.index], [sample.real], columns, reader)
+        if again.error is None and bytes(again.data) != bytes(sample.data):
+            sample.data, sample.label = again.data, again.label
+            return True
+    return False
+
+
+def name_videos(
+    source: Any, indices: Sequence[int], reals: Sequence[bool], columns: Columns, max_bytes: int
+) -> list[Sample]:
     """As :func:`read_samples`, but what is behind a path is left to the decoder, which reads no more than it needs."""
     samples = [Sample(source, index, real) for index, real in zip(indices, reals, strict=True)]
     for sample in samples:
-        item = _video(source, sample.index)
+        item = _video(source, sample.index, max_bytes)
         if isinstance(item, Exception):
             sample.error = item
             continue
@@ -106,14 +132,16 @@ def name_videos(source: Any, indices: Sequence[int], reals: Sequence[bool], colu
         if isinstance(sample.data, (str, os.PathLike)):
             sample.data = sample.path = os.fspath(sample.data)
         else:
-            _read_plainly(sample)
+            _read_plainly(sample, max_bytes)
     return samples
 
 
-def _video(source: Any, index: int) -> Any:
+def _video(source: Any, index: int, max_bytes: int) -> Any:
     """What a source gives, with the path of a file rather than its bytes."""
     if isinstance(source, ImageFiles) and read_together(source) and not source._is_remote:
         return os.fsdecode(source._path(index)), source._label(index)
+    if read_together(source):
+        return source._read_several([index], ChunkReader(max_bytes=max_bytes))[0]
     return _item(source, index)
 
 
@@ -141,10 +169,10 @@ def _is_ready(data: Any) -> bool:
     return type(data) is bytes
 
 
-def _read_plainly(sample: Sample) -> None:
+def _read_plainly(sample: Sample, max_bytes: int) -> None:
     """Bring the data into one of the forms that are decoded."""
     try:
-        sample.data = read(sample.data)
+        sample.data = read(sample.data, max_bytes)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
         sample.data, sample.error = b"", error
     except TypeError as error:
@@ -200,12 +228,17 @@ def collate(labels: list[Any], missing: list[bool]) -> Any:
     known = [label for label, gone in zip(labels, missing, strict=True) if not gone]
     if all(label is None for label in known):
         return None
-    if all(isinstance(label, (int, np.integer)) for label in known):
+    if all(map(_fits, known)):
         return np.array([-1 if gone else label for label, gone in zip(labels, missing, strict=True)], np.int64)
-    if all(isinstance(label, (int, float, np.integer, np.floating)) for label in known):
+    if all(isinstance(label, (float, np.floating)) or _fits(label) for label in known):
         return np.array([np.nan if gone else label for label, gone in zip(labels, missing, strict=True)], np.float64)
     first = known[0]
     if all(isinstance(label, np.ndarray) and label.shape == first.shape for label in known):
         nothing = np.zeros_like(first)
         return np.stack([nothing if gone else label for label, gone in zip(labels, missing, strict=True)])
     return [None if gone else label for label, gone in zip(labels, missing, strict=True)]
+
+
+def _fits(label: Any) -> bool:
+    """Whether a label is a whole number of 64 bits."""
+    return isinstance(label, (int, np.integer)) and -(1 << 63) <= int(label) < 1 << 63

@@ -11,7 +11,8 @@ import numpy as np
 
 from .._batch.asked import CLIP_LAYOUTS, DTYPES, dtype_name
 from .._batch.batch import Batch
-from .._checks.arguments import whole_number
+from .._checks.arguments import one_of, whole_number
+from .._decoding.options import DecodeOptions
 from .._index.learned import LearnedIndex
 from .._index.seek_index import SeekIndex
 from .._random.mixing import Mix
@@ -47,12 +48,8 @@ class Settings:
     world: int
     on_error: str
     stream: int | None
-    color: str
-    alpha: str
-    max_pixels: int
+    options: DecodeOptions
     columns: Columns
-    draft: float | None
-    depth: str
     index: SeekIndex | LearnedIndex | None = None
     videos: VideoClips | None = None  # where samples are videos
     worker: int = 0  # of the workers that deal out the rank's batches among them,
@@ -157,12 +154,10 @@ def opened_index(index: Any, source: Any) -> SeekIndex | LearnedIndex | None:
 
 def check_words(layout: Any, dtype: Any, on_error: Any, of_clips: bool) -> None:
     layouts = ("NHWC", "NCHW", *(CLIP_LAYOUTS if of_clips else ()))
-    if layout not in layouts:
-        raise ValueError(f"layout must be one of {', '.join(map(repr, layouts))}, not {layout!r}")
+    one_of(layout, "layout", layouts)
     if dtype is not None and dtype_name(dtype) not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(map(repr, DTYPES))}, not {dtype!r}")
-    if on_error not in _ON_ERROR:
-        raise ValueError(f"on_error must be one of {', '.join(map(repr, _ON_ERROR))}, not {on_error!r}")
+    one_of(on_error, "on_error", _ON_ERROR)
 
 
 def opener(clips: Any, draft: Any, index: Any) -> VideoClips | None:

@@ -52,7 +52,7 @@ class StreamPipeline(Pipeline):
         settings, real = self._settings, len(coming.items) - coming.padding
         rank, world = (settings.rank, settings.world) if settings.source.sharded else (0, 1)
         samples = [Sample(settings.source, place * world + rank, k < real) for k, (place, _) in enumerate(coming.items)]
-        reader = ChunkReader()
+        reader = ChunkReader(max_bytes=settings.options.max_bytes)
         finished(samples, [item for _, item in coming.items], settings.columns, reader)
         self.read_seconds += reader.seconds
         return samples, coming

@@ -11,7 +11,6 @@ from .._batch.batch import Batch
 from .._batch.encoded import open_images
 from .._checks.types import Ints
 from .._decoding import jpeg
-from .._decoding.decoder import MAX_PIXELS
 from .._decoding.native_read import ChunkReader
 from .._loading.in_order import Chunk, Stopped
 from .._loading.samples import Columns, Sample, SampleNames, read_samples
@@ -55,7 +54,7 @@ class Maker:
         plan = self._plan
         samples = read_samples(plan.source, chunk, [True] * len(chunk), plan.columns, self._reader)
         data = [b"" if one.error is not None else one.data for one in samples]
-        opened = open_images(data, "rgb", plan.options.alpha, "fill", MAX_PIXELS, SampleNames(samples))
+        opened = open_images(data, plan.options.decode, "fill", SampleNames(samples))
         sizes = plan.options.sizes(opened.sizes)
         results: list[Result] = []
         for part in _parts(sizes):

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.arguments import whole_number
+from .._checks.arguments import one_of, whole_number
 from .._checks.types import Ints
-from .._decoding.decoder import ALPHAS
+from .._decoding.options import DecodeOptions
 
 _QUALITY = 90
 _SUBSAMPLINGS = {"420": "4:2:0", "444": "4:4:4", "keep": "keep"}
@@ -37,7 +37,7 @@ class Options:
     restart: str
     to: str
     lossless: bool
-    alpha: str
+    decode: DecodeOptions
     tar_size: int
 
     def sizes(self, old: Ints) -> Ints:
@@ -57,8 +57,8 @@ class Options:
 
 
 def checked_options(
-    short_side: Any, max_pixels: Any, quality: Any, subsampling: Any, restart: Any, to: Any, lossless: Any, alpha: Any,
-    tar_size: Any,
+    short_side: Any, max_pixels: Any, quality: Any, subsampling: Any, restart: Any, to: Any, lossless: Any,
+    decode: DecodeOptions, tar_size: Any,
 ) -> Options:  # fmt: skip
     """The options of a call.
 
@@ -69,12 +69,9 @@ def checked_options(
     """
     if lossless:
         _check_lossless(short_side=short_side, max_pixels=max_pixels, quality=quality, subsampling=subsampling)
-    for name, value, allowed in (
-        ("subsampling", "420" if subsampling is None else subsampling, tuple(_SUBSAMPLINGS)),
-        ("restart", restart, _RESTARTS), ("to", to, _FORMATS), ("alpha", alpha, ALPHAS),
-    ):  # fmt: skip
-        if value not in allowed:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+    one_of("420" if subsampling is None else subsampling, "subsampling", _SUBSAMPLINGS)
+    one_of(restart, "restart", _RESTARTS)
+    one_of(to, "to", _FORMATS)
     return Options(
         None if short_side is None else whole_number(short_side, "short_side"),
         None if max_pixels is None else whole_number(max_pixels, "max_pixels"),
@@ -83,7 +80,7 @@ def checked_options(
         restart,
         to,
         bool(lossless),
-        alpha,
+        decode,
         tar_size and whole_number(tar_size, "tar_size", _LEAST_SHARD),
     )
 

@@ -11,6 +11,7 @@ from .. import sources
 from .._checks.arguments import whole_number
 from .._decoding import native_read
 from .._decoding.file_bytes import printable
+from .._decoding.options import DecodeOptions
 from .._index.names import checksum_of_names
 from .._loading.build_index import ENDING, build_index
 from .._loading.in_order import InOrder, Progress, shown
@@ -139,7 +140,8 @@ def prepare(
     check_source(source)
     columns = check_columns(image, label)
     size = (0 if isinstance(source, ImageFiles) else _SHARD_BYTES) if tar_size is None else tar_size
-    options = checked_options(short_side, max_pixels, quality, subsampling, restart, to, lossless, alpha, size)
+    decode = DecodeOptions(alpha=alpha)
+    options = checked_options(short_side, max_pixels, quality, subsampling, restart, to, lossless, decode, size)
     workers = allowed_threads() if threads is None else whole_number(threads, "threads")
     folder = _made_folder(source, destination)
     start = time.perf_counter()

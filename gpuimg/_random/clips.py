@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._batch.batch import Batch
-from .._batch.clips import Start, clips_of, source_count, strides
+from .._batch.clips import Start, clip_options, clips_of, source_count, strides
 from .._checks import arguments
 from .._checks.types import Ints
 from .._decoding.decoder import MAX_PIXELS
@@ -70,7 +70,8 @@ def random_clips(
     start = anywhere(as_rng(rng, n, "random_clips"), frames, steps)
     runtime = runtime_for(device)
     names = SourceNames(sources)
-    return Batch(runtime, clips_of(sources, names, frames, steps, start, short, color, on_error, max_pixels))
+    options = clip_options(color, max_pixels)
+    return Batch(runtime, clips_of(sources, names, frames, steps, start, short, options, on_error))
 
 
 def anywhere(rng: Rng, frames: int, stride: Ints) -> Start:

@@ -19,6 +19,7 @@ from .._batch.asked import UNITS
 from .._batch.batch import Batch, as_batch
 from .._batch.planes import MOST_CHANNELS
 from .._checks.types import Floats, Ints
+from .._decoding.open_file import open_regular
 from .._plan.plan import KERNEL_CHANNELS, Entry, Frame, Grid, Plan, Step, check_channels
 from ..kernels import layout, ops
 
@@ -244,7 +245,7 @@ def load_plan(path: str | PathLike[str]) -> SavedPlan:
     ...     gpuimg.load_plan(pathlib.Path(folder, "plan.npy")).sizes.tolist()
     [[3, 4], [3, 4]]
     """
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=open_regular) as file:
         raw = io.BytesIO(file.read())
     try:
         data = np.lib.format.read_array(raw, allow_pickle=False)

@@ -20,6 +20,7 @@ from .images import ALIGNMENT, Encoded, Pixels, numpy_dtype, offsets_of
 from .protocol import Outcome
 from .team import side_by_side
 from .threads import threads
+from .turn import end_turn
 
 
 def _as_decoded(source: EncodedClips, segments: Sequence[Plan], kind: int, planar: bool) -> bool:
@@ -142,6 +143,7 @@ class CpuRuntime:
         side_by_side(work, self._helpers(len(one.offsets)))
 
     def _run(self, call: Call) -> Outcome:
+        end_turn()  # what follows holds no GIL
         for python in call.rounds():
             helpers = self._helpers(call.images_left(python))
             side_by_side(partial(self._work, call, iter(python)), helpers, call.stop)

@@ -267,8 +267,6 @@ class Call:
         if self._leaders is not None:
             kind[self._leaders != np.arange(len(images))] = records.VIEW
         ours = headers["kind"] == jpeg_records.BASELINE
-        if self._channels == 1:  # gray of an RGB file is no component of it
-            ours &= headers["color"] != jpeg_records.RGB
         ours[failed] = True
         return np.flatnonzero(~ours & (kind != records.VIEW)).tolist()
 
@@ -370,7 +368,7 @@ class Call:
         try:
             header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
             scale = int(self._images["scale"][i])
-            pixels = pillow.decode(source.data[i], header, self._channels, source.alpha, scale)
+            pixels = pillow.decode(source.data[i], header, source.options, scale)
             shown = exif.turned(pixels, int(source.orientations[i]))
             if shown.shape[:2] != tuple(self._sizes[i].tolist()):
                 raise ValueError("the decoded image has another size than its header says")
@@ -386,7 +384,7 @@ class Call:
         if video is not None and clip not in source.failures:
             try:
                 wanted = np.unique(numbers).tolist()
-                open_ = partial(opened, source.data[clip], source.max_pixels)
+                open_ = partial(opened, source.data[clip], source.options.max_pixels)
                 for number, frame in decoded_frames(open_, video, wanted):
                     write = partial(write_pixels, frame, video.orientation, self._channels)
                     yield from ((first + int(t), write) for t in np.flatnonzero(numbers == number))

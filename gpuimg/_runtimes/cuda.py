@@ -50,6 +50,7 @@ from .images import (
     rows_of,
 )
 from .protocol import Outcome
+from .turn import end_turn
 
 _MOST_IMAGES = 65535  # blocks along y of one launch
 
@@ -212,6 +213,7 @@ class CudaRuntime:
     ) -> Outcome:
         """Run plans: for each a launch for each statistic in it, and one for the result."""
         _check_count(len(segments[0]))
+        end_turn()  # decoders are waited for
         with self._after_caller():
             if isinstance(source, Pixels):
                 return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, planar))

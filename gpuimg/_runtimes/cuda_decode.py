@@ -175,7 +175,7 @@ class ImageDecoder:
             [images.data[i] for i in given],
             places.images(own.stream.ptr),
             for_engine(images.headers, self._share)[places.numbers].tolist(),
-            images.color,
+            images.options.color,
             own.stream.ptr,
             marked.synchronize,
         )

@@ -133,7 +133,7 @@ class ClipDecoder:
         """
         video = clips.videos[clip]
         assert video is not None
-        open_ = partial(opened, clips.data[clip], clips.max_pixels, hardware(self._index))
+        open_ = partial(opened, clips.data[clip], clips.options.max_pixels, hardware(self._index))
         with closing(decoded_frames(open_, video, np.unique(clips.numbers[clip]).tolist())) as frames:
             while True:
                 try:

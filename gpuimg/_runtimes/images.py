@@ -13,6 +13,7 @@ import numpy as np
 from .._checks.types import Ints
 from .._decoding import exif
 from .._decoding.jpeg import Headers
+from .._decoding.options import DecodeOptions
 from .._decoding.pillow import PillowHeader
 from .._decoding.seek import Seek, misfit_warning
 from .._decoding.views import Views, at, views_of
@@ -26,9 +27,6 @@ ALIGNMENT = 64
 #: dtype names a result can have -> (storage dtype for the kernels, kind of store).
 KINDS = {"float32": words.FLOAT32, "uint8": words.UINT8, "float16": words.FLOAT16, "bfloat16": words.BFLOAT16}
 STORAGE = {"float32": "float32", "uint8": "uint8", "float16": "uint16", "bfloat16": "uint16"}
-
-#: Channels by the name of a color.
-COLORS = {"gray": 1, "graya": 2, "rgb": 3, "rgba": 4}
 
 #: What values of a source are multiplied with, so that white is 1.
 SCALES = {"uint8": np.float32(1.0 / 255.0), "float32": np.float32(1.0)}
@@ -125,11 +123,8 @@ class EncodedImages:
     others: Mapping[int, PillowHeader]  # by index, of what is no JPEG, or one with a rare header
     names: Sequence[str]
     sizes: Ints  # as shown
-    channels: int
-    alpha: str
+    options: DecodeOptions
     on_error: str
-    draft: float | None = None  # see gpuimg.open_batch
-    depth: int = 8  # bits of a value of decoded images, 8 or 16
     failures: dict[int, Failure] = field(default_factory=dict)
     seek: Seek | None = None  # entries of a seek index
     views_of: Views[EncodedImages] | None = None  # these are images of others, which may stand several times
@@ -139,15 +134,15 @@ class EncodedImages:
     @property
     def dtype(self) -> str:
         """Decoded images are bytes, or of 16 bits."""
-        return f"uint{self.depth}"
+        return f"uint{self.options.bits}"
+
+    @property
+    def channels(self) -> int:
+        """Channels of decoded images."""
+        return self.options.channels
 
     def __len__(self) -> int:
         return len(self.data)
-
-    @property
-    def color(self) -> str:
-        """What was asked for."""
-        return next(name for name, channels in COLORS.items() if channels == self.channels)
 
     @property
     def orientations(self) -> Ints:
@@ -197,11 +192,8 @@ class EncodedImages:
             {k: self.others[i] for k, i in enumerate(indices) if i in self.others},
             [self.names[i] for i in indices],
             self.sizes[list(indices)],
-            self.channels,
-            self.alpha,
+            self.options,
             "fill",
-            self.draft,
-            self.depth,
             seek=None if self.seek is None else self.seek.part(list(indices)),
         )
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._checks.types import Floats, Ints
 from .._checks.words import counted
+from .._decoding.options import DecodeOptions
 from .._decoding.views import Views, views_of
 from ..errors import ClipFailure, DecodeError, Failure
 from .index import VideoIndex
@@ -27,9 +28,8 @@ class EncodedClips:
     videos: Sequence[VideoIndex | None]  # None where a file could not be read
     numbers: Ints  # (N, T) of frames; 0 in clips that failed
     names: Sequence[str]
-    channels: int
+    options: DecodeOptions
     on_error: str
-    max_pixels: int
     failures: dict[int, Failure] = field(default_factory=dict)  # by clip
     views_of: Views[EncodedClips] | None = None  # these are clips of others, which may stand several times
 
@@ -40,6 +40,11 @@ class EncodedClips:
     def dtype(self) -> str:
         """Decoded frames are bytes."""
         return "uint8"
+
+    @property
+    def channels(self) -> int:
+        """Channels of decoded frames."""
+        return self.options.channels
 
     @property
     def frames(self) -> int:
@@ -80,9 +85,8 @@ class EncodedClips:
             [self.videos[i] for i in chosen],
             self.numbers[chosen],
             [self.names[i] for i in chosen],
-            self.channels,
+            self.options,
             "fill",
-            self.max_pixels,
         )
 
     def at_frames(self, kept: Ints) -> EncodedClips:

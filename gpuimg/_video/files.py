@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
 from .._decoding.file_bytes import read
+from .._decoding.open_file import open_regular
 from .._version import install_hint
 
 #: Containers that hold frames themselves. Playlists and the like, which make FFmpeg open other files, are not of them.
@@ -50,7 +52,7 @@ def video_data(source: Any) -> Any:
     TypeError
         For what is not a source.
     """
-    return os.fspath(source) if isinstance(source, (str, os.PathLike)) else read(source)
+    return os.fspath(source) if isinstance(source, (str, os.PathLike)) else read(source, sys.maxsize)
 
 
 def hardware(device: int) -> Any:
@@ -86,7 +88,9 @@ def _file(data: Any, stack: ExitStack) -> Any:
     """What PyAV opens: a path that cannot be taken for an address, or an open file."""
     if not isinstance(data, str):
         return io.BytesIO(data)
-    return f"file:{data}" if data.isprintable() else stack.enter_context(open(data, "rb"))
+    file = open(data, "rb", opener=open_regular)  # noqa: SIM115 (the stack closes it)
+    stack.enter_context(file)
+    return f"file:{data}" if data.isprintable() else file
 
 
 @contextmanager

@@ -8,12 +8,17 @@ import re
 import threading
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import groupby
 
+from .._decoding.open_file import open_regular, read_at
+
 BLOCK = 1 << 20  # bytes; several that are missing are fetched together
+_PIECE = 1 << 16  # bytes with a checksum, so that a part of a block is verified without reading all of it
+_SUM = 4  # bytes of a checksum
 _LONGEST_RUN = 8  # blocks of one request
 _FRESH = 60.0  # seconds for which the last use of a block is not written down again
 _NAME = re.compile(r"[0-9a-f]{32}-\d+(\.\d+\.\d+)?")  # of a block, or of one that is being written
@@ -28,11 +33,16 @@ def key_of(*words: str) -> str:
     return hashlib.blake2b("\0".join(words).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
 
+def blocks_of(start: int, stop: int) -> range:
+    """Numbers of the blocks in which bytes of a file lie."""
+    return range(start // BLOCK, (stop - 1) // BLOCK + 1)
+
+
 class Blocks:
     """Blocks of files, each in a file of its own; those not used for longest make room for others.
 
     A block is written to another name and then renamed, so that it is there whole or not at all, whoever else writes
-    or removes it.
+    or removes it. After its bytes come the CRC-32 checksums of its pieces, which are verified whenever it is read.
     """
 
     def __init__(self, folder: str | os.PathLike[str], most: int) -> None:
@@ -54,13 +64,13 @@ class Blocks:
         if self._process != os.getpid():  # a fork: the threads that fetch for the parent are not here
             self._renew()
         found: dict[int, bytes] = {}
-        for block in range(start // BLOCK, (stop - 1) // BLOCK + 1):
+        for block in blocks_of(start, stop):
             begin = max(start - block * BLOCK, 0)
             end = min(stop - block * BLOCK, BLOCK)
             data = self.get(key, block, min(BLOCK, size - block * BLOCK), begin, end)
             if data is not None:
                 found[block] = data
-        missing = [block for block in range(start // BLOCK, (stop - 1) // BLOCK + 1) if block not in found]
+        missing = [block for block in blocks_of(start, stop) if block not in found]
         for block, data in self._fetched(key, size, missing, fetch).items():
             found[block] = data[max(start - block * BLOCK, 0) : stop - block * BLOCK]
         return b"".join(found[block] for block in sorted(found))
@@ -105,33 +115,44 @@ class Blocks:
     def get(
         self, key: str, block: int, size: int | None = None, begin: int = 0, end: int | None = None
     ) -> bytes | None:
-        """A part of a block, or all of it; None where it is not there, or not of this size."""
+        """A part of a block, or all of it; None where it is not there, damaged, or not of this size."""
         path = self._path(key, block)
         try:
-            with open(path, "rb", 0) as file:
+            with open(path, "rb", 0, opener=open_regular) as file:
                 status = os.fstat(file.fileno())
-                if size is not None and status.st_size != size:
+                found = status.st_size - _SUM * -(-status.st_size // (_PIECE + _SUM))
+                if size is not None and found != size:
                     return None
-                wanted = (status.st_size if end is None else end) - begin
-                data = os.pread(file.fileno(), wanted, begin)
+                end = found if end is None else end
+                first, stop = begin // _PIECE, -(-end // _PIECE)
+                start = first * _PIECE
+                data = read_at(file.fileno(), start, min(stop * _PIECE, found) - start)
+                sums = read_at(file.fileno(), found + first * _SUM, (stop - first) * _SUM)
                 if time.time() - status.st_mtime > _FRESH:
                     os.utime(path)
         except OSError:  # another process may remove it at any moment
             return None
-        return data if len(data) == wanted else None
+        return data[begin - start : end - start] if sums == _checksums(data) and len(data) >= end - start else None
+
+    def remove(self, key: str, block: int) -> None:
+        """Remove a block, if it is there and this process may."""
+        with suppress(OSError):
+            os.unlink(self._path(key, block))
 
     def put(self, key: str, block: int, data: bytes) -> None:
         """Keep a block. A disk that is full or cannot be written to is no error: a warning says that keeping ends."""
-        if not self._works or len(data) > self.most:
+        checksums = _checksums(data)
+        if not self._works or len(data) + len(checksums) > self.most:
             return
         path = self._path(key, block)
         temporary = f"{path}.{os.getpid()}.{threading.get_ident()}"
         try:
-            self._make_room(len(data))
+            self._make_room(len(data) + len(checksums))
             os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
             try:
                 with open(temporary, "wb") as file:
                     file.write(data)
+                    file.write(checksums)
                 os.replace(temporary, path)
             except BaseException:
                 if os.path.exists(temporary):
@@ -173,6 +194,13 @@ class Blocks:
                         with suppress(FileNotFoundError):
                             status = entry.stat()
                             yield status.st_mtime, status.st_size, entry.path
+
+
+def _checksums(data: bytes) -> bytes:
+    """The checksum of each piece."""
+    view = memoryview(data)
+    pieces = (view[at : at + _PIECE] for at in range(0, len(data), _PIECE))
+    return b"".join(zlib.crc32(piece).to_bytes(_SUM, "little") for piece in pieces)
 
 
 def _runs(blocks: list[int]) -> list[list[int]]:

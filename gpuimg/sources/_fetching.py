@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .._decoding.file_bytes import too_large
 from .._runtimes.team import side_by_side
-from ._remote import RemoteFile, Storage
+from ._remote import UNKNOWN, RemoteFile, Storage
 
 _AT_ONCE = 4  # requests of one reader
 _GAP = 64 << 10  # bytes between two parts that are read rather than asked for apart
@@ -74,6 +75,10 @@ class RemoteSpan(NamedTuple):
         """Exactly its bytes."""
         return self.files.remote(self.file).read(self.offset, self.offset + self.size)
 
+    def forget(self) -> None:
+        """Remove its bytes from the cache."""
+        self.files.remote(self.file).forget(self.offset, self.offset + self.size)
+
 
 class RemoteWhole(NamedTuple):
     """All of a file behind a URL."""
@@ -81,10 +86,11 @@ class RemoteWhole(NamedTuple):
     storage: Storage
     url: str
     mark: str
+    size: int = UNKNOWN
 
-    def read(self) -> bytes:
-        """Its bytes."""
-        return self.storage.whole(self.url, self.mark)
+    def forget(self) -> None:
+        """Remove it from the cache."""
+        self.storage.forget(self.url, self.mark)
 
 
 class _Run(NamedTuple):
@@ -98,14 +104,16 @@ class _Run(NamedTuple):
         return first._replace(size=self.stop - first.offset).read()
 
 
-def fetched(places: Sequence[Any]) -> list[Any]:
+def fetched(places: Sequence[Any], max_bytes: int) -> list[Any]:
     """The bytes of places behind URLs, several requests at a time; exceptions where that fails, None for others."""
     found: list[Any] = [None] * len(places)
     jobs: list[Callable[[], None]] = []
     for k, place in enumerate(places):
         if isinstance(place, RemoteWhole):
-            jobs.append(partial(_read_whole, place, found, k))
-    jobs += [partial(_read_run, run, found) for run in _runs(places)]
+            jobs.append(partial(_read_whole, place, max_bytes, found, k))
+        elif isinstance(place, RemoteSpan) and place.size > max_bytes:
+            found[k] = too_large(place.size, max_bytes)
+    jobs += [partial(_read_run, run, found) for run in _runs(places, max_bytes)]
     left = iter(jobs)  # drawn from by several threads: one step of a list's iterator is one step of the interpreter
 
     def work() -> None:
@@ -116,9 +124,9 @@ def fetched(places: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _read_whole(place: RemoteWhole, found: list[Any], k: int) -> None:
+def _read_whole(place: RemoteWhole, max_bytes: int, found: list[Any], k: int) -> None:
     try:
-        found[k] = place.read()
+        found[k] = place.storage.whole(place.url, place.mark, place.size, max_bytes)
     except Exception as error:  # whatever a file system raises
         found[k] = error
 
@@ -135,8 +143,8 @@ def _read_run(run: _Run, found: list[Any]) -> None:
         found[k] = data[span.offset - start : span.offset - start + span.size]
 
 
-def _runs(places: Sequence[Any]) -> list[_Run]:
-    spans = [(k, place) for k, place in enumerate(places) if isinstance(place, RemoteSpan)]
+def _runs(places: Sequence[Any], max_bytes: int) -> list[_Run]:
+    spans = [(k, one) for k, one in enumerate(places) if isinstance(one, RemoteSpan) and one.size <= max_bytes]
     runs: list[_Run] = []
     for k, span in sorted(spans, key=lambda one: (one[1].file, one[1].offset)):
         end = span.offset + span.size

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import IO, Any, NamedTuple, TypeAlias, TypeVar
 
-from .._decoding.open_file import OpenFile, Span, read_at
+from .._decoding.open_file import OpenFile, Span, open_regular, read_at
 from ._fetching import RemoteReader, RemoteSpan
 from ._names import printable
 from ._remote import Remote, RemoteFile, Status, Storage, is_url
@@ -140,7 +140,7 @@ class OpenFiles:
         with naming(self.paths[file]):
             given = self.given(file)
             if isinstance(given, str):
-                with open(given, "rb") as opened:
+                with open(given, "rb", opener=open_regular) as opened:
                     number = opened.fileno()
                     yield Scan(opened, os.fstat(number).st_size, partial(read_at, number), given)
             else:

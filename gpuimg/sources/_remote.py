@@ -14,12 +14,14 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from .._checks.arguments import whole_number
+from .._decoding.file_bytes import MAX_BYTES, check_bytes
 from .._version import install_hint
-from ._blocks import Blocks, key_of
+from ._blocks import Blocks, blocks_of, key_of
 
 T = TypeVar("T")
 
 _URL = re.compile(rb"([a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+UNKNOWN = -1  # size of a file
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries
 #: What says that a file is another one, by the names of the file systems; the first that there is counts.
 _VALIDATORS = (
@@ -151,30 +153,55 @@ class Storage:
         fs, path = self.find(url)
         return fs.info(path)
 
-    def whole(self, url: str, mark: str) -> bytes:
-        """All bytes of a file; of the cache, if it is there with this mark."""
+    def whole(self, url: str, mark: str, size: int = UNKNOWN, max_bytes: int = MAX_BYTES) -> bytes:
+        """All bytes of a file; of the cache, if it is there with this mark.
+
+        It is kept there if it has the ``size`` of its listing, or without one that of the server's answer: an answer
+        without a length may have been cut off.
+
+        Raises
+        ------
+        ValueError
+            For more than ``max_bytes`` bytes, of which no more are read.
+        """
         blocks, key = self.blocks, key_of(url, "whole", mark)
         found = None if blocks is None else blocks.get(key, 0)
         if found is None:
-            found = self.tried(url, "reading", lambda: self._cat(url))
-            if blocks is not None:
+            found, size = self.tried(url, "reading", lambda: self._cat(url, size, max_bytes))
+            check_bytes(max(len(found), size), max_bytes)
+            if blocks is not None and len(found) == size:
                 blocks.put(key, 0, found)
+        check_bytes(len(found), max_bytes)
         return found
 
-    def _cat(self, url: str) -> bytes:
-        fs, path = self.find(url)
-        return bytes(fs.cat_file(path))
+    def forget(self, url: str, mark: str) -> None:
+        """Remove a whole file from the cache."""
+        if self.blocks is not None:
+            self.blocks.remove(key_of(url, "whole", mark), 0)
 
-    def listed(self, url: str) -> dict[str, str]:
-        """The files below a folder, relative to it, and their marks; several folders at a time."""
+    def _cat(self, url: str, size: int, max_bytes: int) -> tuple[bytes, int]:
+        """All bytes of a file, or some more than are allowed, and what is known of its size."""
+        fs, path = self.find(url)
+        if _is_http(fs):
+            from fsspec.asyn import sync
+
+            body: tuple[bytes, int] = sync(fs.loop, _http_get, fs, path, size, max_bytes)
+            return body
+        size = _status(fs.info(path)).size if size == UNKNOWN else size
+        if not 0 < size <= max_bytes:
+            return b"", size
+        return bytes(fs.cat_file(path, start=0, end=max_bytes + 1)), size
+
+    def listed(self, url: str) -> dict[str, tuple[str, int]]:
+        """The files below a folder, relative to it, their marks and sizes; several folders at a time."""
         path = self.find(url)[1].rstrip("/")
-        found: dict[str, str] = {}
+        found: dict[str, tuple[str, int]] = {}
         folders, seen = [path], {path}
         with ThreadPoolExecutor(_LISTED_AT_ONCE, "gpuimg-list") as pool:
             while folders:
                 infos = [info for infos in pool.map(partial(self._folder, url), folders) for info in infos]
                 files = [info for info in infos if info["type"] != "directory"]
-                found |= {info["name"][len(path) + 1 :]: _mark(info) for info in files}
+                found |= {info["name"][len(path) + 1 :]: (_mark(info), _size(info)) for info in files}
                 inner = dict.fromkeys(info["name"].rstrip("/") for info in infos if info["type"] == "directory")
                 folders = [name for name in inner if name not in seen]
                 seen.update(folders)
@@ -237,6 +264,13 @@ class RemoteFile:
             return self._fetched(start, stop)
         return blocks.part(self._key, self.status.size, start, stop, self._fetched)
 
+    def forget(self, start: int, stop: int) -> None:
+        """Remove these bytes from the cache."""
+        blocks = self._storage.blocks
+        if blocks is not None and start < stop:
+            for block in blocks_of(start, stop):
+                blocks.remove(self._key, block)
+
     def _fetched(self, start: int, stop: int) -> bytes:
         if start >= stop:
             return b""
@@ -280,8 +314,36 @@ def _options(url: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
+async def _http_get(fs: Any, path: str, size: int, max_bytes: int) -> tuple[bytes, int]:
+    """The body of an HTTP answer, or some more than is allowed of it, and its size where that is known.
+
+    aiohttp checks that a body is as long as its header says, or has its last chunk. Without either the body ends where
+    the connection does, for whatever reason: then ``size`` stays.
+    """
+    session = await fs.set_session()
+    options = {**fs.kwargs, "headers": {**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"}}
+    body = bytearray()
+    async with session.get(fs.encode_url(path), **options) as answer:
+        fs._raise_not_found_for_status(answer, path)
+        headers = answer.headers
+        framed = "Content-Length" in headers or headers.get("Transfer-Encoding", "").lower() == "chunked"
+        told = answer.content_length if headers.get("Content-Encoding", "identity") == "identity" else None
+        size = size if told is None else told
+        if size <= max_bytes:
+            async for part in answer.content.iter_any():
+                body += part
+                if len(body) > max_bytes:
+                    break
+    return bytes(body), len(body) if framed and told is None else size
+
+
 def _is_http(fs: Any) -> bool:
     return "http" in (fs.protocol if isinstance(fs.protocol, tuple) else (fs.protocol,))
+
+
+def _size(info: Mapping[str, Any]) -> int:
+    size = info.get("size")
+    return UNKNOWN if size is None else int(size)
 
 
 def _status(info: Mapping[str, Any]) -> Status:

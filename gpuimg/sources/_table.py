@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from typing import Any, SupportsIndex, TypeAlias
 
 from .._checks.words import counted
-from .._decoding.file_bytes import read
+from .._decoding.file_bytes import MAX_BYTES, check_bytes, read
 from .._decoding.native_read import ChunkReader
 from .._decoding.open_file import Span
 from .._version import install_hint
 from ._fetching import RemoteSpan, RemoteWhole, fetched
 from ._names import printable
 from ._reading import OpenFiles
-from ._remote import is_url
+from ._remote import Storage, is_url
 
 #: A file by its path; a part of an open one; what is behind a URL.
 Place: TypeAlias = "bytes | Span | RemoteSpan | RemoteWhole"
@@ -31,7 +31,8 @@ class Table(ABC):
 
     ``len(table)`` is the number of samples and ``table[i]`` the pair of file bytes and label; negative numbers count
     from the end, as in a list. Any number of threads may read at once. A failure of one sample is an ``OSError`` or a
-    ``ValueError`` that starts with ``describe(i)``.
+    ``ValueError`` that starts with ``describe(i)``; so are files of more than 1 GiB, for which :func:`gpuimg.load` has
+    another limit.
 
     Examples
     --------
@@ -120,14 +121,20 @@ class Stored(Table):
 
     @property
     def _is_remote(self) -> bool:
-        return self._files.storage is not None
+        return self._storage is not None
 
     def _origin(self) -> str | bytes | None:
         return only(self._files.paths)
 
     def _read(self, i: int) -> tuple[Any, Any]:
+        return self._read_within(i, MAX_BYTES)
+
+    def _read_within(self, i: int, max_bytes: int) -> tuple[Any, Any]:
+        """File bytes and label of sample ``i``, of which no place may be larger."""
         places = self._places(i)
-        return self._made(i, _remote(places) if self._is_remote else [_content(place) for place in places])
+        if self._is_remote:
+            return self._made(i, _remote(places, max_bytes))
+        return self._made(i, [_content(place, max_bytes) for place in places])
 
     def _read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
         """Samples that are in range; an exception in the place of each that fails."""
@@ -140,14 +147,30 @@ class Stored(Table):
         contents = iter(self._contents([place for several in places for place in several], reader))
         read = [[next(contents) for _ in several] for several in places]
         del places  # a file may be open for each: what follows may need them
-        return [self._finished(i, several) for i, several in zip(indices, read, strict=True)]
+        return [self._finished(i, several, reader.max_bytes) for i, several in zip(indices, read, strict=True)]
+
+    @property
+    def _storage(self) -> Storage | None:
+        """What reads files behind URLs."""
+        return self._files.storage
+
+    @property
+    def _caches(self) -> bool:
+        """Whether what is read from URLs is kept on the local disk."""
+        return self._storage is not None and self._storage.blocks is not None
+
+    def _forget(self, i: int) -> None:
+        """Remove sample ``i`` from the cache of files behind URLs."""
+        for place in self._places(i):
+            if isinstance(place, (RemoteSpan, RemoteWhole)):
+                place.forget()
 
     def _contents(self, places: Sequence[Any], reader: ChunkReader) -> list[Any]:
         """The bytes of places, or what went wrong, as they are read in one go."""
         if not self._is_remote:
             return reader.read(places)
         start, cpu = time.perf_counter(), time.thread_time()
-        found = fetched(places)
+        found = fetched(places, reader.max_bytes)
         reader.add(time.perf_counter() - start, time.thread_time() - cpu)
         return found
 
@@ -157,11 +180,11 @@ class Stored(Table):
         except OSError:  # is said when the sample is read by itself
             return ()
 
-    def _finished(self, i: int, contents: list[Any]) -> Any:
+    def _finished(self, i: int, contents: list[Any], max_bytes: int) -> Any:
         try:
-            if not contents or any(content is None for content in contents):
-                return self[i]
             with self._named(i):
+                if not contents or any(content is None for content in contents):
+                    return self._read_within(i, max_bytes)
                 for content in contents:
                     if isinstance(content, Exception):
                         raise content
@@ -170,20 +193,26 @@ class Stored(Table):
             return error
 
 
-def _remote(places: Sequence[Place]) -> list[bytes]:
+def _remote(places: Sequence[Place], max_bytes: int) -> list[bytes]:
     """The bytes of places, neighbors in one request."""
-    found = fetched(places)
+    found = fetched(places, max_bytes)
     for content in found:
         if isinstance(content, Exception):
             raise content
     return [
-        bytes(content) if content is not None else _content(place) for place, content in zip(places, found, strict=True)
+        bytes(content) if content is not None else _content(place, max_bytes)
+        for place, content in zip(places, found, strict=True)
     ]
 
 
-def _content(place: Place) -> bytes:
-    data: bytes = read(os.fsdecode(place)) if isinstance(place, bytes) else place.read()
-    return data
+def _content(place: Any, max_bytes: int) -> bytes:
+    """The bytes of a file on this machine, or of a part of one."""
+    if isinstance(place, bytes):
+        data: bytes = read(os.fsdecode(place), max_bytes)
+        return data
+    check_bytes(place.size, max_bytes)
+    content: bytes = place.read()
+    return content
 
 
 def read_together(table: Any) -> bool:

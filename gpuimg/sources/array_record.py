@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._checks.words import counted
+from .._decoding.open_file import open_regular
 from ._indexes import local
 from ._names import printable
 from ._reading import OPEN_FILES, Path, naming, shards
@@ -137,8 +138,7 @@ def _opened(path: str) -> Any:
     """A reader; the library has one word for all that may be wrong with a file, so it is looked at first."""
     if not os.stat(path).st_size:
         raise ValueError("empty: 0 bytes")
-    with open(path, "rb"):
-        pass  # the error of what cannot be opened
+    os.close(open_regular(path))  # the error of what cannot be opened
     try:
         reader = _library().ArrayRecordReader(path, options=_RANDOM_ACCESS, file_reader_buffer_size=_BUFFER)
     except RuntimeError as error:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._checks.words import counted
 from ._blocks import key_of
 from ._fetching import RemoteWhole
-from ._indexes import Arrays, listing
+from ._indexes import Arrays, count_of, expect, listing
 from ._names import Names, printable
 from ._reading import OpenFiles, Path
 from ._remote import Remote, Storage, is_url
@@ -38,8 +38,10 @@ class ImageFiles(Stored):
         self._listed_in = [] if listed_in is None else [os.fsencode(listed_in)]
         self._names = Names(names)
         self._labels = labels
-        self._marks: NDArray[np.uint64] | None = None  # what tells versions of files behind URLs apart
-        self._storage = Storage(remote) if is_url(self._root) or self._names_urls() else None
+        # Of files behind URLs, where they were listed: what tells versions apart, and sizes.
+        self._marks: NDArray[np.uint64] | None = None
+        self._sizes: NDArray[np.int64] | None = None
+        self._remote_storage = Storage(remote) if is_url(self._root) or self._names_urls() else None
 
     def _names_urls(self) -> bool:
         return b"://" in self._names.blob and any(is_url(self._names[i]) for i in range(len(self)))
@@ -51,8 +53,8 @@ class ImageFiles(Stored):
         return shown("file_list", self._listed_in, self._amount())
 
     @property
-    def _is_remote(self) -> bool:
-        return self._storage is not None
+    def _storage(self) -> Storage | None:
+        return self._remote_storage
 
     def _origin(self) -> str | bytes | None:
         return only(self._listed_in)
@@ -71,8 +73,9 @@ class ImageFiles(Stored):
         path = self._path(i)
         if self._storage is None or not is_url(path):
             return [path]
-        mark = "" if self._marks is None else f"{self._marks[i]:x}"
-        return [RemoteWhole(self._storage, os.fsdecode(path), mark)]
+        if self._marks is None or self._sizes is None:
+            return [RemoteWhole(self._storage, os.fsdecode(path), "")]
+        return [RemoteWhole(self._storage, os.fsdecode(path), f"{self._marks[i]:x}", int(self._sizes[i]))]
 
     def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         return contents[0], self._label(i)
@@ -219,7 +222,7 @@ def _walk(top: str, above: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, l
 
 def _remote_folder(base: str, endings: tuple[str, ...], index: Path | None, remote: Remote | None) -> Folder:
     """A folder behind a URL, listed as a whole."""
-    arrays = listing(index, base, lambda: _listed(Storage(remote).listed(base)))
+    arrays = listing(index, base, lambda: _listed(Storage(remote).listed(base)), _check)
     names = Names.of(arrays)
     by_class: dict[str, list[tuple[str, str, int]]] = {}
     for k in range(len(names)):
@@ -233,14 +236,24 @@ def _remote_folder(base: str, endings: tuple[str, ...], index: Path | None, remo
     classes = sorted(by_class)
     found = [file for name in classes for file in sorted(by_class[name])]
     result = Folder(base, (names[k] for *_, k in found), None, None, remote)
-    result._marks = arrays["marks"][[k for *_, k in found]]
+    chosen = [k for *_, k in found]
+    result._marks, result._sizes = arrays["marks"][chosen], arrays["sizes"][chosen]
     return _labelled(result, base, classes, [len(by_class[name]) for name in classes], endings)
 
 
-def _listed(found: dict[str, str]) -> Arrays:
-    """Names, and what tells versions of their files apart."""
-    marks = np.array([int(key_of(mark)[:16], 16) for mark in found.values()], np.uint64)
-    return Names(map(os.fsencode, found)).arrays() | {"marks": marks}
+def _listed(found: dict[str, tuple[str, int]]) -> Arrays:
+    """Names, what tells versions of their files apart, and sizes."""
+    marks = np.array([int(key_of(mark)[:16], 16) for mark, _ in found.values()], np.uint64)
+    sizes = np.array([size for _, size in found.values()], np.int64)
+    return Names(map(os.fsencode, found)).arrays() | {"marks": marks, "sizes": sizes}
+
+
+def _check(arrays: Arrays) -> None:
+    """Refuse what cannot be a listing."""
+    n = count_of(arrays, "marks", 0)
+    expect(arrays, "marks", np.uint64, n)
+    expect(arrays, "sizes", np.int64, n)
+    Names.check(arrays, n)
 
 
 # -- lists of paths ----------------------------------------------------------------------------------------------------

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._checks.words import counted
 from .._decoding.open_file import Span
 from ._fetching import RemoteSpan
-from ._indexes import Arrays, kept
+from ._indexes import Arrays, check_within, count_of, expect, kept
 from ._names import printable
 from ._reading import OpenFiles, Path, Scan
 from ._remote import Remote
@@ -97,8 +98,8 @@ def recordio(path: Path, *, index: Path | None = None, remote: Remote | None = N
     beside = os.path.splitext(name)[0] + ".idx"
     both, files = OpenFiles([name, beside], remote), OpenFiles([name], remote)
     if both.exists(1):
-        return RecordIO(files, kept(index, json.dumps(["recordio 1", "idx"]), both, lambda: _listed(both)))
-    return RecordIO(files, kept(index, json.dumps(["recordio 1", "scan"]), files, lambda: _scanned(files)))
+        return RecordIO(files, kept(index, json.dumps(["recordio 1", "idx"]), both, lambda: _listed(both), _check))
+    return RecordIO(files, kept(index, json.dumps(["recordio 1", "scan"]), files, lambda: _scanned(files), _check))
 
 
 # -- records -----------------------------------------------------------------------------------------------------------
@@ -184,6 +185,13 @@ def _scanned(files: OpenFiles) -> Arrays:
             ends.append(position)
     start = np.array(offsets, np.int64)
     return {"offset": start, "span": np.array(ends, np.int64) - start, "key": np.arange(len(start))}
+
+
+def _check(arrays: Arrays, sizes: NDArray[np.int64]) -> None:
+    """Refuse what cannot be an index of a ``.rec`` file, the first, of this size."""
+    n = count_of(arrays, "offset")
+    offset, span, _ = (expect(arrays, name, np.int64, n) for name in ("offset", "span", "key"))
+    check_within(offset, span, sizes[0])
 
 
 def _end(scan: Scan, position: int, record: int) -> int:

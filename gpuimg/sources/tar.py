@@ -7,13 +7,15 @@ import os
 import tarfile
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._decoding.open_file import Span
 from ._fetching import RemoteSpan
-from ._indexes import Arrays, kept
+from ._indexes import Arrays, check_shards, check_within, count_of, expect, kept
 from ._names import Names, printable
 from ._reading import OpenFiles, Path, Scan, naming, shards
 from ._remote import Remote
@@ -128,7 +130,7 @@ def tar(
             raise ValueError(f'an ending is written without its dot, such as "jpg", not {field!r}')
     files = OpenFiles(shards(paths), remote)
     kind = json.dumps(["tar 1", images, fields])
-    arrays = kept(index, kind, files, lambda: _index(files, images, fields))
+    arrays = kept(index, kind, files, lambda: _index(files, images, fields), partial(_check, 1 + len(fields)))
     return Tar(files, arrays, fields, isinstance(label, str))
 
 
@@ -166,6 +168,16 @@ def _index(files: OpenFiles, images: tuple[str, ...], fields: tuple[str, ...]) -
     table = np.array(places, np.int64).reshape(len(numbers), 1 + len(fields), 2)
     arrays: Arrays = {"shard": np.array(numbers, np.int32), "offset": table[..., 0], "size": table[..., 1]}
     return arrays | Names(keys).arrays()
+
+
+def _check(columns: int, arrays: Arrays, sizes: NDArray[np.int64]) -> None:
+    """Refuse what cannot be an index of files of these sizes."""
+    n = count_of(arrays, "shard")
+    shard = expect(arrays, "shard", np.int32, n)
+    check_shards(shard, sizes.size)
+    offset, size = (expect(arrays, name, np.int64, n, columns) for name in ("offset", "size"))
+    check_within(offset, size, sizes[shard, None])
+    Names.check(arrays, n)
 
 
 def _chosen(key: str, members: Members, images: tuple[str, ...], fields: tuple[str, ...]) -> list[tuple[int, int]]:
@@ -206,6 +218,8 @@ def _members(scan: Scan) -> Iterator[tarfile.TarInfo]:
         end = 0
         while member := _next(archive):
             start, end = end, archive.offset
+            if member.size < 0:
+                raise ValueError(f"damaged: {printable(member.name)} has a size of {member.size} bytes")
             if member.offset_data + member.size > size:
                 last = member.offset_data + member.size
                 raise ValueError(f"cut off: {printable(member.name)} ends at byte {last} of {size}")

@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._checks.words import counted
 from .._decoding.open_file import Span
 from ._fetching import RemoteSpan
-from ._indexes import Arrays, kept
+from ._indexes import Arrays, check_shards, check_within, count_of, expect, kept
 from ._reading import OpenFiles, Path, Scan, shards
 from ._remote import Remote
 from ._table import Stored, optional, shown
@@ -113,7 +114,7 @@ def tfrecord(
     keys = Keys.of(image, label)
     _library()
     files = OpenFiles(shards(paths), remote)
-    arrays = kept(index, json.dumps(["tfrecord 1"]), files, lambda: _index(files))
+    arrays = kept(index, json.dumps(["tfrecord 1"]), files, lambda: _index(files), _check)
     return TFRecord(files, arrays, keys)
 
 
@@ -138,6 +139,15 @@ def _index(files: OpenFiles) -> Arrays:
         "offset": np.array(offsets, np.int64),
         "size": np.array(sizes, np.int64),
     }
+
+
+def _check(arrays: Arrays, sizes: NDArray[np.int64]) -> None:
+    """Refuse what cannot be an index of files of these sizes."""
+    n = count_of(arrays, "shard")
+    shard = expect(arrays, "shard", np.int32, n)
+    check_shards(shard, sizes.size)
+    offset, size = (expect(arrays, name, np.int64, n) for name in ("offset", "size"))
+    check_within(offset, size, sizes[shard] - _CHECKSUM.size)
 
 
 def _scan(checksum: Callable[[bytes], int], scan: Scan) -> tuple[array[int], array[int]]:

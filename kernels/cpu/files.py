@@ -7,7 +7,9 @@ back, for a few microseconds of work. Here nothing is said of errors: what did n
 from __future__ import annotations
 
 import os
+import stat
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -17,14 +19,24 @@ from ..scalar import loop
 from .clock import now
 from .intrinsics import pointer
 
-_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+# Not to wait for a writer of a FIFO, which is then not read.
+_FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 _LINE = 64  # bytes: where files begin in memory
 
 # ``open`` takes a third argument only where it makes a file.
 _open = types.ExternalFunction("open", types.int32(types.voidptr, types.int32))
 _close = types.ExternalFunction("close", types.int32(types.int32))
-_seek = types.ExternalFunction("lseek", types.int64(types.int32, types.int64, types.int32))
+_statx = types.ExternalFunction(
+    "statx", types.int32(types.int32, types.voidptr, types.int32, types.uint32, types.voidptr)
+)
 _pread = types.ExternalFunction("pread", types.int64(types.int32, types.voidptr, types.uintp, types.int64))
+
+# Linux ``struct statx``, which is the same on every machine, in words of 8 bytes.
+STATUS_WORDS = 32
+_MODE, _MODE_SHIFT, _SIZE = 3, 32, 5  # 16 bits at byte 28; 64 bits at byte 40
+_EMPTY_PATH = 0x1000  # AT_EMPTY_PATH: the status of the descriptor itself
+_WANTED = 0x1 | 0x200  # STATX_TYPE, STATX_SIZE
+_REGULAR = stat.S_IFREG >> 12
 
 
 @intrinsic
@@ -51,8 +63,18 @@ def _fill(descriptor, offset, size, out, begin, most):
     return got
 
 
+@loop
+def _size_of(descriptor, names, end, status):
+    """Bytes of an open regular file; -1 for anything else, or where that is not known. ``names[end]`` is 0."""
+    if _statx(descriptor, _at(names, end), np.int32(_EMPTY_PATH), np.uint32(_WANTED), _at(status, 0)) != 0:
+        return -1
+    if (status[_MODE] >> (_MODE_SHIFT + 12)) & 15 != _REGULAR:
+        return -1
+    return status[_SIZE]
+
+
 @kept
-def read_files(names, out, table, clock):
+def read_files(names, out, table, status, clock):
     """Open, read and close files one after another.
 
     Parameters
@@ -63,8 +85,11 @@ def read_files(names, out, table, clock):
         Their bytes, while there is room.
     table : (N, 3) int64
         Filled, for each file: its descriptor, where in ``out`` it is, and its bytes. The descriptor is -1 for what is
-        read and closed. What is neither read nor refused is left open, at its start: what has no size, is larger than
-        the room, grows or shrinks, or cannot be read. The size is -1 for what could not be opened or has none.
+        read and closed. A regular file that is not read is left open, at its start: one that has no size, is larger
+        than the room, grows or shrinks, or cannot be read. The size is -1 for what could not be opened and for anything
+        but a regular file, which is closed.
+    status : (STATUS_WORDS,) int64
+        Scratch.
     clock : (2,) int64
         Filled: the nanoseconds it took, and scratch.
     """
@@ -75,17 +100,17 @@ def read_files(names, out, table, clock):
         descriptor = _open(_at(names, name), _FLAGS)
         while names[name] != 0:
             name += 1
-        name += 1
         table[k, 0] = descriptor
         table[k, 1] = begin
         table[k, 2] = -1
-        if descriptor < 0:
-            continue
-        size = _seek(descriptor, 0, os.SEEK_END)
-        if size <= 0 or _seek(descriptor, 0, os.SEEK_SET) != 0:
-            continue
-        table[k, 2] = size
-        if size >= out.size - begin or _fill(descriptor, 0, size, out, begin, size + 1) != size:
+        if descriptor >= 0:
+            table[k, 2] = _size_of(descriptor, names, name, status)
+            if table[k, 2] < 0:
+                _close(descriptor)
+                table[k, 0] = -1
+        name += 1
+        size = table[k, 2]
+        if size <= 0 or size >= out.size - begin or _fill(descriptor, 0, size, out, begin, size + 1) != size:
             continue
         _close(descriptor)
         table[k, 0] = -1
@@ -97,10 +122,12 @@ def read_files(names, out, table, clock):
 def read_parts(table, out, clock):
     """Read parts of open files; ``table`` (N, 4) has descriptors, offsets, sizes, and places in ``out``.
 
-    A size becomes the bytes that are there, or -1 where they cannot be read.
+    A size becomes the bytes that are there, or -1 where they cannot be read or would not lie within ``out``.
     """
     start = now(clock)
     for k in range(table.shape[0]):
-        size = table[k, 2]
-        table[k, 2] = _fill(table[k, 0], table[k, 1], size, out, table[k, 3], size)
+        offset, size, begin = table[k, 1], table[k, 2], table[k, 3]
+        table[k, 2] = -1
+        if offset >= 0 and 0 <= begin <= out.size and 0 <= size <= out.size - begin:
+            table[k, 2] = _fill(table[k, 0], offset, size, out, begin, size)
     clock[0] = now(clock) - start

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 import gpuimg as gi
 from gpuimg._batch.batch import Batch
 from gpuimg._batch.encoded import open_images
+from gpuimg._decoding.options import DecodeOptions
 from gpuimg._plan.compile import compile_plan
 from gpuimg._runtimes.cpu import CpuRuntime
 from gpuimg._runtimes.cpu_memory import Scratch
@@ -303,7 +304,9 @@ class Checker:
         return report
 
     def _opened(self, batch: _Batch) -> Any:
-        return Batch(self._runtime, open_images(batch.sources, batch.color, "drop", "fill", MAX_PIXELS))
+        return Batch(
+            self._runtime, open_images(batch.sources, DecodeOptions(batch.color, max_pixels=MAX_PIXELS), "fill")
+        )
 
     def _run(self, batch: _Batch, report: Report) -> None:
         """Both ways through gpuimg, with stderr led to a file."""

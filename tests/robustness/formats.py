@@ -33,6 +33,7 @@ from PIL import Image, ImageOps
 
 from gpuimg._decoding import exif, pillow
 from gpuimg._decoding.contents import BYTES_PER_IMAGE, BYTES_PER_PIXEL
+from gpuimg._decoding.options import DecodeOptions
 
 from ..tiffs import of_array
 from .mutate import Draw, patched
@@ -123,7 +124,7 @@ def mutation(form: str, seed: int) -> tuple[bytes, str]:
     which = draw.below(len(files))
     data, words = files[which], [f"{form} {which}"]
     for _ in range(draw.pick((1, 1, 1, 2, 3))):
-        name, change = draw.pick(_CHANGES)
+        name, change = draw.pick(CHANGES)
         data = change(draw, data)
         words.append(name)
     if form == "png" and draw.below(3):
@@ -173,7 +174,7 @@ def _repeat(draw: Draw, data: bytes) -> bytes:
     return data[: at + size] + data[at:]
 
 
-_CHANGES: tuple[tuple[str, Callable[[Draw, bytes], bytes]], ...] = (
+CHANGES: tuple[tuple[str, Callable[[Draw, bytes], bytes]], ...] = (
     ("flip", _flip), ("flip", _flip), ("field", _field), ("field", _field), ("field", _field), ("cut", _cut),
     ("drop", _drop), ("insert", _insert), ("run", _run), ("repeat", _repeat),
 )  # fmt: skip
@@ -240,7 +241,7 @@ def check(form: str, seed: int) -> tuple[str, list[Finding]]:
         try:
             header = pillow.read_header(data, MAX_PIXELS)
             size = header.height * header.width
-            pixels = pillow.decode(data, header, 3)
+            pixels = pillow.decode(data, header, DecodeOptions())
             turn = header.orientation
             pixels = exif.turned(pixels, turn)
         except ValueError as error:

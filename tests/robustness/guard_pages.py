@@ -88,6 +88,10 @@ class _Codes(NamedTuple):
     definition: bytes
     codes: dict[int, tuple[int, int]]
 
+    def fitting(self, most: int) -> list[int]:
+        """Symbols of AC coefficients that advance by no more than this, and the end of a block."""
+        return [symbol for symbol in self.codes if symbol == 0 or (symbol >> 4) + 1 <= most]
+
 
 def _table(draw: Draw, symbols: Sequence[int]) -> _Codes:
     """A table with codes of random lengths, not all of which are in use; some symbols have none, but not the first."""
@@ -96,7 +100,8 @@ def _table(draw: Draw, symbols: Sequence[int]) -> _Codes:
         other = draw.below(k + 1)
         left[k], left[other] = left[other], left[k]
     greedy = draw.between(1, 4)
-    counts, codes, free, code = [], {}, 1, 0
+    codes: dict[int, tuple[int, int]] = {}
+    counts, free, code = [], 1, 0
     for length in range(1, 17):
         free, code = 2 * free, 2 * code
         most = min(free - 1, len(left))  # the code of all ones stays free
@@ -133,10 +138,11 @@ def _put_block(draw: Draw, bits: _Bits, dc: _Codes, ac: _Codes, dense: int) -> N
     size = draw.pick(tuple(dc.codes))
     bits.put(*dc.codes[size])
     bits.put(draw.below(1 << size), size)
-    k = 0
+    k, every = 0, tuple(ac.codes)
     while k < 63:
-        fits = [symbol for symbol in ac.codes if symbol == 0 or k + (symbol >> 4) + 1 <= 63]
-        symbol = draw.pick(fits) if draw.below(16) < dense else 0
+        symbol = 0
+        if draw.below(16) < dense:
+            symbol = draw.pick(every if k <= 63 - 16 else ac.fitting(63 - k))
         bits.put(*ac.codes[symbol])
         if symbol == 0:
             return
@@ -146,7 +152,9 @@ def _put_block(draw: Draw, bits: _Bits, dc: _Codes, ac: _Codes, dense: int) -> N
 
 def made(draw: Draw) -> bytes:
     """A file of random size, sampling, tables, restart intervals and coefficients, valid but for rare features."""
-    width, height = draw.between(1, 70), draw.between(1, 50)
+    large = draw.below(10) == 0
+    most = 300 if large else 60  # a few scans are longer than what is cleaned of stuffing at a time
+    width, height = draw.between(1, most), draw.between(1, most)
     count = draw.pick((*(1,) * 4, *(3,) * 14, 2, 4))
     factors = [draw.pick((*(0x11, 0x21, 0x22, 0x12) * 4, 0x41, 0x14, 0x13)), *[0x11] * (count - 1)]
     if draw.below(20) == 0:
@@ -189,7 +197,7 @@ def made(draw: Draw) -> bytes:
     mcus = -(-width // (8 * across)) * -(-height // (8 * down))
     if count == 1:
         factors, mcus = [0x11], -(-width // 8) * -(-height // 8)
-    bits, dense = _Bits(), draw.pick((0, 4, 12, 15, 16))
+    bits, dense = _Bits(), draw.pick((15, 16) if large else (0, 4, 12, 15, 16))
     for m in range(mcus):
         if interval and m and m % interval == 0:
             bits.restart(bytes((0xFF, 0xD0 + (m // interval - 1) % 8)))

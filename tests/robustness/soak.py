@@ -310,8 +310,8 @@ def child(what: str, first: int, stop: int) -> None:
         for start in range(first, stop, _GUARDED):
             end = min(start + _GUARDED, stop)
             voice.say(at=(start, end))
-            counts, findings = guard_pages.part(start, end, voice)
-            voice.say(at=(start, end), **memory(), images=counts, findings=findings)
+            outcomes, broken = guard_pages.part(start, end, voice)
+            voice.say(at=(start, end), **memory(), images=outcomes, findings=broken)
         return
     check.compile_all()
     checker = check.Checker(lambda phase: voice.say(phase=phase))

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -189,7 +190,7 @@ def test_names_of_a_list_may_be_urls(web: Server, tmp_path: Path) -> None:
 
 def test_videos_are_read_whole(web: Server) -> None:
     source = gi.file_list([f"{web.url}/bucket/train/0/00000.jpg"])
-    (sample,) = name_videos(source, [0], [True], Columns())
+    (sample,) = name_videos(source, [0], [True], Columns(), 1 << 30)
     assert (sample.data, sample.path) == (FILES[0], None)
 
 
@@ -454,6 +455,165 @@ def test_a_full_disk_is_no_error(web: Server, tmp_path: Path, monkeypatch: pytes
     with pytest.warns(RuntimeWarning, match="nothing more is kept in"):
         source = gi.tar(shards(web), remote=gi.Remote(cache=tmp_path / "other"))
     assert [data for data, _ in source] == [data for data, _ in ORDER]
+
+
+def urls(server: Server) -> list[str]:
+    return [f"{server.url}/bucket/train/{k % 4}/{k:05d}.jpg" for k in range(8)]
+
+
+def valid(source: Table, **options: Any) -> int:
+    """How many samples of an epoch are as they should be."""
+    loader = cpu(source, batch_size=4, on_error="fill", **options)
+    found = pixels_of(loader)
+    assert found.items() <= pixels_of(cpu(FILES_AND_LABELS, batch_size=4)).items()
+    return len(found)
+
+
+FILES_AND_LABELS = [(data, k) for k, data in enumerate(FILES[:8])]
+
+
+@pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
+@pytest.mark.parametrize("fault", ["unsaid cut", "short", "other"])
+def test_what_does_not_decode_is_read_anew(web: Server, tmp_path: Path, fault: str) -> None:
+    """Answers that look whole and are not: in the cache they would stay for ever."""
+    remote = gi.Remote(cache=tmp_path)
+    web.fault = lambda request: fault if request.method == "GET" and request.path.endswith("2.jpg") else None
+    assert valid(gi.file_list(urls(web), remote=remote)) == 7
+    web.fault = lambda request: None
+    since = len(web.requests)
+    assert valid(gi.file_list(urls(web), remote=remote)) == 8
+    assert {request.path for request in asked(web, since)} == {"/bucket/train/2/00002.jpg"}
+    since = len(web.requests)
+    assert valid(gi.file_list(urls(web), remote=remote)) == 8
+    assert not asked(web, since)
+
+
+@pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
+@pytest.mark.parametrize("on_error", ["fill", "skip", "raise"])
+def test_a_fault_that_the_cache_saw_once(web: Server, tmp_path: Path, on_error: str) -> None:
+    """The same epoch has the right bytes."""
+    seen: set[str] = set()
+
+    def once(request: Request) -> Any:
+        first = request.method == "GET" and request.path not in seen
+        seen.add(request.path)
+        return "short" if first else None
+
+    web.fault = once
+    source = gi.file_list(urls(web), remote=gi.Remote(cache=tmp_path))
+    loader = cpu(source, batch_size=4, on_error=on_error)
+    assert pixels_of(loader) == pixels_of(cpu(FILES_AND_LABELS, batch_size=4))
+    assert not loader.failures
+
+
+@pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
+def test_a_file_that_is_bad_is_read_anew_once(web: Server, tmp_path: Path) -> None:
+    web.objects["/bucket/train/1/00001.jpg"] = FILES[1][:300]
+    source = gi.file_list(urls(web), remote=gi.Remote(cache=tmp_path))
+    for _ in range(2):
+        since = len(web.requests)
+        assert valid(source) == 7
+        assert [request.path for request in asked(web, since)].count("/bucket/train/1/00001.jpg") <= 2
+    assert len(asked(web, since)) == 1
+
+
+def test_an_answer_without_a_length(web: Server, tmp_path: Path) -> None:
+    """Is read, but not kept: nobody knows whether that is all of it."""
+    web.fault = lambda request: "unsaid" if request.method == "GET" else None
+    source = gi.file_list(urls(web), remote=gi.Remote(cache=tmp_path))
+    for _ in range(2):
+        since = len(web.requests)
+        assert [data for data, _ in source] == FILES[:8]
+        assert len(asked(web, since)) == 8
+    assert not blocks_of(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
+def test_members_that_do_not_decode_are_read_anew(web: Server, tmp_path: Path) -> None:
+    url, remote = f"{web.url}/bucket/0.tar", gi.Remote(cache=tmp_path / "cache")
+    expected = pixels_of(cpu(gi.tar(url), batch_size=4))
+    gi.tar(url, index=tmp_path / "index", label=None)
+    web.fault = lambda request: "other" if request.method == "GET" else None
+    source = gi.tar(url, index=tmp_path / "index", label=None, remote=remote)
+    loader = cpu(source, batch_size=4, on_error="fill")
+    assert not pixels_of(loader)
+    web.fault = lambda request: None
+    source = gi.tar(url, index=tmp_path / "index", label=None, remote=remote)
+    assert pixels_of(cpu(source, batch_size=4, on_error="fill")) == expected
+
+
+def test_damage_to_what_is_kept(web: Server, tmp_path: Path) -> None:
+    remote = gi.Remote(cache=tmp_path)
+    sources = [gi.file_list(urls(web), remote=remote), gi.tar(f"{web.url}/bucket/0.tar", remote=remote)]
+    expected = [[data for data, _ in source] for source in sources]
+    for path in tmp_path.rglob("*-*"):
+        data = bytearray(path.read_bytes())
+        data[np.random.default_rng().integers(len(data))] ^= 1
+        path.write_bytes(data)
+    assert [[data for data, _ in source] for source in sources] == expected
+    since = len(web.requests)
+    assert [[data for data, _ in source] for source in sources] == expected
+    assert not asked(web, since)
+
+
+def test_the_checksums_of_blocks(tmp_path: Path) -> None:
+    """Any part of a block of any size, and any bit of it flipped."""
+    blocks, rng = Blocks(tmp_path, 1 << 30), np.random.default_rng()
+    piece = 1 << 16
+    for size in (0, 1, piece - 1, piece, piece + 1, 2 * piece - 4, 2 * piece, 5 * piece + 77):
+        data = rng.bytes(size)
+        blocks.put("a" * 32, 0, data)
+        assert blocks.get("a" * 32, 0) == blocks.get("a" * 32, 0, size) == data
+        assert blocks.get("a" * 32, 0, size + 1) is None
+        (path,) = tmp_path.rglob("*-0")
+        whole = path.read_bytes()
+        for _ in range(20):
+            begin, end = sorted(rng.integers(0, size + 1, 2).tolist())
+            assert blocks.get("a" * 32, 0, size, begin, end) == data[begin:end]
+            if whole:
+                at = int(rng.integers(len(whole)))
+                path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+                assert blocks.get("a" * 32, 0) is None
+                assert blocks.get("a" * 32, 0, size, begin, end) in (None, data[begin:end])
+                path.write_bytes(whole[:at])
+                assert blocks.get("a" * 32, 0, size) is None
+                path.write_bytes(whole)
+    for _ in range(2):
+        blocks.remove("a" * 32, 0)
+        assert blocks.get("a" * 32, 0) is None
+
+
+@pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("fault", [None, "unsaid"])
+def test_the_limit_of_bytes(web: Server, stored: Server, tmp_path: Path, cached: bool, fault: str | None) -> None:
+    """Of whole files and of members, on servers that tell lengths and on those that do not."""
+    remote = gi.Remote(cache=tmp_path if cached else None)
+    most = sorted(map(len, FILES[:8]))[4]
+    small = sum(len(data) <= most for data in FILES[:8])
+    web.fault = lambda request: fault if request.method == "GET" and request.path.endswith("jpg") else None
+    for source in (
+        gi.file_list(urls(web), remote=remote),
+        gi.file_list([f"s3://bucket/train/{k % 4}/{k:05d}.jpg" for k in range(8)], remote=options(stored)),
+    ):
+        loader = cpu(source, batch_size=4, on_error="fill", max_bytes=most)
+        assert len(pixels_of(loader)) == small
+        assert all(f"bytes, over the limit of max_bytes={most}" in failure.reason for failure in loader.failures)
+        assert valid(source) == 8
+    for kind in (gi.folder(f"{web.url}/bucket/train", remote=remote), gi.tar(shards(web), remote=remote)):
+        loader = cpu(kind, batch_size=4, on_error="fill", max_bytes=most)
+        assert 0 < len(pixels_of(loader)) < len(FILES)
+        assert all(f"bytes, over the limit of max_bytes={most}" in failure.reason for failure in loader.failures)
+
+
+def test_a_file_without_end(web: Server) -> None:
+    """No more is read than is allowed."""
+    web.objects["/bucket/large.jpg"] = bytes(64 << 20)
+    web.fault = lambda request: "unsaid" if request.method == "GET" else None
+    source = gi.file_list([f"{web.url}/bucket/large.jpg"])
+    (found,) = source._read_several([0], ChunkReader(max_bytes=1000))
+    size = int(re.search(r"(\d+) bytes, over the limit of max_bytes=1000", str(found))[1])  # type: ignore[index]
+    assert 1000 < size < 8 << 20
 
 
 def test_a_block_that_others_fetch_is_waited_for(tmp_path: Path) -> None:

@@ -375,3 +375,16 @@ def test_messages_are_escaped(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=re.escape(r"a.tar: \xff has no label .cls")):
         tar(path)
     assert json.dumps(tar(path, label=None).describe(0))
+
+
+@pytest.mark.parametrize("size", [-1, -100, -511, -512, -60_000])
+def test_a_negative_size(tmp_path: Path, size: int) -> None:
+    """GNU's base-256 numbers have a sign."""
+    path = write(tmp_path / "0.tar", ("a.jpg", b"image"), ("a.cls", b"1"))
+    data = bytearray(path.read_bytes())
+    data[124:136] = size.to_bytes(12, "big", signed=True)
+    data[148:156] = b" " * 8
+    data[148:156] = b"%06o\0 " % sum(data[:512])
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=r"0\.tar: (damaged|not a tar file, or damaged)"):
+        tar(path)

@@ -1,0 +1,78 @@
+"""Options of decoding: one value from the public functions to whatever decodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._checks.arguments import one_of, whole_number
+from .decoder import MAX_PIXELS
+from .file_bytes import MAX_BYTES
+
+#: Channels by the name of a color.
+COLORS = {"gray": 1, "graya": 2, "rgb": 3, "rgba": 4}
+
+#: Numbers of channels whose last one is alpha.
+WITH_ALPHA = (2, 4)
+
+#: What may be done with transparency: leave it out, or lay the pixels on black or white.
+ALPHAS = ("drop", "black", "white")
+
+#: Bits of a value by the name of a depth.
+DEPTHS = {"uint8": 8, "native": 16}
+
+
+@dataclass(frozen=True)
+class DecodeOptions:
+    """How files are decoded, as :func:`gpuimg.open_batch` describes it; checked when made.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For unknown words, limits that are no whole numbers, and options that exclude each other.
+    """
+
+    color: str = "rgb"
+    alpha: str = "drop"
+    depth: str = "uint8"
+    draft: float | None = None
+    max_pixels: int = MAX_PIXELS
+    max_bytes: int = MAX_BYTES
+
+    def __post_init__(self) -> None:
+        one_of(self.color, "color", COLORS)
+        one_of(self.alpha, "alpha", ALPHAS)
+        one_of(self.depth, "depth", DEPTHS)
+        if self.alpha != "drop" and self.has_alpha:
+            raise ValueError(
+                f"alpha={self.alpha!r} lays pixels on a background; color {self.color!r} keeps what is transparent"
+            )
+        if self.alpha != "drop" and self.depth != "uint8":
+            raise ValueError(f'alpha={self.alpha!r} is for depth "uint8"')
+        for name in ("max_pixels", "max_bytes"):
+            object.__setattr__(self, name, whole_number(getattr(self, name), name))
+        draft = self.draft
+        number = isinstance(draft, (int, float, np.integer, np.floating)) and not isinstance(draft, bool)
+        if draft is not None and not (number and 1.0 <= draft < np.inf):
+            raise ValueError(f"draft must be None or a finite number of at least 1, not {draft!r}")
+
+    @property
+    def channels(self) -> int:
+        """Channels of decoded images, alpha included."""
+        return COLORS[self.color]
+
+    @property
+    def has_alpha(self) -> bool:
+        """Whether decoded images keep an alpha channel."""
+        return self.channels in WITH_ALPHA
+
+    @property
+    def without_extras(self) -> DecodeOptions:
+        """The same for images of bytes without alpha."""
+        return replace(self, color="gray" if self.channels < 3 else "rgb", depth="uint8")
+
+    @property
+    def bits(self) -> int:
+        """Bits of a decoded value, 8 or 16."""
+        return DEPTHS[self.depth]

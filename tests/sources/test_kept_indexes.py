@@ -1,0 +1,163 @@
+"""Kept indexes whose numbers cannot be right: built again with a warning, and never read by."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuimg._decoding import native_read
+from gpuimg._decoding.native_read import ChunkReader
+
+from ..robustness.sources import OPENERS, written
+
+KINDS = sorted(OPENERS)
+HUGE = (1 << 63) - 1
+
+
+def forged(index: Path, **changes: Callable[[np.ndarray[Any, Any]], Any]) -> None:
+    """Put other arrays into an index, whose stamp stays."""
+    with np.load(index) as archive:
+        arrays = dict(archive)
+    for name, change in changes.items():
+        arrays[name] = change(arrays[name].copy())
+    with index.open("wb") as file:
+        np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
+
+
+def put(value: int) -> Callable[[np.ndarray[Any, Any]], Any]:
+    """Replace the first number of an array."""
+
+    def change(array: np.ndarray[Any, Any]) -> Any:
+        array[(0,) * array.ndim] = value
+        return array
+
+    return change
+
+
+CHANGES = {
+    "a negative size": ("size", put(-1000)),
+    "a very negative size": ("size", put(-HUGE - 1)),
+    "a size beyond the end": ("size", put(1 << 40)),
+    "a sum that overflows": ("size", put(HUGE)),
+    "a negative offset": ("offset", put(-1)),
+    "an offset beyond the end": ("offset", put(HUGE)),
+    "fewer sizes": ("size", lambda array: array[:-1]),
+    "no samples": ("offset", lambda array: array[:0]),
+    "another type": ("size", lambda array: array.astype(np.int32)),
+    "another byte order": ("size", lambda array: array.astype(">i8")),
+    "floats": ("offset", lambda array: array.astype(np.float64)),
+    "more dimensions": ("size", lambda array: array[..., None]),
+    "a number": ("offset", lambda array: array.ravel()[0]),
+    "none": ("size", lambda array: None),
+}
+SHARDS = {
+    "a negative shard": ("shard", put(-1)),
+    "a shard that is not there": ("shard", put(9)),
+    "shards in another order": ("shard", lambda array: array[::-1]),
+    "fewer shards": ("shard", lambda array: array[:-1]),
+}
+NAMES = {
+    "ends that go back": ("ends", put(5)),
+    "ends beyond the names": ("ends", lambda array: array * 2),
+    "fewer ends": ("ends", lambda array: array[:-1]),
+    "fewer names": ("names", lambda array: array[:-1]),
+    "other names": ("names", lambda array: array.astype(np.uint16)),
+}
+
+
+CASES = [
+    *((kind, what) for kind in KINDS for what in CHANGES),
+    *((kind, what) for kind in ("tar", "tfrecord") for what in SHARDS),
+    *(("tar", what) for what in NAMES),
+]
+
+
+@pytest.mark.parametrize(("kind", "what"), CASES)
+def test_impossible_numbers(kind: str, what: str, tmp_path: Path) -> None:
+    name, change = (CHANGES | SHARDS | NAMES)[what]
+    name = "span" if kind == "recordio" and name == "size" else name
+    path, index = written(kind, tmp_path), tmp_path / "index.npz"
+    expected = list(OPENERS[kind](path, index=index))
+    forged(index, **{name: change})
+    with pytest.warns(RuntimeWarning, match=r"index\.npz is damaged and is built again: "):
+        found = OPENERS[kind](path, index=index)
+    assert list(found) == expected
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(OPENERS[kind](path, index=index)) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_arrays_that_would_grow_in_memory(kind: str, tmp_path: Path) -> None:
+    path, index = written(kind, tmp_path), tmp_path / "index.npz"
+    expected = list(OPENERS[kind](path, index=index))
+    with np.load(index) as archive:
+        arrays = dict(archive)
+    with index.open("wb") as file:
+        np.savez_compressed(file, **arrays, more=np.zeros(10_000_000))
+    small = index.stat().st_size
+    assert list(OPENERS[kind](path, index=index)) == expected
+    assert index.stat().st_size != small  # built again
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [-1000, -60_000])
+def test_a_loader_survives(kind: str, size: int, tmp_path: Path) -> None:
+    """In a child: such an index ended the process."""
+    script = f"""
+        import warnings
+        from pathlib import Path
+        import numpy as np
+        import gpuimg as gi
+        from tests.robustness.sources import OPENERS, written
+        from tests.sources.test_kept_indexes import forged, put
+        root = Path({str(tmp_path)!r})
+        path, index = written({kind!r}, root), root / "index.npz"
+        OPENERS[{kind!r}](path, index=index)
+        forged(index, **{{{"span" if kind == "recordio" else "size"!r}: put({size})}})
+        warnings.simplefilter("ignore")
+        source = OPENERS[{kind!r}](path, index=index)
+        batches = list(gi.load(source, batch_size=16, device="cpu", on_error="fill"))
+        print(sum(batch.valid.sum() for batch in batches) == len(source))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_no_part_is_read_outside_of_its_buffer(native: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the table says, bytes outside of the buffer stay as they are."""
+    monkeypatch.setattr(native_read, "NATIVE", native)
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * 10_000)
+    numbers = (-HUGE - 1, -5000, -1, 0, 1, 100, 5000, HUGE)
+    rows = [(offset, size, begin) for offset in numbers for size in numbers for begin in numbers]
+    memory = np.zeros(3000, np.uint8)
+    out = memory[1000:2000]
+    with path.open("rb") as file:
+        table = np.array([(file.fileno(), *row) for row in rows], np.int64)
+        ChunkReader().fill(table, out)
+    assert not memory[:1000].any()
+    assert not memory[2000:].any()
+    for (offset, size, begin), got in zip(rows, table[:, 2].tolist(), strict=True):
+        fits = offset >= 0 and 0 <= begin <= 1000 and 0 <= size <= 1000 - begin
+        allowed = min(size, max(10_000 - offset, 0)) if fits else -1
+        assert got == allowed or (got == -1 and offset == HUGE)  # which some systems refuse
+
+
+def test_a_part_of_a_negative_size(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(200)))
+    with path.open("rb") as file:
+        found = ChunkReader()._read_parts([(file.fileno(), 0, 100), (file.fileno(), 0, -1000), (file.fileno(), 7, 9)])
+    assert list(map(bytes, found)) == [bytes(range(100)), b"", bytes(range(7, 16))]
