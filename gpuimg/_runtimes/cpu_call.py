@@ -26,7 +26,7 @@ from ..kernels.cpu.sample import SOURCE_SLACK, work_space
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
-from .cpu_memory import Places, Scratch
+from .cpu_memory import SCRATCH_DTYPES, Places, Scratch, ThreadMemory, largest
 from .draft import first_segments, scales_of
 from .images import SCALES, Encoded, EncodedImages, Pixels, check_reach, of_all_views, rows_of
 from .protocol import Timings
@@ -64,7 +64,7 @@ class _Segment:
         self._calls = {
             source: call_table(source, kind, planar, used, separable, filters, plan.functions) for source in sources
         }
-        self.memory = _largest([_memory(run, used) for run in self.passes])
+        self.memory = largest([_memory(run, used) for run in self.passes])
         self.launches = launches_of(self.passes, used)
         self.records = np.zeros(len(self.passes), records.PASS)
         for one, run in zip(self.records, self.passes, strict=True):
@@ -104,40 +104,6 @@ def _memory(run: Pass, used: Mask) -> dict[str, int]:
         "ints": max(int(np.max(ints)), ops.LEVELS),
         "packed": int(np.max(width)),
     }
-
-
-def _largest(sizes: Sequence[dict[str, int]]) -> dict[str, int]:
-    """The largest size of each field."""
-    return {field: max(one.get(field, 0) for one in sizes) for field in dict.fromkeys(k for one in sizes for k in one)}
-
-
-# Scratch that is not of bytes.
-_DTYPES: dict[str, Any] = {
-    "statistics": np.float32,
-    "positions": np.float32,
-    "planes": np.float32,
-    "floats": np.float32,
-    "ints": np.int32,
-    "packed": np.uint32,
-}
-
-
-class _Memory:
-    """A worker thread's memory for the largest image of a call.
-
-    Attributes
-    ----------
-    scratch : (1,) records.SCRATCH
-    thread : (1,) records.THREAD
-    """
-
-    def __init__(self, scratch: Scratch, needs: dict[str, int]) -> None:
-        # Referred to here as well as by the thread's scratch, which lets go of a buffer when it needs a larger one.
-        self._arrays = {field: scratch.flat(field, size, _DTYPES.get(field, np.uint8)) for field, size in needs.items()}
-        buffers = {field: (scratch.address(field), size) for field, size in needs.items()}
-        buffers["tables"] = scratch.address("tables"), scratch.tables.size
-        self.scratch = records.scratch_of(buffers)
-        self.thread = np.zeros(1, records.THREAD)
 
 
 class Call:
@@ -295,7 +261,7 @@ class Call:
         encoded = not isinstance(self._source, Pixels)
         read = np.where(images["kind"] == records.UNPADDED, images["elements"], region * encoded)
         width = int(np.max(self._headers["width"], initial=1))
-        needs = dict.fromkeys(_DTYPES, 0) | _largest([segment.memory for segment in self._segments])
+        needs = dict.fromkeys(SCRATCH_DTYPES, 0) | largest([segment.memory for segment in self._segments])
         return needs | {
             "between": 2 * int(np.max([segment.bytes for segment in self._segments[:-1]], initial=1)),
             "source": int(np.max(read, initial=0)) + SOURCE_SLACK,
@@ -321,7 +287,7 @@ class Call:
 
     def work(self, scratch: Scratch, python: Iterator[int]) -> None:
         """What each thread does: images or clips that Python decodes one by one, then all others in the native loop."""
-        memory = _Memory(scratch, self._needs)
+        memory = ThreadMemory(scratch, self._needs)
         elsewhere = [0.0]
         try:
             for k in python:
@@ -344,7 +310,7 @@ class Call:
         """Let all threads end after the image that they are at."""
         self._queue["stop"] = 1
 
-    def _native(self, order: Ints, queue: Any, memory: _Memory) -> bool:
+    def _native(self, order: Ints, queue: Any, memory: ThreadMemory) -> bool:
         # Not current_thread(), which makes an object for each helper that is never removed.
         memory.thread["limit"] = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0
         memory.thread["most"] = threads()
@@ -394,7 +360,7 @@ class Call:
                 return
         yield from ((first + t, None) for t in range(len(numbers)))
 
-    def _run_decoded(self, i: int, write: Write | None, scratch: Scratch, memory: _Memory) -> None:
+    def _run_decoded(self, i: int, write: Write | None, scratch: Scratch, memory: ThreadMemory) -> None:
         """Run an image that Python has decoded, or a black one."""
         image = self._images[i]
         self._statuses[i] = 0

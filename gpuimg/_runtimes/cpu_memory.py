@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
-from ..kernels.cpu.records import RUNNING
+from ..kernels.cpu import records
 from ..kernels.jpeg.layout import TABLE, TABLES
 from .images import ALIGNMENT
 
@@ -22,22 +23,60 @@ class Scratch:
     """Memory of one worker thread, grown as needed and used again."""
 
     def __init__(self) -> None:
+        self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         # Of the JPEG decoder: its look-up tables serve the next file too, if it has the same.
         self.tables = np.zeros(TABLES, TABLE)
-        self._buffers: dict[str, np.ndarray[Any, Any]] = {}
-        self._addresses = {"tables": self.tables.ctypes.data}  # asking an array each time takes a microsecond
 
     def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
         """At least this many elements, contents undefined."""
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < elements or buffer.dtype != dtype:
             buffer = np.empty(max(elements, 1), dtype)
-            self._buffers[name], self._addresses[name] = buffer, buffer.ctypes.data
+            self._buffers[name] = buffer
         return buffer
 
-    def address(self, name: str) -> int:
-        """Where memory lies; another place once :meth:`flat` has grown it."""
-        return self._addresses[name]
+
+#: Scratch that is not of bytes, by the fields of records.SCRATCH.
+SCRATCH_DTYPES: Final[dict[str, Any]] = {
+    "statistics": np.float32,
+    "positions": np.float32,
+    "planes": np.float32,
+    "floats": np.float32,
+    "ints": np.int32,
+    "packed": np.uint32,
+}
+
+
+def largest(needs: Sequence[dict[str, int]]) -> dict[str, int]:
+    """The largest need of each field."""
+    fields = dict.fromkeys(field for one in needs for field in one)
+    return {field: max(one.get(field, 0) for one in needs) for field in fields}
+
+
+class ThreadMemory:
+    """A worker thread's memory for the largest image of a call.
+
+    Parameters
+    ----------
+    scratch : Scratch
+    needs : dict of str to int
+        Elements, by the fields of records.SCRATCH.
+
+    Attributes
+    ----------
+    scratch : (1,) records.SCRATCH
+    thread : (1,) records.THREAD
+    """
+
+    def __init__(self, scratch: Scratch, needs: dict[str, int]) -> None:
+        # Referred to here as well as by the thread's scratch, which lets go of a buffer when it needs a larger one.
+        self._buffers = {
+            field: (scratch.flat(field, size, SCRATCH_DTYPES.get(field, np.uint8)), size)
+            for field, size in needs.items()
+        }
+        self._buffers["tables"] = scratch.tables, scratch.tables.size
+        self.scratch = records.scratch_of(self._buffers)
+        self.thread = np.zeros(1, records.THREAD)
 
 
 class Places:
@@ -45,14 +84,14 @@ class Places:
 
     def __init__(self) -> None:
         self._process = -1
-        self._running = np.zeros(1, RUNNING)
+        self._running = np.zeros(1, records.RUNNING)
 
     @property
     def running(self) -> Any:
-        """(1,) RUNNING that the loops count in; a forked child, which has none of the threads, begins at 0."""
+        """(1,) records.RUNNING that the loops count in; a forked child, which has none of the threads, begins at 0."""
         if self._process != os.getpid():
             self._process = os.getpid()
-            self._running = np.zeros(1, RUNNING)
+            self._running = np.zeros(1, records.RUNNING)
         return self._running
 
 

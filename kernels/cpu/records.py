@@ -162,9 +162,9 @@ SCRATCH: Final = np.dtype(
 )
 
 
-def scratch_of(buffers: Mapping[str, tuple[int, int]]) -> Any:
-    """Return a (1,) SCRATCH of buffers by field: address and elements of memory that the caller keeps alive."""
-    numbers = [number for name in SCRATCH.names or () for number in buffers[name]]
+def scratch_of(buffers: Mapping[str, tuple[Any, int]]) -> Any:
+    """Return a (1,) SCRATCH of arrays, which the caller keeps alive, and how many elements of each are used."""
+    numbers = [number for name in SCRATCH.names or () for number in (buffers[name][0].ctypes.data, buffers[name][1])]
     return np.array(numbers, np.int64).view(SCRATCH)  # all at once: setting the fields one by one takes 20 us
 
 
