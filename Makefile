@@ -30,10 +30,11 @@ PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 help:
 	@echo "make demo    decode and augment the photos in examples/photos, write contact_sheet.png"
 	@echo "make test    linter, type check and all tests"
+	@echo "make unit    the tests but the slow ones"
 	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
 	@echo "make lint    linter and type check only"
 	@echo "make bench   the benchmarks behind the README's numbers, beside other libraries, into bench/results"
-	@echo "make gpu     what is claimed of the GPU, measured on this machine's"
+	@echo "make gpu     measure the GPU of this machine"
 	@echo "make soak    100,000 mutated files, 2,000 damaged data sets of each kind, and a million images"
 	@echo "make clean   remove the virtual environment and everything that was built"
 	@echo
@@ -61,18 +62,17 @@ docs: $(DOCS_VENV)/.ready
 warm: $(VENV)/.test-ready
 	$(BIN)/gpuimg warm --all
 
+# Without the tests that take long for what they cover; `make test` and CI run all.
 unit: warm
-	$(PYTEST)
+	$(PYTEST) -m "not slow"
 
 bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.bench_core
 	$(BIN)/python -m bench.bench_random
 	$(BIN)/python -m bench.bench_load
 	GPUIMG_NUM_THREADS=1 $(BIN)/python -m bench.bench_busy
-	$(BIN)/python -m bench.bench_gpu_host
 	$(BIN)/python -m bench.transfer
 	for set in S 1280x960 L; do $(BIN)/python -m bench.peers --set $$set --out bench/results/peers-$$set.json; done
-	$(BIN)/python -m bench.report bench/results/peers-*.json bench/results/load.json
 
 # Everything that is claimed of the GPU, measured, in under ten minutes; PARTS="order sentinel" for some of it, MINUTES for
 # more or less time. Uses PYTHON as it is, with no network: gpuimg's dependencies for the GPU, pytest and hypothesis must

@@ -4,9 +4,9 @@
 
 Requests come at times drawn in advance, a Poisson process of the stated rate, whether earlier ones are answered or not;
 a latency is from that time to the last byte of the answer, so a service that stalls is charged for all that should have
-come meanwhile. The client is a process of its own with keep-alive connections on asyncio's protocols, and shares the
-cores with the service: its CPU time is told, how many cores were busy in all, and how late it was itself at most, which
-is part of the latencies. A request that is not answered by 200 and all values within 10 seconds is lost.
+come meanwhile. The client is a separate process with keep-alive connections and shares the cores with the
+service: its CPU time is reported, how many cores were busy in all, and how late it was itself at most, which is part of
+the latencies. A request that is not answered by 200 and all values within 10 seconds is lost.
 
 Three services, which differ in nothing but who prepares the images:
 
@@ -161,57 +161,26 @@ def all_cpu() -> float:
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
 
-class Connection(asyncio.BufferedProtocol):
-    """A connection with one request at a time; what comes is counted and thrown away but for the head."""
+class Connection:
+    """A kept-alive connection with one request at a time."""
 
-    _buffer = bytearray(1 << 20)  # of all connections: its content is looked at before another's comes
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self.used = 0.0  # when it was answered last
 
-    def __init__(self) -> None:
-        self._head = b""
-        self._left = 0
-        self._answer: asyncio.Future[str] | None = None
-        self.transport: Any = None
-        self.used = 0.0  # when, at last
+    async def ask(self, request: bytes) -> str:
+        """Send a request; return the status of the answer, or how it is wrong."""
+        self._writer.write(request)
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        length = int(re.findall(rb"content-length: (\d+)", head)[0])
+        await self._reader.readexactly(length)
+        status = head[9:12].decode()
+        return status if status != "200" or length == BYTES else "another length"
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As asyncio calls it."""
-        self.transport = transport
-
-    def ask(self, request: bytes) -> asyncio.Future[str]:
-        """Send; gives the status of the answer, or what it lacks."""
-        self._head, self._left = b"", 0
-        self._answer = asyncio.get_running_loop().create_future()
-        self.transport.write(request)
-        return self._answer
-
-    def get_buffer(self, sizehint: int) -> bytearray:
-        """As asyncio calls it."""
-        return self._buffer
-
-    def buffer_updated(self, nbytes: int) -> None:
-        """As asyncio calls it."""
-        if not self._left:
-            self._head += bytes(self._buffer[:nbytes])
-            head, end, rest = self._head.partition(b"\r\n\r\n")
-            if not end:
-                return
-            length = int(re.findall(rb"content-length: (\d+)", head)[0])
-            status = head[9:12].decode()
-            if status != "200" or length != BYTES:
-                self._finish(status if status != "200" else "another length")
-                return
-            self._left, nbytes = length, len(rest)
-        self._left -= nbytes
-        if self._left == 0:
-            self._finish("200")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """As asyncio calls it."""
-        self._finish("connection lost")
-
-    def _finish(self, status: str) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(status)
+    def abort(self) -> None:
+        """Close it at once."""
+        self._writer.transport.abort()
 
 
 class Load:
@@ -245,7 +214,7 @@ class Load:
         if tasks:
             await asyncio.wait(tasks)
         for connection in self._idle:
-            connection.transport.abort()
+            connection.abort()
         latencies = 1e3 * np.array(self._latencies)
         p50, p90, p99 = np.percentile(latencies, (50, 90, 99)) if len(latencies) else (np.inf,) * 3
         return {
@@ -264,9 +233,9 @@ class Load:
             async with asyncio.timeout(PATIENCE):
                 connection = self._kept()
                 if connection is None:
-                    _, connection = await loop.create_connection(Connection, "127.0.0.1", self._port)
+                    connection = Connection(*await asyncio.open_connection("127.0.0.1", self._port, limit=1 << 20))
                 status = await connection.ask(request)
-        except (TimeoutError, OSError) as error:
+        except (TimeoutError, OSError, EOFError) as error:
             status = type(error).__name__
         if status == "200" and connection is not None:
             connection.used = loop.time()
@@ -275,7 +244,7 @@ class Load:
         else:
             self._lost[status] += 1
             if connection is not None:
-                connection.transport.abort()
+                connection.abort()
 
     def _kept(self) -> Connection | None:
         """The connection used last; none where even the server may be about to close that one."""

@@ -3,9 +3,8 @@
     python -m bench.transfer [--rounds 5] [--large-rounds 3] [--photos 512] [--out bench/results/transfer.json]
 
 - images: a photo of 2000 x 2000 and random numbers of 10000 x 10000, raw and as JPEGs of quality 95, 90, 80 and 70
-  (Pillow, 4:2:0): bytes; milliseconds for one image of decoding on the CPU, of a copy in memory of the host and, on a
-  GPU, of copies to it from pageable and pinned memory and of decoding there, the upload of the file included. Without a
-  GPU those are "not measured". ``cpu_ms`` is the time of all threads on a core, for a machine that has other work;
+  (Pillow, 4:2:0): bytes; milliseconds for one image of decoding on the CPU, and of a copy in memory. ``cpu_ms`` is the
+  time of all threads on a core, for a machine that has other work;
 - arithmetic: bytes over the nominal rate of a bus, a network or a disk. Nothing of that is measured;
 - formats: images/s of ``train`` from files, tar, LMDB, TFRecord, RecordIO and Parquet, in the page cache.
 
@@ -28,7 +27,6 @@ from PIL import Image
 
 import gpuimg as gi
 from bench import common, formats, photos
-from gpuimg._runtimes.probe import gpu_problem
 
 QUALITIES = (95, 90, 80, 70)
 BATCH = 16  # images of a decoded batch
@@ -44,10 +42,6 @@ RATES: dict[str, float] = {  # bytes/s
     "network, 10 Gbit/s": 10e9 / 8,
     "disk, 200 MB/s": 200e6,
 }
-
-# What is timed on a GPU.
-_COPIES = "copy to GPU, pageable", "copy to GPU, pinned"
-_GPU, _GPU_BATCH = "GPU, gpuimg", "GPU, gpuimg in a batch"
 
 Pixels = NDArray[np.uint8]
 Runs = dict[str, Callable[[], object]]
@@ -86,51 +80,15 @@ def _on_cpu(files: list[bytes]) -> Runs:
     return runs
 
 
-def _to_gpu(content: NDArray[np.uint8]) -> Runs:
-    """From memory of the host to the GPU's: as it is, and from pinned memory."""
-    import cupy
-
-    flat = content.reshape(-1)
-    pinned = np.frombuffer(cupy.cuda.alloc_pinned_memory(flat.nbytes), np.uint8, flat.nbytes)
-    pinned[:] = flat
-    here = cupy.empty(flat.shape, np.uint8)
-
-    def from_pageable() -> None:
-        here.set(flat)
-        cupy.cuda.get_current_stream().synchronize()
-
-    def from_pinned() -> None:
-        here.data.copy_from_host_async(pinned.ctypes.data, pinned.nbytes)
-        cupy.cuda.get_current_stream().synchronize()
-
-    return dict(zip(_COPIES, (from_pageable, from_pinned), strict=True))
-
-
-def _on_gpu(files: list[bytes]) -> Runs:
-    """Decoding on the GPU, from files in memory of the host."""
-    import cupy
-
-    def decode(some: list[bytes]) -> None:
-        gi.decode_batch(some, device="cuda")
-        cupy.cuda.get_current_stream().synchronize()
-
-    runs: Runs = {_GPU: lambda: decode(files[:1])}
-    return runs | ({_GPU_BATCH: lambda: decode(files)} if len(files) > 1 else {})
-
-
 # -- what sending compressed images saves ------------------------------------------------------------------------------
 
 
-def images(pixels: Pixels, rounds: int, batch: int, problem: str | None) -> dict[str, Any]:
-    """An image raw and at each quality; ``problem`` says why nothing is measured on a GPU."""
+def images(pixels: Pixels, rounds: int, batch: int) -> dict[str, Any]:
+    """Measure an image raw and at each quality."""
     files = {f"q{quality}": _versions(pixels, quality, batch) for quality in QUALITIES}
     copy = np.empty_like(pixels)
     runs: dict[tuple[str, str], Callable[[], object]] = {("raw", "copy in memory"): lambda: np.copyto(copy, pixels)}
     runs |= {(name, way): run for name, some in files.items() for way, run in _on_cpu(some).items()}
-    if problem is None:
-        contents = {"raw": pixels} | {name: np.frombuffer(some[0], np.uint8) for name, some in files.items()}
-        runs |= {(name, way): run for name, content in contents.items() for way, run in _to_gpu(content).items()}
-        runs |= {(name, way): run for name, some in files.items() for way, run in _on_gpu(some).items()}
     walls, worked = common.interleaved(runs, rounds)
     result: dict[str, Any] = {"raw": {"bytes": pixels.nbytes}}
     result |= {name: _sizes(pixels, some[0]) for name, some in files.items()}
@@ -138,9 +96,6 @@ def images(pixels: Pixels, rounds: int, batch: int, problem: str | None) -> dict
         ways = [way for of, way in runs if of == name]
         entry["ms"] = {way: _milliseconds(walls[name, way], way, batch) for way in ways}
         entry["cpu_ms"] = {way: _milliseconds(worked[name, way], way, batch) for way in ways}
-        if problem is not None:
-            decoded = () if name == "raw" else (_GPU, _GPU_BATCH)[: 1 + (batch > 1)]
-            entry["ms"] |= dict.fromkeys((*_COPIES, *decoded), f"not measured: {problem}")
     return result
 
 
@@ -177,15 +132,13 @@ def main() -> None:
         "--sides", type=int, nargs=2, default=(_PHOTO_SIDE, _LARGE_SIDE), help="of photo and random image"
     )
     options = parser.parse_args()
-    found = gpu_problem()
-    problem = None if found is None else found.reason
     side, large = options.sides
     files = photos.load(options.photos)
     result = common.environment(photos.summary(files), options.rounds, BATCH)
     result["nominal bytes/s"] = {name: round(rate) for name, rate in RATES.items()}
     photo = photos.collage((side, side), _PANES, _NOISE)
-    result[f"photo {side} x {side}"] = _told(images(photo, options.rounds, BATCH, problem))
-    result[f"random {large} x {large}"] = _told(images(random_pixels(large), options.large_rounds, 1, problem))
+    result[f"photo {side} x {side}"] = _told(images(photo, options.rounds, BATCH))
+    result[f"random {large} x {large}"] = _told(images(random_pixels(large), options.large_rounds, 1))
     with tempfile.TemporaryDirectory() as folder:
         result["formats"] = formats.measure(files, Path(folder), options.rounds)
     common.write(result, options.out)

@@ -49,7 +49,8 @@ def _skips(app: Any, what: str, name: str, member: Any, skip: bool, options: Any
 
 #: Classes that functions make, never users.
 MADE = {"gpuimg.Batch", "gpuimg.Loader", "gpuimg.LoadedBatch", "gpuimg.Mix", "gpuimg.SavedPlan", "gpuimg.IndexReport",
-        "gpuimg.ImageInfo", "gpuimg.VideoInfo", "gpuimg.Failure", "gpuimg.DecodeError"}  # fmt: skip
+        "gpuimg.ImageInfo", "gpuimg.VideoInfo", "gpuimg.Failure", "gpuimg.DecodeError",
+        "gpuimg.VideoError"}  # fmt: skip
 
 
 def _signature(app: Any, what: str, name: str, value: Any, options: Any, signature: Any, returns: Any) -> Any:

@@ -32,11 +32,31 @@ def files(folder: Path) -> Any:
     return found.cast_column("image", datasets.Image(decode=False))
 
 
-def augment(rows: dict[str, Any]) -> dict[str, Any]:
-    """Some rows, decoded."""
-    x = gpuimg.open_batch([image["bytes"] or image["path"] for image in rows["image"]])
-    images = train(x, gpuimg.Rng(0, epoch=0, indices=rows["id"])).array("float16", "NCHW")
-    return {"image": list(images), "id": rows["id"]}
+class Augment:
+    """A function for ``with_transform`` that decodes and augments rows, differently in each epoch.
+
+    A data set does not know the epoch, so whoever trains has to set ``epoch`` before each. With transformers' Trainer
+    (and ``remove_unused_columns=False``) that is a callback:
+
+        class SetEpoch(transformers.TrainerCallback):
+            def on_epoch_begin(self, args, state, control, **_):
+                augment.epoch = round(state.epoch)
+
+    Worker processes of a DataLoader that are started for each epoch get it, persistent ones do not.
+    """
+
+    def __init__(self) -> None:
+        self.epoch: int | None = None
+
+    def __deepcopy__(self, memo: Any) -> Augment:
+        return self  # data sets copy themselves, and with them what they hold: there is one epoch for all
+
+    def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
+        if self.epoch is None:
+            raise ValueError("set the epoch first: without it, every epoch would have the same crops")
+        x = gpuimg.open_batch([image["bytes"] or image["path"] for image in rows["image"]])
+        images = train(x, gpuimg.Rng(0, epoch=self.epoch, indices=rows["id"])).array("float16", "NCHW")
+        return {"image": list(images), "id": rows["id"]}
 
 
 def main() -> None:
@@ -51,11 +71,13 @@ def main() -> None:
     print(f"{len(images)} photos by load, SHA-256 of the pixels {hashlib.sha256(pixels.tobytes()).hexdigest()}")
 
     # For a trainer that wants the data set itself; nothing runs ahead here.
+    augment = Augment()
     decoded = dataset.with_transform(augment)
-    pixels = np.stack([image for at in range(0, len(decoded), 4) for image in decoded[at : at + 4]["image"]])
-    print(
-        f"{len(pixels)} photos by with_transform, SHA-256 of the pixels {hashlib.sha256(pixels.tobytes()).hexdigest()}"
-    )
+    for epoch in range(2):
+        augment.epoch = epoch
+        pixels = np.stack([image for at in range(0, len(decoded), 4) for image in decoded[at : at + 4]["image"]])
+        digest = hashlib.sha256(pixels.tobytes()).hexdigest()
+        print(f"{len(pixels)} photos by with_transform in epoch {epoch}, SHA-256 of the pixels {digest}")
 
 
 if __name__ == "__main__":

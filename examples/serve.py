@@ -6,8 +6,9 @@ curl --data-binary @examples/photos/cat.jpg -D - -o cat.float16 http://127.0.0.1
 
 The body of a POST is one image file, the answer the values in the order and type that its headers X-Shape and X-Dtype
 tell: numpy.frombuffer(answer, "float16").reshape(3, 224, 224). Many images: many requests at a time. Files that are not
-images, or are cut off, are answered by 422 with the reason, files that are too large by 413, and requests beyond what
-the service keeps up with by 503. GET /stats tells how many images and batches there were. Ctrl-C ends it.
+images, or are cut off, are answered by 422 with the reason, files that are too large by 413, those that arrive too
+slowly by 408, and requests beyond what the service keeps up with by 503. GET /stats gives the number of images and of
+batches so far, and of bytes held. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ import gpuimg
 
 MAX_BYTES = 8_000_000  # of a file
 MAX_PIXELS = 50_000_000  # of an image, by its header: a small file may hold a very large one
-AT_A_TIME = 256  # requests that are read or wait for their batch: at most this many times MAX_BYTES are held
 CONNECTIONS = 1024
 
 SHAPE, DTYPE, LAYOUT = (3, 224, 224), "float16", "NCHW"
@@ -123,39 +123,67 @@ def _deliver(batch: list[Upload], results: list[bytes | Exception]) -> None:
             upload.answer.set_result(result)
 
 
-async def body(request: Request) -> bytes:
-    """The file in a request; of one that is too large no more than that is kept."""
-    too_large = HTTPException(413, f"more than {MAX_BYTES:,} bytes")
-    if int(request.headers.get("content-length", 0)) > MAX_BYTES:
-        raise too_large
-    file = bytearray()
-    async for chunk in request.stream():
-        if len(file) + len(chunk) > MAX_BYTES:
+class Limits:
+    """What the service holds at a time at most, of what clients send."""
+
+    def __init__(self, places: int, held: int, seconds: float) -> None:
+        self.places = asyncio.Semaphore(places)  # of requests whose body is there, until they are answered
+        self.most = held  # bytes of bodies, of all requests together
+        self.seconds = seconds  # from the header of a request to the end of its body
+        self.held = 0
+
+    @contextlib.asynccontextmanager
+    async def body(self, request: Request) -> AsyncIterator[bytes]:
+        """The file in a request, which counts as held until the end of the block."""
+        too_large = HTTPException(413, f"more than {MAX_BYTES:,} bytes")
+        if int(request.headers.get("content-length", 0)) > MAX_BYTES:
             raise too_large
-        file += chunk
-    return bytes(file)
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self.seconds):
+                async for chunk in request.stream():
+                    if size + len(chunk) > MAX_BYTES:
+                        raise too_large
+                    if self.held + len(chunk) > self.most:
+                        raise busy("too many bytes at a time")
+                    chunks.append(chunk)
+                    size += len(chunk)
+                    self.held += len(chunk)
+            yield b"".join(chunks)
+        finally:
+            self.held -= size
+
+
+def busy(reason: str) -> HTTPException:
+    return HTTPException(503, reason, {"Retry-After": "1"})
 
 
 async def answer(request: Request) -> Response:
-    if request.state.places.locked():
-        raise HTTPException(503, "too many requests at a time", {"Retry-After": "1"})
-    async with request.state.places:
-        try:
-            values = await request.state.batcher(await body(request))
-        except BadImageError as error:
-            raise HTTPException(422, str(error)) from error
-        except ClientDisconnect:
-            return Response(status_code=400)  # nobody reads it
+    limits = request.state.limits
+    try:
+        async with limits.body(request) as file:
+            if limits.places.locked():  # after the body: a client that sends slowly must not keep others out
+                raise busy("too many requests at a time")
+            async with limits.places:
+                values = await request.state.batcher(file)
+    except TimeoutError as error:
+        reason = f"the body took more than {limits.seconds:g} seconds"
+        raise HTTPException(408, reason, {"Connection": "close"}) from error
+    except BadImageError as error:
+        raise HTTPException(422, str(error)) from error
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody reads it
     shape = ",".join(map(str, SHAPE))
     return Response(values, media_type="application/octet-stream", headers={"X-Shape": shape, "X-Dtype": DTYPE})
 
 
 async def stats(request: Request) -> Response:
     batcher = request.state.batcher
-    return JSONResponse({"images": batcher.images, "batches": batcher.batches})
+    return JSONResponse({"images": batcher.images, "batches": batcher.batches, "held": request.state.limits.held})
 
 
-def service(most: int, wait: float) -> Starlette:
+def service(most: int, wait: float, places: int, held: int, seconds: float) -> Starlette:
     """The application."""
 
     @contextlib.asynccontextmanager
@@ -164,7 +192,7 @@ def service(most: int, wait: float) -> Starlette:
             first = io.BytesIO()
             Image.new("RGB", (300, 300)).save(first, "JPEG")
             await batcher(first.getvalue())  # compiles, where nothing did so before: no request shall wait for that
-            yield {"batcher": batcher, "places": asyncio.Semaphore(AT_A_TIME)}
+            yield {"batcher": batcher, "limits": Limits(places, held, seconds)}
 
     routes = [Route("/", answer, methods=["POST"]), Route("/stats", stats)]
     return Starlette(routes=routes, lifespan=lifespan)
@@ -176,10 +204,14 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8000, help="0: any that is free")
     parser.add_argument("--most", type=int, default=32, help="images of a batch (default: 32)")
     parser.add_argument("--wait", type=float, default=5, help="milliseconds that an image may wait for others (5)")
+    parser.add_argument("--places", type=int, default=256, help="requests that wait for their batch (256)")
+    parser.add_argument("--held", type=int, default=500_000_000, help="bytes of all bodies at a time (500,000,000)")
+    parser.add_argument("--seconds", type=float, default=10, help="that the body of a request may take (10)")
     options = parser.parse_args()
     uvicorn.run(
-        service(options.most, options.wait / 1000), host=options.host, port=options.port,
-        access_log=False, limit_concurrency=CONNECTIONS, timeout_graceful_shutdown=10,
+        service(options.most, options.wait / 1000, options.places, options.held, options.seconds),
+        host=options.host, port=options.port, access_log=False, limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=10,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The error for images that cannot be decoded."""
+"""The errors for images and videos that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -58,3 +58,20 @@ class DecodeError(ValueError):
 
     def __reduce__(self) -> tuple[type[DecodeError], tuple[tuple[Failure, ...], int]]:
         return type(self), (self.failures, self.total)
+
+
+class VideoError(ValueError):
+    """A video cannot be decoded, or some frames of it.
+
+    :func:`gpuimg.video_info` raises it, with the file's name. Of the clips of a batch a :class:`DecodeError` names all
+    that fail.
+
+    Examples
+    --------
+    >>> import gpuimg
+    >>> try:
+    ...     gpuimg.video_info(b"no video")
+    ... except gpuimg.VideoError as error:
+    ...     print(error)
+    8 bytes: Invalid data found when processing input
+    """

@@ -15,13 +15,14 @@ from ._checks.arguments import whole_number
 from ._loading.load import load
 from ._loading.loader import Loader
 from ._loading.pipeline import LoadedBatch
+from ._version import install_hint
 
 try:
     import torch
     from torch.utils import data
     from torch.utils.data._utils.collate import default_collate_fn_map  # where its documentation says to register types
 except ImportError as error:
-    raise ImportError('gpuimg.torch needs torch: pip install "gpuimg[torch]"') from error
+    raise ImportError(f"gpuimg.torch needs torch; {install_hint('torch')}") from error
 
 
 class Tensors(NamedTuple):

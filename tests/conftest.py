@@ -6,16 +6,19 @@ import os
 import random
 import signal
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from PIL import Image
 
 from gpuimg._runtimes.probe import gpu_problem
 
 from .watchdog import ends_after, keep_stderr, no_hang
 
 if TYPE_CHECKING:
+    from .jpegs import Decoder
     from .standin import Standin
 
 # -- Hypothesis --------------------------------------------------------------------------------------------------------
@@ -99,6 +102,24 @@ def gpu(faulty: Standin) -> Iterator[Standin]:
     """A stand-in for a GPU on which nothing may be out of order."""
     yield faulty
     assert faulty.problems == []
+
+
+# -- JPEGs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def photo() -> Image.Image:
+    """A photo of 300 x 240."""
+    path = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))[0]
+    return Image.open(path).convert("RGB").resize((300, 240))
+
+
+@pytest.fixture(scope="module")
+def decoders() -> tuple[Decoder, Decoder]:
+    """In turn: what memory holds before must not matter."""
+    from .jpegs import Decoder
+
+    return Decoder(0x55), Decoder(0xAA)
 
 
 # -- threads -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A seek index read, and a JPEG's stream followed, in plain Python: from docs/seek-index-format.md and ITU-T T.81."""
+"""A seek index read, and a JPEG's stream followed, in plain Python: from docs/architecture.md and ITU-T T.81."""
 
 from __future__ import annotations
 

@@ -252,7 +252,3 @@ def test_only_its_owner_imports_a_library(library: str) -> None:
         if any(one == library or one.startswith(library + ".") for one in imports(name))
     }
     assert found == OWNERS[library]
-
-
-def test_modules_are_short() -> None:
-    assert not {name: lines for name in FILES if (lines := len(FILES[name].read_text().splitlines())) > 450}

@@ -375,6 +375,7 @@ def test_negative_seed(capfd: pytest.CaptureFixture[str]) -> None:
     assert "--seed" in fails(capfd, "demo", "--photos", str(PHOTOS), "--seed", "-1")
 
 
+@pytest.mark.slow
 def test_without_nvimagecodec(tmp_path: Path) -> None:
     out = str(tmp_path / "sheet.png")
     done = run("demo", "--photos", str(PHOTOS), "--device", "cpu", "--out", out, block="nvidia.nvimgcodec")
@@ -489,6 +490,7 @@ def test_probe_is_a_program_without_dependencies() -> None:
 # -- warm --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_warm_compiles_what_a_preset_needs_once() -> None:
     """What other tests compiled is not compiled again, here and below, so that this is quick after them."""
     first, again = (run("warm", "--preset", "imagenet_eval") for _ in range(2))
@@ -518,6 +520,7 @@ def test_warm_names_the_presets_there_are() -> None:
     assert "no preset 'imagenette'; there are deit3_train, dino_train, imagenet_eval" in done.stderr
 
 
+@pytest.mark.slow
 def test_warm_compiles_for_gpus_that_are_not_here(tmp_path: Path) -> None:
     pytest.importorskip("numba_cuda")
     warmed = run("warm", "--preset", "imagenet_eval").stdout.splitlines()[1].removeprefix("kept in    ")
@@ -553,6 +556,7 @@ def test_warm_names_the_capabilities_there_are(capfd: pytest.CaptureFixture[str]
     assert re.search(rf"a compute capability must be one of .*8\.0, .*9\.0.*, not '{re.escape(name)}'", said)
 
 
+@pytest.mark.slow
 def test_warm_without_what_compiles_for_gpus() -> None:
     done = run("warm", "--capability", "9.0", block="numba_cuda")
     assert done.returncode == 2

@@ -1,15 +1,12 @@
-"""JPEGs decoded by segments on a GPU: kernels in Numba's simulator, their machine code, and the host's part."""
+"""JPEGs decoded by segments on a GPU: the host's part on the stand-in; ptx/test_jpeg.py runs the kernels."""
 
 from __future__ import annotations
 
 import io
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,18 +14,16 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
-from bench import bench_kernels as bench
-from gpuimg._decoding import exif
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.seek import Seek
-from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of
+from gpuimg._runtimes.images import EncodedImages, Pixels, offsets_of, whole_regions
 from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import segments as parts
 from gpuimg.kernels.jpeg import upload
 
 from . import jpegs
-from .jpegs import encoded, entries_of, noise
+from .jpegs import encoded, entries_of
 from .seek_oracle import checksum_of_entry
 from .standin import Standin, file
 from .standin.work import PREPROCESS, SIZES, epoch, load
@@ -49,8 +44,8 @@ def seek_of(entries: Sequence[Any], every: int) -> Seek:
     return Seek.of(places, [entry.size for entry in found], found, every, "the index")
 
 
-def batch_of(files: list[bytes], channels: int = 3) -> EncodedImages:
-    images = gi.open_batch(files, device="cpu", color="rgb" if channels == 3 else "gray")._source
+def batch_of(files: list[bytes]) -> EncodedImages:
+    images = gi.open_batch(files, device="cpu")._source
     assert isinstance(images, EncodedImages)
     return images
 
@@ -63,155 +58,8 @@ def turned(data: bytes, orientation: int) -> bytes:
     return data[:2] + jpegs.segment(0xE1, body) + data[2:]
 
 
-class Case(NamedTuple):
-    """Files, what is wanted of each, as shown, and what is known of them."""
-
-    files: list[bytes]
-    regions: NDArray[np.int64]
-    channels: int = 3
-    every: int = 4
-    most_blocks: int = 1 << 20
-    entries: list[Entry] | None = None
-
-
-def whole(files: list[bytes]) -> NDArray[np.int64]:
-    sizes = batch_of(files).sizes
-    return np.stack([np.zeros(len(files), np.int64), np.zeros(len(files), np.int64), sizes[:, 1], sizes[:, 0]], 1)
-
-
-def some_regions(files: list[bytes], rng: np.random.Generator) -> NDArray[np.int64]:
-    """A region of each."""
-    found = []
-    for _, _, width, height in whole(files):
-        x0, y0 = rng.integers(width), rng.integers(height)
-        found.append((x0, y0, rng.integers(x0, width) + 1, rng.integers(y0, height) + 1))
-    return np.array(found, np.int64)
-
-
-# -- the simulator -----------------------------------------------------------------------------------------------------
-
-_SIMULATE = """
-import sys
-import numpy as np
-from gpuimg.kernels.cuda import jpeg
-from gpuimg.kernels.jpeg import upload
-from numba import cuda
-import tests.simulator
-
-np.seterr(over="ignore")
-case = np.load(sys.argv[1], allow_pickle=True)
-words, out, status = case["words"], case["out"], np.zeros(int(case["n"]), np.int32)
-for blocks, launches in case["parts"]:
-    coefficients = np.zeros(blocks * upload.COEFFICIENTS, np.int16)
-    planes = np.full(blocks * upload.PLANE_WORDS, 0x55555555, np.int32)
-    known = {"coefficients": coefficients, "planes": planes, "plane_bytes": planes.view(np.uint8), "words": words,
-             "status": status, "out": out}
-    for name, grid, arguments in launches:
-        block = jpeg.KERNELS[name].block
-        kernel = cuda.jit(jpeg.KERNELS[name].function)
-        if name == "colors":  # smaller blocks: a simulator starts a thread for each
-            grid, block = (grid[0] * block // 32, grid[1]), 32
-        kernel[grid, block](*[known[a] if isinstance(a, str) else a for a in arguments])
-np.savez(sys.argv[2], out=out, status=status)
-"""
-
-
-class Found(NamedTuple):
-    """What came of a case: the arena, its pixels, which files are marked, and the upload."""
-
-    pixels: Pixels
-    marked: list[int]
-    uploaded: Upload
-
-
-def simulated(case: Case, folder: Path, change: Any = None) -> Found:
-    """Run the kernels in a process of their own; ``change`` may alter the words before."""
-    images = batch_of(case.files, case.channels)
-    entries = entries_of(case.files, case.every) if case.entries is None else case.entries
-    offsets, total = offsets_of(images.sizes, case.channels, ALIGNMENT)
-    out = np.full(total, 0xA5, np.uint8)
-    pixels = Pixels(out, offsets, images.sizes, case.channels)
-    uploaded = Upload(images, seek_of(entries, case.every), pixels, case.regions, case.most_blocks)
-    uploaded_words = np.full(uploaded.words, 0x5A5A5A5A, np.int32)
-    uploaded.write(uploaded_words)
-    if change is not None:
-        change(uploaded_words, uploaded)
-    names = "words", "coefficients", "planes", "plane_bytes", "out", "status"
-    listed = np.empty(len(uploaded.parts), object)
-    for k, part in enumerate(uploaded.parts):
-        listed[k] = int(part["blocks"]), list(uploaded.launches(part, *names))
-    np.savez(folder / "case.npz", words=uploaded_words, out=out, n=len(images), parts=listed)
-    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "NUMBA_DISABLE_JIT": "1"}
-    arguments = [sys.executable, "-c", _SIMULATE, str(folder / "case.npz"), str(folder / "out.npz")]
-    done = subprocess.run(arguments, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = np.load(folder / "out.npz")
-    pixels = Pixels(found["out"], offsets, images.sizes, case.channels)
-    return Found(pixels, np.flatnonzero(found["status"]).tolist(), uploaded)
-
-
-def assert_the_cpus(case: Case, found: Found) -> None:
-    """The pixels of each region are the CPU's, and nothing beside them was written."""
-    decoder = jpegs.Decoder()
-    for i in found.uploaded.taken:
-        data = case.files[i]
-        turn = int(jpegs.header_of(data)["orientation"])
-        x0, y0, x1, y1 = case.regions[i].tolist()
-        expected = np.full(found.pixels.shape(i), 0xA5, np.uint8)
-        expected[y0:y1, x0:x1] = exif.turned(decoder(data, channels=case.channels).pixels, turn)[y0:y1, x0:x1]
-        np.testing.assert_array_equal(found.pixels.view(i), expected, err_msg=str(i))
-
-
 def photo(width: int, height: int) -> Image.Image:
     return Image.open(PHOTOS[0]).convert("RGB").resize((width, height))
-
-
-def samplings() -> list[bytes]:
-    """Every sampling, of a photo and of noise, in odd sizes."""
-    files = []
-    for k, sampling in enumerate(jpegs.SAMPLINGS):
-        image = photo(41, 35) if k % 2 else noise(19, 37, k)
-        files.append(encoded(image, sampling, quality=90, optimize=k % 3 == 0))
-    return files
-
-
-@pytest.mark.parametrize("channels", [3, 1])
-def test_whole_images(channels: int, tmp_path: Path) -> None:
-    files = samplings()
-    case = Case(files, whole(files), channels)
-    found = simulated(case, tmp_path)
-    taken = [i for i, data in enumerate(files) if channels == 3 or jpegs.header_of(data)["color"] != words.RGB]
-    assert found.uploaded.taken == taken
-    assert found.uploaded.refused == found.marked == []
-    assert_the_cpus(case, found)
-
-
-@pytest.mark.parametrize("every", [0, 2, 8])
-def test_regions(every: int, tmp_path: Path) -> None:
-    """Of every sampling and orientation; the batch is decoded in parts."""
-    rng = np.random.default_rng()
-    files = [turned(data, k % 8 + 1) for k, data in enumerate(samplings() * 2)]
-    regions = np.concatenate([whole(files[:3]), some_regions(files[3:], rng)])
-    case = Case(files, regions, every=every, most_blocks=100)
-    found = simulated(case, tmp_path)
-    assert len(found.uploaded.parts) > 1
-    assert found.uploaded.taken == list(range(len(files)))
-    assert found.marked == [], regions
-    assert_the_cpus(case, found)
-
-
-def test_restart_intervals(tmp_path: Path) -> None:
-    """Shorter and longer than a row, regions that need all of them, and some."""
-    files = []
-    for k, sampling in enumerate(jpegs.SAMPLINGS):
-        options: Any = {"restart_marker_rows": 1} if k == 2 else {"restart_marker_blocks": (1, 3, 4, 11)[k % 4]}
-        files.append(encoded(photo(70, 45), sampling, quality=80, **options))
-    regions = np.concatenate([whole(files[:3]), some_regions(files[3:], np.random.default_rng())])
-    case = Case(files, regions)
-    found = simulated(case, tmp_path)
-    assert found.uploaded.taken == list(range(len(files)))
-    assert found.marked == [], regions
-    assert_the_cpus(case, found)
 
 
 def with_table(data: bytes, steps: list[int]) -> bytes:
@@ -227,22 +75,6 @@ def with_table(data: bytes, steps: list[int]) -> bytes:
     return jpegs.rebuilt(data, change)
 
 
-def test_absurd_coefficients(tmp_path: Path) -> None:
-    """Products and sums wrap and saturate where the CPU's do."""
-    rng = np.random.default_rng()
-    files = []
-    for k, sampling in enumerate(("4:4:4", "4:2:0", "gray", "4:4:4", "gray", "gray")):
-        data = encoded(noise(24, 32, k), sampling, quality=100 if k < 4 else 10)
-        files.append(with_table(data, rng.integers(1, (65536, 4000, 500)[k % 3], 64).tolist()))
-    smooth = encoded(photo(32, 24), "gray", quality=30)  # blocks of a first row only, or of one value
-    files += [with_table(smooth, [int(step)] * 64) for step in rng.integers(40, 5000, 4)]
-    case = Case(files, whole(files))
-    found = simulated(case, tmp_path)
-    assert found.uploaded.taken == list(range(len(files)))
-    assert found.marked == []
-    assert_the_cpus(case, found)
-
-
 # -- what does not fit -------------------------------------------------------------------------------------------------
 
 
@@ -253,7 +85,7 @@ def checked(entry: Entry, every: int) -> Entry:
     return made
 
 
-def test_entries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_entries_that_do_not_fit_are_refused() -> None:
     """Another file's, a damaged one, one of a file that has changed; files without one, and bad ones, are left out."""
     files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80, 90, 95)]
     entries = entries_of(files, 4)
@@ -263,53 +95,17 @@ def test_entries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     changed[-30] ^= 1
     files[2] = bytes(changed)
     given = [entries[3], damaged, entries[2], entries[3][:0], entries[4], entries[5][:-1]]
-    case = Case(files, whole(files), entries=given)
     images = batch_of(files)
     pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
-    uploaded = Upload(images, seek_of(given, case.every), pixels, case.regions)
+    uploaded = Upload(images, seek_of(given, 4), pixels, whole_regions(images.sizes))
     assert uploaded.refused == [0, 1, 2, 5]
     assert uploaded.taken == [4]
-
-
-def test_what_is_wrong_is_reported_and_does_no_harm(tmp_path: Path) -> None:
-    """Entries and words that are not what they should be: the simulator sees what is touched outside."""
-    rng = np.random.default_rng()
-    files = [
-        encoded(photo(40, 30), quality=q, subsampling=k % 2) for k, q in enumerate((50, 60, 70, 80, 90, 95, 98, 99))
-    ]
-    files = [turned(data, 1) for data in files]
-    expected = [gi.decode_batch([data], device="cpu")[0] for data in files]
-    entries = entries_of(files, 4)
-    for k in (1, 2, 3):  # a bit of a row, a predictor, a distance
-        entry = entries[k].copy()
-        entry[{1: 20, 2: -30, 3: -1}[k]] ^= 1 + int(rng.integers(4))
-        entries[k] = checked(entry, 4)
-    case = Case(files, whole(files), entries=entries)
-
-    def change(words_: Any, uploaded: Upload) -> None:
-        totals = uploaded.totals
-        at, n = int(totals["segment_word"]), int(totals["segments"])
-        segments = words_[at : at + n * upload.SEGMENT_WORDS].view(upload.SEGMENT)
-        for image in (4, 5, 6):
-            for segment in segments[segments["image"] == image]:
-                first = int(segment["word"])
-                body = words_[first : first + (int(segment["end"]) + 31) // 32].view(np.uint8)
-                body[:] = {4: 0xFF, 5: 0, 6: rng.integers(0, 256, body.size)}[image]
-
-    found = simulated(case, tmp_path, change)
-    wrong = {*found.marked, *found.uploaded.refused}
-    assert wrong == {1, 2, 3, 4, 5, 6}
-    for i in (0, 7):
-        np.testing.assert_array_equal(found.pixels.view(i), expected[i])
-
-
-# -- limits ------------------------------------------------------------------------------------------------------------
 
 
 def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     """Places in what is uploaded are int32; other images of the batch are decoded as if they were not there."""
     files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80)]
-    headers, wanted, n = read_headers(files), whole(files), len(files)
+    headers, wanted, n = read_headers(files), whole_regions(batch_of(files).sizes), len(files)
     images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)[0]
     access = seek_of(entries_of(files, 4), 4).access
     parts.select_segments(*headers, access, wanted, 3, 1 << 20, 0, n, images, scratch)
@@ -334,7 +130,7 @@ def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:
     between = data[:marker] + junk + data[marker:]
     images = batch_of([data, behind_all, between])
     pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
-    uploaded = Upload(images, seek_of([None] * 3, 0), pixels, whole([data] * 3))
+    uploaded = Upload(images, seek_of([None] * 3, 0), pixels, whole_regions(images.sizes))
     filled = np.zeros(uploaded.words, np.int32)
     uploaded.write(filled)
     assert (uploaded.taken, uploaded.refused) == ([0, 1], [2])
@@ -504,23 +300,3 @@ class IndexedSource:
     def __getitem__(self, i: int) -> tuple[bytes, int]:
         data = encoded(photo(20 + 7 * i % 40, 16 + 11 * i % 30), quality=85)
         return turned(data, (1, 6, 1, 3)[i % 4]), i
-
-
-# -- machine code ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=bench.target)
-@pytest.mark.parametrize("name", bench.JPEG_KERNELS)
-def test_machine_code(name: str, capability: tuple[int, int]) -> None:
-    """Everything in at most 48 registers, whole numbers only."""
-    code = bench.compiled(bench.Variant("jpeg", name), capability)
-    for word in (".f64", ".f32", ".local"):
-        assert word not in code.ptx
-    assert code.stack == code.spilled == 0
-    assert code.instructions["registers"] <= 48
-
-
-def test_instructions_a_symbol_are_those_of_its_loop() -> None:
-    """Without those of the branch that most symbols pass over; test_cuda_kernels.py compares them with the budget."""
-    text = "bar.sync 0;\n$A:\n a;\n @%p bra $C;\n$B:\n x;\n y;\n @%p bra $B;\n$C:\n b;\n c;\n @%p bra $A;\n d;\n"
-    assert bench.instructions_a_symbol(text) == 5

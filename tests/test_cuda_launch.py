@@ -17,13 +17,13 @@ import pytest
 
 pytest.importorskip("numba_cuda")
 
-from bench import bench_kernels as bench
 from gpuimg.kernels import compiled
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels.cuda import kernel as machine
 from tests.standin import Standin
 
 from .forks import Forks, forks
+from .ptx import variants
 
 ROOT = Path(__file__).parents[1]
 CAPABILITY = (8, 0)
@@ -126,10 +126,10 @@ def others(python: Forks, cache: Path) -> Others:
 def test_what_runs_is_what_has_a_budget(name: str, cache: Path) -> None:
     """Not optimized at link time: the code that is loaded has the instructions that are counted."""
     kernel = KERNELS[name]()
-    variant = next(v for v in bench.VARIANTS if bench.kernel_of(v) is kernel)
+    variant = next(v for v in variants.VARIANTS if variants.kernel_of(v) is kernel)
     loaded = kernel.image((9, 0))
-    counted = bench.compiled(variant, (9, 0))
-    assert bench.machine_instructions(loaded.code) == counted.instructions["machine"]
+    counted = variants.compiled(variant, (9, 0))
+    assert variants.machine_instructions(loaded.code) == counted.instructions["machine"]
     assert loaded.entry.encode() in loaded.code
 
 
@@ -189,13 +189,14 @@ def test_what_cannot_be_assembled_says_why() -> None:
 
 def test_every_kernel_that_is_warmed_has_a_budget() -> None:
     """Those of JPEGs too; the others have functions of users."""
-    of_budgets = {bench.kernel_of(variant).key for variant in bench.VARIANTS if not variant.functions}
+    of_budgets = {variants.kernel_of(variant).key for variant in variants.VARIANTS if not variant.functions}
     assert {kernel.key for kernel in kernels.every_kernel()} == of_budgets
 
 
 # -- once --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_new_process_compiles_nothing(others: Others) -> None:
     code, made = others.run()
     assert made == 1
@@ -246,6 +247,7 @@ def test_threads_compile_a_kernel_once(cache: Path) -> None:
     assert [image is images[0] for image in images] == [True] * 4
 
 
+@pytest.mark.slow
 def test_processes_at_the_same_time_agree(cache: Path, others: Others) -> None:
     arguments = [sys.executable, "-W", "error", "-c", code_of("()"), "2.0"]
     environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
@@ -263,6 +265,7 @@ def test_processes_at_the_same_time_agree(cache: Path, others: Others) -> None:
 # -- functions of users ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_functions_of_users_are_kept(others: Others) -> None:
     assert others.run(2.0, "(scaled,)")[1] == 1
     assert others.run(2.0, "(scaled,)")[1] == 0
@@ -270,6 +273,7 @@ def test_functions_of_users_are_kept(others: Others) -> None:
     assert others.run(2.0, "(scaled,)")[1] == 0
 
 
+@pytest.mark.slow
 def test_functions_that_cannot_be_told_are_compiled_anew(cache: Path, others: Others) -> None:
     users = "(numba.njit(lambda x: x + table[0]),)"
     before = "import numpy as np\ntable = np.ones(3, np.float32)\n"

@@ -28,7 +28,16 @@ def test_links_lead_to_files(page: str) -> None:
         if made := re.fullmatch(r"gallery/(\w+)\.rst", target):  # made of a script when the site is built
             assert made[1] == "index" or (ROOT / "examples" / "gallery" / f"{made[1]}.py").is_file(), target
         else:
-            assert target.startswith("https://") or (path.parent / target).is_file(), target
+            file, _, heading = target.partition("#")
+            found = path.parent / file if file else path
+            assert target.startswith("https://") or found.is_file(), target
+            assert not heading or heading in _anchors(found.read_text()), target
+
+
+def _anchors(text: str) -> set[str]:
+    """What links to the headings of a page end with."""
+    titles = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_the_folders_are_those_of_the_package_in_their_order() -> None:
@@ -39,19 +48,11 @@ def test_the_folders_are_those_of_the_package_in_their_order() -> None:
 
 
 def test_the_tests_page_names_every_test_file() -> None:
-    tests = {path.name for path in (ROOT / "tests").rglob("test_*.py") if path.parent.name != "sources"}
+    """Those of folders by the folder."""
     named = set(re.findall(r"\b(test_\w+\.py)", TESTS))
-    assert named - {path.name for path in (ROOT / "tests").rglob("test_*.py")} == set()
-    # Laws, sources and damaged files are named as folders.
-    assert tests - named <= {"test_limits.py"}
-
-
-def test_the_table_of_changes_has_every_folder() -> None:
-    table = TESTS[: TESTS.index("## What is where")]
-    files = {"presets": "gpuimg/presets.py", "torch": "gpuimg/torch.py", "kernels": "kernels/color.py"}
-    for layer in LAYERS:
-        if layer not in ("errors", "_version"):
-            assert f"`{files.get(layer, 'gpuimg/' + layer)}" in table, layer
+    assert named <= {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+    assert {path.name for path in (ROOT / "tests").glob("test_*.py")} <= named
+    assert all(f"`{path.parent.name}/" in TESTS for path in (ROOT / "tests").glob("*/__init__.py"))
 
 
 def test_the_changelog_has_this_version() -> None:

@@ -27,20 +27,8 @@ from .test_jpeg import PHOTOS, THEIRS, oriented, with_wide_steps
 
 REGIONS = int(os.environ.get("GPUIMG_TEST_REGIONS", "500"))
 SCALES = (4, 2, 1)  # eighths of an image's size
-FILLS = (0x55, 0xAA)  # what scratch and results hold before
 
 Pixels = NDArray[Any]
-
-
-@pytest.fixture(scope="module")
-def decoders() -> tuple[Decoder, Decoder]:
-    """In turn: what memory holds before must not matter."""
-    return Decoder(FILLS[0]), Decoder(FILLS[1])
-
-
-@pytest.fixture(scope="module")
-def photo() -> Image.Image:
-    return Image.open(PHOTOS[0]).convert("RGB").resize((300, 240))
 
 
 def channels_of(data: bytes) -> tuple[int, ...]:

@@ -70,6 +70,7 @@ def _write_video(path: Path, frames: object) -> None:
         container.mux(list(stream.encode(None)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 def test_code_of_a_page_runs(name: str, place: Path, tmp_path: Path) -> None:
     text = PAGES[name]

@@ -660,6 +660,7 @@ def data_set(tmp_path: Path) -> Path:
     return tmp_path / "set"
 
 
+@pytest.mark.slow
 def test_killed(data_set: Path, tmp_path: Path) -> None:
     gi.build_index(gi.folder(data_set), tmp_path / "whole")
     path = tmp_path / "index"
@@ -791,6 +792,7 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
     assert len(SeekIndex(tmp_path / "index")) == 2
 
 
+@pytest.mark.slow
 def test_interrupted_command(tmp_path: Path) -> None:
     """Ctrl-C leaves what is done, says so, and has the usual status."""
     data_set = tmp_path / "set"

@@ -27,18 +27,6 @@ from .jpegs import DHT, DQT, DRI, SAMPLINGS, SOS, Decoder, encoded, noise, pillo
 
 PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
 REGIONS = int(os.environ.get("GPUIMG_TEST_REGIONS", "500"))
-FILLS = (0x55, 0xAA)  # what scratch and results hold before
-
-
-@pytest.fixture(scope="module")
-def decoders() -> tuple[Decoder, Decoder]:
-    """In turn: what memory holds before must not matter."""
-    return Decoder(FILLS[0]), Decoder(FILLS[1])
-
-
-@pytest.fixture(scope="module")
-def photo() -> Image.Image:
-    return Image.open(PHOTOS[0]).convert("RGB").resize((300, 240))
 
 
 def assert_pillows(decoder: Decoder, data: bytes, name: str = "") -> None:

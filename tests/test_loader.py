@@ -7,6 +7,7 @@ import io
 import re
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import tracemalloc
@@ -496,6 +497,69 @@ def test_a_path_that_cannot_be_one_is_a_failure_of_its_sample() -> None:
     assert batch.valid.tolist() == [True, False]
 
 
+class Labelled(Source):
+    """Samples with labels of a kind."""
+
+    def __init__(self, label: Any, unreadable: Any) -> None:
+        super().__init__(16, unreadable)
+        self.label = label
+
+    def __getitem__(self, i: int) -> Any:
+        return super().__getitem__(i)[0], self.label
+
+
+filled = pytest.mark.filterwarnings("ignore:[0-9]+ samples could not be decoded:RuntimeWarning")
+
+
+@filled
+@pytest.mark.parametrize("bad", [range(4), range(4, 8), range(12, 16), range(12)])
+@pytest.mark.parametrize("label", [5, np.int32(5), 0.5, np.arange(6.0).reshape(2, 3), "word", None])
+def test_labels_of_a_batch_without_a_readable_sample_keep_their_type(label: Any, bad: range) -> None:
+    """The first batch's included: with those around it they are concatenated or stacked."""
+    with cpu(Labelled(label, [0]), batch_size=4, on_error="fill") as loader:
+        mixed = next(loader).labels
+    batches = list(cpu(Labelled(label, bad), batch_size=4, on_error="fill", decoders=1))
+    for number, batch in enumerate(batches):
+        assert type(batch.labels) is type(mixed)
+        if isinstance(mixed, np.ndarray):
+            assert (batch.labels.dtype, batch.labels.shape) == (mixed.dtype, mixed.shape)
+        if label is not None:
+            gone = number * 4 in bad
+            np.testing.assert_array_equal(batch.labels, [mixed[0] if gone else mixed[1]] * 4)
+
+
+@filled
+def test_labels_of_every_source_keep_their_type(tmp_path: Path) -> None:
+    """A folder with no file left, a tar whose first shard is gone, paths that lead nowhere, a stream of such, rows."""
+    for k in range(8):
+        (tmp_path / "in" / "ab"[k // 4]).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / "ab"[k // 4] / f"{k}.jpg").write_bytes(FILES[k])
+    folder = gi.folder(tmp_path / "in")
+    for path in (tmp_path / "in").rglob("*.jpg"):
+        path.unlink()
+    for shard in range(2):
+        with tarfile.open(tmp_path / f"{shard}.tar", "w") as tar:
+            for k in range(4):
+                for ending, content in (("jpg", FILES[k]), ("cls", b"1")):
+                    member = tarfile.TarInfo(f"{k}.{ending}")
+                    member.size = len(content)
+                    tar.addfile(member, io.BytesIO(content))
+    shards = gi.tar([tmp_path / "0.tar", tmp_path / "1.tar"])
+    (tmp_path / "0.tar").unlink()
+    pairs = [(str(tmp_path / "nowhere.jpg"), 3)] * 8
+    rows = [{"image": str(tmp_path / "nowhere.jpg"), "label": 3}] * 8
+    for source in (folder, shards, pairs, gi.iterable(pairs), rows):
+        for batch in cpu(source, batch_size=4, on_error="fill"):
+            assert batch.labels.dtype == np.int64
+            assert batch.valid.all() or batch.labels.tolist() == [-1] * 4
+
+
+@filled
+def test_labels_that_nobody_knows() -> None:
+    (batch,) = cpu(Source(4, range(4)), batch_size=4, on_error="fill")
+    assert batch.labels is None
+
+
 @pytest.mark.parametrize("at", range(6))
 def test_resume_while_skipping(at: int) -> None:
     source = Source(40, UNREADABLE, UNDECODABLE)
@@ -645,6 +709,7 @@ def resident() -> int:
     return int(found[1])
 
 
+@pytest.mark.slow
 def test_thousands_of_batches_in_flat_memory() -> None:
     loader = cpu(Source(64), lambda x: gi.resize(x, (4, 4)), batch_size=1, epochs=4000 // 64 + 1)
     memory = [resident() for k, _ in enumerate(loader) if k in (1000, 4000)]
@@ -745,6 +810,7 @@ loader = cpu(Source(64), epochs=None)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("body", "status"), [
     ("it = iter(loader); next(it)", 0),
     ("next(loader); sys.exit(3)", 3),

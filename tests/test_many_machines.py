@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import importlib
 import importlib.util
 import os
 import re
@@ -15,6 +17,8 @@ from pathlib import Path
 import pytest
 
 import gpuimg as gi
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -43,21 +47,48 @@ def run(*arguments: str | Path) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def pixels() -> str:
+def pixels_of(epoch: int) -> str:
     """The digest of what gpuimg makes of all photos in one batch, in this process."""
     train = gi.presets.imagenet_train(64)
-    made = train(gi.open_batch(PHOTOS, device="cpu"), gi.Rng(0, epoch=0, indices=range(len(PHOTOS))))
+    made = train(gi.open_batch(PHOTOS, device="cpu"), gi.Rng(0, epoch=epoch, indices=range(len(PHOTOS))))
     return hashlib.sha256(made.array("float16", "NCHW").tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize(
-    ("example", "library", "ways"),
-    [("grain_batch", "grain", 1), ("hf_datasets", "datasets", 2), ("dataloader_bytes", "torch", 1)],
-)
-def test_pixels_are_those_of_one_batch(example: str, library: str, ways: int, pixels: str) -> None:
+@pytest.fixture(scope="module")
+def pixels() -> str:
+    return pixels_of(0)
+
+
+@pytest.mark.parametrize(("example", "library"), [("grain_batch", "grain"), ("dataloader_bytes", "torch")])
+def test_pixels_are_those_of_one_batch(example: str, library: str, pixels: str) -> None:
     needs(library)
-    assert re.findall(SHA, run(EXAMPLES / f"{example}.py")) == [pixels] * ways
+    assert re.findall(SHA, run(EXAMPLES / f"{example}.py")) == [pixels]
+
+
+def test_hugging_faces_data_sets_have_other_pixels_in_each_epoch(pixels: str) -> None:
+    """By the loader, and by a transform."""
+    needs("datasets")
+    found = re.findall(SHA, run(EXAMPLES / "hf_datasets.py"))
+    assert found == [pixels, pixels, pixels_of(1)]
+    assert found[1] != found[2]
+
+
+def test_a_transform_of_hugging_face_has_one_epoch_in_all_copies() -> None:
+    """As a Trainer copies them; and no epoch by default, which would be the same one for ever."""
+    needs("datasets")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLES)
+        example = importlib.import_module("hf_datasets")
+        augment = example.Augment()
+        dataset = example.files(EXAMPLES / "photos").with_transform(augment)
+        copied = copy.deepcopy(dataset.select(range(2)))
+        with pytest.raises(ValueError, match="set the epoch first"):
+            copied[0:2]
+        images = []
+        for augment.epoch in (0, 1, 0):
+            images.append([image.tobytes() for image in copied[0:2]["image"]])
+            assert images[-1] == [image.tobytes() for image in dataset[0:2]["image"]]
+    assert images[0] == images[2] != images[1]
 
 
 def test_any_number_of_actors_gives_the_same_pixels(pixels: str) -> None:

@@ -158,6 +158,7 @@ def outputs(code: str) -> list[tuple[str, Any]]:
     return [(message["msg_type"], message["content"]) for message in seen]
 
 
+@pytest.mark.slow
 def test_progress_is_a_widget() -> None:
     pytest.importorskip("ipywidgets")
     shown = outputs(LOOP)
@@ -166,6 +167,7 @@ def test_progress_is_a_widget() -> None:
     assert [content["text"] for kind, content in shown if kind == "stream"] == []
 
 
+@pytest.mark.slow
 def test_progress_is_text_without_widgets_and_nothing_warns() -> None:
     shown = outputs("import sys; sys.modules['ipywidgets'] = None" + LOOP)
     said = "".join(content["text"] for kind, content in shown if kind == "stream")

@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -36,7 +38,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel built from a copy of the sources, with the setuptools that is installed."""
     pytest.importorskip("setuptools", minversion="77")
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     for name in ("gpuimg", "kernels", "tests", "examples"):
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
@@ -57,6 +59,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_wheel_holds_the_package_once(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -79,12 +82,58 @@ def test_wheel_declares_command_and_extras(wheel: Path) -> None:
         assert "gpuimg = gpuimg._cli.main:main" in archive.read(f"{folder}/entry_points.txt").decode()
     for extra in ("cpu", "cuda12", "cuda13", "torch", "jax", "test", "bench", "dev"):
         assert f"Provides-Extra: {extra}\n" in metadata
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    # As they are spelled here, too: not every pip matches `_` with the `-` of the metadata.
+    assert {f"Provides-Extra: {extra}" for extra in extras} == set(re.findall("Provides-Extra: .*", metadata))
     required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
     assert sorted(line.split()[1].partition(">")[0] for line in required) == ["numba", "numpy", "pillow"]
     for extra in ("cuda12", "cuda13"):  # bfloat16 is a dtype for GPUs
         assert re.search(rf'^Requires-Dist: ml_dtypes>=[\d.]+; extra == "{extra}"$', metadata, re.MULTILINE)
 
 
+def test_description_has_no_relative_picture_or_link(wheel: Path) -> None:
+    """They lead nowhere from a package index's page; the words of the README are there all the same."""
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(f"gpuimg-{gpuimg.__version__}.dist-info/METADATA").decode()
+    head, _, text = metadata.partition("\n\n")
+    assert "Description-Content-Type: text/markdown" in head
+    assert re.findall(r"\]\((?!https?://|#)|(?:src|href)=.(?!https?:)", text) == []
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for line in readme.splitlines():
+        if "](" not in line:
+            assert line in text
+    assert text.startswith("# gpuimg\n")
+    assert "All functions: geometry" in text
+
+
+def test_sdist_has_the_tests_and_what_they_use(tmp_path: Path) -> None:
+    """All files but those that only a repository has."""
+    pytest.importorskip("setuptools", minversion="77")
+    made = ("__pycache__", "_build", "generated", ".photos", "*.egg-info", "build")
+    for path in ROOT.iterdir():
+        if path.is_dir() and path.name in ("gpuimg", "kernels", "tests", "examples", "docs", "bench"):
+            shutil.copytree(path, tmp_path / path.name, symlinks=True, ignore=shutil.ignore_patterns(*made))
+        elif path.is_file():
+            shutil.copy(path, tmp_path)
+    build = "import setuptools.build_meta as backend; print(backend.build_sdist('dist'))"
+    done = subprocess.run([sys.executable, "-c", build], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = (tmp_path / "dist").iterdir()
+    with tarfile.open(path) as archive:
+        found = {name.partition("/")[2] for name in archive.getnames()}
+    wanted = {
+        file.relative_to(tmp_path).as_posix()
+        for folder in ("gpuimg", "kernels", "tests", "examples", "bench")
+        for file in (tmp_path / folder).rglob("*")
+        if file.is_file() and tmp_path / "gpuimg" / "kernels" not in file.parents
+    }
+    wanted |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")}
+    wanted |= {"Makefile", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "LICENSE", "pyproject.toml", "setup.py"}
+    assert wanted - found == set()
+    assert [name for name in found if name.endswith(".pyc")] == []
+
+
+@pytest.mark.slow
 def test_wheel_works_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(tmp_path), str(wheel)]
     subprocess.run(command, capture_output=True, check=True, timeout=300)
@@ -157,3 +206,39 @@ except ImportError as error:
     print(error)
 """
     assert python(code).startswith(f"{package} is not installed")
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "code", "words"),
+    [
+        ("torch", "torch", "import gpuimg.torch", "gpuimg.torch needs torch"),
+        (
+            "tqdm", "progress", "next(gpuimg.load([(b'', 0)], len, batch_size=1, progress=True))",
+            "progress=True needs tqdm",
+        ),
+    ],
+)  # fmt: skip
+def test_missing_extra_is_named(package: str, extra: str, code: str, words: str) -> None:
+    said = python(f"""
+import sys
+sys.modules[{package!r}] = None
+import gpuimg
+try:
+    {code}
+except ImportError as error:
+    print(error)
+""")
+    assert said == f'{words}; install gpuimg[{extra}] (from a checkout: pip install ".[{extra}]")'
+
+
+def test_no_hint_installs_gpuimg_from_an_index() -> None:
+    """The name is nobody's there: whoever took it would be installed."""
+    commands = [
+        (path.name, command)
+        for folder in ("gpuimg", "kernels", "docs", "examples", "bench")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".md", ".ipynb") and "_build" not in path.parts
+        for command in re.findall(r"pip install [^\n`]*", path.read_text("utf-8"))
+    ]
+    assert commands
+    assert [found for found in commands if re.search(r"""[ "']gpuimg""", found[1])] == []

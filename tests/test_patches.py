@@ -136,6 +136,7 @@ _AT_THE_END_OF_MEMORY = """
 """
 
 
+@pytest.mark.slow
 def test_nothing_outside_the_image_is_read() -> None:
     """Images at either end of a page whose neighbors end the process that reads them."""
     code = textwrap.dedent(_AT_THE_END_OF_MEMORY)

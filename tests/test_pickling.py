@@ -65,6 +65,7 @@ def test_the_same_pixels(make: Callable[[], gi.Batch], again: Any, ran: bool) ->
         assert not np.shares_memory(image, wanted)
 
 
+@pytest.mark.slow
 def test_in_another_process(tmp_path: Path) -> None:
     batch = BATCHES["user function"]()
     (tmp_path / "batch").write_bytes(pickle.dumps(batch))

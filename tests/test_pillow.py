@@ -454,6 +454,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_files_that_would_cost_much_are_refused_or_cheap(tmp_path: Path) -> None:
     files = costly()
     for k, (data, _) in enumerate(files.values()):

@@ -199,6 +199,27 @@ def test_dropped_by_a_thread_that_another_one_waits_for() -> None:
     assert lock.acquire(timeout=100.0)  # both have gone on
 
 
+def test_dropped_in_a_thread_it_leaves_no_dummy_thread() -> None:
+    """``threading.enumerate`` would list one for ever."""
+    ended = threading.Event()
+
+    def items() -> Iterator[int]:
+        try:
+            yield from range(10**9)
+        finally:
+            ended.set()
+
+    def consume() -> None:
+        next(gi.prefetch(items()))
+
+    before = threading.enumerate()
+    thread = threading.Thread(target=consume)
+    thread.start()
+    thread.join()
+    assert ended.wait(100.0)
+    assert [thread.name for thread in threading.enumerate() if thread not in before and "Dummy" in thread.name] == []
+
+
 def test_items_are_not_kept_alive() -> None:
     class Item:
         alive = 0
@@ -237,6 +258,7 @@ def slow():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "status"),
     [

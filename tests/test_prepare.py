@@ -305,6 +305,118 @@ def test_members_of_samples_stay(tmp_path: Path) -> None:
     assert lines(tmp_path / "out")[3]["source"] == "1.tar: 2"
 
 
+HOSTILE = (
+    "../up.jpg", "a/../../up.jpg", "/tmp/gpuimg-absolute.jpg", "..\\up/1.jpg", "a\\..\\../1.jpg", "\\up.jpg",
+    "C:/up.jpg", "c:up.jpg", "a/line\nbreak.jpg", "bell\a.jpg", "delete\x7f.jpg", "next\x85line.jpg",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("tar_size", [0, None])
+def test_members_that_lead_out_of_the_folder(tar_size: int | None, tmp_path: Path) -> None:
+    """Of files and of shards, which others unpack; the other samples are unharmed."""
+    good = jpeg(picture(20, 20, 0))
+    members = {"./1.jpg": good, **dict.fromkeys(HOSTILE, good), "a..b/2.jpg": good, "3.jpg": good}
+    path = tar_file(tmp_path / "in.tar", members)
+    out = tmp_path / "deep" / "er" / "out"
+    before = {*tmp_path.parent.rglob("*"), *Path("/tmp").iterdir()}
+    report = prepared(gi.tar(path, label=None), out, tar_size=tar_size)
+    assert report.samples == len(members)
+    names = {f"in.tar: {name.removesuffix('.jpg')}" for name in HOSTILE}
+    assert {one.source for one in report.failed} == names
+    assert all(re.match(r"a result cannot be called '.*', which", one.reason) for one in report.failed)
+    assert report.copied == 3
+    assert all(path.is_relative_to(tmp_path / "deep") for path in {*tmp_path.parent.rglob("*")} - before)
+    assert not Path("/tmp/gpuimg-absolute.jpg").exists()
+    if tar_size is None:
+        with tarfile.open(out / "shard-000000.tar") as file:
+            assert file.getnames() == ["./1.jpg", "a..b/2.jpg", "3.jpg"]
+    else:
+        assert set(tree(out)) == {NAME, "1.jpg", "a..b/2.jpg", "3.jpg"}
+
+
+def test_members_beside_an_image_that_lead_out_of_the_folder(tmp_path: Path) -> None:
+    good = jpeg(picture(20, 20, 0))
+    path = tar_file(tmp_path / "in.tar", {"1.jpg": good, "1.x\\..\\..\\y": b"", "2.jpg": good})
+    report = prepared(gi.tar(path, label=None), tmp_path / "out")
+    assert [one.index for one in report.failed] == [0]
+    with tarfile.open(tmp_path / "out" / "shard-000000.tar") as file:
+        assert file.getnames() == ["2.jpg"]
+
+
+@pytest.mark.parametrize("tar_size", [None, 10**6])
+def test_files_outside_of_their_folder(tar_size: int | None, tmp_path: Path) -> None:
+    """As annotations may name them."""
+    good = jpeg(picture(20, 20, 0))
+    write(tmp_path, {"up.jpg": good, "in/1.jpg": good, "in/a\n.jpg": good})
+    names = ["1.jpg", "../up.jpg", str(tmp_path / "up.jpg"), "a\n.jpg"]
+    images = [{"id": k, "file_name": name, "height": 20, "width": 20} for k, name in enumerate(names)]
+    (tmp_path / "boxes.json").write_text(json.dumps({"images": images, "annotations": [], "categories": []}))
+    source = gi.coco(tmp_path / "in", tmp_path / "boxes.json")
+    before = tree(tmp_path)
+    report = prepared(source, tmp_path / "out", tar_size=tar_size)
+    assert [one.index for one in report.failed] == [1, 2, 3]
+    assert report.copied == 1
+    assert {name: data for name, data in tree(tmp_path).items() if not name.startswith("out/")} == before
+
+
+def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+    """Too long, or in use for a folder: the other samples are unharmed."""
+    good = jpeg(picture(20, 20, 0))
+    path = tar_file(tmp_path / "in.tar", {"x" * 300 + ".jpg": good, "1.jpg": good, "1.jpg/2.jpg": good, "3.jpg": good})
+    report = prepared(gi.tar(path, label=None), tmp_path / "out", tar_size=0, threads=1)
+    assert {one.index: one.reason for one in report.failed} == {
+        0: "cannot be written: File name too long", 2: "cannot be written: File exists",
+    }  # fmt: skip
+    assert set(tree(tmp_path / "out")) == {NAME, "1.jpg", "3.jpg"}
+
+
+def test_links_in_the_output_folder_are_not_followed(tmp_path: Path) -> None:
+    source = gi.folder(write(tmp_path / "in", many(12)))
+    out, elsewhere = tmp_path / "out", write(tmp_path / "elsewhere", {"kept": b"kept", "a/kept": b"kept"})
+    for tar_size in (None, 10**5):
+        shutil.rmtree(out, ignore_errors=True)
+        prepared(source, out, tar_size=tar_size)
+        whole = tree(out)
+        for name in [*whole, *(f"{name}.part" for name in whole)]:
+            (out / name).unlink(missing_ok=True)
+            (out / name).symlink_to(elsewhere / "kept")
+            if name == NAME:
+                with pytest.raises(OSError, match=NAME):
+                    prepared(source, out, tar_size=tar_size)
+                (out / name).unlink()
+                (out / name).write_bytes(whole[NAME])
+            prepared(source, out, tar_size=tar_size)
+            assert {name: data for name, data in tree(out).items() if not name.endswith(".part")} == whole
+            (out / f"{NAME}.part").unlink(missing_ok=True)
+        assert tree(elsewhere) == {"kept": b"kept", "a/kept": b"kept"}
+    shutil.rmtree(out)
+    prepared(source, out)
+    shutil.rmtree(out / "a")
+    (out / "a").symlink_to(elsewhere / "a")
+    with pytest.raises(ValueError, match=r"out/a leads out of .*out by a link"):
+        prepared(source, out)
+    (out / "a").unlink()
+    (out / "a").symlink_to(out / "b")  # not out of it
+    assert prepared(source, out).encoded + prepared(source, out).copied == 12
+    assert tree(elsewhere) == {"kept": b"kept", "a/kept": b"kept"}
+
+
+@pytest.mark.parametrize(("tar_size", "name"), [(None, r"a/0000\d\.(jpg|png)"), (10**6, r"shard-000000\.tar")])
+def test_what_cannot_be_written_is_named(tar_size: int | None, name: str, tmp_path: Path) -> None:
+    """Here for a limit of the process, as for a full disk."""
+    write(tmp_path / "in", many(12))
+    code = f"""
+import gpuimg, resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (900, 900))
+try:
+    gpuimg.prepare(gpuimg.folder({str(tmp_path / "in")!r}), {str(tmp_path / "out")!r}, tar_size={tar_size})
+except OSError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert re.fullmatch(rf"\[Errno 27\] File too large: '{tmp_path}/out/{name}'\n", done.stdout), done
+
+
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.CaptureFixture[str]) -> None:
     data = [jpeg(picture(75, 110, k)) for k in range(9)]
@@ -538,6 +650,7 @@ def processes() -> Iterator[Forks]:
         yield started
 
 
+@pytest.mark.slow
 def test_killed_ten_times(tar_size: int | None, processes: Forks, tmp_path: Path) -> None:
     """SIGKILL at random moments; what is there in between is whole, and in the end all is the same."""
     source = gi.folder(write(tmp_path / "in", many(2000)))
@@ -650,6 +763,7 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         assert re.search(message, said), said
 
 
+@pytest.mark.slow
 def test_interrupted_command(tmp_path: Path) -> None:
     """Ctrl-C leaves what is done, says so, and has the usual status."""
     root = write(tmp_path / "in", many(3000))

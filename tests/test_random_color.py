@@ -364,51 +364,6 @@ def test_three_augment_pixels(dtype: str) -> None:
     assert_close(x.compute("float32"), [every[k].compute("float32")[i] for i, k in enumerate(which)], 1e-6)
 
 
-# -- all of them -------------------------------------------------------------------------------------------------------
-
-FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "color_jitter": (0.4, 0.4, 0.4, 0.1),
-    **{name: given for name, (given, *_) in OPTIONAL.items()},
-    "random_erasing": (),
-    "random_channel_permutation": (),
-    "coarse_dropout": (),
-    "random_grid_mask": ((2, 5),),
-    "random_gaussian_noise": (),
-    "random_gaussian_blur": (5,),
-    "random_motion_blur": (),
-    "three_augment": (),
-}
-functions = pytest.mark.parametrize("name", FUNCTIONS)
-
-
-@functions
-def test_the_rng_is_asked_for(name: str) -> None:
-    function, given = getattr(gi, name), FUNCTIONS[name]
-    with pytest.raises(TypeError, match="rng"):
-        function(blanks(9, 9, 3), *given)
-    for wrong in (None, False, np.random.default_rng(0)):
-        with pytest.raises(TypeError, match=r"rng must be a gpuimg\.Rng or an int seed, not "):
-            function(blanks(9, 9, 3), *given, rng=wrong)
-    with pytest.raises(ValueError, match="rng is for 2 samples, but the batch has 3 images: image 2 has no index"):
-        function(blanks(9, 9, 3), *given, rng=rng(0, 2))
-
-
-@functions
-def test_no_images(name: str) -> None:
-    x = getattr(gi, name)(blanks(9, 9, 0), *FUNCTIONS[name], rng=0)
-    assert len(x) == 0
-    assert list(x.compute()) == []
-
-
-@functions
-def test_an_int_seed_is_an_rng_of_the_first_samples(name: str) -> None:
-    images = [picture for picture in pictures() if min(picture.shape[:2]) > 7]
-    function, given = getattr(gi, name), FUNCTIONS[name]
-    assert_same(
-        list(function(images, *given, rng=5)), list(function(images, *given, rng=rng(5, len(images)).split(name)))
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [

@@ -391,46 +391,6 @@ def test_scale_jitter_multiplies_what_fits() -> None:
 
 # -- all of them -------------------------------------------------------------------------------------------------------
 
-FUNCTIONS = {
-    "random_resized_crop": (8,),
-    "random_crop": (8,),
-    "random_horizontal_flip": (),
-    "random_vertical_flip": (),
-    "random_rotation": (30,),
-    "random_affine": (30, (0.1, 0.1), (0.8, 1.2), 10),
-    "random_perspective": (),
-    "random_resize": (5, 12),
-    "random_short_side_resize": ([5, 12], 20),
-    "scale_jitter": (9,),
-}
-functions = pytest.mark.parametrize("name", FUNCTIONS)
-
-
-@functions
-def test_the_rng_is_asked_for(name: str) -> None:
-    function, given = getattr(gi, name), FUNCTIONS[name]
-    with pytest.raises(TypeError, match="rng"):
-        function(blanks(9, 9, 3), *given)
-    for wrong in (None, True, np.random.default_rng(0)):
-        with pytest.raises(TypeError, match=r"rng must be a gpuimg\.Rng or an int seed, not "):
-            function(blanks(9, 9, 3), *given, rng=wrong)
-    with pytest.raises(ValueError, match="rng is for 2 samples, but the batch has 3 images: image 2 has no index"):
-        function(blanks(9, 9, 3), *given, rng=rng(0, 2))
-
-
-@functions
-def test_no_images(name: str) -> None:
-    x = getattr(gi, name)(blanks(9, 9, 0), *FUNCTIONS[name], rng=0)
-    assert len(x) == 0
-    assert list(x.compute()) == []
-
-
-@functions
-def test_an_int_seed_is_an_rng_of_the_first_samples(name: str) -> None:
-    images = pictures([(20, 30), (12, 9), (31, 31)])
-    function, given = getattr(gi, name), FUNCTIONS[name]
-    assert_same(list(function(images, *given, rng=5)), list(function(images, *given, rng=rng(5, 3).split(name))))
-
 
 @pytest.mark.parametrize(
     ("name", "given", "options", "message"),

@@ -39,11 +39,6 @@ def decoder() -> Decoder:
     return Decoder()
 
 
-@pytest.fixture(scope="module")
-def photo() -> Image.Image:
-    return Image.open(PHOTOS[0]).convert("RGB").resize((300, 240))
-
-
 def entry_of(data: bytes, every: int) -> Entry:
     """The entry that is built for a file."""
     (entry,) = jpegs.entries_of([data], every)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import importlib.util
 import json
@@ -31,9 +32,11 @@ CUT = PHOTOS[0][:5000]
 #: Files that are no images, and what is said of them.
 BAD = {CUT: "data end in MCU row", b"": "empty", b"hello": "not an image file"}
 
-pytestmark = pytest.mark.skipif(
-    not all(importlib.util.find_spec(name) for name in ("starlette", "uvicorn")), reason="needs starlette and uvicorn"
-)
+LIBRARIES = "starlette", "uvicorn"
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not all(map(importlib.util.find_spec, LIBRARIES)), reason="needs starlette and uvicorn"),
+]
 
 
 class Service:
@@ -122,28 +125,68 @@ def test_files_that_are_too_large_are_refused(service: Service) -> None:
     assert service.post(PHOTOS[0])[0] == 200
 
 
-def test_requests_beyond_the_limit_are_told_to_come_again(service: Service) -> None:
-    """Held by clients that begin to send and stop."""
-    held = []
+def begun(service: Service, size: int, sent: int) -> socket.socket:
+    """An upload that stops in the middle."""
+    connection = socket.create_connection(("127.0.0.1", service.port), timeout=300)
+    connection.sendall(f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {size}\r\n\r\n".encode() + bytes(sent))
+    return connection
+
+
+def held(service: Service) -> int:
+    return int(json.loads(service.ask("GET", "/stats")[2])["held"])
+
+
+def test_slow_uploads_keep_nobody_out(service: Service) -> None:
+    """More of them than there are places."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(begun(service, 1000, 1))
+        while held(service) < 300:
+            pass
+        for photo in PHOTOS[:5]:
+            status, _, values = service.post(photo)
+            assert status == 200
+            assert values == direct(photo)
+
+
+def test_an_upload_has_a_deadline() -> None:
+    service = Service("--seconds", "0.5")
     try:
-        for _ in range(256):
-            connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=300)
-            held.append(connection)
-            connection.putrequest("POST", "/")
-            connection.putheader("Content-Length", str(len(PHOTOS[0])))
-            connection.endheaders(PHOTOS[0][:100])
-        status, headers, reason = service.post(PHOTOS[0])
-        while status == 200:  # the last of them are not read yet
-            status, headers, reason = service.post(PHOTOS[0])
-        assert (status, headers["retry-after"], reason) == (503, "1", b"too many requests at a time")
-        held[0].send(PHOTOS[0][100:])
-        assert held[0].getresponse().read() == direct(PHOTOS[0])
+        with begun(service, 1000, 10) as connection:
+            answer = b"".join(iter(lambda: connection.recv(1000), b""))  # to the end: it is closed
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert answer.endswith(b"the body took more than 0.5 seconds")
+        assert held(service) == 0
     finally:
-        for connection in held:
-            connection.close()
-    # Clients that went away give their places back.
-    while service.post(PHOTOS[0])[0] == 503:
-        pass
+        service.process.send_signal(signal.SIGINT)
+        service.end()
+
+
+def test_requests_beyond_the_limits_are_told_to_come_again() -> None:
+    """By bytes, which uploads that do not go on hold, and by requests that wait for their batch."""
+    service = Service("--held", "1000000", "--places", "1", "--most", "1", "--seconds", "1e6")
+    try:
+        with begun(service, 1_000_000, 990_000):
+            while held(service) < 990_000:
+                pass
+            status, headers, reason = service.post(PHOTOS[0])
+            assert (status, headers["retry-after"], reason) == (503, "1", b"too many bytes at a time")
+        while held(service):  # a client that went away gives its room back
+            pass
+        answers: list[tuple[int, dict[str, str], bytes]] = []
+        while all(status == 200 for status, _, _ in answers):
+            with ThreadPoolExecutor(16) as pool:
+                answers = list(pool.map(service.post, [PHOTOS[0]] * 16))
+        for status, headers, content in answers:
+            if status == 200:
+                assert content == direct(PHOTOS[0])
+            else:
+                assert (status, headers["retry-after"], content) == (503, "1", b"too many requests at a time")
+        assert service.post(PHOTOS[0])[0] == 200
+        assert held(service) == 0
+    finally:
+        service.process.send_signal(signal.SIGINT)
+        service.end()
 
 
 def test_the_load_test_asks_at_the_stated_rate_and_counts_what_is_lost(service: Service) -> None:

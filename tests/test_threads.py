@@ -207,6 +207,7 @@ def test_no_number_of_threads_is_refused(monkeypatch: pytest.MonkeyPatch, text: 
         threads()
 
 
+@pytest.mark.slow
 def test_affinity_and_launcher_of_a_real_process() -> None:
     code = (
         "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"

@@ -44,6 +44,7 @@ def test_batches_are_tensors_of_the_loader() -> None:
         assert images.shape[1:] == (3, 8, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_workers_divide_the_samples(workers: int) -> None:
     """Every sample once in each epoch, padding aside, and the pixels it has without workers."""
@@ -122,6 +123,7 @@ def test_positions() -> None:
         one.set_epoch(-1)
 
 
+@pytest.mark.slow
 def test_a_state_goes_on_with_workers() -> None:
     one = dataset()
     running = iter(one)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 import gpuimg as gi
 from gpuimg._decoding.decoder import MAX_PIXELS
@@ -505,7 +506,7 @@ def damaged() -> tuple[bytes, int]:
 )
 def test_what_is_no_video_is_refused(data: Any, reason: str) -> None:
     source = data() if callable(data) else data
-    with pytest.raises(ValueError, match=reason):
+    with pytest.raises(gi.VideoError, match=rf"^{len(source)} bytes: .*({reason})"):
         gi.video_info(source)
     with pytest.raises(
         gi.DecodeError, match=rf"^1 of 2 clips could not be decoded:\n  clip 1 \({len(source)} bytes\): "
@@ -580,8 +581,18 @@ def test_a_file_that_changed_since(tmp_path: Path) -> None:
         x.array()
 
 
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "one.gif"
+    Image.new("RGB", (40, 30)).save(path)
+    with pytest.raises(gi.VideoError) as caught:
+        gi.video_info(path)
+    assert str(caught.value) == f"{path}: Invalid argument: not a video container; open_batch reads images, GIF too"
+    with pytest.raises(gi.VideoError, match=r"nowhere\.mp4: cannot be read: No such file"):
+        gi.video_info(tmp_path / "nowhere.mp4")
+
+
 def test_frames_are_not_larger_than_allowed() -> None:
-    with pytest.raises(ValueError, match="64 x 96 is 6144 pixels, over the limit of max_pixels=6000"):
+    with pytest.raises(gi.VideoError, match="64 x 96 is 6144 pixels, over the limit of max_pixels=6000"):
         gi.video_info(made("h264"), max_pixels=6000)
     with pytest.raises(gi.DecodeError, match="over the limit"):
         opened([made("h264")], 1, max_pixels=6000)

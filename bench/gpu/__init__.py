@@ -1,6 +1,6 @@
 """The proof on a GPU: every claim about it as a number, in ten minutes, unattended.
 
 ``python -m bench.gpu --out DIR`` runs it; see :mod:`bench.gpu.__main__`. One module holds one part: ``run(context)``
-measures and records, ``claims(results)`` says in words what was found, ``advice(results)`` what to do with it. Parts
-run in processes of their own and may fail, hang or crash without losing what the others measured.
+measures and records, ``claims(results)`` returns the problems and the findings as sentences. Each part runs in a
+separate process and may fail, hang or crash without losing what the others measured.
 """

@@ -1,12 +1,12 @@
-"""The proof on a GPU: tests, agreement with the CPU, order, decoders, kernels, throughput, costs, hand-off, peers.
+"""The proof on a GPU: tests, agreement with the CPU, order, decoders, video, throughput, peers.
 
     python -m bench.gpu --prepare                   makes the photos, on the CPU; do this before the GPU's time runs
-    python -m bench.gpu --out DIR [--minutes 9] [--parts tests,decoding]
+    python -m bench.gpu --out DIR [--minutes 9] [--parts tests,paths]
     python -m bench.gpu --out DIR --device cpu      tries the program itself, with tiny sizes
 
 It needs nobody. Whatever fails is named, with the reason, and does not stop the rest. ``DIR/gpu.json`` has all figures,
-``DIR/summary.md`` the words, ``DIR/summary.json`` what to do; they are written anew after every part, and parts that
-run later into the same folder join the earlier ones.
+``DIR/summary.md`` the words, ``DIR/summary.json`` how each part ended; they are rewritten after every part, and
+parts that run later into the same folder join the earlier ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from bench.gpu.harness import PROBE, ROOT, Part, Result, Settings, run_part, run_parts
 from bench.gpu.parts import PARTS
-from bench.gpu.summary import GOOD, advice_of, assemble, results_of
+from bench.gpu.summary import GOOD, assemble, results_of
 
 PHOTOS = Part("photos", "bench.gpu.prepare", 1, "the photos")
 _PREPARE_S = 600.0  # for --prepare
@@ -88,15 +88,8 @@ def _measure(parts: list[Part], settings: Settings, minutes: float) -> int:
         earlier["photos"] = run_part(PHOTOS, settings, limit, limit)
         print(f"photos: {earlier['photos']['results']}", flush=True)
 
-    told: set[str] = set()
-
     def after(found: dict[str, Result]) -> None:
         assemble([PHOTOS, *PARTS], settings, {**earlier, **found}, about)
-        for part in parts:
-            if found[part.name]["seconds"] and part.name not in told:
-                told.add(part.name)
-                for line in advice_of(part, found[part.name]):
-                    print(f"  -> {line}", flush=True)
 
     found = run_parts(parts, settings, 60 * minutes - (time.monotonic() - begin), after)
     print(f"wrote {settings.out / 'summary.md'} after {time.monotonic() - begin:.0f} s")

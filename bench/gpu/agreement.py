@@ -206,17 +206,3 @@ def _said(row: dict[str, Any]) -> str:
         f"off by up to {row['largest_difference']:.2g}, {row['share_beyond_1e-4']:.2%} of the values by more than "
         f"1e-4; as uint8 {row['uint8_share_beyond_1']:.2%} by more than 1"
     )
-
-
-def advice(results: dict[str, Any]) -> list[str]:
-    """Which functions to mend."""
-    functions = results.get("functions", {})
-    if not functions:
-        return []
-    far = [name for name, row in functions.items() if _beyond(row)]
-    chains = results.get("chains", {})
-    if far:
-        return [f"mend these functions on the GPU: {', '.join(far)}"]
-    if chains.get("beyond_the_limit") or chains.get("with_errors"):
-        return ["every function agrees with the CPU, chains of them do not: begin with the first of those listed"]
-    return ["the GPU's results are the CPU's: say so in the README, with the limits above"]

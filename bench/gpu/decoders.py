@@ -172,16 +172,10 @@ def shape_of(data: bytes) -> tuple[int, int, int]:
 
 
 def measured(
-    files: list[bytes],
-    setting: Setting,
-    make: Callable[[Setting], Any] = make_decoder,
-    *,
-    first_alone: bool = False,
-    **rounds: Any,
+    files: list[bytes], setting: Setting, make: Callable[[Setting], Any] = make_decoder, **rounds: Any
 ) -> dict[str, Any]:
-    """Images/s of a setting, with decoders of its own: their first call fixes the hardware's share.
+    """Images/s of a setting, with new decoders: their first call fixes the hardware's share.
 
-    ``first_alone``: that first call is of a single image, as when somebody looks at a photo before the training.
     ``rounds`` are options of :func:`bench.gpu.measure.rate`.
     """
     size = min(setting.batch, len(files))
@@ -189,9 +183,6 @@ def measured(
     batches *= setting.decoders  # the same work for each decoder
     with ThreadPoolExecutor(setting.decoders) as pool:
         made = [make(setting) for _ in range(setting.decoders)]
-        if first_alone:
-            for decoder in made:
-                _Lane(decoder, [files[:1]]).decode()
         lanes = [_Lane(decoder, batches[k :: setting.decoders]) for k, decoder in enumerate(made)]
         failed = sum(pool.map(_Lane.decode, lanes))
         found = rate(lambda: list(pool.map(_Lane.decode, lanes)), sum(map(len, batches)), **rounds)

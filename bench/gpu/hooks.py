@@ -5,23 +5,11 @@ A check of an order is made twice, as gpuimg is and with what gives the order ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from bench.gpu.measure import replaced
-
-
-class _Done:
-    """An event that is over, and that nobody waits for."""
-
-    done = True
-
-    def record(self, stream: Any) -> None:
-        """Nothing."""
-
-    def synchronize(self) -> None:
-        """Nothing."""
 
 
 @contextmanager
@@ -54,49 +42,6 @@ def without_arena_wait() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def late_kernels(delay: Callable[[], object]) -> Iterator[None]:
-    """Enqueue something in front of each batch's kernels, on their stream."""
-    from gpuimg._runtimes.cuda import CudaRuntime
-
-    launch = CudaRuntime._launch_segments
-
-    def late(runtime: Any, *arguments: Any) -> int:
-        with runtime._stream:
-            delay()
-        return launch(runtime, *arguments)
-
-    with replaced(CudaRuntime, "_launch_segments", late):
-        yield
-
-
-@contextmanager
-def without_stream_order() -> Iterator[None]:
-    """Hand results over without an order between the streams."""
-    from gpuimg._runtimes.cuda import CudaRuntime
-
-    with replaced(CudaRuntime, "wait_event", lambda runtime, event, stream: None):
-        yield
-
-
-@contextmanager
-def without_result_wait() -> Iterator[None]:
-    """Give results' memory out again whatever still reads it."""
-    import cupy
-
-    from gpuimg._runtimes.cuda_memory import PooledResults
-
-    take = PooledResults._take
-
-    def at_once(pool: Any, *arguments: Any) -> Any:
-        for block in pool._spare:
-            block.used = cupy.cuda.Event(disable_timing=True)  # of nothing
-        return take(pool, *arguments)
-
-    with replaced(PooledResults, "_take", at_once):
-        yield
-
-
 def our_decoder(threads: int) -> Any:
     """The decoders that gpuimg makes for a thread, called like one of nvImageCodec's."""
     return _OurDecoder(threads)
@@ -122,13 +67,6 @@ class _OurDecoder:
         return [image if good else None for image, good in zip(images, done, strict=True)]
 
 
-def hardware_share() -> float:
-    """The share of images that gpuimg gives to the hardware engine."""
-    from gpuimg._decoding import nvimgcodec
-
-    return nvimgcodec.hardware_share()
-
-
 class JpegKernels:
     """The kernels for JPEG segments, by themselves."""
 
@@ -150,7 +88,7 @@ class JpegKernels:
         self._decoder._launch(upload, words, out, status, stream)
 
 
-def uploaded(files: list[bytes], index: Any, most_blocks: int | None = None) -> Any:
+def uploaded(files: list[bytes], index: Any) -> Any:
     """What is uploaded for whole images, the elements of their memory, and the images."""
     import gpuimg as gi
     from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of, whole_regions
@@ -161,8 +99,7 @@ def uploaded(files: list[bytes], index: Any, most_blocks: int | None = None) -> 
     assert images.seek is not None
     offsets, total = offsets_of(images.sizes, 3, ALIGNMENT)
     pixels = Pixels(None, offsets, images.sizes, 3)
-    sizes = () if most_blocks is None else (most_blocks,)
-    return Upload(images, images.seek, pixels, whole_regions(images.sizes), *sizes), total, images
+    return Upload(images, images.seek, pixels, whole_regions(images.sizes)), total, images
 
 
 @contextmanager

@@ -194,29 +194,3 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def _wrong(found: dict[str, int]) -> int:
     return found["whole images"] + found["crops"]
-
-
-def advice(results: dict[str, Any]) -> list[str]:
-    """Whether an index pays on this GPU, and what limits the kernels."""
-    wrong = results.get("pixels")
-    if wrong and _wrong(wrong):
-        return ["take gpuimg's JPEG kernels out of the CUDA runtime until their pixels are the CPU's"]
-    rates = {name: row["images_per_second"] for name, row in results.get("rates", {}).items() if "error" not in row}
-    said = []
-    for name, with_ in rates.items():
-        what, _, batch = name.rpartition(", batch ")
-        without = rates.get(f"bytes to train batches, without an index, batch {batch}")
-        if what != "bytes to train batches" or not without:
-            continue
-        ratio = with_ / without
-        said.append(
-            f"batch {batch}: with an index a training batch comes at {ratio:.2f} times nvImageCodec's rate: "
-            + ("recommend an index on GPUs" if ratio > 1 else "let nvImageCodec decode files with an entry, too")
-        )
-        kernels, host = rates.get(f"kernels, batch {batch}"), rates.get(f"host's part of whole images, batch {batch}")
-        if kernels and host:
-            limit = "host prepares them" if host < kernels else "kernels decode them"
-            said.append(
-                f"batch {batch}: images come no faster than {limit} ({min(host, kernels):,.0f}/s): mend that first"
-            )
-    return said

@@ -114,14 +114,3 @@ def _flat(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key} {part}" for key, part in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def advice(results: dict[str, Any]) -> list[str]:
-    """Whether this machine can show what is claimed of hardware decoders."""
-    if results.get("gpu problem"):
-        return [f"make a GPU usable first: {results['gpu problem']}"]
-    if "decoders" in results and not any("hardware" in name for name in results["decoders"]):
-        return [
-            "take the figures of hardware decoders from another GPU: this one has none, or nvJPEG is too old for it"
-        ]
-    return []

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -140,71 +140,6 @@ class Spin:
         end.record()
         end.synchronize()
         return float(cupy.cuda.get_elapsed_time(start, end))
-
-
-class KernelTimes:
-    """GPU time of every launch of the CUDA runtime's kernels while :meth:`watching`."""
-
-    def __init__(self, spin: Spin) -> None:
-        self._spin = spin
-        self._events: list[tuple[str, Any, Any]] = []
-        self.kernels: dict[str, Any] = {}
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Put a clock around each launch, whichever module it comes from: all of them look their kernel up so."""
-        from gpuimg._runtimes import cuda_launch
-
-        original = cuda_launch.loaded
-        with replaced(cuda_launch, "loaded", lambda kernel: _Clocked(self, kernel.name, original(kernel))):
-            yield
-
-    def launch(self, name: str, loaded: Any, *arguments: Any) -> None:
-        """Launch on CuPy's current stream, which the runtime has made its own, behind a spinning kernel."""
-        import cupy
-
-        kind = name.partition("_")[0] if name.startswith(("transform", "statistics")) else name
-        self.kernels[kind] = loaded
-        start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        self._spin(1.0)  # longer than the host takes to launch
-        start.record()
-        loaded.launch(*arguments)
-        end.record()
-        self._events.append((kind, start, end))
-
-    def taken(self) -> dict[str, list[float]]:
-        """Milliseconds of the launches since the last call, by kind."""
-        import cupy
-
-        found: dict[str, list[float]] = {}
-        for kind, start, end in self._events:
-            end.synchronize()
-            found.setdefault(kind, []).append(float(cupy.cuda.get_elapsed_time(start, end)))
-        self._events.clear()
-        return found
-
-    def registers(self) -> dict[str, Any]:
-        """Registers and local memory of a thread, of the kernels seen."""
-        import cupy
-
-        local_bytes, registers = 3, 4  # CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES, CU_FUNC_ATTRIBUTE_NUM_REGS
-        ask = cupy.cuda.driver.funcGetAttribute
-        return {
-            kind: {"registers": ask(registers, kernel.function), "local_bytes": ask(local_bytes, kernel.function)}
-            for kind, kernel in self.kernels.items()
-        }
-
-
-class _Clocked(NamedTuple):
-    """A kernel in the GPU's memory whose launches are timed."""
-
-    times: KernelTimes
-    name: str
-    loaded: Any
-
-    def launch(self, *arguments: Any) -> None:
-        """As the kernel's own."""
-        self.times.launch(self.name, self.loaded, *arguments)
 
 
 @contextmanager

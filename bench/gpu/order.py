@@ -26,7 +26,6 @@ _STEP = 7  # of the bytes of all images every seventh is looked at: rows, column
 _ROUNDING = 3  # levels by which decoders may differ
 _FAR = 0.02  # mean difference of results in [0, 1] that rounding does not give
 _LEAST_S = 3.0
-_ENOUGH = 50  # repetitions
 
 
 def run(context: Context) -> None:
@@ -206,32 +205,3 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
     if ours.get("as it is", {}).get("wrong_results"):
         problems.append(f"gpuimg gives wrong results: {ours['as it is']}")
     return problems, lines
-
-
-def advice(results: dict[str, Any]) -> list[str]:
-    """Which waits can go."""
-    said = []
-    for name, cases in results.get("decoders", {}).items():
-        free = [row for case, row in cases.items() if case.endswith("no wait")]
-        if not free:
-            continue
-        n, corrupted = sum(row["n"] for row in free), sum(row["corrupted_reads"] for row in free)
-        if any(row["corrupted_reads"] or row["wrong_decodes"] for case, row in cases.items() if "host wait" in case):
-            said.append(
-                f"{name}: wrong even behind a host wait: do not use this decoder, and report it to nvImageCodec"
-            )
-        elif n < _ENOUGH:
-            said.append(f"{name}: give it more time, {n} repetitions say nothing")
-        elif not corrupted:
-            said.append(
-                f"{name}: 0 of {n} reads corrupted without a wait (at 95 % less than {3 / n:.1%}): the host's wait for "
-                "an arena's last reader can go where only this decoder writes"
-            )
-        else:
-            said.append(f"{name}: {corrupted} of {n} reads corrupted without a wait: the host's wait stays")
-    ours = results.get("gpuimg", {})
-    if ours.get("as it is", {}).get("wrong_results"):
-        said.append(
-            "gpuimg's results are wrong with its wait: take the hardware decoder out (share 0) until it is found"
-        )
-    return said

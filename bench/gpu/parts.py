@@ -22,21 +22,9 @@ PARTS = [
     Part("agreement", "bench.gpu.agreement", 35, "the CPU's results on the GPU", needs=_KERNELS),
     Part("order", "bench.gpu.order", 30, "decoding into memory that is still read", needs=_DECODERS),
     Part("sentinel", "bench.gpu.sentinel", 40, "images that are reported but not written", needs=_DECODERS),
-    Part("truncated", "bench.gpu.truncated", 10, "damaged files, decoder by decoder", least=4.0, needs=_DECODERS),
-    Part("decoding", "bench.gpu.decoding", 65, "decoders: threads, batches, options", needs=_DECODERS),
     Part("paths", "bench.gpu.paths", 40, "decoders: hardware share, path and lanes", needs=_DECODERS),
     Part("jpeg", "bench.gpu.jpeg", 25, "JPEGs with a seek index, decoded by gpuimg's own kernels", needs=_KERNELS),
     Part("video", "bench.gpu.video", 40, "clips that NVDEC decodes", needs=(*_KERNELS, "nvrtc")),
-    Part("sweep", "bench.gpu.sweep", 30, "sizes of those kernels' blocks", needs=(*_KERNELS, "nvrtc")),
-    Part(
-        "kernel", "bench.gpu.kernel", 35, "the fused kernel against the memory's bandwidth", needs=(*_KERNELS, "nvrtc")
-    ),
     Part("throughput", "bench.gpu.throughput", 50, "from files to batches", needs=_KERNELS),
-    Part("busy", "bench.gpu.busy", 15, "a consumer that is busy in Python", needs=_KERNELS),
-    Part(
-        "priority", "bench.gpu.priority", 12, "priorities of streams beside a training step", needs=(*_KERNELS, "nvrtc")
-    ),
-    Part("handoff", "bench.gpu.handoff", 20, "results in other libraries, in order and unharmed", needs=_KERNELS),
-    Part("costs", "bench.gpu.costs", 30, "first batch, Python's time, memory over a thousand batches", needs=_KERNELS),
     Part("peers", "bench.gpu.peers", 60, "other libraries at the same work", needs=("allocate",)),
 ]

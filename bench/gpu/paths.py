@@ -16,7 +16,6 @@ PATHS = {"one by one": ONE_BY_ONE, "legacy batch": LEGACY}
 LANES = (1, 2, 3)
 _ROUNDS = 3
 _LEAST_S = 2.5
-_WORTH = 1.1  # a gain for which a default is changed
 
 
 def run(context: Context) -> None:
@@ -72,51 +71,11 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
             f"| {p.get('cpu_seconds_per_1000_images', '')} |"
             for p in points
         ] + [""]  # fmt: skip
+        best = max(points, key=lambda p: p["images_per_second"])
+        own = max((row["images_per_second"] for row in results.get("gpuimg's decoder", {}).values()), default=0.0)
+        lines.append(f"best: {_named(best)}" + (f", {best['images_per_second'] / own:.2f} of gpuimg's" if own else ""))
     return problems, lines
 
 
 def _named(point: dict[str, Any]) -> str:
     return f"share {point['share']}, {point['path']}, {point['lanes']} lanes"
-
-
-def advice(results: dict[str, Any]) -> list[str]:
-    """The best point against gpuimg's own, and what each of its coordinates gives."""
-    points = [p for p in results.get("points", []) if "error" not in p and not p.get("failed")]
-    own = max((row["images_per_second"] for row in results.get("gpuimg's decoder", {}).values()), default=0.0)
-    if not points or not own:
-        return []
-    best = max(points, key=lambda p: p["images_per_second"])
-    gain = best["images_per_second"] / own
-    said = [
-        f"set {_named(best)}: {gain:.2f} times gpuimg's own setting"
-        if gain > _WORTH
-        else f"leave share, path and lanes as they are: {_named(best)} is the best, {gain:.2f} times gpuimg's"
-    ]
-    by_path = {path: _most([p for p in points if p["share"]], "path", path) for path in PATHS}
-    ratio = by_path["legacy batch"] / max(by_path["one by one"], 1e-9)
-    if min(by_path.values()) > 0:
-        said.append(
-            f"the legacy batch is {ratio:.2f} times one by one: "
-            + (
-                "take force_batch_single out if the part sentinel found it clean"
-                if ratio > _WORTH
-                else "decode one by one"
-            )
-        )
-    by_share = {share: _most(points, "share", share) for share in SHARES}
-    mixed = max(by_share[0.65], by_share[0.35])
-    pure = max(by_share[1.0], by_share[0.0])
-    if mixed and pure:
-        said.append(
-            f"a share between 0 and 1 is {mixed / pure:.2f} times the better of 0 and 1: "
-            + (
-                "offer it as an option"
-                if mixed / pure > _WORTH
-                else "remove the option: the pixels then never depend on it"
-            )
-        )
-    return said
-
-
-def _most(points: list[dict[str, Any]], key: str, value: Any) -> float:
-    return max((p["images_per_second"] for p in points if p[key] == value), default=0.0)

@@ -1,6 +1,6 @@
 """Other libraries at the same work on the same photos, from bytes to batches: those that are installed.
 
-Each is checked for the shape of its results before it is timed. Those that compile come last: it may take a minute.
+Each is checked for the shape of its results before it is timed.
 """
 
 from __future__ import annotations
@@ -14,10 +14,7 @@ from bench.gpu.measure import kept, rate
 from bench.peers import base
 
 OURS = "gpuimg-gpu"
-PEERS = (
-    OURS, "dali-mixed", "torchvision-gpu", "torchcodec-gpu", "kornia-gpu", "cvcuda", "cvcuda-compose",
-    "dali-dynamic-gpu", "dali-captured-gpu", "torchvision-gpu-compiled", "kornia-gpu-compiled",
-)  # fmt: skip
+PEERS = (OURS, "dali-mixed", "torchvision-gpu")
 ON_THE_CPU = (
     "gpuimg",
     "nvimagecodec",
@@ -98,21 +95,3 @@ def _row(row: dict[str, Any], own: float) -> str:
     return (
         f"| {row['peer']} | {row['images_per_second']:,.0f} | {low:,.0f} to {high:,.0f} | {ratio} | {row['rounds']} |"
     )
-
-
-def advice(results: dict[str, Any]) -> list[str]:
-    """Who is faster, and so worth a look."""
-    said = []
-    for work, rows in results.get("works", {}).items():
-        rates = {name: row["images_per_second"] for name, row in rows.items() if "error" not in row}
-        others = {name: one for name, one in rates.items() if name != OURS}
-        own = rates.get(OURS, 0.0)
-        if not own or not others:
-            continue
-        best = max(others, key=lambda name: others[name])
-        said.append(
-            f"{work}: {best} is {others[best] / own:.2f} times gpuimg: say so in the README, and find out why"
-            if others[best] > own
-            else f"{work}: gpuimg is {own / others[best]:.2f} times the best of {len(others)}, {best}: claim that"
-        )
-    return said

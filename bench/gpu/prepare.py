@@ -25,11 +25,6 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
     return [], []
 
 
-def advice(results: dict[str, Any]) -> list[str]:
-    """Nothing."""
-    return []
-
-
 def present() -> dict[str, int]:
     """How many photos of each set are on the disk, at most as many as are used."""
     folder = ROOT / "bench" / ".photos"

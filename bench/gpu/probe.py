@@ -146,14 +146,3 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
     checks = results.get("checks", {})
     problems = [f"{name} is broken: {check['why']}" for name, check in checks.items() if check["status"] == BROKEN]
     return problems, [f"{name}: {check['status']} {check['why']}".rstrip() for name, check in checks.items()]
-
-
-def advice(results: dict[str, Any]) -> list[str]:
-    """What to mend before anything else."""
-    checks = results.get("checks", {})
-    broken = [name for name, check in checks.items() if check["status"] == BROKEN]
-    if not checks:
-        return []
-    if not broken:
-        return ["everything that the parts need works: go on"]
-    return [f"mend {', '.join(broken)} first, then run the parts again that were left out for it"]

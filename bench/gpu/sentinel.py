@@ -138,26 +138,3 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 def _bad(row: dict[str, int]) -> int:
     return row.get("unwritten", 0) + row.get("partly written", 0) + row.get("wrong", 0)
-
-
-def advice(results: dict[str, Any]) -> list[str]:
-    """Whether images must be decoded one by one, and the check of written rows stay."""
-    rows = {name: row for name, row in results.get("decoders", {}).items() if "error" not in row}
-    if not rows:
-        return []
-    bad = [name for name, row in rows.items() if _bad(row)]
-    images = min(row["images"] for row in rows.values())
-    if OURS in bad:
-        return [
-            f"gpuimg hands out pixels that nobody wrote: set the share of the hardware to 0; clean are {_clean(rows)}"
-        ]
-    if not bad:
-        return [
-            f"nothing was left out in {images:,} images of each (at 95 % less than {3 / images:.2g}): if batches "
-            "are faster (part paths), take force_batch_single out; the check of rows may stay"
-        ]
-    return [f"keep gpuimg away from: {', '.join(bad)}; clean are {_clean(rows)}; keep the check of written rows"]
-
-
-def _clean(rows: dict[str, dict[str, int]]) -> str:
-    return ", ".join(name for name, row in rows.items() if not _bad(row)) or "none"

@@ -135,12 +135,3 @@ def _last(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E ") or "Error" in line]
     return (errors or lines or ["no report"])[-1][:300]
-
-
-def advice(results: dict[str, Any]) -> list[str]:
-    """Which test to look at first."""
-    failed = [name for run in results.values() for name in run["failed"]]
-    ran = sum(len(run["passed"]) for run in results.values())
-    if failed:
-        return [f"{len(failed)} of {len(failed) + ran} tests fail: begin with `python -m pytest -x '{failed[0]}'`"]
-    return [f"all {ran} tests pass: say so in the README, with this GPU's name"] if ran else []

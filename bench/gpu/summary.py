@@ -20,13 +20,12 @@ def assemble(parts: Sequence[Part], settings: Settings, found: dict[str, Result]
 
 
 def short(parts: Sequence[Part], found: dict[str, Result]) -> dict[str, Any]:
-    """Of each part how it ended, what failed, and what to do."""
+    """How each part ended, and what failed."""
     return {
         "parts": {
             part.name: {
                 "status": found[part.name]["status"],
                 "failures": claims_of(part, found[part.name])[0],
-                "do": advice_of(part, found[part.name]),
             }
             for part in parts
             if part.name in found
@@ -47,8 +46,6 @@ def markdown(parts: Sequence[Part], settings: Settings, found: dict[str, Result]
         lines += ["**A try of this program on the CPU: none of these numbers says anything about a GPU.**", ""]
     lines += ["Times are medians; `n` is the number of repetitions behind one, warm-up not counted.", ""]
     lines += ["## Failures", ""] + (_failures(parts, found, words) or ["None."]) + [""]
-    lines += ["## What to do", ""]
-    lines += [f"- {p.name}: {line}" for p in parts if p.name in found for line in advice_of(p, found[p.name])] + [""]
     for part in parts:
         if part.name in words and words[part.name][1]:
             lines += [f"## {part.title[0].upper()}{part.title[1:]} (`{part.name}`)", ""]
@@ -93,14 +90,6 @@ def claims_of(part: Part, result: Result) -> tuple[list[str], list[str]]:
     except Exception as error:
         return [f"its results could not be put in words: {type(error).__name__}: {error}"], []
     return list(problems), list(claims)
-
-
-def advice_of(part: Part, result: Result) -> list[str]:
-    """What to do with a part's results: sentences computed from its figures."""
-    try:
-        return list(importlib.import_module(part.module).advice(result.get("results") or {}))
-    except Exception as error:
-        return [f"look at its results: no advice could be made of them ({type(error).__name__}: {error})"]
 
 
 def _item(line: str) -> str:

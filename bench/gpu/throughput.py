@@ -20,7 +20,6 @@ BATCH = 64
 ROUND = 2048  # images of a round of the loader
 WORKS = ("train", "train+rotate+color")
 _LEAST_S = 5.0
-_OVERLAPPED = 0.9  # of decoding alone, from which on all else is hidden behind it
 
 
 @dataclass(frozen=True)
@@ -213,29 +212,5 @@ def _row(name: str, row: dict[str, Any], base: float) -> str:
 
 def best_decode(out: Path) -> float:
     """Images/s of the best setting for set S that the decoders' part found; 0 where it did not run."""
-    points = read_json(part_path(out, "decoding")).get("results", {}).get("points", [])
-    return max((point["images_per_second"] for point in points if point["set"] == "S"), default=0.0)
-
-
-def advice(results: dict[str, Any]) -> list[str]:
-    """What limits, by how much of decoding alone is reached; and the loader's best setting."""
-    said = []
-    for key, rows in results.items():
-        if not isinstance(rows, dict):
-            continue
-        rates = {name: row["images_per_second"] for name, row in rows.items() if "error" not in row}
-        base = max((rate_ for name, rate_ in rates.items() if name.startswith("decode alone")), default=0.0)
-        loads = {name: rate_ for name, rate_ in rates.items() if name.startswith("gpuimg.load") and "loop" not in name}
-        if not base or not loads:
-            continue
-        best = max(loads, key=lambda name: loads[name])
-        of = loads[best] / base
-        said.append(
-            f"{key}: the loader reaches {of:.2f} of decoding alone with {best.removeprefix('gpuimg.load, ')}: "
-            + (
-                "decoding limits it, see the part paths"
-                if of > _OVERLAPPED
-                else "see the parts busy and costs: the host limits it"
-            )
-        )
-    return said
+    points = read_json(part_path(out, "paths")).get("results", {}).get("points", [])
+    return max((point["images_per_second"] for point in points), default=0.0)

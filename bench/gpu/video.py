@@ -36,6 +36,7 @@ _SPIN_MS = 100.0
 _ROUNDED = 0.01  # share of pixels that may be one level off: sums on the border of two
 _OPENS, _LOOK = 10_000, 50  # opens, of which each so-many-th is looked at
 _LEAST_S = 3.0
+_GROWTH_MIB = 64
 
 
 def run(context: Context) -> None:
@@ -244,26 +245,7 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
     if grown:
         lines.append(f"memory: {grown}")
         problems += [f"memory: {grown['error']}"] if "error" in grown else []
+        first, last = grown.get("first", {}), grown.get("last", {})
+        if any(last[kind] - first[kind] > _GROWTH_MIB for kind in first if kind.endswith("_mib")):
+            problems.append(f"memory grows with opening: {first} -> {last}")
     return problems, lines
-
-
-def advice(results: dict[str, Any]) -> list[str]:
-    """Whether NVDEC pays, how many clips to decode at a time, and whether opening is what it costs."""
-    said = []
-    if claims(results)[0]:
-        said.append("mend NVDEC's frames, their order or what keeps NVDEC from decoding before anything else here")
-    for name, row in results.get("opening", {}).items():
-        gpu = row.get("cuda:0")
-        if gpu and gpu["first frame_ms"] > 0.2 * gpu["clip_ms"]:
-            share = gpu["first frame_ms"] / gpu["clip_ms"]
-            said.append(f"{name}: opening is {share:.0%} of a clip of {CLIP} frames: reuse decoders (PyNvVideoCodec)")
-    found = {name: row["images_per_second"] for name, row in results.get("rates", {}).items() if "error" not in row}
-    for name in CODECS:
-        ours = {key: value for key, value in found.items() if key.startswith(f"{name}, ") and key.endswith("at once")}
-        if ours and f"{name}, cpu" in found:
-            best = max(ours, key=ours.__getitem__)
-            said.append(f"{best} is the fastest: {ours[best] / max(found[f'{name}, cpu'], 1e-9):.1f} times the CPU")
-    first, last = (results.get("memory", {}).get(which, {}) for which in ("first", "last"))
-    if first and last and max(last["process_mib"] - first["process_mib"], last["gpu_mib"] - first["gpu_mib"]) > 64:
-        said.append(f"memory grows with opening: {first} -> {last}")
-    return said

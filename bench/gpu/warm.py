@@ -15,7 +15,6 @@ from typing import Any
 
 from bench.gpu.child import Context
 from bench.gpu.harness import ROOT
-from bench.gpu.sweep import VARIANTS, variant_command
 
 _LAST = 300  # characters of an error
 _CPU_LOOPS = "from gpuimg._cli.warm import warm; import json; print(json.dumps({'made': warm(None)[0]}))"
@@ -57,7 +56,7 @@ def tasks(capability: str, context: Context) -> dict[str, list[str]]:
     parts = max(len(os.sched_getaffinity(0)), 2)
     found = {"loops of the CPU": [sys.executable, "-c", _CPU_LOOPS]}
     found |= {f"kernels {k} of {parts}": [*this, str(k), str(parts)] for k in range(parts)}
-    return found | {f"sweep {k}": variant_command(k, capability) for k in range(1, len(VARIANTS))}
+    return found
 
 
 def _compiled(command: list[str], context: Context) -> dict[str, Any]:
@@ -98,19 +97,6 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
     made = sum(row.get("made", 0) for row in processes.values())
     lines = [f"{made} kernels and loops compiled by {len(processes)} processes"] if processes else []
     return problems, [*lines, f"took {results['seconds']} s"] if "seconds" in results else lines
-
-
-def advice(results: dict[str, Any]) -> list[str]:
-    """Whether what the parts measure includes compiling."""
-    processes = results.get("processes", {})
-    if not processes:
-        return []
-    broken = [name for name, row in processes.items() if "error" in row]
-    if broken:
-        return [f"mend the compiler first ({', '.join(broken)}): the other parts' first calls include compiling"]
-    if "seconds" not in results or any("late" in row for row in processes.values()):
-        return ["give the part warm more time: the other parts' first calls include compiling"]
-    return ["take the folder of kernels along (gpuimg info says where it is): the next run then compiles nothing"]
 
 
 if __name__ == "__main__":

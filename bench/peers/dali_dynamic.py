@@ -24,9 +24,9 @@ def _normalized(images: Any, **options: Any) -> Any:
     return ndd.crop_mirror_normalize(images, dtype=ndd.float32, output_layout="CHW", mean=_MEAN, std=_STD, **options)
 
 
-def _preprocessed(encoded: Any, work: str, count: int, device: str) -> Any:
+def _preprocessed(encoded: Any, work: str, count: int) -> Any:
     if work in ("decode", "eval"):
-        images = ndd.decoders.image(encoded, device=device, output_type=types.RGB)
+        images = ndd.decoders.image(encoded, device="cpu", output_type=types.RGB)
         if work == "decode":
             return images
         images = ndd.resize(images, resize_shorter=base.SHORTER, interp_type=types.INTERP_TRIANGULAR)
@@ -34,7 +34,7 @@ def _preprocessed(encoded: Any, work: str, count: int, device: str) -> Any:
         return _normalized(images, crop=(base.SIZE, base.SIZE), rounding="truncate")
     images = ndd.decoders.image_random_crop(
         encoded,
-        device=device,
+        device="cpu",
         output_type=types.RGB,
         random_area=list(base.SCALE),
         random_aspect_ratio=list(base.RATIO),
@@ -65,7 +65,6 @@ class DaliDynamic(Peer):
     distributions = ("nvidia-dali-cuda120", "nvidia-dali-cuda130")
     lacks: ClassVar[dict[str, str]] = {"randaugment": "nvidia.dali.auto_aug is written for pipelines"}
     notes = "bytes given without a copy; eager evaluation (the default); contrast and hue of other formulas"
-    device = "cpu"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Calls for one batch after another; DALI evaluates them on its own threads."""
@@ -73,63 +72,13 @@ class DaliDynamic(Peer):
         arrays = [np.frombuffer(data, np.uint8) for data in files]
 
         def epoch() -> Iterator[Any]:
-            for batch in self.encoded([arrays[at : at + self.batch] for at in range(0, len(arrays), self.batch)]):
-                result = _preprocessed(batch, work, batch.batch_size, self.device).evaluate()
-                yield self.finished(result if work == "decode" else ndd.as_tensor(result))
+            for at in range(0, len(arrays), self.batch):
+                batch = ndd.as_batch(arrays[at : at + self.batch])
+                result = _preprocessed(batch, work, batch.batch_size).evaluate()
+                yield result if work == "decode" else ndd.as_tensor(result)
 
         return epoch
-
-    def encoded(self, batches: list[list[Any]]) -> Iterator[Any]:
-        """Batches of encoded files, as DALI knows them."""
-        return (ndd.as_batch(batch) for batch in batches)
-
-    def finished(self, result: Any) -> Any:
-        """A result, once it is there."""
-        return result
 
     def copied(self, result: Any, work: str) -> Any:
         """A batch as NumPy arrays."""
         return super().copied(result.tensors if work == "decode" else result, work)
-
-
-class DaliDynamicGpu(DaliDynamic):
-    """Decoding by GPU and CPU, all else on the GPU. Its results stay there."""
-
-    name = "DALI (dynamic, GPU)"
-    notes = "eager evaluation (the default); results on the GPU, each waited for"
-    device = "gpu"
-
-    def finished(self, result: Any) -> Any:
-        """Waited for: a kernel that was only launched is no result."""
-        import cupy
-
-        cupy.cuda.Device().synchronize()
-        return result
-
-    def copied(self, result: Any, work: str) -> Any:
-        """A batch, from the GPU."""
-        return super().copied(result.cpu(), work)
-
-
-class _Captured(DaliDynamic):
-    """In capture mode: the first batch's calls become a pipeline that works ahead."""
-
-    def encoded(self, batches: list[list[Any]]) -> Iterator[Any]:
-        """The source of a loop that is captured; whole batches only."""
-        whole = [ndd.as_batch(batch) for batch in batches if len(batch) == self.batch]
-        found: Iterator[Any] = ndd.ExternalSource(whole).captured(batch_size=self.batch)
-        return found
-
-
-class DaliCaptured(_Captured):
-    """On the CPU."""
-
-    name = "DALI (captured)"
-    notes = "as DALI (dynamic), in capture mode, traced anew in each epoch"
-
-
-class DaliCapturedGpu(_Captured, DaliDynamicGpu):
-    """On the GPU."""
-
-    name = "DALI (captured, GPU)"
-    notes = "as DALI (dynamic, GPU), in capture mode, traced anew in each epoch"

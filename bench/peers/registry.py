@@ -16,7 +16,6 @@ CPU = {
     "simplejpeg": "bench.peers.simplejpeg_threads:SimpleJpeg",
     "dali": "bench.peers.dali_pipeline:DaliPipeline",
     "dali-dynamic": "bench.peers.dali_dynamic:DaliDynamic",
-    "dali-captured": "bench.peers.dali_dynamic:DaliCaptured",
     "torchvision": "bench.peers.torchvision_loader:Torchvision",
     "albumentations": "bench.peers.albumentations_loader:Albumentations",
     "spdl": "bench.peers.spdl_pipeline:Spdl",
@@ -26,14 +25,6 @@ GPU = {
     "gpuimg-gpu": "bench.peers.ours:FunctionsOnGpu",
     "dali-mixed": "bench.peers.dali_pipeline:DaliMixed",
     "torchvision-gpu": "bench.peers.gpu:TorchvisionGpu",
-    "torchcodec-gpu": "bench.peers.gpu:TorchcodecGpu",
-    "kornia-gpu": "bench.peers.gpu:KorniaGpu",
-    "cvcuda": "bench.peers.gpu:CvCuda",
-    "cvcuda-compose": "bench.peers.gpu:CvCudaCompose",
-    "dali-dynamic-gpu": "bench.peers.dali_dynamic:DaliDynamicGpu",
-    "dali-captured-gpu": "bench.peers.dali_dynamic:DaliCapturedGpu",
-    "torchvision-gpu-compiled": "bench.peers.gpu:TorchvisionCompiled",
-    "kornia-gpu-compiled": "bench.peers.gpu:KorniaCompiled",
 }
 PEERS = {**CPU, **GPU}
 OURS, OURS_ON_GPU = "gpuimg", "gpuimg-gpu"

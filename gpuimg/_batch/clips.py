@@ -11,14 +11,15 @@ import numpy as np
 from .._checks import arguments
 from .._checks.types import Ints
 from .._decoding.decoder import MAX_PIXELS
-from .._decoding.file_bytes import Source, SourceNames
+from .._decoding.file_bytes import Source, SourceNames, describe
 from .._decoding.options import DecodeOptions
 from .._runtimes.devices import runtime_for
 from .._runtimes.team import side_by_side
 from .._runtimes.threads import threads
 from .._video.clips import SHORT, EncodedClips, numbers_at, numbers_from
-from .._video.files import VideoError, library, video_data
+from .._video.files import library, video_data
 from .._video.index import VideoIndex, VideoInfo, read_index
+from ..errors import VideoError
 from .batch import Batch
 from .encoded import ON_ERROR
 
@@ -48,8 +49,8 @@ def video_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> VideoInfo:
 
     Raises
     ------
-    ValueError
-        With the reason, where it is no video that can be decoded.
+    VideoError
+        A ``ValueError``, with the file's name and the reason, where it is no video that can be decoded.
     ImportError
         Without PyAV, the extra ``video``.
 
@@ -68,7 +69,11 @@ def video_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> VideoInfo:
     (48, 64, 10, [0.0, 0.04, 0.08], 'mpeg4')
     """
     arguments.whole_number(max_pixels, "max_pixels")
-    return read_index(video_data(source), max_pixels).info()
+    name, data = describe(source), video_data(source)
+    try:
+        return read_index(data, max_pixels).info()
+    except VideoError as error:
+        raise VideoError(f"{name}: {error}") from error
 
 
 def open_clips(

@@ -61,6 +61,7 @@ def open_batch(
     max_bytes: int = MAX_BYTES,
     draft: float | None = None,
     depth: str = "uint8",
+    icc: str = "ignore",
     index: str | os.PathLike[str] | SeekIndex | None = None,
     indices: Sequence[int] | None = None,
 ) -> Batch:
@@ -95,6 +96,9 @@ def open_batch(
         ``"native"``: the batch is of uint16, 0 to 65535. Of PNG and TIFF files with 16 bits a value it has these as
         they are, of all others 257 times the value of 8 bits. 16-bit color needs nvImageCodec (the extra
         ``nvimgcodec``).
+    icc : {"ignore", "srgb"}
+        What is done with an ICC profile embedded in a file: nothing, as torchvision and OpenCV do, or the colors are
+        converted to sRGB by Pillow's ``ImageCms``, on the CPU. A profile that cannot be used makes an image bad.
     index : path or SeekIndex, optional
         A seek index, see :func:`build_index`: parts of JPEGs that are not needed are then not decoded. The pixels are
         the same. An entry that does not fit its file is not used, of which a warning tells.
@@ -124,7 +128,7 @@ def open_batch(
     (2, 8, 8, 3)
     """
     runtime = runtime_for(device)
-    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes)
+    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc)
     images = open_images(sources, options, on_error)
     return Batch(runtime, with_index(images, index, indices))
 
@@ -139,12 +143,13 @@ def decode_batch(
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
     depth: str = "uint8",
+    icc: str = "ignore",
 ) -> Batch:
     """Decode images of any sizes into one buffer; ``batch[i]`` is a view of it.
 
     Parameters
     ----------
-    sources, device, color, alpha, on_error, max_pixels, max_bytes, depth
+    sources, device, color, alpha, on_error, max_pixels, max_bytes, depth, icc
         As in :func:`open_batch`.
 
     Returns
@@ -174,6 +179,6 @@ def decode_batch(
     (30, 40, 3)
     """
     runtime = runtime_for(device)
-    options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes)
+    options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc)
     images = open_images(sources, options, on_error)
     return Batch(runtime, Batch(runtime, images)._decoded(images))

@@ -19,6 +19,9 @@ WITH_ALPHA = (2, 4)
 #: What may be done with transparency: leave it out, or lay the pixels on black or white.
 ALPHAS = ("drop", "black", "white")
 
+#: What may be done with an embedded ICC profile: nothing, or the colors converted to sRGB.
+ICC = ("ignore", "srgb")
+
 #: Bits of a value by the name of a depth.
 DEPTHS = {"uint8": 8, "native": 16}
 
@@ -39,17 +42,21 @@ class DecodeOptions:
     draft: float | None = None
     max_pixels: int = MAX_PIXELS
     max_bytes: int = MAX_BYTES
+    icc: str = "ignore"
 
     def __post_init__(self) -> None:
         one_of(self.color, "color", COLORS)
         one_of(self.alpha, "alpha", ALPHAS)
         one_of(self.depth, "depth", DEPTHS)
+        one_of(self.icc, "icc", ICC)
         if self.alpha != "drop" and self.has_alpha:
             raise ValueError(
                 f"alpha={self.alpha!r} lays pixels on a background; color {self.color!r} keeps what is transparent"
             )
         if self.alpha != "drop" and self.depth != "uint8":
             raise ValueError(f'alpha={self.alpha!r} is for depth "uint8"')
+        if self.icc != "ignore" and self.depth != "uint8":
+            raise ValueError(f'icc={self.icc!r} is for depth "uint8"')
         for name in ("max_pixels", "max_bytes"):
             object.__setattr__(self, name, whole_number(getattr(self, name), name))
         draft = self.draft

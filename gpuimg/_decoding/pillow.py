@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.types import Mask, Records
-from ..kernels.jpeg.layout import RGB
+from ..kernels.jpeg.layout import OTHER, RGB
 from .chunked_parts import gif_contents, png_contents, webp_contents
 from .contents import Contents, RefusedError, check_size
 from .jpeg2k_parts import jpeg2k_contents
@@ -50,6 +50,7 @@ _CONTENTS: dict[str, Callable[[bytes], Contents]] = {
 _BAND = 1 << 18  # pixels that are converted at a time: what they take stays in the cache
 _GRAY_MODES = {"1", "L", "LA", "La"}
 _WHITE = 255
+_PROFILE = b"ICC_PROFILE\0"  # what the segments of a JPEG begin with that hold one
 _FULL = 8  # eighths
 _BACKGROUNDS = {"black": 0, "white": _WHITE}
 
@@ -97,10 +98,13 @@ def read_header(data: Any, max_pixels: int) -> PillowHeader:
 def decodes_alone(data: Sequence[Any], records: Records, options: DecodeOptions) -> Mask:
     """Return which files (N,) no other decoder brings into the form that is asked for, by their headers.
 
-    Gray is the luma plane of a JPEG, which one with RGB components does not have.
+    Gray is the luma plane of a JPEG, which one with RGB components does not have; and Pillow applies color profiles.
     """
-    rgb: Mask = records["color"] == RGB
-    return rgb & (options.channels == 1)
+    alone: Mask = (records["color"] == RGB) & (options.channels == 1)
+    if options.icc == "srgb":
+        for i in np.flatnonzero(records["kind"] != OTHER).tolist():
+            alone[i] |= _PROFILE in bytes(memoryview(data[i])[: int(records["scan"][i])])
+    return alone
 
 
 def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int = _FULL) -> Pixels:
@@ -112,7 +116,8 @@ def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int =
     header : PillowHeader
         Of the same file.
     options : DecodeOptions
-        Gray of a JPEG in color is its luma plane; of other files it is that of ``rgb_to_grayscale``.
+        Gray of a JPEG in color is its luma plane; of other files, and after a conversion to sRGB, it is that of
+        ``rgb_to_grayscale``.
     scale : {8, 4, 2, 1}
         Of a JPEG: eighths of its size to decode it at, sides rounded up; both must be at least ``8 / scale``.
 
@@ -129,7 +134,10 @@ def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int =
     data = _file_bytes(data)
     with _reasons(header.codec):
         channels, keep_alpha = options.channels, options.has_alpha or options.alpha != "drop"
-        image, bits = _opened(data, header, channels, scale, keep_alpha=keep_alpha)
+        profile = _profile(data, header.codec) if options.icc == "srgb" else None
+        image, bits = _opened(data, header, 3 if profile else channels, scale, keep_alpha=keep_alpha)
+        if profile:
+            image = _in_srgb(image, bits, profile)
         if isinstance(image, np.ndarray):
             pixels, size = image, image.shape[:2]
         else:
@@ -310,6 +318,58 @@ def _avif(data: bytes) -> Pixels:
 _PLUGINS: dict[str, Callable[[io.BytesIO], Any]] = {
     "jpeg": _jpeg, "png": _png, "gif": _gif, "webp": _webp, "tiff": _tiff, "pnm": _pnm, "jpeg2k": _jpeg2k,
 }  # fmt: skip
+
+
+# -- color profiles ----------------------------------------------------------------------------------------------------
+
+
+def _profile(data: bytes, codec: str) -> bytes | None:
+    """Return a file's ICC profile; None where there is none, or the format has none."""
+    if codec == "avif":
+        profile = _avif_decoder(data).get_info()[3]
+    elif codec == "heic":
+        profile = _heic(data).info.get("icc_profile")
+    elif codec in _PLUGINS:
+        profile = _PLUGINS[codec](io.BytesIO(data)).info.get("icc_profile")
+    else:
+        profile = None
+    return profile or None
+
+
+def _in_srgb(image: Any, bits: int, profile: bytes) -> Any:
+    """Convert the colors of an image, or of pixels, to sRGB; a profile of colors that it does not have is ignored."""
+    from PIL import Image, ImageCms
+
+    if isinstance(image, np.ndarray):
+        image = Image.fromarray(image.squeeze(2) if image.shape[2] == 1 else image)
+    image.load()
+    if image.mode.startswith("I"):  # gray of 16 bits
+        image = Image.fromarray((np.asarray(image) >> (bits - 8)).astype(np.uint8))
+    alpha = image.has_transparency_data
+    try:
+        source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
+        space = source.profile.xcolor_space.strip()
+        if space == "GRAY" and image.mode in _GRAY_MODES:
+            colors = image.convert("L")
+        elif space == "RGB" and image.mode not in (*_GRAY_MODES, "CMYK"):
+            colors = image.convert("RGB")
+        elif space == "CMYK" and image.mode == "CMYK":
+            colors = image
+        else:
+            return image
+        converted = ImageCms.profileToProfile(colors, source, _srgb(), outputMode="RGB")
+    except (ImageCms.PyCMSError, OSError) as error:
+        raise ValueError(f"its ICC profile cannot be used: {error}") from None
+    if alpha:
+        converted.putalpha(image.convert("RGBA").getchannel("A"))
+    return converted
+
+
+@cache
+def _srgb() -> Any:
+    from PIL import ImageCms
+
+    return ImageCms.createProfile("sRGB")
 
 
 # -- pixels ------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """How a seek index lies in its file: a header, a table with a word for each sample, and their entries.
 
-``docs/seek-index-format.md`` describes it for other readers.
+``docs/architecture.md`` describes it for other readers.
 """
 
 from __future__ import annotations

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -69,8 +71,8 @@ class PartialIndex:
             raise ValueError(f"{printable(self.path)} would be larger than {layout.PLACE:,} bytes; build several")
         words = layout.word(places.astype("<u8"), np.append(built.kinds, np.uint64(0))).astype("<u8").tobytes()
         done = self._header.size
-        write_at(self._descriptor, built.content, self._end)
-        write_at(self._descriptor, words, layout.word_at(done))
+        write_at(self._descriptor, built.content, self._end, self._partial)
+        write_at(self._descriptor, words, layout.word_at(done), self._partial)
         self._end += len(built.content)
         self._words_sum = zlib.crc32(words[: -layout.WORD_BYTES], self._words_sum)
         self._entries_sum = zlib.crc32(built.content, self._entries_sum)
@@ -79,14 +81,14 @@ class PartialIndex:
     def finish(self, largest: int) -> None:
         """Give it its name, once all samples are there."""
         header = self._header._replace(finished=True, size=self._end, largest=largest)
-        write_at(self._descriptor, header.packed(), 0)
+        write_at(self._descriptor, header.packed(), 0, self._partial)
         os.fsync(self._descriptor)
         os.replace(self._partial, self.path)
 
     def _write_header(self, done: int) -> None:
         """Say that samples are done: an unfinished index has these numbers in the place of its sizes."""
         self._header = self._header._replace(size=done, largest=self._words_sum << 32 | self._entries_sum)
-        write_at(self._descriptor, self._header.packed(), 0)
+        write_at(self._descriptor, self._header.packed(), 0, self._partial)
 
     def _words_before(self) -> Any:
         """The words of what an earlier process had done, and the one behind them; None where that is not whole."""
@@ -147,11 +149,24 @@ def _check_replaceable(path: str) -> None:
 
 
 def opened_alone(path: str) -> int:
-    """A file for reading and writing, made where there is none, of which this process has the only lock."""
+    """A file for reading and writing, made where there is none, of which this process has the only lock.
+
+    Raises
+    ------
+    BlockingIOError
+        Where another process has it.
+    OSError
+        For a link, which might lead anywhere.
+    ValueError
+        For what is no regular file.
+    """
     import fcntl
 
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise ValueError(f"{printable(path)} is not a regular file")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):
@@ -164,9 +179,21 @@ def opened_alone(path: str) -> int:
         os.close(descriptor)
 
 
-def write_at(descriptor: int, data: bytes, at: int) -> None:
+@contextmanager
+def naming_file(path: str) -> Iterator[None]:
+    """Errors of calls on a descriptor name the file, too."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, path) from error
+
+
+def write_at(descriptor: int, data: bytes, at: int, path: str) -> None:
     """All bytes at a place: a write may stop early, at 2 GiB or at a full disk, which then says so."""
     left = memoryview(data)
-    while left:
-        count = os.pwrite(descriptor, left, at)
-        left, at = left[count:], at + count
+    with naming_file(path):
+        while left:
+            count = os.pwrite(descriptor, left, at)
+            left, at = left[count:], at + count

@@ -59,6 +59,7 @@ def load(
     max_bytes: int = MAX_BYTES,
     draft: float | None = None,
     depth: str = "uint8",
+    icc: str = "ignore",
     image: str = "image",
     label: str | None = "label",
     index: str | os.PathLike[str] | SeekIndex | None = None,
@@ -122,7 +123,7 @@ def load(
     stream : int or stream, optional
         The consumer's CUDA stream, by default CuPy's current one: a batch is ready for work enqueued there, and its
         memory is used again after what was enqueued there before the batch was let go.
-    color, alpha, max_pixels, max_bytes, draft, depth
+    color, alpha, max_pixels, max_bytes, draft, depth, icc
         As in :func:`open_batch`. With ``clips``, ``max_bytes`` is for videos that are read as a whole.
     image : str
         Of a source of mappings: the entry with file bytes or a path, or a mapping of ``"bytes"`` and ``"path"``.
@@ -193,7 +194,7 @@ def load(
     of_stream = isinstance(source, Stream)
     if of_stream:
         check_stream(source, on_error, max_failures, index, clips)
-    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes)
+    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     rank, world = as_shard(shard)

@@ -32,7 +32,7 @@ from .._runtimes.turn import Turn
 from ..errors import DecodeError, Failure
 from .dealing import Deal, Epoch
 from .prefetch import Prefetcher, Stopped
-from .samples import Sample, SampleNames, collate, name_videos, read_samples, renew
+from .samples import Sample, SampleNames, collate, label_examples, name_videos, read_samples, renew
 from .settings import Settings, is_remote
 from .sharding import Position, Share, shuffled
 from .waits import Watch
@@ -58,7 +58,8 @@ class LoadedBatch(NamedTuple):
     labels : array or list
         int64 for whole numbers, float64 for other numbers, stacked arrays for arrays of one shape, a list for
         everything else; None if no sample has one. The label of a sample that could not be read is -1, NaN, zeros or
-        None.
+        None. Where no sample of a batch could be read, the type is that of the batches before, or, before any, that of
+        up to eight samples spread over the source; None where these cannot be read either.
     indices : (N,) int64
         The samples' indices in the source.
     valid : (N,) bool
@@ -124,6 +125,7 @@ class Pipeline:
         self._lock = threading.Lock()
         self._stopped = False
         self._turn = Turn()
+        self._labels: list[Any] | None = None  # of the last batch that has any
         self._reader: Prefetcher[Chunk] | None = None
         self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # of a sample, as those read last had it
         chunk = min(max(2 * settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK)
@@ -298,6 +300,15 @@ class Pipeline:
         images.settle({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
         return Opened(samples, images)
 
+    def _known_labels(self, samples: list[Sample]) -> list[Any]:
+        """Labels that show the type of these samples' labels: their own, or where none could be read, others."""
+        known = [sample.label for sample in samples if sample.error is None or sample.label is not None]
+        if known:
+            self._labels = known
+        elif self._labels is None:
+            self._labels = label_examples(self._settings.source, self._settings.columns)
+        return self._labels or []
+
     def _seek(self, samples: list[Sample], images: EncodedImages) -> Seek | None:
         """Entries of a seek index for the samples."""
         index = self._settings.index
@@ -315,7 +326,8 @@ class Pipeline:
         which = number % len(settings.runtimes)
         runtime = settings.runtimes[which]
         indices = np.array([sample.index for sample in samples], np.int64)
-        labels: Any = collate([sample.label for sample in samples], [sample.error is not None for sample in samples])
+        missing = [sample.error is not None for sample in samples]
+        labels: Any = collate([sample.label for sample in samples], missing, self._known_labels(samples))
         with runtime.private_stream(settings.decoders * len(settings.runtimes)):
             source = Batch(runtime, files)
             images: Any = source

@@ -236,7 +236,13 @@ def _dropped(end: Callable[[], None]) -> None:
     if threading.get_ident() == threading.main_thread().ident:
         end()
     else:
-        _thread.start_new_thread(end, ())  # Thread.start would wait, too
+        _thread.start_new_thread(_end_on_a_thread, (end,))  # Thread.start would wait, too
+
+
+def _end_on_a_thread(end: Callable[[], None]) -> None:
+    """End threads on a ``Thread``: joining them on a raw one leaves a dummy in ``threading.enumerate`` for ever."""
+    # Without ``daemon`` the constructor would look for this thread, and make that dummy.
+    threading.Thread(target=end, name="gpuimg-end", daemon=True).start()
 
 
 class Prefetched(Iterator[T]):

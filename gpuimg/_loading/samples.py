@@ -14,7 +14,10 @@ from .._decoding.file_bytes import printable, read
 from .._decoding.native_read import ChunkReader
 from ..sources._table import read_together
 from ..sources.folder import ImageFiles
+from ..sources.stream import Stream
 from .waits import Watch
+
+_PROBES = 8  # samples that are read at most to find out what labels look like
 
 
 @dataclass
@@ -223,9 +226,23 @@ def _is_decoded(data: Any) -> bool:
     return type(data).__module__.partition(".")[0] == "PIL" or len(getattr(data, "shape", ())) > 1
 
 
-def collate(labels: list[Any], missing: list[bool]) -> Any:
-    """Labels of samples as one array where they are numbers or arrays of one shape."""
-    known = [label for label, gone in zip(labels, missing, strict=True) if not gone]
+def label_examples(source: Any, columns: Columns) -> list[Any]:
+    """One or two labels of samples that can be read, of at most eight samples spread over a source."""
+    if isinstance(source, Stream):  # gives no sample by its number
+        return []
+    found: list[Any] = []
+    for index in range(0, len(source), -(-len(source) // _PROBES)):
+        if isinstance(source, ImageFiles) and read_together(source):
+            found.append(source._label(index))  # known without the file
+        elif not isinstance(item := _item(source, index), Exception):
+            found.append(_pair(item, index, columns)[1])
+        if len(found) == 2:
+            break
+    return found
+
+
+def collate(labels: list[Any], missing: list[bool], known: list[Any]) -> Any:
+    """Labels of samples as one array where they, that is those known, are numbers or arrays of one shape."""
     if all(label is None for label in known):
         return None
     if all(map(_fits, known)):

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from .._runtimes.threads import usable_cores
+from .._version import install_hint
 from .pipeline import Made, Pipeline
 
 _LITTLE = 0.05  # a consumer that waits for less of its time than this is what limits
@@ -115,5 +116,5 @@ def progress_bar() -> Any:
         else:
             from tqdm import tqdm
     except ImportError as error:
-        raise ImportError('progress=True needs tqdm: pip install "gpuimg[progress]"') from error
+        raise ImportError(f"progress=True needs tqdm; {install_hint('progress')}") from error
     return tqdm

@@ -18,9 +18,9 @@ from .._ops.resize_crop import resize
 from .._runtimes.cpu import CpuRuntime
 from .._runtimes.images import EncodedImages
 from .encode import ENDINGS, encoded, format_of, may_stay, transformed
-from .names import Keys, Naming, result_ending, scaled_label
+from .names import Keys, Naming, problem_with, result_ending, scaled_label
 from .options import Options
-from .writing import Result, Writer
+from .writing import Result, Writer, failure
 
 # Results are resampled once more in training, and what is lost here is lost for good: photos of 1280x960 shrunk to 512
 # and then to 224 are 1 dB closer to those shrunk at once than with "bilinear", in 7 % more bytes.
@@ -87,6 +87,12 @@ def _parts(sizes: Ints) -> Iterator[range]:
         yield range(first, len(sizes))
 
 
+def _check_names(key: str, endings: list[str]) -> None:
+    for ending in endings:
+        if problem := problem_with(f"{key}.{ending}"):
+            raise ValueError(problem)
+
+
 class _Image:
     """One image of a chunk."""
 
@@ -104,11 +110,12 @@ class _Image:
                 status, ending, content = self._content(pixels)
                 label = scaled_label(plan.source, self._sample.label, self._old, self._new)
                 others = plan.naming.others(number, label, ending) if plan.options.tar_size else []
+                _check_names(plan.keys[number], [ending, *(other for other, _ in others)])
             except (ValueError, OSError) as error:
                 failed = str(error)
         line["source_bytes"] = len(self._data) if self._sample.error is None else 0
         if failed:
-            return Result(line | {"status": "failed", "reason": failed})
+            return failure(line, failed)
         line |= {"source_size": self._old, "status": status, "size": self._new}
         return Result(line, plan.keys[number], ((ending, content), *others))
 

@@ -12,8 +12,8 @@ import numpy as np
 from ..sources.coco import Coco
 from ..sources.folder import Folder, ImageFiles
 from .manifest import Line
-from .names import scaled_label
-from .writing import replace_by
+from .names import problem_with, scaled_label
+from .writing import make_folder, replace_by
 
 LIST = "list.txt"
 ANNOTATIONS = "annotations.json"
@@ -22,7 +22,8 @@ ANNOTATIONS = "annotations.json"
 def make_class_folders(source: Any, folder: str) -> None:
     """The folders of all classes, so that one without images is missed rather than passed over."""
     for name in source.classes if isinstance(source, Folder) else ():
-        os.makedirs(os.path.join(folder, name), exist_ok=True)
+        if not problem_with(name):
+            make_folder(folder, os.path.join(folder, name))
 
 
 def write_labels(source: Any, folder: str, lines: Iterable[Line]) -> None:

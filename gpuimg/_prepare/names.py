@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Protocol
@@ -74,6 +76,15 @@ def _hash(key: str) -> int:
     return int.from_bytes(hashlib.blake2b(os.fsencode(key), digest_size=8).digest(), "little")
 
 
+def problem_with(path: str) -> str:
+    """Why no result may have this path, which comes from the data: it is a reason for whoever unpacks it, too."""
+    if ".." in re.split(r"[/\\]", path) or re.match(r"[/\\]|[A-Za-z]:", path):
+        return f"a result cannot be called {path!r}, which leads out of its folder"
+    if any(unicodedata.category(character) == "Cc" for character in path):
+        return f"a result cannot be called {path!r}, which has a control character in it"
+    return ""
+
+
 def result_ending(original: str, endings: tuple[str, ...]) -> str:
     """The ending of a sample's image, or, where that is none of the format, with its last part replaced."""
     before, dot, last = original.rpartition(".")
@@ -93,10 +104,7 @@ class _Files:
     def source(self, i: int) -> str:
         if isinstance(self._source, Folder):  # which has listed them so
             return os.fsdecode(self._source._names[i])
-        name = os.path.relpath(os.path.abspath(os.fsdecode(self._source._path(i))), self._base)
-        if name.startswith(".." + os.sep):
-            raise ValueError(f"{self._source.describe(i)} lies outside of {self._base}")
-        return name
+        return os.path.relpath(os.path.abspath(os.fsdecode(self._source._path(i))), self._base)
 
     def key(self, i: int) -> str:
         stem = os.path.splitext(self.source(i))[0]

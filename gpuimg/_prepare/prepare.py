@@ -24,7 +24,7 @@ from ..sources.folder import Folder, ImageFiles
 from .encode import encoder_version, jpegtran_path
 from .images import Maker, Plan
 from .labels import ANNOTATIONS, LIST, make_class_folders, write_labels
-from .manifest import Manifest
+from .manifest import Line, Manifest, is_written_for
 from .measure import train_rate
 from .names import Keys, naming_of
 from .options import Options, checked_options
@@ -46,6 +46,7 @@ def prepare(
     to: str = "jpeg",
     lossless: bool = False,
     alpha: str = "drop",
+    icc: str = "ignore",
     tar_size: int | None = None,
     index: bool = False,
     measure: bool = True,
@@ -79,6 +80,8 @@ def prepare(
         jpegtran; all others are copied. Excludes the first four options.
     alpha : {"drop", "black", "white"}
         As in :func:`open_batch`: results have no transparency.
+    icc : {"ignore", "srgb"}
+        As in :func:`open_batch`; results have no profile. Excludes ``lossless``.
     tar_size : int, optional
         Write tar files of at most so many bytes, as :func:`tar` reads them, or of one sample. By default 1 GB for
         sources whose images are no files, while images in files become files.
@@ -96,13 +99,14 @@ def prepare(
     Returns
     -------
     PrepareReport
-        What was made, and the samples that cannot be read or decoded: these are no error.
+        What was made, and the samples that cannot be read or decoded, or whose names cannot be used: these are no
+        error.
 
     Raises
     ------
     ValueError
-        For arguments out of range or that exclude each other, and for a folder that holds something else, or was
-        prepared from another source or with other options.
+        For arguments out of range or that exclude each other, and for a folder that holds something else, was prepared
+        from another source or with other options, or has a link in it that leads out of it.
     TypeError
         For what is no source, or where it does not give images.
     OSError
@@ -119,6 +123,8 @@ def prepare(
 
     Names and folders stay, endings become those of the format. Tar files hold the label of a sample beside its image,
     as ``.cls``, ``.txt``, ``.bin`` or ``.json``, and the other members that a sample of :func:`tar` has as they are.
+    Nothing is written outside of the folder, nor under names that would lead whoever unpacks a tar file out of theirs:
+    samples with ``..`` in their names, absolute names, drive letters or control characters fail.
     Beside files there is ``list.txt`` for :func:`file_list`, or ``annotations.json`` for :func:`coco`, with the boxes
     in the new sizes.
 
@@ -140,7 +146,9 @@ def prepare(
     check_source(source)
     columns = check_columns(image, label)
     size = (0 if isinstance(source, ImageFiles) else _SHARD_BYTES) if tar_size is None else tar_size
-    decode = DecodeOptions(alpha=alpha)
+    if lossless and icc != "ignore":
+        raise ValueError("lossless leaves the pixels as they are, and excludes icc")
+    decode = DecodeOptions(alpha=alpha, icc=icc)
     options = checked_options(short_side, max_pixels, quality, subsampling, restart, to, lossless, decode, size)
     workers = allowed_threads() if threads is None else whole_number(threads, "threads")
     folder = _made_folder(source, destination)
@@ -174,7 +182,14 @@ def _run(plan: Plan, manifest: Manifest, workers: int, progress: bool | Progress
     tally, writer, samples = Tally(), plan.writer, len(plan.source)
     if not plan.options.tar_size:
         make_class_folders(plan.source, os.path.dirname(manifest.path))
-    for line in manifest.keep(writer.holds):
+
+    def holds(number: int, line: Line) -> bool:
+        if number >= samples:
+            return False
+        source, key = plan.naming.source(number), plan.keys[number]
+        return is_written_for(line, number, source, key, plan.options.tar_size > 0) and writer.holds(line)
+
+    for line in manifest.keep(holds):
         tally.add(line)
     resumed = tally.samples
 

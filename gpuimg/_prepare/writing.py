@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tarfile
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from .._index.writing import write_at
+from .._decoding.file_bytes import printable
+from .._index.writing import naming_file, write_at
 from .manifest import Line
 from .names import Other
 
 PART = ".part"
 _END = bytes(2 * tarfile.BLOCKSIZE)  # of a tar file
 _FIRST_SHARD = -1  # before any is begun
+
+# What a file system says where a name is at fault: too long, or in use for a folder or a file.
+_BAD_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.EINVAL, errno.EILSEQ)
 
 
 class Result(NamedTuple):
@@ -52,11 +59,50 @@ class Writer(Protocol):
         """Leave what is there to the next call."""
 
 
+def failure(line: Line, reason: str) -> Result:
+    """The result of a sample that failed."""
+    kept = {name: line[name] for name in ("sample", "source", "source_bytes")}
+    return Result(kept | {"status": "failed", "reason": reason})
+
+
+def make_folder(root: str, folder: str) -> None:
+    """Make a folder below ``root``.
+
+    Raises
+    ------
+    ValueError
+        Where a link that is there already leads elsewhere.
+    """
+    base = os.path.realpath(root)
+    if os.path.commonpath([base, os.path.realpath(folder)]) != base:
+        raise ValueError(f"{printable(folder)} leads out of {printable(root)} by a link; remove that")
+    os.makedirs(folder, exist_ok=True)
+
+
 def replace_by(path: str, content: bytes) -> None:
-    """Write a file under a name of its own in the same folder, and give it its name once it is whole."""
-    with open(path + PART, "wb", 0) as file:
-        write_at(file.fileno(), content, 0)
+    """Write a file under another name in the same folder, and give it its name once it is whole."""
+    descriptor = _new(path + PART)
+    try:
+        write_at(descriptor, content, 0, path)
+    finally:
+        os.close(descriptor)
     os.replace(path + PART, path)
+
+
+def _new(path: str) -> int:
+    """A new file for writing. What has its name, a link perhaps, is removed rather than written to."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+
+
+def _length(path: str) -> int | None:
+    """Bytes of a regular file; None for what is none, a link for instance."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -73,10 +119,7 @@ class Files:
         """Whether the file is there, and as large as it was."""
         if "output" not in line:
             return True
-        try:
-            return bool(os.stat(os.path.join(self._folder, line["output"])).st_size == line["bytes"])
-        except OSError:
-            return False
+        return bool(_length(os.path.join(self._folder, line["output"])) == line["bytes"])
 
     def keep(self, result: Result) -> Result:
         """Write the file."""
@@ -84,10 +127,15 @@ class Files:
             name = f"{result.key}.{ending}"
             path = os.path.join(self._folder, name)
             inside = os.path.dirname(path)
-            if inside not in self._made:
-                os.makedirs(inside, exist_ok=True)
-                self._made.add(inside)
-            replace_by(path, content)
+            try:
+                if inside not in self._made:
+                    make_folder(self._folder, inside)
+                    self._made.add(inside)
+                replace_by(path, content)
+            except OSError as error:
+                if error.errno not in _BAD_NAMES:
+                    raise
+                return failure(result.line, f"cannot be written: {error.strerror}")
             result.line.update(output=name, bytes=len(content))
         return Result(result.line)
 
@@ -127,33 +175,20 @@ class Shards:
         """Whether the sample's shard has all that was written of it."""
         if "shard" not in line:
             return True
-        if line["shard"] != self._number:
-            if self._number != _FIRST_SHARD and not self._is_whole():
-                return False
-            number, before = self._number, self._end
-            self._number, self._length = line["shard"], 0
-            self._length = self._found_length()
-            if line["end"] > self._length:
-                self._number, self._end = number, before
-                return False
-        elif line["end"] > self._length:
+        before = self._number, self._end
+        if line["shard"] == self._number + 1 and (self._number == _FIRST_SHARD or self._is_whole()):
+            self._number, self._end = line["shard"], 0
+            part = _length(self._path() + PART)
+            self._length = part if part is not None else _length(self._path()) or 0
+        in_order = self._end < line["offset"] <= line["offset"] + line["bytes"] <= line["end"] <= self._length
+        if line["shard"] != self._number or not in_order or line["end"] % tarfile.BLOCKSIZE:
+            self._number, self._end = before
             return False
         self._end = line["end"]
         return True
 
-    def _found_length(self) -> int:
-        for ending in ("", PART):
-            try:
-                return os.stat(self._path() + ending).st_size
-            except FileNotFoundError:
-                pass
-        return 0
-
     def _is_whole(self) -> bool:
-        try:
-            return os.stat(self._path()).st_size == self._end + len(_END)
-        except FileNotFoundError:
-            return False
+        return _length(self._path()) == self._end + len(_END)
 
     def keep(self, result: Result) -> Result:
         """Shards are written in order."""
@@ -168,7 +203,7 @@ class Shards:
         if self._number == _FIRST_SHARD or (self._end and self._end + len(text) + len(_END) > self._size):
             self._close_shard()
             self._number, self._end = self._number + 1, 0
-        write_at(self._opened(), text, self._end)
+        write_at(self._opened(), text, self._end, self._path())
         ending, content = result.members[0]
         at = self._end + len(parts[0][0])
         self._end += len(text)
@@ -181,10 +216,11 @@ class Shards:
         """The shard that is being written, without what an earlier call wrote behind its last sample."""
         if self._descriptor is None:
             part = self._path() + PART
-            if self._end and not os.path.exists(part):
+            if self._end and _length(part) is None:
                 os.replace(self._path(), part)
-            self._descriptor = os.open(part, os.O_RDWR | os.O_CREAT, 0o666)
-            os.ftruncate(self._descriptor, self._end)
+            self._descriptor = os.open(part, os.O_RDWR | os.O_NOFOLLOW) if self._end else _new(part)
+            with naming_file(part):
+                os.ftruncate(self._descriptor, self._end)
         return self._descriptor
 
     def _close_shard(self) -> None:
@@ -192,8 +228,9 @@ class Shards:
         if self._number == _FIRST_SHARD or (self._descriptor is None and self._is_whole()):
             return
         descriptor = self._opened()
-        write_at(descriptor, _END, self._end)
-        os.fsync(descriptor)
+        write_at(descriptor, _END, self._end, self._path())
+        with naming_file(self._path()):
+            os.fsync(descriptor)
         self.close()
         os.replace(self._path() + PART, self._path())
 

@@ -18,7 +18,8 @@ from .._plan.scale import FULL, at_scale, scaled_sizes
 from .._video.clips import EncodedClips
 from .._video.convert import write_pixels
 from .._video.decode import decoded_frames
-from .._video.files import VideoError, opened
+from .._video.files import opened
+from ..errors import VideoError
 from ..kernels import layout, ops
 from ..kernels.cpu import artefacts, batch, elastic, records
 from ..kernels.cpu.run import call_table
@@ -409,8 +410,7 @@ def _compiled(
     far = np.zeros((len(scales), 2), np.bool_)
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
-    compiled = []
-    sizes, channels = source.sizes, source.channels
+    compiled, sizes, channels = list[_Segment](), source.sizes, source.channels
     for k, plan in enumerate(segments):
         scaled = at_scale(plan, np.where(starts == k, scales, FULL), sizes, far)
         strides = sizes[:, 1] * channels

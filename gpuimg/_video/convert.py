@@ -14,7 +14,7 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._decoding import exif
-from .files import VideoError
+from ..errors import VideoError
 
 _FULL = 2  # color_range: full
 _N = 16  # pixels that the kernel makes at a time

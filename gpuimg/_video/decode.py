@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .._checks.types import Ints
-from .files import VideoError, library
+from ..errors import VideoError
+from .files import library
 from .index import VideoIndex
 
 # So many packets are rather decoded than passed over by seeking, which begins at a key frame anew.

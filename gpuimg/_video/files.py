@@ -14,16 +14,13 @@ from typing import Any
 from .._decoding.file_bytes import read
 from .._decoding.open_file import open_regular
 from .._version import install_hint
+from ..errors import VideoError
 
 #: Containers that hold frames themselves. Playlists and the like, which make FFmpeg open other files, are not of them.
 _FORMATS = "mov,matroska,avi,mpegts,mpeg,mpegvideo,m4v,h264,hevc,av1,obu,ivf,flv,ogg,asf,mxf,nut,vvc,rm"
 
 # A stream that any of these damages is refused: what is decoded all the same is not what was recorded.
 _STRICT = {"err_detect": "explode"}
-
-
-class VideoError(ValueError):
-    """Why a video, or some frames of it, cannot be decoded."""
 
 
 @cache
@@ -77,7 +74,11 @@ def opened(data: Any, max_pixels: int, hwaccel: Any = None) -> Iterator[tuple[An
         stack.enter_context(_told(av))
         file = _file(data, stack)
         options = {"protocol_whitelist": "file", "format_whitelist": _FORMATS, "max_pixels": str(max_pixels)}
-        container = stack.enter_context(av.open(file, "r", options=options, metadata_errors="replace", hwaccel=hwaccel))
+        try:
+            container = av.open(file, "r", options=options, metadata_errors="replace", hwaccel=hwaccel)
+        except av.error.ArgumentError as error:  # what is said of other formats than those
+            raise VideoError(f"{_reason(error)}: not a video container; open_batch reads images, GIF too") from error
+        stack.enter_context(container)
         stream = _stream(av, container, max_pixels)
         if hwaccel is not None and not stream.codec_context.is_hwaccel:
             raise VideoError(f"{stream.codec_context.codec.name} decodes on the CPU only")

@@ -16,7 +16,8 @@ import numpy as np
 
 from .._checks.types import Floats, Ints
 from .._decoding import exif
-from .files import VideoError, library, opened
+from ..errors import VideoError
+from .files import library, opened
 
 _FIRST_PACKETS = 64  # that may pass before the first frame comes out of a decoder
 

@@ -106,7 +106,7 @@ def array_record(
     OSError
         Where a file cannot be read.
     ImportError
-        Without array_record, which the extra ``array_record`` installs.
+        Without array_record, which the extra ``array-record`` installs.
 
     Notes
     -----
@@ -131,7 +131,7 @@ def array_record(
 
 
 def _library() -> Any:
-    return optional("array_record.python.array_record_module", "ArrayRecord", "array_record", "array_record")
+    return optional("array_record.python.array_record_module", "ArrayRecord", "array_record", "array-record")
 
 
 def _opened(path: str) -> Any:

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from bench.bench_kernels import ptx_of
 from gpuimg.kernels import cuda as kernels
 from tests.standin import Standin, installed
 from tests.standin.launches import Array, packed
@@ -22,6 +21,7 @@ from tests.standin.launches import Array, packed
 from .fault import Fault
 from .launch import Buffer, Ran, run
 from .program import Program, program
+from .variants import ptx_of
 
 Capability = tuple[int, int]
 Edit = Callable[[kernels.Kernel, str], str]

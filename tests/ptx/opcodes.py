@@ -15,8 +15,6 @@ from .parse import SIZES, Group, Instruction, Literal, Name, Operand
 from .transfers import TRANSFERS
 from .values import DTYPES, Env, Form, Lanes, Read, Step, Values, step_of
 
-_STATE_SPACES = ("global", "shared", "local", "const", "param")
-
 
 def build(i: Instruction, env: Env, unused: frozenset[int]) -> Step:
     """The step of an instruction; ``unused`` registers are read by none."""

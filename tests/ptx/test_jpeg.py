@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gpuimg as gi
+from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg import upload
 from tests import jpegs
 from tests.jpegs import encoded, entries_of, noise
-from tests.test_cuda_jpeg import JPEG, checked, fates, opened, photo, turned
+from tests.test_cuda_jpeg import JPEG, checked, fates, opened, photo, turned, with_table
 from tests.watchdog import no_hang
 
 pytest.importorskip("numba_cuda")
@@ -43,9 +46,9 @@ def small(**options: Any) -> list[bytes]:
     return [encoded(image, sampling, **options) for image, sampling in zip(images, jpegs.SAMPLINGS, strict=True)]
 
 
-def assert_the_cpus(launches: Launches, files: list[bytes], crop: Any = None, **options: Any) -> None:
+def assert_the_cpus(launches: Launches, files: list[bytes], crop: Any = None, every: int = 1, **options: Any) -> None:
     """Images, or a part of each (top, left, height, width), decoded by the three kernels and nothing else."""
-    exact, x = gi.open_batch(files, device="cpu", **options), opened(files, entries_of(files, 1), 1, **options)
+    exact, x = gi.open_batch(files, device="cpu", **options), opened(files, entries_of(files, every), every, **options)
     found, expected = (y.compute("uint8") if crop is None else gi.crop(y, *crop.T).compute("uint8") for y in (x, exact))
     for i, (one, other) in enumerate(zip(found, expected, strict=True)):
         np.testing.assert_array_equal(one.values, other, err_msg=f"{i}: {crop}")
@@ -69,6 +72,27 @@ def test_regions_of_turned_images(launches: Launches) -> None:
     assert_the_cpus(launches, files, np.concatenate([start, RANDOM.integers(1, sizes - start + 1)], axis=1))
 
 
+@pytest.mark.parametrize("every", [0, 2, 8])
+def test_parts_of_a_batch(launches: Launches, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+    """Entries of several distances; the blocks of a batch do not fit into memory at once."""
+    from gpuimg._runtimes import cuda_jpeg  # exists on the stand-in only
+
+    monkeypatch.setattr(cuda_jpeg, "Upload", partial(Upload, most_blocks=100))
+    assert_the_cpus(launches, small(), every=every)
+    assert [kernel.name for kernel in launches.kernels].count("huffman") > 1
+
+
+def test_absurd_coefficients(launches: Launches) -> None:
+    """Products and sums wrap and saturate where the CPU's do."""
+    files = []
+    for k, sampling in enumerate(("4:4:4", "4:2:0", "gray", "4:4:4", "gray", "gray")):
+        data = encoded(noise(24, 32, k), sampling, quality=100 if k < 4 else 10)
+        files.append(with_table(data, RANDOM.integers(1, (65536, 4000, 500)[k % 3], 64).tolist()))
+    smooth = encoded(photo(32, 24), "gray", quality=30)  # blocks of a first row only, or of one value
+    files += [with_table(smooth, [int(step)] * 64) for step in RANDOM.integers(40, 5000, 4)]
+    assert_the_cpus(launches, files)
+
+
 def test_restart_intervals(launches: Launches) -> None:
     """Shorter than a row, and longer."""
     assert_the_cpus(launches, [*small(restart_marker_blocks=1)[:3], *small(restart_marker_blocks=3)[3:]])
@@ -88,6 +112,29 @@ def test_what_kernels_report_the_cpu_decodes(launches: Launches) -> None:
     for one, other in zip(found, gi.decode_batch(files, device="cpu"), strict=True):
         np.testing.assert_array_equal(one.values, other)
     assert fates(x) == [words.MISMATCH, words.USED, words.MISMATCH]
+
+
+def test_words_that_are_not_what_they_should_be_do_no_harm(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter sees what is touched outside; images whose entropy-coded data are not theirs are reported."""
+    files = [encoded(photo(24, 30), quality=quality) for quality in (60, 70, 80, 90)]
+    write = Upload.write
+
+    def changed(uploaded: Upload, out: Any) -> None:
+        write(uploaded, out)
+        at, n = int(uploaded.totals["segment_word"]), int(uploaded.totals["segments"])
+        for segment in out[at : at + n * upload.SEGMENT_WORDS].view(upload.SEGMENT):
+            first, image = int(segment["word"]), int(segment["image"])
+            body = out[first : first + (int(segment["end"]) + 31) // 32].view(np.uint8)
+            if image < 3:
+                body[:] = (0xFF, 0, RANDOM.integers(0, 256, body.size, np.uint8))[image]
+
+    monkeypatch.setattr(Upload, "write", changed)
+    x = opened(files, entries_of(files, 4), 4)
+    with pytest.warns(RuntimeWarning, match="3 entries that do not fit"):
+        found = x.compute("uint8")
+    for one, other in zip(found, gi.decode_batch(files, device="cpu"), strict=True):
+        np.testing.assert_array_equal(one.values, other)
+    assert fates(x) == [words.MISMATCH, words.MISMATCH, words.MISMATCH, words.USED]
 
 
 def _without(text: str, number: int) -> str:

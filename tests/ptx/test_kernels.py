@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from bench import bench_kernels as bench
 from gpuimg._runtimes.images import numpy_dtype
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import ops
@@ -21,6 +20,7 @@ from tests.watchdog import no_hang
 
 pytest.importorskip("numba_cuda")
 
+from . import variants
 from .device import Launches, executing
 from .launch import array_parameters
 from .pixels import (
@@ -67,7 +67,7 @@ def _ends() -> Iterator[None]:
 _CALLS = [name for name in CALLS if name != "pointwise"]  # which the variants with functions of users are for
 
 
-@pytest.mark.parametrize(("name", "source"), list(zip(_CALLS, cycle(bench.SOURCES), strict=False)))
+@pytest.mark.parametrize(("name", "source"), list(zip(_CALLS, cycle(variants.SOURCES), strict=False)))
 def test_every_function_has_the_cpus_pixels(launches: Launches, name: str, source: str) -> None:
     images = images_of(source)
     each = CALLS[name].each(RANDOM, len(images), 255.0 if source == "uint8" else 1.0)
@@ -81,14 +81,14 @@ def test_every_function_has_the_cpus_pixels(launches: Launches, name: str, sourc
 
 
 def _of_the_users(chain: Chain) -> Chain:
-    return lambda x: gi.adjust_contrast(gi.pointwise(chain(x), bench.dim, 0.8), 1.2)
+    return lambda x: gi.adjust_contrast(gi.pointwise(chain(x), variants.dim, 0.8), 1.2)
 
 
 def _normalized(chain: Chain) -> Chain:
     return lambda x: gi.normalize(chain(x), 0.5, 0.25)
 
 
-def _chains(variant: bench.Variant) -> list[Chain]:
+def _chains(variant: variants.Variant) -> list[Chain]:
     statistics = variant.kernel == "statistics"
     chains: list[Chain] = [measured, equalized] if statistics else [shrunk, turned, enlarged]
     if variant.build == ops.FULL:
@@ -106,8 +106,10 @@ def _after(chain: Chain, other: Chain) -> Chain:
     return lambda x: other(chain(x))
 
 
-@pytest.mark.parametrize("variant", [v for v in bench.VARIANTS if v.kernel in ("transform", "statistics")], ids=str)
-def test_every_variant_has_the_cpus_pixels(launches: Launches, variant: bench.Variant) -> None:
+@pytest.mark.parametrize(
+    "variant", variants.parameters([v for v in variants.VARIANTS if v.kernel in ("transform", "statistics")])
+)
+def test_every_variant_has_the_cpus_pixels(launches: Launches, variant: variants.Variant) -> None:
     dtype = variant.kind or "float32"
     found, expected, exact = [], [], []
     layouts = LAYOUTS[:2] if variant.functions else LAYOUTS
@@ -118,12 +120,13 @@ def test_every_variant_has_the_cpus_pixels(launches: Launches, variant: bench.Va
         result = chain(on_device(launches, images)).array(dtype, order)
         found.append(result.values.view(numpy_dtype(dtype)).copy())  # its memory is used again
         assert_close(found[-1], exact[-1])
-    assert bench.kernel_of(variant) in launches.kernels
+    assert variants.kernel_of(variant) in launches.kernels
     if dtype == "uint8":
         assert_few_apart(found, expected, exact)
 
 
-@pytest.mark.parametrize("source", bench.SOURCES)
+@pytest.mark.slow
+@pytest.mark.parametrize("source", variants.SOURCES)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_artefacts_are_the_cpus_to_the_last_bit(launches: Launches, source: str, channels: int) -> None:
     """Of blocks at every edge, and of images that stay as they are."""
@@ -135,11 +138,11 @@ def test_artefacts_are_the_cpus_to_the_last_bit(launches: Launches, source: str,
     for one, other in zip(found, x, strict=True):
         assert_close(one.values, other)
         np.testing.assert_array_equal(np.rint(one.values * 255), np.rint(other * 255))
-    names = {f"{name}_{source}" for name in bench.ARTEFACT_KERNELS}
+    names = {f"{name}_{source}" for name in variants.ARTEFACT_KERNELS}
     assert names <= {kernel.name for kernel in launches.kernels}
 
 
-@pytest.mark.parametrize("source", bench.SOURCES)
+@pytest.mark.parametrize("source", variants.SOURCES)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_displaced_pixels_are_the_cpus(launches: Launches, source: str, channels: int) -> None:
     """With colors around the images, their border repeated, the nearest pixels, and images that stay as they are."""
@@ -156,10 +159,10 @@ def test_displaced_pixels_are_the_cpus(launches: Launches, source: str, channels
     assert f"elastic_{source}" in {kernel.name for kernel in launches.kernels}
 
 
-@pytest.mark.parametrize("variant", bench.VARIANTS, ids=str)
-def test_both_architectures_have_the_same_code(variant: bench.Variant) -> None:
+@pytest.mark.parametrize("variant", variants.parameters())
+def test_both_architectures_have_the_same_code(variant: variants.Variant) -> None:
     """So what is shown of one holds for the other."""
-    one, other = (_unnamed(bench.ptx_of(bench.kernel_of(variant), capability)) for capability in ((8, 0), (9, 0)))
+    one, other = (_unnamed(variants.ptx_of(variants.kernel_of(variant), capability)) for capability in ((8, 0), (9, 0)))
     assert one == other
 
 
@@ -168,6 +171,14 @@ def _unnamed(text: str) -> str:
     names: dict[str, str] = {}
     text = re.sub(r"\b(_ZN|_cudapy_)\w+", lambda found: names.setdefault(found[0], f"name{len(names)}"), text)
     return re.sub(r"\.target sm_\d+", "", text)
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
+def test_every_way_to_pad(launches: Launches, mode: str) -> None:
+    images, sides = images_of("uint8", sizes=[(5, 7)] * 3), ([0, 3, 4], 2, [5, 2, 1], -1)
+    both = images, on_device(launches, images)
+    exact, found = (gi.pad(x, sides, padding_mode=mode).array("float32") for x in both)
+    assert_close(found.values, exact)
 
 
 @pytest.mark.parametrize("mix", [gi.mixup, gi.cutmix])

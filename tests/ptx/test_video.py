@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from bench.bench_kernels import Variant, kernel_of, ptx_of
 from gpuimg._decoding import exif
 from gpuimg._runtimes.images import Pixels
 from gpuimg._video.convert import surface_of, write_pixels
-from gpuimg._video.files import VideoError
+from gpuimg.errors import VideoError
 from tests.videos import BUILDS, make, rgb_of
 from tests.watchdog import no_hang
 
@@ -24,6 +23,7 @@ pytest.importorskip("numba_cuda")
 from .device import executing
 from .launch import run
 from .pixels import RANDOM
+from .variants import Variant, kernel_of, ptx_of
 
 FORMATS = {"nv12": "yuv420p", "p010le": "yuv420p10le", "p016le": "yuv420p16le"}
 _SLACK = 7  # elements around an image that are not to be written

@@ -29,13 +29,16 @@ from typing import Any, TypeAlias
 
 import gpuimg as gi
 
-from . import check, children, guard_pages, images, last_words
+from . import check, children, guard_pages, images, last_words, prepared
 from .mutate import mutation
 from .originals import digest, originals, photos
 
 Events: TypeAlias = "Callable[..., Iterable[children.Event]]"
 
-PER_CHILD = {"mutations": 25_000, "bounds": 10_000, "guard pages": 5_000, "batches": 100_000, "loader": 100_000}
+PER_CHILD = {
+    "mutations": 25_000, "bounds": 10_000, "guard pages": 5_000, "batches": 100_000, "loader": 100_000,
+    "prepared": 10_000,
+}  # fmt: skip
 DAMAGED = check.BATCH - check.EVERY  # of a batch
 _GUARDED = 200  # cases with guard pages at a time
 _KEPT = 200  # findings, crashes and hangs that are written in full
@@ -98,7 +101,7 @@ class Totals:
         for name in ("outcomes", "reasons", "decoders", "last_words", "images", "broken"):
             read[name] = Counter(read[name])
         read["slow"] = [tuple(entry) for entry in read["slow"]]
-        for name in ("next", "seconds"):  # of a version that had fewer kinds of work
+        for name in ("next", "seconds"):  # what an earlier version did not know
             read[name] = dict.fromkeys(PER_CHILD, 0) | read[name]
         return cls(**read)
 
@@ -301,9 +304,9 @@ def child(what: str, first: int, stop: int) -> None:
     voice = children.Voice()
     faulthandler.enable(os.dup(2))  # descriptor 2 itself leads elsewhere while gpuimg decodes
     sys.unraisablehook = _end_process
-    if what in ("batches", "loader"):
-        run = images.batches if what == "batches" else images.loader
-        for start, end, counts, findings in run(first, stop):
+    runs = {"batches": images.batches, "loader": images.loader, "prepared": prepared.runs}
+    if what in runs:
+        for start, end, counts, findings in runs[what](first, stop):
             voice.say(at=(start, end), **memory(), images=counts, findings=findings)
         return
     if what == "guard pages":
@@ -339,6 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--guards", type=int, default=20_000, help="cases with guard pages around all memory")
     parser.add_argument("--deaths", type=int, default=100, help="processes that die while a loader runs")
     parser.add_argument("--images", type=int, default=1_000_000, help="half in batches, half through the loader")
+    parser.add_argument("--prepared", type=int, default=2000, help="damaged folders of gpuimg.prepare")
     parser.add_argument("--out", type=Path, required=True, help="folder for robustness.json")
     parser.add_argument("--state", type=Path, required=True, help="file to go on from")
     options = parser.parse_args(arguments)
@@ -347,6 +351,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     soak.run("bounds", options.bounds)
     soak.run("guard pages", options.guards)
     soak.run_deaths(options.deaths)
+    soak.run("prepared", options.prepared)
     halves = options.images // 2 if hasattr(gi, "load") else 0
     soak.run("batches", options.images - halves)
     soak.run("loader", halves)

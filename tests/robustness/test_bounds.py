@@ -12,6 +12,8 @@ import pytest
 
 from . import soak
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 SAMPLE = 600
 

@@ -4,6 +4,8 @@ import pytest
 
 from .formats import CHUNK, mutation, originals, run
 
+pytestmark = pytest.mark.slow
+
 #: A damaged TIFF makes libtiff print a line, which Pillow has no way to stop.
 NOISY = {"tiff"}
 

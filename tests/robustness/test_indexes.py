@@ -6,8 +6,12 @@ import os
 import random
 from collections import Counter
 
+import pytest
+
 from .indexes import SEALED, built_of_damaged_files, damaged, outcomes
 from .test_bounds import run
+
+pytestmark = pytest.mark.slow
 
 COUNT = int(os.environ.get("GPUIMG_TEST_INDEXES", "600"))
 CHECKED = 150  # with checked bounds

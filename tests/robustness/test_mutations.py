@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from gpuimg._runtimes import cpu_call
 from gpuimg._runtimes.images import EncodedImages
 
 from ..jpegs import is_ours
-from . import check, children, images, last_words, mutate, originals, soak
+from . import check, images, last_words, mutate, originals, soak
 
 SAMPLE = 3024  # 54 batches
 INTACT = check.EVERY // 2  # place of the first intact file of a batch
@@ -256,78 +255,10 @@ def test_a_planted_fault_is_found(
     assert rule in {finding.rule for finding in findings}
 
 
-# -- children -----------------------------------------------------------------------------------------------------
-
-CRASHING = """
-import os, signal
-from tests.robustness import check, soak
-real = check.Checker.check
-def planted(self, seeds):
-    self._phase("gpuimg")
-    if 70 in seeds:
-        os.kill(os.getpid(), signal.SIGSEGV)
-    return real(self, seeds)
-check.Checker.check = planted
-soak.main()
-"""
-
-
-def test_a_crash_is_laid_to_its_seed_and_the_run_goes_on(tmp_path: Path) -> None:
-    command = (sys.executable, "-c", CRASHING)
-    run = soak.Soak(tmp_path, tmp_path / "state.json", run=functools.partial(children.events, command=command))
-    run.run("mutations", 3 * soak.DAMAGED)
-    totals = run.totals
-    (crash,) = totals.crashes
-    assert crash["seed"] == 70
-    assert crash["phase"] == "gpuimg"
-    assert "SIGSEGV" in crash["how"]
-    assert crash["mutation"] == mutate.mutation(70)[1]
-    assert "planted" in crash["last_words"]
-    assert totals.broken["crash"] == 1
-    assert totals.next["mutations"] == 3 * soak.DAMAGED
-    assert sum(n for name, n in totals.outcomes.items() if "| whole |" in name) == 3 * soak.DAMAGED - 1
-
-
-@pytest.mark.parametrize(
-    ("program", "how"),
-    [
-        ("import time; print('{}', flush=True); time.sleep(60)", "no progress"),
-        ("print('{}', flush=True); raise SystemExit(3)", "exit status 3"),
-        ("import os; print('{}', flush=True); os.abort()", "SIGABRT"),
-    ],
-)
-def test_a_child_that_dies_or_hangs(program: str, how: str) -> None:
-    said: list[children.Event] = []
-    with pytest.raises(children.Dead, match=how):
-        said.extend(children.events([], command=(sys.executable, "-c", program), timeout=2.0))
-    assert said == [{}]
-
-
-@pytest.mark.parametrize("step", [0, 56])
-def test_growth_of_memory(step: int) -> None:
-    memory = soak.Memory("mutations", 0)
-    for k in range(1, 180):
-        kib = 100_000 - (5000 if k < 40 else 0) + step * k  # still growing to its full size at first
-        memory.samples.append((56 * k, kib + 7, kib))
-    summary = memory.summary()
-    assert summary is not None
-    assert summary["growth_kib_per_10000"] == {"resident": step and 10_000, "heap": step and 10_000}
-
-
-def test_memory_that_is_lost() -> None:
-    """In each child; a single large file makes the heap grow, too."""
-
-    def grown(*rates: int) -> list[str]:
-        memory = [{"what": "mutations", "growth_kib_per_10000": {"heap": rate}} for rate in rates]
-        return soak.Totals(memory=memory).leaks
-
-    assert grown(9000, 7000, 8000) == ["mutations"]
-    assert grown(9000, 20, 8000) == grown(9000) == []
-
-
 # -- last words ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", last_words.WAYS)
 def test_last_words_arrive_while_a_loader_runs(way: str) -> None:
     assert last_words.problem(way) == ""

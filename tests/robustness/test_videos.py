@@ -1,6 +1,10 @@
 """A sample of damaged videos; see :mod:`tests.robustness.videos`."""
 
+import pytest
+
 from .videos import findings, mutation, run
+
+pytestmark = pytest.mark.slow
 
 FILES = 60
 

@@ -58,6 +58,7 @@ def test_raw(tmp_path: Path) -> None:
     assert_law(lmdb(os.fsencode(path / "data.mdb")), samples, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format_", [0, 1], ids=["0.9", "1.0"])
 @pytest.mark.parametrize("n", [1, 40, 3000])
 def test_trees_of_any_depth(tmp_path: Path, n: int, format_: int) -> None:
@@ -225,6 +226,7 @@ def test_pages_that_lead_astray(tmp_path: Path) -> None:
     refused(16 + 24, "<I", 4095, "damaged: pages of 4095 bytes")
 
 
+@pytest.mark.slow
 def test_changed_after_it_was_indexed(tmp_path: Path) -> None:
     path = write(tmp_path / "a.mdb", {b"1": bytes(9000), b"2": bytes(9000)}, subdir=False)
     before = open_files(tmp_path)

@@ -91,7 +91,8 @@ def test_missing_library_is_named(module: str, call: str, words: str, monkeypatc
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError) as caught:
         getattr(sources, call)("a")
-    hint = f'install gpuimg[{call}] (from a checkout: pip install ".[{call}]")'
+    extra = call.replace("_", "-")
+    hint = f'install gpuimg[{extra}] (from a checkout: pip install ".[{extra}]")'
     assert str(caught.value) == f"reading {words}; {hint}"
 
 

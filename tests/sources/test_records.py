@@ -185,6 +185,7 @@ def test_kept_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(tfrecord(path, index=tmp_path / "index")) == expected[:2]
 
 
+@pytest.mark.slow
 def test_few_files_are_open(tmp_path: Path) -> None:
     for i in range(100):
         (tmp_path / str(i)).write_bytes(frame(b"%d" % i))
@@ -291,6 +292,7 @@ def test_array_record_that_is_cut_off_later(tmp_path: Path) -> None:
         found[40]
 
 
+@pytest.mark.slow
 def test_few_array_records_are_open(tmp_path: Path) -> None:
     needs("array_record.python.array_record_module")
     for i in range(OPEN_FILES + 10):

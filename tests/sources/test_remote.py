@@ -77,6 +77,7 @@ def test_tar_over_http(web: Server) -> None:
     assert source._origin() is None
 
 
+@pytest.mark.slow
 def test_tar_on_s3(stored: Server) -> None:
     source = gi.tar("s3://bucket/{0..2}.tar", remote=options(stored))
     names = [f"s3://bucket/{k}.tar: {label:05d}" for k in range(3) for _, label in SAMPLES[k::3]]
@@ -432,6 +433,7 @@ def test_the_cache_is_bounded(tmp_path: Path) -> None:
     assert blocks.get(key_of("large"), 0) is None
 
 
+@pytest.mark.slow
 def test_many_threads_and_processes_share_a_cache(web: Server, tmp_path: Path) -> None:
     code = (
         "import sys, hashlib, gpuimg\n"

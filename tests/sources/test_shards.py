@@ -286,6 +286,7 @@ def test_cut_off_after_it_was_indexed(tmp_path: Path) -> None:
 # -- descriptors -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_few_files_are_open(tmp_path: Path) -> None:
     samples = shards(tmp_path, 200, 1)
     before = open_files(tmp_path)

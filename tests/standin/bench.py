@@ -10,7 +10,6 @@ import inspect
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,19 +101,11 @@ def _devices(gpu: Standin) -> None:
             touched = [argument.range for argument in arguments if isinstance(argument, cupy.ndarray)]
             gpu.order.enqueue(cuda.get_current_stream().key, "launch", name=self._name, writes=touched)
 
-    made = cuda.Stream
-
-    def stream(null: bool = False, non_blocking: bool = False, priority: int = 0) -> Any:
-        assert -5 <= priority <= 0
-        return made(null=null, non_blocking=non_blocking)
-
-    cupy.RawKernel, cuda.Stream = RawKernel, stream
+    cupy.RawKernel = RawKernel
     cuda.get_elapsed_time = lambda start, end: 1.0
     cuda.Device.attributes = {"MultiProcessorCount": 132, "L2CacheSize": 50 << 20}
-    cuda.driver.funcGetAttribute = lambda attribute, function: {3: 0, 4: 48}[attribute]
     runtime.memGetInfo = lambda: (1 << 30, 1 << 31)
     runtime.runtimeGetVersion = runtime.driverGetVersion = lambda: 12090
-    cupy.get_default_memory_pool = lambda: SimpleNamespace(used_bytes=lambda: 0, total_bytes=lambda: 1 << 20)
 
 
 def _decoders(patch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,9 @@
-"""The CUDA kernels as far as they can be judged without a GPU: bytes they must move, and the size of their code.
+"""The variants of the CUDA kernels: compiled for three architectures without a GPU, and the size of their code.
 
-    python -m bench.bench_kernels             # the bytes of some chains, as a table
-    python -m bench.bench_kernels --record    # compile every variant and write tests/budgets.json
+    python -m tests.ptx.variants --record    # compile every variant and write tests/budgets.json
 
-Bytes: each launch reads the source pixels that its taps touch, once (neighbouring threads share them in the caches),
-and writes its results; a statistic reads the window once more, and a segment is written and read as float32. Not
-counted: the plan (under 0.02 bytes a pixel of a 224x224 result), the tables of statistics, and what the decoder writes.
-
-Code: PTX instructions, machine instructions and registers, of every kernel variant for three architectures, as the
-installed numba-cuda and nvJitLink make them, which is what runs. The test of the kernels fails where one grows by more
-than a tenth.
+PTX instructions, machine instructions and registers, as the installed numba-cuda and nvJitLink make them, which is what
+runs. ``test_budgets.py`` fails where a kernel grows by more than a tenth.
 """
 
 from __future__ import annotations
@@ -20,150 +14,19 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+import pytest
 
-import gpuimg as gi
-from gpuimg._batch.batch import Batch
-from gpuimg._checks.types import Ints
-from gpuimg._plan.compile import Pass, compile_plan
-from gpuimg._runtimes.devices import runtime_for
-from gpuimg._runtimes.images import KINDS, STORAGE, Pixels, offsets_of
-from gpuimg.kernels import layout, ops
+from gpuimg._runtimes.images import KINDS
+from gpuimg.kernels import ops
 
-BUDGETS = Path(__file__).parent.parent / "tests" / "budgets.json"
-GROWTH = 1.1  # of which a change must be explained, and recorded
-
-# torchvision v2 on CUDA: RandomResizedCrop, rotation, flip, four color operations, to float and normalise take 97
-# kernels and about this many bytes for each pixel of the result, by a count of the kernels it launches.
-TORCHVISION_BYTES = 1404
-
-# -- bytes -------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Bytes:
-    """Bytes for each pixel of the result."""
-
-    source: float  # read, by the launches that write results
-    statistics: float  # read again for them
-    segments: float  # written and read between segments
-    result: float
-
-    @property
-    def total(self) -> float:
-        """All of them."""
-        return self.source + self.statistics + self.segments + self.result
-
-
-def touched(record: np.void) -> int:
-    """Source pixels that the taps of one image touch."""
-    height, width, kind = int(record["height"]), int(record["width"]), int(record["filter"])
-    u = np.arange(width) - (width - 1) / 2
-    v = (np.arange(height) - (height - 1) / 2)[:, None]
-    m = record["matrix"].astype(np.float64)
-    depth = m[6] * u + m[7] * v + m[8]
-    first, last = [], []
-    for axis in (0, 1):
-        low, high = int(record["window"][axis]), int(record["window"][axis + 2])
-        centre = (m[3 * axis] * u + m[3 * axis + 1] * v + m[3 * axis + 2]) / depth
-        centre = np.clip(centre + (layout.TIE_NUDGE if kind == layout.NEAREST else 0.0), low, high)
-        taps = int(record["taps"][axis])
-        reach = taps / 2 if kind == layout.GAUSSIAN else float(layout.RADIUS[kind] * record["support"][axis])
-        start = np.floor(centre - reach + 0.5).astype(np.int64)
-        first.append(np.clip(start, low, high - 1) - low)
-        last.append(np.clip(start + taps - 1, low, high - 1) - low)
-    # Rectangles of taps, laid over one another by their corners.
-    rows, columns = (int(record["window"][k + 2] - record["window"][k]) + 1 for k in (1, 0))
-    corners = np.zeros(rows * columns, np.int64)
-    for y, x, sign in (
-        (first[1], first[0], 1), (first[1], last[0] + 1, -1), (last[1] + 1, first[0], -1), (last[1] + 1, last[0] + 1, 1)
-    ):  # fmt: skip
-        corners += sign * np.bincount((y * columns + x).ravel(), minlength=rows * columns)
-    return int(np.count_nonzero(corners.reshape(rows, columns).cumsum(0).cumsum(1)))
-
-
-def _statistics(run: Pass) -> Ints:
-    """How many statistics a pass takes, for each image."""
-    counts = np.zeros(len(run.programs), np.int64)
-    for image, program in enumerate(run.programs):
-        at = 0
-        while program[at] != ops.END.code:
-            slot = program[at + ops.ENTRY_HEADER + ops.SLOT]
-            counts[image] += ops.HAS_STATISTIC[int(program[at])] and run.first_slot <= slot < run.end_slot
-            at += int(program[at + 1])
-    return counts
-
-
-def bytes_per_pixel(batch: Batch, dtype: str) -> Bytes:
-    """What a run of a batch must read and write for each pixel of its results."""
-    source = statistics = segments = 0.0
-    kind, channels = batch._source.dtype, batch._source.channels
-    for number, plan in enumerate(batch._segments):
-        passes, _ = compile_plan(plan)
-        pixel = np.dtype(kind).itemsize * channels
-        for run in passes:
-            pixels = np.array([touched(record) for record in run.records])
-            statistics += pixel * float(np.sum(pixels * _statistics(run)))
-            if run is passes[-1]:
-                if number == 0:
-                    source = pixel * float(np.sum(pixels))
-                else:
-                    segments += pixel * float(np.sum(pixels))
-        kind, channels = "float32", plan.channels
-        if plan is not batch._segments[-1]:
-            segments += np.dtype(kind).itemsize * channels * float(np.sum(np.prod(plan.sizes, 1)))
-    results = float(np.sum(np.prod(batch.sizes, 1)))
-    written = np.dtype(STORAGE[dtype]).itemsize * channels
-    return Bytes(source / results, statistics / results, segments / results, written)
-
-
-def batch_of(sizes: Any) -> Batch:
-    """A batch of images of these sizes, without pixels worth looking at."""
-    array = np.asarray(sizes, np.int64)
-    offsets, total = offsets_of(array, 3)
-    return Batch(runtime_for("cpu"), Pixels(np.empty(total, np.uint8), offsets, array, 3))
-
-
-def chains() -> dict[str, Callable[[Batch], Batch]]:
-    """The work of the other benchmarks, whose modules need the photos' packages."""
-    from bench import chains as work
-
-    return {
-        "eval": lambda x: work.evaluate(x, np.random.default_rng(0)),
-        "train": lambda x: work.train(x, np.random.default_rng(0)),
-        "train+rotate+color": lambda x: work.train_rotate_color(x, np.random.default_rng(0)),
-        "train+RandAugment": lambda x: work.rand_augmented(x, 0),
-        "SimCLR": lambda x: gi.presets.simclr(work.SIZE)(x, 0),
-    }
-
-
-def table(count: int = 64) -> str:
-    """Bytes of the chains on sizes as those of photo set S."""
-    from bench.photos import SETS
-
-    sizes, weights = zip(*SETS["S"].sizes, strict=True)
-    chosen = np.random.default_rng(0).choice(len(sizes), count, p=weights)
-    x = batch_of([sizes[k] for k in chosen])
-    lines = [
-        "| chain, to float16 | source | statistics | segments | result | bytes a pixel | torchvision's bytes |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    for name, chain in chains().items():
-        cost = bytes_per_pixel(chain(x), "float16")
-        parts = " | ".join(f"{part:.1f}" for part in (*astuple(cost), cost.total))
-        lines.append(f"| {name} | {parts} | {TORCHVISION_BYTES / cost.total:.0f} times |")
-    lines.append(f"| torchvision v2, as train+rotate+color | | | | | {TORCHVISION_BYTES:,} | |")
-    return "\n".join(lines)
-
-
-# -- code --------------------------------------------------------------------------------------------------------------
+BUDGETS = Path(__file__).parents[1] / "budgets.json"
+GROWTH = 1.1  # more than this must be explained, and recorded
 
 CAPABILITIES = [(7, 5), (8, 0), (9, 0)]
 SOURCES = ("uint8", "float32")
@@ -207,6 +70,18 @@ VARIANTS = [
     *(Variant("video", name) for name in VIDEO_KERNELS),
     *(Variant(kernel, source) for kernel in (*ARTEFACT_KERNELS, "elastic") for source in SOURCES),
 ]
+
+
+def parameters(chosen: list[Variant] = VARIANTS) -> list[Any]:
+    """Variants as parameters of a test; all but the first of each kernel and build are slow."""
+    seen: set[tuple[str, str]] = set()
+    made = []
+    for variant in chosen:
+        name = variant.source if variant.kernel in ("jpeg", "marks", "video") else variant.kernel
+        marks = [pytest.mark.slow] if (name, variant.build) in seen else []
+        seen.add((name, variant.build))
+        made.append(pytest.param(variant, marks=marks, id=str(variant)))
+    return made
 
 
 class Code(NamedTuple):
@@ -387,7 +262,7 @@ def outgrown(name: str, now: dict[str, int], budgets: dict[str, Any]) -> str | N
     """What to say where a kernel has grown by more than a tenth over its budget."""
     before = budgets["kernels"].get(name)
     if before is None:
-        return f"{name} has no budget; record it: python -m bench.bench_kernels --record"
+        return f"{name} has no budget; record it: python -m tests.ptx.variants --record"
     grown = [
         f"{what} {before[what]} -> {count}" for what, count in now.items() if count > GROWTH * before.get(what, count)
     ]
@@ -395,7 +270,7 @@ def outgrown(name: str, now: dict[str, int], budgets: dict[str, Any]) -> str | N
         return None
     return (
         f"{name} has grown by more than {GROWTH - 1:.0%}: {', '.join(grown)}. If that is worth it: "
-        f"python -m bench.bench_kernels --record. The budget is of {budgets['made_with']}, this of {toolchain()}"
+        f"python -m tests.ptx.variants --record. The budget is of {budgets['made_with']}, this of {toolchain()}"
     )
 
 
@@ -410,15 +285,8 @@ def record(path: Path = BUDGETS) -> None:
     path.write_text(f'{{\n "made_with": {json.dumps(toolchain())},\n "kernels": {{\n{kernels}\n }}\n}}\n')
 
 
-def main() -> None:
-    """Print the table, or record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--record", action="store_true", help="compile every kernel and write tests/budgets.json")
-    if parser.parse_args().record:
-        record()
-    else:
-        print(table())
-
-
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", action="store_true", required=True, help="write tests/budgets.json")
+    parser.parse_args()
+    record()

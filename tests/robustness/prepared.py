@@ -1,0 +1,254 @@
+"""Damaged folders of an interrupted ``gpuimg.prepare`` by number, and what may become of one.
+
+It goes on, or says why not. Nothing outside of the folder changes, whatever its manifest says and whatever links are
+in it. What was only damaged, rather than forged, is made whole.
+
+    python -m tests.robustness.prepared 2000
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+import tarfile
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import gpuimg as gi
+from gpuimg._prepare.manifest import NAME
+
+from ..watchdog import ends_after
+from .check import Finding
+from .images import Done
+from .mutate import Draw
+from .originals import jpeg, picture
+
+_SECONDS = 60.0  # that one call may take
+_SHARD = 6_000  # bytes: some samples each
+#: What a value of the manifest is replaced by.
+_VALUES: Sequence[Any] = (
+    None, True, -1, 0, 1, 511, 512, 1 << 31, 1 << 63, 10**30, 0.5, float("nan"), float("inf"), "", "x", "../kept",
+    "../outside/kept", "/", "\0", "a/0.jpg", "failed", "copied", [], [0, 0], [10**30, 1], {}, [[]], "\ud800",
+)  # fmt: skip
+
+#: Changes a prepared folder, beside which is the folder "outside".
+Kind: TypeAlias = "Callable[[Draw, Path], None]"
+
+
+class Case(NamedTuple):
+    """A data set, how it is prepared, and what comes of it."""
+
+    source: Any
+    options: dict[str, Any]
+    whole: Path
+
+
+# -- damage ------------------------------------------------------------------------------------------------------------
+
+
+def _lines(out: Path) -> list[bytes]:
+    return (out / NAME).read_bytes().splitlines(keepends=True)
+
+
+def _some(draw: Draw, out: Path) -> Path:
+    """A file or a folder in it, or the name of one that is not there."""
+    found = sorted(path for path in out.rglob("*") if path.name != NAME)
+    path = draw.pick(found) if found else out / "shard-000000.tar"
+    return path.with_name(draw.pick((path.name, path.name, f"{path.name}.part")))
+
+
+def _clear(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def flips(draw: Draw, out: Path) -> None:
+    data = bytearray((out / NAME).read_bytes())
+    for _ in range(draw.pick((1, 2, 20))):
+        data[draw.below(len(data))] ^= 1 << draw.below(8)
+    (out / NAME).write_bytes(data)
+
+
+def cut(draw: Draw, out: Path) -> None:
+    os.truncate(out / NAME, draw.below((out / NAME).stat().st_size + 1))
+
+
+def moved_lines(draw: Draw, out: Path) -> None:
+    lines = _lines(out)
+    one, other = draw.below(len(lines)), draw.below(len(lines))
+    lines[one:one] = [lines[other]] * draw.between(1, 3)
+    if draw.below(2):
+        del lines[draw.below(len(lines))]
+    (out / NAME).write_bytes(b"".join(lines))
+
+
+def other_values(draw: Draw, out: Path) -> None:
+    lines = _lines(out)
+    for _ in range(draw.pick((1, 1, 3))):
+        number = draw.below(len(lines))
+        try:
+            line = json.loads(lines[number])
+        except (ValueError, RecursionError):  # another kind was here before
+            continue
+        if not isinstance(line, dict):
+            continue
+        line[draw.pick((*line, "output", "shard", "new"))] = draw.pick((*_VALUES, *line.values()))
+        lines[number] = json.dumps(line).encode() + b"\n"
+    (out / NAME).write_bytes(b"".join(lines))
+
+
+def strange_lines(draw: Draw, out: Path) -> None:
+    lines = _lines(out)
+    strange = (b"[" * 100_000, b"{}", b"null", b"1", b'"\\ud800"', b"9" * 5000, b"\xff\xfe", b"", draw.text(50))
+    lines[draw.below(len(lines))] = draw.pick(strange) + b"\n"
+    (out / NAME).write_bytes(b"".join(lines))
+
+
+def a_file_gone(draw: Draw, out: Path) -> None:
+    _clear(_some(draw, out))
+
+
+def a_file_cut(draw: Draw, out: Path) -> None:
+    path = _some(draw, out)
+    if path.is_file() and not path.is_symlink():
+        os.truncate(path, draw.below(path.stat().st_size + 1))
+
+
+def a_part(draw: Draw, out: Path) -> None:
+    path = _some(draw, out)
+    if path.is_file() and not path.is_symlink() and path.suffix != ".part":
+        path.rename(f"{path}.part")
+
+
+def a_link(draw: Draw, out: Path) -> None:
+    path = draw.pick((_some(draw, out), out / NAME, out / "list.txt.part"))
+    _clear(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    targets = ("outside", "outside/kept", "outside/gone", "outside/a", "in", "nowhere/deep")
+    path.symlink_to(out.parent / draw.pick(targets))
+
+
+def another_thing(draw: Draw, out: Path) -> None:
+    """A pipe nobody writes to, or a folder."""
+    path = draw.pick((_some(draw, out), out / NAME))
+    _clear(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if draw.below(2):
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+
+
+#: What an interruption or a fault of a disk leaves: all is made whole again.
+DAMAGE: Sequence[Kind] = (cut, a_file_gone, a_part)
+#: What somebody did.
+FORGED: Sequence[Kind] = (
+    flips,
+    moved_lines,
+    other_values,
+    other_values,
+    strange_lines,
+    a_file_cut,
+    a_link,
+    a_link,
+    another_thing,
+)
+
+
+# -- what becomes of it ------------------------------------------------------------------------------------------------
+
+
+def _cases(root: Path) -> list[Case]:
+    """Class folders to files and to shards, a list with labels, and a tar to files and to shards."""
+    files = {f"{'ab'[k // 4]}/{k}.jpg": jpeg(picture(20 + k, 24, k)) for k in range(8)} | {"b/bad.jpg": b"bad"}
+    for name, data in files.items():
+        (root / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "in" / name).write_bytes(data)
+    with tarfile.open(root / "in.tar", "w") as tar:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    (root / "outside" / "a").mkdir(parents=True)
+    (root / "outside" / "kept").write_bytes(b"kept")
+    (root / "outside" / "a" / "0.jpg").write_bytes(b"kept")
+    folder, listed = gi.folder(root / "in"), gi.file_list([root / "in" / name for name in files], range(len(files)))
+    shards = gi.tar(root / "in.tar", label=None)
+    cases = []
+    for k, (source, size) in enumerate(
+        ((folder, None), (folder, _SHARD), (listed, None), (shards, 0), (shards, _SHARD))
+    ):
+        options: dict[str, Any] = {"tar_size": size, "short_side": 16, "threads": 1, "measure": False}
+        gi.prepare(source, root / f"whole{k}", **options)
+        cases.append(Case(source, options, root / f"whole{k}"))
+    return cases
+
+
+def _tree(folder: Path) -> dict[str, Any]:
+    """Everything in a folder, by names: bytes of files, targets of links."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        kind: Any = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else path.is_dir()
+        found[str(path.relative_to(folder))] = kind
+    return found
+
+
+def _results(folder: Path) -> dict[str, Any]:
+    return {name: content for name, content in _tree(folder).items() if not name.endswith(".part")}
+
+
+def outcomes(first: int, stop: int) -> Iterator[tuple[int, str]]:
+    """Go on with damaged folders; gives what became of each.
+
+    Raises
+    ------
+    AssertionError
+        Where something outside of the folder changed, or damage was not made good.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        cases = _cases(root)
+        before = _tree(root)
+        for seed in range(first, stop):
+            draw = Draw(seed)
+            source, options, whole = draw.pick(cases)
+            kinds = [draw.pick(draw.pick((DAMAGE, FORGED, FORGED))) for _ in range(draw.pick((1, 1, 2, 3)))]
+            out = root / "out"
+            shutil.copytree(whole, out)
+            for kind in kinds:
+                if (out / NAME).is_file() and _lines(out) and not (out / NAME).is_symlink():
+                    kind(draw, out)
+            what = f"{seed}: {' and '.join(kind.__name__ for kind in kinds)}"
+            try:
+                with ends_after(_SECONDS):
+                    gi.prepare(source, out, **options)
+                outcome = "went on"
+            except (ValueError, OSError) as error:
+                outcome = f"refused: {type(error).__name__}"
+            if all(kind in DAMAGE for kind in kinds):
+                assert (outcome, _results(out)) == ("went on", _results(whole)), what
+            _clear(out)
+            assert _tree(root) == before, what
+            yield seed, outcome
+
+
+def runs(first: int, stop: int) -> Iterator[Done]:
+    """As :mod:`tests.robustness.soak` counts."""
+    try:
+        for seed, outcome in outcomes(first, stop):
+            yield seed, seed + 1, {f"prepared: {outcome}": 1}, []
+            first = seed + 1
+    except Exception as error:  # whatever it raises is a finding
+        yield first, stop, {}, [Finding("prepared", first, repr(error))]
+
+
+if __name__ == "__main__":
+    print(Counter(outcome for _, outcome in outcomes(0, int(sys.argv[1]))))
