@@ -1,7 +1,9 @@
-"""The words of a record, of which a plan has one an image; its program's are in :mod:`kernels.ops`.
+"""The record of a grid, of which a plan has one an image; its program's words are in :mod:`kernels.ops`.
 
-A record is read by the kernels as 4-byte words through two views of the same memory, int32 and float32, so that
-a whole plan is one upload and nothing that varies from call to call enters a compile key.
+The CPU's loops read the fields by name. CUDA kernels cannot: a launch takes one buffer for the records of all images,
+which the kernels see as arrays of 4-byte words (one int32, one float32 view of the same memory), so that a plan is one
+upload and nothing that varies from call to call enters a compile key. Their constants are offsets in such words,
+computed from the dtype.
 """
 
 from __future__ import annotations
@@ -10,19 +12,44 @@ from typing import Final
 
 import numpy as np
 
-# Words of a record. "i" words are int32, "f" words float32; 64-bit element offsets take two int32 words.
-SOURCE: Final = 0  # i, 2 words: element offset of the source image
-OUTPUT: Final = 2  # i, 2 words: element offset of the result
-STRIDE: Final = 4  # i: source row stride in elements
-WINDOW: Final = 5  # i, 4 words: x0 y0 x1 y1, the pixels that may be read; taps clamp to it
-HEIGHT: Final = 9  # i: rows of the grid
-WIDTH: Final = 10  # i: columns of the grid
-FILTER: Final = 11  # i: one of the filters below
-SEPARABLE: Final = 12  # i: 1 where x depends on the column only and y on the row only
-MATRIX: Final = 13  # f, 9 words: (column, row) from the grid's centre -> source, half-pixel centres
-SUPPORT: Final = 22  # f, 2 words: how many source pixels one filter unit spans, x and y
-TAPS: Final = 24  # i, 2 words: taps in x and in y
-RECORD_WORDS: Final = 26  # even, so that 64-bit words stay aligned
+
+def word_of(dtype: np.dtype[np.void], field: str) -> int:
+    """Offset of a field in 4-byte words."""
+    offset = dtype.fields[field][1]  # type: ignore[index]  # not None: a structured dtype
+    if offset % 4:
+        raise ValueError(f"{field} begins at byte {offset}, inside a 4-byte word")
+    return offset // 4
+
+
+RECORD: Final = np.dtype(
+    [
+        ("source", "<i8"),  # element of the source image's first value; filled by the CUDA runtime
+        ("output", "<i8"),  # element of the result's first value; filled by the CUDA runtime
+        ("stride", "<i4"),  # elements from one source row to the next; filled by the runtimes
+        ("window", "<i4", 4),  # x0, y0, x1, y1: source pixels that may be read; taps clamp to it
+        ("height", "<i4"),  # pixels of the grid, 1 to EXACT
+        ("width", "<i4"),
+        ("filter", "<i4"),  # one of the filters below
+        ("separable", "<i4"),  # 1 where x depends on the column only and y on the row only, else 0
+        ("matrix", "<f4", 9),  # (column, row, 1) from the grid's center -> source pixels, half-pixel centers; row-major
+        ("support", "<f4", 2),  # source pixels of one filter unit in x and y; the deviation of a Gaussian
+        ("taps", "<i4", 2),  # taps in x and y, at least 1
+    ],
+    align=True,
+)
+RECORD_WORDS: Final = RECORD.itemsize // 4  # even, so that 64-bit fields of the next record stay aligned
+
+# Offsets for CUDA kernels, in 4-byte words.
+SOURCE: Final = word_of(RECORD, "source")  # low half first
+OUTPUT: Final = word_of(RECORD, "output")
+STRIDE: Final = word_of(RECORD, "stride")
+WINDOW: Final = word_of(RECORD, "window")
+HEIGHT: Final = word_of(RECORD, "height")
+WIDTH: Final = word_of(RECORD, "width")
+FILTER: Final = word_of(RECORD, "filter")
+MATRIX: Final = word_of(RECORD, "matrix")
+SUPPORT: Final = word_of(RECORD, "support")
+TAPS: Final = word_of(RECORD, "taps")
 
 # Filters.
 NEAREST: Final = 0
@@ -52,20 +79,3 @@ FLOAT32: Final = 0
 UINT8: Final = 1
 FLOAT16: Final = 2
 BFLOAT16: Final = 3
-
-# The same record by names, for the host that fills it.
-RECORD: Final = np.dtype(
-    [
-        ("source", "<i8"),
-        ("output", "<i8"),
-        ("stride", "<i4"),
-        ("window", "<i4", 4),
-        ("height", "<i4"),
-        ("width", "<i4"),
-        ("filter", "<i4"),
-        ("separable", "<i4"),
-        ("matrix", "<f4", 9),
-        ("support", "<f4", 2),
-        ("taps", "<i4", 2),
-    ]
-)

@@ -15,7 +15,6 @@ from gpuimg._decoding.jpeg import read_headers
 from gpuimg.kernels.jpeg import build
 from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
-from gpuimg.kernels.jpeg.tables import TABLE_WORDS
 
 Pixels = NDArray[np.uint8]
 Region = tuple[int, int, int, int]  # x0, y0, x1, y1
@@ -150,12 +149,12 @@ def entries_of(files: Sequence[bytes | Pixels], every: int) -> list[Pixels]:
     """What is built for each file; empty for files that have none."""
     headers = read_headers(files)
     room = np.zeros(len(files), np.int64)
-    build.room_for_entries(headers.words, every, room)
+    build.room_for_entries(headers.records, every, room)
     begins = np.concatenate([[0], np.cumsum(room)])
-    out, told = np.zeros(begins[-1], np.uint8), np.zeros((len(files), build.TOLD_WORDS), np.int64)
-    known, memory = np.zeros(TABLE_WORDS, np.int64), np.zeros(build.WORK_BYTES, np.uint8)
-    build.build_entries(*headers, every, known, memory, out, begins, told)
-    return [out[begins[i] : begins[i] + told[i, 3]].copy() for i in range(len(files))]
+    out, built = np.zeros(begins[-1], np.uint8), np.zeros(len(files), build.BUILT)
+    known, memory = np.zeros(words.TABLES, words.TABLE), np.zeros(build.WORK_BYTES, np.uint8)
+    build.build_entries(*headers, every, known, memory, out, begins, built)
+    return [out[begins[i] : begins[i] + built["size"][i]].copy() for i in range(len(files))]
 
 
 # -- our decoder -------------------------------------------------------------------------------------------------------
@@ -197,9 +196,10 @@ class Decoded(NamedTuple):
     entry: int
 
 
+TABLE_BYTES = words.TABLES * words.TABLE.itemsize
 _CALL = ctypes.CFUNCTYPE(
-    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64,
-    ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p,
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64,
+    ctypes.c_void_p,
 )  # fmt: skip
 
 
@@ -213,7 +213,7 @@ class Decoder:
     def __init__(self, fill: int = 0x55, memory: Callable[[int, int], Any] | None = None) -> None:
         self.fill = fill
         self._memory = memory
-        self._tables = (memory or Guarded)(8 * TABLE_WORDS, 0)
+        self._tables = (memory or Guarded)(TABLE_BYTES, 0)
         self._call = _CALL(jpeg.DECODE_PIECE.address)
 
     def __call__(
@@ -221,34 +221,33 @@ class Decoder:
         entry: Any = None, every: int = 0, learns: bool = False, scale: int = 8,
     ) -> Decoded:  # fmt: skip
         header = header_of(data) if header is None else header
-        width, height = (-(-int(header[side]) * scale // 8) for side in (words.WIDTH, words.HEIGHT))
+        width, height = (-(-int(header[side]) * scale // 8) for side in ("width", "height"))
         x0, y0, x1, y1 = region or (0, 0, width, height)
         memory = self._memory or Guarded
         out = memory((y1 - y0) * (x1 - x0) * channels, self.fill)
-        work = memory(jpeg.work_bytes(int(header[words.WIDTH])), self.fill)
-        told = memory(8 * jpeg.TOLD_WORDS, self.fill)
-        box = np.array((x0, y0, x1, y1), np.int64)
+        work = memory(jpeg.work_bytes(int(header["width"])), self.fill)
+        status = memory(words.STATUS.itemsize, self.fill)
         raw = np.frombuffer(data, np.uint8)
-        access = np.zeros(words.ACCESS_WORDS, np.int64)
+        request = np.zeros(1, words.REQUEST)
+        request["data"], request["size"] = raw.ctypes.data, raw.size
+        request["region"], request["scale"], request["channels"] = (x0, y0, x1, y1), scale, channels
         if entry is not None:
-            access[:] = entry.ctypes.data, entry.size, every, learns
+            request["access"] = np.array((entry.ctypes.data, entry.size, every, learns), words.ACCESS)
         self._call(
-            header.ctypes.data, raw.ctypes.data, raw.size, box.ctypes.data, scale, channels, out.bytes.ctypes.data,
-            self._tables.bytes.ctypes.data, work.bytes.ctypes.data, work.bytes.size, access.ctypes.data,
-            told.bytes.ctypes.data,
+            np.array([header]).ctypes.data, request.ctypes.data, out.bytes.ctypes.data, self._tables.bytes.ctypes.data,
+            work.bytes.ctypes.data, work.bytes.size, status.bytes.ctypes.data,
         )  # fmt: skip
-        broken = [one for part in (out, work, told, self._tables) if (one := part.broken())]
+        broken = [one for part in (out, work, status, self._tables) if (one := part.broken())]
         if broken:
             raise AssertionError(f"{region} of {width} x {height}: {broken}")
-        return Decoded(out.bytes.reshape(y1 - y0, x1 - x0, channels), *told.bytes.view(np.int64).tolist())
+        return Decoded(out.bytes.reshape(y1 - y0, x1 - x0, channels), *status.bytes.view(words.STATUS)[0].tolist())
 
 
-def header_of(data: bytes | Pixels) -> NDArray[np.int64]:
-    """The words of a file's header."""
-    header: NDArray[np.int64] = read_headers([data]).words[0]
-    return header
+def header_of(data: bytes | Pixels) -> Any:
+    """The record of a file's header."""
+    return read_headers([data]).records[0]
 
 
 def is_ours(data: bytes) -> bool:
     """Whether our decoder takes a file."""
-    return bool(header_of(data)[words.KIND] == words.BASELINE)
+    return bool(header_of(data)["kind"] == words.BASELINE)

@@ -107,19 +107,18 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     """Places in what is uploaded are int32; other images of the batch are decoded as if they were not there."""
     files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80)]
     headers, wanted, n = read_headers(files), whole_regions(batch_of(files).sizes), len(files)
-    images, scratch = np.zeros((n, parts.IMAGE_WORDS), np.int64), np.zeros(parts.SCRATCH_WORDS, np.int64)
+    images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)[0]
     access = seek_of(entries_of(files, 4), 4).access
-    parts.look(*headers, access, wanted, 3, 1 << 20, 0, n, images, scratch)
-    assert images[:, parts.STATUS].tolist() == [parts.TAKEN] * n
-    small = int(images[3, parts.BYTES])
-    images[:3, parts.BYTES] = 4 << 30
-    pairs, totals = np.zeros((n, parts.PAIR_WORDS), np.int64), np.zeros(parts.TOTAL_WORDS, np.int64)
-    room = np.zeros((n, parts.PART_WORDS), np.int64)
-    parts.arrange(*headers, wanted, 1 << 20, 65535, images, np.zeros(n, np.int64), pairs, room, totals)
-    assert images[:, parts.STATUS].tolist() == [parts.TAKEN, parts.LEFT_OUT, parts.LEFT_OUT, parts.TAKEN]
-    assert totals[parts.IMAGES] == 2
-    end = images[3, parts.AT] + small // 4 + upload.BEYOND
-    assert end == totals[parts.WORDS] <= np.iinfo(np.int32).max
+    parts.select_segments(*headers, access, wanted, 3, 1 << 20, 0, n, images, scratch)
+    assert images["status"].tolist() == [parts.TAKEN] * n
+    small = int(images["bytes"][3])
+    images["bytes"][:3] = 4 << 30
+    pairs, totals, room = np.zeros(n, parts.PAIR), np.zeros(1, parts.TOTALS)[0], np.zeros(n, parts.PART)
+    parts.plan_upload(*headers, wanted, 1 << 20, 65535, images, np.zeros(n, np.int64), pairs, room, totals)
+    assert images["status"].tolist() == [parts.TAKEN, parts.LEFT_OUT, parts.LEFT_OUT, parts.TAKEN]
+    assert totals["images"] == 2
+    end = images["word"][3] + small // 4 + upload.BEYOND
+    assert end == totals["words"] <= np.iinfo(np.int32).max
 
 
 def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:
@@ -136,10 +135,10 @@ def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:
     filled = np.zeros(uploaded.words, np.int32)
     uploaded.write(filled)
     assert (uploaded.taken, uploaded.refused) == ([0, 1], [2])
-    at, n = int(uploaded.totals[parts.SEGMENT_AT]), int(uploaded.totals[parts.ALL_SEGMENTS])
-    rows = filled[at : at + n * upload.SEGMENT_WORDS].reshape(n, -1)
+    at, n = int(uploaded.totals["segment_word"]), int(uploaded.totals["segments"])
+    segments = filled[at : at + n * upload.SEGMENT_WORDS].view(upload.SEGMENT)
     assert n == 18
-    assert rows[rows[:, upload.IMAGE] == 1][:, upload.END].max() == 8 * blocks * 512
+    assert segments["end"][segments["image"] == 1].max() == 8 * blocks * 512
 
 
 # -- the host's part ---------------------------------------------------------------------------------------------------

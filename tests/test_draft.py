@@ -33,7 +33,7 @@ Pixels = NDArray[Any]
 
 def channels_of(data: bytes) -> tuple[int, ...]:
     """Gray of an RGB file is Pillow's."""
-    return (3,) if jpegs.header_of(data)[words.COLOR] == words.RGB else (3, 1)
+    return (3,) if jpegs.header_of(data)["color"] == words.RGB else (3, 1)
 
 
 def assert_pillows(decoder: Decoder, data: bytes, name: str = "") -> None:

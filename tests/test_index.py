@@ -74,7 +74,7 @@ def test_points_are_where_the_stream_is(every: Any, tmp_path: Path) -> None:
     count = 0
     for one, entry in zip(data, entry_bytes(index), strict=True):
         if entry is None:
-            assert jpegs.header_of(one)[words.RESTART]
+            assert jpegs.header_of(one)["restart"]
         else:
             assert read_entry(entry, one, *grid_of(one), step) == points_of(one, step)
             count += 1

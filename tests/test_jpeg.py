@@ -32,8 +32,8 @@ REGIONS = int(os.environ.get("GPUIMG_TEST_REGIONS", "500"))
 def assert_pillows(decoder: Decoder, data: bytes, name: str = "") -> None:
     """In color and, but of RGB files, in gray."""
     header = jpegs.header_of(data)
-    assert header[words.KIND] == words.BASELINE, name
-    for channels in (3,) if header[words.COLOR] == words.RGB else (3, 1):
+    assert header["kind"] == words.BASELINE, name
+    for channels in (3,) if header["color"] == words.RGB else (3, 1):
         found = decoder(data, channels=channels)
         assert found.how == words.DONE, name
         np.testing.assert_array_equal(found.pixels, pillow_pixels(data, channels), err_msg=f"{name}, {channels}")
@@ -204,7 +204,7 @@ def test_what_a_file_may_be_like(how: str, decoders: tuple[Decoder, Decoder], ph
 @pytest.mark.parametrize("ids", [b"RGB", b"\1\2\3"])
 def test_rgb_by_marker_and_by_names(ids: bytes, decoders: tuple[Decoder, Decoder], photo: Image.Image) -> None:
     data = with_colors(encoded(photo.resize((70, 55)), "4:4:4"), False, -1 if ids == b"RGB" else 0, ids)
-    assert jpegs.header_of(data)[words.COLOR] == words.RGB
+    assert jpegs.header_of(data)["color"] == words.RGB
     assert_pillows(decoders[0], data)
 
 

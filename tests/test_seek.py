@@ -311,18 +311,18 @@ def test_rows_beyond_32_bits_stay_unknown(beyond: bool, decoder: Decoder, photo:
 
 
 @njit
-def noted(entry: Any, seek: Any, rows: Any, r: Any, s: Any, before: Any, clean: Any, state: Any) -> Any:
-    return seek_loops.note(entry, seek, rows, r, s, before, clean, state)
+def recorded(entry: Any, sections: Any, rows: Any, r: Any, s: Any, before: Any, stream: Any) -> Any:
+    return seek_loops.record_start(entry, sections, rows, r, s, before, stream)
 
 
 @njit
-def pointed(entry: Any, seek: Any, rows: Any, r: Any, s: Any) -> Any:
-    return seek_loops.point(entry, seek, rows, r, s)
+def start(entry: Any, sections: Any, rows: Any, r: Any, s: Any) -> Any:
+    return seek_loops.segment_start(entry, sections, rows, r, s)
 
 
 @njit
-def laid_out(rows: Any, segments: Any, seek: Any) -> Any:
-    seek_loops.set_out(rows, segments, seek)
+def located(rows: Any, segments: Any, sections: Any) -> Any:
+    seek_loops.locate_sections(rows, segments, sections)
 
 
 @pytest.mark.parametrize(
@@ -345,16 +345,15 @@ def test_numbers_of_an_entry_at_their_limits(
     """What does not fit is said, and a position that does not, or whose predictors do not, is not entered."""
     rows, segments = 3, 2
     entry = np.zeros(16 + rows * (2 + 8 * segments), np.uint8)
-    seek, state = np.zeros(seek_loops.SEEK_WORDS, np.int64), np.zeros(huffman.STATE_WORDS, np.int64)
-    clean = np.zeros(huffman.CLEAN_BYTES, np.uint8)
-    laid_out(rows, segments, seek)
-    state[huffman.PREDICTORS : huffman.PREDICTORS + 3] = predictors
+    sections, stream = np.zeros(1, seek_loops.SECTIONS)[0], np.zeros(1, huffman.STREAM)[0]
+    located(rows, segments, sections)
+    stream["predictors"] = predictors
     for s, (place, fit) in enumerate(zip((bit, bit + step), fits, strict=True)):
-        state[huffman.BIT], state[huffman.PLACE_RAW] = place & 7, place >> 3
-        assert noted(entry, seek, rows, 1, s, bit if s else 0, clean, state) == (fit, place)
-    assert pointed(entry, seek, rows, 1, 0) == (bit if fits[0] else 0)
-    assert pointed(entry, seek, rows, 1, 1) == (0 if not fits[0] else bit + step if fits[1] else bit)
-    assert pointed(entry, seek, rows, 0, 0) == pointed(entry, seek, rows, 2, 0) == 0
+        stream["bit"], stream["place_raw"] = place & 7, place >> 3
+        assert recorded(entry, sections, rows, 1, s, bit if s else 0, stream) == (fit, place)
+    assert start(entry, sections, rows, 1, 0) == (bit if fits[0] else 0)
+    assert start(entry, sections, rows, 1, 1) == (0 if not fits[0] else bit + step if fits[1] else bit)
+    assert start(entry, sections, rows, 0, 0) == start(entry, sections, rows, 2, 0) == 0
 
 
 def test_files_of_4_gib_have_no_entry(decoder: Decoder, photo: Image.Image) -> None:
@@ -400,7 +399,7 @@ def test_learned_index_has_room_for_what_can_have_an_entry(photo: Image.Image) -
     index = LearnedIndex(9)
     headers = read_headers(files)
     seek = index.seek(np.array([7, 1, 2, 3, 4]), headers)
-    assert seek.access[:, words.ENTRY_BYTES].tolist() == [
+    assert seek.access["entry_bytes"].tolist() == [
         entry_of(files[0], 0).size,
         0,
         0,

@@ -20,7 +20,7 @@ from .._decoding.options import DecodeOptions
 from .._decoding.seek import Seek
 from .._index.seek_index import SeekIndex
 from .._runtimes.images import EncodedImages
-from ..kernels.jpeg import layout as words
+from ..kernels.jpeg.layout import JPEG
 
 #: What becomes of a batch with images that cannot be decoded.
 ON_ERROR = ("raise", "fill")
@@ -78,13 +78,13 @@ def info(data: Any, options: DecodeOptions) -> ImageInfo:
     if found:
         raise ValueError(found[0])
     height, width = sizes[0].tolist()
-    header = headers.words[0]
-    orientation = int(header[words.ORIENTATION])
+    header = headers.records[0]
+    orientation = int(header["orientation"])
     if others:
         one = others[0]
         return ImageInfo(height, width, one.channels, one.codec, one.chroma_subsampling, orientation)
     subsampling = jpeg.chroma_subsampling(header)
-    return ImageInfo(height, width, int(header[words.COMPONENTS]), "jpeg", subsampling, orientation)
+    return ImageInfo(height, width, int(header["components"]), "jpeg", subsampling, orientation)
 
 
 def _read_headers(
@@ -92,26 +92,28 @@ def _read_headers(
 ) -> tuple[Ints, jpeg.Headers, dict[int, pillow.PillowHeader], dict[int, str]]:
     """Sizes of images as shown, headers, those that Pillow reads, and why an image is refused, by index."""
     headers = jpeg.read_headers(data)
-    found = headers.words
+    found = headers.records
     others: dict[int, pillow.PillowHeader] = {}
     refused: dict[int, str] = {}
     alone = pillow.decodes_alone(data, found, options)
-    found[alone, words.KIND] = words.JPEG
-    known = (found[:, words.STRICT] == 1) & (found[:, words.HEIGHT] > 0) & (found[:, words.WIDTH] > 0) & ~alone
+    found["kind"][alone] = JPEG
+    known = (found["strict"] == 1) & (found["height"] > 0) & (found["width"] > 0) & ~alone
     for i in np.flatnonzero(~known).tolist():
         try:
             one = pillow.read_header(data[i], options.max_pixels)
         except ValueError as error:
             refused[i] = str(error)
-            found[i, [words.HEIGHT, words.WIDTH, words.ORIENTATION]] = 1
+            height, width, orientation = 1, 1, 1
         else:
             others[i] = one
-            found[i, [words.HEIGHT, words.WIDTH, words.ORIENTATION]] = one.height, one.width, one.orientation
-    sizes = found[:, [words.HEIGHT, words.WIDTH]]
+            height, width, orientation = one.height, one.width, one.orientation
+        header = found[i]
+        header["height"], header["width"], header["orientation"] = height, width, orientation
+    sizes = np.stack([found["height"], found["width"]], 1)
     for i in np.flatnonzero(sizes[:, 0] * sizes[:, 1] > options.max_pixels).tolist():
         height, width = sizes[i].tolist()
         refused[i] = over_limit(height, width, options.max_pixels)
         sizes[i] = 1
-    swapped = exif.swaps_sides(found[:, words.ORIENTATION])
+    swapped = exif.swaps_sides(found["orientation"])
     sizes[swapped] = sizes[swapped, ::-1]
     return sizes, headers, others, refused

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
+Records: TypeAlias = NDArray[np.void]
 #: A NumPy array on the CPU. On a GPU it is a CuPy array, which has no type information: importing its type would make
 #: results unknown to whoever does not have CuPy.
 Array: TypeAlias = NDArray[Any] | Any

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks.types import Ints
-from ..kernels.jpeg import layout as words
+from .._checks.types import Ints, Records
+from ..kernels.jpeg import layout
 from .file_bytes import all_bytes
 from .jpeg_parts import chroma
 
@@ -19,12 +19,12 @@ class Headers(NamedTuple):
 
     Attributes
     ----------
-    words : (N, words.HEADER_WORDS) int64
+    records : (N,) layout.HEADER
         See :mod:`gpuimg.kernels.jpeg.layout`.
     addresses, sizes : (N,) int64
     """
 
-    words: Ints
+    records: Records
     addresses: Ints
     sizes: Ints
 
@@ -37,7 +37,7 @@ def read_headers(data: Sequence[Any]) -> Headers:
     """Headers of file bytes, which must live as long as their addresses are used."""
     addresses = _addresses(data)
     sizes = np.fromiter(map(len, data), np.int64, len(data))
-    found = np.empty((len(data), words.HEADER_WORDS), np.int64)
+    found = np.zeros(len(data), layout.HEADER)
     from ..kernels.jpeg import headers  # imports Numba, which takes as long as all of gpuimg
 
     headers.read_headers(addresses, sizes, found, np.empty(4, np.int64))
@@ -57,22 +57,21 @@ def _bytes_alone(one: Any) -> bytes | None:
     return one if type(one) is bytes else None
 
 
-def chroma_subsampling(header: Ints) -> str:
+def chroma_subsampling(header: Any) -> str:
     """As :class:`gpuimg.ImageInfo` names it, of a header with sizes."""
-    count = min(int(header[words.COMPONENTS]), 4)
-    return chroma([divmod(factors, 16) for factors in header[words.SAMPLING : words.SAMPLING + count].tolist()])
+    count = min(int(header["components"]), 4)
+    return chroma([divmod(factors, 16) for factors in header["sampling"][:count].tolist()])
 
 
 _REASONS = {
-    words.BAD_CODE: "MCU row {row}: invalid Huffman code",
-    words.ENDS: "the data end in MCU row {row} of {rows}",
-    words.BAD_RESTART: "MCU row {row}: a restart marker is missing or out of order",
-    words.BAD_TABLE: "a Huffman table is not legal",
-    words.OVERRUN: "MCU row {row}: a block has more than 64 coefficients",
+    layout.BAD_CODE: "MCU row {row}: invalid Huffman code",
+    layout.ENDS: "the data end in MCU row {row} of {rows}",
+    layout.BAD_RESTART: "MCU row {row}: a restart marker is missing or out of order",
+    layout.BAD_TABLE: "a Huffman table is not legal",
+    layout.OVERRUN: "MCU row {row}: a block has more than 64 coefficients",
 }
 
 
-def reason(told: Sequence[int]) -> str:
-    """What the decoder told of a file, in words; rows count from 1."""
-    how, row, rows, _ = told
-    return _REASONS[how].format(row=row + 1, rows=rows)
+def reason(status: Any) -> str:
+    """Why the decoder rejected a file, of its status; rows count from 1."""
+    return _REASONS[int(status["result"])].format(row=int(status["row"]) + 1, rows=int(status["rows"]))

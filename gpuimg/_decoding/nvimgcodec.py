@@ -11,7 +11,7 @@ import numpy as np
 
 from .._checks.types import Mask
 from .._version import install_hint
-from ..kernels.jpeg.layout import BASELINE, COLOR, COMPONENTS, HEIGHT, KIND, PROCESS, RGB, STRICT, WHOLE, WIDTH
+from ..kernels.jpeg.layout import BASELINE, RGB
 from .jpeg import Headers
 
 INSTALL_HINT = f"decoding on a GPU needs nvImageCodec, which is not installed; {install_hint('cuda12', 'cuda13')}"
@@ -54,10 +54,10 @@ def takes(headers: Headers) -> Mask:
     Where a header has gaps, its parser and a decoder behind it may read two sizes, and write past an image. What its
     decoders make of a file that was cut off depends on which of them has it.
     """
-    words = headers.words
-    alike = (words[:, STRICT] == 1) & (words[:, WHOLE] == 1) & (words[:, PROCESS] <= _PROGRESSIVE)
-    components = words[:, COMPONENTS]
-    taken: Mask = alike & (words[:, COLOR] != RGB) & ((components == 1) | (components == 3))
+    records = headers.records
+    alike = (records["strict"] == 1) & (records["whole"] == 1) & (records["process"] <= _PROGRESSIVE)
+    components = records["components"]
+    taken: Mask = alike & (records["color"] != RGB) & ((components == 1) | (components == 3))
     return taken
 
 
@@ -95,10 +95,10 @@ def for_engine(headers: Headers, share: float) -> Mask:
     Acceleration"). The two decoders round differently: by a hash of its size in bytes and pixels a file has the same
     one always.
     """
-    words = headers.words
-    mixed = (headers.sizes ^ words[:, HEIGHT] << 24 ^ words[:, WIDTH] << 40).astype(np.uint64)
+    records = headers.records
+    mixed = (headers.sizes ^ records["height"] << 24 ^ records["width"] << 40).astype(np.uint64)
     spread = (mixed * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)  # the highest bits depend on all
-    chosen: Mask = (words[:, KIND] == BASELINE) & (words[:, PROCESS] == 0) & (spread < share * 2**24)
+    chosen: Mask = (records["kind"] == BASELINE) & (records["process"] == 0) & (spread < share * 2**24)
     return chosen
 
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks.types import Ints, Mask
-from ..kernels.jpeg.layout import COLOR, KIND, OTHER, RGB, SCAN
+from .._checks.types import Mask, Records
+from ..kernels.jpeg.layout import OTHER, RGB
 from .chunked_parts import gif_contents, png_contents, webp_contents
 from .contents import Contents, RefusedError, check_size
 from .jpeg2k_parts import jpeg2k_contents
@@ -95,15 +95,15 @@ def read_header(data: Any, max_pixels: int) -> PillowHeader:
     )  # fmt: skip
 
 
-def decodes_alone(data: Sequence[Any], words: Ints, options: DecodeOptions) -> Mask:
+def decodes_alone(data: Sequence[Any], records: Records, options: DecodeOptions) -> Mask:
     """Return which files (N,) no other decoder brings into the form that is asked for, by their headers.
 
     Gray is the luma plane of a JPEG, which one with RGB components does not have; and Pillow applies color profiles.
     """
-    alone: Mask = (words[:, COLOR] == RGB) & (options.channels == 1)
+    alone: Mask = (records["color"] == RGB) & (options.channels == 1)
     if options.icc == "srgb":
-        for i in np.flatnonzero(words[:, KIND] != OTHER).tolist():
-            alone[i] |= _PROFILE in bytes(memoryview(data[i])[: int(words[i, SCAN])])
+        for i in np.flatnonzero(records["kind"] != OTHER).tolist():
+            alone[i] |= _PROFILE in bytes(memoryview(data[i])[: int(records["scan"][i])])
     return alone
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.types import Ints
-from ..kernels.jpeg import layout as words
+from .._checks.types import Ints, Records
+from ..kernels.jpeg import layout
 
 _REASONS = {
-    words.OTHER_SIZE: "the file has another size",
-    words.OTHER_FILE: "the file has changed",
-    words.DAMAGED: "the entry is damaged, or of another file",
-    words.MISMATCH: "decoding does not pass where the entry says",
+    layout.OTHER_SIZE: "the file has another size",
+    layout.OTHER_FILE: "the file has changed",
+    layout.DAMAGED: "the entry is damaged, or of another file",
+    layout.MISMATCH: "decoding does not pass where the entry says",
 }
 _NAMED = 3  # files in a warning
 
@@ -26,7 +26,7 @@ class Seek:
 
     Attributes
     ----------
-    access : (N, words.ACCESS_WORDS) int64
+    access : (N,) layout.ACCESS
         See :mod:`gpuimg.kernels.jpeg.layout`; zeros for a file that has none.
     memory : object
         What keeps the entries alive.
@@ -38,7 +38,7 @@ class Seek:
         Filled when the files are decoded: what became of each entry.
     """
 
-    access: Ints
+    access: Records
     memory: Any
     index: str
     warns: bool = True
@@ -50,8 +50,8 @@ class Seek:
     @staticmethod
     def of(addresses: Any, sizes: Any, memory: Any, every: int, index: str, *, warns: bool = True) -> Seek:
         """Of entries at addresses, 0 for files that have none, in memory that is kept."""
-        access = np.zeros((len(sizes), words.ACCESS_WORDS), np.int64)
-        access[:, words.ENTRY], access[:, words.ENTRY_BYTES], access[:, words.EVERY] = addresses, sizes, every
+        access = np.zeros(len(sizes), layout.ACCESS)
+        access["entry"], access["entry_bytes"], access["every"] = addresses, sizes, every
         return Seek(access, memory, index, warns)
 
     def part(self, indices: Any) -> Seek:
@@ -65,11 +65,11 @@ class Seek:
     @property
     def used(self) -> int:
         """Files that were decoded with their entries."""
-        return int(np.count_nonzero(self.fates == words.USED))
+        return int(np.count_nonzero(self.fates == layout.USED))
 
     def misfits(self) -> dict[int, str]:
         """Entries that did not fit their files, which were decoded without: why, by index."""
-        found = np.flatnonzero(self.fates > words.USED)
+        found = np.flatnonzero(self.fates > layout.USED)
         return {i: _REASONS[int(self.fates[i])] for i in found.tolist()}
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._checks.types import Ints
 from .._decoding import jpeg, pillow
-from ..kernels.jpeg import layout as words
+from ..kernels.jpeg import layout as records
 from . import format as layout
 
 Kinds = NDArray[np.uint64]
@@ -67,10 +67,10 @@ class EntryMaker:
     """
 
     def __init__(self, every: int, builds: bool = True) -> None:
-        from ..kernels.jpeg import build, tables  # import Numba, which takes as long as all of gpuimg
+        from ..kernels.jpeg import build  # imports Numba, which takes as long as all of gpuimg
 
         self._every, self._builds, self._loops = every, builds, build
-        self._tables = np.zeros(tables.TABLE_WORDS, np.int64)
+        self._tables = np.zeros(records.TABLES, records.TABLE)
         self._memory = np.empty(build.WORK_BYTES, np.uint8)
 
     def __call__(self, data: Sequence[Any], names: Sequence[str], unreadable: dict[int, str]) -> Built:
@@ -80,11 +80,11 @@ class EntryMaker:
         kinds = np.zeros(len(data), np.uint64)
         for i, one in enumerate(data):
             if i not in reasons:
-                kinds[i], reason = _kind(headers.words[i], one)
+                kinds[i], reason = _kind(headers.records[i], one)
                 if reason:
                     reasons[i] = reason
         room = np.zeros(len(data), np.int64)
-        self._loops.room_for_entries(headers.words, self._every, room)
+        self._loops.room_for_entries(headers.records, self._every, room)
         room[(kinds & np.uint64(15) != layout.INDEXED) | np.isin(np.arange(len(data)), list(reasons))] = 0
         contents = self._contents(headers, room, kinds, reasons)
         texts = {i: refusal(names[i], reason) for i, reason in reasons.items()}
@@ -102,45 +102,44 @@ class EntryMaker:
         begins = np.zeros(room.size + 1, np.int64)
         np.cumsum(room + -room % _ALIGNED, out=begins[1:])
         out = np.empty(begins[-1], np.uint8)
-        told = np.zeros((room.size, self._loops.TOLD_WORDS), np.int64)
-        self._loops.build_entries(
-            headers.words, headers.addresses, headers.sizes, self._every, self._tables, self._memory, out, begins, told
-        )
+        built = np.zeros(room.size, self._loops.BUILT)
+        self._loops.build_entries(*headers, self._every, self._tables, self._memory, out, begins, built)
         found = [b""] * room.size
         for i in np.flatnonzero(room).tolist():
-            how, *_, size = told[i].tolist()
-            if how == words.DONE:
+            result, size = int(built[i]["result"]), int(built[i]["size"])
+            if result == records.DONE:
                 found[i] = out[begins[i] : begins[i] + size].tobytes()
-            elif how == self._loops.TOO_LARGE:
+            elif result == self._loops.TOO_LARGE:
                 kinds[i] ^= np.uint64(layout.INDEXED ^ layout.TOO_LARGE)
             else:
-                reasons[i] = jpeg.reason(told[i].tolist())
+                reasons[i] = jpeg.reason(built[i])
         return found
 
 
-def _kind(header: Ints, data: Any) -> tuple[int, str]:
+def _kind(header: Any, data: Any) -> tuple[int, str]:
     """The kind of a file by its header, and why it is refused, if it is."""
-    if header[words.KIND] != words.BASELINE:
+    if header["kind"] != records.BASELINE:
         try:
             other = pillow.read_header(data, _ANY_SIZE)
         except ValueError as error:
             return layout.REFUSED, str(error)
         if other.codec != "jpeg":
             return layout.OTHER_FORMAT, ""
-        return (layout.PROGRESSIVE if header[words.PROCESS] == _PROGRESSIVE else layout.OTHER_JPEG), ""
-    if header[words.HEIGHT] * header[words.WIDTH] > _DENSEST * len(data):
-        return layout.REFUSED, f"{len(data)} bytes are too few for {header[words.HEIGHT]} x {header[words.WIDTH]}"
-    kind = layout.RESTART if header[words.RESTART] else layout.INDEXED
+        return (layout.PROGRESSIVE if header["process"] == _PROGRESSIVE else layout.OTHER_JPEG), ""
+    height, width = int(header["height"]), int(header["width"])
+    if height * width > _DENSEST * len(data):
+        return layout.REFUSED, f"{len(data)} bytes are too few for {height} x {width}"
+    kind = layout.RESTART if header["restart"] else layout.INDEXED
     kind |= layout.SAMPLINGS.index(jpeg.chroma_subsampling(header)) << 4
     return kind | (0 if _has_usual_tables(header, data) else layout.OPTIMIZED), ""
 
 
-def _has_usual_tables(header: Ints, data: Any) -> bool:
+def _has_usual_tables(header: Any, data: Any) -> bool:
     """Whether all Huffman tables that are used are those of the standard."""
-    components = int(header[words.COMPONENTS])
-    used = {*header[words.DC_TABLE :][:components].tolist(), *header[words.AC_TABLE :][:components].tolist()}
+    components = int(header["components"])
+    used = {*header["dc_table"][:components].tolist(), *header["ac_table"][:components].tolist()}
     for table in used:
-        at = int(header[words.HUFFMAN + table])
+        at = int(header["huffman"][table])
         symbols = sum(bytes(data[at : at + 16]))
         if zlib.crc32(data[at : at + 16 + symbols]) not in _USUAL:
             return False

@@ -11,7 +11,7 @@ import numpy as np
 from .._checks.types import Ints
 from .._decoding.jpeg import Headers
 from .._decoding.seek import Seek
-from ..kernels.jpeg import layout as words
+from ..kernels.jpeg.layout import ACCESS
 
 _ALIGNMENT = 8  # of an entry, whose first number has as many bytes
 
@@ -44,9 +44,9 @@ class LearnedIndex:
         with self._lock:
             if not np.all(self._entries[indices, 0]):
                 self._add(indices, headers)
-            access = np.zeros((len(indices), words.ACCESS_WORDS), np.int64)
-            access[:, words.ENTRY : words.ENTRY_BYTES + 1] = self._entries[indices]
-        access[:, words.LEARNS] = 1
+            access = np.zeros(len(indices), ACCESS)
+            access["entry"], access["entry_bytes"] = self._entries[indices].T
+        access["learns"] = 1
         return Seek(access, self, self.path, warns=False)
 
     def _add(self, indices: Ints, headers: Headers) -> None:
@@ -54,7 +54,7 @@ class LearnedIndex:
         from ..kernels.jpeg.build import room_for_entries  # imports Numba, which takes as long as all of gpuimg
 
         room = np.empty(len(indices), np.int64)
-        room_for_entries(headers.words, 0, room)
+        room_for_entries(headers.records, 0, room)
         room[self._entries[indices, 0] != 0] = 0
         here = np.flatnonzero(room)
         if not len(here):  # as of a batch whose other files can never have one: nothing may be kept of it

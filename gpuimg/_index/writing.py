@@ -14,6 +14,7 @@ import numpy as np
 from .._checks.types import Ints
 from .._decoding.file_bytes import printable
 from .._decoding.open_file import read_at
+from ..kernels.jpeg.layout import ENTRY_HEAD
 from . import format as layout
 from .entries import Built
 
@@ -126,15 +127,13 @@ def _parts(places: Ints) -> Iterator[slice]:
 
 def _read_back(kinds: Any, places: Ints, content: bytes) -> Built:
     """What was built, as it is in the file."""
-    from ..kernels.jpeg.seek import FILE_BYTES
-
     begins, sizes = places[:-1] - places[0], np.diff(places)
     kind = kinds & np.uint64(15)
     refused = np.flatnonzero(kind == layout.REFUSED).tolist()
     texts = {k: content[begins[k] : begins[k] + sizes[k]] for k in refused}
     files = np.zeros(sizes.size, np.int64)
     for k in np.flatnonzero(kind == layout.INDEXED).tolist():
-        files[k] = int.from_bytes(content[begins[k] + FILE_BYTES : begins[k] + FILE_BYTES + 4], "little")
+        files[k] = np.frombuffer(content, ENTRY_HEAD, 1, begins[k])["file_bytes"][0]
     return Built(kinds, sizes, content, files, texts)
 
 

@@ -12,7 +12,7 @@ from typing import IO, Any, cast
 import numpy as np
 
 from .._decoding import jpeg
-from ..kernels.jpeg import layout as words
+from ..kernels.jpeg.layout import BASELINE
 from .options import Options
 
 _OUTPUT_WITH_WARNINGS = 2  # of jpegtran's exit status
@@ -83,21 +83,21 @@ def may_stay(header: Any, data: Any, options: Options) -> bool:
 
     That is a baseline file, upright, sampled and with restart markers as asked for, and as coarsely quantised at least.
     """
-    if header[words.KIND] != words.BASELINE:
+    if header["kind"] != BASELINE:
         return False
-    if options.restart == "rows" and not header[words.RESTART]:
+    if options.restart == "rows" and not header["restart"]:
         return False
     if options.lossless:
         return True
     sampling = jpeg.chroma_subsampling(header)
     sampled = sampling in ("gray", options.subsampling) or options.subsampling == "keep"
-    upright = header[words.ORIENTATION] == 1
+    upright = header["orientation"] == 1
     return bool(sampled and upright and _coarseness(header, data) >= _coarseness_of(options.quality))
 
 
 def _coarseness(header: Any, data: Any) -> int:
     """Sum of the steps to which the luma of a baseline JPEG is rounded."""
-    at = int(header[words.QUANT])
+    at = int(header["quant"][0])
     long = bytes(data[at : at + 1])[0] >> 4
     table = bytes(data[at + 1 : at + 1 + (128 if long else 64)])
     return int(np.frombuffer(table, ">u2" if long else "u1").sum())
@@ -112,7 +112,7 @@ def _coarseness_of(quality: int) -> int:
         Image.new("L", (8, 8)).save(file, "JPEG", quality=quality)
         file.seek(0)
         data = file.read()
-    return _coarseness(jpeg.read_headers([data]).words[0], data)
+    return _coarseness(jpeg.read_headers([data]).records[0], data)
 
 
 # -- jpegtran ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from .._loading.in_order import Chunk, Stopped
 from .._loading.samples import Columns, Sample, SampleNames, read_samples
 from .._ops.resize_crop import resize
 from .._runtimes.images import EncodedImages
-from ..kernels.jpeg import layout as words
 from .encode import ENDINGS, encoded, format_of, may_stay, transformed
 from .names import Keys, Naming, problem_with, result_ending, scaled_label
 from .options import Options
@@ -101,7 +100,7 @@ class _Image:
 
     def __init__(self, plan: Plan, sample: Sample, opened: EncodedImages, i: int, size: Ints) -> None:
         self._plan, self._sample = plan, sample
-        self._data, self._header, self._other = sample.data, opened.headers.words[i], opened.others.get(i)
+        self._data, self._header, self._other = sample.data, opened.headers.records[i], opened.others.get(i)
         self._old, self._new = tuple(opened.sizes[i].tolist()), tuple(size.tolist())
 
     def result(self, pixels: Any, failed: str) -> Result:
@@ -140,7 +139,7 @@ class _Image:
             return self._old == self._new and may_stay(self._header, self._data, options)
         if options.lossless:
             return True
-        return codec.upper() == form and self._old == self._new and self._header[words.ORIENTATION] == 1
+        return codec.upper() == form and self._old == self._new and self._header["orientation"] == 1
 
     def _sampling(self) -> str:
         """Chroma subsampling of the file, "gray" for one without color."""

@@ -1,4 +1,4 @@
-"""One call of the CPU runtime: the words that its native loop reads, and what Python decodes beside it."""
+"""One call of the CPU runtime: prepares the records that its native loop reads; runs the decoders in Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,14 +21,13 @@ from .._video.decode import decoded_frames
 from .._video.files import opened
 from ..errors import VideoError
 from ..kernels import layout, ops
-from ..kernels.cpu import artefacts, elastic
-from ..kernels.cpu import batch as words
+from ..kernels.cpu import artefacts, batch, elastic, records
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.sample import SOURCE_SLACK, work_space
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.jpeg import decode as decoder
-from ..kernels.jpeg import layout as header_words
-from .cpu_memory import Places, Scratch
+from ..kernels.jpeg import layout as jpeg_records
+from .cpu_memory import SCRATCH_DTYPES, Places, Scratch, ThreadMemory, largest
 from .draft import first_segments, scales_of
 from .images import SCALES, Encoded, EncodedImages, Pixels, check_reach, of_all_views, rows_of
 from .protocol import Timings
@@ -53,76 +52,63 @@ _BETWEEN = (layout.FLOAT32, False)
 
 
 class _Segment:
-    """A compiled plan as rows of pass words, the regions of its source, and the memory it takes."""
+    """A compiled plan as PASS records, the regions of its source, and the memory it takes."""
 
     def __init__(self, plan: Plan, kind: int, planar: bool, sources: set[str]) -> None:
         self.passes, region = compile_plan(plan)
         self.regions = np.ascontiguousarray(region, np.int64)
-        itemsize = BYTES_OF[kind]
-        self.bytes = plan.sizes[:, 0] * plan.sizes[:, 1] * (plan.channels * itemsize)
+        self.itemsize = BYTES_OF[kind]
+        self.bytes = plan.sizes[:, 0] * plan.sizes[:, 1] * (plan.channels * self.itemsize)
         separable = np.concatenate([run.records["separable"] for run in self.passes]) == 1
         filters = np.concatenate([run.records["filter"] for run in self.passes])
         used = ops_used(plan)
         self._calls = {
             source: call_table(source, kind, planar, used, separable, filters, plan.functions) for source in sources
         }
-        self.memory = np.max([_memory(run, used) for run in self.passes], 0)
+        self.memory = largest([_memory(run, used) for run in self.passes])
         self.launches = launches_of(self.passes, used)
-        self.words = np.zeros((len(self.passes), words.PASS_WORDS), np.int64)
-        for row, run in zip(self.words, self.passes, strict=True):
-            row[words.RECORDS] = run.records.ctypes.data
-            row[words.PROGRAMS] = run.programs.ctypes.data
-            row[words.PROGRAM_WORDS] = run.programs.shape[1]
-            row[words.FIRST_SLOT] = run.first_slot
-            row[words.CHANNELS] = plan.channels
-            row[words.ITEMSIZE] = itemsize if run is self.passes[-1] else 0
-            row[words.REGIONS] = self.regions.ctypes.data
-            for source, at in (("uint8", words.BYTE_TABLE), ("float32", words.FLOAT_TABLE)):
-                row[at] = self._calls[source].ctypes.data if source in self._calls else 0
+        self.records = np.zeros(len(self.passes), records.PASS)
+        for one, run in zip(self.records, self.passes, strict=True):
+            records.set_pass(
+                one,
+                records=run.records,
+                programs=run.programs,
+                first_slot=run.first_slot,
+                channels=plan.channels,
+                itemsize=self.itemsize if run is self.passes[-1] else 0,
+                regions=self.regions,
+                calls=self._calls,
+            )
 
 
-def _memory(run: Pass, used: Mask) -> list[int]:
-    """Elements of the first parts of a ``_Memory`` for the largest image of a pass."""
-    records = run.records
-    if not len(records):
-        return [0] * 5
-    height, width = records["height"].astype(np.int64), records["width"].astype(np.int64)
-    nx, ny = records["taps"].astype(np.int64).T
+def _memory(run: Pass, used: Mask) -> dict[str, int]:
+    """Elements of a thread's scratch for the largest image of a pass, by field."""
+    grids = run.records
+    if not len(grids):
+        return {}
+    height, width = grids["height"].astype(np.int64), grids["width"].astype(np.int64)
+    nx, ny = grids["taps"].astype(np.int64).T
     whole = run.first_slot < run.end_slot or bool(np.any(used & ops.READS_NEIGHBORS))
     rows = height if whole else np.minimum(_ROWS, height)
-    floats, ints = work_space(height, width, nx, ny, records["window"][:, 2].astype(np.int64))
+    floats, ints = work_space(height, width, nx, ny, grids["window"][:, 2].astype(np.int64))
     copied = height * width if used[ops.MOTION.code] else 0  # of a plane, while it is averaged
+    copied = np.maximum(copied, 2 * width if used[ops.SHARPNESS.code] else 0)  # two of its rows
     if used[ops.JPEG.code]:
         copied = np.maximum(copied, artefacts.work_for(height, width))
     if used[ops.ELASTIC.code]:
         copied = np.maximum(copied, elastic.work_for(height, width))
-    return [
-        run.end_slot * ops.STATISTICS_WORDS,
-        _CHANNELS * int(np.max(rows * width)),
-        int(np.max(np.maximum(2 * np.max(width) + floats, copied))),
-        max(int(np.max(ints)), ops.LEVELS),
-        int(np.max(width)),
-    ]
-
-
-class _Memory(NamedTuple):
-    """A worker thread's memory for the largest image of a call."""
-
-    statistics: Any
-    planes: Any
-    floats: Any
-    ints: Any
-    packed: Any
-    between: Any
-    source: Any
-    stored: Any
-    tables: Any
-    work: Any
-    thread: Any
+    return {
+        "statistics": run.end_slot * ops.STATISTICS_WORDS,
+        "positions": 2 * int(np.max(width)),
+        "planes": _CHANNELS * int(np.max(rows * width)),
+        "floats": int(np.max(np.maximum(floats, copied))),
+        "ints": max(int(np.max(ints)), ops.LEVELS),
+        "packed": int(np.max(width)),
+    }
 
 
 class Call:
-    """What the threads of one call share; the last of it that refers to a batch's memory.
+    """What the threads of one call share; it keeps the batch's memory alive.
 
     Attributes
     ----------
@@ -146,7 +132,6 @@ class Call:
         self._out = out
         self._places = places
         self._channels = source.channels
-        self._scale = SCALES[source.dtype]
         self.failures: dict[int, str] = {}
         self.timings = Timings()
         self._lock = threading.Lock()
@@ -157,153 +142,142 @@ class Call:
         self._sizes = scaled_sizes(source.sizes, scales)  # of the images as they are decoded
         self._segments = _compiled(source, segments, starts, scales, kind, planar)
         self._passes = np.concatenate(
-            [segment.words for segment in self._segments] or [np.zeros((0, words.PASS_WORDS), np.int64)]
+            [segment.records for segment in self._segments] or [np.zeros(0, records.PASS)], dtype=records.PASS
         )
-        self._images = np.zeros((n, words.IMAGE_WORDS), np.int64)
-        self._images[:, words.SCALE] = scales
-        self._told = np.zeros((n, decoder.TOLD_WORDS), np.int64)
-        self._shared = np.zeros(words.SHARED_WORDS, np.int64)
+        self._images = np.zeros(n, records.IMAGE)
+        self._images["scale"] = scales
+        self._statuses = np.zeros(n, jpeg_records.STATUS)
+        self._queue = np.zeros(1, records.QUEUE)
         self._set_out(out, offsets, source)
         self._set_regions(starts)
         self._set_views()
-        x0, _, x1, _ = self._images[:, words.REGION : words.REGION + 4].T
-        self._images[:, words.ROW] = (x1 - x0) * self._channels  # as it is decoded
+        x0, _, x1, _ = self._images["region"].T
+        self._images["row"] = (x1 - x0) * self._channels  # as it is decoded
         if isinstance(source, EncodedImages):
-            self._headers = source.headers.words
+            self._headers = source.headers.records
             self._python = self._set_files(source)
         elif isinstance(source, EncodedClips):
-            self._headers = np.zeros((n, header_words.HEADER_WORDS), np.int64)
+            self._headers = np.zeros(n, jpeg_records.HEADER)
             self._python = list(range(len(source.data))) if leaders is None else np.unique(leaders).tolist()
         else:
-            self._headers = np.zeros((n, header_words.HEADER_WORDS), np.int64)
+            self._headers = np.zeros(n, jpeg_records.HEADER)
             self._python = []
             self._set_pixels(source)
-        check_reach(self._images[:, words.REGION : words.REGION + 4], self._images[:, words.ROW])
-        order = np.argsort(-self._images[:, words.SIZE], kind="stable")  # so that the threads end together
-        here = self._images[:, words.KIND] != words.VIEW
+        check_reach(self._images["region"], self._images["row"])
+        order = np.argsort(-self._images["size"], kind="stable")  # so that the threads end together
+        here = self._images["kind"] != records.VIEW
         here &= not isinstance(source, EncodedClips)
         here[self._python] = False
         self._order = order[here[order]]
         self._needs = self._memory_needed()
-        natively = np.any(self._images[self._order, words.KIND] == words.ENCODED)
-        self._decoder = decoder.DECODE_PIECE.address if natively else 0  # compiled when it is first asked for
+        natively = np.any(self._images["kind"][self._order] == records.ENCODED)
+        shared = np.zeros(1, records.BATCH)
+        shared["channels"], shared["scale"] = source.channels, SCALES[source.dtype]
+        shared["streamed"] = out.nbytes >= _STREAMED
+        shared["decoder"] = decoder.DECODE_PIECE.address if natively else 0  # compiled when its address is first read
+        self._batch = shared
 
     @property
     def launches(self) -> int:
         """Launches that a GPU would need."""
         return sum(segment.launches for segment in self._segments)
 
-    # -- words -------------------------------------------------------------------------------------------------
+    # -- records -----------------------------------------------------------------------------------------------
 
     def _set_out(self, out: Any, offsets: Ints, source: Encoded | Pixels) -> None:
         if self._segments:
-            itemsize = int(self._segments[-1].words[-1, words.ITEMSIZE])
-            self._images[:, words.OUT_BYTES] = self._segments[-1].bytes
+            itemsize = self._segments[-1].itemsize
+            self._images["out_bytes"] = self._segments[-1].bytes
         else:
             itemsize = 1
-            self._images[:, words.OUT_BYTES] = source.sizes[:, 0] * source.sizes[:, 1] * source.channels
-        self._images[:, words.OUT] = out.ctypes.data + offsets * itemsize
+            self._images["out_bytes"] = source.sizes[:, 0] * source.sizes[:, 1] * source.channels
+        self._images["out"] = out.ctypes.data + offsets * itemsize
 
     def _set_regions(self, starts: Ints) -> None:
         images, sizes = self._images, self._sizes
-        images[:, words.SHOWN_HEIGHT : words.SHOWN_WIDTH + 1] = sizes
-        region = images[:, words.REGION : words.REGION + 4]
+        images["shown_size"] = sizes
+        region = images["region"]
         region[:, 2:] = sizes[:, ::-1]
         first = 0
         for k, segment in enumerate(self._segments):
             here = starts == k
             region[here] = segment.regions[here]
-            images[here, words.FIRST] = first
+            images["first_pass"][here] = first
             first += len(segment.passes)
 
     def _set_views(self) -> None:
         """Images that stand several times: the region is that of all their views, which follow one another."""
         images, leaders = self._images, self._leaders
-        images[:, words.NEXT_VIEW] = -1
+        images["next_view"] = -1
         if leaders is None:
             return
-        region = images[:, words.REGION : words.REGION + 4]
+        region = images["region"]
         whole = of_all_views(region, leaders)
         rows = np.argsort(leaders, kind="stable")
         follows = np.flatnonzero(leaders[rows[1:]] == leaders[rows[:-1]])
-        images[rows[follows], words.NEXT_VIEW] = rows[follows + 1]
-        images[:, words.CORNER : words.CORNER + 2] = region[:, :2] - whole[:, :2]
+        images["next_view"][rows[follows]] = rows[follows + 1]
+        images["corner"] = region[:, :2] - whole[:, :2]
         region[:] = whole
 
     def _set_files(self, source: EncodedImages) -> list[int]:
-        """Encoded images; gives those that Python decodes."""
-        images, headers = self._images, source.headers.words
-        images[:, words.DATA], images[:, words.SIZE] = source.headers.addresses, source.headers.sizes
+        """Fill in encoded images; return those that Python decodes."""
+        images, headers = self._images, source.headers.records
+        images["data"], images["size"] = source.headers.addresses, source.headers.sizes
         swapped, rows, columns = exif.turns(source.orientations)
-        images[:, words.TURN] = words.SWAP * swapped + words.FLIP_ROWS * rows + words.FLIP_COLUMNS * columns
-        images[:, words.KIND] = words.ENCODED
+        images["turn"] = records.SWAP * swapped + records.FLIP_ROWS * rows + records.FLIP_COLUMNS * columns
+        kind = images["kind"]
+        kind[:] = records.ENCODED
         if source.seek is not None:
-            images[:, words.ACCESS : words.ACCESS + header_words.ACCESS_WORDS] = source.seek.access
+            images["access"] = source.seek.access
         failed = list(source.failures)
-        images[failed, words.KIND] = words.BLACK
+        kind[failed] = records.BLACK
         if self._leaders is not None:
-            images[self._leaders != np.arange(len(images)), words.KIND] = words.VIEW
-        ours = headers[:, header_words.KIND] == header_words.BASELINE
+            kind[self._leaders != np.arange(len(images))] = records.VIEW
+        ours = headers["kind"] == jpeg_records.BASELINE
         ours[failed] = True
-        return np.flatnonzero(~ours & (images[:, words.KIND] != words.VIEW)).tolist()
+        return np.flatnonzero(~ours & (kind != records.VIEW)).tolist()
 
     def _set_pixels(self, source: Pixels) -> None:
         images = self._images
         itemsize = source.flat.itemsize
-        x0, y0 = images[:, words.REGION], images[:, words.REGION + 1]
+        x0, y0, _, _ = images["region"].T
         row = source.sizes[:, 1] * source.channels
         start = y0 * row + x0 * source.channels
-        images[:, words.SOURCE] = source.flat.ctypes.data + (source.offsets + start) * itemsize
-        images[:, words.ROW] = row
-        images[:, words.ELEMENTS] = source.sizes[:, 0] * row - start
+        images["source"] = source.flat.ctypes.data + (source.offsets + start) * itemsize
+        images["row"] = row
+        images["elements"] = source.sizes[:, 0] * row - start
         if source.dtype == "uint8":
             end = source.offsets + source.sizes[:, 0] * row + SOURCE_SLACK
             padded = end <= source.flat.size
-            images[padded, words.ELEMENTS] += SOURCE_SLACK
-            images[:, words.KIND] = np.where(padded, words.PIXELS, words.UNPADDED)
+            images["elements"][padded] += SOURCE_SLACK
+            images["kind"] = np.where(padded, records.PIXELS, records.UNPADDED)
 
     # -- memory ------------------------------------------------------------------------------------------------
 
-    def _memory_needed(self) -> list[int]:
+    def _memory_needed(self) -> dict[str, int]:
+        """Elements of each thread's scratch, by field."""
         images = self._images
-        x0, y0, x1, y1 = images[:, words.REGION : words.REGION + 4].T
+        x0, y0, x1, y1 = images["region"].T
         region = (x1 - x0) * (y1 - y0) * self._channels
         encoded = not isinstance(self._source, Pixels)
-        read = np.where(images[:, words.KIND] == words.UNPADDED, images[:, words.ELEMENTS], region * encoded)
-        first = np.max([segment.memory for segment in self._segments], 0) if self._segments else np.zeros(5, np.int64)
-        width = np.max(self._headers[:, header_words.WIDTH], initial=1)
-        return [
-            *first.tolist(),
-            int(np.max([segment.bytes for segment in self._segments[:-1]], initial=1)),
-            int(np.max(read, initial=0)) + SOURCE_SLACK,
-            int(np.max(region * (images[:, words.TURN] != 0), initial=1)),
-            decoder.work_bytes(int(width)) if encoded else 1,
-        ]
-
-    def _memory(self, scratch: Scratch) -> _Memory:
-        statistics, planes, floats, ints, packed, between, source, stored, work = self._needs
-        return _Memory(
-            scratch.flat("statistics", statistics, np.float32),
-            scratch.flat("planes", planes, np.float32)[:planes].reshape(_CHANNELS, -1),
-            scratch.flat("floats", floats, np.float32),
-            scratch.flat("ints", ints, np.int32),
-            scratch.flat("packed", packed, np.uint32),
-            scratch.flat("between", 2 * between, np.uint8)[: 2 * between].reshape(2, -1),
-            scratch.flat("source", source, np.uint8),
-            scratch.flat("stored", stored, np.uint8),
-            scratch.tables,
-            scratch.flat("work", work, np.uint8),
-            np.zeros(words.THREAD_WORDS, np.int64),
-        )
+        read = np.where(images["kind"] == records.UNPADDED, images["elements"], region * encoded)
+        width = int(np.max(self._headers["width"], initial=1))
+        needs = dict.fromkeys(SCRATCH_DTYPES, 0) | largest([segment.memory for segment in self._segments])
+        return needs | {
+            "between": 2 * int(np.max([segment.bytes for segment in self._segments[:-1]], initial=1)),
+            "source": int(np.max(read, initial=0)) + SOURCE_SLACK,
+            "stored": int(np.max(region * (images["turn"] != 0), initial=1)),
+            "work": decoder.work_bytes(width) if encoded else 1,
+        }
 
     # -- work --------------------------------------------------------------------------------------------------
 
     def rounds(self) -> Iterator[list[int]]:
-        """What Python decodes beside the native loop, and then what that did not decode, if there is anything."""
+        """Yield the images to decode in Python: first other formats, then files the native decoder rejected."""
         yield self._python
         if isinstance(self._source, EncodedImages) and self._source.seek is not None:
-            self._source.seek.fates[:] = self._told[:, decoder.ENTRY_TOLD]
-        undecoded = np.flatnonzero(self._told[:, 0]).tolist()
+            self._source.seek.fates[:] = self._statuses["entry"]
+        undecoded = np.flatnonzero(self._statuses["result"]).tolist()
         self._order = self._order[:0]
         if undecoded:
             yield undecoded
@@ -314,36 +288,36 @@ class Call:
 
     def work(self, scratch: Scratch, python: Iterator[int]) -> None:
         """What each thread does: images or clips that Python decodes one by one, then all others in the native loop."""
-        memory = self._memory(scratch)
+        memory = ThreadMemory(scratch, self._needs)
         elsewhere = [0.0]
         try:
             for k in python:
                 for i, write in _timed(self._decoded(k), elsewhere):
                     self._run_decoded(i, write, scratch, memory)
-                    if self._shared[words.STOP]:
+                    if self._queue["stop"][0]:
                         return
-            while not self._native(self._order, self._shared, memory):
-                if self._shared[words.STOP]:
+            while not self._native(self._order, self._queue, memory):
+                if self._queue["stop"][0]:
                     return
         except BaseException:
             self.stop()
             raise
         finally:
-            decoding, total = (float(memory.thread[k]) / 1e9 for k in (words.DECODING, words.TOTAL))
-            with self._lock:  # not what a thread waited for Python's lock, or for a place
+            decoding, total = (float(memory.thread[field][0]) / 1e9 for field in ("decoding", "total"))
+            with self._lock:  # not what a thread waited for the GIL, or for a place
                 self.timings.add(Timings(decoding + elsewhere[0], total - decoding))
 
     def stop(self) -> None:
         """Let all threads end after the image that they are at."""
-        self._shared[words.STOP] = 1
+        self._queue["stop"] = 1
 
-    def _native(self, order: Ints, shared: Ints, memory: _Memory) -> bool:
+    def _native(self, order: Ints, queue: Any, memory: ThreadMemory) -> bool:
         # Not current_thread(), which makes an object for each helper that is never removed.
-        limit = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0
-        whole: bool = words.run_images(
-            order, shared, self._images, self._headers, self._passes, self._channels, self._scale,
-            self._decoder, *memory, self._told, self._out.nbytes >= _STREAMED,
-            self._places.taken, threads(), limit,
+        memory.thread["limit"] = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0
+        memory.thread["most"] = threads()
+        whole: bool = batch.run_images(
+            order, queue, self._images, self._headers, self._passes, self._statuses, self._batch, memory.scratch,
+            memory.thread, self._places.running,
         )  # fmt: skip
         return whole
 
@@ -357,16 +331,16 @@ class Call:
 
     def _decoded_image(self, source: EncodedImages, i: int) -> Iterator[tuple[int, Write | None]]:
         """An image as it is shown, decoded by Pillow."""
-        told = self._told[i].tolist()
+        status = self._statuses[i].copy()
         try:
             header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
-            scale = int(self._images[i, words.SCALE])
+            scale = int(self._images["scale"][i])
             pixels = pillow.decode(source.data[i], header, source.options, scale)
             shown = exif.turned(pixels, int(source.orientations[i]))
             if shown.shape[:2] != tuple(self._sizes[i].tolist()):
                 raise ValueError("the decoded image has another size than its header says")
         except ValueError as error:
-            self.failures[i] = jpeg.reason(told) if told[0] else str(error)
+            self.failures[i] = jpeg.reason(status) if status["result"] else str(error)
             yield i, None
         else:
             yield i, partial(_cut, shown)
@@ -387,12 +361,12 @@ class Call:
                 return
         yield from ((first + t, None) for t in range(len(numbers)))
 
-    def _run_decoded(self, i: int, write: Write | None, scratch: Scratch, memory: _Memory) -> None:
+    def _run_decoded(self, i: int, write: Write | None, scratch: Scratch, memory: ThreadMemory) -> None:
         """Run an image that Python has decoded, or a black one."""
         image = self._images[i]
-        self._told[i] = 0
-        image[words.KIND] = words.BLACK
-        x0, y0, x1, y1 = region = image[words.REGION : words.REGION + 4].tolist()
+        self._statuses[i] = 0
+        image["kind"] = records.BLACK
+        x0, y0, x1, y1 = region = image["region"].tolist()
         if write is not None and not self._segments:
             write(region, self._result(i))
             return
@@ -400,14 +374,15 @@ class Call:
             size = (x1 - x0) * (y1 - y0) * self._channels
             padded = scratch.flat("decoded", size + SOURCE_SLACK, np.uint8)
             write(region, padded[:size])
-            image[words.KIND] = words.PIXELS
-            image[words.SOURCE], image[words.ELEMENTS] = padded.ctypes.data, size + SOURCE_SLACK
-        self._native(np.array([i]), np.zeros(words.SHARED_WORDS, np.int64), memory)
+            image["kind"] = records.PIXELS
+            image["source"], image["elements"] = padded.ctypes.data, size + SOURCE_SLACK
+        self._native(np.array([i]), np.zeros(1, records.QUEUE), memory)
 
     def _result(self, i: int) -> Any:
         """The memory of a result that is decoded only."""
-        start = int(self._images[i, words.OUT]) - self._out.ctypes.data
-        return self._out[start : start + int(self._images[i, words.OUT_BYTES])]
+        image = self._images[i]
+        start = int(image["out"]) - self._out.ctypes.data
+        return self._out[start : start + int(image["out_bytes"])]
 
 
 def _timed(decoded: Iterator[tuple[int, Write | None]], seconds: list[float]) -> Iterator[tuple[int, Write | None]]:

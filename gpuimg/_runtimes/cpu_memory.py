@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
-from ..kernels.jpeg.tables import TABLE_WORDS
+from ..kernels.cpu import records
+from ..kernels.jpeg.layout import TABLE, TABLES
 from .images import ALIGNMENT
 
 # Results of at least so many bytes come from a pool that keeps so many blocks.
@@ -23,7 +25,7 @@ class Scratch:
     def __init__(self) -> None:
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
         # Of the JPEG decoder: its look-up tables serve the next file too, if it has the same.
-        self.tables = np.zeros(TABLE_WORDS, np.int64)
+        self.tables = np.zeros(TABLES, TABLE)
 
     def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
         """At least this many elements, contents undefined."""
@@ -34,20 +36,63 @@ class Scratch:
         return buffer
 
 
+#: Scratch that is not of bytes, by the fields of records.SCRATCH.
+SCRATCH_DTYPES: Final[dict[str, Any]] = {
+    "statistics": np.float32,
+    "positions": np.float32,
+    "planes": np.float32,
+    "floats": np.float32,
+    "ints": np.int32,
+    "packed": np.uint32,
+}
+
+
+def largest(needs: Sequence[dict[str, int]]) -> dict[str, int]:
+    """The largest need of each field."""
+    fields = dict.fromkeys(field for one in needs for field in one)
+    return {field: max(one.get(field, 0) for one in needs) for field in fields}
+
+
+class ThreadMemory:
+    """A worker thread's memory for the largest image of a call.
+
+    Parameters
+    ----------
+    scratch : Scratch
+    needs : dict of str to int
+        Elements, by the fields of records.SCRATCH.
+
+    Attributes
+    ----------
+    scratch : (1,) records.SCRATCH
+    thread : (1,) records.THREAD
+    """
+
+    def __init__(self, scratch: Scratch, needs: dict[str, int]) -> None:
+        # Referred to here as well as by the thread's scratch, which lets go of a buffer when it needs a larger one.
+        self._buffers = {
+            field: (scratch.flat(field, size, SCRATCH_DTYPES.get(field, np.uint8)), size)
+            for field, size in needs.items()
+        }
+        self._buffers["tables"] = scratch.tables, scratch.tables.size
+        self.scratch = records.scratch_of(self._buffers)
+        self.thread = np.zeros(1, records.THREAD)
+
+
 class Places:
     """How many threads of this process are in native loops, whatever batches they work on."""
 
     def __init__(self) -> None:
         self._process = -1
-        self._taken = np.zeros(1, np.int64)
+        self._running = np.zeros(1, records.RUNNING)
 
     @property
-    def taken(self) -> np.ndarray[Any, Any]:
-        """(1,) int64 that the loops count in; a forked child, which has none of the threads, counts anew."""
+    def running(self) -> Any:
+        """(1,) records.RUNNING that the loops count in; a forked child, which has none of the threads, begins at 0."""
         if self._process != os.getpid():
             self._process = os.getpid()
-            self._taken = np.zeros(1, np.int64)
-        return self._taken
+            self._running = np.zeros(1, records.RUNNING)
+        return self._running
 
 
 class _PooledMemory:

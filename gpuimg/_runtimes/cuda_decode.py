@@ -23,7 +23,6 @@ from .._checks.types import Ints
 from .._decoding import exif
 from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share, takes
 from .._video.clips import EncodedClips
-from ..kernels.jpeg.layout import HEIGHT, WIDTH
 from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder, upload_of
 from .cuda_launch import capability_of
@@ -161,7 +160,7 @@ class ImageDecoder:
     def _places(self, images: EncodedImages, pixels: Pixels, others: list[int], own: _Own) -> Places | None:
         """Where nvImageCodec decodes what it takes of the images but some others; None if that is nothing."""
         taken = takes(images.headers)
-        taken &= images.headers.words[:, WIDTH] * images.channels >= MARK_BYTES  # there is room for a mark in a row
+        taken &= images.headers.records["width"] * images.channels >= MARK_BYTES  # there is room for a mark in a row
         taken[[*images.others, *images.failures, *others]] = False
         numbers = np.flatnonzero(taken)
         if not len(numbers) or self._decoder(own) is None:
@@ -245,7 +244,8 @@ class Places:
         self.numbers = numbers
         self._pixels = pixels
         self._turns = images.orientations
-        self._sizes = images.headers.words[numbers][:, [HEIGHT, WIDTH]]  # as stored
+        headers = images.headers.records[numbers]
+        self._sizes = np.stack([headers["height"], headers["width"]], 1)  # as stored
         ends = self._sizes[:, 0] * self._sizes[:, 1] * pixels.channels - MARK_BYTES
         self._addresses = pixels.flat.data.ptr + pixels.offsets[numbers]
         marks = np.full((2, len(images)), -1, np.int64)

@@ -16,8 +16,7 @@ import numpy as np
 from .._checks.types import Ints
 from ..kernels import cuda as kernels
 from ..kernels.jpeg import upload
-from ..kernels.jpeg.layout import MISMATCH, RESTART, USED
-from ..kernels.jpeg.segments import PART_BLOCKS
+from ..kernels.jpeg.layout import MISMATCH, USED
 from .cuda_launch import launch
 from .cuda_memory import Block, Ring
 from .images import EncodedImages, Pixels, whole_regions
@@ -83,12 +82,12 @@ class SegmentDecoder:
             block.used.record(stream)
 
     def _launch(self, uploaded: Upload, words: Any, out: Any, status: Any, stream: Any) -> None:
-        blocks = int(uploaded.parts[:, PART_BLOCKS].max())
+        blocks = int(uploaded.parts["blocks"].max())
         coefficients = cupy.empty(blocks * upload.COEFFICIENTS, cupy.int16)
         planes = cupy.empty(blocks * upload.PLANE_WORDS, cupy.int32)
         plane_bytes = planes.view(cupy.uint8)
         for part in uploaded.parts:
-            own = coefficients[: int(part[PART_BLOCKS]) * upload.COEFFICIENTS]
+            own = coefficients[: int(part["blocks"]) * upload.COEFFICIENTS]
             own.data.memset_async(0, own.nbytes)
             memory = words, coefficients, planes, plane_bytes, out, status
             for name, grid, arguments in uploaded.launches(part, *memory):
@@ -114,5 +113,5 @@ def upload_of(images: EncodedImages, pixels: Pixels, regions: Ints | None) -> Up
 def _note(images: EncodedImages, taken: list[int], status: Any) -> None:
     """Note what became of the entries of images that were decoded."""
     assert images.seek is not None
-    with_entry = [i for i in taken if not images.headers.words[i, RESTART]]
+    with_entry = [i for i in taken if not images.headers.records["restart"][i]]
     images.seek.fates[with_entry] = np.where(status[with_entry], MISMATCH, USED)

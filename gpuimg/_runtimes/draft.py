@@ -9,7 +9,7 @@ import numpy as np
 from .._checks.types import Ints
 from .._plan.plan import Plan
 from .._plan.scale import FULL, scales_allowed
-from ..kernels.jpeg.layout import KIND, OTHER
+from ..kernels.jpeg.layout import OTHER
 from .images import Encoded, EncodedImages, Pixels
 
 
@@ -34,7 +34,7 @@ def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints) 
         return scales
     for k, plan in enumerate(segments):
         scales = np.where(starts == k, scales_allowed(plan, source.options.draft), scales)
-    whole = source.headers.words[:, KIND] == OTHER
+    whole = source.headers.records["kind"] == OTHER
     whole |= source.sizes.min(1) * scales < FULL
     scales = np.where(whole, FULL, scales)
     leaders = source.leaders()

@@ -20,7 +20,6 @@ from .._decoding.views import Views, at, views_of
 from .._video.clips import EncodedClips
 from ..errors import DecodeError, Failure
 from ..kernels import layout as words
-from ..kernels.jpeg.layout import ORIENTATION
 
 #: Results are aligned to this many bytes: JAX takes over 64-byte aligned host memory without a copy.
 ALIGNMENT = 64
@@ -148,7 +147,8 @@ class EncodedImages:
     @property
     def orientations(self) -> Ints:
         """(N,): of EXIF, 1 to 8."""
-        return self.headers.words[:, ORIENTATION]
+        orientations: Ints = self.headers.records["orientation"]
+        return orientations
 
     def settle(self, reasons: dict[int, str]) -> None:
         """Keep the reasons of images that failed; raise them all where that is the policy of the batch."""

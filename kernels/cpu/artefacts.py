@@ -43,21 +43,21 @@ def work_for(height: Any, width: Any) -> Any:
 WORK_INTS = 2 * _BLOCK
 
 
-def _make_pass(transform, bits, apart):
-    """A pass of a transform over a block: eight terms that lie so many elements apart, eight times."""
-    beside = 1 if apart == _SIDE else _SIDE
+def _make_pass(transform, bits, step):
+    """A pass of a transform over a block: eight terms, ``step`` elements from one to the next, eight times."""
+    other = 1 if step == _SIDE else _SIDE  # from one such row or column to the next
 
     @loop
     def run(block):
         for k in range(_SIDE):
-            at = beside * k
+            at = other * k
             o0, o1, o2, o3, o4, o5, o6, o7 = transform(
-                block[at], block[at + apart], block[at + 2 * apart], block[at + 3 * apart], block[at + 4 * apart],
-                block[at + 5 * apart], block[at + 6 * apart], block[at + 7 * apart], bits
+                block[at], block[at + step], block[at + 2 * step], block[at + 3 * step], block[at + 4 * step],
+                block[at + 5 * step], block[at + 6 * step], block[at + 7 * step], bits
             )  # fmt: skip
-            block[at], block[at + apart], block[at + 2 * apart], block[at + 3 * apart] = o0, o1, o2, o3
-            block[at + 4 * apart], block[at + 5 * apart] = o4, o5
-            block[at + 6 * apart], block[at + 7 * apart] = o6, o7
+            block[at], block[at + step], block[at + 2 * step], block[at + 3 * step] = o0, o1, o2, o3
+            block[at + 4 * step], block[at + 5 * step] = o4, o5
+            block[at + 6 * step], block[at + 7 * step] = o6, o7
 
     return run
 
@@ -80,6 +80,7 @@ def _code_block(block, steps):
 @loop
 def _code_plane(plane, height, width, base, quality, work):
     """Bytes of a plane as they come back, in place; its ends are repeated for whole blocks."""
+    # One table of steps for the plane, scaled to the quality; then block by block.
     block, steps = work[:_BLOCK], work[_BLOCK : 2 * _BLOCK]
     for k in range(_BLOCK):
         steps[k] = step_of(base[k], quality)

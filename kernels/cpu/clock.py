@@ -18,7 +18,7 @@ _PAUSE = 50  # microseconds
 
 @loop
 def _read_clock(scratch):
-    """Nanoseconds; ``scratch`` is two words of int64."""
+    """Nanoseconds; ``scratch`` are two int64, a timespec of seconds and nanoseconds."""
     _clock_gettime(np.int32(_CLOCK), address_of(scratch))
     return scratch[0] * 1_000_000_000 + scratch[1]
 

@@ -19,7 +19,7 @@ _RED, _REPEAT, _NEAREST = ELASTIC.at("red"), ELASTIC.at("repeat"), ELASTIC.at("n
 
 
 def _nodes(size: Any) -> Any:
-    """At most so many nodes along an axis of so many pixels."""
+    """The most nodes along an axis of ``size`` pixels."""
     return (size / NODE_SPACING).astype(np.int64) + _BESIDE
 
 
@@ -68,8 +68,9 @@ def _row_positions(params, y, nodes, rows, columns, mixed_x, mixed_y, xs, ys):
 
 @loop
 def _sample_row(params, height, width, xs, ys, before, r, g, b):
-    """A row of pixels at these positions of three planes, which lie one behind the other."""
+    """A row of pixels at these positions of three planes, which lie one after the other."""
     n = height * width
+    # What lies outside has the color given, or repeats the edge: place() moves positions, share() drops weights.
     repeat, nearest = params[_REPEAT], params[_NEAREST]
     red, green, blue = params[_RED], params[_RED + 1], params[_RED + 2]
     second, third = before[n:], before[2 * n :]
@@ -99,7 +100,7 @@ def elastic(params_, statistics_, r_, g_, b_, height, width, work_, ints):
     copy(r, work[:n])
     copy(g, work[n : 2 * n])
     copy(b, work[2 * n : 3 * n])
-    before, work = work[: 3 * n], work[3 * n :]
+    before, work = work[: 3 * n], work[3 * n :]  # a copy of the grid; then positions, mixed nodes and all nodes
     xs, ys, work = work[:width], work[width : 2 * width], work[2 * width :]
     mixed_x, mixed_y, nodes = work[:columns], work[columns : 2 * columns], work[2 * columns :]
     _lay_nodes(params, columns, rows, nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numba
 from llvmlite import ir
-from numba import types
+from numba import from_dtype, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
@@ -21,10 +21,14 @@ BYTES = types.CPointer(types.uint8)
 FLOATS = types.CPointer(types.float32)
 INTS = types.CPointer(types.int32)
 UINTS = types.CPointer(types.uint32)
-ADDRESSES = types.CPointer(types.int64)
 
 #: Pointers to source images, by their dtype.
 SOURCES = {"uint8": BYTES, "float32": FLOATS}
+
+
+def record_pointer(dtype):
+    """The type of a pointer to a record."""
+    return types.CPointer(from_dtype(dtype))
 
 
 def pointer(context, builder, kind, array, index=None, target=None):
@@ -62,12 +66,22 @@ def array_at(typing_context, address, size):
 
 
 @intrinsic
+def record_at(typing_context, address):
+    """The record at a pointer; Numba's records are pointers, too."""
+
+    def generate(context, builder, signature, args):
+        return args[0]
+
+    return address.dtype(address), generate
+
+
+@intrinsic
 def load_bytes(typing_context, array, index):
     """Four consecutive bytes of a uint8 array as one little-endian uint32."""
 
     def generate(context, builder, signature, args):
         value = builder.load(pointer(context, builder, signature.args[0], args[0], args[1], ir.IntType(32)))
-        value.align = 1
+        value.align = 1  # a pixel begins at any byte
         return value
 
     return types.uint32(array, index), generate
@@ -79,7 +93,7 @@ def move_quad(typing_context, row, k, quads, at):
 
     def generate(context, builder, signature, args):
         quad = builder.load(pointer(context, builder, signature.args[0], args[0], args[1], _QUAD))
-        quad.align = 4
+        quad.align = 4  # that of a float32: without it LLVM takes 16 for granted, and may fault
         builder.store(quad, pointer(context, builder, signature.args[2], args[2], args[3], _QUAD)).align = 4
         return context.get_dummy_value()
 
@@ -106,6 +120,7 @@ def sum_blocks(typing_context, blocks, first, offsets, weights, x, step, taps, o
             start = builder.sub(builder.sext(offset, first.type), first)
             block = builder.load(pointer(context, builder, kinds[0], blocks, start, vector))
             block.align = 4
+            # "contract" alone: one rounding, as fused operations have it, but no other order of the sum.
             weighted = builder.fmul(block, spread(builder, weight, BLOCK), flags=("contract",))
             builder.store(builder.fadd(weighted, builder.load(total), flags=("contract",)), total)
             builder.store(builder.add(here, step), at)
@@ -142,7 +157,10 @@ def split_four_quads(typing_context, blocks, k, r, g, b, x):
 
 
 def caller(kind):
-    """An intrinsic ``(address, arguments)`` that calls a piece of these types; arrays are passed as pointers."""
+    """An intrinsic ``(address, arguments)`` that calls a piece of these types.
+
+    Arrays and records are passed as pointers; all else is cast.
+    """
 
     @intrinsic
     def call(typing_context, address, arguments):
@@ -152,9 +170,10 @@ def caller(kind):
                 value = builder.extract_value(values[1], k)
                 if isinstance(given, types.Array):
                     value = pointer(context, builder, given, value)
-                elif not isinstance(given, types.CPointer):
+                elif not isinstance(given, (types.CPointer, types.Record)):
                     value = context.cast(builder, value, given, wanted)
                 passed.append(value)
+            # By what is passed, not by the piece's types: pointers to bytes stand for those to any elements.
             function = ir.FunctionType(ir.VoidType(), [one.type for one in passed])
             builder.call(builder.inttoptr(values[0], function.as_pointer()), passed)
             return context.get_dummy_value()
@@ -189,6 +208,7 @@ def stream_line(typing_context, values, out, k):
         line = ir.VectorType(ir.FloatType(), LINE)
         value = builder.load(pointer(context, builder, signature.args[0], args[0], args[2], line))
         value.align = 4
+        # A store of a whole line that is aligned to it: only such a one goes past the caches without reading the line.
         store = builder.store(value, pointer(context, builder, signature.args[1], args[1], args[2], line))
         store.align = 4 * LINE
         store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
@@ -208,8 +228,8 @@ def fence(typing_context):
     return types.none(), generate
 
 
-def _made_at(kind):
-    """An intrinsic ``(address, size)``: so many elements at an address, which is a number, as an array."""
+def _make_array_at(kind):
+    """An intrinsic ``(address, size)``: the elements at an address, which is a number, as an array."""
 
     @intrinsic
     def at_address(typing_context, address, size):
@@ -218,7 +238,7 @@ def _made_at(kind):
         def generate(context, builder, signature, args):
             array = context.make_array(array_kind)(context, builder)
             start = builder.inttoptr(args[0], array.data.type)
-            itemsize = context.get_constant(types.intp, kind.bitwidth // 8)
+            itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind)))
             populate_array(array, start, [args[1]], [itemsize], itemsize, None)
             return array._getvalue()
 
@@ -227,13 +247,48 @@ def _made_at(kind):
     return at_address
 
 
-bytes_at, ints_at, longs_at, floats_at = (
-    _made_at(kind) for kind in (types.uint8, types.int32, types.int64, types.float32)
+bytes_at, longs_at, floats_at = (_make_array_at(kind) for kind in (types.uint8, types.int64, types.float32))
+
+
+def _make_array_of(kind):
+    """An intrinsic ``(buffer)``: the elements of a record with an address and a size, as an array."""
+
+    @intrinsic
+    def of_buffer(typing_context, buffer):
+        array_kind = types.Array(kind, 1, "C")
+
+        def generate(context, builder, signature, args):
+            address, size = (
+                builder.load(cgutils.get_record_member(builder, args[0], buffer.offset(name), ir.IntType(64)))
+                for name in ("address", "size")
+            )
+            array = context.make_array(array_kind)(context, builder)
+            itemsize = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind)))
+            populate_array(array, builder.inttoptr(address, array.data.type), [size], [itemsize], itemsize, None)
+            return array._getvalue()
+
+        return array_kind(buffer), generate
+
+    return of_buffer
+
+
+bytes_of, ints_of, uints_of, floats_of = (
+    _make_array_of(kind) for kind in (types.uint8, types.int32, types.uint32, types.float32)
 )
 
 
+def records_of(dtype):
+    """An intrinsic ``(buffer)``: the records of a record with an address and a size, as an array."""
+    return _make_array_of(from_dtype(dtype))
+
+
+def records_at(dtype):
+    """An intrinsic ``(address, size)``: the records at an address as an array."""
+    return _make_array_at(from_dtype(dtype))
+
+
 def check_place(builder, index, count, size):
-    """With NUMBA_BOUNDSCHECK=1 the process ends where so many elements from an index on are not those of an array."""
+    """With NUMBA_BOUNDSCHECK=1 the process ends where ``count`` elements from an index on are not all in an array."""
     if not numba.config.BOUNDSCHECK:
         return
     end = builder.add(index, count)
@@ -244,7 +299,7 @@ def check_place(builder, index, count, size):
 
 
 def _viewer(kind):
-    """An intrinsic ``(bytes_array, at, size)``: so many elements of another type from a byte on."""
+    """An intrinsic ``(bytes_array, at, size)``: elements of another type from a byte on, as an array."""
 
     @intrinsic
     def view(typing_context, memory, at, size):
@@ -252,7 +307,7 @@ def _viewer(kind):
 
         def generate(context, builder, signature, args):
             array = context.make_array(array_kind)(context, builder)
-            one = context.get_constant(types.intp, kind.bitwidth // 8)
+            one = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind)))
             made = context.make_array(signature.args[0])(context, builder, args[0])
             check_place(builder, args[1], builder.mul(args[2], one), builder.extract_value(made.shape, 0))
             start = builder.bitcast(builder.gep(made.data, [args[1]]), array.data.type)
@@ -264,16 +319,21 @@ def _viewer(kind):
     return view
 
 
-longs_in, uints_in, shorts_in = (_viewer(kind) for kind in (types.int64, types.uint32, types.int16))
+uints_in, shorts_in = _viewer(types.uint32), _viewer(types.int16)
 
 
-@intrinsic
-def add_to(typing_context, array, index, value):
-    """Add to an element that other threads add to as well; gives what it was before."""
+def records_in(dtype):
+    """An intrinsic ``(bytes_array, at, size)``: records from a byte on, as an array."""
+    return _viewer(from_dtype(dtype))
+
+
+@intrinsic(prefer_literal=True)
+def add_to(typing_context, record, field, value):
+    """Add to an int64 field of a record that other threads add to as well; returns what it was before."""
+    name = field.literal_value
 
     def generate(context, builder, signature, args):
-        return builder.atomic_rmw(
-            "add", pointer(context, builder, signature.args[0], args[0], args[1]), args[2], "seq_cst"
-        )
+        address = cgutils.get_record_member(builder, args[0], record.offset(name), ir.IntType(64))
+        return builder.atomic_rmw("add", address, args[2], "seq_cst")
 
-    return types.int64(array, types.intp, types.int64), generate
+    return types.int64(record, field, types.int64), generate

@@ -13,10 +13,9 @@ from numba import types
 
 from .. import sampling
 from ..compiled import Piece
-from ..layout import FILTER, HEIGHT, MATRIX, NEAREST, STRIDE, SUPPORT, TAPS, WIDTH, WINDOW
+from ..layout import NEAREST
 from ..scalar import confine, f32, i32, loop, scalar, up
-from .calls import SUM_PATCHES
-from .intrinsics import BYTES, FLOATS, INTS, SOURCES, array_at, caller, copy
+from .intrinsics import BYTES, FLOATS, INTS, SOURCES, array_at, bytes_at, caller, copy
 from .positions import project_row
 from .vectors import LANES, PIXELS, make_sum_four_patches
 
@@ -109,7 +108,7 @@ def _make_row(channels: int, lanes: int) -> Any:
     def sum_row(source, end, stride, rows, loads, starts, distances, weights, steps, r, g, b):
         """A row of pixels from their patches, four at a time; the last four overlap those before.
 
-        Says whether that is all of them: patches whose first load begins behind ``end`` are left out.
+        Says whether that is all of them: patches whose first load begins after ``end`` are left out.
         """
         n = r.size
         complete = n >= PIXELS
@@ -136,6 +135,7 @@ def _sum_patches(
     weights, steps = array_at(weights_, rows * n), array_at(steps_, loads * LANES)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
     lanes = _HALF if columns * channels <= _HALF else LANES
+    # The last element at which a patch may begin so that none of its loads, whole vectors, leaves the source.
     end = size - (rows - 1) * stride - (loads - 1) * (lanes // channels * channels) - lanes
     if channels == 3 and lanes == _HALF:
         complete = _sum_small_color_row(
@@ -147,7 +147,7 @@ def _sum_patches(
         complete = _sum_small_gray_row(source, end, stride, rows, loads, starts, distances, weights, steps, r, g, b)
     else:
         complete = _sum_gray_row(source, end, stride, rows, loads, starts, distances, weights, steps, r, g, b)
-    if not complete:
+    if not complete:  # the blocks of four whose loads would leave the source
         for block in range(0, n, PIXELS):
             first = max(min(block, n - PIXELS), 0)
             if n < PIXELS or _last(starts, up(first)) > end:
@@ -175,40 +175,42 @@ _TILE = 256
 
 
 def patches_space(nx: Any, ny: Any) -> Any:
-    """Elements of ``floats`` for so many taps."""
+    """Elements of ``floats`` for ``nx`` by ``ny`` taps; both may be arrays."""
     return (6 + ny) * _TILE + (nx // _COLORS_A_LOAD + 1) * LANES
 
 
 @loop
-def sample_patches(calls, source, size, channels, scale, record, words, y0, y1, planes, floats, ints):
+def sample_patches(calls, source, record, y0, y1, planes, floats, ints):
     """Rows ``y0`` to ``y1`` of a bilinear grid, or a nearest-neighbor one."""
-    height, width, stride = record[HEIGHT], record[WIDTH], record[STRIDE]
-    x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
-    columns, rows = min(record[TAPS], x_high - x_low), min(record[TAPS + 1], y_high - y_low)
+    pixels, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
+    height, width, stride = record.height, record.width, record.stride
+    x_low, y_low, x_high, y_high = record.window[0], record.window[1], record.window[2], record.window[3]
+    columns, rows = min(record.taps[0], x_high - x_low), min(record.taps[1], y_high - y_low)
     n = min(width, _TILE)
+    # Of every column of a tile: positions, distances of the first tap, sums of weights, weights of the patch's rows.
     xs, ys, left, below = floats[:n], floats[n : 2 * n], floats[2 * n : 3 * n], floats[3 * n : 4 * n]
     total_x, total_y, weights = floats[4 * n : 5 * n], floats[5 * n : 6 * n], floats[6 * n : (6 + rows) * n]
     end = (6 + rows) * n
     loads = (columns - 1) // (LANES if channels == 1 else _COLORS_A_LOAD) + 1
     steps = floats[end : end + loads * LANES]
     starts, lines = ints[:n], ints[n : 2 * n]
-    filter = record[FILTER]
-    inverse_x, inverse_y = _inverse(filter, words[SUPPORT]), _inverse(filter, words[SUPPORT + 1])
-    plane_size = planes.size // 3
-    m = words[MATRIX : MATRIX + 9]
+    filter, support_x, support_y = record.filter, record.support[0], record.support[1]
+    inverse_x, inverse_y = _inverse(filter, support_x), _inverse(filter, support_y)
+    plane = planes.size // 3
+    m = record.matrix[:]
     _lay_steps(steps, columns, channels, inverse_x)
     for tile in range(0, width, n):
-        x0 = min(tile, width - n)
+        x0 = min(tile, width - n)  # the last tile overlaps the one before: all are of one width
         for y in range(y0, y1):
             project_row(m, y, x0, height, width, xs, ys)
-            _lay_axis(xs, filter, words[SUPPORT], x_low, x_high, columns, starts, left, total_x)
-            _lay_axis(ys, filter, words[SUPPORT + 1], y_low, y_high, rows, lines, below, total_y)
-            _weigh_rows(below, rows, inverse_y, scale, total_x, total_y, weights)
+            _lay_axis(xs, filter, support_x, x_low, x_high, columns, starts, left, total_x)
+            _lay_axis(ys, filter, support_y, y_low, y_high, rows, lines, below, total_y)
+            _weigh_rows(below, rows, inverse_y, source.scale, total_x, total_y, weights)
             for x in range(n):
                 starts[x] = lines[x] * stride + starts[x] * channels
             at = (y - y0) * width + x0
             _call_sum_patches(
-                calls[SUM_PATCHES], (source, size, channels, stride, rows, columns, inverse_x, starts, left, weights,
-                steps, loads, planes[at : at + n], planes[plane_size + at : plane_size + at + n],
-                planes[2 * plane_size + at : 2 * plane_size + at + n], n)
+                calls.sum_patches, (pixels, source.elements, channels, stride, rows, columns, inverse_x, starts, left,
+                weights, steps, loads, planes[at : at + n], planes[plane + at : plane + at + n],
+                planes[2 * plane + at : 2 * plane + at + n], n)
             )  # fmt: skip

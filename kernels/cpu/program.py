@@ -145,6 +145,7 @@ def _histogram(params_, statistics_, r_, g_, b_, height, width, work, counts_):
 @loop
 def _sharpen(factor, plane, height, width, work):
     """Mix every pixel of a plane that has eight neighbors with its smoothed self, in place."""
+    # Rows as they were before the one above, and this one, were changed.
     above = work[:width]
     present = work[width : 2 * width]
     copy(plane, above)
@@ -173,15 +174,16 @@ def _sharpness(params_, statistics_, r_, g_, b_, height, width, work_, counts):
 def _add_shifted(source, left, weight, other, out):
     """Add a row moved by whole columns, and mixed with itself one column on; its ends are repeated."""
     width = out.size
+    # Columns before ``start`` read left of the row, those from ``stop`` on right of it.
     start = min(max(-left, 0), width)
     stop = max(min(width - 1 - left, width), start)
     first, last = source[0], source[width - 1]
     for x in range(start):
         out[x] += (weight + other) * first if x + left + 1 <= 0 else weight * first + other * source[x + left + 1]
     n = stop - start
-    here, beside, to = source[start + left :], source[start + left + 1 :], out[start:]
+    here, following, to = source[start + left :], source[start + left + 1 :], out[start:]
     for x in range(n):
-        to[x] += weight * here[x] + other * beside[x]
+        to[x] += weight * here[x] + other * following[x]
     for x in range(stop, width):
         out[x] += (weight + other) * last
 
@@ -194,7 +196,7 @@ def _move(taps, step_x, step_y, plane, height, width, before):
         plane[k] = f32(0.0)
     share = f32(1.0) / f32(taps)
     for k in range(taps):
-        t = f32(k) - f32(taps - 1) * f32(0.5)
+        t = f32(k) - f32(taps - 1) * f32(0.5)  # the line's middle is at the pixel
         x = clamp(t * step_x, f32(-width), f32(width))
         y = clamp(t * step_y, f32(-height), f32(height))
         left, top = floor(x), floor(y)

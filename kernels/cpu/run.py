@@ -8,26 +8,13 @@ import numpy as np
 
 from .. import color
 from ..compiled import kept
-from ..layout import FILTER, HEIGHT, LINEAR, SEPARABLE, WIDTH
+from ..layout import LINEAR
 from ..ops import END, ENTRY_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
-from .calls import (
-    ADD_TAPS,
-    CALLS,
-    GRIDS,
-    LAY_TAPS,
-    MIX_ROWS,
-    READS_NEIGHBORS,
-    ROWS,
-    SAMPLE_GATHERED,
-    SAMPLE_PATCHED,
-    SAMPLE_SEPARABLE,
-    STORE,
-    SUM_PATCHES,
-)
-from .intrinsics import caller, copy, fence
+from .intrinsics import caller, copy, fence, floats_of, ints_of
 from .patches import SUM_PATCHES_PIECES
 from .program import GRID_PIECES, ROW_PIECES, call_grid, call_row, user_row
+from .records import CALLS
 from .sample import (
     ADD_TAPS_PIECES,
     GATHERED_PIECE,
@@ -41,7 +28,8 @@ from .store import STORE_PIECES, call_store
 
 _END = f32(END.code)
 
-# Rows stored at a time: they lie in the first-level cache, and lines shared with others are few.
+# Rows stored at a time: few enough for the first-level cache, enough that few cache lines of the result are shared by
+# two runs.
 _STORED = 8
 
 _call_sample = caller(SAMPLE)
@@ -50,7 +38,7 @@ _call_sample = caller(SAMPLE)
 def call_table(
     source: str, kind: int, planar: bool, ops: Any, separable: Any, filters: Any, functions: tuple[Any, ...]
 ) -> Any:
-    """Addresses for :func:`run_image`, of what a plan needs: other loops are not compiled.
+    """Return a (1,) CALLS with the loops that a plan needs: others are not compiled.
 
     Parameters
     ----------
@@ -65,28 +53,29 @@ def call_table(
     functions : tuple
         Of the user's.
     """
-    table = np.zeros(CALLS, np.int64)
+    table = np.zeros(1, CALLS)
+    calls = table[0]
     patched = ~separable & (filters <= LINEAR)
     if np.any(separable):
-        table[MIX_ROWS] = MIX_ROWS_PIECES[source].address
-        table[SAMPLE_SEPARABLE] = SEPARABLE_PIECE.address
+        calls["mix_rows"] = MIX_ROWS_PIECES[source].address
+        calls["separable"] = SEPARABLE_PIECE.address
     if np.any(patched):
-        table[SUM_PATCHES] = SUM_PATCHES_PIECES[source].address
-        table[SAMPLE_PATCHED] = PATCHED_PIECE.address
+        calls["sum_patches"] = SUM_PATCHES_PIECES[source].address
+        calls["patched"] = PATCHED_PIECE.address
     if not np.all(separable | patched):
-        table[ADD_TAPS] = ADD_TAPS_PIECES[source].address
-        table[SAMPLE_GATHERED] = GATHERED_PIECE.address
+        calls["add_taps"] = ADD_TAPS_PIECES[source].address
+        calls["gathered"] = GATHERED_PIECE.address
     if not np.all(patched):
-        table[LAY_TAPS] = LAY_TAPS_PIECE.address
-    table[STORE] = STORE_PIECES[kind, planar].address
+        calls["lay_taps"] = LAY_TAPS_PIECE.address
+    calls["store"] = STORE_PIECES[kind, planar].address
     for code in np.flatnonzero(ops).tolist():
         if code in ROW_PIECES:
-            table[ROWS + code] = ROW_PIECES[code].address
+            calls["rows"][code] = ROW_PIECES[code].address
         elif OPS[code].user:
-            table[ROWS + code] = user_row(OPS[code], functions).address
+            calls["rows"][code] = user_row(OPS[code], functions).address
         if code in GRID_PIECES:
-            table[GRIDS + code] = GRID_PIECES[code].address
-            table[READS_NEIGHBORS + code] = OPS[code].neighbors
+            calls["grids"][code] = GRID_PIECES[code].address
+            calls["reads_neighbors"][code] = OPS[code].neighbors
     return table
 
 
@@ -97,9 +86,9 @@ def _next_stop(calls, program, at, first_slot):
     That is one whose statistics are still to be computed, or one that reads neighbors.
     """
     while program[at] != _END:
-        code = i32(program[at])
-        if calls[GRIDS + code] != 0:
-            if calls[READS_NEIGHBORS + code] != 0 or i32(program[at + ENTRY_HEADER + SLOT]) >= first_slot:
+        code = i32(program[at])  # an entry: op code, words to the next entry, parameters
+        if calls.grids[code] != 0:
+            if calls.reads_neighbors[code] != 0 or i32(program[at + ENTRY_HEADER + SLOT]) >= first_slot:
                 return at
         at += i32(program[at + 1])
     return at
@@ -110,84 +99,85 @@ def _run_row(calls, program, start, stop, statistics_, y, height, r, g, b, xs, y
     """The entries ``start`` to ``stop`` of a program over one row."""
     at = start
     while at < stop and program[at] != _END:
-        address = calls[ROWS + i32(program[at])]
+        address = calls.rows[i32(program[at])]
         if address != 0:
             call_row(address, (program[at + ENTRY_HEADER :], statistics_, y, height, r, g, b, xs, ys, r.size))
         at += i32(program[at + 1])
 
 
 @loop
-def _sample(calls, source, size, channels, scale, record, words, y0, y1, planes, floats, ints, packed):
+def _sample(calls, source, record, y0, y1, scratch):
     """Rows ``y0`` to ``y1`` of the grid into the planes."""
-    way = SAMPLE_PATCHED if record[FILTER] <= LINEAR else SAMPLE_GATHERED
-    if record[SEPARABLE] == 1:
-        way = SAMPLE_SEPARABLE
-    _call_sample(
-        calls[way], (calls, source, size, channels, scale, record, words, y0, y1, planes, planes.shape[1], floats,
-        floats.size, ints, ints.size, packed)
-    )  # fmt: skip
+    address = calls.gathered
+    if record.separable == 1:
+        address = calls.separable
+    elif record.filter <= LINEAR:
+        address = calls.patched
+    _call_sample(address, (calls, source, record, y0, y1, scratch))
 
 
 @loop
-def _run_grid(calls, program, stop, first_slot, statistics_, height, width, planes, xs, ys, work, ints):
-    """The entries up to the last one that needs the whole grid, over it; gives the position to go on from."""
-    r, g, b = planes[0], planes[1], planes[2]
+def _run_grid(calls, program, stop, first_slot, record, scratch):
+    """Run the entries up to the last one that needs the whole grid; return the position to go on from.
+
+    ``stop`` is the first such entry. Its statistics are taken of what the entries before it make of the grid.
+    """
+    height, width = record.height, record.width
+    planes, positions = floats_of(scratch.planes), floats_of(scratch.positions)
+    statistics_, work, ints = floats_of(scratch.statistics), floats_of(scratch.floats), ints_of(scratch.ints)
+    plane = planes.size // 3
+    r, g, b = planes[:plane], planes[plane : 2 * plane], planes[2 * plane :]
+    xs, ys = positions[:width], positions[width : 2 * width]
     start = 0
     while program[stop] != _END:
         for y in range(height):
             row = slice(y * width, (y + 1) * width)
             _run_row(calls, program, start, stop, statistics_, y, height, r[row], g[row], b[row], xs, ys)
         code = i32(program[stop])
-        call_grid(
-            calls[GRIDS + code], (program[stop + ENTRY_HEADER :], statistics_, r, g, b, height, width, work, ints)
-        )
+        call_grid(calls.grids[code], (program[stop + ENTRY_HEADER :], statistics_, r, g, b, height, width, work, ints))
         after = stop + i32(program[stop + 1])
-        start = after if calls[READS_NEIGHBORS + code] != 0 else stop
+        # An entry with a statistic still has to be run over the rows; one that reads neighbors has changed the grid.
+        start = after if calls.reads_neighbors[code] != 0 else stop
         stop = _next_stop(calls, program, after, first_slot)
     return start
 
 
 @loop
-def run_image(
-    calls, source, size, channels, scale, record, words, program, first_slot, statistics_, planes, floats, ints, packed,
-    out, out_channels, streamed
-):  # fmt: skip
+def run_image(calls, source, record, program, one, scratch, out, streamed):
     """Sample, run the program, store: one image through one pass.
 
-    ``source`` and ``out`` are bytes, whatever they hold: what knows their types is in ``calls``. ``size`` is that of
-    the source in elements.
-    With statistics still to compute (``first_slot`` on) or neighbors to read, the whole grid is kept in ``planes``
-    meanwhile, otherwise a few rows. An empty ``out`` makes a pass for its statistics only.
+    ``out`` are bytes, whatever they hold: what knows the types of source and result is in ``calls``.
+    With statistics still to compute (from the pass's ``first_slot`` on) or neighbors to read, the whole grid is kept in
+    the planes meanwhile, otherwise a few rows. An empty ``out`` makes a pass for its statistics only.
     """
-    height = record[HEIGHT]
-    width = record[WIDTH]
-    stop = _next_stop(calls, program, 0, first_slot)
+    height, width = record.height, record.width
+    stop = _next_stop(calls, program, 0, one.first_slot)
     whole = program[stop] != _END
-    xs = floats[:width]
-    ys = floats[width : 2 * width]
-    work = floats[2 * width :]
     start = 0
     if whole:
-        _sample(calls, source, size, channels, scale, record, words, 0, height, planes, work, ints, packed)
-        start = _run_grid(calls, program, stop, first_slot, statistics_, height, width, planes, xs, ys, floats, ints)
+        _sample(calls, source, record, 0, height, scratch)
+        start = _run_grid(calls, program, stop, one.first_slot, record, scratch)
     if out.size == 0:
         return
+    planes, positions = floats_of(scratch.planes), floats_of(scratch.positions)
+    statistics_ = floats_of(scratch.statistics)
+    plane = planes.size // 3
+    xs, ys = positions[:width], positions[width : 2 * width]
     # Rows are sampled in runs, so that tap tables are laid once a run; a run stays within the planes.
-    run = height if whole else min(height, planes.shape[1] // width)
+    run = height if whole else min(height, plane // width)
     for y0 in range(0, height, run):
         y1 = min(y0 + run, height)
         if not whole:
-            _sample(calls, source, size, channels, scale, record, words, y0, y1, planes, work, ints, packed)
+            _sample(calls, source, record, y0, y1, scratch)
         for y in range(y0, y1, _STORED):
             first = (y - y0) * width
             rows = min(_STORED, y1 - y)
+            r, g, b = planes[first:plane], planes[plane + first : 2 * plane], planes[2 * plane + first :]
             for k in range(rows):
-                row = slice(first + k * width, first + (k + 1) * width)
-                r, g, b = planes[0, row], planes[1, row], planes[2, row]
-                _run_row(calls, program, start, program.size, statistics_, y + k, height, r, g, b, xs, ys)
-            done = slice(first, first + rows * width)
-            r, g, b = planes[0, done], planes[1, done], planes[2, done]
-            call_store(calls[STORE], (r, g, b, rows * width, out, y * width, height * width, out_channels, streamed))
+                row = slice(k * width, (k + 1) * width)
+                one_r, one_g, one_b = r[row], g[row], b[row]
+                _run_row(calls, program, start, program.size, statistics_, y + k, height, one_r, one_g, one_b, xs, ys)
+            call_store(calls.store, (r, g, b, rows * width, out, y * width, height * width, one.channels, streamed))
     if streamed:
         fence()
 

@@ -13,11 +13,9 @@ from numba import types
 
 from .. import sampling
 from ..compiled import Piece
-from ..layout import FILTER, GAUSSIAN, HEIGHT, MATRIX, NEAREST, RECORD_WORDS, STRIDE, SUPPORT, TAPS, WIDTH, WINDOW
+from ..layout import GAUSSIAN, NEAREST, RECORD
 from ..scalar import f32, i32, loop, up
-from .calls import ADD_TAPS, CALLS, LAY_TAPS, MIX_ROWS
 from .intrinsics import (
-    ADDRESSES,
     BLOCK,
     BYTES,
     FLOATS,
@@ -25,29 +23,36 @@ from .intrinsics import (
     SOURCES,
     UINTS,
     array_at,
+    bytes_at,
     caller,
     copy,
+    floats_of,
+    ints_of,
     load_bytes,
     move_quad,
+    record_at,
+    record_pointer,
     split_four_quads,
     sum_blocks,
+    uints_of,
 )  # fmt: skip
 from .patches import patches_space, sample_patches
 from .positions import project_row
+from .records import CALLS, SCRATCH, SOURCE
 from .vectors import LANES
 
 u32 = np.uint32
 
-# The horizontal pass takes so many rows at a time: they share its weights and offsets. A block is one pixel of each of
+# Rows that the horizontal pass takes at a time: they share its weights and offsets. A block is one pixel of each of
 # them, as quads: its channels and a lane that nobody uses.
 _ROWS = BLOCK // 4
 
 _VECTOR = 16  # float32 of the widest vectors: loops over whole ones have no remainder
 
-# Elements behind a row: what a quad reads there, and up to a whole vector.
+# Elements after a row: what a quad reads there, and up to a whole vector.
 _TAIL = 3 + _VECTOR - 1
 
-# Loads may touch this many elements behind the last pixel.
+# Loads may touch this many elements after the last pixel.
 SOURCE_SLACK = LANES - 1
 
 
@@ -63,7 +68,7 @@ def _lay_taps(positions_, n, support, filter, low, high, step, taps, scale, weig
     weights, offsets = array_at(weights_, n * taps), array_at(offsets_, n * taps)
     low_f = f32(low)
     high_f = f32(high)
-    if filter > GAUSSIAN:
+    if filter > GAUSSIAN:  # mirrored borders: nearest-neighbor at a position inside
         for x in range(n):
             positions[x] = sampling.folded(positions[x], filter, low_f, high_f)
         filter = i32(NEAREST)
@@ -88,6 +93,7 @@ def _lay_taps(positions_, n, support, filter, low, high, step, taps, scale, weig
             tap = sampling.first_tap(positions[x], reach) + step_t
             total[x] += weight[x]
             offset[x] = sampling.tap_index(tap, filter, low_f, high_f) * step
+    # Taps outside the window weigh nothing: the others are divided by their sum.
     for x in range(n):
         total[x] = scale / total[x]
     for t in range(taps):
@@ -115,6 +121,7 @@ def _mix_rows(source_, size, base, offsets_, weights_, y, height, taps, least, o
     source, out = array_at(source_, size), array_at(out_, out_size)
     offsets, weights = array_at(offsets_, height * taps), array_at(weights_, height * taps)
     for t in range(0, taps, 4):
+        # Rows after the last tap are that tap's, with no weight, so that the loops below have four rows always.
         last = taps - 1
         a0 = base + offsets[t * height + y]
         a1 = base + offsets[min(t + 1, last) * height + y]
@@ -157,7 +164,7 @@ _call_mix_rows = caller(_mix_rows_types(BYTES))  # or any other pointer
 
 @loop
 def _spread(row, channels, pixels, j, blocks):
-    """One interleaved row as row ``j`` of the blocks; reads up to three elements behind its last pixel."""
+    """One interleaved row as row ``j`` of the blocks; reads up to three elements after its last pixel."""
     for p in range(pixels):
         move_quad(row, up(p * channels), blocks, up(BLOCK * p + 4 * j))
 
@@ -184,7 +191,7 @@ def _split(blocks, j, r, g, b):
 
 
 def work_space(height: Any, width: Any, nx: Any, ny: Any, columns: Any) -> tuple[Any, Any]:
-    """Elements of ``floats`` and ``ints`` for a grid, its taps and so many columns of the source; all may be arrays."""
+    """Elements of ``floats`` and ``ints`` for a grid, its taps and columns of the source; all may be arrays."""
     taps = height * ny + width * nx
     rows = 3 * columns + _TAIL + BLOCK * (columns + width)
     for_separable = taps + height + width + np.maximum(width, height) + rows
@@ -192,10 +199,21 @@ def work_space(height: Any, width: Any, nx: Any, ny: Any, columns: Any) -> tuple
     return np.maximum(for_separable, for_gathered), np.maximum(taps, (nx + ny) * width)
 
 
+#: Rows of a grid into the planes: calls, source, record of the grid, first row and the one after the last, scratch.
 SAMPLE = types.void(
-    ADDRESSES, BYTES, types.int64, types.int64, types.float32, INTS, FLOATS, types.int64, types.int64, FLOATS,
-    types.int64, FLOATS, types.int64, INTS, types.int64, UINTS,
+    record_pointer(CALLS), record_pointer(SOURCE), record_pointer(RECORD), types.int64, types.int64,
+    record_pointer(SCRATCH),
 )  # fmt: skip
+
+
+@loop
+def _plane_rows(planes, at, width):
+    """A row of the grid in each plane, from element ``at`` on."""
+    plane = planes.size // 3
+    return (
+        planes[at : at + width], planes[plane + at : plane + at + width],
+        planes[2 * plane + at : 2 * plane + at + width],
+    )  # fmt: skip
 
 
 @loop
@@ -215,39 +233,36 @@ def _work_space(floats, ints, height, width, nx, ny):
 
 
 # One body, as is _gathered: its parts share the work space, and passing that on takes a dozen arguments a call.
-def _separable(
-    calls_, source, size, channels, scale, record_, words_, y0, y1, planes_, plane_size, floats_, floats_size, ints_,
-    ints_size, packed
-):  # fmt: skip
+def _separable(calls_, source_, record_, y0, y1, scratch_):
     """Rows ``y0`` to ``y1`` of a grid whose x depends on the column only: two one-dimensional passes.
 
-    The tap tables of the first rows stay in ``floats`` and ``ints`` for those after them.
+    The tap tables of the first rows stay in the scratch for those after them.
     """
-    calls = array_at(calls_, CALLS)
-    record, words = array_at(record_, RECORD_WORDS), array_at(words_, RECORD_WORDS)
-    planes = array_at(planes_, 3 * plane_size)
-    floats, ints = array_at(floats_, floats_size), array_at(ints_, ints_size)
-    height = record[HEIGHT]
-    width = record[WIDTH]
-    filter = record[FILTER]
-    nx = record[TAPS]
-    ny = record[TAPS + 1]
+    calls, source, record, scratch = record_at(calls_), record_at(source_), record_at(record_), record_at(scratch_)
+    values, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
+    planes = floats_of(scratch.planes)
+    floats = floats_of(scratch.floats)
+    ints = ints_of(scratch.ints)
+    height, width = record.height, record.width
+    nx, ny = record.taps[0], record.taps[1]
     ys, wy, oy, xs, wx, ox, total, summed, end = _work_space(floats, ints, height, width, nx, ny)
     if y0 == 0:
+        m, support, filter = record.matrix, record.support, record.filter
         for y in range(height):
             v = f32(y) - f32(height - 1) * f32(0.5)
-            ys[y] = words[MATRIX + 4] * v + words[MATRIX + 5]
+            ys[y] = m[4] * v + m[5]
         for x in range(width):
             u = f32(x) - f32(width - 1) * f32(0.5)
-            xs[x] = words[MATRIX] * u + words[MATRIX + 2]
-        x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
-        stride = record[STRIDE]
+            xs[x] = m[0] * u + m[2]
+        x_low, y_low, x_high, y_high = record.window[0], record.window[1], record.window[2], record.window[3]
         _call_lay_taps(
-            calls[LAY_TAPS], (ys, ys.size, words[SUPPORT + 1], filter, y_low, y_high, stride, ny, scale, wy, oy, total)
-        )
+            calls.lay_taps, (ys, ys.size, support[1], filter, y_low, y_high, record.stride, ny, source.scale, wy, oy,
+            total)
+        )  # fmt: skip
         _call_lay_taps(
-            calls[LAY_TAPS], (xs, xs.size, words[SUPPORT], filter, x_low, x_high, BLOCK, nx, f32(1.0), wx, ox, total)
+            calls.lay_taps, (xs, xs.size, support[0], filter, x_low, x_high, BLOCK, nx, f32(1.0), wx, ox, total)
         )
+    # Only columns that have a tap are mixed.
     first = ox[0]
     last = ox[0]
     for k in range(width * nx):
@@ -261,18 +276,16 @@ def _separable(
     blocks = floats[end : end + BLOCK * pixels]
     mixed[least:] = f32(0.0)  # read into lanes nobody uses; garbage there may be slow to multiply
     for y in range(y0, y1, _ROWS):
+        # Vertically into rows of interleaved pixels, these into blocks, horizontally into blocks, by channel to planes.
         rows = min(_ROWS, y1 - y)
         for j in range(rows):
             _call_mix_rows(
-                calls[MIX_ROWS], (source, size, start, oy, wy, y + j, height, ny, least, mixed, mixed.size)
+                calls.mix_rows, (values, source.elements, start, oy, wy, y + j, height, ny, least, mixed, mixed.size)
             )  # fmt: skip
             _spread(mixed, channels, pixels, j, blocks)
         _mix_columns(blocks, first, ox, wx, width, nx, summed)
         for j in range(rows):
-            at = (y + j - y0) * width
-            r = planes[at : at + width]
-            g = planes[plane_size + at : plane_size + at + width]
-            b = planes[2 * plane_size + at : 2 * plane_size + at + width]
+            r, g, b = _plane_rows(planes, (y + j - y0) * width, width)
             _split(summed, j, r, g, b)
             if channels == 1:
                 copy(r, g)
@@ -327,42 +340,33 @@ ADD_TAPS_PIECES = {
 _call_add_taps = caller(_add_taps_types(BYTES))  # or any other pointer
 
 
-def _gathered(
-    calls_, source, size, channels, scale, record_, words_, y0, y1, planes_, plane_size, floats_, floats_size, ints_,
-    ints_size, packed
-):  # fmt: skip
+def _gathered(calls_, source_, record_, y0, y1, scratch_):
     """Rows ``y0`` to ``y1`` of any grid: two-dimensional taps, a row of pixels at a time."""
-    calls = array_at(calls_, CALLS)
-    record, words = array_at(record_, RECORD_WORDS), array_at(words_, RECORD_WORDS)
-    planes = array_at(planes_, 3 * plane_size)
-    floats, ints = array_at(floats_, floats_size), array_at(ints_, ints_size)
-    height = record[HEIGHT]
-    width = record[WIDTH]
-    filter = record[FILTER]
-    nx = record[TAPS]
-    ny = record[TAPS + 1]
-    xs = floats[:width]
-    ys = floats[width : 2 * width]
-    total = floats[2 * width : 3 * width]
+    calls, source, record, scratch = record_at(calls_), record_at(source_), record_at(record_), record_at(scratch_)
+    pixels, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
+    planes = floats_of(scratch.planes)
+    floats = floats_of(scratch.floats)
+    ints = ints_of(scratch.ints)
+    packed = uints_of(scratch.packed)
+    height, width = record.height, record.width
+    nx, ny = record.taps[0], record.taps[1]
+    # Of every column of a row: its position, and weights and offsets of its taps, one tap of all columns after another.
+    xs, ys, total = floats[:width], floats[width : 2 * width], floats[2 * width : 3 * width]
     wx = floats[3 * width : (3 + nx) * width]
     wy = floats[(3 + nx) * width : (3 + nx + ny) * width]
-    ox = ints[: width * nx]
-    oy = ints[width * nx : width * (nx + ny)]
-    m = words[MATRIX : MATRIX + 9]
-    x_low, y_low, x_high, y_high = record[WINDOW], record[WINDOW + 1], record[WINDOW + 2], record[WINDOW + 3]
+    ox, oy = ints[: width * nx], ints[width * nx : width * (nx + ny)]
+    support, filter = record.support, record.filter
+    x_low, y_low, x_high, y_high = record.window[0], record.window[1], record.window[2], record.window[3]
     for y in range(y0, y1):
-        project_row(m, y, 0, height, width, xs, ys)
+        project_row(record.matrix[:], y, 0, height, width, xs, ys)
         _call_lay_taps(
-            calls[LAY_TAPS], (xs, xs.size, words[SUPPORT], filter, x_low, x_high, channels, nx, f32(1.0), wx, ox, total)
+            calls.lay_taps, (xs, xs.size, support[0], filter, x_low, x_high, channels, nx, f32(1.0), wx, ox, total)
         )
-        stride = record[STRIDE]
         _call_lay_taps(
-            calls[LAY_TAPS], (ys, ys.size, words[SUPPORT + 1], filter, y_low, y_high, stride, ny, scale, wy, oy, total)
-        )
-        at = (y - y0) * width
-        r = planes[at : at + width]
-        g = planes[plane_size + at : plane_size + at + width]
-        b = planes[2 * plane_size + at : 2 * plane_size + at + width]
+            calls.lay_taps, (ys, ys.size, support[1], filter, y_low, y_high, record.stride, ny, source.scale, wy, oy,
+            total)
+        )  # fmt: skip
+        r, g, b = _plane_rows(planes, (y - y0) * width, width)
         for x in range(width):
             r[x] = f32(0.0)
             g[x] = f32(0.0)
@@ -372,8 +376,9 @@ def _gathered(
                 cx = slice(i * width, (i + 1) * width)
                 cy = slice(j * width, (j + 1) * width)
                 _call_add_taps(
-                    calls[ADD_TAPS], (source, size, channels, ox[cx], oy[cy], wx[cx], wy[cy], packed, r, g, b, width)
-                )
+                    calls.add_taps, (pixels, source.elements, channels, ox[cx], oy[cy], wx[cx], wy[cy], packed, r, g, b,
+                    width)
+                )  # fmt: skip
         if channels == 1:
             copy(r, g)
             copy(r, b)
@@ -382,15 +387,13 @@ def _gathered(
 GATHERED_PIECE = Piece("gathered", _gathered, SAMPLE)
 
 
-def _patched(
-    calls_, source, size, channels, scale, record_, words_, y0, y1, planes_, plane_size, floats_, floats_size, ints_,
-    ints_size, packed
-):  # fmt: skip
+def _patched(calls_, source_, record_, y0, y1, scratch_):
     """Rows ``y0`` to ``y1`` of any grid whose filter is nearest-neighbor or linear: the taps of a pixel at once."""
-    record, words = array_at(record_, RECORD_WORDS), array_at(words_, RECORD_WORDS)
-    planes = array_at(planes_, 3 * plane_size)
-    floats, ints = array_at(floats_, floats_size), array_at(ints_, ints_size)
-    sample_patches(array_at(calls_, CALLS), source, size, channels, scale, record, words, y0, y1, planes, floats, ints)
+    scratch = record_at(scratch_)
+    planes = floats_of(scratch.planes)
+    floats = floats_of(scratch.floats)
+    ints = ints_of(scratch.ints)
+    sample_patches(record_at(calls_), record_at(source_), record_at(record_), y0, y1, planes, floats, ints)
 
 
 PATCHED_PIECE = Piece("patched", _patched, SAMPLE)

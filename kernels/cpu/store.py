@@ -31,6 +31,7 @@ BYTES_OF = {kind: stored.bitwidth // 8 for kind, (_, _, stored) in _KINDS.items(
 @loop
 def _stream(values, out):
     """Fill an array that will not be in the caches when it is read: lines of it are written unread."""
+    # Up to the first whole line of 64 bytes, then lines, then the rest.
     lead = min(out.size, -(address_of(out) // 4) % LINE)
     whole = out.size - (out.size - lead) % LINE
     copy(values, out[:lead])

@@ -30,7 +30,7 @@ def _folded(builder: Any, one: Any, other: Any, masks: list[list[int]]) -> Any:
 
 
 def _pairing(channels: int, lanes: int) -> list[list[int]]:
-    """Lanes of two patches whose sum holds each of them in a half of its own: two pixels, or eight gray ones."""
+    """Lanes of two patches whose sum holds each of them in a separate half: two pixels, or eight gray ones."""
     if lanes == LANES // 2:
         return [list(range(LANES))]
     if channels == 1:
@@ -49,7 +49,7 @@ def _gathering(channels: int) -> list[list[int]]:
 
 
 class _Loads:
-    """What one intrinsic does: loads of so many lanes from pixels of so many channels."""
+    """The code of one intrinsic: loads of ``lanes`` lanes from pixels of ``channels`` channels."""
 
     def __init__(self, context: Any, builder: Any, kinds: Any, values: Any, channels: int, lanes: int) -> None:
         (self.source, self.starts, self.stride, self.rows, self.loads, self.weights, self.step, self.distances,
@@ -97,7 +97,7 @@ class _Loads:
 
     def _weighted(self, total: Any, sums: Any, weight: Any) -> Any:
         if self._kinds[0].dtype == types.float32:
-            # What a load holds beside the taps may be no number, and stays out of it.
+            # What a load holds besides the taps may be no number, and stays out of it.
             used = self._builder.fcmp_ordered(">", weight, self._zero)
             sums = self._builder.select(used, sums, self._zero)
         return self._plus_product(total, sums, weight)
@@ -109,6 +109,7 @@ class _Loads:
         """Lanes of one load of each pixel's patch, summed over its rows."""
         builder = self._builder
         sums = [cgutils.alloca_once_value(builder, self._zero) for _ in begins]
+        # A load of colors holds whole pixels only: its last lane is the next load's first one.
         skipped = builder.mul(load, _WIDTH(self._lanes // self._channels * self._channels))
         row = cgutils.alloca_once_value(builder, skipped)
         at = cgutils.alloca_once_value(builder, self.x)
@@ -125,6 +126,7 @@ class _Loads:
     def patches(self) -> list[Any]:
         """Weighted lanes of each pixel."""
         builder = self._builder
+        # Offsets are int32, see check_reach in gpuimg; addresses are computed in 64 bits.
         begins = [builder.sext(self._load(1, self.starts, self._pixel(k), None, 4), _WIDTH) for k in range(PIXELS)]
         if self._lanes < LANES:  # one load does
             sums = self._row_sums(_WIDTH(0), begins)
@@ -152,7 +154,7 @@ class _Loads:
 
 
 def make_sum_four_patches(channels: int, lanes: int) -> Any:
-    """An intrinsic that sums the patches of the pixels ``x`` to ``x + 4``, by loads of so many lanes.
+    """An intrinsic that sums the patches of the pixels ``x`` to ``x + 4``, by loads of ``lanes`` lanes.
 
     Its arguments: the source; where each pixel's patch begins; the stride of rows; how many rows, and loads of each;
     the rows' weights, from one row to the next by ``step``; the distance of each pixel's first tap and the steps of

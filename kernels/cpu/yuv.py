@@ -71,7 +71,7 @@ def rgb_of_frame(y, u, v, layout, region, matrix, terms, planes, out):
     width = x1 - x0
     first, last = x0 >> shift_x, (x1 - 1) >> shift_x
     count = last - first + 1
-    wide = width + 3  # a pair of pixels may begin before the region and end behind it
+    wide = width + 3  # a pair of pixels may begin before the region and end after it
     single = terms[3 * wide : 3 * wide + count]
     skipped = x0 - (first << shift_x)
     plane = width + N

@@ -11,10 +11,11 @@ import numpy as np
 from numba import cuda, types
 
 from ..jpeg.formulas import short
-from ..jpeg.tables import BITS, CATEGORY, END_OF_BLOCK, LONGEST
+from ..jpeg.layout import BITS, LONGEST
+from ..jpeg.tables import CATEGORY, END_OF_BLOCK
 from ..jpeg.upload import (
+    AFTER,
     BEFORE,
-    BEHIND,
     BETWEEN,
     BLOCK,
     CODE_WORDS,
@@ -24,9 +25,9 @@ from ..jpeg.upload import (
     GROUP_FIRST,
     GROUP_SET,
     GROUP_WORDS,
-    IMAGE,
     LIMITS,
     SEGMENT_BLOCKS,
+    SEGMENT_IMAGE,
     SEGMENT_WORD,
     SEGMENT_WORDS,
     SET_WORDS,
@@ -185,11 +186,11 @@ def huffman(words, groups, coefficients, status):
     slack = word(words, segment, SLACK)
     if read > end or read < end - slack:
         bad = i32(1)
-    both = word(words, segment, BEHIND)
+    both = word(words, segment, AFTER)
     if slack == 0 and (p0 != i32(word(words, segment, BETWEEN) >> 16) or p1 != short(both) or p2 != i32(both >> 16)):
         bad = i32(1)
-    if bad:
-        cuda.atomic.max(status, up(word(words, segment, IMAGE)), i32(1))  # several segments of an image may be bad
+    if bad:  # as several segments of an image may be
+        cuda.atomic.max(status, up(word(words, segment, SEGMENT_IMAGE)), i32(1))
 
 
 HUFFMAN = Kernel(

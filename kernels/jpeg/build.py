@@ -7,87 +7,92 @@ from typing import Final
 import numpy as np
 
 from ..compiled import kept
-from ..cpu.intrinsics import bytes_at, longs_in, shorts_in, uints_in
+from ..cpu.intrinsics import bytes_at, records_in, shorts_in
 from ..scalar import loop
-from .frame import PARTS_WORDS, grid, list_parts
-from .huffman import CLEAN_BYTES, MARKER, SKIPS, STATE_WORDS, begin, decode_mcus
-from .layout import BAD_TABLE, BASELINE, DONE, KIND, RESTART, SCAN
+from .frame import MCU, grid, list_blocks
+from .huffman import STREAM, begin, decode_mcus
+from .layout import BAD_TABLE, BASELINE, DONE
 from .seek import (
-    ENTRY_SUM,
-    FILE_BYTES,
-    FILE_SUM,
     LARGEST_FILE,
-    SEEK_WORDS,
+    SECTIONS,
     checksum,
     entry_bytes,
     entry_sum,
-    note,
+    head_of,
+    locate_sections,
+    record_start,
     segments_of,
-    set_out,
 )
 from .tables import ZIGZAG, build_tables
 
 i64 = np.int64
 
-_SKIPPED = i64(0)
-_PARTS = STATE_WORDS
-_SEEK = _PARTS + PARTS_WORDS
-_WORDS = _SEEK + SEEK_WORDS
-WORK_BYTES: Final = 8 * _WORDS + CLEAN_BYTES  # scratch of a thread
+_SKIPPED = i64(0)  # no literal: Numba would compile a variant for that
 
-# Words of what is told of a file: how it ended, in which MCU row of how many, and the bytes of its entry, 0 for none.
-TOLD_WORDS: Final = 4
-TOO_LARGE: Final = -1  # how it ends where the numbers of a file do not fit into an entry
+_WORK: Final = np.dtype([("stream", STREAM), ("sections", SECTIONS), ("mcu", MCU)], align=True)
+_work_in = records_in(_WORK)
+WORK_BYTES: Final = _WORK.itemsize  # scratch of a thread
+
+#: How building the entry of a file ended.
+BUILT: Final = np.dtype(
+    [
+        ("result", "<i8"),  # as of decoding, or TOO_LARGE
+        ("row", "<i8"),  # the MCU row it ended in, from 0
+        ("rows", "<i8"),  # MCU rows of the image
+        ("size", "<i8"),  # bytes of the entry, 0 for none
+    ],
+    align=True,
+)
+TOO_LARGE: Final = -1  # the result where the numbers of a file do not fit into an entry
 
 
 @loop
-def _note_segments(header, data, every, tables, memory, entry, told):
-    """Decode a file and note where each segment begins; gives how that ended."""
-    work = longs_in(memory, 0, _WORDS)
-    state, parts, seek = work[:STATE_WORDS], work[_PARTS:_SEEK], work[_SEEK:_WORDS]
-    clean = memory[8 * _WORDS :]
+def _record_segments(header, data, every, tables, memory, entry, built):
+    """Decode a file and record where each segment begins; return how that ended."""
+    work = _work_in(memory, 0, 1)[0]
+    stream, mcu, sections = work.stream, work.mcu, work.sections
     rows, columns = grid(header)
-    set_out(rows, segments_of(columns, every), seek)
+    locate_sections(rows, segments_of(columns, every), sections)
     step = every if every else columns
-    list_parts(header, parts)
-    begin(data, header[SCAN], i64(0), clean, state)
-    state[MARKER] = 0
-    state[SKIPS] = 0
-    stream = clean, state, parts, tables, ZIGZAG
-    nothing = shorts_in(memory, 0, 0)
+    list_blocks(header, mcu)
+    begin(data, header.scan, i64(0), stream)
+    stream.marker = 0
+    stream.skips = 0
+    reader = stream, mcu, tables, ZIGZAG
+    nothing = shorts_in(memory, 0, 0)  # coefficients are not stored
     for r in range(rows):
-        told[1] = r
+        built.row = r
         before = i64(0)
         for m in range(0, columns, step):
-            fits, before = note(entry, seek, rows, r, m // step, before, clean, state)
+            fits, before = record_start(entry, sections, rows, r, m // step, before, stream)
             if not fits:
                 return TOO_LARGE
-            how = decode_mcus(data, min(step, columns - m), i64(0), stream, nothing, memory, _SKIPPED)
-            if how != DONE:
-                return how
+            result = decode_mcus(data, min(step, columns - m), i64(0), reader, nothing, memory, _SKIPPED)
+            if result != DONE:
+                return result
     return DONE
 
 
 @loop
-def _build(header, data, every, tables, memory, out, told):
-    """The entry of one file."""
+def _build(header, data, every, tables, memory, out, built):
+    """Build the entry of one file."""
     rows, columns = grid(header)
-    told[0], told[1], told[2], told[3] = BAD_TABLE, 0, rows, 0
+    built.result, built.row, built.rows, built.size = BAD_TABLE, 0, rows, 0
     if data.size > LARGEST_FILE:
-        told[0] = TOO_LARGE
+        built.result = TOO_LARGE
         return
     if not build_tables(data, header, tables):
         return
     size = entry_bytes(rows, segments_of(columns, every))
-    told[0] = _note_segments(header, data, every, tables, memory, out[:size], told)
-    if told[0] == TOO_LARGE and every:  # a segment of more than 8 KB: rows alone
+    built.result = _record_segments(header, data, every, tables, memory, out[:size], built)
+    if built.result == TOO_LARGE and every:  # a segment of more than 8 KB: rows alone
         size = entry_bytes(rows, i64(1))
-        told[0] = _note_segments(header, data, i64(0), tables, memory, out[:size], told)
-    if told[0] == DONE:
-        longs_in(out, FILE_SUM, 1)[0] = i64(checksum(data, 0))
-        uints_in(out, FILE_BYTES, 1)[0] = data.size
-        uints_in(out, ENTRY_SUM, 1)[0] = entry_sum(out[:size], every)
-        told[3] = size
+        built.result = _record_segments(header, data, i64(0), tables, memory, out[:size], built)
+    if built.result == DONE:
+        head = head_of(out)
+        head.file_sum, head.file_bytes = i64(checksum(data, 0)), data.size
+        head.entry_sum = entry_sum(out[:size], every)
+        built.size = size
 
 
 @kept
@@ -96,7 +101,7 @@ def room_for_entries(headers, every, room):
 
     Parameters
     ----------
-    headers : (N, HEADER_WORDS) int64
+    headers : (N,) HEADER
     every : int
         MCUs of a segment, 0 for whole rows.
     room : (N,) int64
@@ -105,34 +110,34 @@ def room_for_entries(headers, every, room):
     for i in range(room.size):
         header = headers[i]
         room[i] = 0
-        if header[KIND] == BASELINE and not header[RESTART]:
+        if header.kind == BASELINE and not header.restart:
             rows, columns = grid(header)
             room[i] = entry_bytes(rows, segments_of(columns, every))
 
 
 @kept
-def build_entries(headers, addresses, sizes, every, tables, memory, out, begins, told):
+def build_entries(headers, addresses, sizes, every, tables, memory, out, begins, built):
     """Build the entries of files in memory.
 
     Parameters
     ----------
-    headers : (N, HEADER_WORDS) int64
+    headers : (N,) HEADER
     addresses, sizes : (N,) int64
         Of the files' bytes.
     every : int
         MCUs of a segment, 0 for whole rows.
-    tables : (tables.TABLE_WORDS,) int64
+    tables : (TABLES,) TABLE
         Look-up tables of the files before, at first zeros.
     memory : (WORK_BYTES,) uint8
-        Scratch.
+        Scratch, a multiple of 8 in memory.
     out : (M,) uint8
         Filled with the entries.
     begins : (N + 1,) int64
-        Where each has its room, and behind the last one. A file without room is passed over.
-    told : (N, TOLD_WORDS) int64
+        Where each has its room, and the end of the last one's. A file without room is passed over.
+    built : (N,) BUILT
         Filled for files with room.
     """
     for i in range(sizes.size):
         if begins[i + 1] > begins[i]:
             data = bytes_at(addresses[i], sizes[i])
-            _build(headers[i], data, every, tables, memory, out[begins[i] : begins[i + 1]], told[i])
+            _build(headers[i], data, every, tables, memory, out[begins[i] : begins[i + 1]], built[i])

@@ -16,7 +16,7 @@ from .vectors import I8, I16, I32, load, place, splat, store, vector
 #: Pixels that one call of ``rgb_upsampled`` makes, and of the others.
 WIDE = 32
 N = 16
-#: Bytes behind the last pixel that are written too.
+#: Bytes after the last pixel that are written too.
 SPILL = 4
 
 # 65536 times the factors of red and blue, less 1 and 2, and of green.
@@ -41,6 +41,7 @@ def _to_rgb(builder, y, cb, cr):
     one, wide = splat(I16, 1, N), vector(I32, N)
 
     def product(v, factor):
+        # Twice the upper half of the product, rounded: what instructions for 16-bit products give.
         doubled = builder.add(_high(builder, builder.add(v, v), factor), one)
         return builder.ashr(doubled, one)
 
@@ -54,7 +55,7 @@ def _to_rgb(builder, y, cb, cr):
 
 
 def _store_pixels(builder, out, r, g, b):
-    """Sixteen pixels, and four bytes behind them."""
+    """Sixteen pixels, and four bytes after them."""
 
     def halves(x, y):
         return [shuffle(builder, x, y, [lane for k in range(h, h + 8) for lane in (k, N + k)]) for h in (0, 8)]

@@ -7,21 +7,30 @@ from typing import Final
 import numpy as np
 
 from ..scalar import loop
-from .layout import AC_TABLE, COMPONENTS, DC_TABLE, HEIGHT, SAMPLING, WIDTH
 
 i64 = np.int64
 
 MOST_BLOCKS: Final = 6  # of the largest MCU
 FULL: Final = 8  # the scale of the image as it is, in eighths: pixels of a side of a block
-PARTS_WORDS: Final = 1 + 3 * MOST_BLOCKS  # blocks of an MCU: their number, then component, DC table, AC table of each
+
+#: Which blocks an MCU has, in the order of the file, and what they are decoded with.
+MCU: Final = np.dtype(
+    [
+        ("blocks", "<i8"),  # their number, 1 to MOST_BLOCKS; the lists below have as many
+        ("component", "<i8", MOST_BLOCKS),  # 0 to 2
+        ("dc_table", "<i8", MOST_BLOCKS),  # 0 to 3, among the TABLES of a thread
+        ("ac_table", "<i8", MOST_BLOCKS),  # 4 to 7
+    ],
+    align=True,
+)
 
 
 @loop
 def factors(header):
-    """How many times finer than chroma luma is, across and down; also the blocks of luma in an MCU."""
-    if header[COMPONENTS] == 1:
+    """How many times finer than chroma luma is, across and down: 1 or 2; also the blocks of luma in an MCU."""
+    if header.components == 1:  # an MCU of one component is a block, whatever its factors are
         return i64(1), i64(1)
-    return header[SAMPLING] >> 4, header[SAMPLING] & 15
+    return header.sampling[0] >> 4, header.sampling[0] & 15
 
 
 @loop
@@ -36,28 +45,28 @@ def chroma_side(header, scale):
 
 @loop
 def scaled(size, scale):
-    """A side of the image at a scale of so many eighths."""
+    """A side of the image at a scale in eighths, rounded up."""
     return (size * scale + FULL - 1) // FULL
 
 
 @loop
 def grid(header):
-    """MCU rows, and MCUs of a row."""
+    """The number of MCU rows, and of MCUs in a row."""
     across, down = factors(header)
-    return -(-header[HEIGHT] // (8 * down)), -(-header[WIDTH] // (8 * across))
+    return -(-header.height // (8 * down)), -(-header.width // (8 * across))
 
 
 @loop
-def list_parts(header, parts):
-    """Fill in which blocks an MCU has."""
+def list_blocks(header, mcu):
+    """Fill in which blocks an MCU has: those of luma, row by row, then one of each other component."""
     across, down = factors(header)
     blocks = 0
-    for c in range(header[COMPONENTS]):
+    for c in range(header.components):
         for _ in range(across * down if c == 0 else 1):
-            part = parts[1 + 3 * blocks :]
-            part[0], part[1], part[2] = c, header[DC_TABLE + c], header[AC_TABLE + c]
+            mcu.component[blocks] = c
+            mcu.dc_table[blocks], mcu.ac_table[blocks] = header.dc_table[c], header.ac_table[c]
             blocks += 1
-    parts[0] = blocks
+    mcu.blocks = blocks
 
 
 @loop

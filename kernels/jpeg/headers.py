@@ -7,40 +7,16 @@ from functools import partial
 from ..compiled import kept
 from ..cpu.intrinsics import bytes_at
 from ..scalar import loop
-from .layout import (
-    AC_TABLE,
-    BASELINE,
-    COLOR,
-    COMPONENTS,
-    DC_TABLE,
-    GRAY,
-    HEIGHT,
-    HUFFMAN,
-    JPEG,
-    KIND,
-    NO_FRAMES,
-    ORIENTATION,
-    OTHER,
-    PROCESS,
-    QUANT,
-    RESTART,
-    RGB,
-    SAMPLING,
-    SCAN,
-    STRICT,
-    WHOLE,
-    WIDTH,
-    YCBCR,
-)
+from .layout import BASELINE, GRAY, JPEG, NO_FRAMES, OTHER, RGB, YCBCR
 
 _ORIENTATION_TAG = 0x0112
-_TIFF = 42  # the number behind the byte order
+_TIFF = 42  # the number after the byte order
 _IFD = 13  # the last of the types of TIFF 6.0 and its supplements
 _ENTRY = 12  # bytes of an entry of a TIFF directory
 _BITS = 8  # of a sample
 _LARGEST = 4  # sampling factor
 _NARROWEST = 5  # columns of an image whose chroma libjpeg smooths
-_TAIL = 1 << 16  # bytes that an end of image is looked for in, from behind: cameras put things after it
+_TAIL = 1 << 16  # last bytes that an end of image is looked for in: cameras put things after it
 
 
 @loop
@@ -120,23 +96,23 @@ def _is_exif(data, at, stop):
 
 @loop
 def _read_huffman(data, at, stop, header):
-    """Note where tables lie; gives whether they fill the segment."""
-    while at + 17 <= stop:
+    """Note where tables lie; return whether they fill the segment."""
+    while at + 17 <= stop:  # kind << 4 | number, 16 counts of codes by length, their symbols
         kind, table = data[at] >> 4, data[at] & 15
         count = 0
         for k in range(1, 17):
             count += data[at + k]
         if kind > 1 or table > 3 or count > 256 or at + 17 + count > stop:
             return False
-        header[HUFFMAN + 4 * kind + table] = at + 1
+        header.huffman[4 * kind + table] = at + 1
         at += 17 + count
     return at == stop
 
 
 @loop
 def _read_quant(data, at, stop, places):
-    """Note where tables lie; gives whether they fill the segment."""
-    while at < stop:
+    """Note where tables lie; return whether they fill the segment."""
+    while at < stop:  # precision << 4 | number, 64 steps of one or two bytes
         wide, table = data[at] >> 4, data[at] & 15
         end = at + 1 + 64 * (1 + wide)
         if wide > 1 or table > 3 or end > stop:
@@ -149,35 +125,36 @@ def _read_quant(data, at, stop, places):
 @loop
 def _read_frame(data, at, size, process, header):
     """The frame header whose segment's length lies at a place."""
-    header[PROCESS] = process
-    header[HEIGHT] = _big(data, at + 3)
-    header[WIDTH] = _big(data, at + 5)
+    header.process = process
+    header.height = _big(data, at + 3)
+    header.width = _big(data, at + 5)
     components = data[at + 7]
-    header[COMPONENTS] = components
+    header.components = components
     if size == 8 + 3 * components:
         for c in range(min(components, 4)):
-            header[SAMPLING + c] = data[at + 9 + 3 * c]
+            header.sampling[c] = data[at + 9 + 3 * c]
 
 
 @loop
 def _sampling_is_ours(header):
     """Whether the chroma of an image is upsampled by this decoder: 4:4:4, 4:2:2, 4:2:0 and 4:4:0."""
-    if header[COMPONENTS] == 1:
-        return 1 <= header[SAMPLING] >> 4 <= _LARGEST and 1 <= header[SAMPLING] & 15 <= _LARGEST
-    if header[SAMPLING + 1] != 0x11 or header[SAMPLING + 2] != 0x11:
+    if header.components == 1:
+        return 1 <= header.sampling[0] >> 4 <= _LARGEST and 1 <= header.sampling[0] & 15 <= _LARGEST
+    if header.sampling[1] != 0x11 or header.sampling[2] != 0x11:
         return False
-    luma = header[SAMPLING]
+    luma = header.sampling[0]
     if luma == 0x21 or luma == 0x22:
-        return header[WIDTH] >= _NARROWEST and header[COLOR] == YCBCR
-    return luma == 0x11 or (luma == 0x12 and header[COLOR] == YCBCR)
+        return header.width >= _NARROWEST and header.color == YCBCR
+    return luma == 0x11 or (luma == 0x12 and header.color == YCBCR)
 
 
 @loop
 def _scan_is_ours(data, frame, scan, places, header):
     """Whether the first scan holds all components in their order, each with tables; notes those."""
-    n = header[COMPONENTS]
+    n = header.components
     if _big(data, scan) != 6 + 2 * n or data[scan + 2] != n:
         return False
+    # Spectral selection from 0 to 63 without successive approximation: all coefficients, at once.
     if data[scan + 3 + 2 * n] != 0 or data[scan + 4 + 2 * n] != 63 or data[scan + 5 + 2 * n] != 0:
         return False
     for c in range(n):
@@ -185,11 +162,11 @@ def _scan_is_ours(data, frame, scan, places, header):
         dc, ac, quant = selector >> 4, selector & 15, data[frame + 10 + 3 * c]
         if data[scan + 3 + 2 * c] != data[frame + 8 + 3 * c] or dc > 3 or ac > 3 or quant > 3:
             return False
-        if header[HUFFMAN + dc] == 0 or header[HUFFMAN + 4 + ac] == 0 or places[quant] == 0:
+        if header.huffman[dc] == 0 or header.huffman[4 + ac] == 0 or places[quant] == 0:
             return False
-        header[DC_TABLE + c] = dc
-        header[AC_TABLE + c] = 4 + ac
-        header[QUANT + c] = places[quant]
+        header.dc_table[c] = dc
+        header.ac_table[c] = 4 + ac
+        header.quant[c] = places[quant]
     return True
 
 
@@ -208,7 +185,7 @@ def _color_of(data, frame, components, jfif, adobe):
 
 @loop
 def _is_whole(data, scan):
-    """Whether an end of image is among the last bytes, and behind the scan's beginning: a thumbnail has its own."""
+    """Whether an end of image is among the last bytes, and after the scan's beginning: a thumbnail has one, too."""
     at = data.size - 2
     first = max(scan, data.size - _TAIL)
     while at >= first:
@@ -227,8 +204,8 @@ def _is_frame(marker):
 @loop
 def _read(data, header, places):
     """All of one file's header, which must follow each other without gaps."""
-    header[KIND] = JPEG
-    header[ORIENTATION] = 1
+    header.kind = JPEG  # whatever is wrong below: Pillow says what
+    header.orientation = 1
     size = data.size
     at = 2
     frame = 0
@@ -240,6 +217,7 @@ def _read(data, header, places):
             return
         marker, length = data[at + 1], _big(data, at + 2)
         start, stop = at + 4, at + 2 + length
+        # Segments have a length of two bytes; markers without one, and what is no marker, are for other decoders.
         if data[at] != 0xFF or marker < 0xC0 or 0xD0 <= marker <= 0xD9 or length < 2 or stop > size:
             return
         if marker == 0xDA:
@@ -254,7 +232,7 @@ def _read(data, header, places):
         elif marker == 0xDB:
             whole = _read_quant(data, start, stop, places) and whole
         elif marker == 0xDD and length == 4:
-            header[RESTART] = _big(data, start)
+            header.restart = _big(data, start)
         elif marker < 0xE0 or (marker > 0xEF and marker != 0xFE):  # not for this decoder, or for none
             whole = False
         elif marker == 0xE0 and length >= 16 and _big(data, start) == 0x4A46 and _big(data, start + 2) == 0x4946:
@@ -264,21 +242,21 @@ def _read(data, header, places):
                 adobe = data[start + 11]
         elif marker == 0xE1 and not tagged and _is_exif(data, start, stop):
             tagged = True
-            header[ORIENTATION] = orientation_in(data, start + 6, stop)
+            header.orientation = orientation_in(data, start + 6, stop)
         at = stop
     if not frame:
         return
-    header[STRICT] = 1
-    header[SCAN] = at + 2 + _big(data, at + 2)
-    header[WHOLE] = _is_whole(data, header[SCAN])
-    components = header[COMPONENTS]
-    if not whole or header[PROCESS] > 1 or data[frame + 2] != _BITS or (components != 1 and components != 3):
+    header.strict = 1
+    header.scan = at + 2 + _big(data, at + 2)
+    header.whole = _is_whole(data, header.scan)
+    components = header.components
+    if not whole or header.process > 1 or data[frame + 2] != _BITS or (components != 1 and components != 3):
         return
-    if header[HEIGHT] == 0 or header[WIDTH] == 0 or _big(data, frame) != 8 + 3 * components:
+    if header.height == 0 or header.width == 0 or _big(data, frame) != 8 + 3 * components:
         return
-    header[COLOR] = _color_of(data, frame, components, jfif, adobe)
+    header.color = _color_of(data, frame, components, jfif, adobe)
     if _sampling_is_ours(header) and _scan_is_ours(data, frame, at + 2, places, header):
-        header[KIND] = BASELINE
+        header.kind = BASELINE
 
 
 @partial(kept, nogil=False)  # a microsecond a file
@@ -289,19 +267,17 @@ def read_headers(addresses, sizes, headers, places):
     ----------
     addresses, sizes : (N,) int64
         Of the files' bytes.
-    headers : (N, HEADER_WORDS) int64
-        Filled. Where ``KIND`` is not ``BASELINE``, and ``STRICT`` not 1, sizes may be missing.
+    headers : (N,) HEADER
+        Zeros; filled. Where the kind is not ``BASELINE``, and ``strict`` not 1, sizes may be missing.
     places : (4,) int64
         Scratch.
     """
     for i in range(sizes.size):
         header = headers[i]
-        for k in range(header.size):
-            header[k] = 0
         for k in range(places.size):
             places[k] = 0
         data = bytes_at(addresses[i], sizes[i])
         if data.size >= 2 and data[0] == 0xFF and data[1] == 0xD8:
             _read(data, header, places)
         else:
-            header[KIND] = OTHER
+            header.kind = OTHER

@@ -24,7 +24,7 @@ from .vectors import I8, I16, I32, load, place, splat, store, vector
 SCALE_BITS: Final = 13
 FIRST: Final = 11  # bits that the pass over columns of eight drops
 SECOND: Final = 18  # and the one over rows
-# The same, by the side of the result.
+# The same, by the side of the result: libjpeg's reduced forms have other factors, and so other numbers of bits.
 _DROPPED = {8: (FIRST, SECOND), 4: (12, 19), 2: (13, 20)}
 # Rows and columns of coefficients that reach the result, by its side.
 _USED = {8: range(8), 4: (0, 1, 2, 3, 5, 6, 7), 2: (0, 1, 3, 5, 7)}
@@ -72,7 +72,7 @@ class _Lanes(NamedTuple):
         return _Lanes(self.builder, self.builder.mul(self.value, _like(self.value, factor)))
 
     def scaled(self, more=0):
-        """With as many bits behind the point as products have, or more."""
+        """With as many fraction bits as products have, or more."""
         if self.value is None:
             return self
         return _Lanes(self.builder, self.builder.shl(self.value, _like(self.value, SCALE_BITS + more)))
@@ -86,7 +86,7 @@ class _Lanes(NamedTuple):
         return _Lanes(self.builder, self.builder.sext(both, _WIDE))
 
     def rounded(self, bits):
-        """Without so many bits."""
+        """Without the lowest bits, rounded."""
         value = self.builder.add(self.value, _like(self.value, 1 << bits - 1))
         return _Lanes(self.builder, self.builder.ashr(value, _like(self.value, bits)))
 
@@ -103,6 +103,7 @@ def _pass8(builder, v, bits):
         return one.times(factors[0]) + other.times(factors[1])
 
     even2, even3 = sum_of(v[2], v[6], EVEN2), sum_of(v[2], v[6], EVEN3)
+    # Sums of two coefficients wrap at 16 bits, as in libjpeg-turbo's vectors: coefficients of any size come out alike.
     even0 = v[0].wrapped(builder.add, v[4]).scaled()
     even1 = v[0].wrapped(builder.sub, v[4]).scaled()
     sums = even0 + even3, even1 + even2, even1 - even2, even0 - even3
@@ -237,7 +238,7 @@ def _wide(builder, row):
 
 
 def _first_wrapped(builder, first, others):
-    """The first row, from which the pass over columns gives what libjpeg-turbo has where no other row holds anything.
+    """The first row, from which the pass over columns makes what libjpeg-turbo has where no other row holds anything.
 
     It then multiplies by four in 16 bits, which wrap; the whole transform saturates. Only absurd coefficients differ.
     ``others`` are the addresses of the other rows' coefficients.
@@ -264,7 +265,7 @@ def _make(transformed, side, known):
 
     @intrinsic
     def transform(typing_context, coefficients, at, quant, q, out, o, stride):
-        """One block to so many rows and columns of bytes; the block is zero afterwards."""
+        """One block to bytes, as many rows as columns; the block is zero afterwards."""
 
         def generate(context, builder, signature, args):
             kinds = signature.args

@@ -1,4 +1,4 @@
-"""Rows of pixels out of coefficients: planes, of which two MCU rows are kept, at the scale that is asked for.
+"""Rows of pixels out of coefficients: planes, of which two MCU rows are kept, at the requested scale.
 
 At a reduced scale a block gives fewer pixels. libjpeg scales chroma by less than luma where that saves upsampling it.
 """
@@ -13,60 +13,72 @@ from ..scalar import loop, up
 from .color import WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
 from .frame import MOST_BLOCKS, chroma_side, factors, scaled
 from .idct import half2, half4, half8, quarter8, transform2, transform4, transform8
-from .layout import COLOR, COMPONENTS, HEIGHT, WIDTH, YCBCR
+from .layout import YCBCR
 from .tables import ZIGZAG
 from .vectors import fill2, fill4, fill8
 
 i64, i32, i16 = np.int64, np.int32, np.int16
 
-# Columns in front of and behind each row of the planes: neighbors of the chroma at the edges, and what vectors read
-# and write there.
+# Columns before and after each row of the planes: neighbors of the chroma at the edges, and what vectors read and write
+# there.
 PAD: Final = 64
 
-# Numbers of a type of their own: each one written out would be a variant of its own to compile.
+# Numbers that are no literals: Numba would compile a variant for each of those.
 _Y, _CB, _CR = i64(0), i64(1), i64(2)  # components
 
-# Words of a shape: what is known of the planes.
-_PLACES = 0  # column and row of each block of an MCU in its component's plane
-_PLANES = _PLACES + 2 * MOST_BLOCKS  # the words below for each component
-_PLANE_WORDS = 6
-_EXTRA = _PLANES + 3 * _PLANE_WORDS  # where two rows of chroma made of others lie, behind the planes
-_SIDE = _EXTRA + 1  # pixels of a block of luma
-_HEIGHT = _SIDE + 1  # of the image at this scale
-_WIDTH = _SIDE + 2
-_ACROSS = _SIDE + 3  # how many times finer than that of chroma the plane of luma is
-_DOWN = _SIDE + 4
-_SMOOTH = _SIDE + 5  # whether chroma between its own columns and rows is mixed of its neighbors, or repeated
-SHAPE_WORDS: Final = _SIDE + 6
+_PLANE: Final = np.dtype(
+    [
+        ("start", "<i8"),  # byte of the planes where column 0 of its first row lies
+        ("stride", "<i8"),  # bytes from one row to the next
+        ("blocks", "<i8"),  # blocks of an MCU across: 1 or 2
+        ("block_rows", "<i8"),  # and down
+        ("mask", "<i8"),  # rows kept less one; they are those of two MCU rows, a power of two, and used in turns
+        ("side", "<i8"),  # pixels of a side of a block: 8, 4, 2 or 1
+    ],
+    align=True,
+)
 
-# Words of a plane: where it begins, its stride, blocks of an MCU, rows kept less one, pixels of a block.
-_START, _STRIDE, _BLOCKS, _BLOCK_ROWS, _MASK, _BLOCK = range(_PLANE_WORDS)
+#: How the planes of an image lie in memory, and how pixels are made of them.
+SHAPE: Final = np.dtype(
+    [
+        ("planes", _PLANE, 3),  # of Y, Cb and Cr, or of R, G and B
+        ("column", "<i8", MOST_BLOCKS),  # of each block of an MCU: its column of blocks in the MCU's part of its plane,
+        ("row", "<i8", MOST_BLOCKS),  # and its row
+        ("extra", "<i8"),  # byte after the planes, where two rows of chroma are made of others
+        ("height", "<i8"),  # pixels of the image at this scale
+        ("width", "<i8"),
+        ("across", "<i8"),  # how many times finer than that of chroma the plane of luma is: 1 or 2
+        ("down", "<i8"),
+        ("smooth", "<i8"),  # 1 where chroma between its own columns and rows is mixed of its neighbors, 0: repeated
+    ],
+    align=True,
+)
 
 
 @loop
 def lay_out(header, scale, columns, shape):
-    """Fill a shape for so many MCU columns; gives the bytes of the planes."""
-    n = header[COMPONENTS]
+    """Fill a shape for rows of ``columns`` MCUs; return the bytes of the planes."""
     across, down = factors(header)
     wide = chroma_side(header, scale)
     blocks = 0
     total = i64(0)
-    for c in range(n):
+    for c in range(header.components):
         h, v = (across, down) if c == 0 else (1, 1)
         side = scale if c == 0 else wide
-        plane = shape[_PLANES + c * _PLANE_WORDS : _PLANES + (c + 1) * _PLANE_WORDS]
-        rows = 2 * side * v
-        plane[_STRIDE] = columns * h * side + 2 * PAD
-        plane[_START] = total + PAD
-        plane[_BLOCKS], plane[_BLOCK_ROWS], plane[_MASK], plane[_BLOCK] = h, v, rows - 1, side
-        total += rows * plane[_STRIDE]
+        plane = shape.planes[c]
+        rows = 2 * side * v  # a power of two: side and v are
+        plane.stride = columns * h * side + 2 * PAD
+        plane.start = total + PAD
+        plane.blocks, plane.block_rows, plane.mask, plane.side = h, v, rows - 1, side
+        total += rows * plane.stride
         for k in range(h * v):
-            shape[_PLACES + 2 * blocks], shape[_PLACES + 2 * blocks + 1] = k % h, k // h
+            shape.column[blocks], shape.row[blocks] = k % h, k // h
             blocks += 1
-    shape[_EXTRA], shape[_SIDE] = total, scale
-    shape[_HEIGHT], shape[_WIDTH] = scaled(header[HEIGHT], scale), scaled(header[WIDTH], scale)
-    shape[_ACROSS], shape[_DOWN] = (across, down) if wide == scale else (1, 1)
-    shape[_SMOOTH] = scale > 1 and (shape[_ACROSS] == 1 or shape[_WIDTH] > 4)
+    shape.extra = total
+    shape.height, shape.width = scaled(header.height, scale), scaled(header.width, scale)
+    shape.across, shape.down = (across, down) if wide == scale else (1, 1)
+    # libjpeg's "fancy" upsampling; it repeats chroma in images that are too narrow for it, and at 1/8.
+    shape.smooth = scale > 1 and (shape.across == 1 or shape.width > 4)
     return total + 2 * (columns * scale * across + 2 * PAD)
 
 
@@ -75,7 +87,7 @@ def lay_out(header, scale, columns, shape):
 
 @loop
 def read_steps(data, at, steps):
-    """A quantisation table in natural order; its numbers of 16 bits, as products are."""
+    """A quantization table in natural order; its numbers of 16 bits, as products are."""
     wide = data[at] >> 4
     for k in range(64):
         value = i64(data[at + 1 + k])
@@ -92,7 +104,7 @@ def _byte(value):
 
 @loop
 def _flat(coefficient, step):
-    """The value of a block without waves, 0 to 255, rounded and wrapped as in the transform."""
+    """Pixel value, 0 to 255, of a block that has a DC coefficient only; rounded and wrapped as in the transform."""
     return _byte((i64(i16(i16(coefficient * step) << 2)) + 16) >> 5)
 
 
@@ -116,6 +128,8 @@ def _make_blocks(flat, fill, whole, corner4, corner2):
             b = first + m * per
             k = up(64 * b)
             to = up(at + m * step)
+            # Forms for what is there: the positions below 3 and 10 are those of the 2 x 2 and 4 x 4 lowest
+            # frequencies, or some of them.
             last = lasts[up(b)]
             if last == 0:
                 value = flat(i64(coefficients[k]), i64(steps[q]))
@@ -162,19 +176,20 @@ def _blocks1(first, per, columns, coefficients, lasts, steps, q, planes, at, ste
 
 
 @loop
-def transform_row(r, columns, luma_only, parts, shape, coefficients, lasts, steps, planes):
-    """One MCU row to the planes; the coefficients are zero afterwards."""
-    per = parts[0]
+def transform_row(r, columns, luma_only, mcu, shape, coefficients, lasts, steps, planes):
+    """Transform MCU row ``r`` into the planes; its coefficients are zero afterwards."""
+    per = mcu.blocks
     for j in range(per):
-        c = parts[1 + 3 * j]
+        c = mcu.component[j]
         if luma_only and c > 0:
             continue
-        plane = shape[_PLANES + c * _PLANE_WORDS : _PLANES + (c + 1) * _PLANE_WORDS]
-        side = plane[_BLOCK]
-        row = side * ((r * plane[_BLOCK_ROWS] + shape[_PLACES + 2 * j + 1]) & (2 * plane[_BLOCK_ROWS] - 1))
-        at = plane[_START] + row * plane[_STRIDE] + side * shape[_PLACES + 2 * j]
-        step = side * plane[_BLOCKS]
-        stride, q = up(plane[_STRIDE]), up(64 * c)
+        plane = shape.planes[c]
+        side = plane.side
+        # Rows of the planes are those of two MCU rows in turns.
+        row = side * ((r * plane.block_rows + shape.row[j]) & (2 * plane.block_rows - 1))
+        at = plane.start + row * plane.stride + side * shape.column[j]
+        step = side * plane.blocks
+        stride, q = up(plane.stride), up(64 * c)
         if side == 8:
             _blocks8(j, per, columns, coefficients, lasts, steps, q, planes, at, step, stride)
         elif side == 4:
@@ -186,11 +201,11 @@ def transform_row(r, columns, luma_only, parts, shape, coefficients, lasts, step
 
 
 @loop
-def clear_chroma(columns, parts, coefficients):
+def clear_chroma(columns, mcu, coefficients):
     """Zero the coefficients that are not transformed."""
-    per = parts[0]
+    per = mcu.blocks
     for b in range(columns * per):
-        if parts[1 + 3 * (b % per)] > 0:
+        if mcu.component[b % per] > 0:
             for k in range(64 * b, 64 * b + 64):
                 coefficients[k] = 0
 
@@ -199,19 +214,19 @@ def clear_chroma(columns, parts, coefficients):
 
 
 @loop
-def _repeat_edges(planes, plane, first, rows, before, behind):
+def _repeat_edges(planes, plane, first, rows, before, after):
     """Repeat the image's first and last chroma columns beyond its edges; -1 where the region ends inside."""
     for y in range(first, first + rows):
-        row = plane[_START] + (y & plane[_MASK]) * plane[_STRIDE]
+        row = plane.start + (y & plane.mask) * plane.stride
         if before >= 0:
             planes[row - 1] = planes[row]
-        if behind >= 0:
-            planes[row + behind + 1] = planes[row + behind]
+        if after >= 0:
+            planes[row + after + 1] = planes[row + after]
 
 
 @loop
 def _put(pixels, count, out, at):
-    """The first bytes of pixels that were made beside the result."""
+    """Copy the first bytes of pixels that were made outside of the result."""
     for k in range(count):
         out[at + k] = pixels[k]
 
@@ -225,7 +240,7 @@ def _gray_row(planes, at, width, out, o):
 @loop
 def _plain_row(convert, planes, y, cb, cr, width, out, o, tail):
     """A row of pixels from planes of the same size: of YCbCr, or of RGB."""
-    whole = max(width - 2, 0) // N * N  # so that what is written behind the last pixel is inside the row
+    whole = max(width - 2, 0) // N * N  # so that what is written after the last pixel is inside the row
     for x in range(0, width, N):
         to, start = (out, up(o + 3 * x)) if x < whole else (tail, up(0))
         if convert:
@@ -254,26 +269,27 @@ def _upsampled_row(planes, y, sums, second, odd, low, high, width, out, o, tail)
 @loop
 def _row_of(shape, c, y):
     """Where a row of a plane begins."""
-    plane = shape[_PLANES + c * _PLANE_WORDS : _PLANES + (c + 1) * _PLANE_WORDS]
-    return plane[_START] + (y & plane[_MASK]) * plane[_STRIDE]
+    plane = shape.planes[c]
+    return plane.start + (y & plane.mask) * plane.stride
 
 
 @loop
 def _repeated(shape, planes, c, y, x0, width, to):
-    """A row of chroma each of whose columns and rows stands for as many of luma as it is coarser."""
-    row = _row_of(shape, c, y >> (shape[_DOWN] - 1))
+    """Repeat columns and rows of chroma as often as luma is finer: 1 or 2 times, so that a shift by 0 or 1 divides."""
+    row = _row_of(shape, c, y >> (shape.down - 1))
     for x in range(width):
-        planes[to + x] = planes[row + (x0 + x >> (shape[_ACROSS] - 1))]
+        planes[to + x] = planes[row + (x0 + x >> (shape.across - 1))]
 
 
 @loop
 def _summed(shape, planes, y, left, n, sums, second):
     """Sums of the two rows of chroma that are nearest to a row of luma; those of Cr from ``second`` on."""
     near, far = y, y
-    if shape[_DOWN] == 2:
+    if shape.down == 2:
+        # Row y lies a quarter of a chroma row above or below the center of row y // 2.
         near = y >> 1
         far = near + 1 if y & 1 else max(near - 1, 0)
-        far = min(far, ((shape[_HEIGHT] + 1) >> 1) - 1)
+        far = min(far, ((shape.height + 1) >> 1) - 1)
     for c in range(_CB, _CR + 1):
         one, other = _row_of(shape, c, near) + left, _row_of(shape, c, far) + left
         for k in range(0, n, N):
@@ -285,49 +301,50 @@ def _color_row(header, shape, planes, y, x0, width, sums, out, o, tail):
     """Row ``y`` of the image as RGB, from column ``x0`` of the planes on."""
     luma = _row_of(shape, _Y, y) + x0
     blue, red = luma, luma
-    across, down = shape[_ACROSS], shape[_DOWN]
+    across, down = shape.across, shape.down
     if across == 1 and down == 1:
-        if header[COMPONENTS] != 1:
+        if header.components != 1:
             blue, red = _row_of(shape, _CB, y) + x0, _row_of(shape, _CR, y) + x0
     else:
-        left = (x0 >> 1) - 1 if across == 2 else x0
-        n = (width >> 1) + 3 if across == 2 and shape[_SMOOTH] else width
+        left = (x0 >> 1) - 1 if across == 2 else x0  # the column before the first one, which may be in the pad
+        n = (width >> 1) + 3 if across == 2 and shape.smooth else width
         second = (n + 2 * N) // N * N
-        blue, red = shape[_EXTRA], shape[_EXTRA] + second
-        if not shape[_SMOOTH]:
+        blue, red = shape.extra, shape.extra + second
+        if not shape.smooth:
             _repeated(shape, planes, _CB, y, x0, width, blue)
             _repeated(shape, planes, _CR, y, x0, width, red)
         else:
             _summed(shape, planes, y, left, n, sums, second)
             if across == 2:
-                low, high = (8, 7) if down == 2 else (4, 8)
+                low, high = (8, 7) if down == 2 else (4, 8)  # libjpeg's roundings of left and right pixels
                 _upsampled_row(planes, luma, sums, second, x0 & 1, low, high, width, out, o, tail)
                 return
             for k in range(0, 2 * second, N):
                 round_rows(sums, up(k), 2 if y & 1 else 1, planes, up(blue + k))
-    _plain_row(header[COLOR] == YCBCR, planes, luma, blue, red, width, out, o, tail)
+    _plain_row(header.color == YCBCR, planes, luma, blue, red, width, out, o, tail)
 
 
 @loop
 def _finished_rows(r, rows, shape):
     """Rows of pixels that can be made once MCU row ``r`` is there: the last one of two may need chroma of the next."""
-    waits = shape[_DOWN] == 2 and shape[_SMOOTH] and r + 1 < rows
-    return (r + 1) * shape[_SIDE] * shape[_PLANES + _BLOCK_ROWS] - (1 if waits else 0)
+    waits = shape.down == 2 and shape.smooth and r + 1 < rows
+    luma = shape.planes[_Y]
+    return (r + 1) * luma.side * luma.block_rows - (1 if waits else 0)
 
 
 @loop
 def make_rows(header, r, rows, first, region, columns, channels, shape, planes, sums, out, tail, done):
-    """Rows of pixels that MCU row ``r`` completes, behind those ``done``; gives how many are then."""
+    """Make the rows of pixels that MCU row ``r`` completes, after those ``done``; return how many are done then."""
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]
-    side = shape[_SIDE]
+    side = shape.planes[_Y].side
     width = x1 - x0
-    left = x0 - first * side * shape[_PLANES + _BLOCKS]
-    if shape[_ACROSS] == 2 and channels == 3:
-        edge = (shape[_WIDTH] + 1) // 2 - 1 - first * side
-        before, behind = 0 if first == 0 else -1, edge if edge < columns * side else -1
+    left = x0 - first * side * shape.planes[_Y].blocks
+    if shape.across == 2 and channels == 3:
+        edge = (shape.width + 1) // 2 - 1 - first * side
+        # Chroma columns of the planes next to which there is no other: those of the image's own edges.
+        before, after = 0 if first == 0 else -1, edge if edge < columns * side else -1
         for c in range(_CB, _CR + 1):
-            chroma = shape[_PLANES + c * _PLANE_WORDS : _PLANES + (c + 1) * _PLANE_WORDS]
-            _repeat_edges(planes, chroma, side * r, side, before, behind)
+            _repeat_edges(planes, shape.planes[c], side * r, side, before, after)
     stop = min(y1, _finished_rows(r, rows, shape))
     for y in range(y0 + done, stop):
         o = (y - y0) * width * channels

@@ -10,7 +10,7 @@ from ..cpu.intrinsics import check_place, spread
 
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
-MASKED = 32  # bytes that copy_masked copies
+MASKED = 32  # bytes that copy_masked copies: a mask of them is one uint32
 
 
 def vector(kind, n):
@@ -54,7 +54,7 @@ def load_big(typing_context, array, index):
 
 @intrinsic
 def copy_masked(typing_context, source, i, out, k):
-    """``out[k:k + 32] = source[i:i + 32]``; gives a bit for each byte that is 0xFF."""
+    """``out[k:k + 32] = source[i:i + 32]``; the result has a bit for each byte that is 0xFF."""
 
     def generate(context, builder, signature, args):
         kinds = signature.args
@@ -78,7 +78,7 @@ def mask_of(typing_context, source, i):
 
 @intrinsic
 def trailing_zeros(typing_context, x):
-    """Zeros behind the last bit that is set."""
+    """Zeros below the lowest bit that is set."""
 
     def generate(context, builder, signature, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))

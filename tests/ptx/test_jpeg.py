@@ -13,7 +13,6 @@ import pytest
 import gpuimg as gi
 from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels.jpeg import layout as words
-from gpuimg.kernels.jpeg import segments as parts
 from gpuimg.kernels.jpeg import upload
 from tests import jpegs
 from tests.jpegs import encoded, entries_of, noise
@@ -61,7 +60,7 @@ def assert_the_cpus(launches: Launches, files: list[bytes], crop: Any = None, ev
 @pytest.mark.parametrize("color", ["rgb", "gray"])
 def test_whole_images(launches: Launches, color: str) -> None:
     files = small(quality=85)
-    ours = [data for data in files if color == "rgb" or jpegs.header_of(data)[words.COLOR] != words.RGB]
+    ours = [data for data in files if color == "rgb" or jpegs.header_of(data)["color"] != words.RGB]
     assert_the_cpus(launches, ours, color=color)
 
 
@@ -122,12 +121,12 @@ def test_words_that_are_not_what_they_should_be_do_no_harm(launches: Launches, m
 
     def changed(uploaded: Upload, out: Any) -> None:
         write(uploaded, out)
-        at, n = int(uploaded.totals[parts.SEGMENT_AT]), int(uploaded.totals[parts.ALL_SEGMENTS])
-        for row in out[at : at + n * upload.SEGMENT_WORDS].reshape(n, -1):
-            first = int(row[upload.SEGMENT_WORD])
-            body = out[first : first + (int(row[upload.END]) + 31) // 32].view(np.uint8)
-            if row[upload.IMAGE] < 3:
-                body[:] = (0xFF, 0, RANDOM.integers(0, 256, body.size, np.uint8))[row[upload.IMAGE]]
+        at, n = int(uploaded.totals["segment_word"]), int(uploaded.totals["segments"])
+        for segment in out[at : at + n * upload.SEGMENT_WORDS].view(upload.SEGMENT):
+            first, image = int(segment["word"]), int(segment["image"])
+            body = out[first : first + (int(segment["end"]) + 31) // 32].view(np.uint8)
+            if image < 3:
+                body[:] = (0xFF, 0, RANDOM.integers(0, 256, body.size, np.uint8))[image]
 
     monkeypatch.setattr(Upload, "write", changed)
     x = opened(files, entries_of(files, 4), 4)

@@ -138,7 +138,7 @@ class _GuardedScratch(Scratch):
     def __init__(self, runtime: GuardedRuntime) -> None:
         super().__init__()
         self._runtime = runtime
-        self.tables = runtime.guarded(self.tables.nbytes, 0).view(np.int64)  # at first zeros
+        self.tables = runtime.guarded(self.tables.nbytes, 0).view(self.tables.dtype)  # at first zeros
 
     def flat(self, name: str, elements: int, dtype: Any) -> NDArray[Any]:
         """As that of the base class."""

@@ -237,14 +237,14 @@ class Checker:
         """What became of a case; raises AssertionError where that must not be."""
         data, draw = file(seed), Draw(~seed)
         placed = [flush(data, at_end=at_end) for at_end in (True, False)]
-        header, again = (read_headers([one]).words[0] for one in placed)
-        assert np.array_equal(header, again), "headers differ"
-        width, height = int(header[words.WIDTH]), int(header[words.HEIGHT])
-        if header[words.KIND] != words.BASELINE:
+        header, again = (read_headers([one]).records[0] for one in placed)
+        assert header == again, "headers differ"
+        width, height = int(header["width"]), int(header["height"])
+        if header["kind"] != words.BASELINE:
             return "not ours"
         if width * height > _MOST_PIXELS:
             return "too large"
-        channels = 3 if header[words.COLOR] == words.RGB else draw.pick((3, 3, 1))
+        channels = 3 if header["color"] == words.RGB else draw.pick((3, 3, 1))
         scale = draw.pick((8, 8, 8, 4, 2, 1))
         whole = self._twice(placed, header, None, channels, scale=scale)
         region = _some_region(draw, *whole.pixels.shape[:2])
@@ -256,7 +256,7 @@ class Checker:
                 assert np.array_equal(found.pixels, reference[y0:y1, x0:x1]), f"other pixels than Pillow's in {box}"
         if whole.how == words.DONE:
             assert np.array_equal(part.pixels, _cut(whole, region)), f"other pixels in {region} than of the whole"
-            if not header[words.RESTART]:
+            if not header["restart"]:
                 self._with_entries(draw, placed, header, whole, channels, scale)
         return "as Pillow's" if reference is not None else "decoded" if whole.how == words.DONE else "damaged"
 

@@ -229,11 +229,11 @@ def outcomes(first: int, stop: int) -> Iterator[tuple[int, str]]:
 
 def _decoded(decoder: jpegs.Decoder, draw: Draw, data: bytes, entry: object, every: int, name: str, right: bool) -> str:
     header = jpegs.header_of(data)
-    if header[words.KIND] != words.BASELINE:
+    if header["kind"] != words.BASELINE:
         return "not ours"
     if entry is None:
         return "none"
-    height, width = int(header[words.HEIGHT]), int(header[words.WIDTH])
+    height, width = int(header["height"]), int(header["width"])
     x0, y0 = draw.below(width), draw.below(height)
     region = x0, y0, draw.between(x0 + 1, width), draw.between(y0 + 1, height)
     found = decoder(data, region, header=header, entry=entry, every=every)
@@ -257,12 +257,12 @@ def built_of_damaged_files(first: int, stop: int) -> int:
         draw = Draw(~seed)
         data = mutation(seed)[0]
         header = jpegs.header_of(data)
-        height, width = int(header[words.HEIGHT]), int(header[words.WIDTH])
-        if header[words.KIND] != words.BASELINE or height * width > 1 << 20:
+        height, width = int(header["height"]), int(header["width"])
+        if header["kind"] != words.BASELINE or height * width > 1 << 20:
             continue
         every = draw.pick((0, 1, 3, 8))
         built = EntryMaker(every)([data], ["file"], {})
-        if header[words.RESTART]:
+        if header["restart"]:
             assert len(built.content) == 0 or built.texts, seed
             continue
         whole = decoder(data, header=header)

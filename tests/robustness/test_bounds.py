@@ -35,8 +35,8 @@ count = 0
 for seed in range(int(sys.argv[1])):
     data = mutate.mutation(seed)[0]
     header = jpegs.header_of(data)
-    if header[words.KIND] == words.BASELINE and header[words.WIDTH] * header[words.HEIGHT] < 1 << 20:
-        height, width = int(header[words.HEIGHT]), int(header[words.WIDTH])
+    if header["kind"] == words.BASELINE and header["width"] * header["height"] < 1 << 20:
+        height, width = int(header["height"]), int(header["width"])
         draw = mutate.Draw(~seed)
         x0, y0 = draw.below(width), draw.below(height)
         decoder(data, (x0, y0, draw.between(x0 + 1, width), draw.between(y0 + 1, height)), 1 + 2 * draw.below(2))
@@ -60,8 +60,8 @@ def test_a_sample() -> None:
 
 
 PLANTED = {
-    "a table behind the file": "header[words.HUFFMAN] = len(data)",
-    "steps behind the file": "header[words.QUANT] = len(data) - 10",
+    "a table behind the file": 'header["huffman"][0] = len(data)',
+    "steps behind the file": 'header["quant"][0] = len(data) - 10',
     "too little scratch": "jpeg.work_bytes = lambda width: work(width) // 2",
     "no scratch": "jpeg.work_bytes = lambda width: 16",
     "no room for the result": "jpegs.Guarded = lambda size, fill, real=jpegs.Guarded: real(size // 2, fill)",

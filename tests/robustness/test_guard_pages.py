@@ -23,8 +23,8 @@ from tests.robustness import guard_pages
 read, work = guard_pages.read_headers, jpeg.work_bytes
 def changed(files, change):
     headers = read(files)
-    header = headers.words[0]
-    if header[words.KIND] == words.BASELINE:
+    header = headers.records[0]
+    if header["kind"] == words.BASELINE:
         change(header, len(files[0]))
     return headers
 {fault}
@@ -33,9 +33,9 @@ sys.exit(guard_pages.main(sys.argv[1:]))
 
 FAULTS = {
     "quantisation steps behind the file": "guard_pages.read_headers = lambda files: "
-    "changed(files, lambda header, size: header.__setitem__(words.QUANT, size - 20))",
+    "changed(files, lambda header, size: header['quant'].__setitem__(0, size - 20))",
     "less scratch": "jpeg.work_bytes = lambda width: work(max(width // 4, 1)) // 2",
-    "less memory for tables": "jpegs.TABLE_WORDS //= 2",
+    "less memory for tables": "jpegs.TABLE_BYTES //= 2",
 }
 
 

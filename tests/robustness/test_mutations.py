@@ -19,7 +19,6 @@ from PIL import Image, ImageOps
 import gpuimg as gi
 from gpuimg._runtimes import cpu_call
 from gpuimg._runtimes.images import EncodedImages
-from gpuimg.kernels.cpu import batch as words
 
 from ..jpegs import is_ours
 from . import check, images, last_words, mutate, originals, soak
@@ -143,7 +142,7 @@ held: list[Any] = []
 def placed(call: cpu_call.Call, i: int) -> tuple[int, int]:
     """Address and bytes of a result."""
     image = call._images[i]
-    return int(image[words.OUT]), int(image[words.OUT_BYTES])
+    return int(image["out"]), int(image["out_bytes"])
 
 
 def is_fault(call: cpu_call.Call) -> bool:
@@ -163,7 +162,7 @@ def other_pixels(real: Work, call: cpu_call.Call, scratch: Any, python: Any) -> 
     real(call, scratch, python)
     planted = is_fault(call)
     for i in range(len(call._images)):
-        if planted and not call._told[i, 0] and placed(call, i)[1]:
+        if planted and not call._statuses["result"][i] and placed(call, i)[1]:
             changed(call, i)
 
 

@@ -223,7 +223,7 @@ def _records(words: Any, at: Any, n: int, size: int) -> Any:
 def _segments(words: Any, groups: Any, n: int) -> Any:
     """The segments of some blocks of threads."""
     found = [
-        _records(words, first, count, upload.SEGMENT_WORDS)
+        _records(words, first, count, upload.SEGMENT_WORDS).view(upload.SEGMENT)[:, 0]
         for _, first, count in _records(words, groups, n, upload.GROUP_WORDS)
     ]
     return np.concatenate(found)
@@ -232,36 +232,37 @@ def _segments(words: Any, groups: Any, n: int) -> Any:
 def _huffman(groups: int, _: int, words: Any, at: Any, coefficients: Any, status: Any) -> Touched:
     writes = [
         _part(coefficients, upload.COEFFICIENTS * first, upload.COEFFICIENTS * (first + count))
-        for first, count in _segments(words, at, groups)[:, [upload.BLOCK, upload.SEGMENT_BLOCKS]].tolist()
+        for first, count in _segments(words, at, groups)[["block", "blocks"]].tolist()
     ]
     return Touched([words.range, *writes], [], [*writes, status.range], groups * upload.THREADS)
 
 
 def _report(damaged: set[int], groups: int, words: Any, at: Any, coefficients: Any, status: Any) -> None:
     """Mark images as damaged."""
-    for image in damaged & set(_segments(words, at, groups)[:, upload.IMAGE].tolist()):
+    for image in damaged & set(_segments(words, at, groups)["image"].tolist()):
         status.values[image] = 1
 
 
 def _inverse_dct(_: int, n: int, words: Any, at: Any, coefficients: Any, planes: Any) -> Touched:
     reads, writes = [words.range], []
-    records = _records(words, at, n, upload.IMAGE_WORDS)
-    for first, count in records[:, [upload.FIRST_BLOCK, upload.BLOCKS]].tolist():
+    records = _records(words, at, n, upload.IMAGE_WORDS).view(upload.IMAGE)[:, 0]
+    for first, count in records[["first_block", "blocks"]].tolist():
         reads.append(_part(coefficients, upload.COEFFICIENTS * first, upload.COEFFICIENTS * (first + count)))
         writes.append(_part(planes, upload.PLANE_WORDS * first, upload.PLANE_WORDS * (first + count)))
-    return Touched(reads, [], writes, int(records[:, upload.BLOCKS].max()) * upload.LANES)
+    return Touched(reads, [], writes, int(records["blocks"].max()) * upload.LANES)
 
 
 def _colors(_: int, n: int, words: Any, at: Any, planes: Any, channels: Any, out: Any) -> Touched:
     """All pixels of the regions are 77 afterwards."""
     reads, writes = [words.range], []
     threads = 0
-    for record in _records(words, at, n, upload.IMAGE_WORDS).astype(np.int64):
-        first, count = 4 * upload.PLANE_WORDS * record[[upload.FIRST_BLOCK, upload.BLOCKS]]
+    for record in _records(words, at, n, upload.IMAGE_WORDS).view(upload.IMAGE)[:, 0]:
+        first, count = (4 * upload.PLANE_WORDS * int(record[field]) for field in ("first_block", "blocks"))
         reads.append(_part(planes, first, first + count))
-        x0, y0, x1, y1 = record[upload.REGION : upload.REGION + 4]
-        start = (record[upload.OUT] & 0xFFFFFFFF) | record[upload.OUT + 1] << 32
-        step_x, step_y = record[upload.STEP_X], record[upload.STEP_Y]
+        x0, y0, x1, y1 = record["region"].tolist()
+        low, high = record["out"].tolist()
+        start = low & 0xFFFFFFFF | high << 32
+        step_x, step_y = int(record["step_x"]), int(record["step_y"])
         x, y = np.arange(x0, x1), np.arange(y0, y1)[:, None]
         places = start + x * step_x + y * step_y
         # As shown, a row at a time.
