@@ -27,7 +27,7 @@ from bench.chains import SIZE, Preprocess
 from bench.common import BATCH
 from gpuimg._batch.batch import recording_of
 from gpuimg._plan.compile import compile_plan
-from gpuimg._runtimes.threads import threads
+from gpuimg._threads.threads import threads
 
 RECORDED = 256  # images of the recording measurement
 

@@ -30,7 +30,7 @@ from PIL import Image
 import gpuimg as gi
 from bench import chains, common, photos
 from bench.common import BATCH
-from gpuimg._runtimes.threads import threads
+from gpuimg._threads.threads import threads
 from gpuimg.kernels.cpu import batch as loops
 
 PYTHON_BATCH = 256

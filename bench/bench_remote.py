@@ -28,7 +28,7 @@ from typing import Any
 import gpuimg as gi
 from bench import photos
 from bench.common import BATCH, arguments, per_second, processor, ratio, write
-from gpuimg._runtimes.threads import threads
+from gpuimg._threads.threads import threads
 from tests.robustness.remote import s3
 
 SHARDS = 4

@@ -31,7 +31,7 @@ from PIL import Image
 import gpuimg as gi
 from bench import chains, common, photos
 from bench.peers.host import Host, PeerError
-from gpuimg._runtimes.threads import threads
+from gpuimg._threads.threads import threads
 
 EVERY: dict[str, int | str] = {"rows": "rows", "16": 16, "8": 8, "4": 4, "1": 1}
 REGIONS = 5_000

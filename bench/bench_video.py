@@ -32,7 +32,7 @@ from gpuimg._batch.recording import Recording
 from gpuimg._decoding.options import DecodeOptions
 from gpuimg._loading.clips import Clips, VideoClips
 from gpuimg._runtimes.devices import runtime_for
-from gpuimg._runtimes.threads import threads
+from gpuimg._threads.threads import threads
 from gpuimg._video.index import VideoIndex, read_index
 
 FOLDER = Path(__file__).parent / ".videos"

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuimg._decoding import nvimgcodec
-from gpuimg._runtimes.threads import threads
+from gpuimg._threads.threads import threads
 
 Key = TypeVar("Key")
 

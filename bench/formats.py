@@ -15,7 +15,7 @@ import numpy as np
 
 import gpuimg as gi
 from bench.common import BATCH, interleaved, per_second, ratio
-from gpuimg._decoding.native_read import ChunkReader
+from gpuimg._io.native_read import ChunkReader
 from gpuimg._loading.samples import Columns, read_samples
 
 _SIZE = 224

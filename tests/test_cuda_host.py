@@ -13,10 +13,10 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
+from gpuimg._data.images import ALIGNMENT
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.nvimgcodec import for_engine
 from gpuimg._plan.compile import compile_plan
-from gpuimg._runtimes.images import ALIGNMENT
 from gpuimg.kernels.cuda import artefacts, elastic
 from tests.standin import LEFT_TO_THE_CPU, UNWRITTEN, Standin, file
 from tests.standin.work import SIZES, Source, epoch, files, load, opened, told, turned_files, two_statistics

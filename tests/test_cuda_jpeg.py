@@ -15,9 +15,9 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
+from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
 from gpuimg._decoding.jpeg import read_headers
-from gpuimg._decoding.seek import Seek
-from gpuimg._runtimes.images import EncodedImages, Pixels, offsets_of, whole_regions
+from gpuimg._index.seek import Seek
 from gpuimg._runtimes.jpeg_upload import Upload
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import segments as parts

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
-from gpuimg._runtimes.images import Pixels
+from gpuimg._data.images import Pixels
 
 from .calls import CALLS, RESIZING, Call
 from .compare import assert_same

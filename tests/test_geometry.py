@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gpuimg as gi
-from gpuimg._runtimes.images import check_reach
+from gpuimg._data.images import check_reach
 
 from . import references
 from .compare import GEOMETRY, assert_bytes, assert_close, assert_nearest, assert_same

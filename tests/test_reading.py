@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from gpuimg._decoding import native_read
-from gpuimg._decoding.file_bytes import read
-from gpuimg._decoding.native_read import ChunkReader
+from gpuimg._io import native_read
+from gpuimg._io.file_bytes import read
+from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources._reading import OpenFiles
 from gpuimg.sources._table import read_together
 from gpuimg.sources.folder import ImageFiles

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from gpuimg._runtimes.images import offsets_of
+from gpuimg._data.images import offsets_of
 from tests.standin import Order, Standin
 from tests.standin.work import (
     Source,

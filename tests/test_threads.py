@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from gpuimg._runtimes.team import side_by_side
-from gpuimg._runtimes.threads import allowed, cpu_quota, share, threads
+from gpuimg._threads.team import side_by_side
+from gpuimg._threads.threads import allowed, cpu_quota, share, threads
 
 from .watchdog import no_hang
 
@@ -211,7 +211,7 @@ def test_no_number_of_threads_is_refused(monkeypatch: pytest.MonkeyPatch, text: 
 def test_affinity_and_launcher_of_a_real_process() -> None:
     code = (
         "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
-        "from gpuimg._runtimes.threads import allowed; print(*allowed())"
+        "from gpuimg._threads.threads import allowed; print(*allowed())"
     )
     environment = {name: value for name, value in os.environ.items() if name != "GPUIMG_NUM_THREADS"}
     cores = len(os.sched_getaffinity(0))

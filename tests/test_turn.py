@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpuimg
-from gpuimg._runtimes.turn import Turn, end_turn
+from gpuimg._threads.turn import Turn, end_turn
 
 pytestmark = pytest.mark.usefixtures("watched")
 
@@ -28,7 +28,7 @@ def _entered(turn: Turn) -> tuple[threading.Thread, threading.Event]:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuimg._runtimes.turn._PATIENCE", 60.0)
+    monkeypatch.setattr("gpuimg._threads.turn._PATIENCE", 60.0)
 
 
 @pytest.mark.usefixtures("patient")

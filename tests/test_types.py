@@ -128,7 +128,7 @@ def test_options_of_load_are_its_parameters() -> None:
 
 
 def test_words_are_those_that_are_accepted() -> None:
-    from gpuimg._batch import asked
+    from gpuimg._batch import result_spec as asked
     from gpuimg._checks import types
     from gpuimg._decoding.options import ALPHAS, COLORS, DEPTHS, ICC
     from gpuimg._ops import boxes

@@ -15,11 +15,11 @@ from PIL import Image
 
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
+from gpuimg._data.images import ALIGNMENT
 from gpuimg._decoding import pillow
 from gpuimg._random.draws import prepare
 from gpuimg._random.rng import as_rng
 from gpuimg._runtimes.draft import first_segments, scales_of
-from gpuimg._runtimes.images import ALIGNMENT
 from gpuimg._video import decode
 from gpuimg.kernels import layout
 from tests.jpegs import encoded

@@ -92,7 +92,7 @@ class JpegKernels:
 def uploaded(files: list[bytes], index: Any) -> Any:
     """What is uploaded for whole images, the elements of their memory, and the images."""
     import gpuimg as gi
-    from gpuimg._runtimes.images import ALIGNMENT, EncodedImages, Pixels, offsets_of, whole_regions
+    from gpuimg._data.images import ALIGNMENT, EncodedImages, Pixels, offsets_of, whole_regions
     from gpuimg._runtimes.jpeg_upload import Upload
 
     images = recording_of(gi.open_batch(files, device="cpu", index=index)).source

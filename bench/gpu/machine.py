@@ -27,7 +27,7 @@ def run(context: Context) -> None:
     """Versions first; what may fail last."""
     from bench import common
     from gpuimg._runtimes import probe
-    from gpuimg._runtimes.threads import threads
+    from gpuimg._threads.threads import threads
 
     context.record("versions", {"python": platform.python_version(), **_versions()})
     context.record("processor", common.processor())

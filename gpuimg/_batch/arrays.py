@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._runtimes.devices import native, runtime_of
+from .._runtimes.planes import MOST_CHANNELS
 from .._runtimes.protocol import Runtime
-from .asked import UNITS
-from .planes import MOST_CHANNELS
+from .result_spec import UNITS
 
 #: Channels that images have in most arrays: an axis of so many before two others is taken for channels first.
 _USUAL = (1, 3)

@@ -11,16 +11,17 @@ from numpy.typing import NDArray
 
 from .._checks import arguments
 from .._checks.types import Array, ClipLayout, DType, ImageArray, Indices, Ints, Layout
+from .._data.images import Pixels, offsets_of
 from .._plan.plan import Plan
+from .._runtimes import planes, whole_files
 from .._runtimes.devices import runtime_for
-from .._runtimes.images import Pixels, offsets_of
 from .._runtimes.protocol import Runtime
 from ..errors import Failure
-from . import contact_sheet, dlpack, pickling, planes, whole_files
+from . import contact_sheet, dlpack, pickling
 from .arrays import checked_arrays
-from .asked import CLIP_LAYOUTS, UNITS, check_layout, checked_out, one_size, result_dtype
 from .layouts import Allocate, array_of_clips
 from .recording import Recording, recorded
+from .result_spec import CLIP_LAYOUTS, UNITS, check_layout, checked_out, one_size, result_dtype
 
 
 class Batch(Sequence[Array]):

@@ -10,14 +10,15 @@ import numpy as np
 
 from .._checks import arguments
 from .._checks.types import Device, Ints, OnError, PerImage, ShortClips, Table
+from .._data.clips import EncodedClips
 from .._decoding.decoder import MAX_PIXELS
-from .._decoding.file_bytes import Source, SourceNames, describe
 from .._decoding.options import DecodeOptions
+from .._io.file_bytes import Source, SourceNames, describe
 from .._runtimes.devices import runtime_for
-from .._runtimes.team import side_by_side
-from .._runtimes.threads import threads
-from .._video.clips import SHORT, EncodedClips, numbers_at, numbers_from
+from .._threads.team import side_by_side
+from .._threads.threads import threads
 from .._video.files import library, video_data
+from .._video.frame_numbers import SHORT, numbers_at, numbers_from
 from .._video.index import VideoIndex, VideoInfo, read_index
 from ..errors import VideoError
 from .batch import Batch

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._plan.words import in_words
+from .._plan.text import in_words
 from ..errors import DecodeError
 from .pictures import Picture, displayed, png
 from .recording import recorded

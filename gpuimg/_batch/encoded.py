@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from .._checks.arguments import one_of
+from .._checks.text import counted
 from .._checks.types import Ints
-from .._checks.words import counted
+from .._data.images import EncodedImages
 from .._decoding import exif, jpeg, pillow
 from .._decoding.decoder import ImageInfo, over_limit
-from .._decoding.file_bytes import Source, SourceNames, all_bytes, read
 from .._decoding.options import DecodeOptions
-from .._decoding.seek import Seek
+from .._index.seek import Seek
 from .._index.seek_index import SeekIndex
-from .._runtimes.images import EncodedImages
+from .._io.file_bytes import Source, SourceNames, all_bytes, read
 from ..kernels.jpeg.layout import JPEG
 
 #: What becomes of a batch with images that cannot be decoded.

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from .asked import CLIP_LAYOUTS, checked_out, one_size, result_dtype
 from .recording import recorded
+from .result_spec import CLIP_LAYOUTS, checked_out, one_size, result_dtype
 
 #: Gives a flat array of so many elements of a dtype.
 Allocate: TypeAlias = Callable[[int, str], Any]

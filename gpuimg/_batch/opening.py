@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from .._checks.types import Alpha, ColorMode, Depth, Device, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
-from .._decoding.file_bytes import MAX_BYTES, Source, read
 from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
+from .._io.file_bytes import MAX_BYTES, Source, read
 from .._runtimes.devices import runtime_for
 from .batch import Batch
 from .encoded import info, open_images, with_index

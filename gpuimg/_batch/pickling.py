@@ -10,11 +10,11 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from .._checks.types import Ints
+from .._data.clips import EncodedClips
+from .._data.images import Encoded, Pixels
 from .._decoding.options import DecodeOptions
 from .._plan.plan import Plan
-from .._runtimes.images import Encoded, Pixels
 from .._runtimes.protocol import Runtime
-from .._video.clips import EncodedClips
 from ..errors import Failure
 from .encoded import open_images
 

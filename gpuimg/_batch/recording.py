@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .._checks.arguments import Count
+from .._checks.text import images_or_clips
 from .._checks.types import Ints
-from .._checks.words import images_or_clips
+from .._data.images import Encoded, EncodedImages, Pixels, rows_of
 from .._plan.plan import Plan
-from .._runtimes.images import Encoded, EncodedImages, Pixels, rows_of
+from .._runtimes import whole_files
 from .._runtimes.protocol import Outcome, Runtime, Timings
-from . import whole_files
-from .asked import UNITS
+from .result_spec import UNITS
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -9,8 +9,8 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks.types import Floats, Ints, Mask
 from ..kernels import layout
+from .types import Floats, Ints, Mask
 
 _LARGEST = float(np.finfo(np.float64).max)
 

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from .._batch.opening import open_batch
-from .._checks.words import counted
-from .._decoding.native_read import ChunkReader
+from .._checks.text import counted
+from .._io.native_read import ChunkReader
 from .._loading.load import load
 from .._loading.loader import Loader
 from .._loading.samples import Columns, read_samples
 from .._runtimes.devices import runtime_for
-from .._runtimes.threads import threads
+from .._threads.threads import threads
 from . import contenders, info, preview
 from .source import SourceError, add_source, opened
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._decoding.native_read import ChunkReader
+from .._io.native_read import ChunkReader
 from .._loading.samples import Columns, read_samples
 from .._ops.pixels import IMAGENET_MEAN, IMAGENET_STD
 from .._random.geometry import resized_crop_boxes

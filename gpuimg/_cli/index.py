@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from .._checks.words import counted
+from .._checks.text import counted
 from .._index.report import IndexReport
 from .._loading.build_index import build_index
 from .source import LISTED, SourceError, add_source, amount, opened, progress_of

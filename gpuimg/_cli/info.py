@@ -10,11 +10,11 @@ import platform
 from importlib import metadata
 from typing import Any
 
-from .._checks.words import counted
+from .._checks.text import counted
 from .._decoding import nvimgcodec
 from .._runtimes import probe
 from .._runtimes.devices import on_cpu
-from .._runtimes.threads import allowed, threads
+from .._threads.threads import allowed, threads
 from .._version import install_hint
 
 # What is installed under which names; the first one found counts.

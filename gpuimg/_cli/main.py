@@ -35,7 +35,7 @@ from .._ops.resize_crop import horizontal_flip, resize, resized_crop
 from .._ops.warp import rotate
 from .._runtimes import probe
 from .._runtimes.devices import on_cpu, runtime_for, to_host
-from .._runtimes.threads import threads
+from .._threads.threads import threads
 from .._version import __version__
 from ..errors import DecodeError
 from . import bench, index, info, prepare, preview

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from .._checks.words import counted
+from .._checks.text import counted
 from .._prepare.prepare import prepare
 from .._prepare.report import PrepareReport
 from .source import LISTED, SourceError, add_source, amount, opened, progress_of

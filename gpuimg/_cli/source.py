@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import sources
-from .._decoding.open_file import open_regular
+from .._io.open_file import open_regular
 from .._loading.in_order import Progress
 from .._loading.stats import progress_bar
 from ..sources.folder import EXTENSIONS

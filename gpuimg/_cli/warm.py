@@ -16,14 +16,14 @@ import numpy as np
 from .. import presets
 from .._batch.batch import Batch, recording_of
 from .._batch.opening import decode_batch, open_batch
-from .._decoding.native_read import prepare
+from .._data.images import KINDS
+from .._io.native_read import prepare
 from .._loading.build_index import build_index
 from .._loading.sharding import shuffled
 from .._ops.pixels import normalize
 from .._plan.compile import build_for, compile_plan, ops_used
 from .._random.mixing import blend
 from .._random.rng import Rng
-from .._runtimes.images import KINDS
 from .._version import install_hint
 
 _IMAGES = 4  # enough for each branch of a random preset to be drawn by some of the seeds below

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks.types import Ints, Records
+from .._io.file_bytes import all_bytes
 from ..kernels.jpeg import layout
-from .file_bytes import all_bytes
 from .jpeg_parts import chroma
 
 

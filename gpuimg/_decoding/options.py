@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._checks.arguments import one_of, whole_number
+from .._io.file_bytes import MAX_BYTES
 from .decoder import MAX_PIXELS
-from .file_bytes import MAX_BYTES
 
 #: Channels by the name of a color.
 COLORS = {"gray": 1, "graya": 2, "rgb": 3, "rgba": 4}

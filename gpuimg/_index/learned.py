@@ -10,8 +10,8 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._decoding.jpeg import Headers
-from .._decoding.seek import Seek
 from ..kernels.jpeg.layout import ACCESS
+from .seek import Seek
 
 _ALIGNMENT = 8  # of an entry, whose first number has as many bytes
 

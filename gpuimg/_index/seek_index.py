@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.types import Ints, Mask
-from .._decoding.file_bytes import printable
-from .._decoding.native_read import LINE, ChunkReader
-from .._decoding.open_file import OpenFile, read_at
+from .._io.file_bytes import printable
+from .._io.native_read import LINE, ChunkReader
+from .._io.open_file import OpenFile, read_at
 from . import format as layout
 from .names import checksum_of_names
 

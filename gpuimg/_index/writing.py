@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Ints
-from .._decoding.file_bytes import printable
-from .._decoding.open_file import read_at
+from .._io.file_bytes import printable
+from .._io.open_file import read_at
 from ..kernels.jpeg.layout import ENTRY_HEAD
 from . import format as layout
 from .entries import Built

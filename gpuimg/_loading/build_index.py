@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from .._checks.arguments import flag, whole_number
 from .._checks.types import Samples
-from .._decoding.native_read import ChunkReader, prepare
 from .._index.entries import Built, EntryMaker
 from .._index.names import checksum_of_names
 from .._index.report import IndexReport, Tally
 from .._index.writing import PartialIndex
-from .._runtimes.threads import threads as allowed_threads
+from .._io.native_read import ChunkReader, prepare
+from .._threads.threads import threads as allowed_threads
 from ..sources import Table
 from .in_order import Chunk, InOrder, Progress, Work, shown
 from .samples import Columns, SampleNames, read_samples

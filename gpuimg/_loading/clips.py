@@ -13,10 +13,10 @@ import numpy as np
 from .._batch.clips import Start, check_short, clips_of
 from .._checks.arguments import one_of, whole_number
 from .._checks.types import Ints
+from .._data.clips import EncodedClips
 from .._decoding.options import DecodeOptions
 from .._random.clips import anywhere
 from .._random.rng import Rng
-from .._video.clips import EncodedClips
 from .._video.index import VideoIndex, read_index
 
 _STARTS = ("random", "first", "center")

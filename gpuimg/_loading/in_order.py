@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from .._runtimes.team import side_by_side
+from .._threads.team import side_by_side
 from .stats import progress_bar
 
 #: Called with the samples that are done, and their number.

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from .._checks.arguments import flag, whole_number
 from .._checks.keywords import explained
+from .._checks.text import counted
 from .._checks.types import Alpha, ClipLayout, ColorMode, Depth, Device, DType, Icc, OnSampleError, Samples
-from .._checks.words import counted
 from .._decoding.decoder import MAX_PIXELS
-from .._decoding.file_bytes import MAX_BYTES
 from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
+from .._io.file_bytes import MAX_BYTES
 from .._random.rng import Rng
 from ..sources.stream import Stream
 from .clips import Clips

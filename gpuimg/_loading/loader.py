@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, Self
 
-from .._checks.words import counted
-from .._decoding.seek import misfit_warning
+from .._checks.text import counted
+from .._index.seek import misfit_warning
 from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
 from .pipeline import LoadedBatch, Made, Pipeline

@@ -19,25 +19,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._batch.asked import CLIP_LAYOUTS
 from .._batch.batch import Batch, recording_of
 from .._batch.encoded import open_images
 from .._batch.recording import Recording
+from .._batch.result_spec import CLIP_LAYOUTS
 from .._checks.types import Array, Ints, Mask
-from .._decoding.native_read import FIRST_ROOM, ChunkReader, prepare
-from .._decoding.seek import Seek
+from .._data.images import Encoded, EncodedImages
+from .._index.seek import Seek
 from .._index.seek_index import SeekIndex
+from .._io.native_read import FIRST_ROOM, ChunkReader, prepare
 from .._random.rng import Rng
-from .._runtimes.images import Encoded, EncodedImages
 from .._runtimes.protocol import ResultMemory, Runtime
-from .._runtimes.turn import Turn
+from .._threads.turn import Turn
 from ..errors import DecodeError, Failure
-from .dealing import Deal, Epoch
 from .prefetch import Prefetcher, Stopped
 from .samples import Sample, SampleNames, collate, label_examples, name_videos, read_samples, renew
 from .settings import Settings, is_remote
 from .sharding import Position, Share, shuffled
 from .waits import Watch
+from .worker_split import Deal, Epoch
 
 # Samples read by one job, of a batch that has them: enough to make the hand-over between threads cheap, few enough to
 # be spread over all threads and not to keep each other's memory for long.

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._decoding.file_bytes import printable, read
-from .._decoding.native_read import ChunkReader
+from .._io.file_bytes import printable, read
+from .._io.native_read import ChunkReader
 from ..sources._table import read_together
 from ..sources.folder import ImageFiles
 from ..sources.stream import Stream

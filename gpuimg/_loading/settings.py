@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .._batch.asked import CLIP_LAYOUTS, DTYPES, dtype_name
 from .._batch.batch import Batch, Images, as_batch
+from .._batch.result_spec import CLIP_LAYOUTS, DTYPES, dtype_name
 from .._checks.arguments import one_of, whole_number
 from .._decoding.options import DecodeOptions
 from .._index.learned import LearnedIndex

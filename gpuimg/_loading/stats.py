@@ -6,7 +6,7 @@ import time
 from importlib.util import find_spec
 from typing import Any
 
-from .._runtimes.threads import usable_cores
+from .._threads.threads import usable_cores
 from .._version import install_hint
 from .pipeline import Made, Pipeline
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._checks.words import counted
-from .._decoding.native_read import ChunkReader
+from .._checks.text import counted
+from .._io.native_read import ChunkReader
 from ..sources.stream import Stream
 from .pipeline import Made, Pipeline
 from .prefetch import Prefetcher, Stopped

@@ -16,8 +16,8 @@ import numpy as np
 from .._batch.batch import Batch, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
+from .._checks.text import counted
 from .._checks.types import AsPassed, BoxFormat, Floats, Ints, Mask, MaskPerImage, PerImage, TablePerImage
-from .._checks.words import counted
 from .._plan.plan import Entry
 from .._runtimes.devices import native
 from ..kernels import layout

@@ -10,7 +10,7 @@ import numpy as np
 from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._checks import arguments
 from .._checks.types import Ints, Size
-from .._runtimes.images import EncodedImages, rows_of
+from .._data.images import EncodedImages, rows_of
 from .resize_crop import crop, horizontal_flip
 from .resize_crop import vertical_flip as _flip_rows  # which is an argument, too
 

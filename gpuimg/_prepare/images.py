@@ -11,12 +11,12 @@ from .._batch.batch import Batch
 from .._batch.encoded import open_images
 from .._batch.recording import Recording
 from .._checks.types import Ints
+from .._data.images import EncodedImages
 from .._decoding import jpeg
-from .._decoding.native_read import ChunkReader
+from .._io.native_read import ChunkReader
 from .._loading.in_order import Chunk, Stopped
 from .._loading.samples import Columns, Sample, SampleNames, read_samples
 from .._ops.resize_crop import resize
-from .._runtimes.images import EncodedImages
 from .encode import ENDINGS, encoded, format_of, may_stay, transformed
 from .names import Keys, Naming, problem_with, result_ending, scaled_label
 from .options import Options

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from .._decoding.file_bytes import printable
 from .._index.writing import naming_file, opened_alone, write_at
+from .._io.file_bytes import printable
 from .names import problem_with
 
 NAME = "manifest.jsonl"

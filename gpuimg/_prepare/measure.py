@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import presets
 from .._batch.opening import open_batch
-from .._decoding.native_read import ChunkReader
+from .._io.native_read import ChunkReader
 from .._loading.samples import Columns, read_samples
 from .._random.rng import Rng
 from .manifest import Line

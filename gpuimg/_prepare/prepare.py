@@ -10,14 +10,14 @@ from typing import Any, Literal
 from .. import sources
 from .._checks.arguments import flag, whole_number
 from .._checks.types import Alpha, Icc, Samples
-from .._decoding import native_read
-from .._decoding.file_bytes import printable
 from .._decoding.options import DecodeOptions
 from .._index.names import checksum_of_names
+from .._io import native_read
+from .._io.file_bytes import printable
 from .._loading.build_index import ENDING, build_index
 from .._loading.in_order import InOrder, Progress, shown
 from .._loading.settings import check_columns, check_source
-from .._runtimes.threads import threads as allowed_threads
+from .._threads.threads import threads as allowed_threads
 from .._version import __version__
 from ..sources import Table
 from ..sources.coco import Coco

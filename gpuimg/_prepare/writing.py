@@ -9,8 +9,8 @@ import tarfile
 from contextlib import suppress
 from typing import NamedTuple, Protocol
 
-from .._decoding.file_bytes import printable
 from .._index.writing import naming_file, write_at
+from .._io.file_bytes import printable
 from .manifest import Line
 from .names import Other
 

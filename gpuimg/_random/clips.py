@@ -13,7 +13,7 @@ from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Device, Ints, OnError, PerImage, ShortClips
 from .._decoding.decoder import MAX_PIXELS
-from .._decoding.file_bytes import Source, SourceNames
+from .._io.file_bytes import Source, SourceNames
 from .._runtimes.devices import runtime_for
 from .rng import Rng, as_rng
 

@@ -11,7 +11,7 @@ from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Floats, Ints, Mask, MaskPerImage, PerImage
-from .._runtimes.images import Pixels, offsets_of
+from .._data.images import Pixels, offsets_of
 from ..kernels import layout
 from .rng import Rng, as_rng
 

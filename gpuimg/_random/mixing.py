@@ -10,7 +10,7 @@ from .._batch.batch import Batch, Images, as_batch, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Floats, Ints, PerImage, Table
-from .._runtimes.images import Pixels, offsets_of, rows_of
+from .._data.images import Pixels, offsets_of, rows_of
 from .draws import beta_parameter
 from .rng import Rng, as_rng
 

@@ -22,9 +22,9 @@ from .._checks.types import (
     Table,
     TablePerImage,
 )
+from .._data.images import rows_of
 from .._ops.resize_crop import pad, resize
 from .._ops.targets import transform_boxes, transform_masks
-from .._runtimes.images import rows_of
 from .draws import limits
 from .mixing import blend
 from .rng import Rng, as_rng

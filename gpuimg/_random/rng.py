@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import arguments
+from .._checks.text import counted, images_or_clips
 from .._checks.types import Floats, Indices, Ints, Mask, PerImage
-from .._checks.words import counted, images_or_clips
 
 _WORDS = 4  # of a Philox block
 _LARGEST = (1 << 64) - 1

@@ -9,7 +9,7 @@ from typing import Any
 from .._batch.batch import Batch, as_batch, recording_of
 from .._batch.recording import Recording
 from .._plan.scale import FULL, scaled_sizes
-from .._plan.words import in_words
+from .._plan.text import in_words
 from .._runtimes.draft import first_segments, scales_of
 from .saved import SavedPlan
 

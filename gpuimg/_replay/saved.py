@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._batch.asked import UNITS
 from .._batch.batch import Batch, Images, as_batch, recording_of
-from .._batch.planes import MOST_CHANNELS
+from .._batch.result_spec import UNITS
 from .._checks.types import Floats, Ints
-from .._decoding.open_file import open_regular
+from .._io.open_file import open_regular
 from .._plan.plan import KERNEL_CHANNELS, Entry, Frame, Grid, Plan, Step, check_channels
+from .._runtimes.planes import MOST_CHANNELS
 from ..kernels import layout, ops
 
 _FORMAT = "gpuimg plan 1"

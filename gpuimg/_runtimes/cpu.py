@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from .._data.clips import EncodedClips
+from .._data.images import ALIGNMENT, Encoded, Pixels, numpy_dtype, offsets_of
 from .._plan.plan import Plan
-from .._video.clips import EncodedClips
+from .._threads.team import side_by_side
+from .._threads.threads import threads
+from .._threads.turn import end_turn
 from ..kernels import layout
 from ..kernels.cpu.run import mix_image
 from .cpu_call import Call
 from .cpu_memory import Places, Pool, Scratch
-from .images import ALIGNMENT, Encoded, Pixels, numpy_dtype, offsets_of
 from .protocol import Outcome
-from .team import side_by_side
-from .threads import threads
-from .turn import end_turn
 
 
 def _as_decoded(source: EncodedClips, segments: Sequence[Plan], kind: int, planar: bool) -> bool:

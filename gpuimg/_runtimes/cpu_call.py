@@ -11,11 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .._checks.types import Ints, Mask
+from .._data.clips import EncodedClips
+from .._data.images import SCALES, Encoded, EncodedImages, Pixels, check_reach, of_all_views, rows_of
 from .._decoding import exif, jpeg, pillow
 from .._plan.compile import Pass, compile_plan, launches_of, ops_used
 from .._plan.plan import Plan
 from .._plan.scale import FULL, at_scale, scaled_sizes
-from .._video.clips import EncodedClips
+from .._threads.threads import threads
 from .._video.convert import write_pixels
 from .._video.decode import decoded_frames
 from .._video.files import opened
@@ -29,9 +31,7 @@ from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
 from .cpu_memory import SCRATCH_DTYPES, Places, Scratch, ThreadMemory, largest
 from .draft import first_segments, scales_of
-from .images import SCALES, Encoded, EncodedImages, Pixels, check_reach, of_all_views, rows_of
 from .protocol import Timings
-from .threads import threads
 
 # Rows sampled at a time: enough to share the tap tables, few enough to stay in the second-level cache.
 _ROWS = 64

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from .._data.images import ALIGNMENT
 from ..kernels.cpu import records
 from ..kernels.jpeg.layout import TABLE, TABLES
-from .images import ALIGNMENT
 
 # Results of at least so many bytes come from a pool that keeps so many blocks.
 _POOLED = 1 << 20

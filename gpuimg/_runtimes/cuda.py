@@ -28,16 +28,7 @@ import cupy
 import numpy as np
 
 from .._checks.types import Ints
-from .._decoding.views import once
-from .._plan.compile import Pass, build_for, compile_plan, launches_of, ops_used, source_regions
-from .._plan.plan import Plan
-from ..kernels import cuda as kernels
-from ..kernels import layout, ops
-from .cuda_apart import begins_apart, done_apart, places_apart, words_apart
-from .cuda_decode import ImageDecoder
-from .cuda_launch import launch
-from .cuda_memory import Event, Lane, PerThread, PooledResults, Stream, current, follow, recorded, upload, wait
-from .images import (
+from .._data.images import (
     ALIGNMENT,
     SCALES,
     STORAGE,
@@ -49,8 +40,17 @@ from .images import (
     offsets_of,
     rows_of,
 )
+from .._data.views import once
+from .._plan.compile import Pass, build_for, compile_plan, launches_of, ops_used, source_regions
+from .._plan.plan import Plan
+from .._threads.turn import end_turn
+from ..kernels import cuda as kernels
+from ..kernels import layout, ops
+from .cuda_decode import ImageDecoder
+from .cuda_launch import launch
+from .cuda_memory import Event, Lane, PerThread, PooledResults, Stream, current, follow, recorded, upload, wait
+from .cuda_prepass import begins_apart, done_apart, places_apart, words_apart
 from .protocol import Outcome
-from .turn import end_turn
 
 _MOST_IMAGES = 65535  # blocks along y of one launch
 

@@ -20,18 +20,18 @@ import cupy
 import numpy as np
 
 from .._checks.types import Ints
+from .._data.clips import EncodedClips
+from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, offsets_of, rows_of, whole_regions
 from .._decoding import exif
 from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share, takes
-from .._video.clips import EncodedClips
+from .._threads.threads import threads
 from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder, upload_of
 from .cuda_launch import capability_of
 from .cuda_marks import MARK_BYTES, Marks
 from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, follow
 from .cuda_video import AT_ONCE, ClipDecoder
-from .images import ALIGNMENT, Encoded, EncodedImages, Pixels, offsets_of, rows_of, whole_regions
 from .protocol import Outcome, Timings
-from .threads import threads
 
 # Threads of a decoder: beyond these, they wake one another more than they work; nvImageCodec needs two to work side by
 # side at all.

@@ -14,12 +14,12 @@ import cupy
 import numpy as np
 
 from .._checks.types import Ints
+from .._data.images import EncodedImages, Pixels, whole_regions
 from ..kernels import cuda as kernels
 from ..kernels.jpeg import upload
 from ..kernels.jpeg.layout import MISMATCH, USED
 from .cuda_launch import launch
 from .cuda_memory import Block, Ring
-from .images import EncodedImages, Pixels, whole_regions
 from .jpeg_upload import Upload
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
-from .images import numpy_dtype
+from .._data.images import numpy_dtype
 from .protocol import PER_THREAD_STREAM
 
 _AT_MOST = 2  # blocks of a ring

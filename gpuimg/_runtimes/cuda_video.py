@@ -17,16 +17,16 @@ import cupy
 import numpy as np
 
 from .._checks.types import Ints
+from .._data.clips import EncodedClips
+from .._data.images import Pixels
 from .._decoding import exif
-from .._video.clips import EncodedClips
+from .._threads.team import side_by_side
 from .._video.convert import Surface, surface_of
 from .._video.decode import decoded_frames
 from .._video.files import hardware, opened
 from ..kernels import cuda as kernels
 from .cuda_launch import launch
 from .cuda_memory import follow, recorded
-from .images import Pixels
-from .team import side_by_side
 
 #: Clips that are decoded at a time, each by a thread and a container of its own. Not measured: an H100 has 7 engines.
 AT_ONCE = 4

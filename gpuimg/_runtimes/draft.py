@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from .._checks.types import Ints
+from .._data.images import Encoded, EncodedImages, Pixels
 from .._plan.plan import Plan
 from .._plan.scale import FULL, scales_allowed
 from ..kernels.jpeg.layout import OTHER
-from .images import Encoded, EncodedImages, Pixels
 
 
 def first_segments(segments: Sequence[Plan]) -> Ints:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Ints
+from .._data.images import EncodedImages, Pixels
 from .._decoding import exif
-from .._decoding.seek import Seek
+from .._index.seek import Seek
+from .._threads.team import side_by_side
+from .._threads.threads import threads
 from ..kernels.jpeg import segments, upload
 from ..kernels.jpeg.fill import BUCKETS, write_segments, write_tables
 from ..kernels.jpeg.layout import OTHER
 from ..kernels.jpeg.segments import plan_upload, select_segments
-from .images import EncodedImages, Pixels
-from .team import side_by_side
-from .threads import threads
 
 #: Blocks of coefficients that are decoded at a time: with their planes 192 bytes each.
 MOST_BLOCKS = 1 << 20

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from .._data.images import Encoded, Pixels
 from .._plan.plan import Plan
-from .images import Encoded, Pixels
 
 #: ``cudaStreamPerThread``, which is not an address: it names another stream on every thread.
 PER_THREAD_STREAM = 2

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
-from .._decoding.file_bytes import read
-from .._decoding.open_file import open_regular
+from .._io.file_bytes import read
+from .._io.open_file import open_regular
 from .._version import install_hint
 from ..errors import VideoError
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from itertools import groupby
 
-from .._decoding.open_file import open_regular, read_at
+from .._io.open_file import open_regular, read_at
 
 BLOCK = 1 << 20  # bytes; several that are missing are fetched together
 _PIECE = 1 << 16  # bytes with a checksum, so that a part of a block is verified without reading all of it

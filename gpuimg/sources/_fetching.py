@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .._decoding.file_bytes import too_large
-from .._runtimes.team import side_by_side
+from .._io.file_bytes import too_large
+from .._threads.team import side_by_side
 from ._remote import UNKNOWN, RemoteFile, Storage
 
 _AT_ONCE = 4  # requests of one reader

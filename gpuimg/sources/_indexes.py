@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from .._decoding.open_file import open_regular
+from .._io.open_file import open_regular
 from ._reading import OpenFiles, Path
 from ._remote import is_url
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from .._checks.arguments import whole_number
-from .._decoding.file_bytes import MAX_BYTES, check_bytes
+from .._io.file_bytes import MAX_BYTES, check_bytes
 from .._version import install_hint
 from ._blocks import Blocks, blocks_of, key_of
 

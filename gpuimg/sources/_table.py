@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, SupportsIndex, TypeAlias
 
-from .._checks.words import counted
-from .._decoding.file_bytes import MAX_BYTES, check_bytes, read
-from .._decoding.native_read import ChunkReader
-from .._decoding.open_file import Span
+from .._checks.text import counted
+from .._io.file_bytes import MAX_BYTES, check_bytes, read
+from .._io.native_read import ChunkReader
+from .._io.open_file import Span
 from .._version import install_hint
 from ._fetching import RemoteSpan, RemoteWhole, fetched
 from ._names import printable

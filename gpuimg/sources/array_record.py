@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks.words import counted
-from .._decoding.open_file import open_regular
+from .._checks.text import counted
+from .._io.open_file import open_regular
 from ._indexes import local
 from ._names import printable
 from ._reading import OPEN_FILES, Path, naming, shards

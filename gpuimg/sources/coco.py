@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks.words import counted
+from .._checks.text import counted
 from ._names import printable
 from ._reading import OpenFiles, Path
 from ._remote import Remote

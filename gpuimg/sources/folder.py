@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.keywords import renamed
+from .._checks.text import counted
 from .._checks.types import SizedArray
-from .._checks.words import counted
 from ._blocks import key_of
 from ._fetching import RemoteWhole
 from ._indexes import Arrays, count_of, expect, listing

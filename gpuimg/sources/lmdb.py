@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from .._decoding.open_file import Span
+from .._io.open_file import Span
 from ._btree import Places, places
 from ._fetching import RemoteSpan
 from ._names import printable

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .._checks.arguments import whole_number
-from .._checks.words import counted
-from .._decoding.file_bytes import read
+from .._checks.text import counted
+from .._io.file_bytes import read
 from ._names import printable
 from ._reading import OpenFiles, Path, Scan, shards
 from ._remote import Remote, is_url

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.keywords import renamed
-from .._checks.words import counted
-from .._decoding.open_file import Span
+from .._checks.text import counted
+from .._io.open_file import Span
 from ._fetching import RemoteSpan
 from ._indexes import Arrays, check_within, count_of, expect, kept
 from ._names import printable

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.keywords import renamed
-from .._decoding.open_file import Span
+from .._io.open_file import Span
 from ._fetching import RemoteSpan
 from ._indexes import Arrays, check_shards, check_within, count_of, expect, kept
 from ._names import Names, printable

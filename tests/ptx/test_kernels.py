@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from gpuimg._runtimes.images import numpy_dtype
+from gpuimg._data.images import numpy_dtype
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import ops
 from tests.calls import CALLS

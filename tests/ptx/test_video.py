@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
+from gpuimg._data.images import Pixels
 from gpuimg._decoding import exif
-from gpuimg._runtimes.images import Pixels
 from gpuimg._video.convert import surface_of, write_pixels
 from gpuimg.errors import VideoError
 from tests.videos import BUILDS, make, rgb_of

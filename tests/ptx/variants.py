@@ -22,7 +22,7 @@ import numba
 import numpy as np
 import pytest
 
-from gpuimg._runtimes.images import KINDS
+from gpuimg._data.images import KINDS
 from gpuimg.kernels import ops
 
 BUDGETS = Path(__file__).parents[1] / "budgets.json"

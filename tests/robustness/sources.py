@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg._decoding.native_read import ChunkReader
+from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources import Table
 from gpuimg.sources.tfrecord import masked
 

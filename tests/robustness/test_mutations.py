@@ -17,8 +17,8 @@ import pytest
 from PIL import Image, ImageOps
 
 import gpuimg as gi
+from gpuimg._data.images import EncodedImages
 from gpuimg._runtimes import cpu_call
-from gpuimg._runtimes.images import EncodedImages
 
 from ..jpegs import is_ours
 from . import check, images, last_words, mutate, originals, soak

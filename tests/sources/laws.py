@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gpuimg._decoding.native_read import ChunkReader
+from gpuimg._io.native_read import ChunkReader
 from gpuimg.sources import Table
 from gpuimg.sources._table import read_together
 

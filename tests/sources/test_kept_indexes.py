@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuimg._decoding import native_read
-from gpuimg._decoding.native_read import ChunkReader
+from gpuimg._io import native_read
+from gpuimg._io.native_read import ChunkReader
 
 from ..robustness.sources import OPENERS, written
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from gpuimg._decoding.native_read import ChunkReader
+from gpuimg._io.native_read import ChunkReader
 from gpuimg._loading.samples import Columns, name_videos
 from gpuimg.sources import Table, _blocks, _fetching, _remote
 from gpuimg.sources._blocks import BLOCK, Blocks, key_of

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Ints
-from .._runtimes.images import KINDS, Pixels
+from .._data.images import KINDS, Pixels
 
 #: Dtypes that results can have.
 DTYPES = (*KINDS, "uint16")

@@ -15,11 +15,11 @@ from .._decoding import exif
 from .._decoding.jpeg import Headers
 from .._decoding.options import DecodeOptions
 from .._decoding.pillow import PillowHeader
-from .._decoding.seek import Seek, misfit_warning
-from .._decoding.views import Views, at, views_of
-from .._video.clips import EncodedClips
+from .._index.seek import Seek, misfit_warning
 from ..errors import DecodeError, Failure
 from ..kernels import layout as words
+from .clips import EncodedClips
+from .views import Views, at, views_of
 
 #: Results are aligned to this many bytes: JAX takes over 64-byte aligned host memory without a copy.
 ALIGNMENT = 64

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from .._data.images import Encoded, EncodedImages, Pixels, offsets_of
+from .._data.views import once
 from .._decoding import deep, exif, pillow
-from .._decoding.views import once
-from .._runtimes.images import Encoded, EncodedImages, Pixels, offsets_of
-from .._runtimes.protocol import Outcome, Runtime
-from .._runtimes.team import side_by_side
-from .._runtimes.threads import threads
+from .._threads.team import side_by_side
+from .._threads.threads import threads
+from .protocol import Outcome, Runtime
 
 _OPAQUE = 255
 

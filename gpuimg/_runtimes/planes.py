@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Ints
+from .._data.images import KINDS, Encoded, Pixels, offsets_of
 from .._plan.plan import KERNEL_CHANNELS, Plan
-from .._runtimes.images import KINDS, Encoded, Pixels, offsets_of
-from .._runtimes.protocol import Outcome, Runtime
-from .._runtimes.team import side_by_side
-from .._runtimes.threads import threads
+from .._threads.team import side_by_side
+from .._threads.threads import threads
+from .protocol import Outcome, Runtime
 from .whole_files import decode, is_special
 
 #: Channels of images in arrays.

@@ -8,12 +8,12 @@ import cupy
 import numpy as np
 
 from .._checks.types import Ints
+from .._data.images import ALIGNMENT, SCALES, Pixels, offsets_of
 from .._plan.plan import Entry, Plan
 from ..kernels import ops
 from ..kernels.cuda import artefacts, elastic
 from ..kernels.jpeg.formulas import STEPS
 from .cuda_launch import launch
-from .images import ALIGNMENT, SCALES, Pixels, offsets_of
 
 
 def begins_apart(plan: Plan) -> bool:

@@ -1,0 +1,58 @@
+"""The numbers of the frames that a clip takes of a video."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .._checks.text import counted
+from .._checks.types import Floats, Ints
+from .index import VideoIndex
+
+#: What a clip that reaches beyond its video's last frame shows there.
+SHORT = ("repeat", "wrap", "error")
+
+
+def numbers_from(start: Ints, frames: int, stride: Ints, counts: Ints, short: str) -> tuple[Ints, dict[int, str]]:
+    """Numbers of frames (N, T) from a first one on, and why a clip has none.
+
+    Parameters
+    ----------
+    start, stride, counts : (N,) int64
+        First frames, steps between frames, and how many there are; 0 of a video that could not be read.
+    frames : int
+    short : {"repeat", "wrap", "error"}
+    """
+    numbers = start[:, None] + stride[:, None] * np.arange(frames)
+    known = np.maximum(counts, 1)[:, None]
+    refused = {}
+    for k in np.flatnonzero((counts > 0) & ((start >= counts) | (start < 0))).tolist():
+        refused[k] = f"start must be from 0 to {counts[k] - 1}, the last frame, not {start[k]}"
+    if short == "error":
+        for k in np.flatnonzero((counts > 0) & (numbers[:, -1] >= counts)).tolist():
+            refused[k] = (
+                f"it has {counted(int(counts[k]), 'frame')}, and frames {start[k]} to {numbers[k, -1]} were asked for"
+            )
+    kept = numbers % known if short == "wrap" else np.minimum(numbers, known - 1)
+    kept[[*refused, *np.flatnonzero(counts == 0).tolist()]] = 0
+    return kept, refused
+
+
+def numbers_at(times: Floats, videos: Sequence[VideoIndex | None]) -> tuple[Ints, dict[int, str]]:
+    """Numbers of the frames that are shown at times (N, T), in seconds, and why a clip has none."""
+    numbers = np.zeros(times.shape, np.int64)
+    refused = {}
+    for k, video in enumerate(videos):
+        if video is None:
+            continue
+        # A time that was computed from a frame's own is that frame's, whatever the last bit says.
+        found = np.searchsorted(video.times, times[k] + 0.5e-6, side="right") - 1
+        end = video.end * video.tick
+        outside = (found < 0) | (times[k] >= end)
+        if outside.any():
+            bad = float(times[k][outside][0])
+            refused[k] = f"times must be from {video.times[0]:g} to below {end:g} seconds, not {bad:g}"
+        else:
+            numbers[k] = found
+    return numbers, refused
