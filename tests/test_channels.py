@@ -233,7 +233,7 @@ def test_colors_alpha_and_depth_that_do_not_go_together() -> None:
         gi.open_batch([], depth="float", device="cpu")
     with pytest.raises(ValueError, match='for depth "uint8"'):
         gi.open_batch([], depth="native", alpha="white", device="cpu")
-    with pytest.raises(ValueError, match="for videos"):
+    with pytest.raises(ValueError, match="color of videos must be one of"):
         gi.open_clips([], 4, color="rgba", device="cpu")
 
 
