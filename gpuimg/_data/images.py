@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -58,7 +59,7 @@ class Pixels:
     failures: dict[int, Failure] = field(default_factory=dict)  # images that are black for want of pixels
     frames: int | None = None  # of each clip, where the images are those of clips; failures are then by clip
 
-    @property
+    @cached_property
     def dtype(self) -> str:
         """Name of the dtype."""
         return str(self.flat.dtype.name)
