@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .ops import LEVELS
 from .sampling import coverage
-from .scalar import clamp, confine, f32, floor, i32, scalar, word
+from .scalar import clamp, confine, f32, f64, floor, i32, scalar, word
 
 ONE = f32(1.0)
 ZERO = f32(0.0)
@@ -163,6 +163,32 @@ def equalize(r, g, b, tables, slot):
 def normalize(r, g, b, scale_r, scale_g, scale_b, shift_r, shift_g, shift_b):
     """Channels scaled, then shifted; not clamped."""
     return r * scale_r + shift_r, g * scale_g + shift_g, b * scale_b + shift_b
+
+
+@scalar
+def _quotient(x, divisor):
+    """``x / divisor`` rounded to float32 once, whatever a compiler makes of it.
+
+    Quotients of float32 are no nearer to a midpoint of float32 than 2**-49 of their size: float64 can be off by its
+    last bit and still rounds to the right side.
+    """
+    return f32(f64(x) * (f64(1.0) / f64(divisor)))
+
+
+@scalar
+def _normalized_byte(x, mean, std, divisor):
+    byte = floor(x * f32(255.0) + f32(0.5))
+    return _quotient(_quotient(byte, divisor) - mean, std)
+
+
+@scalar
+def normalize_bytes(r, g, b, mean_r, mean_g, mean_b, std_r, std_g, std_b, divisor):
+    """Bytes, as values in [0, 1], divided by ``divisor``, then less a mean and divided by a deviation: each rounded."""
+    return (
+        _normalized_byte(r, mean_r, std_r, divisor),
+        _normalized_byte(g, mean_g, std_g, divisor),
+        _normalized_byte(b, mean_b, std_b, divisor),
+    )
 
 
 @scalar

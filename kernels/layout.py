@@ -54,18 +54,21 @@ TAPS: Final = word_of(RECORD, "taps")
 # Filters.
 NEAREST: Final = 0
 LINEAR: Final = 1
-CUBIC_RENORMALISED: Final = 2  # Keys a = -0.5, taps outside the window dropped: torch's antialiased bicubic, Pillow
-CUBIC_CLAMPED: Final = 3  # Keys a = -0.75, taps outside the window repeat the edge: torch's bicubic without antialias
+BOX: Final = 2  # the mean of the pixels that a result's pixel covers
+HAMMING: Final = 3  # as sharp as bilinear shrinking leaves it blurred, and as far reaching
+CUBIC_RENORMALISED: Final = 4  # Keys a = -0.5, taps outside the window dropped: torch's antialiased bicubic, Pillow
+CUBIC_CLAMPED: Final = 5  # Keys a = -0.75, taps outside the window repeat the edge: torch's bicubic without antialias
+LANCZOS: Final = 6  # sinc windowed by sinc(x / 3)
 
-GAUSSIAN: Final = 4  # standard deviation in the support words, size in the taps words, border reflected
+GAUSSIAN: Final = 7  # standard deviation in the support words, size in the taps words, border reflected
 
 # Nearest neighbor where what lies outside the window mirrors it: about the centers of its outermost pixels, or about
 # their outer edges. On a GPU in the full kernels only.
-REFLECT: Final = 5
-SYMMETRIC: Final = 6
+REFLECT: Final = 8
+SYMMETRIC: Final = 9
 
 # How far each filter reaches, in units of its support; a Gaussian reaches as far as its taps.
-RADIUS: Final = (0.5, 1.0, 2.0, 2.0, 0.5, 0.5, 0.5)
+RADIUS: Final = (0.5, 1.0, 0.5, 1.0, 2.0, 2.0, 3.0, 0.5, 0.5, 0.5)
 
 # Exact arithmetic puts nearest-neighbor ties on pixel edges; float32 lands a little to either side of them. The nudge
 # settles such ties upwards on both runtimes. It is far below any step that is not a tie.

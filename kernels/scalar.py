@@ -20,6 +20,7 @@ LOOP = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "_nrt": Fal
 _NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 f32 = np.float32
+f64 = np.float64
 i32 = np.int32
 up = np.uintp  # unsigned indices: no wrap-around check
 
@@ -32,6 +33,11 @@ def scalar(function: Callable[..., Any]) -> Any:
 def loop(function: Callable[..., Any]) -> Any:
     """Compile a loop of the CPU runtime; it holds no Python object, so it runs without the GIL."""
     return njit(**LOOP, **_NO_WRAPPERS)(function)
+
+
+def strict(function: Callable[..., Any]) -> Any:
+    """Compile a loop whose floating-point operations are done one by one, as written: other libraries' formulas."""
+    return njit(**(LOOP | {"fastmath": False}), **_NO_WRAPPERS)(function)
 
 
 @scalar

@@ -95,7 +95,11 @@ MaskPerImage: TypeAlias = SizedArray | Sequence[SupportsArray]
 
 # -- words -------------------------------------------------------------------------------------------------------------
 
-Interpolation: TypeAlias = Literal["nearest", "nearest-exact", "bilinear", "bicubic"] | EnumMember
+Interpolation: TypeAlias = (
+    Literal["nearest", "nearest-exact", "bilinear", "bicubic", "lanczos", "box", "hamming"] | EnumMember
+)
+#: Whose bytes a resize returns.
+Exact: TypeAlias = Literal["pillow", "pillow12", "torch"]
 Layout: TypeAlias = Literal["NHWC", "NCHW"]
 ClipLayout: TypeAlias = Literal["NHWC", "NCHW", "NTHWC", "NTCHW", "NCTHW"]
 DType: TypeAlias = (

@@ -11,7 +11,8 @@ from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Color, Floats, Ints, Pair, PerImage, Where
-from ..kernels import ops
+from .._plan.plan import Plan
+from ..kernels import exact, ops
 
 #: Mean of ImageNet's training images, for values in [0, 1] (red, green, blue).
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -264,8 +265,22 @@ def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | N
         raise ValueError(f"std must be above 0, not {std!r}")
     three = means.repeat(3 // channels), stds.repeat(3 // channels)
     chosen = arguments.mask(where, batch.image_count)
-    plan = batch.plan.with_entry(ops.NORMALIZE, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen)
+    if batch.plan.holds_bytes:
+        plan = batch.plan.with_entry(ops.NORMALIZE_BYTES, _of_bytes(batch.plan, *three), where=chosen)
+    else:
+        plan = batch.plan.with_entry(ops.NORMALIZE, (*(1.0 / three[1]), *(-three[0] / three[1])), where=chosen)
     return Batch(batch.with_plan(plan.as_normalized()))
+
+
+def _of_bytes(plan: Plan, means: Floats, stds: Floats) -> tuple[float, ...]:
+    """Parameters that normalize the bytes of an exact resize as its library does, which knows them in float32.
+
+    torchvision scales pixels to [0, 1] before; Hugging Face's processors scale mean and deviation to pixels.
+    """
+    values = np.concatenate([means, stds]).astype(np.float32)
+    if plan.of_exact == exact.TORCH:
+        return *(values * np.float32(255.0)).tolist(), 1.0
+    return *values.tolist(), 255.0
 
 
 def _per_channel(value: Any, channels: int, name: str) -> Floats:

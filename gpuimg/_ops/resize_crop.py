@@ -14,9 +14,10 @@ import numpy as np
 from .._batch.batch import Batch, Images, recording_of
 from .._batch.recording import Recording
 from .._checks import arguments
-from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
+from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
 from .._plan.plan import Plan
 from ..kernels import layout
+from .exact_resize import resize_exactly, rule_of
 
 _FAR = 1 << 25  # pixels: further away than any image reaches
 _MIRRORS = {"reflect": layout.REFLECT, "symmetric": layout.SYMMETRIC}
@@ -37,6 +38,7 @@ def resize(
     max_size: PerImage | None = None,
     antialias: bool = True,
     *,
+    exact: Exact | None = None,
     where: Where | None = None,
 ) -> Batch:
     """Resize images, with an antialiasing filter by default.
@@ -49,14 +51,18 @@ def resize(
         An int, or a list or tuple of one, is the new length of the shorter side; the longer side keeps the aspect
         ratio, rounded down, as in torchvision. Height and width may each be one number or (N,), or together an (N, 2)
         array. None: the longer side is ``max_size``, and the shorter one keeps the aspect ratio.
-    interpolation : {"bilinear", "nearest", "bicubic"}
-        ``"nearest"`` is torch's ``"nearest-exact"``, and Pillow's: the source pixel that contains the center of the
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
+        The last three are Pillow's, and widen with ``antialias`` only. ``"nearest"`` is torch's ``"nearest-exact"``, and Pillow's: the source pixel that contains the center of the
         new one. torchvision's ``NEAREST`` chooses other pixels.
     max_size : int or (N,) int, optional
         With an int ``size``: largest length of the longer side; the shorter side shrinks to match. With None: the
         length of the longer side.
     antialias : bool
         Widen the filter when shrinking; no effect on ``"nearest"``.
+    exact : {"pillow", "pillow12", "torch"}, optional
+        Return the bytes of that library's resize of uint8 images, bit for bit: ``"pillow"`` is Pillow since 13.0,
+        ``"pillow12"`` Pillow before, ``"torch"`` torchvision and Hugging Face's default image processors on uint8
+        tensors on the CPU. See the notes.
     where : (N,) bool, optional
         The images to resize; the others keep their size.
 
@@ -76,6 +82,12 @@ def resize(
     ``interpolate(align_corners=False, antialias=True)``. Bicubic uses a = -0.5 with ``antialias`` and a = -0.75
     without, as torch does, and may overshoot in floating-point results.
 
+    By default consecutive geometric calls are one resampling in float32, rounded once. With ``exact`` the resize is a
+    resampling of its own, of bytes, with a rounding after each of its two passes: what comes before it is computed
+    first, to bytes, unless it only crops, and what follows starts from its bytes. Only the rows and columns that later
+    calls leave are computed. :func:`normalize` then divides as the library does, so that float32 results are equal,
+    too. Images must be uint8 with 1 or 3 channels and opened without ``draft``.
+
     References
     ----------
     PyTorch ``aten/src/ATen/native/cuda/UpSample.cuh``; Pillow ``src/libImaging/Resample.c``.
@@ -86,11 +98,11 @@ def resize(
     >>> gpuimg.resize([np.zeros((30, 40, 3), np.uint8)], 15).sizes.tolist()
     [[15, 20]]
     """
-    batch = recording_of(images).for_geometry()
-    plan = batch.plan
+    rule = rule_of(exact, interpolation, antialias)
     chosen = arguments.interpolation(interpolation, antialias=antialias)
-    new = _resized(plan.sizes, batch.image_count, size, max_size)
-    return Batch(batch.with_plan(_resize(plan, new, chosen, antialias, arguments.mask(where, batch.image_count))))
+    batch = recording_of(images).for_geometry()
+    new = _resized(batch.sizes, batch.image_count, size, max_size)
+    return Batch(_resize(batch, new, chosen, antialias, rule, arguments.mask(where, batch.image_count)))
 
 
 def _resized(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
@@ -119,13 +131,12 @@ def _resized(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
     return np.maximum(np.where(tall, np.stack([long, short], 1), np.stack([short, long], 1)), 1)
 
 
-def _resize(plan: Plan, new: Ints, filter: int, antialias: bool, where: Mask | None) -> Plan:
-    ratio = (plan.sizes / new)[:, ::-1]
-    local = np.zeros((len(plan), 3, 3))
-    local[:, 0, 0] = ratio[:, 0]
-    local[:, 1, 1] = ratio[:, 1]
-    local[:, 2, 2] = 1.0
-    return plan.transformed(local, new, filter=filter, scale=ratio if antialias else None, where=where)
+def _resize(
+    batch: Recording, new: Ints, filter: int, antialias: bool, rule: int | None, where: Mask | None
+) -> Recording:
+    if rule is not None:
+        return resize_exactly(batch, new, filter, rule, where)
+    return batch.with_plan(batch.plan.resized(new, filter, antialias=antialias, where=where))
 
 
 def crop(
@@ -261,6 +272,7 @@ def resized_crop(
     interpolation: Interpolation = "bilinear",
     antialias: bool = True,
     *,
+    exact: Exact | None = None,
     where: Where | None = None,
 ) -> Batch:
     """Cut out a rectangle and resize it: :func:`crop`, then :func:`resize`.
@@ -272,8 +284,10 @@ def resized_crop(
         The rectangle, in pixels.
     size : int or (height, width)
         As in :func:`resize`.
-    interpolation : {"bilinear", "nearest", "bicubic"}
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
     antialias : bool
+    exact : {"pillow", "pillow12", "torch"}, optional
+        As in :func:`resize`.
     where : (N,) bool, optional
         The images to change; the others keep their size.
 
@@ -298,14 +312,17 @@ def resized_crop(
     corner = np.stack([arguments.integers(top, n, "top"), arguments.integers(left, n, "left")], 1)
     new = _height_width(height, width, n)
     cropped = Batch(_cropped(batch, corner, new, arguments.mask(where, n)))
-    return resize(cropped, size, interpolation, None, antialias, where=where)
+    return resize(cropped, size, interpolation, None, antialias, exact=exact, where=where)
 
 
-def resized_boxes(images: Images, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool) -> Batch:
+def resized_boxes(
+    images: Images, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool, exact: Exact | None
+) -> Batch:
     """As :func:`resized_crop`, of checked boxes (N, 4), top left height width, to sizes (N, 2)."""
+    rule = rule_of(exact, interpolation, antialias)
     chosen = arguments.interpolation(interpolation, antialias=antialias)
     batch = _cropped(recording_of(images).for_geometry(), boxes[:, :2], boxes[:, 2:], None)
-    return Batch(batch.with_plan(_resize(batch.plan, size, chosen, antialias, None)))
+    return Batch(_resize(batch, size, chosen, antialias, rule, None))
 
 
 def _cropped(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:

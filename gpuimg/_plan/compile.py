@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
-from ..kernels import layout, ops
+from ..kernels import exact, layout, ops
 from .plan import Frame, Grid, Plan, is_whole_pixels
 
 # "Sharpness" of a hard edge: a ramp no float32 position falls into.
@@ -27,6 +27,28 @@ class Pass:
     programs: NDArray[np.float32]  # (N, L)
     first_slot: int  # statistics from this slot on are computed by this pass
     end_slot: int
+
+
+def exact_resizes(plan: Plan, parts: Ints) -> tuple[NDArray[np.void], Ints]:
+    """EXACT records of a plan for ``parts`` (N, 4) of its results; and the (N, 4) source regions that they read.
+
+    Windows are counted from the region's corner.
+    """
+    window = plan.grid.window
+    images = np.zeros(len(plan), exact.EXACT)
+    images["height"], images["width"] = plan.sizes.T
+    images["part"] = parts
+    images["filter"] = plan.grid.filter
+    images["rule"] = plan.exact
+    size, result = (window[:, 2:] - window[:, :2]).astype(np.float64), plan.sizes[:, ::-1]
+    scale = size / result
+    reach = _RADIUS[plan.grid.filter][:, None] * np.maximum(scale, 1.0) + 1.0
+    low = np.clip(np.floor((parts[:, :2] + 0.5) * scale - reach), 0, size - 1)
+    high = np.clip(np.ceil((parts[:, 2:] - 0.5) * scale + reach), low + 1, size)
+    corner = window[:, :2] + low.astype(np.int64)
+    region = np.concatenate([corner, window[:, :2] + high.astype(np.int64)], 1)
+    images["window"] = window - np.tile(corner, (1, 2))
+    return images, region
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +144,8 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
 
 def source_regions(plan: Plan) -> Ints:
     """The (N, 4) source regions that a plan reads: x0, y0, x1, y1. Nothing beside them is read."""
+    if plan.exact is not None:
+        return plan.grid.window
     runs, _ = _passes_over_grids(plan)
     return _region(plan, runs, _matrices(runs))
 

@@ -76,6 +76,8 @@ class Plan:
     blurs: bool = False  # the filter is for the source's own grid, a blur or a mirror: geometry needs a new stage
     sharpens: bool = False  # an entry reads neighbors: geometry, or another such entry, needs a new stage
     history: tuple[Step, ...] = ()
+    exact: int | None = None  # the grid is resized as bytes, by this rule of kernels/exact.py; the plan does no more
+    of_exact: int | None = None  # the source are bytes that were resized by this rule
 
     @staticmethod
     def start(sizes: Ints, channels: int, *, of_bytes: bool) -> Plan:
@@ -89,7 +91,8 @@ class Plan:
 
     def then(self) -> Plan:
         """The plan that changes nothing, for the results of this one."""
-        return Plan.start(self.sizes, self.channels, of_bytes=self.of_bytes and not self.normalized)
+        plan = Plan.start(self.sizes, self.channels, of_bytes=self.of_bytes and not self.normalized)
+        return replace(plan, of_exact=self.exact)
 
     def __len__(self) -> int:
         return len(self.grid.sizes)
@@ -113,6 +116,21 @@ class Plan:
     def is_settled(self) -> bool:
         """Whether pixels must be computed before geometry moves them: of filters, and of what they get by place."""
         return self.blurs or self.sharpens or any(bool(ops.IS_PLACED[entry.codes].any()) for entry in self.entries)
+
+    @property
+    def is_crop(self) -> bool:
+        """Whether every result is a rectangle of the source's pixels."""
+        grid, matrix = self.grid, self.grid.frames[0].matrix
+        shifted = np.all(matrix[:, :2, :2] == np.eye(2), (1, 2)) & is_whole_pixels(matrix)
+        inside = np.all(grid.window[:, 2:] - grid.window[:, :2] == grid.sizes[:, ::-1], 1)
+        return not self.entries and not self.blurs and bool(np.all(shifted & inside))
+
+    @property
+    def holds_bytes(self) -> bool:
+        """Whether the results are bytes of an exact resize, moved by whole pixels and with colors laid around them."""
+        painted = [np.isin(entry.codes, (ops.SKIP.code, ops.PAINT.code)).all() for entry in self.entries]
+        whole = is_whole_pixels(self.grid.frames[0].matrix)
+        return self.of_exact is not None and not self.blurs and all(painted) and bool(np.all(whole))
 
     def unchanged_images(self) -> Mask:
         """Which images (N,) the plan leaves as they are, pixel for pixel."""
@@ -252,6 +270,19 @@ class Plan:
             chosen = np.where(where, chosen, self.grid.filter)
         history = (*self.history, Step(len(self.entries), local, sizes))
         return replace(self, grid=Grid(sizes, tuple(frames), chosen, self.grid.window), history=history)
+
+    def resized(self, sizes: Ints, filter: int, *, antialias: bool, where: Mask | None = None) -> Plan:
+        """Move to a grid of other sizes (N, 2) over the same pixels."""
+        ratio = (self.sizes / sizes)[:, ::-1]
+        local = np.zeros((len(self), 3, 3))
+        local[:, 0, 0] = ratio[:, 0]
+        local[:, 1, 1] = ratio[:, 1]
+        local[:, 2, 2] = 1.0
+        return self.transformed(local, sizes, filter=filter, scale=ratio if antialias else None, where=where)
+
+    def resized_exactly(self, sizes: Ints, filter: int, rule: int) -> Plan:
+        """Resize bytes by a rule of kernels/exact.py; only where the plan :attr:`is_crop`, and as its last call."""
+        return replace(self.resized(sizes, filter, antialias=True), exact=rule)
 
     def with_window(self, rectangle: Ints) -> Plan:
         """Limit what may be read to a rectangle (N, 4) of the present grid, where that is whole source pixels."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, Pair, PerImage, Range, Size
+from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, Pair, PerImage, Range, Size
 from .._ops import resize_crop, warp
 from .draws import TRIES, drawn_sides, limits, limits_of_each, prepare, symmetric
 from .rng import Rng
@@ -26,6 +26,7 @@ def random_resized_crop(
     interpolation: Interpolation = "bilinear",
     antialias: bool = True,
     *,
+    exact: Exact | None = None,
     rng: Rng | int,
 ) -> Batch:
     """Crop a rectangle of random area, aspect ratio and position, and resize it.
@@ -40,8 +41,10 @@ def random_resized_crop(
         Area of the rectangle as a share of the image's, 0 to 1; in a tuple each may be (N,).
     ratio : (low, high)
         Width over height of the rectangle; its logarithm is drawn uniformly.
-    interpolation : {"bilinear", "nearest", "bicubic"}
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
     antialias : bool
+    exact : {"pillow", "pillow12", "torch"}, optional
+        As in :func:`resize`.
     rng : Rng or int
 
     Returns
@@ -70,7 +73,7 @@ def random_resized_crop(
     aspect = limits(ratio, "ratio", low=1e-6)
     boxes = resized_crop_boxes(batch.sizes, generator, area, aspect)
     new = arguments.sizes(size, recording_of(batch).image_count)
-    return resize_crop.resized_boxes(batch, boxes, new, interpolation, antialias)
+    return resize_crop.resized_boxes(batch, boxes, new, interpolation, antialias, exact)
 
 
 def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[Any, Any], ratio: tuple[float, float]) -> Ints:

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.types import Interpolation, Ints, Range, Size
+from .._checks.types import Exact, Interpolation, Ints, Range, Size
 from .._ops import resize_crop
 from ..kernels import layout
 from .draws import limits, prepare
@@ -26,6 +26,7 @@ def random_resize(
     interpolation: Interpolation = "bilinear",
     antialias: bool = True,
     *,
+    exact: Exact | None = None,
     rng: Rng | int,
 ) -> Batch:
     """Resize so that the shorter side has a random length.
@@ -35,8 +36,10 @@ def random_resize(
     images : Batch, list of arrays or array
     min_size, max_size : int
         Range of the length in pixels, both limits included; torchvision leaves out the upper one.
-    interpolation : {"bilinear", "nearest", "bicubic"}
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
     antialias : bool
+    exact : {"pillow", "pillow12", "torch"}, optional
+        As in :func:`resize`.
     rng : Rng or int
 
     Returns
@@ -62,7 +65,7 @@ def random_resize(
     low = arguments.whole_number(min_size, "min_size", 1, layout.EXACT)
     high = arguments.whole_number(max_size, "max_size", low, layout.EXACT)
     new = _with_short_side(batch.sizes, generator.integers(low, high + 1))
-    return resize_crop.resize(batch, new, interpolation, antialias=antialias)
+    return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)
 
 
 def _with_short_side(old: Ints, short: Ints) -> Ints:
@@ -78,6 +81,7 @@ def random_short_side_resize(
     interpolation: Interpolation = "bilinear",
     antialias: bool = True,
     *,
+    exact: Exact | None = None,
     rng: Rng | int,
 ) -> Batch:
     """Resize so that the shorter side has one of some lengths: torchvision's ``RandomShortestSize``.
@@ -89,8 +93,10 @@ def random_short_side_resize(
         Lengths to choose from, in pixels.
     max_size : int, optional
         Largest length of the longer side; the shorter side shrinks to match.
-    interpolation : {"bilinear", "nearest", "bicubic"}
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
     antialias : bool
+    exact : {"pillow", "pillow12", "torch"}, optional
+        As in :func:`resize`.
     rng : Rng or int
 
     Returns
@@ -129,7 +135,7 @@ def random_short_side_resize(
         most = arguments.whole_number(max_size, "max_size", 1, layout.EXACT)
         longest = old.max(1, keepdims=True)
         new = np.where(short[:, None] * longest > most * old.min(1, keepdims=True), most * old // longest, new)
-    return resize_crop.resize(batch, np.maximum(new, 1), interpolation, antialias=antialias)
+    return resize_crop.resize(batch, np.maximum(new, 1), interpolation, antialias=antialias, exact=exact)
 
 
 def scale_jitter(
@@ -139,6 +145,7 @@ def scale_jitter(
     interpolation: Interpolation = "bilinear",
     antialias: bool = True,
     *,
+    exact: Exact | None = None,
     rng: Rng | int,
 ) -> Batch:
     """Resize to a random multiple of the size that fits into a target, keeping the aspect ratio.
@@ -150,8 +157,10 @@ def scale_jitter(
         One number, or a list or tuple of one, is both; torchvision's is (width, height).
     scale_range : (low, high)
         Range of the multiple, at least 1e-6.
-    interpolation : {"bilinear", "nearest", "bicubic"}
+    interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
     antialias : bool
+    exact : {"pillow", "pillow12", "torch"}, optional
+        As in :func:`resize`.
     rng : Rng or int
 
     Returns
@@ -179,4 +188,4 @@ def scale_jitter(
     scale = generator.uniform(*limits(scale_range, "scale_range", low=1e-6))
     fit = (target / batch.sizes).min(1)
     new = np.clip(np.floor(batch.sizes * (fit * scale)[:, None]), 1, layout.EXACT)
-    return resize_crop.resize(batch, new, interpolation, antialias=antialias)
+    return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)

@@ -12,9 +12,9 @@ import numpy as np
 
 from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
-from .._data.images import SCALES, Encoded, EncodedImages, Pixels, check_reach, of_all_views, rows_of
+from .._data.images import ALIGNMENT, SCALES, Encoded, EncodedImages, Pixels, check_reach, of_all_views, rows_of
 from .._decoding import exif, jpeg, pillow
-from .._plan.compile import Pass, compile_plan, launches_of, ops_used
+from .._plan.compile import Pass, compile_plan, exact_resizes, launches_of, ops_used, source_regions
 from .._plan.plan import Plan
 from .._plan.scale import FULL, at_scale, scaled_sizes
 from .._threads.threads import threads
@@ -23,7 +23,8 @@ from .._video.decode import decoded_frames
 from .._video.files import opened
 from ..errors import VideoError
 from ..kernels import layout, ops
-from ..kernels.cpu import artefacts, batch, elastic, records
+from ..kernels.cpu import artefacts, batch, elastic, exact, records
+from ..kernels.cpu.exact import RESULT_SLACK
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.sample import SOURCE_SLACK, work_space
 from ..kernels.cpu.store import BYTES_OF
@@ -47,8 +48,23 @@ _SIGNALS = 50_000_000
 #: Fills an array with a region (x0, y0, x1, y1) of an image that Python has decoded.
 Write: TypeAlias = Callable[[list[int], Any], None]
 
-# Results of a segment that another one reads: their kind, and whether each channel is a plane.
-_BETWEEN = (layout.FLOAT32, False)
+class _ExactSegment:
+    """An exact resize as a PASS record, the regions of its source, and the memory it takes."""
+
+    itemsize = 1
+    launches = 1
+
+    def __init__(self, plan: Plan, parts: Ints) -> None:
+        images, region = exact_resizes(plan, parts)
+        self._images = images  # keeps the memory that the pass refers to
+        self.regions = np.ascontiguousarray(region, np.int64)
+        x0, y0, x1, y1 = parts.T
+        self.bytes = (x1 - x0) * (y1 - y0) * plan.channels
+        space = exact.exact_space(images, plan.channels)
+        self.memory = {"exact": int(np.max(space, initial=0))}
+        self.passes = [images]
+        self.records = np.zeros(1, records.PASS)
+        records.set_exact_pass(self.records[0], images=images, channels=plan.channels, regions=self.regions)
 
 
 class _Segment:
@@ -262,9 +278,9 @@ class Call:
         encoded = not isinstance(self._source, Pixels)
         read = np.where(images["kind"] == records.UNPADDED, images["elements"], region * encoded)
         width = int(np.max(self._headers["width"], initial=1))
-        needs = dict.fromkeys(SCRATCH_DTYPES, 0) | largest([segment.memory for segment in self._segments])
+        needs = dict.fromkeys((*SCRATCH_DTYPES, "exact"), 0) | largest([segment.memory for segment in self._segments])
         return needs | {
-            "between": 2 * int(np.max([segment.bytes for segment in self._segments[:-1]], initial=1)),
+            "between": 2 * _half(max((int(np.max(part.bytes, initial=0)) for part in self._segments[:-1]), default=0)),
             "source": int(np.max(read, initial=0)) + SOURCE_SLACK,
             "stored": int(np.max(region * (images["turn"] != 0), initial=1)),
             "work": decoder.work_bytes(width) if encoded else 1,
@@ -410,15 +426,25 @@ def _compiled(
     far = np.zeros((len(scales), 2), np.bool_)
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
-    compiled, sizes, channels = list[_Segment](), source.sizes, source.channels
+    # Results of a segment that another one reads are float32, but of and for exact resizes bytes.
+    between = [layout.UINT8 if after.exact is not None else layout.FLOAT32 for after in segments[1:]]
+    compiled, sizes, channels = list[_Segment | _ExactSegment](), source.sizes, source.channels
     for k, plan in enumerate(segments):
         scaled = at_scale(plan, np.where(starts == k, scales, FULL), sizes, far)
         strides = sizes[:, 1] * channels
         sizes, channels = plan.sizes, plan.channels
-        # What a segment reads: results of the one before, and source images that those before leave as they are.
-        read = {"float32"} if k else set()
-        if np.any(starts == k):
-            read.add(source.dtype)
-        compiled.append(_Segment(scaled, *((kind, planar) if k == last else _BETWEEN), read))
+        if plan.exact is not None:
+            compiled.append(_ExactSegment(scaled, source_regions(segments[k + 1])))
+        else:
+            # What a segment reads: results of the one before, and source images that those before leave as they are.
+            read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
+            if np.any(starts == k):
+                read.add(source.dtype)
+            compiled.append(_Segment(scaled, *((kind, planar) if k == last else (between[k], False)), read))
         check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
     return compiled
+
+
+def _half(size: int) -> int:
+    """Bytes of half of the memory between segments, for results of so many."""
+    return size + RESULT_SLACK + -(size + RESULT_SLACK) % ALIGNMENT

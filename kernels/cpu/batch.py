@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from ..compiled import kept
+from ..exact import EXACT
 from ..jpeg.decode import call_decode
 from ..jpeg.layout import DONE, TABLE
 from ..layout import RECORD
 from ..scalar import f32, loop
 from .clock import now, pause
+from .exact import RESULT_SLACK, resize_exactly
 from .intrinsics import add_to, address_of, bytes_at, bytes_of, copy, floats_at, longs_at, records_at, records_of
 from .records import CALLS, ENCODED, FLIP_COLUMNS, FLIP_ROWS, PIXELS, SWAP, UNPADDED
 from .run import run_image
@@ -20,9 +22,11 @@ from .sample import SOURCE_SLACK
 
 _REGION_BYTES: Final = 32  # of x0, y0, x1, y1
 _FLOAT_BYTES: Final = 4
+BYTE_SCALE: Final = f32(1.0 / 255.0)  # of bytes to [0, 1]
 
 _records_at = records_at(RECORD)
 _calls_at = records_at(CALLS)
+_exact_at = records_at(EXACT)
 _tables_of = records_of(TABLE)
 
 
@@ -96,21 +100,37 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
     side = 0
     for p in range(image.first_pass, passes.size):
         one = passes[p]
-        record = _records_at(one.records, i + 1)[i]
-        program = floats_at(one.programs + i * _FLOAT_BYTES * one.program_words, one.program_words)
-        calls = _calls_at(one.float_calls if source.scale == f32(1.0) else one.byte_calls, 1)[0]
-        record.stride = row
-        size = one.itemsize * one.channels * record.height * record.width
-        out = bytes_at(image.out, size) if p == last else between[side * half : side * half + size]
-        run_image(calls, source, record, program, one, scratch, out, streamed and p == last)
-        if size and p != last:  # the result of this segment is the source of the next one, which writes the other half
-            side = 1 - side
+        if one.exact:
+            exact = _exact_at(one.exact, i + 1)[i]
+            width = exact.part[2] - exact.part[0]
+            size = one.channels * width * (exact.part[3] - exact.part[1])
+            out = between[side * half : side * half + size + RESULT_SLACK]
+            pixels = bytes_at(source.address, source.elements)
+            resize_exactly(pixels, row, one.channels, exact, bytes_of(scratch.exact), out)
+            x, y = 0, 0  # the part is what the next segment reads
+        else:
+            record = _records_at(one.records, i + 1)[i]
+            program = floats_at(one.programs + i * _FLOAT_BYTES * one.program_words, one.program_words)
+            calls = _calls_at(one.float_calls if source.scale == f32(1.0) else one.byte_calls, 1)[0]
+            record.stride = row
+            width = record.width
+            size = one.itemsize * one.channels * record.height * width
+            out = bytes_at(image.out, size) if p == last else between[side * half : side * half + size]
+            run_image(calls, source, record, program, one, scratch, out, streamed and p == last)
+            if p == last or size == 0:
+                continue
             region = longs_at(passes[p + 1].regions + i * _REGION_BYTES, 4)
-            source.channels = one.channels
-            row = record.width * source.channels
-            corner = region[1] * row + region[0] * source.channels
-            source.address, source.elements = address_of(out) + _FLOAT_BYTES * corner, size // _FLOAT_BYTES - corner
-            source.scale = f32(1.0)
+            x, y = region[0], region[1]
+        # The result of this segment is the source of the next one, which writes the other half.
+        side = 1 - side
+        row = width * one.channels
+        corner = y * row + x * one.channels
+        source.channels = one.channels
+        source.address, source.elements = address_of(out) + one.itemsize * corner, size // one.itemsize - corner
+        source.scale = f32(1.0)
+        if one.itemsize == 1:
+            source.scale = BYTE_SCALE
+            source.elements += RESULT_SLACK
 
 
 @loop

@@ -319,7 +319,8 @@ def _viewer(kind):
     return view
 
 
-uints_in, shorts_in = _viewer(types.uint32), _viewer(types.int16)
+uints_in, ints_in, shorts_in = _viewer(types.uint32), _viewer(types.int32), _viewer(types.int16)
+longs_in, doubles_in = _viewer(types.int64), _viewer(types.float64)
 
 
 def records_in(dtype):

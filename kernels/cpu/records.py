@@ -63,6 +63,7 @@ PASS: Final = np.dtype(
         ("channels", "<i8"),  # of the result: 1 or 3
         ("itemsize", "<i8"),  # bytes of an element of the result; 0 in a pass for statistics only
         ("regions", "<i8"),  # address of the (N, 4) int64 regions of its source that the segment reads
+        ("exact", "<i8"),  # address of the images' EXACT records; 0 where the pass is no exact resize
     ],
     align=True,
 )
@@ -114,6 +115,12 @@ def set_pass(
         one[field] = calls[source].ctypes.data if source in calls else 0
 
 
+def set_exact_pass(one: Any, *, images: Any, channels: int, regions: Any) -> None:
+    """Fill a PASS that is an exact resize, of (N,) EXACT; the caller keeps the arrays alive."""
+    one["exact"], one["channels"], one["itemsize"] = images.ctypes.data, channels, 1
+    one["regions"] = regions.ctypes.data
+
+
 # -- a thread ----------------------------------------------------------------------------------------------------------
 
 #: Source pixels of the pass that runs.
@@ -153,6 +160,7 @@ SCRATCH: Final = np.dtype(
         ("ints", _BUFFER),  # int32: offsets of taps; histograms
         ("packed", _BUFFER),  # uint32: a row of pixels
         ("between", _BUFFER),  # uint8: two halves, results of a segment that the next one reads
+        ("exact", _BUFFER),  # uint8: of an exact resize
         ("source", _BUFFER),  # uint8: an image's decoded region, with ``SOURCE_SLACK``
         ("stored", _BUFFER),  # uint8: the same before it is turned
         ("tables", _BUFFER),  # jpeg.layout.TABLE: Huffman tables, kept from file to file
