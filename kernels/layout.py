@@ -30,7 +30,7 @@ RECORD: Final = np.dtype(
         ("height", "<i4"),  # pixels of the grid, 1 to EXACT
         ("width", "<i4"),
         ("filter", "<i4"),  # one of the filters below
-        ("separable", "<i4"),  # 1 where x depends on the column only and y on the row only, else 0
+        ("way", "<i4"),  # how a CPU samples: one of the ways below
         ("matrix", "<f4", 9),  # (column, row, 1) from the grid's center -> source pixels, half-pixel centers; row-major
         ("support", "<f4", 2),  # source pixels of one filter unit in x and y; the deviation of a Gaussian
         ("taps", "<i4", 2),  # taps in x and y, at least 1
@@ -69,6 +69,11 @@ SYMMETRIC: Final = 9
 
 # How far each filter reaches, in units of its support; a Gaussian reaches as far as its taps.
 RADIUS: Final = (0.5, 1.0, 0.5, 1.0, 2.0, 2.0, 3.0, 0.5, 0.5, 0.5)
+
+# Ways to sample.
+TAPS: Final = 0  # two-dimensional taps
+SEPARABLE: Final = 1  # x depends on the column only and y on the row only: two one-dimensional passes
+WHOLE: Final = 2  # every pixel is one of the source, their rows and columns in order or mirrored
 
 # Exact arithmetic puts nearest-neighbor ties on pixel edges; float32 lands a little to either side of them. The nudge
 # settles such ties upwards on both runtimes. It is far below any step that is not a tie.

@@ -96,6 +96,17 @@ def _support(grid: Grid) -> Floats:
     return np.where((grid.filter == layout.NEAREST)[:, None], 1.0, grid.frames[0].support)
 
 
+def _takes_over(grid: Grid, matrix: Floats) -> Mask:
+    """Which grids show pixels of their window as they are, given matrices from their centers that mix no axes."""
+    half = (grid.sizes[:, ::-1] - 1) / 2.0
+    steps = np.stack([matrix[:, 0, 0], matrix[:, 1, 1]], 1)
+    low = matrix[:, :2, 2] - half - 0.5
+    inside = (low >= grid.window[:, :2]) & (low + grid.sizes[:, ::-1] <= grid.window[:, 2:])
+    whole = (np.abs(steps) == 1.0) & (low == np.rint(low)) & inside
+    taken: Mask = np.all(whole, 1) & (matrix[:, 2, 2] == 1.0) & (grid.filter == layout.NEAREST)
+    return taken
+
+
 def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
     """Records of a grid whose pixels lead to the source by ``matrix``, counted from the region's corner."""
     record = np.zeros(len(matrix), layout.RECORD)
@@ -106,7 +117,7 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
     record["window"][:, :2] = np.maximum(grid.window[:, :2], corner) - corner
     record["window"][:, 2:] = np.minimum(grid.window[:, 2:], region[:, 2:]) - corner
     mixed = (matrix[:, 0, 1] != 0.0) | (matrix[:, 1, 0] != 0.0) | (matrix[:, 2, 0] != 0.0) | (matrix[:, 2, 1] != 0.0)
-    record["separable"] = ~mixed
+    record["way"] = np.where(mixed, layout.TAPS, np.where(_takes_over(grid, matrix), layout.WHOLE, layout.SEPARABLE))
     record["matrix"] = matrix.reshape(-1, 9)
     record["matrix"][:, :6] = (matrix[:, :2] - corner[:, :, None] * matrix[:, 2:]).reshape(-1, 6)
     record["support"] = _support(grid)

@@ -75,11 +75,11 @@ class _Segment:
         self.regions = np.ascontiguousarray(region, np.int64)
         self.itemsize = BYTES_OF[kind]
         self.bytes = plan.sizes[:, 0] * plan.sizes[:, 1] * (plan.channels * self.itemsize)
-        separable = np.concatenate([run.records["separable"] for run in self.passes]) == 1
+        ways = np.concatenate([run.records["way"] for run in self.passes])
         filters = np.concatenate([run.records["filter"] for run in self.passes])
         used = ops_used(plan)
         self._calls = {
-            source: call_table(source, kind, planar, used, separable, filters, plan.functions) for source in sources
+            source: call_table(source, kind, planar, used, ways, filters, plan.functions) for source in sources
         }
         self.memory = largest([_memory(run, used) for run in self.passes])
         self.launches = launches_of(self.passes, used)

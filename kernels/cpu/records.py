@@ -185,7 +185,9 @@ CALLS: Final = np.dtype(
         ("mix_rows", "<i8"),
         ("add_taps", "<i8"),
         ("sum_patches", "<i8"),
-        ("separable", "<i8"),  # three ways to sample
+        ("take_pixels", "<i8"),
+        ("separable", "<i8"),  # four ways to sample
+        ("whole", "<i8"),
         ("patched", "<i8"),
         ("gathered", "<i8"),
         ("store", "<i8"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import color
 from ..compiled import kept
-from ..layout import LINEAR
+from ..layout import LINEAR, SEPARABLE, TAPS, WHOLE
 from ..ops import END, ENTRY_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
 from .intrinsics import caller, copy, fence, floats_of, ints_of
@@ -25,6 +25,7 @@ from .sample import (
     SEPARABLE_PIECE,
 )  # fmt: skip
 from .store import STORE_PIECES, call_store
+from .whole import TAKE_PIXELS_PIECES, WHOLE_PIECE
 
 _END = f32(END.code)
 
@@ -36,7 +37,7 @@ _call_sample = caller(SAMPLE)
 
 
 def call_table(
-    source: str, kind: int, planar: bool, ops: Any, separable: Any, filters: Any, functions: tuple[Any, ...]
+    source: str, kind: int, planar: bool, ops: Any, ways: Any, filters: Any, functions: tuple[Any, ...]
 ) -> Any:
     """Return a (1,) CALLS with the loops that a plan needs: others are not compiled.
 
@@ -47,25 +48,27 @@ def call_table(
         Of the result.
     ops : (len(OPS),) bool
         Which ops the programs hold.
-    separable : (N,) bool
-        Which images may be sampled in two one-dimensional passes.
-    filters : (N,) int
+    ways, filters : (N,) int
+        Of the images, see kernels/layout.py.
     functions : tuple
         Of the user's.
     """
     table = np.zeros(1, CALLS)
     calls = table[0]
-    patched = ~separable & (filters <= LINEAR)
-    if np.any(separable):
+    patched = (ways == TAPS) & (filters <= LINEAR)
+    if np.any(ways == WHOLE):
+        calls["take_pixels"] = TAKE_PIXELS_PIECES[source].address
+        calls["whole"] = WHOLE_PIECE.address
+    if np.any(ways == SEPARABLE):
         calls["mix_rows"] = MIX_ROWS_PIECES[source].address
         calls["separable"] = SEPARABLE_PIECE.address
     if np.any(patched):
         calls["sum_patches"] = SUM_PATCHES_PIECES[source].address
         calls["patched"] = PATCHED_PIECE.address
-    if not np.all(separable | patched):
+    if not np.all((ways != TAPS) | patched):
         calls["add_taps"] = ADD_TAPS_PIECES[source].address
         calls["gathered"] = GATHERED_PIECE.address
-    if not np.all(patched):
+    if not np.all((ways == WHOLE) | patched):
         calls["lay_taps"] = LAY_TAPS_PIECE.address
     calls["store"] = STORE_PIECES[kind, planar].address
     for code in np.flatnonzero(ops).tolist():
@@ -109,7 +112,9 @@ def _run_row(calls, program, start, stop, statistics_, y, height, r, g, b, xs, y
 def _sample(calls, source, record, y0, y1, scratch):
     """Rows ``y0`` to ``y1`` of the grid into the planes."""
     address = calls.gathered
-    if record.separable == 1:
+    if record.way == WHOLE:
+        address = calls.whole
+    elif record.way == SEPARABLE:
         address = calls.separable
     elif record.filter <= LINEAR:
         address = calls.patched
