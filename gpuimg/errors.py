@@ -75,3 +75,6 @@ class VideoError(ValueError):
     ...     print(error)
     8 bytes: Invalid data found when processing input
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
