@@ -214,7 +214,7 @@ def test_decoded_images_need_no_opening() -> None:
     image: Any = Image.new("RGB", (4, 4))
     with pytest.raises(TypeError, match=r"^sources\[0\]: .*not Image; .* pass \[np.asarray\(image\)\]"):
         gpuimg.open_batch([image])
-    with pytest.raises(TypeError, match=r"^sources\[0\]: .*of shape \(8, 9, 3\); an image that is decoded already"):
+    with pytest.raises(TypeError, match=r"^sources\[0\]: .*of shape \(8, 9, 3\); decoded images need no opening"):
         gpuimg.open_batch(list(IMAGES))
 
 
