@@ -278,7 +278,7 @@ def test_a_batch_without_jpegs_makes_no_decoder(gpu: Standin, monkeypatch: pytes
 def test_a_gpu_without_a_decoder_of_jpegs(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu.decode, "gpu_decoder", lambda *_: None)
     expected = gi.decode_batch(files(), device="cpu")
-    with pytest.warns(UserWarning, match="no decoder of JPEGs on cuda:0") as caught:
+    with pytest.warns(UserWarning, match="no JPEG decoder on cuda:0") as caught:
         batches = [gi.decode_batch(files(), device="cuda:0") for _ in range(2)]
     assert [warning.filename for warning in caught] == [__file__]
     for batch in batches:
@@ -526,5 +526,5 @@ def test_running_out_of_memory(gpu: Standin, refused: int) -> None:
             gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array()
         gpu.pools[0].refuse_above = None
         gpu.use(gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array())
-    ring: Any = recording_of(gi.open_batch(files(), device="cuda:0")).runtime._lane.arenas  # type: ignore[attr-defined]
+    ring: Any = recording_of(gi.open_batch(files(), device="cuda:0")).runtime._resources.arenas  # type: ignore[attr-defined]
     assert len(ring._spare) + ring._left == 2

@@ -57,7 +57,7 @@ def test_much_work_is_in_order(gpu: Standin) -> None:
 
 def _ring(gpu: Standin) -> Any:
     """What holds arenas and pinned memory."""
-    return type(gpu.runtime.CudaRuntime(0)._lane.arenas)
+    return type(gpu.runtime.CudaRuntime(0)._resources.arenas)
 
 
 def _events_of_another_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
