@@ -233,6 +233,6 @@ def test_slices_of_a_batch_are_batches(part: slice) -> None:
 def test_slices_of_clips_are_left_to_take() -> None:
     """An index is of a frame, and what take is given are clips."""
     clips = gpuimg.open_clips([made("h264")] * 3, 2, device="cpu")
-    with pytest.raises(TypeError, match=r"a slice of 3 clips of 2 frames could be .* use take"):
+    with pytest.raises(TypeError, match=r"a slice of 3 clips of 2 frames could mean .* use take"):
         clips[:2]
     assert len(clips.take([0, 1])) == 4

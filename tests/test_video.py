@@ -320,7 +320,7 @@ def test_layouts_of_clips_are_not_for_images() -> None:
     x = gi.resize(np.zeros((2, 8, 8, 3), np.uint8), 4)
     with pytest.raises(ValueError, match=r"layout 'NTHWC' is for batches of clips, and these are images"):
         x.array(layout="NTHWC")
-    with pytest.raises(ValueError, match=r"array\(\) also gives clips as 'NTHWC', 'NTCHW', 'NCTHW'"):
+    with pytest.raises(ValueError, match=r"array\(\) also accepts 'NTHWC', 'NTCHW', 'NCTHW' for clips"):
         x.compute(layout="NTHWC")
 
 
@@ -502,7 +502,7 @@ def damaged() -> tuple[bytes, int]:
     [
         (b"", "Invalid data found"),
         (b"no video at all", "Invalid data found"),
-        (_sound_only, "no video in it, but audio"),
+        (_sound_only, "no video stream, but audio"),
         (_without_frames, "it contains no frame|End of file"),
         (lambda: made("h264")[: len(made("h264")) // 2], "Invalid data found"),
         (lambda: b"#EXTM3U\n#EXTINF:10,\n/etc/passwd\n", "Invalid data found"),
