@@ -271,7 +271,7 @@ def test_files_that_lie_side_by_side_are_uploaded_to_their_place(gpu: Standin, t
 
 def test_a_batch_without_jpegs_makes_no_decoder(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu.decode, "gpu_decoder", None)
-    gpu.use(gi.resize(opened(fates=("png",)), (8, 8)).array())
+    gpu.use(gi.resize(opened(kinds=("png",)), (8, 8)).array())
     assert gpu.order.of("decode") == []
 
 
@@ -506,7 +506,7 @@ def resized(sources: list[bytes], device: str) -> Any:
 @pytest.mark.parametrize("call", [gi.decode_batch, resized])
 def test_nothing_is_lost_by_an_exception(gpu: Standin, call: Callable[..., Any], fate: str) -> None:
     """Memory that was being decoded into is not used by others before that has ended."""
-    bad = files(fates=("good", fate))
+    bad = files(kinds=("good", fate))
     for _ in range(3):
         with pytest.raises(MemoryError if fate == "memory" else gi.DecodeError):
             call(bad, device="cuda:0")

@@ -115,4 +115,4 @@ def _record_entry_status(images: EncodedImages, taken: list[int], status: Any) -
     """Record for decoded images whether their index entries matched."""
     assert images.seek is not None
     with_entry = [i for i in taken if not images.headers.records["restart"][i]]
-    images.seek.fates[with_entry] = np.where(status[with_entry], MISMATCH, USED)
+    images.seek.entry_status[with_entry] = np.where(status[with_entry], MISMATCH, USED)
