@@ -14,7 +14,7 @@ from .._checks.arguments import one_of
 from .._checks.text import counted
 from .._checks.types import Ints
 from .._data.images import EncodedImages
-from .._decoding import exif, jpeg, pillow
+from .._decoding import exif, jpeg, pillow, route
 from .._decoding.decoder import ImageInfo, over_limit
 from .._decoding.options import DecodeOptions
 from .._index.seek import Seek
@@ -95,7 +95,7 @@ def _read_headers(
     found = headers.records
     others: dict[int, pillow.PillowHeader] = {}
     refused: dict[int, str] = {}
-    pillow_only = pillow.needs_pillow(data, found, options)
+    pillow_only = route.pillow_only(data, found, options)
     found["kind"][pillow_only] = JPEG
     known = (found["strict"] == 1) & (found["height"] > 0) & (found["width"] > 0) & ~pillow_only
     for i in np.flatnonzero(~known).tolist():

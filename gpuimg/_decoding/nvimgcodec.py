@@ -11,12 +11,10 @@ import numpy as np
 
 from .._checks.types import Mask
 from .._version import install_hint
-from ..kernels.jpeg.layout import BASELINE, RGB
+from ..kernels.jpeg.layout import BASELINE
 from .jpeg import Headers
 
 INSTALL_HINT = f"decoding on a GPU needs nvImageCodec, which is not installed; {install_hint('cuda12', 'cuda13')}"
-
-_PROGRESSIVE = 2  # the last coding process that nvJPEG supports
 
 
 @lru_cache(maxsize=1)
@@ -46,19 +44,6 @@ def decode_params(color: str) -> Any:
     nvimgcodec = library()
     spec = nvimgcodec.ColorSpec.GRAY if color == "gray" else nvimgcodec.ColorSpec.SRGB
     return nvimgcodec.DecodeParams(apply_exif_orientation=False, color_spec=spec)
-
-
-def takes(headers: Headers) -> Mask:
-    """Return a mask of files for nvImageCodec: gray or YCbCr JPEGs that every decoder reads in the same way.
-
-    If a header has gaps, nvImageCodec's parser and its decoder may read two different sizes, and write past an image.
-    Its result for a truncated file depends on which of its decoders is used.
-    """
-    records = headers.records
-    alike = (records["strict"] == 1) & (records["whole"] == 1) & (records["process"] <= _PROGRESSIVE)
-    components = records["components"]
-    taken: Mask = alike & (records["color"] != RGB) & ((components == 1) | (components == 3))
-    return taken
 
 
 # Fraction of the files for the hardware engine; the rest goes to CUDA kernels with Huffman decoding on the CPU.

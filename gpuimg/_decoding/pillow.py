@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks.types import Mask, Records
-from ..kernels.jpeg.layout import OTHER, RGB
 from .chunked_parts import gif_contents, png_contents, webp_contents
 from .contents import Contents, RefusedError, check_size
 from .jpeg2k_parts import jpeg2k_contents
@@ -50,7 +48,6 @@ _CONTENTS: dict[str, Callable[[bytes], Contents]] = {
 _BAND = 1 << 18  # pixels converted at a time: their memory stays in the cache
 _GRAY_MODES = {"1", "L", "LA", "La"}
 _WHITE = 255
-_PROFILE = b"ICC_PROFILE\0"  # start of JPEG marker segments that hold an ICC profile
 _FULL = 8  # full scale, in eighths
 _BACKGROUNDS = {"black": 0, "white": _WHITE}
 
@@ -93,18 +90,6 @@ def read_header(data: Any, max_pixels: int) -> PillowHeader:
     return PillowHeader(
         codec, found.height, found.width, found.orientation, found.channels, found.chroma_subsampling, found.depth
     )  # fmt: skip
-
-
-def needs_pillow(data: Sequence[Any], records: Records, options: DecodeOptions) -> Mask:
-    """Return a mask (N,) of files that only Pillow can decode with these options, by their headers.
-
-    Gray is the luma plane of a JPEG, which a JPEG with RGB components does not have; and Pillow applies color profiles.
-    """
-    alone: Mask = (records["color"] == RGB) & (options.channels == 1)
-    if options.icc == "srgb":
-        for i in np.flatnonzero(records["kind"] != OTHER).tolist():
-            alone[i] |= _PROFILE in bytes(memoryview(data[i])[: int(records["scan"][i])])
-    return alone
 
 
 def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int = _FULL) -> Pixels:

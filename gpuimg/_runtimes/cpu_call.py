@@ -17,7 +17,7 @@ import numpy as np
 from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
 from .._data.images import SCALES, Encoded, EncodedImages, Pixels, check_reach, rows_of, union_regions
-from .._decoding import exif, jpeg, pillow
+from .._decoding import exif, jpeg, pillow, route
 from .._plan.compile import Pass, compile_plan, launches_of, ops_used
 from .._plan.plan import Plan
 from .._plan.scale import FULL, at_scale, scaled_sizes
@@ -237,7 +237,7 @@ class Call:
         kind[failed] = records.BLACK
         if self._first_occurrences is not None:
             kind[self._first_occurrences != np.arange(len(images))] = records.VIEW
-        ours = headers["kind"] == jpeg_records.BASELINE
+        ours = route.ours_takes(headers)
         ours[failed] = True
         return np.flatnonzero(~ours & (kind != records.VIEW)).tolist()
 

@@ -22,8 +22,8 @@ import numpy as np
 from .._checks.types import Ints
 from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, offsets_of, rows_of, whole_regions
-from .._decoding import exif
-from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share, takes
+from .._decoding import exif, route
+from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share
 from .._threads.threads import threads
 from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder, upload_of
@@ -161,7 +161,7 @@ class ImageDecoder:
 
     def _places(self, images: EncodedImages, pixels: Pixels, others: list[int], own: _ThreadState) -> Places | None:
         """Return destinations of the images for nvImageCodec, excluding ``others``; None if there are none."""
-        taken = takes(images.headers)
+        taken = route.nvimgcodec_takes(images.headers.records)
         taken &= images.headers.records["width"] * images.channels >= MARK_BYTES  # a row has room for a mark
         taken[[*images.others, *images.failures, *others]] = False
         numbers = np.flatnonzero(taken)

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._data.images import Encoded, EncodedImages, Pixels, offsets_of
 from .._data.selection import unique
-from .._decoding import deep, exif, pillow
+from .._decoding import deep, exif, pillow, route
 from .._threads.team import side_by_side
 from .._threads.threads import threads
 from .protocol import Outcome, Runtime
@@ -19,7 +19,7 @@ _OPAQUE = 255
 
 def is_special(source: Encoded) -> bool:
     """Return True if the options of a batch require this."""
-    return isinstance(source, EncodedImages) and (source.options.has_alpha or source.options.bits != 8)
+    return isinstance(source, EncodedImages) and route.is_special(source.options)
 
 
 def decode(runtime: Runtime, source: Encoded) -> tuple[Pixels, Outcome]:
@@ -43,18 +43,10 @@ def _decoded(runtime: Runtime, source: EncodedImages) -> tuple[Pixels, Outcome]:
         flat[:] = 0
     pixels = Pixels(flat, offsets, source.sizes, source.channels, failures=source.failures)
     good = [i for i in range(len(source)) if i not in source.failures]
-    individual = {i for i in good if _needs_individual_decoding(source, i)}
+    individual = {i for i in good if route.is_individual(source.others.get(i), source.options)}
     outcome = _plain(runtime, source, [i for i in good if i not in individual], pixels)
     outcome.failures.update(_decode_individually(runtime, source, sorted(individual), pixels))
     return pixels, outcome
-
-
-def _needs_individual_decoding(source: EncodedImages, i: int) -> bool:
-    """Return True if the decoders of batches cannot produce a file's alpha channel or 16-bit values."""
-    header = source.others.get(i)
-    if header is None or header.codec == "jpeg":
-        return False
-    return source.options.has_alpha or deep.is_deep(header)
 
 
 def _plain(runtime: Runtime, source: EncodedImages, indices: list[int], pixels: Pixels) -> Outcome:
