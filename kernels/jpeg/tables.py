@@ -1,10 +1,10 @@
 """Look-up tables of Huffman codes, built from a file's definitions; a look-up yields up to two symbols.
 
-Tables are indexed by the next BITS bits of the stream. Where these hold a code and at least the sign of its coefficient,
-the entry has the symbol. The low bits of the coefficient that do not fit are "missing": the entry has the coefficient
-with zeros for them, so that the decoder reads them from the stream and adds them, without a branch. An entry is 0 for
-codes of more than BITS bits, and for coefficients without a known sign. "Advance" is the growth of the position in the
-block: the run of zeros and 1, or END_OF_BLOCK. Entries of an AC table:
+Tables are indexed by the next BITS bits of the stream. Where these hold a code and at least the sign of its
+coefficient, the entry has the symbol. The low bits of the coefficient that do not fit are "missing": the entry has the
+coefficient with zeros for them, and the decoder reads them from the stream and adds them, without a branch. An entry is
+0 for codes of more than BITS bits, and for coefficients without a known sign. "Advance" is the growth of the position
+in the block: the run of zeros and 1, or END_OF_BLOCK. Entries of an AC table:
 
 ====== =================================================================
 bits   content
@@ -18,8 +18,8 @@ bits   content
 48-63  coefficient of the last symbol; the first one's if there is only one
 ====== =================================================================
 
-Entries of a DC table: bits 0-7 bits of the symbol, 8-15 missing bits, 0 to 14, from 16 on the difference. A pair with one
-symbol has its advance twice, and its first coefficient is not used.
+A pair with one symbol has its advance twice, and its first coefficient is not used. Entries of a DC table: bits 0-7
+bits of the symbol, 8-15 missing bits, 0 to 14, from 16 on the difference.
 
 "Singles", from which pairs are built: bits 0-7 bits of the symbol, 8-15 its advance, from 16 on its coefficient.
 """
