@@ -1,4 +1,4 @@
-"""Huffman codes of every length for coefficients of every size, as no encoder writes them: Pillow's pixels bit for bit."""
+"""Huffman codes of every length, with coefficients of every size: Pillow's pixels bit for bit."""
 
 from __future__ import annotations
 
