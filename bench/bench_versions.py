@@ -145,7 +145,8 @@ def main() -> None:
     result = compared(Version(options.before, options.set), Version(ROOT, options.set), names, options.rounds)
     summary = photos.summary(files) if options.set is None else photos.summary_of_set(options.set, files)
     about = common.environment(summary, options.rounds)
-    common.write({**about, "before": _named(options.before), "ratios": result}, options.out)
+    command = " ".join(["python -m bench.bench_versions", *sys.argv[1:]])
+    common.write({"command": command, **about, "before": _named(options.before), "ratios": result}, options.out)
 
 
 def _named(folder: Path) -> str:
