@@ -13,7 +13,7 @@ from gpuimg._batch.contact_sheet import ContactSheet, contact_sheet
 
 _MOST = 12  # images of a sheet
 _SIDE = 190  # pixels of the longer side
-_QUALITY = 92  # of the JPEGs; PNG would be too large for about a hundred pictures on a page
+_QUALITY = 92  # of the JPEGs: a page has about a hundred pictures
 
 
 class Pictures:
