@@ -107,6 +107,8 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
             out = between[side * half : side * half + size + RESULT_SLACK]
             pixels = bytes_at(source.address, source.elements)
             resize_exactly(pixels, row, one.channels, exact, bytes_of(scratch.exact), out)
+            if p == last:
+                copy(out, bytes_at(image.out, size))
             x, y = 0, 0  # the part is what the next segment reads
         else:
             record = _records_at(one.records, i + 1)[i]
