@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from .layout import BOX, CUBIC_RENORMALISED, HAMMING, LANCZOS, LINEAR
+from .layout import BOX, HAMMING, LANCZOS, LINEAR
 from .scalar import strict
 
 # Rules.

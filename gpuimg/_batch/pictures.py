@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._runtimes.devices import to_host
-from ..kernels import ops
 from .recording import recorded
 
 Picture = NDArray[np.uint8]
@@ -45,9 +44,10 @@ def _denormalized(batch: Any, i: int, pixels: NDArray[Any]) -> NDArray[Any]:
     """Return one image with its normalization undone; if that is unknown, stretched from black to white."""
     for plan in reversed(recorded(batch).segments):
         for entry in reversed(plan.entries):
-            if entry.codes[i] == ops.NORMALIZE.code:
-                scale, shift = entry.params[i, :3], entry.params[i, 3:6]
-                pixels = (pixels - shift[: pixels.shape[2]]) / scale[: pixels.shape[2]]
+            normalized = entry.normalization(i)
+            if normalized is not None:
+                mean, std = (values[: pixels.shape[2]].astype(np.float32) for values in normalized)
+                pixels = pixels * std + mean
     if pixels.min() < -_OVERSHOOT or pixels.max() > 1.0 + _OVERSHOOT:
         pixels = (pixels - pixels.min()) / np.ptp(pixels)
     return pixels

@@ -253,12 +253,6 @@ def color(value: Any, n: int, channels: int, unit: float, name: str = "fill") ->
 
 
 _FILTERS = {"nearest": layout.NEAREST, "bilinear": layout.LINEAR, "bicubic": layout.CUBIC_CLAMPED}
-_ANTIALIASED = {
-    "bicubic": layout.CUBIC_RENORMALISED,
-    "lanczos": layout.LANCZOS,
-    "box": layout.BOX,
-    "hamming": layout.HAMMING,
-}
 
 
 def interpolation(value: Any, *, antialias: bool = False) -> int:
@@ -267,8 +261,9 @@ def interpolation(value: Any, *, antialias: bool = False) -> int:
     name = getattr(value, "value", value)
     if name == "nearest-exact":
         name = "nearest"
-    if antialias and name in _ANTIALIASED:
-        return _ANTIALIASED[name]
     if not isinstance(name, str) or name not in _FILTERS:
-        raise ValueError(f'interpolation must be "nearest", "bilinear" or "bicubic", not {value!r}')
+        hint = "; with exact= resizes have it" if name in ("lanczos", "box", "hamming") else ""
+        raise ValueError(f'interpolation must be "nearest", "bilinear" or "bicubic", not {value!r}{hint}')
+    if name == "bicubic" and antialias:
+        return layout.CUBIC_RENORMALISED
     return _FILTERS[name]

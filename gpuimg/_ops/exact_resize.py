@@ -1,4 +1,4 @@
-"""Resizes that give the bytes of another library: what ``exact=`` of :func:`gpuimg.resize` allows, and its recording."""
+"""Resizes that return the bytes of another library: the argument ``exact=`` of :func:`gpuimg.resize`."""
 
 from __future__ import annotations
 
@@ -10,27 +10,35 @@ from .._batch.recording import Recording
 from .._checks import arguments
 from .._checks.types import Ints, Mask
 from .._data.images import EncodedImages
-from ..kernels import exact, layout
+from ..kernels import exact as rules
+from ..kernels import layout
 
-#: Filters that each library has for bytes.
 _FILTERS = {
-    exact.PILLOW: (layout.BOX, layout.LINEAR, layout.HAMMING, layout.CUBIC_RENORMALISED, layout.LANCZOS),
-    exact.PILLOW_12: (layout.BOX, layout.LINEAR, layout.HAMMING, layout.CUBIC_RENORMALISED, layout.LANCZOS),
-    exact.TORCH: (layout.LINEAR, layout.CUBIC_RENORMALISED, layout.LANCZOS),
+    "bilinear": layout.LINEAR,
+    "bicubic": layout.CUBIC_RENORMALISED,
+    "lanczos": layout.LANCZOS,
+    "box": layout.BOX,
+    "hamming": layout.HAMMING,
 }
+_OF_PILLOW = ("box", "hamming")
 
 
-def rule_of(value: Any, interpolation: Any, antialias: bool) -> int | None:
-    """The kernels' rule of ``exact=``, checked together with what it excludes; None for None."""
-    if value is None:
-        return None
-    if not isinstance(value, str) or value not in exact.RULES:
-        raise ValueError(f'exact must be "pillow", "pillow12", "torch" or None, not {value!r}')
-    if not antialias:
-        raise ValueError(f"exact={value!r} needs antialias=True: without it {value} resizes by another formula")
-    if arguments.interpolation(interpolation, antialias=True) not in _FILTERS[exact.RULES[value]]:
-        raise ValueError(f"exact={value!r} has no interpolation {interpolation!r} for bytes")
-    return exact.RULES[value]
+def rule_and_filter(exact: Any, interpolation: Any, antialias: bool) -> tuple[int | None, int]:
+    """Return the kernels' rule of ``exact=``, None for None, and the filter, checked together."""
+    if exact is None:
+        return None, arguments.interpolation(interpolation, antialias=antialias)
+    if not isinstance(exact, str) or exact not in rules.RULES:
+        raise ValueError(f'exact must be "pillow", "pillow12", "torch" or None, not {exact!r}')
+    if not arguments.flag(antialias, "antialias"):
+        raise ValueError(
+            f"exact={exact!r} needs antialias=True: Pillow and torch resize bytes by another formula without"
+        )
+    name = getattr(interpolation, "value", interpolation)
+    allowed = [one for one in _FILTERS if exact != "torch" or one not in _OF_PILLOW]
+    if name not in allowed:
+        names = ", ".join(f'"{one}"' for one in allowed)
+        raise ValueError(f"interpolation must be one of {names} with exact={exact!r}, not {interpolation!r}")
+    return rules.RULES[exact], _FILTERS[name]
 
 
 def resize_exactly(recording: Recording, new: Ints, filter: int, rule: int, where: Mask | None) -> Recording:

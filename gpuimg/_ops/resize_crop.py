@@ -17,7 +17,7 @@ from .._checks import arguments
 from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
 from .._plan.plan import Plan
 from ..kernels import layout
-from .exact_resize import resize_exactly, rule_of
+from .exact_resize import resize_exactly, rule_and_filter
 
 _FAR = 1 << 25  # pixels: further away than any image reaches
 _MIRRORS = {"reflect": layout.REFLECT, "symmetric": layout.SYMMETRIC}
@@ -52,8 +52,8 @@ def resize(
         ratio, rounded down, as in torchvision. Height and width may each be one number or (N,), or together an (N, 2)
         array. None: the longer side is ``max_size``, and the shorter one keeps the aspect ratio.
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
-        The last three are Pillow's, and widen with ``antialias`` only. ``"nearest"`` is torch's ``"nearest-exact"``, and Pillow's: the source pixel that contains the center of the
-        new one. torchvision's ``NEAREST`` chooses other pixels.
+        ``"nearest"`` is torch's ``"nearest-exact"``, and Pillow's: the source pixel that contains the center of the
+        new one. torchvision's ``NEAREST`` chooses other pixels. The last three need ``exact``.
     max_size : int or (N,) int, optional
         With an int ``size``: largest length of the longer side; the shorter side shrinks to match. With None: the
         length of the longer side.
@@ -98,8 +98,7 @@ def resize(
     >>> gpuimg.resize([np.zeros((30, 40, 3), np.uint8)], 15).sizes.tolist()
     [[15, 20]]
     """
-    rule = rule_of(exact, interpolation, antialias)
-    chosen = arguments.interpolation(interpolation, antialias=antialias)
+    rule, chosen = rule_and_filter(exact, interpolation, antialias)
     batch = recording_of(images).for_geometry()
     new = _resized(batch.sizes, batch.image_count, size, max_size)
     return Batch(_resize(batch, new, chosen, antialias, rule, arguments.mask(where, batch.image_count)))
@@ -319,8 +318,7 @@ def resized_boxes(
     images: Images, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool, exact: Exact | None
 ) -> Batch:
     """As :func:`resized_crop`, of checked boxes (N, 4), top left height width, to sizes (N, 2)."""
-    rule = rule_of(exact, interpolation, antialias)
-    chosen = arguments.interpolation(interpolation, antialias=antialias)
+    rule, chosen = rule_and_filter(exact, interpolation, antialias)
     batch = _cropped(recording_of(images).for_geometry(), boxes[:, :2], boxes[:, 2:], None)
     return Batch(_resize(batch, size, chosen, antialias, rule, None))
 

@@ -53,6 +53,17 @@ class Entry:
     frame: int = 0  # if not 0, the first nine parameters are the matrix to this coordinate system
     taken_over: Grid | None = None  # for a statistic: the pixels it is computed over
 
+    def normalization(self, k: int) -> tuple[Floats, Floats] | None:
+        """Return the mean and the standard deviation (3,) that image ``k`` is normalized by, in units of 1."""
+        params = self.params[k].astype(np.float64)
+        if self.codes[k] == ops.NORMALIZE.code:
+            scale, shift = params[:3], params[3:6]
+            return -shift / scale, 1.0 / scale
+        if self.codes[k] == ops.NORMALIZE_BYTES.code:
+            unit = params[ops.NORMALIZE_BYTES.at("divisor")] / 255.0
+            return params[:3] * unit, params[3:6] * unit
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

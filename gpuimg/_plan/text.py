@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Floats
-from ..kernels import layout, ops
+from ..kernels import exact, layout, ops
 from .plan import Plan
 
 _FILTERS = {
@@ -17,7 +17,11 @@ _FILTERS = {
     layout.LINEAR: "bilinear",
     layout.CUBIC_RENORMALISED: "bicubic",
     layout.CUBIC_CLAMPED: "bicubic",
+    layout.LANCZOS: "lanczos",
+    layout.BOX: "box",
+    layout.HAMMING: "hamming",
 }
+_LIBRARIES = {exact.PILLOW: "Pillow 13", exact.PILLOW_12: "Pillow 12", exact.TORCH: "torch"}
 _BORDERS = {
     layout.REFLECT: "the border is a mirror image, without the outermost pixels",
     layout.SYMMETRIC: "the border is a mirror image",
@@ -54,11 +58,15 @@ def _segment(plan: Plan, k: int, before: Any, white: float) -> list[str]:
             before = step.sizes[k]
         if at < len(plan.entries):
             entry = plan.entries[at]
-            if np.any(entry.codes == ops.NORMALIZE.code):
+            normalized = entry.normalization(k)
+            if normalized is not None:
                 white = 1.0  # colors painted after normalize are not in the source's unit
+                lines.append(f"normalize: mean {_color(normalized[0])}, std {_color(normalized[1])}")
+                continue
             lines += _op(plan, ops.OPS[entry.codes[k]], entry.params[k].astype(np.float64), white)
     if moved and chosen in _FILTERS:
-        lines.append(f"sampled once: {_FILTERS[chosen]}")
+        once = "sampled once" if plan.exact is None else f"sampled exactly as {_LIBRARIES[plan.exact]} does"
+        lines.append(f"{once}: {_FILTERS[chosen]}")
     if moved and chosen in _BORDERS:
         lines.append(_BORDERS[chosen])
     return lines
@@ -153,11 +161,6 @@ def _painted(plan: Plan, params: Floats, white: float) -> str:
     return f"erase: {rows}, {columns}, color {color}"
 
 
-def _normalized(plan: Plan, params: Floats, white: float) -> str:
-    scale, shift = params[:3], params[3:6]
-    return f"normalize: mean {_color(-shift / scale)}, std {_color(1.0 / scale)}"
-
-
 def _pointwise(plan: Plan, params: Floats, white: float) -> str:
     function = plan.functions[int(params[ops.POINTWISE.at("function")])]
     name = getattr(getattr(function, "py_func", function), "__name__", "a function")
@@ -203,7 +206,6 @@ _DESCRIBE: dict[ops.Op, Callable[[Plan, Floats, float], str]] = {
     ops.HUE: lambda plan, params, white: f"hue: {_number(params[0])} turns",
     ops.SOLARIZE: lambda plan, params, white: f"solarize: from {_number(params[0] * white)}",
     ops.POSTERIZE: lambda plan, params, white: f"posterize: {_number(math.log2(params[1] + 1.0))} bits",
-    ops.NORMALIZE: _normalized,
     ops.PAINT: _painted,
     ops.POINTWISE: _pointwise,
     ops.NOISE: _noisy,

@@ -12,7 +12,20 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, Pair, PerImage, Range, Size
+from .._checks.types import (
+    Color,
+    Exact,
+    Floats,
+    Interpolation,
+    Ints,
+    Mask,
+    Padding,
+    PaddingMode,
+    Pair,
+    PerImage,
+    Range,
+    Size,
+)
 from .._ops import resize_crop, warp
 from .draws import TRIES, drawn_sides, limits, limits_of_each, prepare, symmetric
 from .rng import Rng

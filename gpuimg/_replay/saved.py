@@ -21,9 +21,9 @@ from .._checks.types import Floats, Ints
 from .._io.open_file import open_regular
 from .._plan.plan import KERNEL_CHANNELS, Entry, Frame, Grid, Plan, Step, check_channels
 from .._runtimes.planes import MOST_CHANNELS
-from ..kernels import layout, ops
+from ..kernels import exact, layout, ops
 
-_FORMAT = "gpuimg plan 1"
+_FORMAT = "gpuimg plan 2"
 _ALIGNED = 8
 _LARGE = 1e30  # largest number in a file: times image sizes it still fits in float32
 _DTYPES = ("<i4", "<i8", "<f4", "<f8")
@@ -214,6 +214,7 @@ class _Writer:
             "grid": self.grid(plan.grid),
             "channels": plan.channels,
             "entries": entries,
+            "exact": plan.exact,
             "normalized": plan.normalized,
             "blurs": plan.blurs,
             "sharpens": plan.sharpens,
@@ -316,7 +317,7 @@ class _Reader:
         for content_of_segment in content["stages"]:  # the file format's name for segments
             segments.append(self._plan(content_of_segment, before))
             before = segments[-1].then()
-        _demand(segments, "a segment")
+        _demand(segments and segments[-1].exact is None, "a segment after its exact resizes")
         return SavedPlan(sizes, channels, dtype, tuple(segments))
 
     def _plan(self, segment: dict[str, Any], before: Plan) -> Plan:
@@ -350,7 +351,16 @@ class _Reader:
             Step(int(at), self._array(matrix, np.float64, 3, 3), self._sizes(sizes))
             for at, matrix, sizes in segment["history"]
         )
-        return Plan(grid, segment["channels"], before.of_bytes, tuple(entries), history=history, **flags)
+        rule = segment["exact"]
+        if rule is not None:
+            _demand(rule in exact.RULES.values() and type(rule) is int, "a known rule of its exact resize")
+            _demand(before.of_bytes and before.channels in KERNEL_CHANNELS, "bytes to resize exactly")
+            _demand(not entries and not any(flags.values()), "nothing but an exact resize in its segment")
+            _demand(np.all(grid.filter < layout.GAUSSIAN), "a filter of its exact resize")
+        return Plan(
+            grid, segment["channels"], before.of_bytes, tuple(entries), history=history, exact=rule,
+            of_exact=before.of_exact, **flags,
+        )  # fmt: skip
 
     def _entry(self, entry: dict[str, Any], grid: Grid) -> Entry:
         codes = self._array(entry["codes"], np.int32)

@@ -52,6 +52,7 @@ _SIGNALS = 50_000_000
 #: Fill an array with a region (x0, y0, x1, y1) of an image that Python has decoded.
 Write: TypeAlias = Callable[[list[int], Any], None]
 
+
 class _ExactSegment:
     """An exact resize as a PASS record, the regions of its source, and the memory it takes."""
 
@@ -157,9 +158,9 @@ class Call:
         self._lock = threading.Lock()
         first = None if isinstance(source, Pixels) else source.first_occurrences()
         self._first_occurrences = None if first is None else rows_of(first, source.frames)
-        if segments and segments[-1].of_exact is not None and segments[-1].changes_nothing:
-            if (kind, planar) == (layout.UINT8, False):
-                segments = segments[:-1]  # the bytes of the exact resize are the result
+        if segments and segments[-1].of_exact is not None and (kind, planar) == (layout.UINT8, False):
+            # The bytes of an exact resize are the result if nothing follows it.
+            segments = segments[:-1] if segments[-1].changes_nothing else segments
         starts = first_segments(segments) if segments else np.zeros(n, np.int64)
         scales = scales_of(source, segments, starts)
         self._sizes = scaled_sizes(source.sizes, scales)  # of the images as decoded

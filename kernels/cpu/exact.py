@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from ..exact import PILLOW, lay_weights, most_taps, most_taps_
 from ..layout import RADIUS
 from ..scalar import loop
-from .intrinsics import bytes_at, bytes_of, check_place, copy, doubles_in, ints_in, longs_in, pointer, shuffle, spread
+from .intrinsics import check_place, copy, doubles_in, ints_in, longs_in, pointer, shuffle, spread
 
 _ROWS: Final = 16  # source rows that are turned at a time
 _WIDE: Final = 64  # bytes that the pass along columns sums at a time, but for the last ones of a row
@@ -207,7 +207,7 @@ def _resize_rows(source, channels, starts, rows, x_axis, x0, x1, scratch, out, t
 @loop
 def _resize_column(source, starts, x, size, y_axis, y, out, to):
     """Bytes ``x`` to ``x + size`` of row ``y``, of rows that begin at ``starts``; reads and writes up to 15 more."""
-    first, count, weights, most, bits = y_axis
+    _, count, weights, most, bits = y_axis
     at, taps = np.int64(y * most), np.int64(count[y])
     whole = size // _WIDE * _WIDE
     for k in range(0, whole, _WIDE):
@@ -310,7 +310,9 @@ def resize_exactly(source, stride, channels, one, memory, out):
     scratch = columns, sums, begins
     part = x0, y0, x1, y1
     if one.rule == PILLOW and height - one.height > max(0, 2 * (width - one.width)):
-        _along_columns_first(source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, memory[at:], out)
+        _along_columns_first(
+            source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, memory[at:], out
+        )
     else:
         depth = most_y + _ROWS
         ring = memory[at : at + (depth + 1) * padded((x1 - x0) * channels)]
