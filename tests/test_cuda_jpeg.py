@@ -109,7 +109,7 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     headers, wanted, n = read_headers(files), whole_regions(batch_of(files).sizes), len(files)
     images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)[0]
     access = seek_of(entries_of(files, 4), 4).access
-    parts.select_segments(*headers, access, wanted, 3, 1 << 20, 0, n, images, scratch)
+    parts.select_segments(*headers, access, wanted, 1 << 20, 0, n, images, scratch)
     assert images["status"].tolist() == [parts.TAKEN] * n
     small = int(images["bytes"][3])
     images["bytes"][:3] = 4 << 30
