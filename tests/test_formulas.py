@@ -192,7 +192,7 @@ def test_casts_are_numpys(kernels: Any) -> None:
     assert np.array_equal([cast.bfloat16_bits(value) for value in values], brains)
 
 
-@pytest.mark.parametrize(("name", "a", "radius"), [("LINEAR", None, 1), ("CUBIC_RENORMALISED", -0.5, 2)])
+@pytest.mark.parametrize(("name", "a", "radius"), [("LINEAR", None, 1), ("CUBIC_RENORMALIZED", -0.5, 2)])
 def test_tap_weights_are_those_of_their_filter(name: str, a: float | None, radius: int, kernels: Any) -> None:
     sampling, layout = kernels("sampling"), kernels("layout")
     kind = getattr(layout, name)

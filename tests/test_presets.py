@@ -174,7 +174,7 @@ def test_deit3_draws_one_of_three(gray: NDArray[np.uint8]) -> None:
     three = np.stack([chosen(x, ops.GRAYSCALE.code), chosen(x, ops.SOLARIZE.code), blurred(x)])
     assert (three.sum(0) == 1).all()
     np.testing.assert_allclose(three.mean(1), 1 / 3, atol=0.03)
-    assert set(np.unique(recording_of(x).segments[0].grid.filter)) <= {layout.CUBIC_RENORMALISED}
+    assert set(np.unique(recording_of(x).segments[0].grid.filter)) <= {layout.CUBIC_RENORMALIZED}
     assert chosen(x, ops.BRIGHTNESS.code).all()
     assert not chosen(x, ops.HUE.code).any()
 

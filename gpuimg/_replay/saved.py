@@ -336,7 +336,8 @@ class _Reader:
         reading = sum(ops.READS_NEIGHBORS[entry.codes].astype(int) for entry in entries)
         _demand(np.all(np.asarray(reading) <= 1), "one filter of neighbors a segment")
         _demand(
-            not any(np.any(ops.APART[entry.codes]) for entry in entries[1:]), "what is done apart first in a segment"
+            not any(np.any(ops.PREPASS_LAUNCHES[entry.codes]) for entry in entries[1:]),
+            "what is done apart first in a segment",
         )
         _demand(stage["sharpens"] or not np.any(reading), "a mark of its filters")
         counts = KERNEL_CHANNELS if before.channels in KERNEL_CHANNELS else (before.channels,)
@@ -360,7 +361,7 @@ class _Reader:
         frame = entry["frame"]
         _demand(isinstance(frame, int) and 0 <= frame < len(grid.frames), "the frames it refers to")
         known = [ops.OPS[code] for code in found]
-        _demand(frame or not any(op.frame for op in known), "the frames it refers to")
+        _demand(frame or not any(op.coordinates for op in known), "the frames it refers to")
         taken_over = None if entry["taken_over"] is None else self._grids[entry["taken_over"]]
         _demand(
             taken_over is not None or not any(op.statistic for op in known),

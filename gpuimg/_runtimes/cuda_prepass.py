@@ -18,7 +18,7 @@ from .cuda_launch import launch
 
 def begins_apart(plan: Plan) -> bool:
     """Whether a plan begins with such an op."""
-    return bool(plan.entries) and bool(np.any(ops.APART[plan.entries[0].codes]))
+    return bool(plan.entries) and bool(np.any(ops.PREPASS_LAUNCHES[plan.entries[0].codes]))
 
 
 def places_apart(sizes: Ints, channels: int) -> tuple[Ints, int]:
