@@ -343,7 +343,7 @@ def write_segments(
 
 @kept
 def write_tables(headers, addresses, sizes, images, owners, pairs, totals, scratch, segments, work, out):
-    """Write tables, groups, and the segments in the order of the groups.
+    """Write tables and groups, and segments in the order in which they are decoded.
 
     Parameters
     ----------
@@ -356,8 +356,8 @@ def write_tables(headers, addresses, sizes, images, owners, pairs, totals, scrat
     out : (4 * totals.words,) uint8
         The upload, aligned to 4 bytes. Filled.
     """
-    # Sets are added to bit by bit, and their unused slots are uploaded, too.
     start, stop = 4 * totals.set_word, 4 * (totals.set_word + totals.sets * SET_WORDS)
+    # Bits are added to sets one by one, and slots without a table are uploaded, too.
     for k in range(start, stop):
         out[k] = 0
     sets = _sets_in(out, start, totals.sets)

@@ -157,7 +157,7 @@ def _sampling_is_ours(header):
 @loop
 def _scan_is_ours(data, frame, scan, places, header):
     """Return whether the first scan holds all components in their order, each with tables; record those tables."""
-    # Offsets from the length field: count 2, then id and tables of each component, then 3 bytes of the progressive mode.
+    # Offsets from the length field: count 2; then id and tables of each component; 3 bytes of the progressive mode.
     n = header.components
     if _big(data, scan) != 6 + 2 * n or data[scan + 2] != n:
         return False

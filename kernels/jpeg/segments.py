@@ -353,7 +353,7 @@ def select_segments(
         Images with more blocks of coefficients in their window are left out.
     first, stop : int
     images : (N,) SELECTED
-        Filled; only the status where it is not ``TAKEN``.
+        Filled; of images that are not taken only the status.
     scratch : SCRATCH
     """
     for i in range(first, stop):
@@ -384,9 +384,9 @@ def plan_upload(
     totals : TOTALS
         Zeros; filled.
     """
-    # Bytes of segments so far, and words left. The exact size is known only at the end, when sets and groups are, so
-    # each image is charged the most that it can take.
     size, left = i64(0), i64(MOST_WORDS - upload.BEYOND)
+    # In bytes of segments, and in words that are left: exact sizes are known only at the end, when sets and groups are,
+    # so each image is charged the most that it can take.
     for i in range(sizes.size):
         image = images[i]
         if image.status == TAKEN and _most_words(image) > left:
