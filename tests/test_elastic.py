@@ -154,7 +154,7 @@ def test_points_of_an_image_that_is_folded_are_refused() -> None:
     x = gi.elastic(np.zeros((2, 40, 40, 3), np.uint8), 900, 1.5, seed=[3, 4], where=[False, True])
     assert gi.transform_points(x, [np.array([(7.0, 8.0)]), np.zeros((0, 2))])[0].tolist() == [[7.0, 8.0]]
     grid = centers(40, 40).reshape(1, -1, 2)
-    with pytest.raises(ValueError, match="boxes and points of image 1 have no one place: its elastic displacement"):
+    with pytest.raises(ValueError, match="points of image 1 have no unique position: its elastic displacement"):
         gi.transform_points(x, np.repeat(grid, 2, 0))
 
 

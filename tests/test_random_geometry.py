@@ -412,7 +412,7 @@ def test_scale_jitter_multiplies_what_fits() -> None:
         ("random_crop", (8,), {"padding": 1, "padding_mode": "mirror"}, "padding_mode must be"),
         ("random_resize", (0, 5), {}, "min_size must be a whole number from 1 to 16777216, not 0"),
         ("random_resize", (6, 5), {}, "max_size must be a whole number from 6 to 16777216, not 5"),
-        ("random_short_side_resize", ([],), {}, "min_size must be a whole number or some of them, not none"),
+        ("random_short_side_resize", ([],), {}, "min_size must be a whole number or a sequence of them, not an empty"),
         ("random_short_side_resize", ([4, 2.5],), {}, "min_size must be a whole number from 1 to 16777216, not 2.5"),
         ("random_short_side_resize", (4, 0), {}, "max_size must be a whole number"),
         ("scale_jitter", (0,), {}, "target_size must be a whole number from 1 to 16777216"),

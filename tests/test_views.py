@@ -334,12 +334,12 @@ def test_frames_are_spread_evenly(frames: int, count: int) -> None:
 
 
 def test_frames_that_make_no_clips() -> None:
-    with pytest.raises(ValueError, match="7 images are no whole number of clips of 3 frames"):
+    with pytest.raises(ValueError, match="the number of images must be a multiple of frames=3, not 7"):
         gi.uniform_temporal_subsample(np.zeros((7, 1, 1, 1), np.uint8), 2, frames=3)
     for count, frames in ((0, 1), (1, 0)):
         with pytest.raises(ValueError, match="must be a whole number of at least 1, not 0"):
             gi.uniform_temporal_subsample(np.zeros((7, 1, 1, 1), np.uint8), count, frames=frames)
-    with pytest.raises(ValueError, match="frames must say how many images are a clip"):
+    with pytest.raises(ValueError, match="frames, the number of images of each clip, is required"):
         gi.uniform_temporal_subsample(np.zeros((6, 1, 1, 1), np.uint8), 2)
 
 
