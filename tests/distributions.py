@@ -1,4 +1,4 @@
-"""Whether draws follow a distribution: p values, written out so that the tests need no SciPy."""
+"""Tests of distributions: p values, written out so that the tests need no SciPy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""New processes without the time that imports take: one process imports, and each piece of code runs in a fork of it.
+"""Fresh processes without the cost of imports: one process imports, and each piece of code runs in a fork of it.
 
-A fork has compiled nothing and holds nothing but imported modules, so that what it reads from disk is what a process
-started anew reads. Where the start itself is what is tested, start a process.
+A fork has compiled nothing and holds only imported modules, so it reads the same from disk as a new process. Tests of
+the start-up itself start a process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ for line in sys.stdin:
 
 
 class Done(NamedTuple):
-    """How a piece of code ended, and what it printed."""
+    """Exit status and output of a piece of code."""
 
     returncode: int
     stdout: str

@@ -179,7 +179,7 @@ def test_whole_images_wait_for_the_last_reader_of_their_memory_alone(gpu: Standi
 
 @pytest.mark.parametrize("whole", [False, True], ids=["resize", "whole"])
 def test_turned_images(gpu: Standin, whole: bool) -> None:
-    """Decoded as stored into memory of their own, and copied from there in the order of the stream."""
+    """Decode to separate memory without rotation, and copy from there in the order of the stream."""
     turns = [1, 3, 6, 8]
     with gpu.stream():
         for _ in range(3):
@@ -426,7 +426,7 @@ def test_a_share_that_is_none(gpu: Standin, monkeypatch: pytest.MonkeyPatch, sha
 def test_threads_of_decoders(
     gpu: Standin, monkeypatch: pytest.MonkeyPatch, cores: int, lanes: int, expected: int
 ) -> None:
-    """Those that decode beside each other share the cores; many cores are no reason for many threads each."""
+    """Concurrent decoders share the cores; many cores are no reason for many threads each."""
     monkeypatch.setenv("GPUIMG_NUM_THREADS", str(cores))
     epoch(gpu, load(Source(8), decoders=lanes))
     made = gpu.order.of("decoder")

@@ -155,7 +155,7 @@ def test_batch_is_the_loop_over_its_images() -> None:
 @pytest.mark.parametrize("value", [1, 3, 6, 8])
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}], ids=str)
 def test_region_decode_changes_nothing(value: int, options: dict[str, Any]) -> None:
-    """What is decoded of a file depends on the plan; the result does not."""
+    """The decoded part of a file depends on the plan; the result does not."""
     exif = Image.Exif()
     exif[0x0112] = value
     files = [encode(photo(150 + i, 200 - 5 * i, i), exif=exif, **options) for i in range(4)]

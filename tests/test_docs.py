@@ -35,7 +35,7 @@ def test_links_lead_to_files(page: str) -> None:
 
 
 def _anchors(text: str) -> set[str]:
-    """What links to the headings of a page end with."""
+    """Return the anchors of a page's headings."""
     titles = re.findall(r"^#+ (.*)", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 

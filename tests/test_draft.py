@@ -349,7 +349,7 @@ def test_a_shrink_by_the_scale_alone_gives_the_decoders_pixels(photo: Image.Imag
             np.testing.assert_array_equal(x.array()[0], pillow_pixels(data, 3, scale))
 
 
-def test_damage_is_told_as_ever(photo: Image.Image) -> None:
+def test_damage_is_reported_as_without_draft(photo: Image.Image) -> None:
     data = encoded(photo)
     files = [data, data[: len(data) // 2], data]
 
@@ -386,7 +386,7 @@ def test_neighbors_in_a_batch_do_not_matter(photo: Image.Image, monkeypatch: pyt
 
 
 def test_plans_are_as_without(photo: Image.Image, tmp_path: Path) -> None:
-    """What is saved, and what a saved plan gives on a batch with ``draft``."""
+    """Saving such a plan, and applying a saved plan to a batch with ``draft``."""
     data = [encoded(photo)] * 2
     draft, plain = (
         gi.resized_crop(gi.open_batch(data, device="cpu", draft=one), 3, [5, 9], 201, 203, (64, 64))
@@ -436,7 +436,7 @@ def test_bad_values(draft: Any, photo: Image.Image) -> None:
 
 
 def test_a_gpu_ignores_it(gpu: Standin) -> None:
-    """It decodes whole images, and ``describe`` knows."""
+    """The device decodes whole images, and ``describe`` says so."""
     x = gi.resize(opened(draft=1.0), (8, 8))
     assert scale_of(x) == 8
     x.array()

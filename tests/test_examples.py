@@ -25,7 +25,7 @@ ORIENTATION_TAG = 0x0112
 
 
 def python(*arguments: str | Path, folder: Path = ROOT) -> str:
-    """Run Python in a process of its own, in the root of the tree if no folder is given; its output is given."""
+    """Run Python in a separate process, by default in the root of the tree; return its output."""
     command = [sys.executable, *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)

@@ -195,7 +195,7 @@ def test_motion_blur_is_its_formula(dtype: str, channels: int) -> None:
     generator = np.random.default_rng()
     images = pictures(dtype, channels, [*SIZES, (1, 9), (11, 1), (1, 1), (2, 3)] * 2)
     length, angle = generator.integers(1, 24, len(images)), generator.uniform(-360, 360, len(images))
-    angle[:4], length[:4] = (0, 90, 45, 180), (3, 5, 7, 9)  # odd: even ones give ties, which float64 does not settle
+    angle[:4], length[:4] = (0, 90, 45, 180), (3, 5, 7, 9)  # odd: even ones yield ties, which rounding decides
     x = gi.motion_blur(images, length, angle)
     expected = [references.motion_blur(to_unit(p), k, a) for p, k, a in zip(images, length, angle, strict=True)]
     assert_close(x.compute("float32"), expected, 4 * FORMULA)
@@ -297,7 +297,7 @@ def test_artefacts_start_and_end_a_stage() -> None:
     assert "jpeg" not in gi.describe(x, 1)
 
 
-def test_a_small_batch_beside_a_large_one_has_room_for_its_chroma() -> None:
+def test_a_small_batch_alongside_a_large_one_has_room_for_its_chroma() -> None:
     """Narrow images need more memory for whole blocks of chroma than they have pixels."""
     images = pictures("uint8", sizes=[(61, 1), (1, 61), (300, 1)])
     assert_same(list(gi.jpeg(images, 30)), [as_jpeg(picture, 30) for picture in images])

@@ -46,7 +46,7 @@ def extent(image: NDArray[Any]) -> tuple[int, int]:
 
 
 def step(image: NDArray[Any]) -> float:
-    """What the unit of colors is worth: 1/255 for uint8 images."""
+    """Return the unit of colors: 1/255 for uint8 images."""
     return 1.0 / 255.0 if image.dtype == np.uint8 else 1.0
 
 

@@ -155,10 +155,10 @@ def test_clips_are_decoded_by_nvdec(name: str) -> None:
 
     data = video(*CODECS[name], 270, 482, 40)  # larger than the smallest that NVDEC takes
     expected, x = (gi.open_clips([data] * 3, 4, 2, start=[0, 11, 30], device=device) for device in ("cpu", "cuda:0"))
-    apart = np.abs(x.array().get().astype(np.int16) - expected.array())
+    difference = np.abs(x.array().get().astype(np.int16) - expected.array())
     assert recording_of(x).timings.clips_on_cpu == 0
-    assert apart.max() <= 1
-    assert np.mean(apart > 0) <= 0.01
+    assert difference.max() <= 1
+    assert np.mean(difference > 0) <= 0.01
 
 
 def test_main_job_is_one_launch_and_repeatable() -> None:

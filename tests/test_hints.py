@@ -109,7 +109,7 @@ def test_index_is_the_seek_index_alone() -> None:
 
 @pytest.mark.parametrize("name", ["folder", "tar", "tfrecord", "recordio"])
 def test_the_old_name_of_index_cache(name: str, tmp_path: Path) -> None:
-    """It does what the new one does, with a warning at the caller's line."""
+    """The old name works as the new one, with a warning at the caller's line."""
     function = getattr(gpuimg, name)
     path = tmp_path if name == "folder" else tmp_path / "no.rec"  # there is no such file, or it needs no cache
     with pytest.raises((OSError, ValueError)) as expected:
@@ -169,7 +169,7 @@ def test_true_and_false_are_no_words(name: str, flag: str, tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("shape", [(4, 3, 32, 32), (2, 1, 28, 30), (2, 4, 224, 224), (1, 16, 20, 17)])
-def test_channels_first_are_told_how_to_put_them_last(shape: tuple[int, ...]) -> None:
+def test_channels_first_get_the_transpose_to_write(shape: tuple[int, ...]) -> None:
     array = np.zeros(shape, np.uint8)
     with pytest.raises(ValueError, match=r"images\.transpose\(0, 2, 3, 1\), .*images\.permute\(0, 2, 3, 1\)$"):
         gpuimg.horizontal_flip(array)

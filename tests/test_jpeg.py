@@ -90,7 +90,7 @@ def tables_in(marker: int, body: bytes) -> Iterator[bytes]:
 
 
 def each_table(data: bytes, change: Callable[[int, bytes], list[bytes]]) -> bytes:
-    """A file with other tables, each in a segment of its own."""
+    """A file with other tables, each in a separate marker segment."""
 
     def changed(marker: int, body: bytes) -> Segments:
         if marker not in (DHT, DQT):
@@ -146,7 +146,7 @@ def filled(data: bytes) -> bytes:
 
 
 def with_segments(data: bytes, *new: tuple[int, bytes]) -> bytes:
-    """Further segments behind each one."""
+    """Insert marker segments after each one of the header."""
     return rebuilt(data, lambda marker, body: [(marker, body)] if marker == SOS else [(marker, body), *new])
 
 
@@ -189,7 +189,7 @@ MADE: dict[str, Callable[[bytes], bytes]] = {
     "restart interval 0": lambda data: with_segments(data, (DRI, b"\0\0")),
     "restart interval beyond the image": lambda data: with_segments(data, (DRI, b"\xff\xff")),
     "extended": lambda data: rebuilt(data, lambda marker, body: [(0xC1 if marker == 0xC0 else marker, body)]),
-    "junk behind the end": lambda data: data + b"junk \xff\xd8\xff\xda" + bytes(1000),
+    "junk after the end": lambda data: data + b"junk \xff\xd8\xff\xda" + bytes(1000),
     "fill bytes before the end": lambda data: data[:-2] + b"\xff\xff\xff\xff\xd9",
 }
 

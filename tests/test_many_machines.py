@@ -34,7 +34,7 @@ def needs(*libraries: str) -> None:
 
 
 def run(*arguments: str | Path) -> str:
-    """What Python prints, in a process of its own, away from what this one was launched with."""
+    """Run Python in a separate process, without this one's launcher variables; return its output."""
     environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
     path = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
     # Ray reports that it is used, and writes a token into the home folder unless it is given one.
@@ -98,7 +98,7 @@ def test_any_number_of_actors_gives_the_same_pixels(pixels: str) -> None:
 
 
 def test_lightning_goes_on_in_the_middle_of_an_epoch() -> None:
-    """Each of the four epochs has every sample once, in an order of its own."""
+    """Each of the four epochs has every sample once, in a different order."""
     needs("lightning", "torch")
     said = run(EXAMPLES / "lightning_module.py")
     assert "12 steps, stopped and resumed after 4\n" in said

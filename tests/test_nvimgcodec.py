@@ -15,7 +15,7 @@ from gpuimg._decoding import jpeg, nvimgcodec
 from gpuimg._decoding.nvimgcodec import GpuDecoder
 
 PHOTOS = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))]
-_GUARD = 4096  # bytes in front of and behind an image
+_GUARD = 4096  # bytes before and after an image
 _MARK = 171
 
 
@@ -68,7 +68,7 @@ class Memory:
             self._between[at : at + size] = False
 
     def is_kept(self) -> bool:
-        """Whether only images were written."""
+        """Return True if only the images were written."""
         return bool(np.all(self.flat[self._between] == _MARK))
 
 
@@ -151,8 +151,8 @@ def test_a_file_that_is_cut_off_is_a_failure_of_its_own(capfd: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("shape", [(39, 56), (56, 39), (1, 1)])
-def test_nothing_is_written_beside_memory_that_is_too_small(shape: tuple[int, int]) -> None:
-    """That is an exception of the whole call. Where the header is strict, nobody reads another size than we do."""
+def test_nothing_is_written_outside_memory_that_is_too_small(shape: tuple[int, int]) -> None:
+    """The whole call raises. With strict headers every decoder reads the size that gpuimg reads."""
     files = [photo(40, 56) for _ in range(3)]
     memory = Memory([(40, 56, 3), (*shape, 3), (40, 56, 3)])
     assert_only(decode(files, memory), {1}, files, memory)
@@ -226,7 +226,7 @@ END = b"\xff\xd9"
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"mode": "L"}])
 def test_a_file_that_was_cut_off_is_not_given_to_it(options: dict[str, Any]) -> None:
-    """Which of its decoders has one decides what becomes of it: our own says the same on every device."""
+    """The result depends on which of its decoders takes the file; our own reports the same on every device."""
     data = photo(40, 56, **options)
     assert data.endswith(END)
     assert takes([data]) == [True]
@@ -294,7 +294,7 @@ def test_an_engine_that_fails_as_a_whole_decodes_what_it_can(bad: int) -> None:
 
 
 def test_options_are_known_to_nvimagecodec(capfd: pytest.CaptureFixture[str]) -> None:
-    """It takes them, and has nothing to say. Of names that it does not know it says nothing either."""
+    """The library accepts them without a message, as it does unknown names."""
     library = nvimgcodec.library()
     capfd.readouterr()
     options = nvimgcodec.options(2, as_batch=False)

@@ -59,7 +59,7 @@ def test_every_size_of_patch(rng: np.random.Generator, dtype: str, channels: int
         for size in RESULTS:
             angle = float(rng.uniform(5, 175))
             result = gi.rotate(gi.resize([image], size), angle, "bilinear", fill=None).array("float32")[0]
-            # Positions are float32: the further apart the taps of a pixel, the more a step of them is worth.
+            # Positions are float32: the larger the distance between the taps of a pixel, the more rounding matters.
             expected = turned(image, size, angle)
             np.testing.assert_allclose(result, expected, atol=10 * FORMULA, err_msg=f"{source} {size}")
 

@@ -49,7 +49,7 @@ def smooth() -> Image.Image:
 
 
 def shown(data: bytes, channels: int = 3, alpha: str = "drop") -> NDArray[np.uint8]:
-    """What the module makes of a file, turned."""
+    """Return the module's pixels of a file, rotated upright."""
     header = read_header(data, LIMIT)
     color = next(name for name, count in COLORS.items() if count == channels)
     pixels = decode(data, header, DecodeOptions(color, alpha))
@@ -60,7 +60,7 @@ def shown(data: bytes, channels: int = 3, alpha: str = "drop") -> NDArray[np.uin
 
 
 def expected(data: bytes) -> NDArray[np.uint8]:
-    """What Pillow shows by its public functions."""
+    """Return the pixels that Pillow's public functions yield."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a palette's transparency
         image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
@@ -114,8 +114,8 @@ def test_orientation(form: str, value: int) -> None:
 
 
 @pytest.mark.parametrize("value", [3, 6])
-def test_orientation_behind_the_pixels_of_a_png(value: int) -> None:
-    """Where ExifTool writes it."""
+def test_orientation_after_the_pixels_of_a_png(value: int) -> None:
+    """ExifTool writes it there."""
     plain, block = encoded(smooth(), "PNG"), oriented(value).tobytes()[6:]
     chunk = struct.pack(">I", len(block)) + b"eXIf" + block + struct.pack(">I", zlib.crc32(b"eXIf" + block))
     data = plain[:-12] + chunk + plain[-12:]
@@ -418,7 +418,7 @@ def costly() -> dict[str, tuple[bytes, str]]:
         "JPEG with fill bytes": (photo[:2] + b"\xff" * 30_000_000 + photo[2:], ""),
         "JPEG with zeros": (photo[:2] + b"\xff\0" * 15_000_000 + photo[2:], ""),
         "JPEG with markers": (photo[:2] + b"\xff\xe5\0\x02" * 1_000_000 + photo[2:], ""),
-        "JPEG with junk behind it": (photo + b"\xff\xda\0\x08" * 1_000_000, ""),
+        "JPEG with junk after it": (photo + b"\xff\xda\0\x08" * 1_000_000, ""),
         "JPEG 2000 of small tiles": (jpeg2k(1000, tile=4), "62500 tiles, which takes"),
         "JPEG 2000 of small precincts": (jpeg2k(5000, precinct=1), "small code blocks or precincts, which takes"),
         "JPEG 2000, forged size": (jpeg2k(2000), "|damaged JPEG 2000 file"),

@@ -76,7 +76,7 @@ def test_enlarging_a_crop_over_the_border(dtype: str, channels: int) -> None:
     assert_close(x.compute("float32"), expected, GEOMETRY)
 
 
-def test_a_border_of_edges_repeats_what_is_there_whatever_lies_behind_it() -> None:
+def test_an_edge_border_repeats_the_visible_edge_and_not_the_pixels_beyond_it() -> None:
     x = gray([1, 2, 3])
     assert rows(gi.pad(gi.erase(x, 0, 0, 1, 1, 9), (2, 0, 0, 0), padding_mode="edge")) == [[9, 9, 9, 2, 3]]
     assert rows(gi.pad(gi.resize(gray([0, 100]), (1, 1)), (2, 0, 0, 0), padding_mode="edge")) == [[50, 50, 50]]

@@ -98,7 +98,7 @@ def recorded(plan: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
 
 
 def moved_from(height: int, width: int, op: int, magnitude: float) -> tuple[Any, Any]:
-    """Where the pixels of an op come from, as torchvision's ``_AutoAugmentBase`` calls its functions."""
+    """Return the source positions of an op's pixels, as torchvision's ``_AutoAugmentBase`` calls its functions."""
     if op == ROTATE:
         return references.rotation(height, width, magnitude)
     shear = math.degrees(math.atan(magnitude))
@@ -360,7 +360,7 @@ def test_auto_augment_draws(policy: str) -> None:
 
 
 class Recorded:
-    """What AugMix hands to the functions it is made of, in place of them."""
+    """Stand-ins that record the calls AugMix makes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []

@@ -204,7 +204,7 @@ def test_gray_images_stay_gray() -> None:
 
 
 def rectangles(x: gi.Batch) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-    """Which images are painted on, and (N, 4) left, top, right, bottom."""
+    """Return the painted images (N,), and the rectangles (N, 4), left, top, right, bottom."""
     (entry,) = recording_of(x).plan.entries
     return entry.codes == ops.PAINT.code, entry.params[:, ops.RECTANGLE]
 

@@ -115,7 +115,7 @@ def test_resized_crop_follows_its_distributions() -> None:
     top, left, height, width = box.T
     assert_uniform(height * width / (600_000 * 800_000), 0.02, 0.4)
     assert_uniform(np.log(width / height), math.log(0.5), math.log(1.5))
-    # Which of so many places: even once each is spread over the gap to the next.
+    # Positions are whole pixels: uniform once each is spread over the gap to the next.
     spread = np.random.default_rng(0).random((2, COUNT))
     assert_uniform((top + spread[0]) / (600_000 - height + 1), 0, 1)
     assert_uniform((left + spread[1]) / (800_000 - width + 1), 0, 1)

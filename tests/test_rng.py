@@ -420,7 +420,7 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> N
         gi.Rng(**given)
 
 
-def test_indices_are_asked_for() -> None:
+def test_indices_are_required() -> None:
     with pytest.raises(TypeError, match="indices"):
         gi.Rng(0)  # type: ignore[call-arg]
 

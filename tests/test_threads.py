@@ -1,4 +1,4 @@
-"""How many threads work, on files as Linux, Slurm and container runtimes write them."""
+"""The number of threads, from files as Linux, Slurm and container runtimes write them."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_tasks_of_a_slurm_node(tmp_path: Path, text: str, node: str, count: int)
 
 
 def process(root: Path, name: str, parent: int, cores: str, *environment: str) -> None:
-    """What Linux says of a process."""
+    """Linux's status file of a process."""
     folder = root / "proc" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "status").write_text(f"Name:\tpython\nPPid:\t{parent}\nCpus_allowed_list:\t{cores}\n")
@@ -230,7 +230,7 @@ def system_threads() -> int:
 
 
 def test_small_calls_leave_no_crowd_of_threads() -> None:
-    """Helpers that wait for Python's lock help the calls after, rather than be joined by more of them."""
+    """Helpers that wait for the GIL serve later calls, so that no more of them are started."""
     before = most = system_threads()
     for _ in range(3000):
         side_by_side(lambda: None, 3)
@@ -239,7 +239,7 @@ def test_small_calls_leave_no_crowd_of_threads() -> None:
 
 
 @pytest.mark.parametrize("helpers", [0, 1, 3])
-def test_work_is_done_once_and_by_no_more_than_were_asked_for(helpers: int) -> None:
+def test_work_is_done_once_and_by_no_more_helpers_than_requested(helpers: int) -> None:
     """By several callers at a time."""
     done: list[tuple[int, int]] = []
     threads_of: dict[int, set[int]] = {}

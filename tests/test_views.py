@@ -111,11 +111,11 @@ def test_each_file_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[int] = []
     plain = pillow.decode
 
-    def told(data: bytes, *rest: Any) -> Any:
+    def recording(data: bytes, *rest: Any) -> Any:
         decoded.append(len(data))
         return plain(data, *rest)
 
-    monkeypatch.setattr(pillow, "decode", told)
+    monkeypatch.setattr(pillow, "decode", recording)
     rows = np.array([4, 0, 1, 4, 4, 1])
     gi.random_resized_crop(gi.open_batch(FILES, device="cpu").take(rows), 16, rng=0).array()
     assert sorted(decoded) == sorted([len(FILES[1]), len(FILES[4])])
@@ -396,11 +396,11 @@ def test_each_clip_is_decoded_once_and_fails_once(monkeypatch: pytest.MonkeyPatc
     decoded: list[int] = []
     plain = decode.decoded_frames
 
-    def told(opened: Any, *rest: Any) -> Any:
+    def recording(opened: Any, *rest: Any) -> Any:
         decoded.append(CLIPS.index(opened.args[0]))
         return plain(opened, *rest)
 
-    monkeypatch.setattr("gpuimg._runtimes.cpu_call.decoded_frames", told)
+    monkeypatch.setattr("gpuimg._runtimes.cpu_call.decoded_frames", recording)
     x = clips_of(range(len(CLIPS)))
     views = gi.random_resized_crop(x.take([3, 2, 0, 3, 2, 3]), 16, rng=0)
     views.array()
@@ -430,7 +430,7 @@ def test_a_failure_of_a_clip_that_decoding_finds_is_of_all_views() -> None:
 
 @pytest.mark.parametrize("kept", [(1, [0]), (2, [0, 2]), (5, [0, 0, 1, 1, 2])])
 def test_frames_of_clips_and_of_their_views(kept: tuple[int, list[int]]) -> None:
-    """What is left out is not decoded; failures are those of the clips."""
+    """Other frames are not decoded; failures are those of the clips."""
     count, numbers = kept
     for rows in ([0, 1, 2], [1, 1, 2, 0]):
         x = clips_of(range(len(CLIPS))).take(rows)
