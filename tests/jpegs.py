@@ -16,6 +16,8 @@ from gpuimg.kernels.jpeg import build
 from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
 
+from .samples import file_of
+
 Pixels = NDArray[np.uint8]
 Region = tuple[int, int, int, int]  # x0, y0, x1, y1
 
@@ -110,9 +112,7 @@ def encoded(image: Image.Image, sampling: str = "4:2:0", **options: Any) -> byte
         options["keep_rgb"] = True
     else:
         options["subsampling"] = _PILLOW_SAMPLING[sampling]
-    file = io.BytesIO()
-    image.save(file, "JPEG", **options)
-    return file.getvalue()
+    return file_of(image, **options)
 
 
 def _by_opencv(

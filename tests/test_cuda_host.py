@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -21,6 +20,8 @@ from gpuimg.kernels.cuda import artefacts, elastic
 from tests.standin import LEFT_TO_THE_CPU, UNWRITTEN, Standin, file
 from tests.standin.work import SIZES, Source, epoch, files, load, opened, told, turned_files, two_statistics
 from tests.videos import BUILDS, make
+
+from .samples import file_of
 
 
 def _compressed(x: Any) -> gi.Batch:
@@ -47,9 +48,7 @@ CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
 def jpeg_of(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
     """A JPEG of noise."""
     noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(noise).convert(mode).save(out, "JPEG", **options)
-    return out.getvalue()
+    return file_of(Image.fromarray(noise).convert(mode), **options)
 
 
 # -- single calls ------------------------------------------------------------------------------------------------------

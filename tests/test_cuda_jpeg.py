@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from gpuimg.kernels.jpeg import upload
 
 from . import jpegs
 from .jpegs import encoded, entries_of
+from .samples import file_of
 from .seek_oracle import checksum_of_entry
 from .standin import Standin, file
 from .standin.work import PREPROCESS, SIZES, epoch, load
@@ -147,10 +147,8 @@ def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:
 def indexed_files(sizes: Any = SIZES) -> list[bytes]:
     """Files of an index, but one progressive and one PNG between them; one is turned, one has restart markers."""
     files = [encoded(photo(width, height), quality=85) for height, width in sizes]
-    other = io.BytesIO()
-    photo(30, 20).save(other, "PNG")
     markers = encoded(photo(50, 40), restart_marker_rows=1)
-    return [files[0], file(24, 30), turned(files[1], 6), other.getvalue(), *files[2:], markers]
+    return [files[0], file(24, 30), turned(files[1], 6), file_of(photo(30, 20), "PNG"), *files[2:], markers]
 
 
 WITHOUT = 1, 3  # those that other decoders take

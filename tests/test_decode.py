@@ -12,6 +12,8 @@ from PIL import Image
 
 import gpuimg as gi
 
+from .samples import file_of
+
 
 def photo(height: int, width: int, seed: int = 0) -> Image.Image:
     """A smooth image with some noise, as a photo has."""
@@ -23,11 +25,7 @@ def photo(height: int, width: int, seed: int = 0) -> Image.Image:
 
 
 def encode(image: Image.Image, form: str = "JPEG", **options: Any) -> bytes:
-    file = io.BytesIO()
-    if form == "JPEG":
-        options = {"quality": 90, **options}
-    image.save(file, form, **options)
-    return file.getvalue()
+    return file_of(image, form, **({"quality": 90} if form == "JPEG" else {}) | options)
 
 
 def with_orientation(image: Image.Image, value: int, form: str = "JPEG") -> bytes:

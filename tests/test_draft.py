@@ -21,6 +21,7 @@ from gpuimg.kernels.jpeg import layout as words
 
 from . import jpegs, references
 from .jpegs import SAMPLINGS, Decoder, encoded, noise, pillow_pixels
+from .samples import file_of
 from .standin import Standin
 from .standin.work import SIZES, opened
 from .test_jpeg import PHOTOS, THEIRS, oriented, with_wide_steps
@@ -288,11 +289,10 @@ def test_where_images_are_scaled(name: str, photo: Image.Image) -> None:
 
 def test_other_formats_are_not_scaled(photo: Image.Image) -> None:
     for kind in ("PNG", "WEBP", "BMP"):
-        file = io.BytesIO()
-        photo.save(file, kind)
-        x = gi.resize(gi.open_batch([file.getvalue()], device="cpu", draft=1.0), (20, 20))
+        data = file_of(photo, kind)
+        x = gi.resize(gi.open_batch([data], device="cpu", draft=1.0), (20, 20))
         assert scale_of(x) == 8
-        expected = gi.resize(gi.open_batch([file.getvalue()], device="cpu"), (20, 20)).array()
+        expected = gi.resize(gi.open_batch([data], device="cpu"), (20, 20)).array()
         np.testing.assert_array_equal(x.array(), expected)
 
 
@@ -328,9 +328,7 @@ def test_progressive_files_give_the_same(sampling: str, color: str, photo: Image
 def test_what_pillow_decodes(how: str, photo: Image.Image) -> None:
     color = "gray" if how == "gray of RGB" else "rgb"
     if how == "cmyk":
-        file = io.BytesIO()
-        photo.convert("CMYK").save(file, "JPEG")
-        data = file.getvalue()
+        data = file_of(photo.convert("CMYK"))
     else:
         data = encoded(photo, "rgb") if color == "gray" else THEIRS[how](photo)
     height, width = gi.image_info(data)[:2]

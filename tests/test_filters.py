@@ -18,7 +18,7 @@ from gpuimg._batch.batch import recording_of
 from . import references
 from .compare import FORMULA, GEOMETRY, assert_bytes, assert_close, assert_same
 from .references import to_bytes, to_unit
-from .samples import KINDS, image
+from .samples import KINDS, file_of, image
 
 FLOAT = 2e-6  # a few roundings of float32 at 1
 kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
@@ -146,13 +146,7 @@ def test_largest_blur_an_image_can_reflect() -> None:
             gi.gaussian_blur(images, size, 2.0)
 
 
-def test_only_chosen_images_are_blurred() -> None:
-    images = pictures()
-    where = np.array([True, False, True, True, False, False])
-    x = gi.gaussian_blur(images, 5, 1.5, where=where)
-    every = gi.gaussian_blur(images, 5, 1.5)
-    assert_same(list(x), [every[i] if chosen else images[i] for i, chosen in enumerate(where)])
-    # An image that is not blurred may be of any size.
+def test_an_image_that_is_not_blurred_may_be_of_any_size() -> None:
     small = pictures(sizes=[(1, 1), (9, 9)])
     assert_same(list(gi.gaussian_blur(small, 5, where=[False, True]))[:1], small[:1])
     with pytest.raises(ValueError, match=r"image 0 of size \(1, 1\) is too small: .* of at least \(3, 3\)"):
@@ -237,9 +231,8 @@ def test_bad_motions_are_refused(length: Any) -> None:
 
 def as_jpeg(picture: NDArray[Any], quality: int) -> NDArray[Any]:
     """Compressed and decoded by libjpeg."""
-    file = io.BytesIO()
-    Image.fromarray(picture if picture.shape[2] == 3 else picture[..., 0]).save(file, "JPEG", quality=quality)
-    return np.asarray(Image.open(file)).reshape(picture.shape)
+    data = file_of(picture if picture.shape[2] == 3 else picture[..., 0], quality=quality)
+    return np.asarray(Image.open(io.BytesIO(data))).reshape(picture.shape)
 
 
 def smooth(height: int, width: int, channels: int) -> NDArray[Any]:
@@ -343,14 +336,6 @@ def test_sharpness_is_pillows_within_rounding(factor: float) -> None:
 def test_sharpness_of_one_keeps_the_image() -> None:
     images = pictures("uint8")
     assert_same(list(gi.adjust_sharpness(images, 1)), images)
-
-
-def test_only_chosen_images_are_sharpened() -> None:
-    images = pictures()
-    where = np.array([True, False, True, True, False, False])
-    every = gi.adjust_sharpness(images, 3)
-    x = gi.adjust_sharpness(images, 3, where=where)
-    assert_same(list(x), [every[i] if chosen else images[i] for i, chosen in enumerate(where)])
 
 
 @pytest.mark.parametrize("factor", [-0.1, math.nan, math.inf, [1, 2]])

@@ -1,6 +1,5 @@
 """The CUDA runtime on a real GPU: the CPU's results, and hand-off without a copy."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import gpuimg as gi
 from gpuimg._batch.batch import recording_of
 
 from . import jpegs
+from .samples import file_of
 
 pytestmark = pytest.mark.gpu
 
@@ -133,11 +133,7 @@ def test_files_that_the_cpu_decodes_have_its_pixels() -> None:
     """Between others, in batches of them alone, and turned."""
     exif = Image.Exif()
     exif[0x0112] = 6
-    others = []
-    for kind in ("PNG", "WEBP", "TIFF"):
-        file = io.BytesIO()
-        Image.fromarray(_images("uint8")[0]).save(file, kind, exif=exif)
-        others.append(file.getvalue())
+    others = [file_of(_images("uint8")[0], kind, exif=exif) for kind in ("PNG", "WEBP", "TIFF")]
     photo = PHOTOS[0].read_bytes()
     for files in (others, [photo, *others, photo], [others[0], photo, others[1], photo, others[2]]):
         expected = gi.decode_batch(files, device="cpu")

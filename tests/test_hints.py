@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import inspect
-import io
 import json
 import re
 import sys
@@ -22,18 +21,14 @@ from gpuimg._checks.elsewhere import ELSEWHERE
 from gpuimg._loading.settings import LOAD_HINTS
 from tests.videos import made
 
+from .samples import file_of
+
 ROOT = Path(__file__).parents[1]
 NAMES = json.loads((ROOT / "tests" / "torchvision_names.json").read_text())
 IMAGES = np.zeros((2, 8, 9, 3), np.uint8)
 
 
-def file() -> bytes:
-    data = io.BytesIO()
-    Image.new("RGB", (40, 30)).save(data, "JPEG")
-    return data.getvalue()
-
-
-SOURCE = [(file(), 0)] * 4
+SOURCE = [(file_of(Image.new("RGB", (40, 30))), 0)] * 4
 
 # -- names -------------------------------------------------------------------------------------------------------------
 

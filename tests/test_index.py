@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pickle
@@ -33,6 +32,7 @@ from gpuimg.kernels.jpeg import layout as words
 from . import jpegs
 from .jpegs import Decoder
 from .robustness.originals import jpeg, originals, picture
+from .samples import file_of
 from .seek_oracle import SAMPLINGS, grid_of, points_of, read_entry, read_index
 from .sources.laws import flipped, needs, open_files
 from .sources.test_databases import write as write_lmdb
@@ -108,7 +108,7 @@ def test_regions_are_the_same_with_it(every: Any, tmp_path: Path) -> None:
 
 def mixed() -> dict[str, bytes]:
     """One file of each kind."""
-    webp = io_bytes(picture(20, 30, 0), "WEBP")
+    webp = file_of(picture(20, 30, 0), "WEBP")
     small = originals()
     return {
         "4:2:0": small["4:2:0"], "gray": small["gray"], "4:4:4": small["4:4:4"], "optimised": small["optimised"],
@@ -116,12 +116,6 @@ def mixed() -> dict[str, bytes]:
         "cmyk": small["cmyk"], "webp": webp, "cut off": small["4:2:2"][:-300], "text": b"hello",
         "nothing": b"", "too large": forged(small["4:4:4"]),
     }  # fmt: skip
-
-
-def io_bytes(image: Image.Image, form: str) -> bytes:
-    file = io.BytesIO()
-    image.save(file, form)
-    return file.getvalue()
 
 
 def forged(data: bytes) -> bytes:

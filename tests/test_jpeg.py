@@ -24,6 +24,7 @@ from gpuimg.kernels.jpeg import layout as words
 
 from . import jpegs
 from .jpegs import DHT, DQT, DRI, SAMPLINGS, SOS, Decoder, encoded, noise, pillow_pixels, rebuilt, segment
+from .samples import file_of
 
 PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
 REGIONS = int(os.environ.get("GPUIMG_TEST_REGIONS", "500"))
@@ -360,10 +361,9 @@ def test_what_pillow_decodes(how: str, photo: Image.Image) -> None:
 
 
 def test_cmyk_and_gray_of_rgb_are_pillows(photo: Image.Image) -> None:
-    file = io.BytesIO()
-    photo.convert("CMYK").save(file, "JPEG")
-    assert gi.image_info(file.getvalue()).channels == 4
-    np.testing.assert_array_equal(gi.decode_batch([file.getvalue()], device="cpu")[0], pillow_pixels(file.getvalue()))
+    data = file_of(photo.convert("CMYK"))
+    assert gi.image_info(data).channels == 4
+    np.testing.assert_array_equal(gi.decode_batch([data], device="cpu")[0], pillow_pixels(data))
     data = encoded(photo, "rgb")
     gray = gi.decode_batch([data], device="cpu", color="gray")[0]
     np.testing.assert_array_equal(gray, pillow_pixels(data, 1))

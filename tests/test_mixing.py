@@ -12,16 +12,12 @@ from numpy.typing import NDArray
 import gpuimg as gi
 
 from .compare import assert_close, assert_same
-from .distributions import COUNT, SMALLEST, assert_evenly_spread, kolmogorov_smirnov
+from .distributions import COUNT, SMALLEST, assert_evenly_spread, kolmogorov_smirnov, rng
 from .references import to_unit
 from .samples import KINDS, image
 
 kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 FLOAT = 2e-6  # a few roundings of float32 at 1
-
-
-def rng(seed: int, n: int) -> gi.Rng:
-    return gi.Rng(seed, indices=np.arange(n))
 
 
 def pictures(n: int = 6, dtype: str = "uint8", channels: int = 3, seed: int = 0) -> NDArray[Any]:

@@ -14,6 +14,8 @@ from PIL import Image, ImageOps
 from gpuimg._decoding import jpeg, nvimgcodec
 from gpuimg._decoding.nvimgcodec import GpuDecoder
 
+from .samples import file_of
+
 PHOTOS = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))]
 _GUARD = 4096  # bytes before and after an image
 _MARK = 171
@@ -38,10 +40,8 @@ def said() -> None:
 def photo(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
     """A JPEG that Pillow writes."""
     noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)
-    out = io.BytesIO()
     image = Image.fromarray(noise).resize((width, height)).convert(mode)
-    image.save(out, "JPEG", **{"quality": 85, **options})
-    return out.getvalue()
+    return file_of(image, **{"quality": 85, **options})
 
 
 def expected(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
@@ -201,8 +201,6 @@ def with_gap(data: bytes) -> bytes:
 
 
 def test_only_jpegs_that_every_decoder_reads_alike_are_given_to_it() -> None:
-    out = io.BytesIO()
-    Image.new("RGB", (9, 8)).save(out, "PNG")
     files = {
         photo(8, 9): True,
         photo(8, 9, "L"): True,
@@ -211,7 +209,7 @@ def test_only_jpegs_that_every_decoder_reads_alike_are_given_to_it() -> None:
         photo(8, 9, "CMYK"): False,
         with_gap(photo(8, 9)): False,
         photo(8, 9)[:60]: False,
-        out.getvalue(): False,
+        file_of(Image.new("RGB", (9, 8)), "PNG"): False,
         b"": False,
     }
     assert nvimgcodec.takes(jpeg.read_headers(list(files))).tolist() == list(files.values())

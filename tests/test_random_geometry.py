@@ -15,13 +15,9 @@ from gpuimg._random.geometry import resized_crop_boxes
 
 from . import references
 from .compare import GEOMETRY, assert_close, assert_same
-from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_share, assert_uniform, chi_square
+from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_share, assert_uniform, chi_square, rng
 from .references import to_unit
 from .samples import image
-
-
-def rng(seed: int, n: int = COUNT) -> gi.Rng:
-    return gi.Rng(seed, indices=np.arange(n))
 
 
 def blanks(height: int, width: int, n: int = COUNT) -> NDArray[np.uint8]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,8 @@ from tests.test_rng import generator
 from tests.test_video import damaged
 from tests.videos import Build, made, make
 
+from .samples import file_of
+
 PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
 PHOTO = Image.open(PHOTOS[0]).convert("RGB")
 
@@ -40,14 +41,9 @@ def turned(orientation: int) -> bytes:
     return encoded(PHOTO.resize((150, 100)), exif=exif.tobytes())
 
 
-def png() -> bytes:
-    out = io.BytesIO()
-    PHOTO.resize((70, 90)).save(out, "PNG")
-    return out.getvalue()
-
-
 FILES = [
-    PHOTOS[1].read_bytes(), encoded(PHOTO.resize((90, 130)), progressive=True), turned(6), turned(4), png(),
+    PHOTOS[1].read_bytes(), encoded(PHOTO.resize((90, 130)), progressive=True), turned(6), turned(4),
+    file_of(PHOTO.resize((70, 90)), "PNG"),
     encoded(PHOTO.resize((161, 97)), "4:4:4"), encoded(PHOTO.convert("L").resize((80, 60))),
 ]  # fmt: skip
 CUT = FILES[0][: len(FILES[0]) // 2]

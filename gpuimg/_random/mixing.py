@@ -84,7 +84,7 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
     Parameters
     ----------
     images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-        All of one size.
+        Each image has the size of its partner.
     alpha : float
         Parameter of the distribution Beta(alpha, alpha) of the weights, at least 1e-6.
     rng : Rng or int
@@ -100,7 +100,7 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
     Raises
     ------
     ValueError
-        For an alpha below 1e-6, images of different sizes, or partners that do not fit.
+        For an alpha below 1e-6, an image and a partner of different sizes, or partners that do not fit.
 
     References
     ----------
@@ -198,7 +198,7 @@ def blend(
     Parameters
     ----------
     images, others : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-        All of one size and on one device.
+        On one device; each image has the size of its partner.
     weight : float or (N,) float
         Weight of ``images``, 0 to 1.
     partner : (N,) int, optional
@@ -214,7 +214,8 @@ def blend(
     Raises
     ------
     ValueError
-        For images of different sizes, numbers, channels or devices, or weights outside 0 to 1.
+        For an image and a partner of different sizes, batches that differ in number of images, channels or device, or
+        weights outside 0 to 1.
 
     Examples
     --------

@@ -278,7 +278,7 @@ def augmix(
     Parameters
     ----------
     images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
-        All of one size.
+        Images of any sizes.
     severity : int
         Strength of the ops, 1 to 10.
     mixture_width : int
@@ -302,7 +302,7 @@ def augmix(
     Raises
     ------
     ValueError
-        For parameters out of range, or images of different sizes.
+        For parameters out of range.
 
     References
     ----------
