@@ -1,7 +1,7 @@
-"""Fresh processes without the cost of imports: one process imports, and each piece of code runs in a fork of it.
+"""New processes that run Python, and forks of one that has imported everything, without the cost of imports.
 
 A fork has compiled nothing and holds only imported modules, so it reads the same from disk as a new process. Tests of
-the start-up itself start a process.
+the start-up itself start a process by :func:`python`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,25 @@ for line in sys.stdin:
         sys.exit()
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+
+
+def python(*arguments: str | Path, folder: Path = ROOT, **environment: str | None) -> str:
+    """Run Python in a separate process that imports this tree's package; assert success and return its output.
+
+    ``environment`` is added to that of this process; None removes a variable.
+    """
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    given = {**os.environ, "PYTHONPATH": path, **environment}
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=folder,
+        env={name: value for name, value in given.items() if value is not None},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 class Done(NamedTuple):

@@ -79,7 +79,7 @@ def test_displacements_vary_as_torchvisions() -> None:
     assert by_place.std() < 0.15 * by_place.mean()
 
 
-def test_a_displacement_starts_and_ends_a_stage() -> None:
+def test_a_displacement_starts_and_ends_a_segment() -> None:
     images = [image(np.random.default_rng(), 40, 33, 3, "float32") for _ in range(3)]
     x = gi.invert(gi.elastic(gi.horizontal_flip(images), 50, 5, seed=[1, 2, 3], where=[True, False, True]))
     assert (len(recording_of(x).segments), len(recording_of(gi.resize(x, 9)).segments)) == (2, 3)

@@ -1,4 +1,4 @@
-"""Blur and sharpness against their formulas and other libraries, and the stages they end."""
+"""Blur and sharpness against their formulas and other libraries, and the segments they end."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_motion_along_rows_and_columns_is_opencvs_mean(length: int, angle: int) 
     np.testing.assert_allclose(gi.motion_blur([picture], length, angle)[0], expected, atol=FLOAT)
 
 
-def test_motion_starts_and_ends_a_stage() -> None:
+def test_motion_starts_and_ends_a_segment() -> None:
     images = pictures(sizes=[(12, 15)] * 3)
     x = gi.horizontal_flip(gi.motion_blur(gi.resize(images, (20, 9)), 5, 30))
     assert len(recording_of(x).segments) == 3
@@ -212,7 +212,7 @@ def test_motion_starts_and_ends_a_stage() -> None:
     assert_close(x, [references.motion_blur(picture, 5, 30)[:, ::-1] for picture in resized], GEOMETRY)
     chosen = gi.motion_blur(images, 9, 30, where=[True, False, True])
     assert_same([chosen[1]], [images[1]])
-    # Two filters that read neighbors are two stages; statistics are of what the first one gives.
+    # Two filters that read neighbors are two segments; statistics are of the results of the first one.
     twice = gi.adjust_sharpness(gi.motion_blur(images, 3), 2.0)
     assert_close(twice, gi.adjust_sharpness(list(gi.motion_blur(images, 3).compute()), 2.0), FLOAT)
     stretched = gi.autocontrast(gi.motion_blur(images, 9)).array()
@@ -273,7 +273,7 @@ def test_artefacts_are_libjpegs(channels: int) -> None:
         assert_close(gi.jpeg(floats, quality), [to_unit(picture) for picture in expected], FLOAT)
 
 
-def test_artefacts_start_and_end_a_stage() -> None:
+def test_artefacts_start_and_end_a_segment() -> None:
     images = pictures("uint8", sizes=[(40, 33)] * 3)
     x = gi.autocontrast(gi.jpeg(gi.horizontal_flip(images), 40, where=[True, False, True]))
     flipped = [picture[:, ::-1] for picture in images]
@@ -344,7 +344,7 @@ def test_bad_factors_are_refused(factor: Any) -> None:
         gi.adjust_sharpness(pictures(), factor)
 
 
-# -- stages ------------------------------------------------------------------------------------------------------------
+# -- segments ----------------------------------------------------------------------------------------------------------
 
 
 def one_by_one(images: Any, steps: Any) -> gi.Batch:
@@ -438,7 +438,7 @@ def test_a_resize_after_a_blur_samples_float_values() -> None:
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
-def test_a_chosen_blur_leaves_the_others_to_the_next_stage() -> None:
+def test_a_chosen_blur_leaves_the_others_to_the_next_segment() -> None:
     images = pictures()
     where = [True, False, False, True, False, True]
     x = gi.resize(gi.gaussian_blur(images, 5, 1.2, where=where), (20, 11))

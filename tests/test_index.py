@@ -30,6 +30,7 @@ from gpuimg._index.writing import PartialIndex
 from gpuimg.kernels.jpeg import layout as words
 
 from . import jpegs
+from .forks import python
 from .jpegs import Decoder
 from .robustness.originals import jpeg, originals, picture
 from .samples import file_of
@@ -233,9 +234,7 @@ print([os.waitpid(child, 0)[1] for child in children])
 def test_forked_children_read(tmp_path: Path) -> None:
     """Run in a separate process: other libraries' threads do not survive a fork."""
     built(files(20), tmp_path / "index")
-    command = [sys.executable, "-c", FORKED, str(tmp_path / "index")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "[0, 0, 0, 0]\n"
+    assert python("-c", FORKED, tmp_path / "index") == "[0, 0, 0, 0]\n"
 
 
 def test_opening_reads_the_header_alone(tmp_path: Path) -> None:
@@ -255,8 +254,7 @@ after = open("/proc/self/io").read()
 read = lambda text: int(text.split()[1])
 print(len(index), read(after) - read(before) - len(before))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "1000000 56\n"
+    assert python("-c", code) == "1000000 56\n"
 
 
 def changed(data: bytes, at: int, new: bytes) -> bytes:

@@ -9,14 +9,14 @@ import importlib.util
 import os
 import re
 import secrets
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import gpuimg as gi
+
+from .forks import python
 
 pytestmark = pytest.mark.slow
 
@@ -35,16 +35,9 @@ def needs(*libraries: str) -> None:
 
 def run(*arguments: str | Path) -> str:
     """Run Python in a separate process, without this one's launcher variables; return its output."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-    path = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
     # Ray reports that it is used, and writes a token into the home folder unless it is given one.
     ours = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32), "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, *map(str, arguments)]
-    done = subprocess.run(
-        command, cwd=ROOT, env={**environment, **ours, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return python(*arguments, RANK=None, WORLD_SIZE=None, **ours)
 
 
 def pixels_of(epoch: int) -> str:

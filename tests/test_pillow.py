@@ -25,6 +25,7 @@ from gpuimg._decoding import exif
 from gpuimg._decoding.options import COLORS, DecodeOptions
 from gpuimg._decoding.pillow import decode, read_header
 
+from .forks import python
 from .samples import file_of, png_chunk
 from .tiffs import of_array
 
@@ -463,4 +464,4 @@ def test_files_that_would_cost_much_are_refused_or_cheap(tmp_path: Path) -> None
 def test_import_is_fast() -> None:
     """Pillow and its plugins are imported with the first image."""
     code = "import sys, gpuimg, gpuimg._decoding.pillow; print(any(name.startswith('PIL') for name in sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT).stdout == "False\n"
+    assert python("-c", code) == "False\n"

@@ -70,7 +70,7 @@ def pictures(n: int, dtype: str = "float32", channels: int = 3) -> list[NDArray[
 
 
 def recorded(plan: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The op of each image in a stage of a policy, and its magnitude; nothing moved and no color is the identity."""
+    """The op of each image in a segment of a policy, and its magnitude; nothing moved and no color is the identity."""
     matrix = plan.grid.frames[0].matrix
     entry = plan.entries[-1]  # before it, what is painted around a moved image
     ops = np.array([CODES.get(code, IDENTITY) for code in entry.codes.tolist()])
@@ -245,11 +245,11 @@ def test_auto_augment_sums(policy: str, chances: list[float], bins: list[int]) -
     np.testing.assert_allclose(np.bincount(ops, table[:, 2] * (1 + np.arange(50)), 15), bins)
 
 
-def ends(function: Callable[[int], gi.Batch], stage: int = 0) -> list[dict[str, set[float]]]:
+def ends(function: Callable[[int], gi.Batch], segment: int = 0) -> list[dict[str, set[float]]]:
     """Magnitudes by op, of the lowest bin and of the highest."""
     found = []
     for magnitude in (0, 30):
-        ops, values = recorded(recording_of(function(magnitude)).segments[stage])
+        ops, values = recorded(recording_of(function(magnitude)).segments[segment])
         found.append({OP_NAMES[op]: set(np.round(values[ops == op], 4).tolist()) for op in np.unique(ops).tolist()})
     return found
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -16,6 +14,7 @@ import pytest
 from gpuimg._threads.team import side_by_side
 from gpuimg._threads.threads import allowed, cpu_quota, share, threads
 
+from .forks import python
 from .watchdog import no_hang
 
 MOUNT_1 = "33 31 0:29 {} {} rw,relatime shared:9 - cgroup cgroup rw,{}\n"
@@ -213,12 +212,10 @@ def test_affinity_and_launcher_of_a_real_process() -> None:
         "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
         "from gpuimg._threads.threads import allowed; print(*allowed())"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "GPUIMG_NUM_THREADS"}
     cores = len(os.sched_getaffinity(0))
     for peers in (1, cores, 2 * cores):
-        given = environment | {"LOCAL_WORLD_SIZE": str(peers)}
-        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=given)
-        assert found.stdout.split()[0] == "1"
+        found = python("-c", code, GPUIMG_NUM_THREADS=None, LOCAL_WORLD_SIZE=str(peers))
+        assert found.split()[0] == "1"
 
 
 # -- threads that help -------------------------------------------------------------------------------------------------
