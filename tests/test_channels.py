@@ -60,7 +60,7 @@ def deep_png(pixels: Any, orientation: int = 1) -> bytes:
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
 @pytest.mark.parametrize("name", GEOMETRY)
-def test_each_channel_is_as_an_image_of_its_own(name: str, dtype: str, layout: str) -> None:
+def test_each_channel_is_as_a_separate_image(name: str, dtype: str, layout: str) -> None:
     channels = int(np.random.default_rng().choice([2, 4, 5, 16]))
     x = noise(3, 30, 40, channels, dtype=np.uint16 if dtype == "uint16" else np.uint8).astype(dtype)
     if dtype == "float32":

@@ -417,7 +417,7 @@ def test_a_full_disk_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not list(tmp_path.iterdir())
 
 
-def test_types_and_machines_have_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_types_and_machines_have_separate_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = compiled.DiskCache(loop_of(2.0), "loop", {})
     machines = [SimpleNamespace(magic_tuple=lambda cpu=cpu: ("x86_64", cpu)) for cpu in ("one", "other")]
     paths = {cache._file_name(signature, machine) for signature in ("float32", "float64") for machine in machines}

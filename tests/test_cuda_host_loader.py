@@ -69,7 +69,7 @@ def test_loops_one_after_another(gpu: Standin, preprocess: str) -> None:
 
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "growing"])
 @pytest.mark.parametrize("given", [True, False], ids=["given", "current"])
-def test_a_consumer_on_a_stream_of_its_own(gpu: Standin, given: bool, preprocess: str) -> None:
+def test_a_consumer_on_a_separate_stream(gpu: Standin, given: bool, preprocess: str) -> None:
     stream = gpu.stream()
     loader = load(Source(30), PREPROCESS[preprocess], stream=stream.ptr if given else None)
     kept: list[Any] = []

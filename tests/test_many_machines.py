@@ -103,7 +103,7 @@ def test_lightning_goes_on_in_the_middle_of_an_epoch() -> None:
     assert len(set(epochs)) == 4
 
 
-def test_torchrun_stops_with_two_and_goes_on_with_three(tmp_path: Path) -> None:
+def test_torchrun_stops_with_two_and_resumes_with_three(tmp_path: Path) -> None:
     """Every sample once in each of two epochs, and at most one more on one rank than on another."""
     needs("torch")
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")

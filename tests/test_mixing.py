@@ -201,7 +201,7 @@ def test_a_rectangle_is_cut_at_the_border() -> None:
     assert not mixed[2].any()
 
 
-def test_images_of_several_sizes_mix_with_those_of_their_own() -> None:
+def test_images_of_several_sizes_mix_with_those_of_the_same_size() -> None:
     generator = np.random.default_rng(3)
     images = [image(generator, *size, 3, "float32") for size in ((4, 5), (7, 3), (4, 5), (7, 3))]
     mix = gi.mixup(images, rng=0, partner=[2, 3, 0, 1])

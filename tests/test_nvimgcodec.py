@@ -140,7 +140,7 @@ def assert_only(found: list[bool], bad: set[int], files: list[bytes], memory: Me
         np.testing.assert_array_equal(memory.outs[k], expected(files[k]))
 
 
-def test_a_file_that_is_cut_off_is_a_failure_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_cut_off_is_a_separate_failure(capfd: pytest.CaptureFixture[str]) -> None:
     nvimgcodec.library()
     capfd.readouterr()
     good = [photo(40, 56) for _ in range(5)]

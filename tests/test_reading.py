@@ -66,7 +66,7 @@ def test_files_whatever_the_room(paths: list[str], room: int) -> None:
     assert reader.room >= 2 * sum(SIZES)
 
 
-def test_large_files_have_memory_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_have_separate_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_read, "_MOST_ROOM", 1 << 16)
     (tmp_path / "large").write_bytes(bytes(1 << 17))
     (tmp_path / "small").write_bytes(b"small")

@@ -124,7 +124,7 @@ def test_positions() -> None:
 
 
 @pytest.mark.slow
-def test_a_state_goes_on_with_workers() -> None:
+def test_a_state_resumes_with_workers() -> None:
     one = dataset()
     running = iter(one)
     for _ in range(2):

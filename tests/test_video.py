@@ -644,7 +644,7 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-def test_codecs_have_no_threads_of_their_own() -> None:
+def test_codecs_start_no_threads() -> None:
     """FFmpeg's would come on top of ours."""
     import threading
 
