@@ -87,7 +87,7 @@ def test_formula_equals_its_reference(name: str, kernels: Any) -> None:
     np.testing.assert_allclose(applied(kernels, op, image, *values), reference(image), atol=tolerance)
 
 
-def test_every_op_of_the_table_has_a_formula_or_is_a_loop_of_its_own(kernels: Any) -> None:
+def test_every_op_of_the_table_has_a_formula_or_is_a_separate_loop(kernels: Any) -> None:
     ops, program = kernels("ops"), kernels("program")
     without = {op.name for op in ops.OPS} - {op.name for op in program.PIXEL_OPS}
     assert without == {"end", "skip", "sharpness", "motion", "jpeg", "elastic"}

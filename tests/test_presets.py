@@ -133,7 +133,7 @@ def test_eval_is_the_calls_it_stands_for(photos: list[NDArray[Any]]) -> None:
 
 
 def chosen(x: gi.Batch, *codes: int) -> NDArray[np.bool_]:
-    """(N,): images to which one of these ops is applied, in any stage."""
+    """(N,): images to which one of these ops is applied, in any segment."""
     found = [np.isin(entry.codes, codes) for plan in recording_of(x).segments for entry in plan.entries]
     applied: NDArray[np.bool_] = np.any(found, axis=0)
     return applied
