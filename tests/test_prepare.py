@@ -262,7 +262,7 @@ def test_names_and_classes_stay(tmp_path: Path) -> None:
     assert gi.folder(tmp_path / "out").classes == ["a", "b"]
     prepared(gi.folder(root), tmp_path / "shards", tar_size=10**6)
     shards = gi.tar(tmp_path / "shards" / "shard-000000.tar")
-    keys = [os.fsdecode(shards._names[i]) for i in range(5)]
+    keys = [shards.key(i) for i in range(5)]
     assert keys == ["a/1", "a/1_1", "a/deep/er/x_y", "b/z_", "b/\u00fc \u4e2d"]
     assert [label for _, label in shards] == [0, 0, 0, 1, 1]
 
@@ -273,7 +273,7 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     prepared(gi.folder(root), tmp_path / "out")
     assert os.listdir(os.fsencode(tmp_path / "out" / "a")) == [b"\xff.jpg"]
     prepared(gi.folder(root), tmp_path / "shards", tar_size=10**6)
-    assert gi.tar(tmp_path / "shards" / "shard-000000.tar")._names[0] == b"a/\xff"
+    assert gi.tar(tmp_path / "shards" / "shard-000000.tar").key(0) == os.fsdecode(b"a/\xff")
 
 
 def tar_file(path: Path, members: dict[str, bytes]) -> Path:

@@ -13,6 +13,7 @@ from typing import Any
 from .._checks.text import counted
 from .._index.report import IndexReport
 from .._loading.build_index import build_index
+from ..sources._table import origin_of
 from .source import LISTED, SourceError, add_source, amount, opened, progress_of
 
 
@@ -45,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         every = options.every if options.every == "rows" else _number(options.every)
         source = opened(options, label=None)
-        if options.out is None and not options.dry_run and source._origin() is None:
+        if options.out is None and not options.dry_run and origin_of(source) is None:
             raise ValueError("--out is needed: the source consists of several files")
         with progress_of(quiet=options.json) as progress:
             report = build_index(

@@ -15,7 +15,7 @@ from .._index.report import IndexReport, Tally
 from .._index.writing import PartialIndex
 from .._io.native_read import ChunkReader, prepare
 from .._threads.threads import threads as allowed_threads
-from ..sources import Table
+from ..sources._table import origin_of
 from .in_order import Chunk, InOrder, Progress, Work, shown
 from .samples import Columns, SampleNames, read_samples
 from .settings import check_columns, check_source
@@ -132,7 +132,7 @@ def _checked_every(every: Any) -> int:
 
 def _default_path(source: Any) -> str:
     """Beside what a source is read from."""
-    origin = source._origin() if isinstance(source, Table) else None
+    origin = origin_of(source)
     if origin is None:
         raise ValueError(f"path is needed: there is no single file or folder that {source!r} is read from")
     return os.path.abspath(os.fsdecode(origin)) + ENDING

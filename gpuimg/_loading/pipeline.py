@@ -32,9 +32,10 @@ from .._random.rng import Rng
 from .._runtimes.protocol import ResultMemory, Runtime
 from .._threads.turn import Turn
 from ..errors import DecodeError, Failure
+from ..sources._table import is_remote
 from .prefetch import Prefetcher, Stopped
 from .samples import Sample, SampleNames, collate, label_examples, name_videos, read_samples, renew
-from .settings import Settings, is_remote
+from .settings import Settings
 from .sharding import Position, Share, shuffled
 from .waits import Watch
 from .worker_split import Deal, Epoch

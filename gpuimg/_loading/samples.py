@@ -12,7 +12,7 @@ import numpy as np
 
 from .._io.file_bytes import printable, read
 from .._io.native_read import ChunkReader
-from ..sources._table import read_together
+from ..sources._table import is_remote, read_together
 from ..sources.folder import ImageFiles
 from ..sources.stream import Stream
 from .waits import Watch
@@ -106,14 +106,14 @@ def renew(sample: Sample, columns: Columns, max_bytes: int) -> bool:
     The cache then has what was read now. Returns whether that is other than what did not decode.
     """
     source = sample.source
-    if sample.renewed or sample.error is not None or not read_together(source) or not source._caches:
+    if sample.renewed or sample.error is not None or not read_together(source) or not source.has_disk_cache:
         return False
     sample.renewed = True
     reader = ChunkReader(max_bytes=max_bytes)
     for forgets in (False, True):  # another thread may have read the same block anew already
         if forgets:
             with suppress(OSError, ValueError):  # the server may be gone
-                source._forget(sample.index)
+                source.forget(sample.index)
         (again,) = read_samples(source, [sample.index], [sample.real], columns, reader)
         if again.error is None and bytes(again.data) != bytes(sample.data):
             sample.data, sample.label = again.data, again.label
@@ -141,17 +141,17 @@ def name_videos(
 
 def _video(source: Any, index: int, max_bytes: int) -> Any:
     """What a source gives, with the path of a file rather than its bytes."""
-    if isinstance(source, ImageFiles) and read_together(source) and not source._is_remote:
-        return os.fsdecode(source._path(index)), source._label(index)
+    if read_together(source) and isinstance(source, ImageFiles) and not is_remote(source):
+        return os.fsdecode(source.path(index)), source.label(index)
     if read_together(source):
-        return source._read_several([index], ChunkReader(max_bytes=max_bytes))[0]
+        return source.read_several([index], ChunkReader(max_bytes=max_bytes))[0]
     return _item(source, index)
 
 
 def _items(source: Any, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
     """What a source gives; an exception that it raises in its place."""
     if read_together(source):
-        return source._read_several(indices, reader)  # type: ignore[no-any-return]
+        return source.read_several(indices, reader)
     with Watch(len(indices)) as watch:
         items = [_item(source, index) for index in indices]
     reader.add(watch.seconds, watch.cpu)
@@ -232,8 +232,8 @@ def label_examples(source: Any, columns: Columns) -> list[Any]:
         return []
     found: list[Any] = []
     for index in range(0, len(source), -(-len(source) // _PROBES)):
-        if isinstance(source, ImageFiles) and read_together(source):
-            found.append(source._label(index))  # known without the file
+        if read_together(source) and isinstance(source, ImageFiles):
+            found.append(source.label(index))  # known without the file
         elif not isinstance(item := _item(source, index), Exception):
             found.append(_pair(item, index, columns)[1])
         if len(found) == 2:

@@ -19,7 +19,7 @@ from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._runtimes.devices import runtime_for
 from .._runtimes.protocol import PER_THREAD_STREAM, Runtime
-from ..sources import Table
+from ..sources._table import is_remote
 from ..sources.stream import Stream
 from .clips import Clips, VideoClips
 from .samples import Columns
@@ -158,11 +158,6 @@ def readers_for(source: Any, readers: Any) -> int:
     if readers is None:
         return _REMOTE_READERS if is_remote(source) else _READERS
     return whole_number(readers, "readers")
-
-
-def is_remote(source: Any) -> bool:
-    """Whether samples are behind URLs."""
-    return isinstance(source, Table) and source._is_remote
 
 
 def check_source(source: Any, *, streams: bool = False) -> None:

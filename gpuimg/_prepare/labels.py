@@ -32,7 +32,7 @@ def write_labels(source: Any, folder: str, lines: Iterable[Line]) -> None:
     if isinstance(source, Coco):
         replace_by(os.path.join(folder, ANNOTATIONS), json.dumps(_annotations(source, made)).encode())
     elif isinstance(source, ImageFiles) and not isinstance(source, Folder):
-        text = "".join(f"{line['output']}{_written(source._label(line['sample']))}\n" for line in made)
+        text = "".join(f"{line['output']}{_written(source.label(line['sample']))}\n" for line in made)
         replace_by(os.path.join(folder, LIST), text.encode("utf-8", "surrogateescape"))
 
 
@@ -47,7 +47,7 @@ def _annotations(source: Coco, lines: Iterable[Line]) -> dict[str, Any]:
     boxes: list[dict[str, Any]] = []
     for line in lines:
         height, width = line["size"]
-        label = scaled_label(source, source._label(line["sample"]), tuple(line["source_size"]), (height, width))
+        label = scaled_label(source, source.label(line["sample"]), tuple(line["source_size"]), (height, width))
         number = label["image_id"]
         images.append({"id": number, "file_name": line["output"], "height": height, "width": width})
         for (x0, y0, x1, y1), category, area, crowd in zip(

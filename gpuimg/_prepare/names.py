@@ -7,20 +7,16 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..sources.coco import Coco
 from ..sources.folder import Folder, ImageFiles
-from ..sources.tar import Tar, samples_of
+from ..sources.tar import Tar, TarMembers
 
 #: A member of a sample beside its image: ending and bytes.
 Other = tuple[str, bytes]
-
-_SHARDS = 8  # whose members are remembered: more than threads go through at a time
 
 
 class Naming(Protocol):
@@ -99,30 +95,22 @@ class _Files:
 
     def __init__(self, source: ImageFiles, shards: bool) -> None:
         self._source, self._shards = source, shards
-        self._base = base_of(source)
+        self._base = source.common_folder()
 
     def source(self, i: int) -> str:
         if isinstance(self._source, Folder):  # which has listed them so
-            return os.fsdecode(self._source._names[i])
-        return os.path.relpath(os.path.abspath(os.fsdecode(self._source._path(i))), self._base)
+            return self._source.listed_name(i)
+        return os.path.relpath(os.path.abspath(os.fsdecode(self._source.path(i))), self._base)
 
     def key(self, i: int) -> str:
         stem = os.path.splitext(self.source(i))[0]
         return _member_key(stem) if self._shards else stem
 
     def ending(self, i: int) -> str:
-        return os.path.splitext(self._source._names[i])[1].decode("utf-8", "surrogateescape")[1:]
+        return os.path.splitext(self._source.listed_name(i))[1][1:]
 
     def others(self, i: int, label: Any, taken: str) -> list[Other]:
         return label_members(label)
-
-
-def base_of(source: ImageFiles) -> str:
-    """The folder that a source's paths are in."""
-    if source._root and not source._listed_in:
-        return os.path.abspath(os.fsdecode(source._root))
-    folders = {os.path.dirname(os.path.abspath(source._path(i))) for i in range(len(source))}
-    return os.fsdecode(os.path.commonpath(folders))
 
 
 def _member_key(path: str) -> str:
@@ -142,36 +130,22 @@ class _Members:
 
     def __init__(self, source: Tar) -> None:
         self._tar = source
-        self._of_shard: Callable[[int], Any] = lru_cache(_SHARDS)(self._scanned)
-
-    def _scanned(self, shard: int) -> Any:
-        with self._tar._files.scanning(shard) as scan:
-            return samples_of(scan)
+        self._members = TarMembers(source)
 
     def source(self, i: int) -> str:
-        return f"{os.path.basename(self._tar._files.paths[self._tar._shard[i]])}: {self.key(i)}"
+        return f"{self._tar.shard_name(i)}: {self._tar.key(i)}"
 
     def key(self, i: int) -> str:
-        return os.fsdecode(self._tar._names[i])
-
-    def _members(self, i: int) -> dict[str, tuple[int, int]]:
-        found: dict[str, tuple[int, int]] = self._of_shard(int(self._tar._shard[i]))[self.key(i)]
-        return found
+        return self._tar.key(i)
 
     def ending(self, i: int) -> str:
-        image = int(self._tar._offset[i, 0])
-        return next(ending for ending, (offset, _) in self._members(i).items() if offset == image)
+        return self._members.image_ending(i)
 
     def others(self, i: int, label: Any, taken: str) -> list[Other]:
-        found, image = self._members(i), self.ending(i)
-        if taken != image and taken in found:
+        found = self._members.others(i)
+        if any(ending == taken for ending, _ in found):
             raise ValueError(f"the result is to be .{taken}, and the sample has a member of that ending besides")
-        shard = int(self._tar._shard[i])
-        return [
-            (ending, self._tar._files.span(shard, *place).read())
-            for ending, place in found.items()
-            if ending != image
-        ]  # fmt: skip
+        return found
 
 
 # -- all others --------------------------------------------------------------------------------------------------------

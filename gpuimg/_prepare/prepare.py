@@ -19,7 +19,7 @@ from .._loading.in_order import InOrder, Progress, shown
 from .._loading.settings import check_columns, check_source
 from .._threads.threads import threads as allowed_threads
 from .._version import __version__
-from ..sources import Table
+from ..sources._table import origin_of
 from ..sources.coco import Coco
 from ..sources.folder import Folder, ImageFiles
 from .encode import encoder_version, jpegtran_path
@@ -212,7 +212,7 @@ def _run(plan: Plan, manifest: Manifest, workers: int, progress: bool | Progress
 def _made_folder(source: Any, destination: str | os.PathLike[str]) -> str:
     """The folder of the results, which must not be in that of the source: it would be found there the next time."""
     folder = os.fsdecode(destination)
-    origin = source._origin() if isinstance(source, Table) else None
+    origin = origin_of(source)
     if origin is not None and os.path.isdir(origin):
         inside = os.path.realpath(os.fsdecode(origin))
         if os.path.commonpath([inside, os.path.realpath(folder)]) == inside:

@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, TypeGuard
 
 from .._checks.text import counted
 from .._io.file_bytes import MAX_BYTES, check_bytes, read
@@ -136,7 +136,7 @@ class Stored(Table):
             return self._made(i, _remote(places, max_bytes))
         return self._made(i, [_content(place, max_bytes) for place in places])
 
-    def _read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
+    def read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
         """Samples that are in range; an exception in the place of each that fails."""
         places: list[Sequence[Place]] = []
         for i in indices:
@@ -155,12 +155,12 @@ class Stored(Table):
         return self._files.storage
 
     @property
-    def _caches(self) -> bool:
-        """Whether what is read from URLs is kept on the local disk."""
+    def has_disk_cache(self) -> bool:
+        """True if samples are read from URLs and cached on the local disk."""
         return self._storage is not None and self._storage.blocks is not None
 
-    def _forget(self, i: int) -> None:
-        """Remove sample ``i`` from the cache of files behind URLs."""
+    def forget(self, i: int) -> None:
+        """Remove sample ``i`` from the disk cache."""
         for place in self._places(i):
             if isinstance(place, (RemoteSpan, RemoteWhole)):
                 place.forget()
@@ -215,10 +215,20 @@ def _content(place: Any, max_bytes: int) -> bytes:
     return content
 
 
-def read_together(table: Any) -> bool:
-    """Whether this gives its samples as a ``Stored`` does: a class derived from one may read them in another way."""
+def read_together(table: Any) -> TypeGuard[Stored]:
+    """Return True if ``read_several`` reads the same as ``table[i]``, which a derived class may override."""
     kind = type(table)
     return isinstance(table, Stored) and kind._read is Stored._read and kind.__getitem__ is Table.__getitem__
+
+
+def is_remote(source: Any) -> bool:
+    """Return True for a table whose samples are read from URLs."""
+    return isinstance(source, Table) and source._is_remote
+
+
+def origin_of(source: Any) -> str | bytes | None:
+    """Return the local file or folder that a source is read from; None unless it is exactly one."""
+    return source._origin() if isinstance(source, Table) else None
 
 
 def only(paths: Sequence[str | bytes]) -> str | bytes | None:

@@ -46,7 +46,8 @@ class Coco(ImageFiles):
         categories = counted(len(self.categories), "category", "categories")
         return shown("coco", [self._root], f"{self._amount()}, {categories}")
 
-    def _label(self, i: int) -> dict[str, Any]:
+    def label(self, i: int) -> dict[str, Any]:
+        """The annotations of image ``i``."""
         return self._boxes.of(i)
 
 

@@ -64,15 +64,27 @@ class ImageFiles(Stored):
     def _amount(self) -> str:
         return counted(len(self), "image")
 
-    def _path(self, i: int) -> bytes:
+    def path(self, i: int) -> bytes:
+        """Path or URL of the file of sample ``i``."""
         name = self._names[i]
         return name if self._storage is not None and is_url(name) else os.path.join(self._root, name)
 
+    def listed_name(self, i: int) -> str:
+        """Name of the file of sample ``i`` as it was listed: relative to ``root`` in class folders."""
+        return os.fsdecode(self._names[i])
+
+    def common_folder(self) -> str:
+        """Absolute path of the folder that all files are in."""
+        if self._root and not self._listed_in:
+            return os.path.abspath(os.fsdecode(self._root))
+        folders = {os.path.dirname(os.path.abspath(self.path(i))) for i in range(len(self))}
+        return os.fsdecode(os.path.commonpath(folders))
+
     def _name(self, i: int) -> str:
-        return printable(self._path(i))
+        return printable(self.path(i))
 
     def _places(self, i: int) -> list[bytes | RemoteWhole]:
-        path = self._path(i)
+        path = self.path(i)
         if self._storage is None or not is_url(path):
             return [path]
         if self._marks is None or self._sizes is None:
@@ -80,9 +92,10 @@ class ImageFiles(Stored):
         return [RemoteWhole(self._storage, os.fsdecode(path), f"{self._marks[i]:x}", int(self._sizes[i]))]
 
     def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
-        return contents[0], self._label(i)
+        return contents[0], self.label(i)
 
-    def _label(self, i: int) -> Any:
+    def label(self, i: int) -> Any:
+        """Label of sample ``i``, without reading its file."""
         label = self._labels[i] if self._labels is not None else None
         return int(label) if isinstance(label, np.integer) else label
 

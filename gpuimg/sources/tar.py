@@ -6,8 +6,8 @@ import json
 import os
 import tarfile
 from array import array
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,7 +23,11 @@ from ._remote import Remote
 from ._table import Stored, shown
 
 IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "jp2", "ppm", "pgm")
+_CACHED_SHARDS = 8  # whose members TarMembers caches: more than threads read at a time
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+
+#: Offset and size of each member of a sample, by its ending.
+Members: TypeAlias = "dict[str, tuple[int, int]]"
 
 
 class Tar(Stored):
@@ -55,6 +59,47 @@ class Tar(Stored):
         if self._single:
             return image, labels[0]
         return image, labels or None
+
+    def key(self, i: int) -> str:
+        """Key of sample ``i``: the path of its members up to the first dot of the last part."""
+        return os.fsdecode(self._names[i])
+
+    def shard_name(self, i: int) -> str:
+        """File name of the shard of sample ``i``, without its folder."""
+        return os.path.basename(self._files.paths[int(self._shard[i])])
+
+
+class TarMembers:
+    """All members of the samples of a :class:`Tar`, also those that are neither its image nor its label.
+
+    Shards are scanned again for this, as the index of a ``Tar`` does not have them. The members of the last few shards
+    are cached.
+    """
+
+    def __init__(self, source: Tar) -> None:
+        self._tar = source
+        self._of_shard: Callable[[int], dict[str, Members]] = lru_cache(_CACHED_SHARDS)(self._scan)
+
+    def _scan(self, shard: int) -> dict[str, Members]:
+        with self._tar._files.scanning(shard) as scan:
+            return samples_of(scan)
+
+    def _members(self, i: int) -> Members:
+        return self._of_shard(int(self._tar._shard[i]))[self._tar.key(i)]
+
+    def image_ending(self, i: int) -> str:
+        """Ending of the image of sample ``i``, without the dot."""
+        image = int(self._tar._offset[i, 0])
+        return next(ending for ending, (offset, _) in self._members(i).items() if offset == image)
+
+    def others(self, i: int) -> list[tuple[str, bytes]]:
+        """Ending and bytes of each member of sample ``i`` but the image."""
+        shard, image = int(self._tar._shard[i]), self.image_ending(i)
+        return [
+            (ending, self._tar._files.span(shard, *place).read())
+            for ending, place in self._members(i).items()
+            if ending != image
+        ]  # fmt: skip
 
 
 @renamed(index="index_cache")
@@ -150,8 +195,6 @@ def _label(field: str, value: bytes) -> Any:
 
 
 # -- the index ---------------------------------------------------------------------------------------------------------
-
-Members: TypeAlias = "dict[str, tuple[int, int]]"  # offset and size by ending
 
 
 def _index(files: OpenFiles, images: tuple[str, ...], fields: tuple[str, ...]) -> Arrays:

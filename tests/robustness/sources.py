@@ -208,7 +208,7 @@ class Guarded(ChunkReader):
 
 def _samples(table: Table, files: list[bytes]) -> list[bytes]:
     """Every sample that can be read, each of which must be a part of a file."""
-    several = table._read_several(range(len(table)), Guarded())  # type: ignore[attr-defined]
+    several = table.read_several(range(len(table)), Guarded())  # type: ignore[attr-defined]
     found = []
     for i, one in enumerate(several):
         if isinstance(one, Exception):

@@ -98,7 +98,7 @@ def assert_together(table: Table, samples: Sequence[tuple[bytes, Any]]) -> None:
     """Samples of files that are read in one call, in any order and twice, are those read one by one."""
     if read_together(table):
         order = np.random.default_rng().integers(0, len(samples), 3 * len(samples)).tolist()
-        found = table._read_several(order, ChunkReader())  # type: ignore[attr-defined]
+        found = table.read_several(order, ChunkReader())
         for i, (data, label) in zip(order, found, strict=True):
             assert bytes(data) == samples[i][0]
             assert_same(label, samples[i][1])

@@ -235,7 +235,7 @@ def test_far_parts_are_asked_for_apart_and_at_a_time(web: Server, monkeypatch: p
     monkeypatch.setattr(_fetching, "_GAP", 0)
     web.delay = 0.3
     before, start = len(web.requests), time.monotonic()
-    found = source._read_several(list(range(0, 8, 2)), ChunkReader())
+    found = source.read_several(list(range(0, 8, 2)), ChunkReader())
     assert [bytes(data) for data, _ in found] == [data for data, _ in SAMPLES[0:24:6]]
     assert len(asked(web, before)) == 8  # images and labels, with a header between
     assert time.monotonic() - start < 8 * 0.3
@@ -613,7 +613,7 @@ def test_a_file_without_end(web: Server) -> None:
     web.objects["/bucket/large.jpg"] = bytes(64 << 20)
     web.fault = lambda request: "unsaid" if request.method == "GET" else None
     source = gi.file_list([f"{web.url}/bucket/large.jpg"])
-    (found,) = source._read_several([0], ChunkReader(max_bytes=1000))
+    (found,) = source.read_several([0], ChunkReader(max_bytes=1000))
     size = int(re.search(r"(\d+) bytes, over the limit of max_bytes=1000", str(found))[1])  # type: ignore[index]
     assert 1000 < size < 8 << 20
 
