@@ -210,7 +210,7 @@ def test_pages_that_lead_astray(tmp_path: Path) -> None:
     refused(at + 6, "<H", 1, rf"page {branch} is damaged: flags 0x1, 1 levels above the leaves")
     refused(at + 16, "<Q", 3, "damaged: more pages than the database has")
     refused(at + 40, "<Q", 10**6, "page 1000000 is damaged: there are")
-    refused(branch * 4096, "<Q", 1, rf"page {branch} is damaged: another number in its header")
+    refused(branch * 4096, "<Q", 1, rf"page {branch} is damaged: its header has another page number")
     refused(branch * 4096 + 12, "<H", 4097, rf"page {branch} is damaged: pointers up to byte 4097")
     refused(branch * 4096 + 16, "<H", 4095, rf"page {branch} is damaged: an entry at byte 4095")
     node = branch * 4096 + struct.unpack_from("<H", whole, branch * 4096 + 16)[0]
@@ -222,7 +222,7 @@ def test_pages_that_lead_astray(tmp_path: Path) -> None:
     refused(first, "<H", 9999, rf"page {leaf} is damaged: the value of '000' takes 9999 bytes")
     refused(first + 4, "<H", 4, "several values for the key '000', but one value")
     refused(first + 4, "<H", 1, r"page \d+ is damaged: there are")
-    refused(20, "<I", 2, "format 2 with the mark 0xbeefc0de, but formats 1")
+    refused(20, "<I", 2, "format 2 with the magic 0xbeefc0de, but formats 1")
     refused(16 + 24, "<I", 4095, "damaged: pages of 4095 bytes")
 
 

@@ -145,7 +145,7 @@ def test_paths(tmp_path: Path) -> None:
         ([("1.jpg", b"x"), ("1.cls", b"1"), ("2.jpg", b"y")], r"a\.tar: 2 has no label \.cls; it has \.jpg"),
         ([("1.cls", b"1"), ("1.gif", b"x")], r"a\.tar: 1 has no image \(\.jpg, .*; it has \.cls, \.gif"),
         ([("1.txt", b"1")], r"a\.tar: 1 has no image \(.*\) and no label \.cls; it has \.txt"),
-        ([("1.jpg", b"x"), ("1.JPG", b"x")], r"a\.tar: 1\.JPG is there twice"),
+        ([("1.jpg", b"x"), ("1.JPG", b"x")], r"a\.tar: 1\.JPG occurs twice"),
         ([("README", b"")], r"a\.tar: no samples in it"),
         ([], r"a\.tar: no samples in it"),
     ],
