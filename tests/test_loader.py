@@ -167,8 +167,8 @@ def test_columns(item: Any, options: dict[str, Any], labels: Any) -> None:
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({}, "has no 'image', but 'jpg', 'fine', 'coarse'; name the one with images by image="),
-    ({"image": "jpg"}, "has no 'label', but 'jpg', 'fine', 'coarse'; name the one with labels by label=, or"),
+    ({}, "has no 'image', but 'jpg', 'fine', 'coarse'; pass the name of the image column as image="),
+    ({"image": "jpg"}, "has no 'label', but 'jpg', 'fine', 'coarse'; pass the name of the label column as label=, or"),
     ({"image": "jpg", "label": "class"}, "has no 'class', but 'jpg', 'fine'"),
 ])  # fmt: skip
 def test_columns_that_are_not_there(options: dict[str, Any], message: str) -> None:
@@ -477,7 +477,7 @@ def test_no_good_sample_at_all() -> None:
 
 
 def test_an_endless_loader_remembers_its_last_failures_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuimg._loading.loader._KEPT", 25)
+    monkeypatch.setattr("gpuimg._loading.loader._STORED", 25)
     with cpu(Source(8, range(1, 8)), on_error="fill", epochs=None) as loader:
         for k, _ in zip(range(10), loader, strict=False):
             assert len(loader.failures) == min(7 * (k + 1), 25)

@@ -50,4 +50,4 @@ def test_a_forked_child_cannot_go_on_with_its_parents_iterator(begin: str, then:
     assert done.stderr == ""
     assert last == "7 True"
     assert len(said) == 2
-    assert all("begin a new loop in the child" in line for line in said)
+    assert all("start a new loop in the child" in line for line in said)
