@@ -495,7 +495,7 @@ def test_warm_compiles_what_a_preset_needs_once() -> None:
     """What other tests compiled is not compiled again, here and below, so that this is quick after them."""
     first, again = (run("warm", "--preset", "imagenet_eval") for _ in range(2))
     assert re.match(r"compiled   \d+ loops for imagenet_eval in ", first.stdout)
-    folder = Path(first.stdout.splitlines()[1].removeprefix("kept in    "))
+    folder = Path(first.stdout.splitlines()[1].removeprefix("cached in  "))
     names = {path.name.partition("-")[0] for path in folder.glob("*.kernel")}
     assert {"separable", "row_normalize", "run_images"} <= names
     assert again.stdout.startswith("compiled   0 loops")
@@ -523,7 +523,7 @@ def test_warm_names_the_presets_there_are() -> None:
 @pytest.mark.slow
 def test_warm_compiles_for_gpus_that_are_not_here(tmp_path: Path) -> None:
     pytest.importorskip("numba_cuda")
-    warmed = run("warm", "--preset", "imagenet_eval").stdout.splitlines()[1].removeprefix("kept in    ")
+    warmed = run("warm", "--preset", "imagenet_eval").stdout.splitlines()[1].removeprefix("cached in  ")
     (tmp_path / "gpuimg").mkdir()
     for path in Path(warmed).glob("*.kernel"):  # of the CPU, which are not what this is about
         shutil.copy(path, tmp_path / "gpuimg")

@@ -80,7 +80,7 @@ def test_report_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines["samples"] == str(count)
     assert re.fullmatch(rf"imagenet_train, batches of {count}, cpu \(\d+ threads?\)", lines["measured"])
     assert re.fullmatch(r"[\d,]+ images/s", lines["gpuimg"])
-    assert re.fullmatch(r"[\d,]+ images/s in \d+ threads?; gpuimg has [\d.]+ times as many", lines["Pillow"])
+    assert re.fullmatch(r"[\d,]+ images/s in \d+ threads?; gpuimg: [\d.]+ times as fast", lines["Pillow"])
     problem = contenders.torchvision_problem()
     assert problem is None or lines["torchvision"] == f"left out: {problem}"
 

@@ -403,7 +403,7 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
     wanted = entry_bytes(built(data, tmp_path / "index"))
     source, name, told = make_source(kind, tmp_path, data)
     if name is None:
-        with pytest.raises(ValueError, match="path is needed: .* is not read from a single local file or folder"):
+        with pytest.raises(ValueError, match=r"path is needed: .* is not read from a single local file or folder"):
             gi.build_index(source)
         gi.build_index(source, tmp_path / "other")
     else:
@@ -771,7 +771,7 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
     with tarfile.open(shard, "w") as file:
         file.add(_file(tmp_path, files(1)[0]), "1.jpg")
     for arguments, message in (
-        ([tmp_path / "what"], "cannot tell what .*what is; say so by --kind, one of array_record, coco"),
+        ([tmp_path / "what"], "unknown kind of source: .*what; pass --kind, one of array_record, coco"),
         ([tmp_path / "nowhere"], "there is no file or folder .*nowhere"),
         ([tmp_path / "empty"], "no class folders"),
         ([tmp_path / "nothing.tar"], "No such file"),
@@ -811,6 +811,6 @@ threading.Thread(target=now, daemon=True).start()
 sys.exit(main.main(["index", {str(data_set)!r}]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command goes on from here\n")
+    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command resumes\n")
     assert not (tmp_path / "set.gpuimg-index").exists()
     assert command(data_set) == 0

@@ -323,7 +323,7 @@ def test_members_that_lead_out_of_the_folder(tar_size: int | None, tmp_path: Pat
     assert report.samples == len(members)
     names = {f"in.tar: {name.removesuffix('.jpg')}" for name in HOSTILE}
     assert {one.source for one in report.failed} == names
-    assert all(re.match(r"a result cannot be called '.*', which", one.reason) for one in report.failed)
+    assert all(re.match(r"a result cannot be named '.*', which", one.reason) for one in report.failed)
     assert report.copied == 3
     assert all(path.is_relative_to(tmp_path / "deep") for path in {*tmp_path.parent.rglob("*")} - before)
     assert not Path("/tmp/gpuimg-absolute.jpg").exists()
@@ -536,7 +536,10 @@ def test_a_member_of_the_results_ending(tmp_path: Path) -> None:
     png = saved(picture(20, 20, 0), "PNG")
     path = tar_file(tmp_path / "in.tar", {"1.png": png, "1.jpg": b"other"})
     report = prepared(gi.tar(path, image="png", label=None), tmp_path / "out")
-    assert report.failed[0].reason == "the result is to be .jpg, and the sample has a member of that ending besides"
+    assert (
+        report.failed[0].reason
+        == "the result would be .jpg, but the sample already has another member with that ending"
+    )
 
 
 def test_arguments(tmp_path: Path) -> None:
@@ -553,7 +556,7 @@ def test_arguments(tmp_path: Path) -> None:
         assert not (tmp_path / "out").exists()
     with pytest.raises(TypeError):
         prepared(5, tmp_path / "out")
-    with pytest.raises(ValueError, match="lies in the source"):
+    with pytest.raises(ValueError, match="is inside the source"):
         prepared(source, tmp_path / "in" / "small")
     with pytest.raises(ValueError, match="is not empty, and was not prepared by gpuimg"):
         prepared(source, tmp_path)
@@ -753,7 +756,7 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         ([tmp_path / "nowhere", tmp_path / "out"], "there is no file or folder"),
         ([root, tmp_path / "out", "--tar", "much"], "--tar must be a size such as 500M"),
         ([root, tmp_path / "out", "--quality", 0], "quality must be"),
-        ([root, root], "lies in the source"),
+        ([root, root], "is inside the source"),
         ([root, tmp_path], "is not empty"),
         ([root, tmp_path / "out", "--lossless", "--short-side", 3], "lossless leaves the pixels as they are"),
     ):
@@ -779,6 +782,6 @@ threading.Thread(target=now, daemon=True).start()
 sys.exit(main.main(["prepare", {str(root)!r}, {str(tmp_path / "out")!r}, "--short-side", "20", "--no-measure"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command goes on from here\n")
+    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command resumes\n")
     assert len(lines_whole(tmp_path / "out")) < 3000
     assert command(root, tmp_path / "out", "--short-side", 20, "--no-measure", "--json") == 0
