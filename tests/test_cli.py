@@ -295,7 +295,7 @@ def test_preview_finds_modules_of_the_working_directory(mine: str) -> None:
         (["--function", "MINE:no"], "has no function 'no'"),
         (["--function", "MINE:fails"], "the preprocessing failed: TypeError: angle must be a number"),
         (["--function", "MINE:fails"], "line 11)"),
-        (["--function", "MINE:loses"], "the preprocessing gave a batch of 1 for 2 images"),
+        (["--function", "MINE:loses"], "the preprocessing returned a batch of 1 for 2 images"),
         (["--function", "MINE:flip", "--size", "8"], "--size is for presets"),
         (["--size", "0"], "--size must be at least 1, not 0"),
         (["-n", "0"], "-n must be at least 1, not 0"),

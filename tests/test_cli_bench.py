@@ -140,7 +140,7 @@ def test_pillows_chain_normalizes(color: tuple[int, int, int]) -> None:
     files = files_of([one_color(color)])
     expected = (np.array(color) / 255 - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
     for draw in range(4):
-        image = contenders._by_pillow(files, 0, draw)
+        image = contenders._preprocessed(files, 0, draw)
         assert image.shape == (3, 224, 224)
         assert image.dtype == np.float32
         np.testing.assert_allclose(image, np.broadcast_to(expected[:, None, None], image.shape), rtol=1e-5)

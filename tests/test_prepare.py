@@ -753,7 +753,7 @@ def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     root = bad_set(tmp_path)
     for arguments, message in (
-        ([tmp_path / "nowhere", tmp_path / "out"], "there is no file or folder"),
+        ([tmp_path / "nowhere", tmp_path / "out"], "no such file or folder"),
         ([root, tmp_path / "out", "--tar", "much"], "--tar must be a size such as 500M"),
         ([root, tmp_path / "out", "--quality", 0], "quality must be"),
         ([root, root], "is inside the source"),

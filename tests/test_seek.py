@@ -150,7 +150,7 @@ def test_regions_at_a_reduced_scale(scale: int, decoder: Decoder, photo: Image.I
                 np.testing.assert_array_equal(found.pixels, plain.pixels)
 
 
-# -- entries that do not fit -------------------------------------------------------------------------------------------
+# -- entries that do not match -----------------------------------------------------------------------------------------
 
 
 def rewritten(entry: Entry, at: int, change: int) -> Entry:
@@ -451,7 +451,7 @@ def test_open_batch(files: list[bytes], index: gi.SeekIndex) -> None:
 
 
 def test_open_batch_warns_of_entries_that_do_not_fit(files: list[bytes], index: gi.SeekIndex) -> None:
-    with pytest.warns(RuntimeWarning, match=r"has 4 entries that do not fit"):
+    with pytest.warns(RuntimeWarning, match=r"4 entries of the seek index .* do not match their files"):
         found = crops(files[:4], index=index, indices=[1, 2, 3, 0])
     np.testing.assert_array_equal(found, crops(files[:4]))
 

@@ -183,9 +183,7 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     for name, reason in report["left_out"].items():
         yield f"{name:13}left out: {reason}"
     yield f"limit        {_ADVICE[report['limit']]}"
-    yield (
-        f"storage      {report['megabytes_per_second']:,.0f} MB/s required; recently read files come from the system's cache"
-    )
+    yield (f"storage      {report['megabytes_per_second']:,.0f} MB/s required; recently read files come from memory")
 
 
 def _comparison(name: str, report: dict[str, Any]) -> str:

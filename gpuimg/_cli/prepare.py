@@ -23,8 +23,8 @@ def add_parser(commands: Any) -> None:
     command = commands.add_parser(
         "prepare",
         help="write a copy of a data set with smaller images, which decode faster",
-        description="Write a copy of a data set with smaller images, or resume an interrupted call. The exit status is 1 "
-        "if files cannot be read or decoded; these are listed and left out.",
+        description="Write a copy of a data set with smaller images, or resume an interrupted call. The exit status "
+        "is 1 if files cannot be read or decoded; these are listed and left out.",
     )  # fmt: skip
     add_source(command)
     command.add_argument("destination", metavar="DST", help="folder that is empty or does not exist")

@@ -276,7 +276,7 @@ class Call:
         """Yield the images to decode in Python: first other formats, then files the native decoder rejected."""
         yield self._python
         if isinstance(self._source, EncodedImages) and self._source.seek is not None:
-            self._source.seek.fates[:] = self._statuses["entry"]
+            self._source.seek.entry_status[:] = self._statuses["entry"]
         undecoded = np.flatnonzero(self._statuses["result"]).tolist()
         self._order = self._order[:0]
         if undecoded:

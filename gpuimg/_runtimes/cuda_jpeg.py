@@ -114,4 +114,4 @@ def _note(images: EncodedImages, taken: list[int], status: Any) -> None:
     """Note what became of the entries of images that were decoded."""
     assert images.seek is not None
     with_entry = [i for i in taken if not images.headers.records["restart"][i]]
-    images.seek.fates[with_entry] = np.where(status[with_entry], MISMATCH, USED)
+    images.seek.entry_status[with_entry] = np.where(status[with_entry], MISMATCH, USED)
