@@ -278,7 +278,7 @@ REFUSED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "version": (lambda data: changed(data, 12, b"\x02"), "has version 2; this gpuimg reads version 1"),
     "flipped": (lambda data: flipped(data, 25), "is damaged: the checksum of its header is wrong"),
     "cut off": (lambda data: data[:-1], r"is cut off: \d+ of \d+ bytes"),
-    "longer": (lambda data: data + b"x", r"is damaged: \d+ bytes, where its header says \d+"),
+    "longer": (lambda data: data + b"x", r"is damaged: \d+ bytes, but \d+ by its header"),
 }
 
 
@@ -328,7 +328,7 @@ def test_whose_it_is(tmp_path: Path) -> None:
     assert index.problem_with(gi.folder(tmp_path / "moved")) == ""
     paths = [tmp_path / "moved" / "class" / f"{name}.jpg" for name in "bac"]
     assert index.problem_with(gi.file_list(paths)).endswith("samples have other names, or another order")
-    assert index.problem_with(pairs(data[:2])).endswith("is of 3 samples, and the source has 2")
+    assert index.problem_with(pairs(data[:2])).endswith("is for 3 samples, but the source has 2")
 
 
 # -- of every source ---------------------------------------------------------------------------------------------------

@@ -496,7 +496,7 @@ def test_load_counts_files_that_changed_and_warns_once(files: list[bytes], index
 
 
 def test_load_refuses_an_index_of_another_source(files: list[bytes], index: gi.SeekIndex) -> None:
-    with pytest.raises(ValueError, match="is of 7 samples, and the source has 6"):
+    with pytest.raises(ValueError, match="is for 7 samples, but the source has 6"):
         loaded(files[1:], index=index)
 
 

@@ -48,7 +48,7 @@ _CELL = 120  # pixels; longer side of pictures on the sheet
 _COLUMNS = 6
 _GAP = 6
 _MARGIN = 18
-_MOST = 24  # photos on a sheet at most
+_MOST = 24  # photos shown at most
 _ROUNDS = 7
 _RULE = 215  # gray level of the line between originals and results
 
@@ -103,9 +103,9 @@ def _check_threads() -> None:
 
 # The commands by purpose.
 _GROUPS = {
-    "to see what gpuimg does": ("demo", "preview"),
-    "for a data set": ("bench", "index", "prepare"),
-    "of this installation": ("info", "warm"),
+    "demonstration": ("demo", "preview"),
+    "data sets": ("bench", "index", "prepare"),
+    "installation": ("info", "warm"),
 }
 
 
@@ -170,7 +170,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="9.0",
         help="also for GPUs of this compute capability, present or not (default: those present)",
     )
-    heat.add_argument("--json", action="store_true", help="print what was compiled as JSON")
+    heat.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.epilog = commands.in_groups()
     return parser
 

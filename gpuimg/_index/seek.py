@@ -78,10 +78,8 @@ def misfit_warning(index: str, misfits: Mapping[str, str]) -> str:
     listed = [f"{name}: {reason}" for name, reason in list(misfits.items())[:_NAMED]]
     if len(misfits) > _NAMED:
         listed.append(f"and {len(misfits) - _NAMED:,} more")
-    count = len(misfits)
-    what = (
-        "1 entry of {} does not match its file" if count == 1 else f"{count:,} entries of {{}} do not match their files"
-    )
-    decoded = "which was decoded without it" if count == 1 else "which were decoded without them"
-    message = what.format(f"the seek index {index}")
-    return f"{message}, {decoded}; rebuild the index if files changed:\n  " + "\n  ".join(listed)
+    if len(misfits) == 1:
+        what = f"1 entry of the seek index {index} does not match its file, which was decoded without it"
+    else:
+        what = f"{len(misfits):,} entries of the seek index {index} do not match their files, decoded without them"
+    return f"{what}; rebuild the index if files changed:\n  " + "\n  ".join(listed)

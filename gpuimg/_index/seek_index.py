@@ -95,9 +95,9 @@ class SeekIndex:
         """
         what = ""
         if len(source) != len(self):
-            what = f"is of {len(self):,} samples, and the source has {len(source):,}"
+            what = f"is for {len(self):,} samples, but the source has {len(source):,}"
         elif self._header.names != checksum_of_names(source):
-            what = "is of a source whose samples have other names, or another order"
+            what = "is for a source with other sample names, or another order"
         return f"{printable(self.path)} {what}" if what else ""
 
     def entries(self, indices: Sequence[int], reader: ChunkReader | None = None) -> list[NDArray[np.uint8] | None]:
@@ -166,7 +166,7 @@ def _header(path: str, descriptor: int) -> layout.Header:
         if size < header.size:
             raise ValueError(f"is cut off: {size} of {header.size} bytes")
         if size > header.size or header.table_end > size:
-            raise ValueError(f"is damaged: {size} bytes, where its header says {header.size}")
+            raise ValueError(f"is damaged: {size} bytes, but {header.size} by its header")
     except OSError as error:
         raise OSError(error.errno, error.strerror, path) from error
     except ValueError as error:

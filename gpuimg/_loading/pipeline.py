@@ -316,7 +316,7 @@ class Pipeline:
         return self._labels or []
 
     def _seek(self, samples: list[Sample], images: EncodedImages) -> Seek | None:
-        """EntryUse of a seek index for the samples."""
+        """Return the entries of the seek index for the samples."""
         index = self._settings.index
         if isinstance(index, SeekIndex):
             addresses, sizes = np.array([sample.entry for sample in samples], np.int64).T

@@ -171,7 +171,9 @@ class _Walk:
         if not 2 <= number < self.pages:
             _damaged(number, f"there are {self.pages}")
         if offset + size > self.length:
-            raise ValueError(f"cut off: page {number} and what follows end at byte {offset + size} of {self.length}")
+            raise ValueError(
+                f"cut off: page {number} and its overflow pages end at byte {offset + size} of {self.length}"
+            )
 
 
 def _damaged(number: int, what: str) -> NoReturn:

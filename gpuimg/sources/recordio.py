@@ -119,7 +119,7 @@ def joined(stored: Any) -> Any:
 
     Notes
     -----
-    Where its data contain the magic number, a record is split into parts and the number left out.
+    A record that contains the magic number is split there into parts, which do not include the number.
 
     Examples
     --------

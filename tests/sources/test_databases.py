@@ -171,7 +171,7 @@ def test_cut_off(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"a\.mdb: cut off: 4200 bytes end within the first two pages"):
         lmdb(path)
     path.write_bytes(whole[:20000])
-    with pytest.raises(ValueError, match=r"a\.mdb: cut off: page \d+ and what follows end at byte \d+ of 20000"):
+    with pytest.raises(ValueError, match=r"a\.mdb: cut off: page \d+ and its overflow pages end at byte \d+ of 20000"):
         lmdb(path)
 
 
