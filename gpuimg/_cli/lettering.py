@@ -46,9 +46,7 @@ def _broken(line: str, width: int) -> Iterator[str]:
 
 
 def _fits(text: str, width: int) -> bool:
-    return bool(
-        _font().getlength(_spaced(text)) < width
-    )  # "<": the last letter may extend one pixel beyond its advance width
+    return bool(_font().getlength(_spaced(text)) < width)  # not "<=": the last letter may be a pixel wider
 
 
 def _spaced(text: str) -> str:

@@ -49,16 +49,12 @@ class Prefetcher(Generic[T]):
         self._is_slow = not spare  # the consumer had to wait
         self._turn = threading.Lock()  # of the thread that takes a job
         self._process = os.getpid()
-        self._state = (
-            threading.RLock()
-        )  # reentrant: a garbage collection while it is locked may stop this very Prefetcher
-        self._filled = threading.Condition(self._state)  # a result is ready; the consumer waits for it
-        self._space = threading.Condition(
-            self._state
-        )  # fewer than depth results; the thread that takes a job waits for it
-        self._need = threading.Condition(
-            self._state
-        )  # more threads are needed; the spare ones wait for it, as needless wake-ups are expensive
+        # Reentrant: a garbage collection while it is locked may stop this very Prefetcher.
+        self._state = threading.RLock()
+        self._filled = threading.Condition(self._state)  # a result is ready; awaited by the consumer
+        self._space = threading.Condition(self._state)  # fewer than depth results; awaited by the thread taking a job
+        # More threads are needed; awaited by the spare ones. Separate conditions, as needless wake-ups are expensive.
+        self._need = threading.Condition(self._state)
         self._ready: dict[int, tuple[T | None, BaseException | None]] = {}
         self._taken = 0  # jobs taken
         self._given = 0  # results given to the consumer

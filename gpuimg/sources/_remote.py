@@ -53,7 +53,7 @@ class Remote:
         Options of the file system, as in pandas and dask: ``{"anon": True}`` for public S3 buckets,
         ``{"endpoint_url": ...}`` for other stores with the S3 protocol. Credentials are best left where the file system
         itself looks for them.
-    cache : path, import_optional
+    cache : path, optional
         A local folder that caches what was read for later epochs and runs. Several processes may share it. None: no
         disk cache.
     cache_bytes : int

@@ -245,7 +245,7 @@ def source_repr(function: str, paths: Sequence[str | bytes], amount: str) -> str
 
 
 def import_optional(module: str, subject: str, package: str, extra: str) -> Any:
-    """Import a module of an import_optional package.
+    """Import a module of an optional package.
 
     Raises
     ------

@@ -60,7 +60,7 @@ def coco(images: Path, annotations: Path, *, remote: Remote | None = None) -> Co
         Folder that file names in the annotations are relative to, or its URL.
     annotations : path
         JSON file such as ``instances_train2017.json``, or its URL.
-    remote : Remote, import_optional
+    remote : Remote, optional
         Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns

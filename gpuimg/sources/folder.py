@@ -140,10 +140,10 @@ def folder(
         name; class folders are searched to any depth, and links to folders are followed.
     extensions : sequence of str
         File name endings of images, in lower case; they match upper case too.
-    index_cache : path, import_optional
+    index_cache : path, optional
         For a URL: a file that caches the listing. Later calls use it unchanged, so remove it after adding or changing
         files.
-    remote : Remote, import_optional
+    remote : Remote, optional
         Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns
@@ -288,9 +288,9 @@ def file_list(
         The images, or a text file with a line ``path`` or ``path label`` for each; URLs too. The label is the integer
         after the last tab or, without a tab, after the last space. Paths are relative to the folder of the text file.
         Empty lines are ignored.
-    labels : sequence, import_optional
+    labels : sequence, optional
         A label for each path, of any type.
-    remote : Remote, import_optional
+    remote : Remote, optional
         Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns

@@ -63,10 +63,10 @@ def lmdb(
     format : {"raw", "datum"}
         ``"raw"``: a value is an image, and its label the key, as ``str`` or, where that is not UTF-8, ``bytes``.
         ``"datum"``: a value is Caffe's ``Datum`` with an encoded image, and its label an ``int``.
-    parse : callable, import_optional
+    parse : callable, optional
         For other layouts: called with key and value, both ``bytes``, it returns image and label. Several threads call
         it at once. A ``ValueError`` from it is raised again with the sample's name.
-    remote : Remote, import_optional
+    remote : Remote, optional
         Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns

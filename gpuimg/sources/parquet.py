@@ -120,7 +120,7 @@ def parquet(
         Label column, of any type; None: labels are None.
     cached_groups : int
         Number of decoded row groups cached in memory: those used last.
-    remote : Remote, import_optional
+    remote : Remote, optional
         Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns

@@ -61,9 +61,9 @@ def recordio(path: Path, *, index_cache: Path | None = None, remote: Remote | No
     path : path
         The ``.rec`` file, or its URL. An ``.idx`` file of the same name lists the records; without one the ``.rec``
         file is scanned.
-    index_cache : path, import_optional
+    index_cache : path, optional
         A file that caches the index for later calls with the same ``.rec`` and ``.idx``.
-    remote : Remote, import_optional
+    remote : Remote, optional
         Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns

@@ -122,9 +122,9 @@ def tar(
         Ending of the label member. ``"cls"``, or any ending whose last part is ``cls`` as in ``"top.cls"``, is an
         ``int``, or ``str`` if it is no integer; ``"json"`` is parsed; ``"txt"`` is ``str``; others are ``bytes``. The
         label is a tuple for several endings, and None for None.
-    index_cache : path, import_optional
+    index_cache : path, optional
         A file that caches the index for later calls with the same shards and options.
-    remote : Remote, import_optional
+    remote : Remote, optional
         Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns

@@ -78,9 +78,9 @@ def tfrecord(
     label : str or None
         Feature with the label: ``int``, ``float`` or ``bytes`` for one value, else an array (K,) of int64 or float32,
         or a list of bytes. None: labels are None.
-    index_cache : path, import_optional
+    index_cache : path, optional
         A file that caches the index for later calls with the same shards.
-    remote : Remote, import_optional
+    remote : Remote, optional
         Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns
