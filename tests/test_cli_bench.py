@@ -1,4 +1,4 @@
-"""``gpuimg bench``: what it reports of a data set, what it runs beside gpuimg, and how it ends."""
+"""``gpuimg bench``: its report on a data set, the comparison programs, and how it ends."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "no class folders" in capsys.readouterr().err
 
 
-# -- what runs beside --------------------------------------------------------------------------------------------------
+# -- comparison programs -----------------------------------------------------------------------------------------------
 
 
 def files_of(contents: list[Any]) -> contenders.Files:

@@ -237,7 +237,7 @@ print([os.waitpid(child, 0)[1] for child in children])
 
 
 def test_forked_children_read(tmp_path: Path) -> None:
-    """In a process of its own: threads of other libraries do not like to be forked."""
+    """In a separate process: threads of other libraries do not like to be forked."""
     built(files(20), tmp_path / "index")
     command = [sys.executable, "-c", FORKED, str(tmp_path / "index")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -245,7 +245,7 @@ def test_forked_children_read(tmp_path: Path) -> None:
 
 
 def test_opening_reads_the_header_alone(tmp_path: Path) -> None:
-    """A million samples: neither time nor memory may depend on them. What is behind the header is a hole here."""
+    """A million samples: neither time nor memory may depend on them. The file after the header is a hole here."""
     from gpuimg._index.format import Header
 
     header = Header(8, True, 10**6, 0, 0, 0)
@@ -335,7 +335,7 @@ def test_whose_it_is(tmp_path: Path) -> None:
 
 
 def make_source(kind: str, root: Path, data: list[bytes]) -> tuple[Any, str | None, list[str]]:
-    """A source of a kind with these samples, the default name of its index, and how the command is told of it."""
+    """A source of a kind with these samples, the default name of its index, and the arguments of the command for it."""
     if kind == "pairs":
         return pairs(data), None, []
     if kind == "mappings":
@@ -401,7 +401,7 @@ SOURCES = (
 def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.CaptureFixture[str]) -> None:
     data = files(9)
     wanted = entry_bytes(built(data, tmp_path / "index"))
-    source, name, told = make_source(kind, tmp_path, data)
+    source, name, arguments = make_source(kind, tmp_path, data)
     if name is None:
         with pytest.raises(ValueError, match=r"path is needed: .* is not read from a single local file or folder"):
             gi.build_index(source)
@@ -413,8 +413,8 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
         (tmp_path / f"{name}.gpuimg-index").rename(tmp_path / "other")
     assert entry_bytes(SeekIndex(tmp_path / "other")) == wanted
     assert SeekIndex(tmp_path / "other").problem_with(source) == ""
-    if told:
-        assert cli.main(["index", *told]) == 0
+    if arguments:
+        assert cli.main(["index", *arguments]) == 0
         assert (tmp_path / f"{name}.gpuimg-index").read_bytes() == (tmp_path / "other").read_bytes()
         assert "9 images" in capfd.readouterr().out
 

@@ -65,7 +65,7 @@ def prepared(source: Any, folder: Path, **options: Any) -> gi.PrepareReport:
 
 
 def of(data: bytes, root: Path, name: str = "c/1.jpg", **options: Any) -> tuple[bytes, str]:
-    """What becomes of one file, and whether it was copied or encoded."""
+    """Result of one file, and its status: copied or encoded."""
     shutil.rmtree(root / "in", ignore_errors=True)
     shutil.rmtree(root / "out", ignore_errors=True)
     prepared(gi.folder(write(root / "in", {name: data})), root / "out", **options)
@@ -334,7 +334,7 @@ def test_members_that_lead_out_of_the_folder(tar_size: int | None, tmp_path: Pat
         assert set(tree(out)) == {NAME, "1.jpg", "a..b/2.jpg", "3.jpg"}
 
 
-def test_members_beside_an_image_that_lead_out_of_the_folder(tmp_path: Path) -> None:
+def test_other_members_that_lead_out_of_the_folder(tmp_path: Path) -> None:
     good = jpeg(picture(20, 20, 0))
     path = tar_file(tmp_path / "in.tar", {"1.jpg": good, "1.x\\..\\..\\y": b"", "2.jpg": good})
     report = prepared(gi.tar(path, label=None), tmp_path / "out")
@@ -689,7 +689,7 @@ def lines_whole(folder: Path) -> list[str]:
 
 
 def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> None:
-    """What a function of the user's raises ends it, and so does Ctrl-C; threads end."""
+    """An exception of a user's function ends the call, and so does Ctrl-C; threads end."""
     source = gi.folder(write(tmp_path / "in", many(300)))
     options = {"short_side": 20, "tar_size": tar_size}
     before = threading.active_count()

@@ -1,4 +1,4 @@
-"""What holds for every source, and what the tests of several need."""
+"""Laws of all sources, and helpers of their tests."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def assert_names(error: Exception, *names: str) -> None:
 
 
 def outcome(path: Path, build: Callable[[], Table], samples: Sequence[tuple[bytes, Any]]) -> str:
-    """What becomes of a damaged file: "refused", "unreadable", "other" or "same". Every error names the file."""
+    """Outcome of a damaged file: "refused", "unreadable", "other" or "same". Every error names the file."""
     try:
         table = build()
     except (ValueError, OSError) as error:

@@ -28,7 +28,7 @@ def write(path: Path, entries: Mapping[bytes, bytes], **options: Any) -> Path:
 
 
 def random_entries(n: int, seed: int = 0) -> dict[bytes, bytes]:
-    """Keys of up to 511 bytes, values on leaves and on pages of their own."""
+    """Keys of up to 511 bytes, values on leaves and on overflow pages."""
     rng = np.random.default_rng(seed)
     sizes = rng.choice([0, 1, 7, 100, 1900, 2100, 4080, 4081, 9000], n)
     return {b"%d" % i + rng.bytes(int(rng.choice([0, 3, 500]))): rng.bytes(int(size)) for i, size in enumerate(sizes)}
