@@ -123,7 +123,7 @@ def load(
         Under ``"skip"`` and ``"fill"``: limit of failures per epoch, as a number or as a fraction of the rank's
         samples; more of them raise a :class:`DecodeError`.
     progress : bool
-        Show a progress bar (needs tqdm) with images/s and the limiting stage.
+        Show a progress bar (needs tqdm) with images/s and the bottleneck.
     stream : int or stream, optional
         The consumer's CUDA stream, by default CuPy's current one. A batch is ready for work enqueued there, and its
         memory is reused only after the work enqueued there before the batch was released.

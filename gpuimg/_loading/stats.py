@@ -1,4 +1,4 @@
-"""Timings of a loop over a loader, and the stage that limits it."""
+"""Timings of a loop over a loader, and its bottleneck."""
 
 from __future__ import annotations
 
@@ -63,24 +63,24 @@ class Stats:
         pipeline = self._pipeline
         batches = pipeline.batches if pipeline is not None else None
         waited = batches.waited if batches is not None else 0.0
-        stages: dict[str, dict[str, float]] = {"read": {"seconds": 0.0, "held": 0.0, "waited": 0.0}}
+        parts: dict[str, dict[str, float]] = {"read": {"seconds": 0.0, "held": 0.0, "waited": 0.0}}
         if pipeline is not None:
-            stages["read"] = dict(zip(("seconds", "held", "waited"), pipeline.reading(), strict=True))
-        stages |= {name: {"seconds": taken} for name, taken in self._seconds.items()}
-        stages["record"]["held"] = self._held
+            parts["read"] = dict(zip(("seconds", "held", "waited"), pipeline.reading(), strict=True))
+        parts |= {name: {"seconds": taken} for name, taken in self._seconds.items()}
+        parts["record"]["held"] = self._held
         return {
             "images": self.images,
             "failures": self.failed,
             "seconds": seconds,
             "images_per_second": self.images / seconds,
-            **stages,
+            **parts,
             "ready": batches.depths / batches.given if batches is not None and batches.given else 0.0,
             "consumer": {"seconds": seconds - waited, "waited": waited},
             "cores": cores,
             **({"unwritten": self._unwritten} if self._unwritten else {}),
             **({"clips_on_cpu": self._clips_on_cpu} if self._clips_on_cpu else {}),
             **({"index": dict(self._entries)} if self._entries else {}),
-            "limit": "consumer" if self._keeps_up(waited, seconds) else _limit(stages, waited, cores),
+            "limit": "consumer" if self._keeps_up(waited, seconds) else _limit(parts, waited, cores),
         }
 
     def _keeps_up(self, waited: float, seconds: float) -> bool:
@@ -90,14 +90,14 @@ class Stats:
         return waited - first < _LITTLE * (seconds - first)
 
 
-def _limit(stages: dict[str, dict[str, float]], waited: float, cores: float) -> str:
-    """Return the stage that the consumer waited for, or "cores" or "python"."""
-    if stages["read"]["waited"] > 0.5 * waited:
-        stage = "read"
+def _limit(parts: dict[str, dict[str, float]], waited: float, cores: float) -> str:
+    """Return the part of the pipeline that the consumer waited for, or "cores" or "python"."""
+    if parts["read"]["waited"] > 0.5 * waited:
+        part = "read"
     else:
-        stage = max(("record", "decode", "kernels"), key=lambda name: sum(stages[name].values()))
-    if stages[stage]["seconds"] >= stages[stage].get("held", 0.0):
-        return stage
+        part = max(("record", "decode", "kernels"), key=lambda name: sum(parts[name].values()))
+    if parts[part]["seconds"] >= parts[part].get("held", 0.0):
+        return part
     return "cores" if cores > _ALL * usable_cores() else "python"
 
 

@@ -24,7 +24,7 @@ Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 
 OPEN_FILES = 64  # open files per source; the usual limit of a process is 1024
 
-# Opening is tried again if the process has no descriptor left: other readers give some back.
+# Opening is tried again if the process has no descriptor left, until other readers close theirs.
 _TRIES = 20
 _WAIT_S = 0.005
 

@@ -109,7 +109,7 @@ def iterable(
             raise TypeError(f"samples must be a function or an iterable, not {type(samples).__name__}")
         if isinstance(samples, Iterator):
             raise TypeError(
-                f"samples is an iterator ({type(samples).__name__}), which is exhausted after one epoch; give a "
+                f"samples is an iterator ({type(samples).__name__}), which is exhausted after one epoch; pass a "
                 "function that returns one"
             )
         if sharded:
