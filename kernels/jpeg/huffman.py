@@ -228,7 +228,10 @@ _BAD = 1 << 20  # what an invalid code advances by: further than an end of block
 # The decoder's loop keeps the stream in three numbers: ``bits``, 64 of them, the next one on top; ``left``, how many of
 # these are valid; and ``pos``, the clean byte after them. Refilling sets bits that are there already once more, to
 # what they are, so that it needs no branch: ``left`` becomes 56 to 63, and ``pos`` moves by the whole bytes that were
-# gained. A symbol takes at most 16 + 15 bits, so one refill is enough for each.
+# gained. Only the lowest six bits of ``left`` count, which saves masking what is subtracted.
+#
+# A look-up of AC coefficients takes at most 26 bits, of a code and a coefficient of ten bits, so that two need one
+# refill. That of a DC coefficient takes at most 24, of nine bits and 15; it is refilled at once after a longer one.
 
 
 @scalar
@@ -267,12 +270,15 @@ def _dc_step(clean, bits, left, pos, table):
         entry = _long_symbol(bits, table, _DC)
         if entry == -1:
             return bits, left, pos, i64(_BAD)
+        used = u64(entry & 63)
+        bits, left, pos = _refilled(clean, bits << used, left - used, pos)
+        entry &= ~255  # no more bits to take
     used = u64(entry & 63)
     value = (entry >> 16) + _missing(bits, (entry >> 8) & 15)
     return bits << used, left - used, pos, value
 
 
-def _make_ac_step(stored):
+def _make_ac_step(stored, refills):
     @scalar
     def ac_step(clean, bits, left, pos, k, table, out, zigzag):
         """Up to two symbols of a block after position ``k``; returns the last one's position."""
@@ -285,11 +291,12 @@ def _make_ac_step(stored):
             value = (entry >> 16) & 0xFFFF
             pair = entry & 63 | (entry >> 8 & 255) * 257 << 8 | value << 32 | value << 48
         rest = _missing(bits, (pair >> 28) & 15)
-        bits <<= u64(pair & 63)  # both symbols take 31 bits at most: the mask tells LLVM that the shift is in range
-        left -= u64(pair)  # of which the lowest six bits count
+        bits <<= u64(pair & 63)  # the mask tells LLVM that the shift is in range
+        left -= u64(pair)
         first = k + up((pair >> 8) & 255)
         k += up((pair >> 16) & 255)
-        bits, left, pos = _refilled(clean, bits, left, pos)  # early: the load is under way during the stores
+        if refills:
+            bits, left, pos = _refilled(clean, bits, left, pos)  # early: the load is under way during the stores
         if stored:
             # Without branches: one symbol stores twice, an end of block stores zero at the last place, see ZIGZAG.
             out[up(zigzag[first])] = pair >> 32
@@ -297,7 +304,7 @@ def _make_ac_step(stored):
         if k >= up(LAST) and unlikely(first == up(LAST) and k != first):
             # No end of block follows the last coefficient: the second symbol is another block's, and is given back.
             k = first
-            second = (pair & 63) - ((pair >> 24) & 15)
+            second = (pair & 255) - ((pair >> 24) & 15)
             bits, left, pos = _opened(clean, _position(left, pos) - second)
             if stored:
                 out[up(LAST)] = pair >> 32
@@ -306,7 +313,8 @@ def _make_ac_step(stored):
     return ac_step
 
 
-_store_step, _skip_step = _make_ac_step(True), _make_ac_step(False)
+_store_steps = _make_ac_step(True, True), _make_ac_step(True, False)
+_skip_steps = _make_ac_step(False, True), _make_ac_step(False, False)
 
 
 @scalar
@@ -326,7 +334,7 @@ def _limit(stream):
 
 
 def _make_decode_blocks(stored):
-    ac_step = _store_step if stored else _skip_step
+    refilling_step, step = _store_steps if stored else _skip_steps
 
     @loop
     def decode_blocks(stream, first, n, mcu, tables, coefficients, lasts, zigzag):
@@ -353,8 +361,11 @@ def _make_decode_blocks(stored):
             if stored:
                 out[up(0)] = predictor
             k = up(0)
-            while True:
-                bits, left, pos, k = ac_step(clean, bits, left, pos, k, ac, out, zigzag)
+            while True:  # two look-ups at a time, with one refill
+                bits, left, pos, k = refilling_step(clean, bits, left, pos, k, ac, out, zigzag)
+                if k >= up(LAST):
+                    break
+                bits, left, pos, k = step(clean, bits, left, pos, k, ac, out, zigzag)
                 if k >= up(LAST):
                     break
             error = _error(up(_BAD) if difference == _BAD else k)
