@@ -140,7 +140,7 @@ def test_codes_of_every_length(dc: str, ac: str, decoders: tuple[Decoder, Decode
 
 
 def test_the_longest_symbols_in_a_row(decoders: tuple[Decoder, Decoder]) -> None:
-    """31 bits of a DC coefficient and 26 of the next one: more than a refill is sure to yield, from each bit of a byte."""
+    """31 bits of a DC coefficient and 26 of the next one, from each bit of a byte: a refill yields 56."""
     rng = np.random.default_rng(0)
     blocks = np.zeros((64, 64), np.int64)
     blocks[:, 0] = np.where(np.arange(64) % 2, -16383, 16383)
