@@ -1,4 +1,4 @@
-"""The record of a grid, of which a plan has one an image; its program's words are in :mod:`kernels.ops`.
+"""The record of an image's grid in a pass, and codes of filters and results; programs are in :mod:`kernels.ops`.
 
 The CPU's loops read the fields by name. CUDA kernels cannot: a launch takes one buffer for the records of all images,
 which the kernels see as arrays of 4-byte words (one int32, one float32 view of the same memory), so that a plan is one
@@ -14,7 +14,7 @@ import numpy as np
 
 
 def word_of(dtype: np.dtype[np.void], field: str) -> int:
-    """Offset of a field in 4-byte words."""
+    """Return the offset of a field in 4-byte words."""
     offset = dtype.fields[field][1]  # type: ignore[index]  # not None: a structured dtype
     if offset % 4:
         raise ValueError(f"{field} begins at byte {offset}, inside a 4-byte word")
@@ -56,7 +56,7 @@ NEAREST: Final = 0
 LINEAR: Final = 1
 BOX: Final = 2  # the mean of the pixels that a result's pixel covers
 HAMMING: Final = 3  # as sharp as bilinear shrinking leaves it blurred, and as far reaching
-CUBIC_RENORMALISED: Final = 4  # Keys a = -0.5, taps outside the window dropped: torch's antialiased bicubic, Pillow
+CUBIC_RENORMALIZED: Final = 4  # Keys a = -0.5, taps outside the window dropped: torch's antialiased bicubic, Pillow
 CUBIC_CLAMPED: Final = 5  # Keys a = -0.75, taps outside the window repeat the edge: torch's bicubic without antialias
 LANCZOS: Final = 6  # sinc windowed by sinc(x / 3)
 
@@ -75,8 +75,8 @@ TAPS: Final = 0  # two-dimensional taps
 SEPARABLE: Final = 1  # x depends on the column only and y on the row only: two one-dimensional passes
 WHOLE: Final = 2  # every pixel is one of the source, their rows and columns in order or mirrored
 
-# Exact arithmetic puts nearest-neighbor ties on pixel edges; float32 lands a little to either side of them. The nudge
-# settles such ties upwards on both runtimes. It is far below any step that is not a tie.
+# Exact arithmetic puts nearest-neighbor ties on pixel edges; float32 lands a little to either side of them. The nudge,
+# in pixels, rounds such ties upwards on both runtimes. It is far below any step that is not a tie.
 TIE_NUDGE: Final = 1e-4
 
 # float32 holds every whole number up to here: the limit of sizes, coordinates and labels.

@@ -21,22 +21,12 @@ from gpuimg._data.images import check_reach
 from . import references
 from .compare import GEOMETRY, assert_bytes, assert_close, assert_nearest, assert_same
 from .references import to_bytes, to_unit
-from .samples import KINDS, PER_KIND, images
+from .samples import KINDS, PER_KIND, gray, images, rows
 
 kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 filters = pytest.mark.parametrize(
     ("interpolation", "antialias"), [("bilinear", True), ("bilinear", False), ("bicubic", True), ("bicubic", False)]
 )
-
-
-def gray(*rows: list[int]) -> NDArray[np.uint8]:
-    """One one-channel image by its rows."""
-    return np.array(rows, np.uint8)[None, ..., None]
-
-
-def rows(batch: Any) -> Any:
-    """The first channel of the first image as rows."""
-    return batch[0][..., 0].tolist()
 
 
 def extent(image: NDArray[Any]) -> tuple[int, int]:
@@ -46,7 +36,7 @@ def extent(image: NDArray[Any]) -> tuple[int, int]:
 
 
 def step(image: NDArray[Any]) -> float:
-    """What the unit of colors is worth: 1/255 for uint8 images."""
+    """Return the unit of colors: 1/255 for uint8 images."""
     return 1.0 / 255.0 if image.dtype == np.uint8 else 1.0
 
 
@@ -248,6 +238,19 @@ def test_crop(dtype: str, channels: int) -> None:
         for image, *window in zip(pictures, top, left, height, width, strict=True)
     ]
     assert_same(results, expected)
+
+
+@kinds
+def test_crop_at_the_top_left_corner(dtype: str, channels: int) -> None:
+    """The same positions as before and fewer of them: no batch in which every crop is such a one may stay whole."""
+    picture = max(images(np.random.default_rng(5), dtype, channels), key=lambda image: min(image.shape[:2]))
+    height, width = (length // 2 + 1 for length in picture.shape[:2])
+    corner = picture[:height, :width]
+    cropped = gi.crop([picture], 0, 0, height, width)
+    assert not cropped.changes_nothing
+    assert np.array_equal(cropped.array()[0], corner)
+    blurred, expected = (gi.gaussian_blur(one, 3).array()[0] for one in (cropped, [corner.copy()]))
+    assert np.array_equal(blurred, expected)
 
 
 @kinds

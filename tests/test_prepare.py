@@ -34,6 +34,7 @@ from gpuimg._prepare.options import checked_options
 
 from .forks import Forks, forks
 from .robustness.originals import jpeg, originals, picture
+from .samples import file_of
 from .test_index import SOURCES, make_source
 
 JPEGTRAN = shutil.which("jpegtran")
@@ -50,14 +51,8 @@ def write(root: Path, files: dict[str, bytes]) -> Path:
 
 def many(n: int, size: tuple[int, int] = (40, 60)) -> dict[str, bytes]:
     """Small files in two classes, of several kinds."""
-    data = [jpeg(picture(*size, k), subsampling=k % 3) for k in range(6)] + [saved(picture(*size, 7), "PNG")]
+    data = [jpeg(picture(*size, k), subsampling=k % 3) for k in range(6)] + [file_of(picture(*size, 7), "PNG")]
     return {f"{'ab'[k * 2 // n]}/{k:05}.{'png' if k % 7 == 6 else 'jpg'}": data[k % 7] for k in range(n)}
-
-
-def saved(image: Image.Image, form: str, **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, form, **options)
-    return file.getvalue()
 
 
 def prepared(source: Any, folder: Path, **options: Any) -> gi.PrepareReport:
@@ -65,7 +60,7 @@ def prepared(source: Any, folder: Path, **options: Any) -> gi.PrepareReport:
 
 
 def of(data: bytes, root: Path, name: str = "c/1.jpg", **options: Any) -> tuple[bytes, str]:
-    """What becomes of one file, and whether it was copied or encoded."""
+    """Result of one file, and its status: copied or encoded."""
     shutil.rmtree(root / "in", ignore_errors=True)
     shutil.rmtree(root / "out", ignore_errors=True)
     prepared(gi.folder(write(root / "in", {name: data})), root / "out", **options)
@@ -118,7 +113,7 @@ def test_pixels_are_pillows(name: str, tmp_path: Path) -> None:
     image = image.convert("L" if image.mode == "L" else "RGB")
     short = min(image.size)
     wanted = image.resize([40 * side // short for side in image.size], Image.Resampling.BICUBIC)
-    wanted = Image.open(io.BytesIO(saved(wanted, "JPEG", quality=100, subsampling="4:4:4")))
+    wanted = Image.open(io.BytesIO(file_of(wanted, "JPEG", quality=100, subsampling="4:4:4")))
     result = Image.open(io.BytesIO(found))
     assert (result.mode, result.size) == (wanted.mode, wanted.size)
     difference = np.abs(np.asarray(result).astype(int) - np.asarray(wanted))
@@ -131,7 +126,7 @@ def test_encoded_as_into_memory(tmp_path: Path) -> None:
     data = originals()["large"]
     found, _ = of(data, tmp_path, short_side=64, quality=77)
     small = gi.resize(gi.open_batch([data], device="cpu"), 64, "bicubic").array()[0]
-    assert found == saved(Image.fromarray(small), "JPEG", quality=77, subsampling="4:2:0")
+    assert found == file_of(Image.fromarray(small), "JPEG", quality=77, subsampling="4:2:0")
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -140,7 +135,7 @@ def test_turned_once(orientation: int, form: str, tmp_path: Path) -> None:
     """Results are upright without a tag, whoever reads them."""
     exif = Image.Exif()
     exif[0x0112] = orientation
-    data = saved(picture(40, 60, 1), form, exif=exif, **({"quality": 85} if form == "JPEG" else {}))
+    data = file_of(picture(40, 60, 1), form, exif=exif, **({"quality": 85} if form == "JPEG" else {}))
     found, status = of(data, tmp_path, quality=95, subsampling="444")
     result = Image.open(io.BytesIO(found))
     assert status == "encoded"
@@ -155,13 +150,13 @@ def test_turned_once(orientation: int, form: str, tmp_path: Path) -> None:
 def test_gray_stays_gray(mode: str, tmp_path: Path) -> None:
     image = picture(30, 40, 0).convert("L")
     image = Image.fromarray(np.asarray(image).astype(np.uint16) * 257) if mode == "I;16" else image.convert(mode)
-    found, _ = of(saved(image, "PNG"), tmp_path, name="c/1.png", short_side=20)
+    found, _ = of(file_of(image, "PNG"), tmp_path, name="c/1.png", short_side=20)
     assert Image.open(io.BytesIO(found)).mode == ("RGB" if mode in ("P", "RGBA") else "L")
 
 
 @pytest.mark.parametrize(("alpha", "value"), [("drop", 200), ("black", 0), ("white", 255)])
 def test_transparency(alpha: str, value: int, tmp_path: Path) -> None:
-    data = saved(Image.new("RGBA", (16, 16), (200, 200, 200, 0)), "PNG")
+    data = file_of(Image.new("RGBA", (16, 16), (200, 200, 200, 0)), "PNG")
     found, _ = of(data, tmp_path, name="c/1.png", alpha=alpha)
     assert np.all(np.abs(pixels(found).astype(int) - value) <= 2)
 
@@ -214,12 +209,12 @@ def test_formats_that_stay(tmp_path: Path) -> None:
         ("PNG", "png", "1.png"), ("WEBP", "webp", "1.webp"), ("BMP", "bmp", "1.jpg"), ("JPEG", "jpeg", "1.jpeg"),
         ("PNG", "jpg", "1.png"),
     ):  # fmt: skip
-        data = saved(image, form)
+        data = file_of(image, form)
         found, status = of(data, tmp_path, name=f"c/1.{ending}", to="same", short_side=20)
         assert status == "encoded"
         assert lines(tmp_path / "out")[0]["output"] == f"c/{name}"
         assert Image.open(io.BytesIO(found)).format == ("JPEG" if form == "BMP" else form)
-    data = saved(image, "PNG")
+    data = file_of(image, "PNG")
     assert of(data, tmp_path, name="c/1.png", to="same") == (data, "copied")
 
 
@@ -233,7 +228,7 @@ def test_lossless(tmp_path: Path) -> None:
         assert status == "transformed" or b"\xff\xdd\x00\x04" in one
         assert b"\xff\xdd\x00\x04" in found
         assert "progressive" not in Image.open(io.BytesIO(found)).info
-    data = saved(picture(40, 60, 0), "PNG")
+    data = file_of(picture(40, 60, 0), "PNG")
     assert of(data, tmp_path, name="c/1.png", lossless=True) == (data, "copied")
     assert of(originals()["4:2:0"], tmp_path, lossless=True) == (originals()["4:2:0"], "copied")
     with pytest.raises(ValueError, match="lossless leaves the pixels as they are, and excludes short_side and quality"):
@@ -251,7 +246,7 @@ def test_lossless_without_jpegtran(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_names_and_classes_stay(tmp_path: Path) -> None:
     small = jpeg(picture(20, 20, 0))
-    png = saved(picture(20, 20, 0), "PNG")
+    png = file_of(picture(20, 20, 0), "PNG")
     root = write(tmp_path / "in", {
         "a/1.JPEG": small, "a/1.png": png, "a/deep/er/x.y.jpg": small, "b/\u00fc \u4e2d.jpg": small, "b/__z__.jpg": png,
     })  # fmt: skip
@@ -262,7 +257,7 @@ def test_names_and_classes_stay(tmp_path: Path) -> None:
     assert gi.folder(tmp_path / "out").classes == ["a", "b"]
     prepared(gi.folder(root), tmp_path / "shards", tar_size=10**6)
     shards = gi.tar(tmp_path / "shards" / "shard-000000.tar")
-    keys = [os.fsdecode(shards._names[i]) for i in range(5)]
+    keys = [shards.key(i) for i in range(5)]
     assert keys == ["a/1", "a/1_1", "a/deep/er/x_y", "b/z_", "b/\u00fc \u4e2d"]
     assert [label for _, label in shards] == [0, 0, 0, 1, 1]
 
@@ -273,7 +268,7 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     prepared(gi.folder(root), tmp_path / "out")
     assert os.listdir(os.fsencode(tmp_path / "out" / "a")) == [b"\xff.jpg"]
     prepared(gi.folder(root), tmp_path / "shards", tar_size=10**6)
-    assert gi.tar(tmp_path / "shards" / "shard-000000.tar")._names[0] == b"a/\xff"
+    assert gi.tar(tmp_path / "shards" / "shard-000000.tar").key(0) == os.fsdecode(b"a/\xff")
 
 
 def tar_file(path: Path, members: dict[str, bytes]) -> Path:
@@ -323,7 +318,7 @@ def test_members_that_lead_out_of_the_folder(tar_size: int | None, tmp_path: Pat
     assert report.samples == len(members)
     names = {f"in.tar: {name.removesuffix('.jpg')}" for name in HOSTILE}
     assert {one.source for one in report.failed} == names
-    assert all(re.match(r"a result cannot be called '.*', which", one.reason) for one in report.failed)
+    assert all(re.match(r"a result cannot be named '.*', which", one.reason) for one in report.failed)
     assert report.copied == 3
     assert all(path.is_relative_to(tmp_path / "deep") for path in {*tmp_path.parent.rglob("*")} - before)
     assert not Path("/tmp/gpuimg-absolute.jpg").exists()
@@ -334,7 +329,7 @@ def test_members_that_lead_out_of_the_folder(tar_size: int | None, tmp_path: Pat
         assert set(tree(out)) == {NAME, "1.jpg", "a..b/2.jpg", "3.jpg"}
 
 
-def test_members_beside_an_image_that_lead_out_of_the_folder(tmp_path: Path) -> None:
+def test_other_members_that_lead_out_of_the_folder(tmp_path: Path) -> None:
     good = jpeg(picture(20, 20, 0))
     path = tar_file(tmp_path / "in.tar", {"1.jpg": good, "1.x\\..\\..\\y": b"", "2.jpg": good})
     report = prepared(gi.tar(path, label=None), tmp_path / "out")
@@ -427,7 +422,7 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
     assert report.index.indexed == 9
     results = _results_of(tmp_path / "out", kind)
     assert SeekIndex(report.index.path).problem_with(results) == ""  # type: ignore[arg-type]
-    small = [saved(Image.fromarray(gi.resize([pixels(one)], 30, "bicubic").array()[0]), "JPEG", quality=90,
+    small = [file_of(Image.fromarray(gi.resize([pixels(one)], 30, "bicubic").array()[0]), "JPEG", quality=90,
                    subsampling="4:2:0") for one in data]  # fmt: skip
     assert sorted(bytes(one) for one, _ in results) == sorted(small)
     if given:
@@ -467,7 +462,7 @@ def test_labels_of_lists_and_of_records(tmp_path: Path) -> None:
 
 @pytest.fixture
 def coco(tmp_path: Path) -> gi.sources.Table:
-    write(tmp_path / "in", {"deep/1.png": saved(picture(40, 80, 0), "PNG"), "2.jpg": jpeg(picture(15, 10, 0))})
+    write(tmp_path / "in", {"deep/1.png": file_of(picture(40, 80, 0), "PNG"), "2.jpg": jpeg(picture(15, 10, 0))})
     (tmp_path / "boxes.json").write_text(json.dumps({
         "images": [{"id": 5, "file_name": "deep/1.png", "height": 40, "width": 80},
                    {"id": 9, "file_name": "2.jpg", "height": 15, "width": 10}],
@@ -526,17 +521,20 @@ def test_a_class_without_images_is_missed(tmp_path: Path) -> None:
 
 
 def test_what_a_format_has_no_room_for(tmp_path: Path) -> None:
-    report = prepared([(saved(Image.new("L", (70_000, 1)), "PNG"), 0)], tmp_path / "out")
+    report = prepared([(file_of(Image.new("L", (70_000, 1)), "PNG"), 0)], tmp_path / "out")
     assert re.search("1 x 70000 cannot be written as JPEG", report.failed[0].reason)
-    report = prepared([(saved(Image.new("L", (70_000, 1)), "PNG"), 0)], tmp_path / "small", max_pixels=60_000)
+    report = prepared([(file_of(Image.new("L", (70_000, 1)), "PNG"), 0)], tmp_path / "small", max_pixels=60_000)
     assert report.encoded == 1
 
 
 def test_a_member_of_the_results_ending(tmp_path: Path) -> None:
-    png = saved(picture(20, 20, 0), "PNG")
+    png = file_of(picture(20, 20, 0), "PNG")
     path = tar_file(tmp_path / "in.tar", {"1.png": png, "1.jpg": b"other"})
     report = prepared(gi.tar(path, image="png", label=None), tmp_path / "out")
-    assert report.failed[0].reason == "the result is to be .jpg, and the sample has a member of that ending besides"
+    assert (
+        report.failed[0].reason
+        == "the result would be .jpg, but the sample already has another member with that ending"
+    )
 
 
 def test_arguments(tmp_path: Path) -> None:
@@ -553,7 +551,7 @@ def test_arguments(tmp_path: Path) -> None:
         assert not (tmp_path / "out").exists()
     with pytest.raises(TypeError):
         prepared(5, tmp_path / "out")
-    with pytest.raises(ValueError, match="lies in the source"):
+    with pytest.raises(ValueError, match="is inside the source"):
         prepared(source, tmp_path / "in" / "small")
     with pytest.raises(ValueError, match="is not empty, and was not prepared by gpuimg"):
         prepared(source, tmp_path)
@@ -686,7 +684,7 @@ def lines_whole(folder: Path) -> list[str]:
 
 
 def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> None:
-    """What a function of the user's raises ends it, and so does Ctrl-C; threads end."""
+    """An exception of a user's function ends the call, and so does Ctrl-C; threads end."""
     source = gi.folder(write(tmp_path / "in", many(300)))
     options = {"short_side": 20, "tar_size": tar_size}
     before = threading.active_count()
@@ -750,10 +748,10 @@ def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     root = bad_set(tmp_path)
     for arguments, message in (
-        ([tmp_path / "nowhere", tmp_path / "out"], "there is no file or folder"),
+        ([tmp_path / "nowhere", tmp_path / "out"], "no such file or folder"),
         ([root, tmp_path / "out", "--tar", "much"], "--tar must be a size such as 500M"),
         ([root, tmp_path / "out", "--quality", 0], "quality must be"),
-        ([root, root], "lies in the source"),
+        ([root, root], "is inside the source"),
         ([root, tmp_path], "is not empty"),
         ([root, tmp_path / "out", "--lossless", "--short-side", 3], "lossless leaves the pixels as they are"),
     ):
@@ -779,6 +777,6 @@ threading.Thread(target=now, daemon=True).start()
 sys.exit(main.main(["prepare", {str(root)!r}, {str(tmp_path / "out")!r}, "--short-side", "20", "--no-measure"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command goes on from here\n")
+    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command resumes\n")
     assert len(lines_whole(tmp_path / "out")) < 3000
     assert command(root, tmp_path / "out", "--short-side", 20, "--no-measure", "--json") == 0

@@ -265,5 +265,5 @@ def interpolation(value: Any, *, antialias: bool = False) -> int:
         hint = "; with exact= resizes have it" if name in ("lanczos", "box", "hamming") else ""
         raise ValueError(f'interpolation must be "nearest", "bilinear" or "bicubic", not {value!r}{hint}')
     if name == "bicubic" and antialias:
-        return layout.CUBIC_RENORMALISED
+        return layout.CUBIC_RENORMALIZED
     return _FILTERS[name]

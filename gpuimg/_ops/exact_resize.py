@@ -15,7 +15,7 @@ from ..kernels import layout
 
 _FILTERS = {
     "bilinear": layout.LINEAR,
-    "bicubic": layout.CUBIC_RENORMALISED,
+    "bicubic": layout.CUBIC_RENORMALIZED,
     "lanczos": layout.LANCZOS,
     "box": layout.BOX,
     "hamming": layout.HAMMING,
