@@ -39,6 +39,8 @@ def random_resize(
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
     antialias : bool
         Widen the filter when downsizing.
+    exact : {"pillow", "pillow12", "torch"}, optional
+        As in :func:`resize`.
     rng : Rng or int
         Generator for the samples of the batch, or a seed.
 
@@ -162,6 +164,8 @@ def scale_jitter(
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
     antialias : bool
         Widen the filter when downsizing.
+    exact : {"pillow", "pillow12", "torch"}, optional
+        As in :func:`resize`.
     rng : Rng or int
         Generator for the samples of the batch, or a seed.
 
@@ -190,4 +194,4 @@ def scale_jitter(
     scale = generator.uniform(*limits(scale_range, "scale_range", low=1e-6))
     to_target = (target / batch.sizes).min(1)
     new = np.clip(np.floor(batch.sizes * (to_target * scale)[:, None]), 1, layout.EXACT)
-    return resize_crop.resize(batch, new, interpolation, antialias=antialias)
+    return resize_crop.resize(batch, new, interpolation, antialias=antialias, exact=exact)
