@@ -24,15 +24,12 @@ from contextlib import suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, NamedTuple
 
-import llvmlite
-import numba
 import numpy as np
-from numba import from_dtype, njit, types
-from numba.core import compiler, sigutils
-from numba.core.ccallback import CFunc
 
+from .lang import CFunc, compiler, from_dtype, llvmlite, njit, numba, sigutils, types
+from .native import LIBRARY
 from .scalar import LOOP
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -308,7 +305,26 @@ class DiskCache:
 # -- loops -------------------------------------------------------------------------------------------------------------
 
 
-def cached_jit(*signatures: str, nogil: bool = True, **records: np.dtype[Any]) -> Callable[[FunctionType], Any]:
+class Entrance(NamedTuple):
+    """A function that Python calls."""
+
+    name: str  # its place in this package
+    function: Any  # as Numba compiles it
+    signatures: tuple[str, ...]
+    records: dict[str, np.dtype[Any]]
+    nogil: bool
+
+    def numba_signatures(self) -> list[Any]:
+        """The signatures in Numba's types."""
+        names = vars(types) | {name: from_dtype(dtype) for name, dtype in self.records.items()}
+        return [eval(text, names) for text in self.signatures]
+
+
+#: All functions that Python calls; empty where a library is in use.
+ENTRANCES: Final[list[Entrance]] = []
+
+
+def cached_jit(*signatures: str, nogil: bool = True, **records: np.dtype[Any]) -> Callable[[Any], Any]:
     """Compile a function that Python calls, for these types of arguments and no others.
 
     Parameters
@@ -322,23 +338,28 @@ def cached_jit(*signatures: str, nogil: bool = True, **records: np.dtype[Any]) -
     """
     options = LOOP | {"nogil": nogil}
 
-    def decorate(function: FunctionType) -> Any:
+    def decorate(function: Any) -> Any:
+        name = f"{function.__module__.removeprefix(_PACKAGE + '.')}.{function.__name__}"
+        if LIBRARY is not None:
+            return LIBRARY.function(name, signatures, records)
         dispatcher = njit(**options)(function)
         dispatcher._cache = DiskCache(function, function.__name__, options)
-        names = vars(types) | {name: from_dtype(dtype) for name, dtype in records.items()}
-        declared = [sigutils.normalize_signature(eval(text, names)) for text in signatures]
-        dispatcher.compile = partial(_compile_declared, dispatcher, dict(declared))
+        entrance = Entrance(name, dispatcher, signatures, records, nogil)
+        ENTRANCES.append(entrance)
+        declared = {one.args: one.return_type for one in entrance.numba_signatures()}
+        dispatcher.compile = partial(_compile_declared, dispatcher, declared)
         return dispatcher
 
     return decorate
 
 
-def _compile_declared(dispatcher: Any, declared: dict[Any, Any], arguments: Any) -> Any:
+def _compile_declared(dispatcher: Any, declared: dict[Any, Any], signature: Any) -> Any:
     """Compile a function for arguments of a declared signature; Numba would compile it for any."""
-    given, _ = sigutils.normalize_signature(arguments)
-    if given not in declared:
+    given, _ = sigutils.normalize_signature(signature)
+    writable = tuple(one.copy(readonly=False) if isinstance(one, types.Array) else one for one in given)
+    if writable not in declared:
         raise TypeError(f"{dispatcher.py_func.__name__} takes {' or '.join(map(str, declared))}, not {given}")
-    return type(dispatcher).compile(dispatcher, declared[given](*given))
+    return type(dispatcher).compile(dispatcher, declared[writable](*given))
 
 
 class NativeFunction:
@@ -352,8 +373,8 @@ class NativeFunction:
 
     def __init__(self, name: str, function: Any, signature: Any, *, users: bool = False) -> None:
         self.name = name
-        self._function = function
-        self._signature = signature
+        self.function = function
+        self.signature = signature
         self._users = users
         if not users:
             NativeFunction.all.append(self)
@@ -361,13 +382,15 @@ class NativeFunction:
     @cached_property
     def address(self) -> int:
         """Address of the machine code, which is compiled or read from disk when it is first needed."""
+        if LIBRARY is not None:
+            return LIBRARY.address(self.name)
         with _compiling:
             if "address" in self.__dict__:  # another thread was first
                 return int(self.__dict__["address"])
             options = {} if self._users else LOOP
-            compiled: Any = CFunc(self._function, sigutils.normalize_signature(self._signature), {}, options)
+            compiled: Any = CFunc(self.function, sigutils.normalize_signature(self.signature), {}, options)
             if not self._users:
-                compiled._cache = DiskCache(self._function, self.name, options)
+                compiled._cache = DiskCache(self.function, self.name, options)
             compiled.compile()
             NativeFunction.compile_count += not compiled.cache_hits
             self._compiled = compiled  # keeps the machine code

@@ -72,7 +72,7 @@ def call_table(
         if code in ROW_FUNCTIONS:
             calls["rows"][code] = ROW_FUNCTIONS[code].address
         elif OPS[code].user:
-            calls["rows"][code] = user_row(OPS[code], functions).address
+            calls["rows"][code] = user_row(code, functions)
         if code in GRID_FUNCTIONS:
             calls["grids"][code] = GRID_FUNCTIONS[code].address
             calls["reads_neighbors"][code] = OPS[code].neighbors
