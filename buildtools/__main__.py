@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from .build import build
-from .levels import LEVELS, own_levels
+from .levels import LEVELS, own_level
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
     for name in given.levels:
         if name not in LEVELS:
             parser.error(f"a level must be one of {', '.join(LEVELS)}, not {name!r}")
-    build(given.levels or own_levels(), given.out)
+    build(given.levels or [own_level()], given.out)
 
 
 if __name__ == "__main__":

@@ -27,14 +27,14 @@ class BuildError(Exception):
     """The code must not be shipped."""
 
 
-def build_library(name: str, path: Path, linker: list[str] | None = None) -> None:
+def build_library(name: str, path: Path) -> None:
     """Build the library of a level; once in a process."""
     level = LEVELS[name]
     compile_for(level)
     code = _merge(level, *_compile_all())
     check_exceptions(str(code).encode())
     path.parent.mkdir(parents=True, exist_ok=True)
-    link(target_machine(level).emit_object(code), path, level.triple, linker)
+    link(target_machine(level).emit_object(code), path, level.triple)
     check(path, level.triple)
 
 
