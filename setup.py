@@ -6,7 +6,7 @@ The description is the README without what leads nowhere outside of the reposito
 import re
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -29,15 +29,18 @@ class BuildPackage(build_py):
 class BuildWheel(bdist_wheel):
     """A wheel for any Python: nothing in a library depends on its version."""
 
-    def finalize_options(self) -> None:
-        """Keep a wheel with libraries out of the folder for those without."""
-        super().finalize_options()
-        self.root_is_pure = not levels_to_build().levels
-
     def get_tag(self) -> tuple[str, str, str]:
         """Tags of the file name."""
         chosen = levels_to_build()
         return "py3", "none", f"manylinux_2_28_{chosen.machine}" if chosen.levels else "any"
+
+
+class Package(Distribution):
+    """A package with machine code, or without."""
+
+    def has_ext_modules(self) -> bool:
+        """Return True for a wheel that is of one machine."""
+        return bool(levels_to_build().levels)
 
 
 text = Path(__file__).with_name("README.md").read_text("utf-8")
@@ -46,5 +49,6 @@ text = re.sub(r"\[([^]]*)\]\((?!https?:|#)[^)]*\)", r"\1", text)  # links, of wh
 setup(
     long_description=text,
     long_description_content_type="text/markdown",
+    distclass=Package,
     cmdclass={"build_py": BuildPackage, "bdist_wheel": BuildWheel},
 )

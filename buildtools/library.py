@@ -6,11 +6,15 @@ import importlib
 import pickle
 import pkgutil
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import llvmlite.binding as llvm
+from numba.core import sigutils
+
+from gpuimg.kernels.compiled import ENTRANCES, Entrance, NativeFunction
+from gpuimg.kernels.scalar import LOOP
 
 from . import entrances
 from .codegen import Compiled, compile_for, compile_function, target_machine
@@ -27,35 +31,42 @@ class BuildError(Exception):
     """The code must not be shipped."""
 
 
-def build_library(name: str, path: Path) -> None:
-    """Build the library of a level; once in a process."""
+class Source(NamedTuple):
+    """Functions that a library is made of."""
+
+    loops: Sequence[NativeFunction]  # which other loops call by their addresses
+    entrances: Sequence[Entrance]  # which Python calls
+
+
+def kernels() -> Source:
+    """All functions of the package."""
+    package = importlib.import_module("gpuimg.kernels")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not module.name.startswith(f"{package.__name__}.cuda"):
+            importlib.import_module(module.name)
+    return Source(sorted(NativeFunction.all, key=lambda one: one.name), sorted(ENTRANCES, key=lambda one: one.name))
+
+
+def build_library(name: str, path: Path, source: Source | None = None) -> None:
+    """Build the library of a level, of the whole package by default; once in a process."""
     level = LEVELS[name]
     compile_for(level)
-    code = _merge(level, *_compile_all())
+    code = _merge(level, *_compile(source or kernels()))
     check_exceptions(str(code).encode())
     path.parent.mkdir(parents=True, exist_ok=True)
     link(target_machine(level).emit_object(code), path, level.triple)
     check(path, level.triple)
 
 
-def _compile_all() -> tuple[list[Compiled], list[str]]:
-    """All loops, and LLVM text of their entrances."""
-    kernels = importlib.import_module("gpuimg.kernels")
-    for module in pkgutil.walk_packages(kernels.__path__, "gpuimg.kernels."):
-        if not module.name.startswith("gpuimg.kernels.cuda"):
-            importlib.import_module(module.name)
-    from numba.core import sigutils
-
-    from gpuimg.kernels.compiled import ENTRANCES, NativeFunction
-    from gpuimg.kernels.scalar import LOOP
-
-    compiled, texts = [], []
-    for function in sorted(NativeFunction.all, key=lambda one: one.name):
+def _compile(source: Source) -> tuple[list[Compiled], list[str]]:
+    """Compiled functions, and LLVM text of their entrances."""
+    compiled, texts = list[Compiled](), list[str]()
+    for function in source.loops:
         arguments, result = sigutils.normalize_signature(function.signature)
         loop = compile_function(function.function, result(*arguments), LOOP)
         compiled.append(loop)
         texts.append(entrances.loop_entrance(function.name, loop))
-    for one in sorted(ENTRANCES, key=lambda one: one.name):
+    for one in source.entrances:
         loops = [compile_function(one.function.py_func, kind, LOOP) for kind in one.numba_signatures()]
         compiled += loops
         texts.append(entrances.python_entrance(one.name, one.signatures, loops, one.records, one.nogil))
