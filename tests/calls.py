@@ -7,13 +7,16 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 import gpuimg as gi
 
+try:
+    import numba
+except ModuleNotFoundError:  # as in the tests of a wheel, which needs it for users' functions only
+    numba = None
 
-@numba.njit
+
 def dim(r: Any, g: Any, b: Any, y: Any, x: Any, value: Any) -> Any:
     return r * value, g * value + y * np.float32(0.01), b * value + x * np.float32(0.01)
 
@@ -158,7 +161,11 @@ CALLS = {
     ),
     "jpeg": Call(gi.jpeg, lambda rng, n, white: {"quality": rng.integers(1, 101, n)}),
     "adjust_sharpness": Call(gi.adjust_sharpness, lambda rng, n, white: {"sharpness_factor": rng.uniform(0, 2, n)}),
-    "pointwise": Call(gi.pointwise, lambda rng, n, white: {"value": rng.uniform(0, 1, n)}, {"function": dim}),
+    "pointwise": Call(
+        gi.pointwise,
+        lambda rng, n, white: {"value": rng.uniform(0, 1, n)},
+        {"function": numba.njit(dim) if numba else dim},
+    ),
 }
 
 
@@ -168,6 +175,9 @@ def _numbers(function: Callable[..., gi.Batch]) -> Call:
     names = [name for group in names for name in group.split(", ")]
     return Call(function, lambda rng, n, white: {name: rng.uniform(0.3, 2.0, n) for name in names})
 
+
+if numba is None:
+    del CALLS["pointwise"]
 
 _NAMED = {call.function.__name__ for call in CALLS.values()}
 for _name in gi.__all__:
