@@ -176,9 +176,6 @@ def _numbers(function: Callable[..., gi.Batch]) -> Call:
     return Call(function, lambda rng, n, white: {name: rng.uniform(0.3, 2.0, n) for name in names})
 
 
-if numba is None:
-    del CALLS["pointwise"]
-
 _NAMED = {call.function.__name__ for call in CALLS.values()}
 for _name in gi.__all__:
     _function = getattr(gi, _name)
@@ -188,3 +185,5 @@ for _name in gi.__all__:
 #: Those that also move pixels, and those that change sizes.
 RESIZING = ["resize", "resize nearest", "resize bicubic", "resize plain", "crop", "center_crop", "resized_crop", "pad",
             "pad edge", "pad reflect", "pad symmetric", "rotate expand"]  # fmt: skip
+if numba is None:
+    del CALLS["pointwise"]
