@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
-import pkgutil
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import llvmlite.binding as llvm
 from numba.core import sigutils
 
-from gpuimg.kernels.compiled import ENTRANCES, Entrance, NativeFunction
+from gpuimg.kernels.compiled import ENTRANCES, Entrance, NativeFunction, import_all
 from gpuimg.kernels.scalar import LOOP
 
 from . import entrances
@@ -40,10 +38,7 @@ class Source(NamedTuple):
 
 def kernels() -> Source:
     """All functions of the package."""
-    package = importlib.import_module("gpuimg.kernels")
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not module.name.startswith(f"{package.__name__}.cuda"):
-            importlib.import_module(module.name)
+    import_all()
     return Source(sorted(NativeFunction.all, key=lambda one: one.name), sorted(ENTRANCES, key=lambda one: one.name))
 
 

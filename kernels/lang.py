@@ -11,8 +11,8 @@ from typing import Any
 from .native import LIBRARY, REASON
 
 __all__ = [
-    "CFunc", "cgutils", "compiler", "from_dtype", "intrinsic", "ir", "llvmlite", "njit", "numba", "populate_array",
-    "sigutils", "types",
+    "CFunc", "cgutils", "compiler", "cpu_target", "from_dtype", "intrinsic", "ir", "llvmlite", "njit", "numba",
+    "populate_array", "sigutils", "types",
 ]  # fmt: skip
 
 if LIBRARY is None:
@@ -27,6 +27,7 @@ if LIBRARY is None:
     from numba import from_dtype, njit, types
     from numba.core import cgutils, compiler, sigutils
     from numba.core.ccallback import CFunc
+    from numba.core.registry import cpu_target
     from numba.extending import intrinsic
     from numba.np.arrayobj import populate_array
 else:
@@ -45,7 +46,8 @@ else:
         def __getitem__(self, key: Any) -> _StandIn:
             return self
 
-    llvmlite = numba = ir = types = cgutils = compiler = sigutils = CFunc = populate_array = from_dtype = _StandIn()
+    llvmlite = numba = ir = types = cgutils = compiler = sigutils = CFunc = cpu_target = _StandIn()
+    populate_array = from_dtype = _StandIn()
 
     def intrinsic(*args: Any, **options: Any) -> Any:
         """Return the function as it is."""
