@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
-_COPIED: Final = ("buildtools", "docs", "examples", "tests", "README.md", "pyproject.toml")
+_COPIED: Final = ("bench", "buildtools", "docs", "examples", "tests", "README.md", "pyproject.toml")
 _HOOK: Final = '''"""Numba cannot be imported here."""
 
 import sys
@@ -44,7 +44,7 @@ def create(wheel: Path, folder: Path) -> None:
     (site / "shared.pth").write_text(f"import without_numba\n{sysconfig.get_path('purelib')}\n")
     for name in _COPIED:
         if (_ROOT / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "_build", "gallery")
+            ignored = shutil.ignore_patterns("__pycache__", "_build", "gallery", ".photos", ".videos")
             shutil.copytree(_ROOT / name, folder / "tree" / name, ignore=ignored)
         else:
             shutil.copy(_ROOT / name, folder / "tree")
