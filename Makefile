@@ -51,10 +51,10 @@ test: $(VENV)/.test-ready
 
 # The wheel that `pip install .` builds here: its results are those of Numba's loops, and tests that need no Numba pass.
 WHEEL_VENV ?= .venv-wheel
-WHEEL_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,boxes copy_paste decode elastic \
-	every_function every_random_function filters geometry handoff icc index loader mixing mosaic noise order patches \
+WHEEL_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,boxes decode elastic \
+	every_function every_random_function filters geometry handoff icc index loader mixing noise order patches \
 	pillow policies prefetch presets random_color random_geometry reading results rng streams targets threads turn \
-	video views)))
+	video)))
 
 test-wheel: $(VENV)/.test-ready
 	rm -rf build/wheel $(WHEEL_VENV)

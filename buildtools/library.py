@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import llvmlite.binding as llvm
 from numba.core import sigutils
-
-from gpuimg.kernels.compiled import ENTRANCES, Entrance, NativeFunction, import_all
-from gpuimg.kernels.scalar import LOOP
 
 from . import entrances
 from .codegen import Compiled, compile_for, compile_function, target_machine
@@ -32,21 +29,26 @@ class BuildError(Exception):
 class Source(NamedTuple):
     """Functions that a library is made of."""
 
-    loops: Sequence[NativeFunction]  # which other loops call by their addresses
-    entrances: Sequence[Entrance]  # which Python calls
+    loops: Sequence[Any]  # NativeFunction: other loops call them by their addresses
+    entrances: Sequence[Any]  # Entrance: Python calls them
+    options: dict[str, Any]  # of Numba
 
 
 def kernels() -> Source:
     """All functions of the package."""
+    from gpuimg.kernels.compiled import ENTRANCES, NativeFunction, import_all
+    from gpuimg.kernels.scalar import LOOP
+
     import_all()
-    return Source(sorted(NativeFunction.all, key=lambda one: one.name), sorted(ENTRANCES, key=lambda one: one.name))
+    by_name = [sorted(functions, key=lambda one: str(one.name)) for functions in (NativeFunction.all, ENTRANCES)]
+    return Source(*by_name, LOOP)
 
 
-def build_library(name: str, path: Path, source: Source | None = None) -> None:
-    """Build the library of a level, of the whole package by default; once in a process."""
+def build_library(name: str, path: Path, source: Callable[[], Source] = kernels) -> None:
+    """Build the library of a level, once in a process that has not imported the kernels; ``source`` does."""
     level = LEVELS[name]
     compile_for(level)
-    code = _merge(level, *_compile(source or kernels()))
+    code = _merge(level, *_compile(source()))
     check_exceptions(str(code).encode())
     path.parent.mkdir(parents=True, exist_ok=True)
     link(target_machine(level).emit_object(code), path, level.triple)
@@ -58,11 +60,11 @@ def _compile(source: Source) -> tuple[list[Compiled], list[str]]:
     compiled, texts = list[Compiled](), list[str]()
     for function in source.loops:
         arguments, result = sigutils.normalize_signature(function.signature)
-        loop = compile_function(function.function, result(*arguments), LOOP)
+        loop = compile_function(function.function, result(*arguments), source.options)
         compiled.append(loop)
         texts.append(entrances.loop_entrance(function.name, loop))
     for one in source.entrances:
-        loops = [compile_function(one.function.py_func, kind, LOOP) for kind in one.numba_signatures()]
+        loops = [compile_function(one.function.py_func, kind, source.options) for kind in one.numba_signatures()]
         compiled += loops
         texts.append(entrances.python_entrance(one.name, one.signatures, loops, one.records, one.nogil))
     return compiled, texts

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from buildtools.library import Source, build_library
-from gpuimg.kernels.compiled import ENTRANCES, cached_jit
-from gpuimg.kernels.scalar import loop
 
 PAIR = np.dtype([("first", "<i8"), ("second", "<f4")], align=True)
 
 
 def _define() -> None:
+    from gpuimg.kernels.compiled import cached_jit
+
     @cached_jit("int64(uint8[::1])", "int64(uint16[::1])")
     def total(values: Any) -> Any:
         found = 0
@@ -45,6 +44,8 @@ def _define() -> None:
 
 
 def _define_raising() -> None:
+    from gpuimg.kernels.compiled import cached_jit
+
     @cached_jit("int64(int64)")
     def checked(value: Any) -> Any:
         if value < 0:
@@ -53,6 +54,11 @@ def _define_raising() -> None:
 
 
 def _define_calling() -> None:
+    from numba import types
+
+    from gpuimg.kernels.compiled import cached_jit
+    from gpuimg.kernels.scalar import loop
+
     getpid = types.ExternalFunction("getpid", types.int32())
 
     @loop
@@ -64,10 +70,15 @@ def _define_calling() -> None:
         return own()
 
 
-if __name__ == "__main__":
-    what, level, out = sys.argv[1:]
+def _source(what: str) -> Source:
     import gpuimg.kernels.self_test  # noqa: F401  # what a library is tried with
+    from gpuimg.kernels.compiled import ENTRANCES
+    from gpuimg.kernels.scalar import LOOP
 
     {"working": _define, "raising": _define_raising, "calling": _define_calling}[what]()
-    wanted = [one for one in ENTRANCES if one.name.startswith(("self_test", "__main__"))]
-    build_library(level, Path(out), Source([], wanted))
+    return Source([], [one for one in ENTRANCES if one.name.startswith(("self_test", "__main__"))], LOOP)
+
+
+if __name__ == "__main__":
+    what, level, out = sys.argv[1:]
+    build_library(level, Path(out), lambda: _source(what))
