@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 from numba.core import codegen, compiler, cpu, registry, typing
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.dispatcher import _FunctionCompiler
+from numba.core.dispatcher import _FunctionCompiler  # type: ignore[attr-defined]
 
 from .levels import Level
 

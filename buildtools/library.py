@@ -40,8 +40,8 @@ def kernels() -> Source:
     from gpuimg.kernels.scalar import LOOP
 
     import_all()
-    by_name = [sorted(functions, key=lambda one: str(one.name)) for functions in (NativeFunction.all, ENTRANCES)]
-    return Source(*by_name, LOOP)
+    loops = sorted(NativeFunction.all, key=lambda one: one.name)
+    return Source(loops, sorted(ENTRANCES, key=lambda one: one.name), LOOP)
 
 
 def build_library(name: str, path: Path, source: Callable[[], Source] = kernels) -> None:

@@ -445,7 +445,8 @@ ALWAYS: Final = ("decode_jpeg", "cpu.batch.run_images")
 
 
 def _by_name() -> dict[str, NativeFunction | Entrance]:
-    return {one.name: one for one in (*NativeFunction.all, *ENTRANCES)}
+    every: list[NativeFunction | Entrance] = [*NativeFunction.all, *ENTRANCES]
+    return {one.name: one for one in every}
 
 
 def compile_together(wanted: Iterable[str]) -> None:

@@ -96,7 +96,8 @@ def main() -> str | None:
     parser.add_argument("files", type=Path, nargs="+")
     given = parser.parse_args()
     if given.what == "compare":
-        return compare(*given.files, given.tolerance)
+        one, other = given.files
+        return compare(one, other, given.tolerance)
     from gpuimg.kernels import native
 
     found = {name: np.asarray(batch) for name, batch in results()}
