@@ -375,7 +375,8 @@ def _compile_declared(dispatcher: Any, declared: dict[Any, Any], signature: Any)
     given, _ = sigutils.normalize_signature(signature)
     writable = tuple(one.copy(readonly=False) if isinstance(one, types.Array) else one for one in given)
     if writable not in declared:
-        raise TypeError(f"{dispatcher.py_func.__name__} takes {' or '.join(map(str, declared))}, not {given}")
+        takes = " or ".join(", ".join(map(str, one)) for one in declared)
+        raise TypeError(f"{dispatcher.py_func.__name__} takes {takes}, not {', '.join(map(str, given))}")
     return type(dispatcher).compile(dispatcher, declared[writable](*given))
 
 
