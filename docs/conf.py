@@ -1,4 +1,4 @@
-"""Sphinx: how `make docs` builds the site. Nothing is loaded from elsewhere, and every warning is an error."""
+"""Sphinx configuration for `make docs`. The build loads nothing from the network, and every warning is an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
-from pictures import Pictures  # noqa: E402  (beside this file)
+from pictures import Pictures  # noqa: E402  (in this folder)
 
 import gpuimg  # noqa: E402
 
@@ -29,13 +29,13 @@ extensions = [
 ]
 exclude_patterns = ["_build", "**/sg_execution_times.rst", "sg_execution_times.rst", "gallery/GALLERY_HEADER.rst"]
 templates_path = ["_templates"]
-nitpicky = True  # a reference that leads nowhere is an error
+nitpicky = True  # a reference without a target is an error
 nitpick_ignore_regex = [("py:.*", r"(numpy|cupy|torch|jax|tensorflow|collections|typing)\..*")]
 
 # -- docstrings --------------------------------------------------------------------------------------------------------
 
-autodoc_mock_imports = ["torch"]  # for gpuimg.torch, rather than half a gigabyte
-autodoc_typehints = "none"  # the docstrings say what each parameter is
+autodoc_mock_imports = ["torch"]  # for gpuimg.torch, instead of installing half a gigabyte
+autodoc_typehints = "none"  # the docstrings give the types of parameters
 autodoc_member_order = "bysource"
 autosummary_generate = True
 numpydoc_show_class_members = False
@@ -43,23 +43,24 @@ numpydoc_xref_param_type = False
 
 
 def _skips(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool:
-    """Leave out what named tuples make of their fields, which are documented as attributes of the class."""
+    """Skip the generated docstrings of named tuples' fields, which the class documents as attributes."""
     return skip or str(getattr(member, "__doc__", "")).startswith("Alias for field number")
 
 
-#: Classes that functions make, never users.
-MADE = {"gpuimg.Batch", "gpuimg.Loader", "gpuimg.LoadedBatch", "gpuimg.Mix", "gpuimg.SavedPlan", "gpuimg.IndexReport",
-        "gpuimg.ImageInfo", "gpuimg.VideoInfo", "gpuimg.Failure", "gpuimg.DecodeError",
-        "gpuimg.VideoError"}  # fmt: skip
+#: Classes that only functions create: their signatures are not shown.
+WITHOUT_SIGNATURE = {
+    "gpuimg.Batch", "gpuimg.Loader", "gpuimg.LoadedBatch", "gpuimg.Mix", "gpuimg.SavedPlan", "gpuimg.IndexReport",
+    "gpuimg.ImageInfo", "gpuimg.VideoInfo", "gpuimg.Failure", "gpuimg.DecodeError", "gpuimg.VideoError",
+}  # fmt: skip
 
 
 def _signature(app: Any, what: str, name: str, value: Any, options: Any, signature: Any, returns: Any) -> Any:
-    """Leave out what a class is made of; tell that of a class whose base is a stand-in here."""
+    """Hide the signatures of some classes; return that of a class whose base is mocked here."""
     if name == "gpuimg.torch.IterableDataset":
         _, *parameters = inspect.signature(value.__init__).parameters.values()
         bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
         return str(inspect.Signature(bare)), None
-    return ("", None) if name in MADE else None
+    return ("", None) if name in WITHOUT_SIGNATURE else None
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------
@@ -67,12 +68,12 @@ def _signature(app: Any, what: str, name: str, value: Any, options: Any, signatu
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
-#: Pages that are files elsewhere in the repository.
+#: Pages whose text is a file in another folder.
 ELSEWHERE = {"contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md", "tests": "tests/README.md"}
 
 
 def _from_elsewhere(app: Any, page: str, source: list[str]) -> None:
-    """Put a file of the repository in the place of its page, its links leading to pages."""
+    """Replace a page by its file from another folder, with links to pages."""
     if page in ELSEWHERE:
         text = (HERE.parent / ELSEWHERE[page]).read_text()
         for name, path in ELSEWHERE.items():
@@ -129,7 +130,7 @@ html_theme_options = {
 
 
 def setup(app: Any) -> None:
-    """Called by Sphinx."""
+    """Connect the handlers above; Sphinx calls this."""
     app.connect("autodoc-skip-member", _skips)
     app.connect("autodoc-process-signature", _signature)
     app.connect("source-read", _from_elsewhere)

@@ -1,4 +1,4 @@
-"""The gallery's pictures: a batch that a block of an example ends with is shown as its contact sheet."""
+"""Pictures of the gallery: if the last value of an example's block is a batch, show it as a contact sheet."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from PIL import Image
 import gpuimg
 from gpuimg._batch.contact_sheet import ContactSheet, contact_sheet
 
-_MOST = 12
-_SIDE = 190
-_QUALITY = 92  # of JPEG: a page has some hundred pictures
+_MOST = 12  # images of a sheet
+_SIDE = 190  # pixels of the longer side
+_QUALITY = 92  # of the JPEGs: a page has about a hundred pictures
 
 
 class Pictures:
-    """A scraper of sphinx-gallery: called after each block of an example, it gives reStructuredText."""
+    """A scraper of sphinx-gallery, which calls it after each block of an example for reStructuredText."""
 
     def __init__(self) -> None:
         self._shown: Any = None
 
     def __repr__(self) -> str:
-        return "Pictures()"  # part of what sphinx-gallery compares between builds
+        return "Pictures()"  # sphinx-gallery compares it between builds
 
     def __call__(self, block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
-        """Show the value of the block, if it is a batch."""
-        value = vars(block_vars["fake_main"]).get("___")  # of the last expression so far
+        """Return the value of the block as reStructuredText if it is a batch, else an empty string."""
+        value = vars(block_vars["fake_main"]).get("___")  # value of the last expression
         if value is self._shown or not isinstance(value, gpuimg.Batch):
             return ""
         self._shown = value
@@ -39,7 +39,7 @@ class Pictures:
 
 
 def _written(sheet: ContactSheet, names: list[str]) -> str:
-    """The sheet as figures in a row that breaks where a page is narrow."""
+    """Return the sheet as figures in rows, as many in each as fit the page."""
     lines = ["", ".. container:: contact-sheet", ""]
     for name, tile, number in zip(names, sheet.tiles, count()):
         width = tile.picture.shape[1]
@@ -56,5 +56,5 @@ def _written(sheet: ContactSheet, names: list[str]) -> str:
 
 
 def _literal(text: str) -> str:
-    """Text that is not markup."""
+    """Escape markup."""
     return "".join(f"\\{letter}" if letter in "\\*`_|:" else letter for letter in text)

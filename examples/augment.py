@@ -1,4 +1,4 @@
-"""Files to a normalised training batch, with other random numbers for every image; needs only gpuimg and NumPy.
+"""Decode files to a normalized training batch, with random parameters for each image; needs only gpuimg and NumPy.
 
 python examples/augment.py
 """

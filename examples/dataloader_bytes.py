@@ -1,8 +1,8 @@
-"""A DataLoader whose workers only read files; the main process decodes a batch ahead, with all cores or on the GPU.
+"""Read files in DataLoader workers, and decode one batch ahead in the main process, with all cores or on the GPU.
 
 python examples/dataloader_bytes.py [FOLDER]
 
-For code that has a Dataset and a DataLoader, with a sampler, already: bytes are cheap to send between processes.
+For code that already has a Dataset, a DataLoader and a sampler. File bytes are cheap to send between processes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Files(torch.utils.data.Dataset[Any]):  # type: ignore[misc]  # torch is no
 
 
 def decoded(batches: Any, epoch: int) -> Iterator[tuple[Any, Any]]:
-    """Indices and pixels of lists of samples."""
+    """Yield the indices and pixels of each list of samples."""
     train = gpuimg.presets.imagenet_train(SIZE)
     for samples in batches:
         ids, files = zip(*samples, strict=True)

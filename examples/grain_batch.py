@@ -1,4 +1,4 @@
-"""Grain: its data sets deal out indices, gpuimg makes the batches. Augment after `batch`, not before.
+"""Decode and augment batches of indices from Grain. Call gpuimg after Grain's `batch`, not before.
 
 python examples/grain_batch.py [FOLDER]
 """
@@ -24,7 +24,7 @@ SIZE = 64
 
 
 def batches(source: Any, epoch: int) -> Any:
-    """An epoch of a gpuimg source, as an iterable of Grain's."""
+    """Return an epoch of a gpuimg source as an iterable of Grain."""
     train = gpuimg.presets.imagenet_train(SIZE)
 
     def make(ids: Any) -> dict[str, Any]:

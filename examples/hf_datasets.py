@@ -1,4 +1,4 @@
-"""Hugging Face's datasets, in two ways: `gpuimg.load` takes one as its source, or one decodes what it is asked for.
+"""Use Hugging Face's datasets in two ways: as the source of `gpuimg.load`, and with gpuimg as their transform.
 
 python examples/hf_datasets.py [FOLDER]
 """
@@ -26,7 +26,7 @@ train = gpuimg.presets.imagenet_train(SIZE)
 
 
 def files(folder: Path) -> Any:
-    """A data set of undecoded files. ``id`` numbers the samples, for what each is drawn."""
+    """Return a data set of undecoded files. ``id`` is the index that each sample's draws depend on."""
     photos = [str(path) for path in sorted(folder.glob("*.jpg"))]
     found = datasets.Dataset.from_dict({"image": photos, "id": list(range(len(photos)))})
     return found.cast_column("image", datasets.Image(decode=False))
@@ -35,21 +35,21 @@ def files(folder: Path) -> Any:
 class Augment:
     """A function for ``with_transform`` that decodes and augments rows, differently in each epoch.
 
-    A data set does not know the epoch, so whoever trains has to set ``epoch`` before each. With transformers' Trainer
+    A data set does not know the epoch, so the training code must set ``epoch`` before each. With transformers' Trainer
     (and ``remove_unused_columns=False``) that is a callback:
 
         class SetEpoch(transformers.TrainerCallback):
             def on_epoch_begin(self, args, state, control, **_):
                 augment.epoch = round(state.epoch)
 
-    Worker processes of a DataLoader that are started for each epoch get it, persistent ones do not.
+    This works with workers of a DataLoader that are started for each epoch, and not with persistent ones.
     """
 
     def __init__(self) -> None:
         self.epoch: int | None = None
 
     def __deepcopy__(self, memo: Any) -> Augment:
-        return self  # data sets copy themselves, and with them what they hold: there is one epoch for all
+        return self  # data sets copy themselves with their transform: the copies share one epoch
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
         if self.epoch is None:
@@ -70,7 +70,7 @@ def main() -> None:
     pixels = np.stack([images[k] for k in range(len(dataset))])
     print(f"{len(images)} photos by load, SHA-256 of the pixels {hashlib.sha256(pixels.tobytes()).hexdigest()}")
 
-    # For a trainer that wants the data set itself; nothing runs ahead here.
+    # For a trainer that needs the data set itself. Nothing is decoded ahead in this case.
     augment = Augment()
     decoded = dataset.with_transform(augment)
     for epoch in range(2):

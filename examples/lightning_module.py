@@ -1,4 +1,4 @@
-"""Lightning: a data module around `gpuimg.load`, stopped in the middle of an epoch and resumed from its checkpoint.
+"""A Lightning data module with `gpuimg.load`, stopped in the middle of an epoch and resumed from its checkpoint.
 
 python examples/lightning_module.py [FOLDER]
 
@@ -27,7 +27,7 @@ EPOCHS = 4
 
 
 class Photos(lightning.LightningDataModule):  # type: ignore[misc]  # Lightning is not type-checked here
-    """The photos of a folder. The loader's position is kept in Lightning's checkpoints."""
+    """The photos of a folder. Lightning's checkpoints contain the loader's position."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Photos(lightning.LightningDataModule):  # type: ignore[misc]  # Lightning 
 
 
 class Classifier(lightning.LightningModule):  # type: ignore[misc]
-    """A small network, which notes what it was trained on."""
+    """A small network that records its training samples."""
 
     def __init__(self, classes: int) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Classifier(lightning.LightningModule):  # type: ignore[misc]
 
 
 def trainer(**options: Any) -> Any:
-    """A quiet trainer on the CPU."""
+    """Return a trainer on the CPU without output."""
     return lightning.Trainer(
         max_epochs=EPOCHS, accelerator="cpu", devices=1, use_distributed_sampler=False, num_sanity_val_steps=0,
         logger=False, enable_progress_bar=False, enable_model_summary=False, **options,
@@ -99,20 +99,20 @@ def trainer(**options: Any) -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Train with Lightning, stop, and go on.")
+    parser = argparse.ArgumentParser(description="Train with Lightning, stop, and resume.")
     parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parent / "photos")
     folder = parser.parse_args().folder
     data = Photos(folder)
     lightning.seed_everything(0)
     first, second = Classifier(data.classes), Classifier(data.classes)
     with tempfile.TemporaryDirectory() as place:
-        kept = ModelCheckpoint(place, every_n_train_steps=4)
-        trainer(callbacks=[kept], max_steps=4).fit(first, datamodule=data)  # an epoch has 3
-        going_on = trainer(enable_checkpointing=False)
-        going_on.fit(second, datamodule=Photos(folder), ckpt_path=kept.best_model_path)  # as after a restart
-    print(f"{going_on.global_step} steps, stopped and resumed after 4")
+        checkpoints = ModelCheckpoint(place, every_n_train_steps=4)
+        trainer(callbacks=[checkpoints], max_steps=4).fit(first, datamodule=data)  # an epoch has 3
+        resumed = trainer(enable_checkpointing=False)
+        resumed.fit(second, datamodule=Photos(folder), ckpt_path=checkpoints.best_model_path)  # as after a restart
+    print(f"{resumed.global_step} steps, stopped and resumed after 4")
     print("samples:", *first.seen, *second.seen)
-    print(f"{float(going_on.callback_metrics['right']):.0%} right")
+    print(f"{float(resumed.callback_metrics['right']):.0%} right")
 
 
 if __name__ == "__main__":

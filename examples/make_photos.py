@@ -1,4 +1,4 @@
-"""Make the JPEGs in examples/photos from images that ship with scikit-image (needs scikit-image and Pillow).
+"""Create the JPEGs in examples/photos from images that ship with scikit-image (needs scikit-image and Pillow).
 
 python examples/make_photos.py
 
@@ -20,7 +20,7 @@ ORIENTATION_TAG = 0x0112
 
 
 class Photo(NamedTuple):
-    """A crop ``(left, top, right, bottom)`` of a source, resized to ``size`` (width, height), and how it is saved."""
+    """A crop ``(left, top, right, bottom)`` of a source, its new ``size`` (width, height), and options for saving."""
 
     name: str
     source: str
@@ -49,7 +49,7 @@ PHOTOS = (
 
 
 def render(photo: Photo) -> Image.Image:
-    """The pixels as they are stored: an upright photo, turned back where the EXIF orientation will turn it."""
+    """Return the pixels as stored: rotated if the file gets an EXIF orientation, which rotates them back."""
     with Image.open(SOURCES / photo.source) as source:
         image = source.convert("L" if source.mode in ("L", "P") else "RGB")
     image = image.resize(photo.size, Image.Resampling.LANCZOS, box=photo.box)

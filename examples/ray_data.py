@@ -1,4 +1,4 @@
-"""Ray Data: actors decode and augment, on this machine or on a cluster. The pixels do not depend on how many.
+"""Decode and augment in actors of Ray Data, on one machine or a cluster. The pixels do not depend on their number.
 
 python examples/ray_data.py [FOLDER] [--actors 1 2 4]
 """
@@ -25,25 +25,25 @@ SIZE = 64
 
 
 class Augment:
-    """One actor: rows with ``path`` and ``id`` in, pixels out."""
+    """An actor that turns rows with ``path`` and ``id`` into pixels."""
 
     def __init__(self, seed: int, epoch: int) -> None:
-        # Ray reserves cores for an actor, but does not keep it to them.
+        # Ray reserves cores for an actor, but does not limit it to them.
         cores = ray.get_runtime_context().get_assigned_resources().get("CPU", 1)
         os.environ["GPUIMG_NUM_THREADS"] = str(max(int(cores), 1))
         self.seed, self.epoch = seed, epoch
         self.train = gpuimg.presets.imagenet_train(SIZE)
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
-        """Batches of Ray are columns."""
+        """Decode and augment a batch, which Ray passes as columns."""
         x = gpuimg.open_batch(list(rows["path"]), on_error="fill")
-        rng = gpuimg.Rng(self.seed, epoch=self.epoch, indices=rows["id"])  # of samples, wherever they are
-        images = self.train(x, rng).array("float16", "NCHW")  # on a GPU .get() besides: Ray moves host memory
+        rng = gpuimg.Rng(self.seed, epoch=self.epoch, indices=rows["id"])  # the same draws on every actor
+        images = self.train(x, rng).array("float16", "NCHW")  # on a GPU append .get(): Ray moves host memory
         return {"id": rows["id"], "image": images, "valid": np.array(x.status) == "ok"}
 
 
 def batches(photos: list[Path], actors: int) -> Any:
-    """An epoch, made by so many actors, which divide the cores among them."""
+    """Return an epoch computed by a number of actors, which divide the cores among them."""
     rows = ray.data.from_items([{"id": k, "path": str(photo)} for k, photo in enumerate(photos)])
     made = rows.map_batches(
         Augment,

@@ -1,14 +1,14 @@
-"""A service that prepares images for a model: files over HTTP in, arrays out, images of many requests in one call.
+"""An HTTP service that prepares images for a model; images of several requests are processed in one call.
 
 pip install starlette uvicorn httptools
 python examples/serve.py --port 8000
 curl --data-binary @examples/photos/cat.jpg -D - -o cat.float16 http://127.0.0.1:8000/
 
-The body of a POST is one image file, the answer the values in the order and type that its headers X-Shape and X-Dtype
-tell: numpy.frombuffer(answer, "float16").reshape(3, 224, 224). Many images: many requests at a time. Files that are not
-images, or are cut off, are answered by 422 with the reason, files that are too large by 413, those that arrive too
-slowly by 408, and requests beyond what the service keeps up with by 503. GET /stats gives the number of images and of
-batches so far, and of bytes held. Ctrl-C ends it.
+The body of a POST is one image file. The answer is an array, whose shape and type are in the headers X-Shape and
+X-Dtype: numpy.frombuffer(answer, "float16").reshape(3, 224, 224). To send many images, send several requests at a time.
+Status 422 with a reason answers files that are truncated or not images, 413 files that are too large, 408 bodies that
+arrive too slowly, and 503 requests beyond the limits below. GET /stats returns the number of images and batches so far,
+and the bytes in memory. Ctrl-C ends the service.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from starlette.routing import Route
 import gpuimg
 
 MAX_BYTES = 8_000_000  # of a file
-MAX_PIXELS = 50_000_000  # of an image, by its header: a small file may hold a very large one
+MAX_PIXELS = 50_000_000  # of an image, by its header: a small file may contain a very large image
 CONNECTIONS = 1024
 
 SHAPE = 3, 224, 224
@@ -44,18 +44,18 @@ prepare = gpuimg.presets.imagenet_eval(224)
 
 
 class BadImageError(ValueError):
-    """The reason why a file gives no image."""
+    """The reason why a file could not be decoded."""
 
 
 def preprocess(files: list[bytes]) -> list[bytes | Exception]:
-    """The values of each file, or what is wrong with it: one call for all, and a bad file spoils no other's result."""
+    """Return each file's values or error. One call decodes all files, and a bad file does not affect the others."""
     x = prepare(gpuimg.open_batch(files, on_error="fill", max_pixels=MAX_PIXELS))
     values = x.array(DTYPE, LAYOUT)  # reads, decodes, resizes, crops and normalizes; a model would take these
-    return [values[k].tobytes() if said == "ok" else BadImageError(said) for k, said in enumerate(x.status)]
+    return [values[k].tobytes() if status == "ok" else BadImageError(status) for k, status in enumerate(x.status)]
 
 
 class Upload(NamedTuple):
-    """A file, when it came, and the future that its request waits for."""
+    """A file, its time of arrival, and the future that its request waits for."""
 
     file: bytes
     arrived: float
@@ -63,10 +63,10 @@ class Upload(NamedTuple):
 
 
 class Batcher:
-    """Calls a function with the files of up to ``most`` requests on a thread of its own: the event loop stays free.
+    """Call a function with the files of up to ``most`` requests, on a separate thread that leaves the event loop free.
 
-    A batch begins when it is full, or when its first file has waited for ``wait`` seconds. What came while the batch
-    before was worked on has waited already: under load, batches grow and nobody waits for the clock.
+    A batch starts when it is full, or when its first file has waited for ``wait`` seconds. Files that arrive while a
+    batch is processed have waited by its end, so that batches grow with the load.
     """
 
     def __init__(self, function: Callable[[list[bytes]], list[bytes | Exception]], most: int, wait: float) -> None:
@@ -78,13 +78,13 @@ class Batcher:
         self._thread.start()
 
     async def __call__(self, file: bytes) -> bytes:
-        """The result for one file."""
+        """Return the result for one file."""
         upload = Upload(file, time.monotonic(), self._loop.create_future())
         self._uploads.put(upload)
         return await upload.answer
 
     def close(self) -> None:
-        """End the thread, after what it has got."""
+        """End the thread after the files that it has received."""
         self._uploads.put(None)
         self._thread.join()
 
@@ -92,14 +92,14 @@ class Batcher:
         while batch := self._batch():
             try:
                 results = self._function([upload.file for upload in batch])
-            except Exception as error:  # not of one image: these requests get 500, the next are served
+            except Exception as error:  # of the call, not of an image: all its requests get 500, later ones are served
                 results = [error] * len(batch)
             self.images += len(batch)
             self.batches += 1
             self._loop.call_soon_threadsafe(_deliver, batch, results)
 
     def _batch(self) -> list[Upload]:
-        """The next uploads; none at the end."""
+        """Return the next uploads; none at the end."""
         batch: list[Upload] = []
         upload = self._uploads.get()
         while upload is not None:
@@ -126,17 +126,17 @@ def _deliver(batch: list[Upload], results: list[bytes | Exception]) -> None:
 
 
 class Limits:
-    """What the service holds at a time at most, of what clients send."""
+    """Limits of the memory for requests, and of their time."""
 
     def __init__(self, places: int, held: int, seconds: float) -> None:
-        self.places = asyncio.Semaphore(places)  # of requests whose body is there, until they are answered
+        self.places = asyncio.Semaphore(places)  # for requests with a complete body, until they are answered
         self.most = held  # bytes of bodies, of all requests together
         self.seconds = seconds  # from the header of a request to the end of its body
         self.held = 0
 
     @contextlib.asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytes]:
-        """The file in a request, which counts as held until the end of the block."""
+        """Read the file of a request; its bytes count as held until the end of the block."""
         too_large = HTTPException(413, f"more than {MAX_BYTES:,} bytes")
         if int(request.headers.get("content-length", 0)) > MAX_BYTES:
             raise too_large
@@ -165,7 +165,7 @@ async def answer(request: Request) -> Response:
     limits = request.state.limits
     try:
         async with limits.body(request) as file:
-            if limits.places.locked():  # after the body: a client that sends slowly must not keep others out
+            if limits.places.locked():  # checked after the body, so that slow clients do not block others
                 raise busy("too many requests at a time")
             async with limits.places:
                 values = await request.state.batcher(file)
@@ -175,7 +175,7 @@ async def answer(request: Request) -> Response:
     except BadImageError as error:
         raise HTTPException(422, str(error)) from error
     except ClientDisconnect:
-        return Response(status_code=400)  # nobody reads it
+        return Response(status_code=400)  # the client is gone
     shape = ",".join(map(str, SHAPE))
     return Response(values, media_type="application/octet-stream", headers={"X-Shape": shape, "X-Dtype": DTYPE})
 
@@ -186,14 +186,14 @@ async def stats(request: Request) -> Response:
 
 
 def service(most: int, wait: float, places: int, held: int, seconds: float) -> Starlette:
-    """The application."""
+    """Return the application."""
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[dict[str, Any]]:
         with contextlib.closing(Batcher(preprocess, most, wait)) as batcher:
             first = io.BytesIO()
             Image.new("RGB", (300, 300)).save(first, "JPEG")
-            await batcher(first.getvalue())  # compiles, where nothing did so before: no request shall wait for that
+            await batcher(first.getvalue())  # compiles the kernels if they are not cached: requests must not wait
             yield {"batcher": batcher, "limits": Limits(places, held, seconds)}
 
     routes = [Route("/", answer, methods=["POST"]), Route("/stats", stats)]

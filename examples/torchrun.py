@@ -1,9 +1,9 @@
-"""Processes that share a data set under torchrun: stopped with two, resumed with three, each sample trained on once.
+"""Train under torchrun with two processes, stop, and resume with three; each sample is used once.
 
 torchrun --standalone --nproc-per-node 2 examples/torchrun.py --stop-after 2 --checkpoint checkpoint.pt
 torchrun --standalone --nproc-per-node 3 examples/torchrun.py --checkpoint checkpoint.pt
 
-The label of a photo is the first word of its name. Each process computes with its share of the machine's cores.
+The label of a photo is the first word of its name. Each process uses its share of the machine's cores.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EPOCHS = 2
 
 
 def step(batch: gpuimg.LoadedBatch, network: Any, optimizer: Any) -> None:
-    """Train on what is not padding; a rank may have nothing else, and still takes part in the sum."""
+    """Train on the valid samples; a rank whose batch is all padding still takes part in the sum of gradients."""
     images, labels = torch.from_dlpack(batch.images), torch.from_numpy(batch.labels)
     each = torch.nn.functional.cross_entropy(network(images), labels, reduction="none")
     optimizer.zero_grad()
@@ -35,7 +35,7 @@ def step(batch: gpuimg.LoadedBatch, network: Any, optimizer: Any) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Train in several processes, stop, and go on.")
+    parser = argparse.ArgumentParser(description="Train in several processes, stop, and resume.")
     parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parent / "photos")
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--stop-after", type=int, help="batches of each process")
@@ -51,7 +51,7 @@ def main() -> None:
     network = torch.nn.Sequential(
         torch.nn.AvgPool2d(8), torch.nn.Flatten(), torch.nn.Linear(3 * (SIZE // 8) ** 2, len(classes))
     )
-    loader = gpuimg.load(  # shard="auto": this process's share, as torchrun says
+    loader = gpuimg.load(  # shard="auto", the default: this process's share, from torchrun's variables
         source, gpuimg.presets.imagenet_train(SIZE), batch_size=2, layout="NCHW", shuffle=True, epochs=EPOCHS
     )
     if options.checkpoint.exists():

@@ -1,9 +1,9 @@
-"""Train a small JAX network, each batch divided among several devices.
+"""Train a small JAX network on several devices, with each batch divided among them.
 
 python examples/train_jax.py [FOLDER]
 
-On a machine without accelerators two devices are made of the CPU. The label of a photo is the first word of its name.
-With several processes give each its share: ``shard=(jax.process_index(), jax.process_count())``.
+On a machine without accelerators the CPU acts as two devices. The label of a photo is the first word of its name.
+With several processes pass each its share: ``shard=(jax.process_index(), jax.process_count())``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EPOCHS = 20
 
 
 def scores(weights: dict[str, Any], images: Any) -> Any:
-    """Two convolutions, the mean over the image, a linear layer."""
+    """Apply two convolutions, the mean over the image, and a linear layer."""
     layout = ("NHWC", "HWIO", "NHWC")
     for name in ("first", "second"):
         convolved = jax.lax.conv_general_dilated(images, weights[name], (2, 2), "SAME", dimension_numbers=layout)
@@ -39,7 +39,7 @@ def scores(weights: dict[str, Any], images: Any) -> Any:
 
 @jax.jit  # type: ignore[untyped-decorator]
 def step(weights: dict[str, Any], images: Any, labels: Any) -> tuple[dict[str, Any], Any]:
-    """One step of gradient descent; JAX adds up the devices' parts of the gradient."""
+    """Take one step of gradient descent; JAX sums the gradients of the devices."""
 
     def loss(weights: dict[str, Any]) -> Any:
         return -jnp.take_along_axis(jax.nn.log_softmax(scores(weights, images)), labels[:, None], 1).mean()

@@ -1,4 +1,4 @@
-"""Train a linear classifier in plain NumPy: the whole loop, with nothing but gpuimg and NumPy.
+"""Train a linear classifier with nothing but gpuimg and NumPy.
 
 python examples/train_numpy.py [FOLDER]
 
@@ -22,7 +22,7 @@ RATE = 0.003
 
 
 def labelled(folder: Path) -> tuple[Any, list[str]]:
-    """Photos of a folder as a source, and the names of their classes."""
+    """Return the photos of a folder as a source, and the names of their classes."""
     photos = sorted(folder.glob("*.jpg"))
     if not photos:
         sys.exit("no .jpg files in that folder")
@@ -32,7 +32,7 @@ def labelled(folder: Path) -> tuple[Any, list[str]]:
 
 
 def preprocess(x: gpuimg.Batch, rng: gpuimg.Rng) -> gpuimg.Batch:
-    """A mild augmentation."""
+    """Apply a mild augmentation."""
     x = gpuimg.random_resized_crop(x, SIZE, (0.7, 1.0), rng=rng)
     x = gpuimg.random_horizontal_flip(x, rng=rng)
     return gpuimg.normalize(x, gpuimg.IMAGENET_MEAN, gpuimg.IMAGENET_STD)

@@ -1,4 +1,4 @@
-"""One training step of a small torch network, fed by gpuimg; the tensor shares its memory, nothing is copied.
+"""Train a small torch network for one step; the tensor shares the memory of gpuimg's result, without a copy.
 
 python examples/train_step.py [FOLDER]
 

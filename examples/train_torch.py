@@ -1,4 +1,4 @@
-"""Train a small torch network with gpuimg's loader, stop in the middle of an epoch, and go on to the sample.
+"""Train a small torch network with gpuimg's loader, stop in the middle of an epoch, and resume at the exact sample.
 
 python examples/train_torch.py [FOLDER]
 
@@ -25,7 +25,7 @@ STOP_AFTER = 13  # batches
 
 
 def make_loader(folder: Path) -> tuple[gpuimg.Loader, int]:
-    """A loader of the photos of a folder, and the number of their classes."""
+    """Return a loader for the photos of a folder, and the number of their classes."""
     photos = sorted(folder.glob("*.jpg"))
     if not photos:
         sys.exit("no .jpg files in that folder")
@@ -37,7 +37,7 @@ def make_loader(folder: Path) -> tuple[gpuimg.Loader, int]:
 
 
 def train_on(batch: gpuimg.LoadedBatch, network: Any, optimizer: Any) -> float:
-    """One step; the images' memory is the loader's, nothing is copied."""
+    """Take one training step; the images are in the loader's memory, nothing is copied."""
     images = torch.from_dlpack(batch.images)
     labels = torch.from_numpy(batch.labels).to(images.device)
     loss = torch.nn.functional.cross_entropy(network.to(images.device)(images), labels)
@@ -48,7 +48,7 @@ def train_on(batch: gpuimg.LoadedBatch, network: Any, optimizer: Any) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Train a small torch network, stop, and go on.")
+    parser = argparse.ArgumentParser(description="Train a small torch network, stop, and resume.")
     parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parent / "photos")
     folder = parser.parse_args().folder
     loader, classes = make_loader(folder)

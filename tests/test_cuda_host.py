@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -21,6 +20,8 @@ from gpuimg.kernels.cuda import artefacts, elastic
 from tests.standin import LEFT_TO_THE_CPU, UNWRITTEN, Standin, file
 from tests.standin.work import SIZES, Source, epoch, files, load, opened, told, turned_files, two_statistics
 from tests.videos import BUILDS, make
+
+from .samples import file_of
 
 
 def _compressed(x: Any) -> gi.Batch:
@@ -47,9 +48,7 @@ CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
 def jpeg_of(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
     """A JPEG of noise."""
     noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(noise).convert(mode).save(out, "JPEG", **options)
-    return out.getvalue()
+    return file_of(Image.fromarray(noise).convert(mode), **options)
 
 
 # -- single calls ------------------------------------------------------------------------------------------------------
@@ -179,7 +178,7 @@ def test_whole_images_wait_for_the_last_reader_of_their_memory_alone(gpu: Standi
 
 @pytest.mark.parametrize("whole", [False, True], ids=["resize", "whole"])
 def test_turned_images(gpu: Standin, whole: bool) -> None:
-    """Decoded as stored into memory of their own, and copied from there in the order of the stream."""
+    """Decode to separate memory without rotation, and copy from there in the order of the stream."""
     turns = [1, 3, 6, 8]
     with gpu.stream():
         for _ in range(3):
@@ -271,14 +270,14 @@ def test_files_that_lie_side_by_side_are_uploaded_to_their_place(gpu: Standin, t
 
 def test_a_batch_without_jpegs_makes_no_decoder(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu.decode, "gpu_decoder", None)
-    gpu.use(gi.resize(opened(fates=("png",)), (8, 8)).array())
+    gpu.use(gi.resize(opened(kinds=("png",)), (8, 8)).array())
     assert gpu.order.of("decode") == []
 
 
 def test_a_gpu_without_a_decoder_of_jpegs(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu.decode, "gpu_decoder", lambda *_: None)
     expected = gi.decode_batch(files(), device="cpu")
-    with pytest.warns(UserWarning, match="no decoder of JPEGs on cuda:0") as caught:
+    with pytest.warns(UserWarning, match="no JPEG decoder on cuda:0") as caught:
         batches = [gi.decode_batch(files(), device="cuda:0") for _ in range(2)]
     assert [warning.filename for warning in caught] == [__file__]
     for batch in batches:
@@ -426,7 +425,7 @@ def test_a_share_that_is_none(gpu: Standin, monkeypatch: pytest.MonkeyPatch, sha
 def test_threads_of_decoders(
     gpu: Standin, monkeypatch: pytest.MonkeyPatch, cores: int, lanes: int, expected: int
 ) -> None:
-    """Those that decode beside each other share the cores; many cores are no reason for many threads each."""
+    """Concurrent decoders share the cores; many cores are no reason for many threads each."""
     monkeypatch.setenv("GPUIMG_NUM_THREADS", str(cores))
     epoch(gpu, load(Source(8), decoders=lanes))
     made = gpu.order.of("decoder")
@@ -506,7 +505,7 @@ def resized(sources: list[bytes], device: str) -> Any:
 @pytest.mark.parametrize("call", [gi.decode_batch, resized])
 def test_nothing_is_lost_by_an_exception(gpu: Standin, call: Callable[..., Any], fate: str) -> None:
     """Memory that was being decoded into is not used by others before that has ended."""
-    bad = files(fates=("good", fate))
+    bad = files(kinds=("good", fate))
     for _ in range(3):
         with pytest.raises(MemoryError if fate == "memory" else gi.DecodeError):
             call(bad, device="cuda:0")
@@ -526,5 +525,5 @@ def test_running_out_of_memory(gpu: Standin, refused: int) -> None:
             gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array()
         gpu.pools[0].refuse_above = None
         gpu.use(gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array())
-    ring: Any = recording_of(gi.open_batch(files(), device="cuda:0")).runtime._lane.arenas  # type: ignore[attr-defined]
+    ring: Any = recording_of(gi.open_batch(files(), device="cuda:0")).runtime._resources.arenas  # type: ignore[attr-defined]
     assert len(ring._spare) + ring._left == 2

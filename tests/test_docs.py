@@ -1,8 +1,9 @@
-"""The pages for contributors: their links lead somewhere, and what they say of files and folders is so."""
+"""Pages for contributors: links have targets, and lists of files and folders are complete."""
 
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,11 @@ PAGES = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "tests/README.md",
-    *(f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md"))),
+    *(
+        str(page.relative_to(ROOT))
+        for folder in ("docs", "docs/development")
+        for page in sorted(ROOT.glob(f"{folder}/*.md"))
+    ),
 ]
 TESTS = (ROOT / "tests" / "README.md").read_text()
 
@@ -25,7 +30,7 @@ TESTS = (ROOT / "tests" / "README.md").read_text()
 def test_links_lead_to_files(page: str) -> None:
     path = ROOT / page
     for target in re.findall(r"\]\(([^)]+)\)", path.read_text()):
-        if made := re.fullmatch(r"gallery/(\w+)\.rst", target):  # made of a script when the site is built
+        if made := re.fullmatch(r"gallery/(\w+)\.rst", target):  # built from a script with the site
             assert made[1] == "index" or (ROOT / "examples" / "gallery" / f"{made[1]}.py").is_file(), target
         else:
             file, _, heading = target.partition("#")
@@ -35,9 +40,15 @@ def test_links_lead_to_files(page: str) -> None:
 
 
 def _anchors(text: str) -> set[str]:
-    """What links to the headings of a page end with."""
+    """Return the anchors of a page's headings."""
     titles = re.findall(r"^#+ (.*)", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_figures_are_those_of_their_script() -> None:
+    for name, figure in runpy.run_path(str(ROOT / "docs" / "figures.py"))["FIGURES"].items():
+        drawn = (ROOT / "docs" / "development" / name).read_text()
+        assert drawn == str(figure()), "python docs/figures.py draws them again"
 
 
 def test_the_folders_are_those_of_the_package_in_their_order() -> None:
@@ -48,7 +59,7 @@ def test_the_folders_are_those_of_the_package_in_their_order() -> None:
 
 
 def test_the_tests_page_names_every_test_file() -> None:
-    """Those of folders by the folder."""
+    """Files in folders are covered by the name of their folder."""
     named = set(re.findall(r"\b(test_\w+\.py)", TESTS))
     assert named <= {path.name for path in (ROOT / "tests").rglob("test_*.py")}
     assert {path.name for path in (ROOT / "tests").glob("test_*.py")} <= named

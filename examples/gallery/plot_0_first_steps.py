@@ -2,7 +2,7 @@
 First steps
 ===========
 
-From files to batches for training, in a page. It is a notebook, too: the link is at the end.
+From files to training batches on one page. A link at the end downloads it as a notebook.
 """
 
 # sphinx_gallery_thumbnail_number = 14
@@ -31,7 +31,8 @@ x
 # %%
 # Record, then compute
 # --------------------
-# Functions record. Each parameter is one number, or one for each image: here an angle for each of the twelve photos.
+# Functions only record. Each parameter is one number, or one for each image: here an angle for each of the twelve
+# photos.
 
 y = gpuimg.resize(x, (160, 160))
 y = gpuimg.rotate(y, np.linspace(-40, 40, len(photos)), "bilinear")
@@ -39,7 +40,7 @@ y = gpuimg.adjust_saturation(y, np.linspace(0, 2, len(photos)))
 y
 
 # %%
-# ``array`` decodes and does all of it in one pass. Results are uint8, float16, bfloat16 or float32, NHWC or NCHW.
+# ``array`` decodes and runs all operations in one pass. Results are uint8, float16, bfloat16 or float32, NHWC or NCHW.
 
 pixels = y.array(dtype="float16", layout="NCHW")
 print(type(pixels).__name__, pixels.shape, pixels.dtype)
@@ -47,12 +48,12 @@ print(type(pixels).__name__, pixels.shape, pixels.dtype)
 # %%
 # Random functions
 # ----------------
-# They draw for each image from a ``gpuimg.Rng``: what a sample gets depends on the seed, the epoch and its index in the
-# data set, and on nothing else.
+# They draw for each image from a ``gpuimg.Rng``. The draws depend only on the seed, the epoch and the sample's index in
+# the data set.
 
 
 def augment(x, rng):
-    """As for training: a random crop, a flip, other colors."""
+    """Apply a random crop, a flip and a change of colors."""
     x = gpuimg.random_resized_crop(x, 160, rng=rng)
     x = gpuimg.random_horizontal_flip(x, rng=rng)
     return gpuimg.color_jitter(x, 0.4, 0.4, 0.4, 0.1, rng=rng)
@@ -61,12 +62,12 @@ def augment(x, rng):
 augment(x, gpuimg.Rng(seed=0, epoch=0, indices=range(len(photos))))
 
 # %%
-# The next epoch draws anew.
+# The next epoch draws other values.
 
 augment(x, gpuimg.Rng(seed=0, epoch=1, indices=range(len(photos))))
 
 # %%
-# What one image went through, in words:
+# The operations on one image, as text:
 
 gpuimg.describe(augment(x, gpuimg.Rng(seed=0, epoch=0, indices=range(len(photos)))), 0)
 
@@ -86,7 +87,7 @@ for batch in loader:
 #
 # Files that cannot be decoded
 # ----------------------------
-# They raise an error that names each of them; or go on without them:
+# They raise an error that names each of them, or are replaced by black images:
 
 damaged = photos[0].read_bytes()[:5000]
 z = gpuimg.open_batch([photos[0], damaged, b"no image"], on_error="fill")

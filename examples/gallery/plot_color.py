@@ -2,8 +2,8 @@
 Color
 =====
 
-Functions of single pixels. Parameters may differ from image to image; ``where`` says which images a function changes.
-Colors are from 0 to 255 in uint8 images, and from 0 to 1 in floating point.
+Functions of single pixels. Parameters may differ from image to image; ``where`` selects the images that change. Colors
+are from 0 to 255 in uint8 images, and from 0 to 1 in floating point.
 """
 
 # sphinx_gallery_thumbnail_number = 20
@@ -58,8 +58,8 @@ gpuimg.posterize(x, [1, 2, 3, 4, 5, 6])
 # %%
 # Statistics of the image
 # -----------------------
-# ``autocontrast`` stretches each channel from black to white, ``equalize`` evens out its histogram. Here of darker and
-# darker photos:
+# ``autocontrast`` stretches each channel from black to white, ``equalize`` evens out its histogram. The inputs here are
+# darker from image to image:
 
 dark = gpuimg.adjust_brightness(x, [1.0, 0.8, 0.6, 0.4, 0.2, 0.1])
 gpuimg.autocontrast(dark)
@@ -76,7 +76,7 @@ colors = np.array([(0, 0, 0), (255, 255, 255), (200, 60, 60), (60, 200, 60), (60
 gpuimg.erase(x, [0, 20, 40, 60, 80, 100], [100, 80, 60, 40, 20, 0], [40, 50, 60, 40, 50, 60], 60, colors)
 
 # %%
-# ``grid_mask`` paints a square in each cell of a grid, which may be turned and shifted.
+# ``grid_mask`` paints a square in each cell of a grid, which may be rotated and shifted.
 
 gpuimg.grid_mask(x, 40, [0.2, 0.4, 0.6, 0.4, 0.4, 0.4], [0, 0, 0, 15, 30, 45])
 
@@ -96,7 +96,7 @@ gpuimg.permute_channels(x, [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1
 # %%
 # Normalizing
 # -----------
-# ``(x - mean) / std``, with x from 0 to 1. Its results are not pictures any more, and are shown as they were before it.
+# ``(x - mean) / std``, with x from 0 to 1. The results cannot be displayed, so the images before it are shown.
 
 y = gpuimg.normalize(x, gpuimg.IMAGENET_MEAN, gpuimg.IMAGENET_STD)
 print("mean of the channels", y.array().mean((0, 1, 2)).round(2))
@@ -105,8 +105,8 @@ y.take([0])
 # %%
 # Random color
 # ------------
-# Each draws for each image from a ``gpuimg.Rng``, or from a seed. ``color_jitter`` takes brightness, contrast,
-# saturation and hue, and puts them into an order of each image's own.
+# Random functions draw for each image from a ``gpuimg.Rng``, or from a seed. ``color_jitter`` changes brightness,
+# contrast, saturation and hue, in a random order for each image.
 
 gpuimg.color_jitter(x, 0.5, 0.5, 0.5, 0.2, rng=0)
 

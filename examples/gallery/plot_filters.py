@@ -2,8 +2,8 @@
 Filters
 =======
 
-Functions of a pixel and its neighbors. What follows a filter in a chain and moves pixels needs those of the filter:
-such a chain is more than one pass.
+Functions of a pixel and its neighbors. Geometry after a filter needs the filtered pixels, so such a chain takes more
+than one pass.
 """
 
 # sphinx_gallery_thumbnail_number = 6
@@ -26,7 +26,7 @@ x.take([0])
 gpuimg.gaussian_blur(x, 19, np.array([0.5, 1.0, 1.5, 2.0, 3.0, 5.0]))
 
 # %%
-# Without sigma it follows from the size of the kernel.
+# The default sigma is computed from the size of the kernel.
 
 gpuimg.gaussian_blur(x.take([0]), 9)
 
@@ -36,21 +36,21 @@ gpuimg.gaussian_blur(x.take([0]), 9)
 gpuimg.gaussian_blur(x.take([0]), (1, 25), (0.1, 6.0))
 
 # %%
-# ``motion_blur`` is along a line of a length and an angle:
+# ``motion_blur`` averages along a line with a length and an angle:
 
 gpuimg.motion_blur(x, 15, [0, 30, 60, 90, 120, 150])
 
 # %%
 # Sharpness
 # ---------
-# 0 is smooth, 1 the image itself, more than 1 sharper.
+# A factor of 0 smooths, 1 returns the image itself, and more than 1 sharpens.
 
 gpuimg.adjust_sharpness(x, [0.0, 0.5, 1.0, 2.0, 4.0, 8.0])
 
 # %%
-# Artefacts of JPEG
-# -----------------
-# As if the image had been saved as a JPEG of a quality from 1 to 100:
+# JPEG artifacts
+# --------------
+# The pixels of the image after saving it as a JPEG, with a quality from 1 to 100:
 
 gpuimg.jpeg(x, [1, 5, 10, 25, 50, 90])
 

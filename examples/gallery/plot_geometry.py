@@ -2,8 +2,8 @@
 Geometry
 ========
 
-Functions that move pixels. Every parameter may differ from image to image: a list of six angles turns six images, each
-by its own. A chain of these functions is resampled once, when the result is asked for.
+Functions that move pixels. Every parameter may differ from image to image: a list of six angles rotates each of six
+images by another angle. A chain of these functions is resampled once, when the result is requested.
 """
 
 # sphinx_gallery_thumbnail_number = -18
@@ -18,13 +18,14 @@ x.take([0])
 # %%
 # Sizes
 # -----
-# ``resize`` with an antialiasing filter. An int is the new length of the shorter side. (These pages show results at one
-# size; small ones with their pixels visible.)
+# ``resize`` uses an antialiasing filter. An int is the new length of the shorter side. (These pages display all results
+# at one size, so the pixels of small ones are visible.)
 
 gpuimg.resize(x, ([160, 80, 40, 20, 10, 5], [160, 80, 40, 20, 10, 5]))
 
 # %%
-# The interpolation is one for a call: ``"bilinear"``, ``"nearest"`` or ``"bicubic"``. Enlarged from 20 x 30:
+# The interpolation is the same for all images of a call: ``"bilinear"``, ``"nearest"`` or ``"bicubic"``. Enlarged from
+# 20 x 30:
 
 small = gpuimg.resize(x.take([0]), (20, 30)).compute()
 gpuimg.resize(small, 160, "nearest")
@@ -67,7 +68,7 @@ gpuimg.pad(x.take([0]), 40, padding_mode="edge")
 gpuimg.pad(x.take([0]), 60, padding_mode="reflect")
 
 # %%
-# ``five_crop`` gives the corners and the middle of each image, ``ten_crop`` their mirror images as well.
+# ``five_crop`` returns the corners and the center of each image, ``ten_crop`` also their mirror images.
 
 gpuimg.five_crop(x.take([0]), 100)
 
@@ -77,7 +78,7 @@ gpuimg.ten_crop(x.take([0]), 100)
 # %%
 # Flips
 # -----
-# Like all functions these take ``where``, the images they are to change.
+# Like all functions, flips take ``where``, which selects the images to change.
 
 gpuimg.horizontal_flip(x, where=[True, False, True, False, True, False])
 
@@ -92,7 +93,7 @@ gpuimg.vertical_flip(x, where=[True, False, True, False, True, False])
 gpuimg.rotate(x, [-60, -30, -10, 10, 30, 60], "bilinear")
 
 # %%
-# With ``expand=True`` the results are as large as they must be, and the corners get ``fill``.
+# With ``expand=True`` the results are large enough for the whole image, and the corners get ``fill``.
 
 gpuimg.rotate(x, [-60, -30, -10, 10, 30, 60], "bilinear", expand=True, fill=255)
 
@@ -108,7 +109,7 @@ gpuimg.affine(x, 0, (0, 0), 1, ([-40, -20, 20, 40, 0, 0], [0, 0, 0, 0, -20, 20])
 gpuimg.affine(x, 0, ([-60, -30, 0, 30, 60, 0], [0, 0, -40, 0, 0, 40]), 1, (0, 0), "bilinear")
 
 # %%
-# ``perspective`` takes four points to four others.
+# ``perspective`` maps four points to four others.
 
 corners = [(0, 0), (239, 0), (239, 159), (0, 159)]
 moved = [
@@ -125,7 +126,7 @@ gpuimg.elastic(x, (strength, strength), [5, 5, 5, 3, 8, 16], seed=range(6))
 # %%
 # Several at once
 # ---------------
-# A chain is one resampling: this turns, shrinks and crops without a picture in between.
+# A chain is resampled once: this one rotates, shrinks and crops without an intermediate image.
 
 y = gpuimg.rotate(x, [-60, -30, -10, 10, 30, 60], "bilinear")
 y = gpuimg.resize(y, 100)
@@ -134,8 +135,8 @@ gpuimg.center_crop(y, (90, 90))
 # %%
 # Random geometry
 # ---------------
-# The random functions draw for each image from a ``gpuimg.Rng``, or from a seed, and then call those above. The photos
-# from here on:
+# The random functions draw for each image from a ``gpuimg.Rng``, or from a seed, and then call the functions above. The
+# following examples use these photos:
 
 photos = [Path("../photos") / name for name in ("cat.jpg", "coffee.jpg", "astronaut.jpg", "rocket.jpg", "retina.jpg")]
 several = gpuimg.resize(gpuimg.open_batch(photos), 160)
@@ -150,7 +151,7 @@ gpuimg.random_resized_crop(several, 160, rng=0)
 gpuimg.random_resized_crop(several, 160, scale=(0.08, 0.2), ratio=(1, 1), rng=0)
 
 # %%
-# ``random_crop`` takes a window of the size it is given.
+# ``random_crop`` takes a window of a given size.
 
 gpuimg.random_crop(several, 120, rng=0)
 
@@ -173,7 +174,7 @@ gpuimg.random_affine(several, 20, (0.2, 0.2), (0.7, 1.3), 20, "bilinear", rng=0)
 gpuimg.random_perspective(several, 0.5, 1.0, rng=0)
 
 # %%
-# For detectors: ``random_zoom_out`` lays the image on a larger canvas, ``random_iou_crop`` crops around boxes.
+# For detectors: ``random_zoom_out`` puts the image on a larger canvas, ``random_iou_crop`` crops around boxes.
 
 gpuimg.random_zoom_out(several, 128, (1.0, 3.0), 1.0, rng=0)
 
@@ -184,7 +185,7 @@ gpuimg.random_iou_crop(small, boxes, rng=0)
 
 # %%
 # Sizes are drawn by ``random_resize``, ``random_short_side_resize``, and ``scale_jitter``, which fits each image into a
-# rectangle first. Shown at one size; what was drawn is below.
+# rectangle first. The results are displayed at one size, with the sizes drawn below.
 
 gpuimg.random_resize(several, 40, 160, rng=0)
 

@@ -2,8 +2,8 @@
 Mixing images
 =============
 
-Functions of two images. They compute what they are given when they are called, in float32, and mix it in a pass of
-their own.
+Functions of several images. They compute their inputs when they are called, in float32, and mix them in a separate
+pass.
 """
 
 # sphinx_gallery_thumbnail_number = 9
@@ -27,14 +27,14 @@ print("weights", mix.weight.round(2), "partners", mix.partner)
 mix.images
 
 # %%
-# Labels are mixed as the images are.
+# Labels are mixed with the same weights.
 
 print(mix.labels(np.arange(5), num_classes=5).round(2))
 
 # %%
 # CutMix
 # ------
-# A rectangle of the other image, whose share of the area is drawn.
+# A rectangle of the other image replaces a part of each image. Its share of the area is random.
 
 mix = gpuimg.cutmix(x, alpha=1.0, rng=0)
 print("weights", mix.weight.round(2))
@@ -48,14 +48,15 @@ gpuimg.cutmix(x, alpha=1.0, rng=0, partner=[2, 2, 0, 2, 2]).images
 # %%
 # Mosaic
 # ------
-# Four images around a random point, for detectors: ``boxes``, ``labels`` and ``masks`` of the result follow.
+# Four images around a random point, for detectors. The result also has ``boxes``, ``labels`` and ``masks``.
 
 gpuimg.mosaic(x, 160, rng=0).images
 
 # %%
 # Copy and paste
 # --------------
-# Objects of another image, cut out by their masks, on each image. Here each has one, an ellipse:
+# Objects of another image, cut out by their masks, are pasted on each image. Here each image has one object, an
+# ellipse:
 
 rows, columns = np.mgrid[:160, :160]
 ellipse = ((rows - 80) / 60) ** 2 + ((columns - 80) / 35) ** 2 < 1
@@ -64,7 +65,7 @@ gpuimg.copy_paste(x, np.repeat(ellipse[None], 5, 0).astype(np.uint8), share=1.0,
 # %%
 # Blend
 # -----
-# With weights, and rectangles, of your own.
+# With given weights and rectangles.
 
 gpuimg.blend(x, x, [1.0, 0.75, 0.5, 0.25, 0.0], partner=[1, 2, 3, 4, 0])
 

@@ -3,7 +3,7 @@ Policies and presets
 ====================
 
 Policies choose among other functions for each image, and draw their strengths. Presets are published recipes: functions
-of a batch and its random numbers, made of gpuimg's own.
+of a batch and a random number generator.
 """
 
 # sphinx_gallery_thumbnail_number = 6
@@ -18,7 +18,7 @@ x.take([0, 1, 2, 3, 4])
 # %%
 # RandAugment
 # -----------
-# So many operations, at one magnitude.
+# A number of random operations, at one magnitude.
 
 gpuimg.rand_augment(x, num_ops=2, magnitude=9, rng=0)
 
@@ -40,14 +40,14 @@ gpuimg.auto_augment(x, "svhn", rng=0)
 # %%
 # 3-Augment
 # ---------
-# One of gray, solarize and blur, of DeiT III.
+# One of gray, solarize and blur, from DeiT III.
 
 gpuimg.three_augment(x, rng=1)
 
 # %%
 # AugMix
 # ------
-# Mixes several chains of operations with the image, so it computes at once, and what it mixed is not told.
+# AugMix mixes several chains of operations with the image. It computes at once, so the operations are not listed.
 
 gpuimg.augmix(x, severity=3, rng=0)
 
@@ -57,7 +57,7 @@ gpuimg.augmix(x, severity=10, rng=0)
 # %%
 # Presets
 # -------
-# Each returns a function of images and a ``gpuimg.Rng``. Normalizing is undone in these pictures.
+# Each returns a function of images and a ``gpuimg.Rng``. These pictures are shown without normalization.
 
 images = gpuimg.open_batch(photos)
 gpuimg.presets.imagenet_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
@@ -72,6 +72,6 @@ gpuimg.presets.deit3_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5))
 gpuimg.presets.simclr(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
 
 # %%
-# For detectors; with boxes it also crops around them.
+# For detectors. With boxes, the preset also crops around them.
 
 gpuimg.presets.ssd_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))

@@ -1,8 +1,8 @@
 """
-What was drawn, and again
+Describe, save and replay
 =========================
 
-A batch knows what it recorded: in words, as a file, and for other images.
+The operations that a batch has recorded can be printed, saved to a file, and applied to other images.
 """
 
 # sphinx_gallery_thumbnail_number = 2
@@ -20,15 +20,16 @@ x = gpuimg.color_jitter(x, 0.4, 0.4, 0.4, 0.1, rng=2)
 x
 
 # %%
-# In words
-# --------
+# As text
+# -------
 
 gpuimg.describe(x, 0)
 
 # %%
 # As a file
 # ---------
-# ``save_plan`` writes what was recorded, without the images; ``apply_plan`` sends others of the same sizes through it.
+# ``save_plan`` writes the recorded operations without the images; ``apply_plan`` applies them to others of the same
+# sizes.
 
 path = Path(tempfile.mkdtemp()) / "plan.npy"
 gpuimg.save_plan(x, path)
@@ -42,9 +43,9 @@ print("the same pixels:", np.array_equal(again.array(), x.array()))
 gpuimg.apply_plan(plan, gpuimg.invert(gpuimg.open_batch(photos)).compute())
 
 # %%
-# Again by seed
+# From the seed
 # -------------
-# What a sample gets depends on the seed, the epoch and its index: sample 2 alone, without the batch it was in.
+# The draws of a sample depend on the seed, the epoch and its index. This reproduces sample 2 alone, without its batch.
 
 train = gpuimg.presets.imagenet_train(160)
 train(gpuimg.open_batch(photos), gpuimg.Rng(seed=0, epoch=3, indices=range(5)))

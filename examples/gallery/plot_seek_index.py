@@ -2,8 +2,8 @@
 Random access into JPEGs
 ========================
 
-A seek index says where in a JPEG the rows of blocks begin. With one, a crop is decoded without what lies above and
-beside it, and the pixels are the same. See :doc:`/seek-index`.
+A seek index contains the positions in a JPEG at which its rows of blocks begin. With it, only the cropped region is
+decoded, and the pixels are the same. See :doc:`/seek-index`.
 """
 
 # sphinx_gallery_thumbnail_number = 1
@@ -21,13 +21,13 @@ print(f"{report.indexed} of {report.samples} files have an entry, {report.progre
 print(f"{report.bytes} bytes for {report.indexed_bytes} bytes of JPEG")
 
 # %%
-# A small crop, with the index and without:
+# A small crop, decoded with and without the index:
 
 index = gpuimg.SeekIndex(folder / "photos.gpuimg-index")
 
 
 def crops(x):
-    """The lower right quarter of each image."""
+    """Return the lower right quarter of each image."""
     height, width = x.sizes.T
     return gpuimg.resized_crop(x, height // 2, width // 2, height // 2, width // 2, (160, 160))
 
@@ -40,5 +40,5 @@ without = crops(gpuimg.open_batch(photos)).array()
 print("the same pixels:", np.array_equal(with_index, without))
 
 # %%
-# A loader takes it by name, ``gpuimg.load(source, f, batch_size=64, index="photos.gpuimg-index")``, or learns where
-# rows begin while it decodes, ``index="memory"``. The command ``gpuimg index FOLDER`` builds one.
+# A loader takes the index by name, ``gpuimg.load(source, f, batch_size=64, index="photos.gpuimg-index")``, or builds
+# one while it decodes, ``index="memory"``. The command ``gpuimg index FOLDER`` builds one.

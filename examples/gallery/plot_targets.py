@@ -2,8 +2,8 @@
 Boxes, points and masks
 =======================
 
-Targets are those of the source images; they follow the geometry that a batch has recorded. Colors do not matter to
-them.
+Targets are given in coordinates of the source images. The geometry that a batch has recorded is applied to them; color
+operations are ignored.
 """
 
 # sphinx_gallery_thumbnail_number = 3
@@ -21,11 +21,11 @@ points = np.array([[(0.38, 0.37), (0.70, 0.44), (0.58, 0.81)]] * 5) * (width, he
 
 
 # %%
-# To show them, rectangles are painted with ``erase``: the edges of boxes, and dots.
+# These pictures show targets as rectangles painted with ``erase``: the edges of boxes, and dots for points.
 
 
 def painted(x, boxes, kept, points):
-    """The batch with its boxes and points on it."""
+    """Paint its boxes and points on a batch."""
     for k in range(boxes.shape[1]):
         left, top, right, bottom = boxes[:, k].round().astype(int).T
         color = [(230, 60, 60), (60, 120, 240)][k]
@@ -42,7 +42,7 @@ def painted(x, boxes, kept, points):
 
 
 def shown(x):
-    """Whatever the geometry of the batch did to the targets."""
+    """Transform the targets by the geometry of a batch, and paint them."""
     return painted(x, *gpuimg.transform_boxes(x, boxes), gpuimg.transform_points(x, points))
 
 
@@ -51,8 +51,8 @@ shown(gpuimg.resize(x.take([0, 1, 2, 3, 4]), 240))
 # %%
 # Boxes and points
 # ----------------
-# ``transform_boxes`` gives boxes in pixels of the results, and which of them are visible. A turned box is replaced by
-# the upright one around it.
+# ``transform_boxes`` returns boxes in pixels of the results, and which of them are visible. A rotated box is replaced
+# by its axis-aligned bounding box.
 
 shown(gpuimg.rotate(gpuimg.resize(x, 240), [-40, -20, 0, 20, 40], "bilinear"))
 
@@ -63,14 +63,15 @@ shown(gpuimg.random_resized_crop(x, 240, scale=(0.1, 0.6), rng=2))
 shown(gpuimg.random_perspective(gpuimg.resize(x, 240), 0.5, 1.0, rng=0))
 
 # %%
-# Boxes may be given as ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``; ``min_area`` drops those of which too little is left.
+# Formats of boxes are ``"xyxy"``, ``"xywh"`` and ``"cxcywh"``; ``min_area`` drops boxes whose visible part is too
+# small.
 
 y = gpuimg.center_crop(gpuimg.resize(x, 240), (80, 80))
 moved, kept = gpuimg.transform_boxes(y, boxes, min_area=5000)
 print(moved[0].round(1), kept[0])
 
 # %%
-# Formats are converted, boxes and points cut to their images, and those of which nothing is left found:
+# Other functions convert formats, clamp boxes and points to their images, and find those that lie outside:
 
 print(gpuimg.convert_bounding_box_format(moved, "xyxy", "cxcywh")[0].round(1))
 print(gpuimg.clamp_bounding_boxes(boxes + 300, (height, width))[0].round(1))
@@ -81,7 +82,7 @@ print(gpuimg.sanitize_keypoints(points + 150, (height, width))[0][0].round(1))
 # %%
 # Masks
 # -----
-# Labels of pixels, by nearest neighbor: here an ellipse, shown in gray.
+# Masks have labels of pixels and are resampled by nearest neighbor. Here an ellipse, shown in gray:
 
 rows, columns = np.mgrid[:height, :width]
 ellipse = ((rows / height - 0.5) / 0.45) ** 2 + ((columns / width - 0.47) / 0.3) ** 2 < 1

@@ -1,9 +1,9 @@
 """
-Functions of your own
-=====================
+Your own functions
+==================
 
-``pointwise`` takes a function compiled by Numba, and runs it on every pixel in the same pass as everything else. It
-gets the color (0 to 1), the row and column, and one number of each image.
+``pointwise`` takes a function compiled by Numba, and runs it on every pixel in the same pass as everything else. Its
+arguments are the color (0 to 1), the row and column, and one number for each image.
 """
 
 # sphinx_gallery_thumbnail_number = -3
@@ -50,13 +50,13 @@ def sepia(r, g, b, y, x, amount):
 gpuimg.pointwise(x, sepia, [0.0, 0.25, 0.5, 0.75, 1.0])
 
 # %%
-# Rows and columns are those of the moment in the chain at which the function is called: a rotation after it turns what
-# it drew.
+# Rows and columns are those of the image at this point of the chain: a later rotation also rotates the lines that the
+# function draws.
 
 
 @numba.njit
 def grid(r, g, b, y, x, step):
-    """White lines."""
+    """Draw white lines."""
     line = y % step < np.float32(2) or x % step < np.float32(2)
     white = np.float32(1)
     return (white, white, white) if line else (r, g, b)

@@ -2,8 +2,8 @@
 Clips of videos
 ===============
 
-A batch of clips is a batch of all their frames, on which every function works; a draw is of a clip. See :doc:`/video`.
-This needs PyAV, the extra ``video``.
+A batch of clips is a batch of all their frames, and every function works on it, with one draw for each clip. See
+:doc:`/video`. This needs PyAV, the extra ``video``.
 """
 
 # sphinx_gallery_thumbnail_number = 4
@@ -16,7 +16,7 @@ import numpy as np
 import gpuimg
 
 # %%
-# A video to work on, made here: 48 frames that move over a photo.
+# The example writes a video of 48 frames that move over a photo.
 
 photo = gpuimg.decode_batch([Path("../photos/coffee.jpg")])
 height, width = 192, 256
@@ -32,7 +32,7 @@ with av.open(file, "w", "mp4") as container:
 video = file.getvalue()
 
 # %%
-# What its packets say:
+# Information from its packets:
 
 info = gpuimg.video_info(video)
 print(info.codec, info.height, info.width, len(info.times), "frames")
@@ -46,7 +46,7 @@ x = gpuimg.open_clips([video], frames=6, stride=8)
 x
 
 # %%
-# Clips that begin anywhere, with one crop for all frames of each:
+# Clips with random starts, and one crop for all frames of a clip:
 
 rng = gpuimg.Rng(seed=0, epoch=0, indices=[0, 1])
 x = gpuimg.random_clips([video, video], frames=6, stride=4, rng=rng)
@@ -55,7 +55,7 @@ print(x.array(layout="NCTHW").shape)
 x
 
 # %%
-# Augmented alike, too:
+# All frames of a clip also get the same colors:
 
 gpuimg.rand_augment(x, 2, 12, rng=rng)
 

@@ -2,8 +2,8 @@
 Several views of an image
 =========================
 
-``Batch.take`` gives a batch in which images may stand several times; each is decoded once, and only the region that all
-its views read. ``Rng.views`` draws for each view anew.
+``Batch.take`` returns a batch that may contain an image several times. Each image is decoded once, and only the region
+that its views read. ``Rng.views`` draws separately for each view.
 """
 
 # sphinx_gallery_thumbnail_number = 3
