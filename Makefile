@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-wheel dist cross docs lint warm unit bench gpu gpu-photos soak clean
+.PHONY: help demo test test-wheel dist docs lint warm unit bench gpu gpu-photos soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -58,13 +58,19 @@ WHEEL_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,boxes decode 
 
 test-wheel: $(VENV)/.test-ready
 	rm -rf build/wheel $(WHEEL_VENV)
-	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
+	$(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
 	$(BIN)/python -m buildtools.wheel_env build/wheel/*.whl $(WHEEL_VENV)
 	GPUIMG_NATIVE=jit $(BIN)/python -m tests.native_results write build/wheel/here.npz
 	cd $(WHEEL_VENV)/tree && ../bin/python -m tests.native_results write ../installed.npz
 	$(BIN)/python -m tests.native_results compare build/wheel/here.npz $(WHEEL_VENV)/installed.npz
 	cd $(WHEEL_VENV)/tree && HYPOTHESIS_PROFILE=ci ../bin/python -m pytest -n auto --dist worksteal -m "not slow" \
 		-p no:cacheprovider $(WHEEL_TESTS)
+
+# MACHINES="x86_64 aarch64" for both; the linker for the other one is its gcc, or PyPI's ziglang.
+dist: $(VENV)/.test-ready
+	rm -rf dist
+	$(PIP) --quiet twine
+	$(BIN)/python -m buildtools.dist dist $(if $(MACHINES),--machines $(MACHINES))
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check .

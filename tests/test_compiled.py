@@ -17,7 +17,7 @@ import numba
 import numpy as np
 import pytest
 
-from gpuimg.kernels import compiled, ops
+from gpuimg.kernels import compiled, native, ops
 from gpuimg.kernels.compiled import NativeFunction, fingerprint
 from gpuimg.kernels.cpu.program import GRID_FUNCTIONS, ROW_FUNCTIONS
 
@@ -469,3 +469,29 @@ def test_a_loop_takes_no_other_types_than_it_declares() -> None:
     loop = compiled.cached_jit("none(float32[::1])")(loop_of(2.0))
     with pytest.raises(TypeError, match=r"loop takes array\(float32, 1d, C\), not array\(float64, 1d, C\)"):
         loop(np.ones(3))
+
+
+def test_loops_are_compiled_by_several_processes(python: Forks, tmp_path: Path) -> None:
+    code = """
+import os
+os.sched_getaffinity = lambda process: {0, 1}
+from gpuimg.kernels import compiled, gray, philox
+from gpuimg.kernels.cpu import elastic, run
+wanted = ["gray.gray_bytes", "gray.gray_words", "philox.shuffle", "philox.philox_words", "unknown", "lay_taps"]
+begun = []
+popen = compiled.subprocess.Popen
+compiled.subprocess.Popen = lambda *given, **options: begun.append(given) or popen(*given, **options)
+compiled.compile_together(wanted)
+known = compiled._by_name()
+print(len(begun), all(known[name].is_cached() for name in wanted if name in known))
+compiled.compile_together(wanted)
+print(len(begun), compiled.NativeFunction.compile_count)
+"""
+    assert run(python, code, tmp_path).split() == ["1", "True", "1", "1"]
+
+
+def test_signatures_have_all_arguments() -> None:
+    compiled.import_all()
+    for entrance in compiled.ENTRANCES:
+        for signature in entrance.signatures:
+            assert len(native.parse(signature)[1]) == entrance.function.py_func.__code__.co_argcount, entrance.name
