@@ -66,7 +66,7 @@ def _work() -> dict[str, Any]:
         "train": lambda: train(encoded(), rng()).array("float32", "NCHW"),
         "eval": lambda: evaluate(encoded()).array("float32", "NCHW"),
         "rotate and color": lambda: colors(gi.rotate(pixels, angles)).array("float32", "NCHW"),
-        "randaugment": lambda: gi.randaugment(gi.pad(pixels, 0), rng()).array("float32", "NCHW"),
+        "randaugment": lambda: gi.rand_augment(pixels, rng=rng()).array("float32", "NCHW"),
     }
 
 
