@@ -41,7 +41,7 @@ _CHILD = "import sys; sys.path[{place}:{place}] = [{root!r}]; import bench.bench
 
 
 def _work() -> dict[str, Any]:
-    """What is timed, by name; a call is one round."""
+    """Timed functions by name; a call is one round."""
     import numpy as np
 
     import gpuimg as gi

@@ -1,4 +1,4 @@
-"""What is published: the source distribution and wheels, each checked, installed in a fresh environment and tried.
+"""Publication: the source distribution and wheels, each checked, installed in a fresh environment and tried.
 
 ``python -m buildtools.dist dist [--machines x86_64 aarch64]``. Wheels for machines other than this one are checked, but
 not tried.
@@ -57,7 +57,7 @@ def check_wheel(path: Path) -> None:
         manifest = json.loads(archive.read(f"{_LIBRARIES}manifest.json"))
         libraries = {name.removeprefix(_LIBRARIES) for name in names if name.startswith(_LIBRARIES)}
         wanted = {f"gpuimg-{level}.so" for level in WHEELS[machine]} | {"manifest.json"}
-        # CUDA kernels are data with a manifest of their own.
+        # CUDA kernels are data with a separate manifest.
         if {name for name in libraries if not name.startswith("cuda")} != wanted:
             raise BadWheelError(f"{path.name} has {sorted(libraries)} for {sorted(wanted)}")
         archive.extractall(folder)

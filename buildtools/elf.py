@@ -25,7 +25,7 @@ class BadLibraryError(Exception):
 
 
 class Elf(NamedTuple):
-    """What a library needs and has."""
+    """Needs and properties of a library."""
 
     machine: int
     needed: set[str]

@@ -240,6 +240,6 @@ define void @{symbol("loop", name)}({", ".join(names)}) {{
 
 
 def common(triple: str) -> str:
-    """What all entrances use, and CPUID where the processor has it."""
+    """Tables that all entrances use, and CPUID where the processor has it."""
     tables = f"@gpuimg_python = global [{len(_PYTHON)} x ptr] zeroinitializer\n@gpuimg_head = global i64 0\n"
     return tables + (_CPUID if triple.startswith("x86_64") else "")

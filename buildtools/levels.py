@@ -19,8 +19,8 @@ class Level(NamedTuple):
     features: str = ""
 
 
-# v4 is compiled as for Ice Lake servers, without what these have beyond the level. LLVM's own model of the level prefers
-# vectors of 256 bits and knows no costs: on Zen 4 it loses 3 to 5 % in training and evaluation, and 20 % in color.
+# v4 is compiled as for Ice Lake servers, without what these have beyond the level. LLVM's own model of the level
+# prefers vectors of 256 bits and knows no costs: on Zen 4 it loses 3 to 5 % in training and evaluation, 20 % in color.
 _V4: Final = (
     "prefer-256-bit", "adx", "aes", "avx512bitalg", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512vnni",
     "avx512vpopcntdq", "gfni", "pclmul", "prfchw", "rdrnd", "rdseed", "sha", "vaes", "vpclmulqdq",
@@ -39,7 +39,7 @@ WHEELS: Final = {"x86_64": ("x86-64-v2", "x86-64-v3", "x86-64-v4"), "aarch64": (
 
 
 class Chosen(NamedTuple):
-    """What a wheel is built for."""
+    """Machine and levels of a wheel."""
 
     machine: str
     levels: tuple[str, ...]  # none: Numba compiles the loops where the wheel is installed

@@ -114,7 +114,7 @@ def _without_repeats(text: str) -> str:
 
 
 def check_exceptions(code: bytes) -> None:
-    """Refuse LLVM text that can raise an exception beside the known ones."""
+    """Refuse LLVM text that can raise an exception other than the known ones."""
     for escaped in _PICKLED.findall(code):
         content = re.sub(rb"\\([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), escaped)
         kind, arguments, *_ = pickle.loads(content)
