@@ -212,7 +212,7 @@ def _make_dense(index: int) -> bytes:
     pixels = np.asarray(photo.filter(ImageFilter.UnsharpMask(0.8, 130, 0)), np.float32)
     rng = np.random.default_rng([list(SETS).index("dense"), index])
     luma = rng.standard_normal((*SIZE, 1), np.float32)
-    chroma = rng.standard_normal((*SIZE, 3), np.float32)
+    chroma: NDArray[Any] = rng.standard_normal((*SIZE, 3), np.float32)
     chroma = (chroma + np.roll(chroma, 1, 0) + np.roll(chroma, 1, 1) + np.roll(chroma, (1, 1), (0, 1))) / 2
     # Shot noise of 6.5 levels at mid gray; demosaicing smears its chroma over 2 x 2 pixels.
     amount = 6.5 * np.sqrt(0.35 + 0.65 / 128 * pixels.mean(2, keepdims=True))

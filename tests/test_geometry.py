@@ -241,6 +241,19 @@ def test_crop(dtype: str, channels: int) -> None:
 
 
 @kinds
+def test_crop_at_the_top_left_corner(dtype: str, channels: int) -> None:
+    """The same positions as before and fewer of them: no batch in which every crop is such a one may stay whole."""
+    picture = max(images(np.random.default_rng(5), dtype, channels), key=lambda image: min(image.shape[:2]))
+    height, width = (length // 2 + 1 for length in picture.shape[:2])
+    corner = picture[:height, :width]
+    cropped = gi.crop([picture], 0, 0, height, width)
+    assert not cropped.changes_nothing
+    assert np.array_equal(cropped.array()[0], corner)
+    blurred, expected = (gi.gaussian_blur(one, 3).array()[0] for one in (cropped, [corner.copy()]))
+    assert np.array_equal(blurred, expected)
+
+
+@kinds
 def test_center_crop(dtype: str, channels: int) -> None:
     rng = np.random.default_rng(7)
     pictures = images(rng, dtype, channels)

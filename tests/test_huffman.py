@@ -16,13 +16,13 @@ from .jpegs import DHT, DQT, SOS, Decoder, joined, pillow_pixels
 Blocks = NDArray[np.int64]  # (N, 64) coefficients in the order of the file
 Codes = dict[int, str]  # bits of each symbol
 
-DC_SYMBOLS = tuple(range(12))
+DC_SYMBOLS = tuple(range(16))  # of 8-bit samples up to 11, and no decoder refuses the others
 AC_SYMBOLS = (0x00, 0xF0, *(run << 4 | size for run in range(16) for size in range(1, 11)))
 
 # Codes of each length, from 1 bit on: a few symbols are left for the last one.
 DC_LENGTHS = {
     "every length": (0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1),
-    "shortest": (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1),
+    "shortest": (1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0),
     "of a look-up": (0,) * (BITS - 1),
     "longest": (0,) * (LONGEST - 1),
 }
@@ -111,7 +111,8 @@ def some_blocks(rng: np.random.Generator, count: int) -> Blocks:
     values = np.where(which == 0, least, np.where(which == 1, most, rng.integers(least, most + 1)))
     values *= rng.choice([-1, 1], sizes.shape)
     values[rng.random(sizes.shape) > rng.choice([0, 0.02, 0.1, 0.5, 1], (count, 1))] = 0
-    values[:, 0] = rng.choice([-1024, 1023, 0, -1, 1, *rng.integers(-1024, 1024, 3)], count)
+    limit = 1024 if rng.random() < 0.5 else 16384
+    values[:, 0] = rng.choice([-limit, limit - 1, 0, -1, 1, *rng.integers(-limit, limit, 3)], count)
     return values
 
 
@@ -138,10 +139,20 @@ def test_codes_of_every_length(dc: str, ac: str, decoders: tuple[Decoder, Decode
         np.testing.assert_array_equal(part, pixels[y0:, x0:])
 
 
+def test_the_longest_symbols_in_a_row(decoders: tuple[Decoder, Decoder]) -> None:
+    """31 bits of a DC coefficient and 26 of the next one, from each bit of a byte: a refill yields 56."""
+    rng = np.random.default_rng(0)
+    blocks = np.zeros((64, 64), np.int64)
+    blocks[:, 0] = np.where(np.arange(64) % 2, -16383, 16383)
+    blocks[:, 1:3] = rng.choice([-1023, -512, 512, 1023], (64, 2))
+    data = written(rng, blocks, 8, 0, "longest", "longest")
+    np.testing.assert_array_equal(decoders[0](data).pixels, pillow_pixels(data))
+
+
 def test_the_blocks_have_the_longest_values() -> None:
-    blocks = some_blocks(np.random.default_rng(0), 400)
-    differences = np.abs(np.diff(blocks[:, 0]))
-    assert differences.max() == 2047
+    rng = np.random.default_rng(0)
+    blocks = np.concatenate([some_blocks(rng, 50) for _ in range(8)])
+    assert np.abs(np.diff(blocks[:, 0])).max() == 32767
     assert {*np.abs(blocks[:, 1:]).ravel().tolist()} >= {1, 2, 511, 512, 1023}
     assert (blocks[:, 63] != 0).any()
     assert not blocks[:, 1:].any(1).all()

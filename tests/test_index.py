@@ -265,7 +265,7 @@ REFUSED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda data: b"", "is not a seek index: it is empty"),
     "another file": (lambda data: files(1)[0], r"is not a seek index: it begins with b'\\xff\\xd8"),
     "as text": (lambda data: data.replace(b"\r\n", b"\n"), "is not a seek index: it begins with"),
-    "half a header": (lambda data: data[:30], "is cut off: 30 bytes, of which the header takes 56"),
+    "half a header": (lambda data: data[:30], "is cut off: 30 bytes, but the header takes 56"),
     "byte order": (lambda data: changed(data, 8, data[8:12][::-1]), "is big-endian"),
     "version": (lambda data: changed(data, 12, b"\x02"), "has version 2; this gpuimg reads version 1"),
     "flipped": (lambda data: flipped(data, 25), "is damaged: the checksum of its header is wrong"),
@@ -319,7 +319,7 @@ def test_whose_it_is(tmp_path: Path) -> None:
     (tmp_path / "set").rename(tmp_path / "moved")
     assert index.problem_with(gi.folder(tmp_path / "moved")) == ""
     paths = [tmp_path / "moved" / "class" / f"{name}.jpg" for name in "bac"]
-    assert index.problem_with(gi.file_list(paths)).endswith("samples have other names, or another order")
+    assert index.problem_with(gi.file_list(paths)).endswith("is for a source with other sample names, or another order")
     assert index.problem_with(pairs(data[:2])).endswith("is for 3 samples, but the source has 2")
 
 

@@ -163,7 +163,7 @@ def test_failures() -> None:
         (ValueError, "index and clips need", lambda: cpu(stream(5), index="memory")),
         (TypeError, "has no length", lambda: len(cpu(stream(5)))),
         (TypeError, "gpuimg.iterable makes a source", lambda: cpu(iter([]))),
-        (ValueError, "it gave no samples", lambda: list(cpu(stream(0), epochs=None))),
+        (ValueError, "it yielded no samples", lambda: list(cpu(stream(0), epochs=None))),
         (TypeError, "must return an iterator, not int", lambda: list(cpu(gi.iterable(lambda: 5)))),  # type: ignore[arg-type,return-value]
         (ValueError, "one worker", lambda: cpu(stream(5))._for_worker(0, 2)),
     ],

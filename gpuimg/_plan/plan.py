@@ -68,6 +68,7 @@ class Plan:
     """The operations recorded for a batch of N images. Immutable: every method returns a new plan."""
 
     grid: Grid
+    source_sizes: Ints  # (N, 2), height and width
     channels: int
     of_bytes: bool = False  # source values are, or were computed from, uint8 or uint16: resampling is clamped to [0, 1]
     entries: tuple[Entry, ...] = ()
@@ -85,7 +86,7 @@ class Plan:
         window = np.zeros((n, 4), np.int64)
         window[:, 2] = sizes[:, 1]
         window[:, 3] = sizes[:, 0]
-        return Plan(Grid(sizes, (source,), np.full(n, layout.NEAREST), window), channels, of_bytes)
+        return Plan(Grid(sizes, (source,), np.full(n, layout.NEAREST), window), sizes, channels, of_bytes)
 
     def then(self) -> Plan:
         """Return the identity plan for the results of this one."""
@@ -118,8 +119,9 @@ class Plan:
         """Return a mask (N,) of images that the plan leaves unchanged, pixel for pixel."""
         grid = self.grid
         whole = np.zeros_like(grid.window)
-        whole[:, 2:] = grid.sizes[:, ::-1]
+        whole[:, 2:] = self.source_sizes[:, ::-1]
         same: Mask = np.all(grid.frames[0].matrix == np.eye(3), (1, 2)) & np.all(grid.window == whole, 1)
+        same = same & np.all(grid.sizes == self.source_sizes, 1)
         same = same & (grid.filter != layout.GAUSSIAN)
         for entry in self.entries:
             same = same & (entry.codes == ops.SKIP.code)
@@ -299,7 +301,9 @@ class Plan:
             for entry in self.entries
         )
         history = tuple(Step(step.at, step.matrix[rows], step.sizes[rows]) for step in self.history)
-        return replace(self, grid=grid_of(self.grid), entries=entries, history=history)
+        return replace(
+            self, grid=grid_of(self.grid), source_sizes=self.source_sizes[rows], entries=entries, history=history
+        )
 
     def of_planes(self) -> Plan:
         """Return the plan for the channels of images, each treated as a separate image."""
@@ -335,7 +339,7 @@ class Plan:
             entries.insert(0, replace(entry, params=params))
         filters = np.where(self.grid.filter > layout.GAUSSIAN, self.grid.filter, layout.NEAREST)
         grid = replace(self.grid, filter=filters, kernel=None)
-        return Plan(grid, 1, entries=tuple(entries))
+        return Plan(grid, self.source_sizes, 1, entries=tuple(entries))
 
 
 def check_channels(codes: NDArray[np.int32], channels: int) -> None:

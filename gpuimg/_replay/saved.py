@@ -350,7 +350,7 @@ class _Reader:
             Step(int(at), self._array(matrix, np.float64, 3, 3), self._sizes(sizes))
             for at, matrix, sizes in segment["history"]
         )
-        return Plan(grid, segment["channels"], before.of_bytes, tuple(entries), history=history, **flags)
+        return Plan(grid, source, segment["channels"], before.of_bytes, tuple(entries), history=history, **flags)
 
     def _entry(self, entry: dict[str, Any], grid: Grid) -> Entry:
         codes = self._array(entry["codes"], np.int32)

@@ -79,10 +79,12 @@ def recordio(path: Path, *, index_cache: Path | None = None, remote: Remote | No
     OSError
         If a file cannot be read.
 
-    Notes ----- With an ``.idx`` file only the last record is checked here; damage elsewhere is found when the record is
-    read, as far as its header shows it: records have no checksum. Bytes between two listed records are read with the
-    first of them. Without an ``.idx`` file the ``.rec`` is scanned from header to header, which takes about 2 us per
-    record, and a disk access if the file is not cached by the system. The index takes 24 bytes per record.
+    Notes
+    -----
+    With an ``.idx`` file only the last record is checked here; damage elsewhere is found when the record is read, as
+    far as its header shows it: records have no checksum. Bytes between two listed records are read with the first of
+    them. Without an ``.idx`` file the ``.rec`` is scanned from header to header, which takes about 2 us per record, and
+    a disk access if the file is not cached by the system. The index takes 24 bytes per record.
 
     References
     ----------

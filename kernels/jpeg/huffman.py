@@ -1,7 +1,7 @@
 """Huffman decoding: a file's bytes without stuffing, and blocks of coefficients.
 
-A stream is decoded in pieces, from any bit with any predictors, so that whole
-images, restart intervals and parts that an index points to are one and the same.
+A stream is decoded in pieces, from any bit with any predictors, so that the same code decodes whole images, restart
+intervals, and the parts that a seek index points to.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
 
 _CLEAN = 1 << 14  # bytes that are cleaned at a time: half of a first-level cache
 _BLOCK = 264  # bytes of the longest block and a load after it: 64 symbols of 31 bits
-_AHEAD = 8 * _BLOCK  # bytes that are cleaned at least, whatever is wanted
-READ_AHEAD: Final = 3 * _BLOCK  # bytes after the last block that it takes to decode it without looking at each byte
+_AHEAD = 8 * _BLOCK  # least number of bytes that are cleaned at a time
+READ_AHEAD: Final = 3 * _BLOCK  # bytes needed after the last block, so that the decoder need not check each byte
 NEVER: Final = 1 << 62
 
-# Numbers that are no literals: Numba would compile a variant for each of those.
+# Not literals: Numba would compile a variant for each.
 _DC, _AC = np.bool_(False), np.bool_(True)
 
-#: Where a stream is. "Clean" bytes are the file's without the zero that is stuffed after each 0xFF.
+#: State of a stream. "Clean" bytes are those of the file without the zero that is stuffed after each 0xFF.
 STREAM: Final = np.dtype(
     [
-        ("bit", "<i8"),  # of the clean bytes: the next one to decode
+        ("bit", "<i8"),  # next bit to decode, counted from the first clean byte
         ("length", "<i8"),  # clean bytes; zeros follow them
         ("raw", "<i8"),  # byte of the file that is cleaned next
-        ("ended", "<i8"),  # 1 where a marker or the end of the file is there, else 0
+        ("ended", "<i8"),  # 1 if ``raw`` is at a marker or at the end of the file, else 0
         ("left", "<i8"),  # MCUs until the next restart marker; NEVER without restart intervals
-        ("marker", "<i8"),  # its number, 0 to 7
+        ("marker", "<i8"),  # number of that marker, 0 to 7
         ("until", "<i8"),  # byte of the file up to which bytes are wanted; more are cleaned when they are needed
         ("place", "<i8"),  # a clean byte at or before the next bit,
-        ("place_raw", "<i8"),  # and the byte of the file that it is
-        ("skips", "<i8"),  # 1 where restart intervals that are not wanted are passed over without being decoded
+        ("place_raw", "<i8"),  # and its position in the file
+        ("skips", "<i8"),  # 1 if restart intervals outside the region are skipped without decoding them
         ("predictors", "<i8", 3),  # DC coefficient of the last block of each component
         ("clean", "u1", _CLEAN + 2 * _BLOCK),
     ],
@@ -64,7 +64,7 @@ def begin(data, at, interval, stream):
 
 @loop
 def jump(data, bit, until, stream):
-    """Go to a bit of the file, for bytes up to one; the predictors there are the caller's to set."""
+    """Go to a bit of the file; bytes up to ``until`` are wanted. The caller sets the predictors."""
     stream.bit = bit & 7
     stream.length = 0
     stream.raw = bit >> 3
@@ -77,14 +77,14 @@ def jump(data, bit, until, stream):
 
 @loop
 def place(stream):
-    """The bit of the file that comes next."""
+    """Return the next bit's position in the file, in bits."""
     _move_place(stream, min(stream.bit >> 3, stream.length))
     return 8 * stream.place_raw + (stream.bit & 7)
 
 
 @loop
 def _move_place(stream, to):
-    """Find where in the file a clean byte lies that comes after the one known last: count the zeros left out."""
+    """Move ``place`` to a later clean byte; its position in the file follows from the 0xFF between them."""
     clean = stream.clean
     stuffed = i64(0)
     at = stream.place
@@ -113,7 +113,7 @@ def fill(data, stream):
     while at < _CLEAN - MASKED and raw < until:
         if raw + MASKED <= data.size:
             mask = copy_masked(data, up(raw), clean, up(at))
-            # Bytes up to the first 0xFF, which the lines below look at; those copied after it are written over.
+            # Only the bytes before the first 0xFF count; the code below handles that one and overwrites the others.
             step = MASKED if mask == u32(0) else i64(trailing_zeros(mask))
             raw += step
             at += step
@@ -127,7 +127,7 @@ def fill(data, stream):
         if byte == 0xFF:
             if raw < data.size and data[raw] == 0xFF:  # fill byte
                 continue
-            # No zero may follow fill bytes; libjpeg-turbo gives pixels that nothing specifies.
+            # No zero may follow fill bytes; libjpeg-turbo's pixels are not specified there.
             if raw >= data.size or data[raw] != 0 or data[raw - 2] == 0xFF:
                 stream.ended = 1
                 raw -= 1
@@ -135,7 +135,7 @@ def fill(data, stream):
             raw += 1
         clean[at] = byte
         at += 1
-    for k in range(at, at + 2 * _BLOCK):  # a block at the end may be read past it, and is then found to overshoot
+    for k in range(at, at + 2 * _BLOCK):  # the last block may read past the end, which decode_mcus detects
         clean[k] = 0
     stream.raw = raw
     stream.length = at
@@ -143,7 +143,7 @@ def fill(data, stream):
 
 @loop
 def _restart(data, interval, stream):
-    """Go on after the next restart marker; return whether it is there, less than a byte of padding away."""
+    """Continue after the next restart marker; return False if it does not follow within a byte of padding."""
     if stream.length * 8 - stream.bit >= 8:
         return False
     if not stream.ended:
@@ -159,7 +159,7 @@ def _restart(data, interval, stream):
 
 @loop
 def next_marker(data, at):
-    """Where the next 0xFF stands that no zero and no 0xFF follows; the end of the file where there is none."""
+    """Return the position of the next 0xFF without a zero or 0xFF after it, or else the end of the file."""
     while at + MASKED < data.size:
         mask = mask_of(data, up(at))
         if mask == u32(0):
@@ -176,7 +176,7 @@ def next_marker(data, at):
 
 @loop
 def restarts_follow(data, at, count):
-    """Whether ``count`` restart markers stand in a scan, in order, and then a marker of another kind."""
+    """Return True if a scan has ``count`` restart markers, in order, and then a marker of another kind."""
     for k in range(count):
         at = next_marker(data, at)
         if at + 1 >= data.size or data[at + 1] != 0xD0 + (k & 7):
@@ -188,7 +188,7 @@ def restarts_follow(data, at, count):
 
 @loop
 def _pass_interval(data, stream):
-    """Go to the end of the restart interval."""
+    """Skip to the end of the restart interval."""
     if not stream.ended:
         stream.raw = next_marker(data, stream.raw)
         stream.ended = 1
@@ -199,15 +199,15 @@ def _pass_interval(data, stream):
 
 @loop
 def _value(bits, size):
-    """The coefficient that the top ``size`` bits stand for."""
+    """Return the coefficient that the top ``size`` bits encode."""
     v = i64(bits >> u64(1) >> u64(63 - size))  # in two steps: a shift by 64 is undefined, and size may be 0
     return v if i64(bits) < 0 or size == 0 else v - (i64(1) << i64(size)) + i64(1)
 
 
 @loop
 def _long_symbol(bits, table, is_ac):
-    """The symbol on top of the bits, which the table of pairs does not have, as an entry of a single one; or -1."""
-    code = table.codes[i64(bits >> u64(64 - BITS))]  # short, but its value is long; or 0
+    """Return a symbol that the table of pairs does not have, as a single's entry (tables.py); -1 if it is invalid."""
+    code = table.codes[i64(bits >> u64(64 - BITS))]  # of BITS bits, so that no bit of the value is known; or 0
     length, symbol = code >> 8, code & 255
     if code == 0:
         length = BITS + 1
@@ -223,17 +223,20 @@ def _long_symbol(bits, table, is_ac):
     return single(length, symbol, _value(bits << u64(length), size), is_ac)
 
 
-_BAD = 1 << 20  # what an invalid code advances by: further than an end of block
+_BAD = 1 << 20  # advance of an invalid code: further than an end of block
 
-# The decoder's loop keeps the stream in three numbers: ``bits``, 64 of them, the next one on top; ``left``, how many of
-# these are valid; and ``pos``, the clean byte after them. Refilling sets bits that are there already once more, to
-# what they are, so that it needs no branch: ``left`` becomes 56 to 63, and ``pos`` moves by the whole bytes that were
-# gained. A symbol takes at most 16 + 15 bits, so one refill is enough for each.
+# The decoder's loop keeps the stream in three numbers: ``bits``, 64 of them, the next one on top; ``left``, the number
+# of valid ones; and ``pos``, the clean byte after them. Refilling needs no branch, because it also sets the bits that
+# are valid already, to the same values: ``left`` becomes 56 to 63, and ``pos`` moves by the whole bytes gained. Only
+# the lowest six bits of ``left`` count, so that what is subtracted needs no mask.
+#
+# A look-up of AC coefficients takes at most 26 bits, of a code and a coefficient of ten bits, so that two need one
+# refill. That of a DC coefficient takes at most 24, of nine bits and 15; it is refilled at once after a longer one.
 
 
 @scalar
 def _refilled(clean, bits, left, pos):
-    """A stream with at least 56 bits on top."""
+    """Return the stream with at least 56 valid bits."""
     bits |= load_big(clean, pos) >> (left & u64(63))
     pos += up(((left >> u64(3)) & u64(7)) ^ u64(7))  # (63 - left) >> 3 of the six bits
     return bits, left | u64(56), pos
@@ -241,41 +244,44 @@ def _refilled(clean, bits, left, pos):
 
 @scalar
 def _opened(clean, bit):
-    """The stream from a bit on: bits on top, how many are not missing, and the byte that comes next."""
-    # Seven bytes of the eight count as taken, less the bits before; the next refill sets the last one again.
+    """Return ``bits``, ``left`` and ``pos`` at a clean bit."""
+    # Seven of the eight bytes count as read; the next refill sets the last one again.
     return load_big(clean, up(bit >> 3)) << u64(bit & 7), u64(56 - (bit & 7)), up(bit >> 3) + up(7)
 
 
 @scalar
 def _position(left, pos):
-    """The clean bit that comes next."""
+    """Return the next clean bit."""
     return i64(pos) * 8 - i64(left & u64(63))
 
 
 @scalar
 def _missing(bits, count):
-    """The ``count`` bits after those of a look-up, 0 to 14, as a number."""
+    """Return the ``count`` bits after those of a look-up, 0 to 14, as a number."""
     return i64(bits << u64(BITS) >> u64(1) >> u64(63 - count))  # in two steps: a shift by 64 is undefined
 
 
 @scalar
 def _dc_step(clean, bits, left, pos, table):
-    """The first symbol of a block; returns its difference, or ``_BAD``."""
+    """Decode the first symbol of a block; return the DC difference, or ``_BAD``."""
     bits, left, pos = _refilled(clean, bits, left, pos)
     entry = table.pairs[up(bits >> u64(64 - BITS))]
     if unlikely(entry == 0):
         entry = _long_symbol(bits, table, _DC)
         if entry == -1:
             return bits, left, pos, i64(_BAD)
+        used = u64(entry & 63)
+        bits, left, pos = _refilled(clean, bits << used, left - used, pos)
+        entry &= ~255  # no more bits to take
     used = u64(entry & 63)
     value = (entry >> 16) + _missing(bits, (entry >> 8) & 15)
     return bits << used, left - used, pos, value
 
 
-def _make_ac_step(stored):
+def _make_ac_step(stored, refills):
     @scalar
     def ac_step(clean, bits, left, pos, k, table, out, zigzag):
-        """Up to two symbols of a block after position ``k``; returns the last one's position."""
+        """Decode up to two symbols of a block after position ``k``; return the last one's position."""
         pair = table.pairs[up(bits >> u64(64 - BITS))]
         if unlikely(pair == 0):
             entry = _long_symbol(bits, table, _AC)
@@ -285,19 +291,20 @@ def _make_ac_step(stored):
             value = (entry >> 16) & 0xFFFF
             pair = entry & 63 | (entry >> 8 & 255) * 257 << 8 | value << 32 | value << 48
         rest = _missing(bits, (pair >> 28) & 15)
-        bits <<= u64(pair & 63)  # both symbols take 31 bits at most: the mask tells LLVM that the shift is in range
-        left -= u64(pair)  # of which the lowest six bits count
+        bits <<= u64(pair & 63)  # the mask tells LLVM that the shift is in range
+        left -= u64(pair)
         first = k + up((pair >> 8) & 255)
         k += up((pair >> 16) & 255)
-        bits, left, pos = _refilled(clean, bits, left, pos)  # early: the load is under way during the stores
+        if refills:
+            bits, left, pos = _refilled(clean, bits, left, pos)  # early: the load is under way during the stores
         if stored:
-            # Without branches: one symbol stores twice, an end of block stores zero at the last place, see ZIGZAG.
+            # Without branches: a single symbol is stored twice, an end of block as a zero at position 63 (ZIGZAG).
             out[up(zigzag[first])] = pair >> 32
             out[up(zigzag[k])] = (pair >> 48) + rest
         if k >= up(LAST) and unlikely(first == up(LAST) and k != first):
-            # No end of block follows the last coefficient: the second symbol is another block's, and is given back.
+            # No end of block follows coefficient 63: the second symbol belongs to the next block, so rewind its bits.
             k = first
-            second = (pair & 63) - ((pair >> 24) & 15)
+            second = (pair & 255) - ((pair >> 24) & 15)
             bits, left, pos = _opened(clean, _position(left, pos) - second)
             if stored:
                 out[up(LAST)] = pair >> 32
@@ -306,12 +313,13 @@ def _make_ac_step(stored):
     return ac_step
 
 
-_store_step, _skip_step = _make_ac_step(True), _make_ac_step(False)
+_store_steps = _make_ac_step(True, True), _make_ac_step(True, False)
+_skip_steps = _make_ac_step(False, True), _make_ac_step(False, False)
 
 
 @scalar
 def _error(k):
-    """What is wrong where a block ends at a position, ``DONE`` for nothing."""
+    """Return the error of a block that ends at a position, or ``DONE``."""
     # A block ends with its last coefficient, or with an end of block at a position before that.
     if k == up(LAST) or (up(END_OF_BLOCK) <= k and k < up(END_OF_BLOCK + LAST)):
         return i64(DONE)
@@ -320,17 +328,17 @@ def _error(k):
 
 @scalar
 def _limit(stream):
-    """The last byte at which a block may be begun."""
-    # Of fill bytes nothing is left: there may be fewer bytes than a block takes though the stream goes on.
+    """Return the last clean byte at which a block may begin."""
+    # Cleaning drops fill bytes, so that a stream may continue with fewer clean bytes than a block takes.
     return up(stream.length + 8 if stream.ended else max(stream.length - _BLOCK, 0))
 
 
 def _make_decode_blocks(stored):
-    ac_step = _store_step if stored else _skip_step
+    refilling_step, step = _store_steps if stored else _skip_steps
 
     @loop
     def decode_blocks(stream, first, n, mcu, tables, coefficients, lasts, zigzag):
-        """Decode blocks ``first`` to ``n`` of some MCUs, as far as there are bytes; return how far, or minus an error.
+        """Decode blocks ``first`` to ``n`` of some MCUs, up to the last clean byte; return the next block, or -error.
 
         ``lasts`` is filled with the position of each block's last coefficient, 0 to 63.
         """
@@ -353,15 +361,18 @@ def _make_decode_blocks(stored):
             if stored:
                 out[up(0)] = predictor
             k = up(0)
-            while True:
-                bits, left, pos, k = ac_step(clean, bits, left, pos, k, ac, out, zigzag)
+            while True:  # two look-ups at a time, with one refill
+                bits, left, pos, k = refilling_step(clean, bits, left, pos, k, ac, out, zigzag)
+                if k >= up(LAST):
+                    break
+                bits, left, pos, k = step(clean, bits, left, pos, k, ac, out, zigzag)
                 if k >= up(LAST):
                     break
             error = _error(up(_BAD) if difference == _BAD else k)
             if unlikely(error != DONE):
                 break
             if stored:
-                # END_OF_BLOCK is a multiple of 64: without it, k is the position of the last coefficient.
+                # END_OF_BLOCK is a multiple of 64: the remainder is the position of the last coefficient.
                 lasts[up(b)] = k & up(LAST)
             b += 1
         stream.bit = _position(left, pos)
@@ -376,9 +387,9 @@ _skip_blocks = _make_decode_blocks(False)
 
 @loop
 def decode_mcus(data, n, interval, reader, coefficients, lasts, stored):
-    """Decode, or skip, the next MCUs; return how it ended.
+    """Decode, or skip, the next MCUs; return ``DONE`` or an error.
 
-    ``reader`` is what stays the same from call to call: stream, blocks of an MCU, tables, zigzag.
+    ``reader`` has the arguments that do not change between calls: stream, blocks of an MCU, tables, zigzag.
     """
     stream, mcu, tables, zigzag = reader
     per = mcu.blocks
@@ -398,7 +409,7 @@ def decode_mcus(data, n, interval, reader, coefficients, lasts, stored):
                 b = _store_blocks(stream, b, blocks, mcu, tables, out, ends, zigzag)
             else:
                 b = _skip_blocks(stream, b, blocks, mcu, tables, coefficients, lasts, zigzag)
-            # Past the end there are zeros, which decode to something: bits beyond the last byte are found out here.
+            # The zeros past the end decode to some symbols: bits beyond the last byte are detected here.
             overshot = stream.ended != 0 and stream.bit > 8 * stream.length
             if overshot or (0 <= b < blocks and stream.ended != 0):
                 return ENDS

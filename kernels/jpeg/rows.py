@@ -1,6 +1,6 @@
-"""Rows of pixels out of coefficients: planes, of which two MCU rows are kept, at the requested scale.
+"""Rows of pixels from coefficients, by way of planes with two MCU rows, at the requested scale.
 
-At a reduced scale a block gives fewer pixels. libjpeg scales chroma by less than luma where that saves upsampling it.
+At a reduced scale a block has fewer pixels. libjpeg scales chroma by less than luma if it then needs no upsampling.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .vectors import fill2, fill4, fill8
 
 i64, i32, i16 = np.int64, np.int32, np.int16
 
-# Columns before and after each row of the planes: neighbors of the chroma at the edges, and what vectors read and write
-# there.
+# Columns before and after each row of the planes: neighbors of the chroma at the edges, and the rest of vectors that
+# begin or end there.
 PAD: Final = 64
 
-# Numbers that are no literals: Numba would compile a variant for each of those.
+# Not literals: Numba would compile a variant for each.
 _Y, _CB, _CR = i64(0), i64(1), i64(2)  # components
 
 _PLANE: Final = np.dtype(
@@ -32,24 +32,24 @@ _PLANE: Final = np.dtype(
         ("stride", "<i8"),  # bytes from one row to the next
         ("blocks", "<i8"),  # blocks of an MCU across: 1 or 2
         ("block_rows", "<i8"),  # and down
-        ("mask", "<i8"),  # rows kept less one; they are those of two MCU rows, a power of two, and used in turns
+        ("mask", "<i8"),  # rows of two MCU rows, a power of two, less one: row y of the image is row y & mask
         ("side", "<i8"),  # pixels of a side of a block: 8, 4, 2 or 1
     ],
     align=True,
 )
 
-#: How the planes of an image lie in memory, and how pixels are made of them.
+#: Layout of the planes of an image in memory, and the conversion to pixels.
 SHAPE: Final = np.dtype(
     [
         ("planes", _PLANE, 3),  # of Y, Cb and Cr, or of R, G and B
         ("column", "<i8", MOST_BLOCKS),  # of each block of an MCU: its column of blocks in the MCU's part of its plane,
         ("row", "<i8", MOST_BLOCKS),  # and its row
-        ("extra", "<i8"),  # byte after the planes, where two rows of chroma are made of others
+        ("extra", "<i8"),  # byte after the planes: room for two rows of upsampled chroma
         ("height", "<i8"),  # pixels of the image at this scale
         ("width", "<i8"),
-        ("across", "<i8"),  # how many times finer than that of chroma the plane of luma is: 1 or 2
-        ("down", "<i8"),
-        ("smooth", "<i8"),  # 1 where chroma between its own columns and rows is mixed of its neighbors, 0: repeated
+        ("across", "<i8"),  # columns of luma for one of chroma: 1 or 2
+        ("down", "<i8"),  # rows of luma for one of chroma: 1 or 2
+        ("smooth", "<i8"),  # 1 if chroma is interpolated between its columns and rows, 0 if it is repeated
     ],
     align=True,
 )
@@ -87,7 +87,7 @@ def lay_out(header, scale, columns, shape):
 
 @loop
 def read_steps(data, at, steps):
-    """A quantization table in natural order; its numbers of 16 bits, as products are."""
+    """Read a quantization table into natural order, as numbers of 16 bits, as the products are."""
     wide = data[at] >> 4
     for k in range(64):
         value = i64(data[at + 1 + k])
@@ -104,32 +104,32 @@ def _byte(value):
 
 @loop
 def _flat(coefficient, step):
-    """Pixel value, 0 to 255, of a block that has a DC coefficient only; rounded and wrapped as in the transform."""
+    """Return the pixel value, 0 to 255, of a block with only a DC coefficient; rounds and wraps as the transform."""
     return _byte((i64(i16(i16(coefficient * step) << 2)) + 16) >> 5)
 
 
 @loop
 def _flat_quarter(coefficient, step):
-    """The same in the transform to 2 x 2, whose sums have 32 bits."""
+    """Return it as in the transform to 2 x 2, whose sums have 32 bits."""
     return _byte(i64(i32((i64(i16(coefficient * step)) << 17) + (1 << 19))) >> 20)
 
 
 @loop
 def _flat_eighth(coefficient, step):
-    """The same for a single pixel, of which libjpeg keeps ten bits."""
+    """Return it for a single pixel, of whose value libjpeg takes ten bits."""
     return _byte((((coefficient * step + 4) >> 3) + 512 & 1023) - 512)
 
 
 def _make_blocks(flat, fill, whole, corner4, corner2):
     @loop
     def blocks(first, per, columns, coefficients, lasts, steps, q, planes, at, step, stride):
-        """Every block at a place of its MCU to pixels; the coefficients are zero afterwards."""
+        """Transform the blocks at one place of each MCU to pixels, and zero their coefficients."""
         for m in range(columns):
             b = first + m * per
             k = up(64 * b)
             to = up(at + m * step)
-            # Forms for what is there: the positions below 3 and 10 are those of the 2 x 2 and 4 x 4 lowest
-            # frequencies, or some of them.
+            # Transforms for few coefficients: positions below 3 and 10 are among the 2 x 2 and 4 x 4 lowest
+            # frequencies.
             last = lasts[up(b)]
             if last == 0:
                 value = flat(i64(coefficients[k]), i64(steps[q]))
@@ -151,7 +151,7 @@ _blocks4 = _make_blocks(_flat, fill4, half8, half4, half2)
 
 @loop
 def _blocks2(first, per, columns, coefficients, lasts, steps, q, planes, at, step, stride):
-    """The same to 2 x 2 pixels, where forms for few coefficients gain nothing."""
+    """Transform them to 2 x 2 pixels, where transforms for few coefficients gain nothing."""
     for m in range(columns):
         b = first + m * per
         k = up(64 * b)
@@ -166,7 +166,7 @@ def _blocks2(first, per, columns, coefficients, lasts, steps, q, planes, at, ste
 
 @loop
 def _blocks1(first, per, columns, coefficients, lasts, steps, q, planes, at, step):
-    """The same to a single pixel."""
+    """Transform them to single pixels."""
     for m in range(columns):
         b = first + m * per
         k = 64 * b
@@ -177,7 +177,7 @@ def _blocks1(first, per, columns, coefficients, lasts, steps, q, planes, at, ste
 
 @loop
 def transform_row(r, columns, luma_only, mcu, shape, coefficients, lasts, steps, planes):
-    """Transform MCU row ``r`` into the planes; its coefficients are zero afterwards."""
+    """Transform MCU row ``r`` into the planes, and zero its coefficients."""
     per = mcu.blocks
     for j in range(per):
         c = mcu.component[j]
@@ -185,7 +185,7 @@ def transform_row(r, columns, luma_only, mcu, shape, coefficients, lasts, steps,
             continue
         plane = shape.planes[c]
         side = plane.side
-        # Rows of the planes are those of two MCU rows in turns.
+        # The planes have the rows of two MCU rows, by turns.
         row = side * ((r * plane.block_rows + shape.row[j]) & (2 * plane.block_rows - 1))
         at = plane.start + row * plane.stride + side * shape.column[j]
         step = side * plane.blocks
@@ -202,7 +202,7 @@ def transform_row(r, columns, luma_only, mcu, shape, coefficients, lasts, steps,
 
 @loop
 def clear_chroma(columns, mcu, coefficients):
-    """Zero the coefficients that are not transformed."""
+    """Zero the coefficients of chroma, which a gray result does not transform."""
     per = mcu.blocks
     for b in range(columns * per):
         if mcu.component[b % per] > 0:
@@ -215,7 +215,7 @@ def clear_chroma(columns, mcu, coefficients):
 
 @loop
 def _repeat_edges(planes, plane, first, rows, before, after):
-    """Repeat the image's first and last chroma columns beyond its edges; -1 where the region ends inside."""
+    """Repeat the image's first and last chroma columns beyond its edges; -1 for an edge outside the region."""
     for y in range(first, first + rows):
         row = plane.start + (y & plane.mask) * plane.stride
         if before >= 0:
@@ -226,28 +226,28 @@ def _repeat_edges(planes, plane, first, rows, before, after):
 
 @loop
 def _put(pixels, count, out, at):
-    """Copy the first bytes of pixels to the end of the result."""
-    row = out[at : at + count]  # a slice, whose indices need no wrap-around check, so that LLVM copies vectors
+    """Copy the first bytes of pixels to the result."""
+    row = out[at : at + count]  # indices of a slice from 0 on need no wrap-around check, so that LLVM copies vectors
     for k in range(row.size):
         row[k] = pixels[k]
 
 
 @loop
 def _gray_row(planes, at, width, out, o):
-    """A row of pixels from the plane of luma."""
+    """Make a row of gray pixels."""
     row, luma = out[o : o + width], planes[at : at + width]
     for x in range(row.size):
         row[x] = luma[x]
 
 
-# Vectors may end after their row: they write into the rows below, which follow in the result and are written later.
-# Only those that would end after the result go by way of ``tail``.
+# The last vector of a row may end after it: it writes into the next rows of the result, which are written later. Only
+# vectors that would end after the result are written to ``tail``, and copied from there.
 
 
 @loop
 def _plain_row(convert, planes, y, cb, cr, width, out, o, tail):
-    """A row of pixels from planes of the same size: of YCbCr, or of RGB."""
-    direct = (out.size - SPILL - o) // 3 // N * N  # pixels from here that vectors may write
+    """Make a row of pixels from planes of the same size: of YCbCr, or of RGB."""
+    direct = (out.size - SPILL - o) // 3 // N * N  # pixels from ``o`` on in whole vectors within the result
     for x in range(0, width, N):
         to, start = (out, up(o + 3 * x)) if x < direct else (tail, up(0))
         if convert:
@@ -260,7 +260,7 @@ def _plain_row(convert, planes, y, cb, cr, width, out, o, tail):
 
 @loop
 def _upsampled_row(planes, y, sums, second, odd, low, high, width, out, o, tail):
-    """A row of pixels from luma and sums of chroma rows of half its width; those of Cr begin at ``second``."""
+    """Make a row of pixels from luma and sums of chroma rows of half its width; those of Cr begin at ``second``."""
     direct = (out.size - SPILL - o) // 3 // WIDE * WIDE
     for x in range(0, width, WIDE):
         to, start = (out, up(o + 3 * x)) if x < direct else (tail, up(0))
@@ -275,14 +275,14 @@ def _upsampled_row(planes, y, sums, second, odd, low, high, width, out, o, tail)
 
 @loop
 def _row_of(shape, c, y):
-    """Where a row of a plane begins."""
+    """Return the byte where a row of a plane begins."""
     plane = shape.planes[c]
     return plane.start + (y & plane.mask) * plane.stride
 
 
 @loop
 def _repeated(shape, planes, c, y, x0, width, to):
-    """Repeat columns and rows of chroma as often as luma is finer: 1 or 2 times, so that a shift by 0 or 1 divides."""
+    """Repeat columns and rows of chroma once for each of luma: 1 or 2 times, so that a shift by 0 or 1 divides."""
     row = _row_of(shape, c, y >> (shape.down - 1))
     for x in range(width):
         planes[to + x] = planes[row + (x0 + x >> (shape.across - 1))]
@@ -290,7 +290,7 @@ def _repeated(shape, planes, c, y, x0, width, to):
 
 @loop
 def _summed(shape, planes, y, left, n, sums, second):
-    """Sums of the two rows of chroma that are nearest to a row of luma; those of Cr from ``second`` on."""
+    """Sum the two rows of chroma nearest to a row of luma, the nearer one three times; Cr begins at ``second``."""
     near, far = y, y
     if shape.down == 2:
         # Row y lies a quarter of a chroma row above or below the center of row y // 2.
@@ -305,7 +305,7 @@ def _summed(shape, planes, y, left, n, sums, second):
 
 @loop
 def _color_row(header, shape, planes, y, x0, width, sums, out, o, tail):
-    """Row ``y`` of the image as RGB, from column ``x0`` of the planes on."""
+    """Make row ``y`` of the image as RGB, from column ``x0`` of the planes on."""
     luma = _row_of(shape, _Y, y) + x0
     blue, red = luma, luma
     across, down = shape.across, shape.down
@@ -313,7 +313,7 @@ def _color_row(header, shape, planes, y, x0, width, sums, out, o, tail):
         if header.components != 1:
             blue, red = _row_of(shape, _CB, y) + x0, _row_of(shape, _CR, y) + x0
     else:
-        left = (x0 >> 1) - 1 if across == 2 else x0  # the column before the first one, which may be in the pad
+        left = (x0 >> 1) - 1 if across == 2 else x0  # the column before the first one, possibly in the padding
         n = (width >> 1) + 3 if across == 2 and shape.smooth else width
         second = (n + 2 * N) // N * N
         blue, red = shape.extra, shape.extra + second
@@ -333,7 +333,7 @@ def _color_row(header, shape, planes, y, x0, width, sums, out, o, tail):
 
 @loop
 def _finished_rows(r, rows, shape):
-    """Rows of pixels that can be made once MCU row ``r`` is there: the last one of two may need chroma of the next."""
+    """Return the rows of pixels that MCU rows up to ``r`` suffice for: the last one may need chroma of the next."""
     waits = shape.down == 2 and shape.smooth and r + 1 < rows
     luma = shape.planes[_Y]
     return (r + 1) * luma.side * luma.block_rows - (1 if waits else 0)
@@ -341,14 +341,14 @@ def _finished_rows(r, rows, shape):
 
 @loop
 def make_rows(header, r, rows, first, region, columns, channels, shape, planes, sums, out, tail, done):
-    """Make the rows of pixels that MCU row ``r`` completes, after those ``done``; return how many are done then."""
+    """Make the rows of pixels that MCU row ``r`` completes, after the first ``done``; return the new ``done``."""
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]
     side = shape.planes[_Y].side
     width = x1 - x0
     left = x0 - first * side * shape.planes[_Y].blocks
     if shape.across == 2 and channels == 3:
         edge = (shape.width + 1) // 2 - 1 - first * side
-        # Chroma columns of the planes next to which there is no other: those of the image's own edges.
+        # Chroma columns at the edges of the image, which have no neighbor there; -1 if outside the planes.
         before, after = 0 if first == 0 else -1, edge if edge < columns * side else -1
         for c in range(_CB, _CR + 1):
             _repeat_edges(planes, shape.planes[c], side * r, side, before, after)
