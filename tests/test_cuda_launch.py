@@ -300,8 +300,8 @@ def test_as_many_kernels_of_users_stay_as_are_of_use(tmp_path: Path, monkeypatch
     monkeypatch.setattr(compiled, "_beside", lambda: tmp_path)
     monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
     for k in range(5):
-        compiled.keep(f"small-types-{k}.cubin", b"code", others=2)
+        compiled.store(f"small-types-{k}.cubin", b"code", others=2)
         os.utime(tmp_path / f"small-types-{k}.cubin", ns=(k, k))
-    compiled.keep("other-types-0.cubin", b"code")
+    compiled.store("other-types-0.cubin", b"code")
     (tmp_path / "other-types-0.cubin").unlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"small-types-{k}.cubin" for k in (2, 3, 4)]

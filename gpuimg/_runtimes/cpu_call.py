@@ -27,6 +27,7 @@ from .._video.decode import decoded_frames
 from .._video.files import opened
 from ..errors import VideoError
 from ..kernels import layout, ops
+from ..kernels.compiled import ALWAYS, compile_together
 from ..kernels.cpu import artefacts, batch, elastic, records
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.sample import SOURCE_SLACK, work_space
@@ -178,7 +179,9 @@ class Call:
         shared = np.zeros(1, records.BATCH)
         shared["channels"], shared["scale"] = source.channels, SCALES[source.dtype]
         shared["streamed"] = out.nbytes >= _STREAMED
-        shared["decoder"] = decoder.DECODE_PIECE.address if natively else 0  # compiled when first read
+        if natively:
+            compile_together(ALWAYS)
+            shared["decoder"] = decoder.DECODE_FUNCTION.address
         self._batch = shared
 
     @property

@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 
 from .. import color
-from ..compiled import kept
+from ..compiled import ALWAYS, cached_jit, compile_together
 from ..layout import LINEAR
 from ..ops import END, INSTRUCTION_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
 from .intrinsics import caller, copy, fence, floats_of, ints_of
-from .patches import SUM_PATCHES_PIECES
-from .program import GRID_PIECES, ROW_PIECES, call_grid, call_row, user_row
+from .patches import SUM_PATCHES_FUNCTIONS
+from .program import GRID_FUNCTIONS, ROW_FUNCTIONS, call_grid, call_row, user_row
 from .records import CALLS
 from .sample import (
-    ADD_TAPS_PIECES,
-    GATHERED_PIECE,
-    LAY_TAPS_PIECE,
-    MIX_ROWS_PIECES,
-    PATCHED_PIECE,
+    ADD_TAPS_FUNCTIONS,
+    GATHERED_FUNCTION,
+    LAY_TAPS_FUNCTION,
+    MIX_ROWS_FUNCTIONS,
+    PATCHED_FUNCTION,
     SAMPLE,
-    SEPARABLE_PIECE,
+    SEPARABLE_FUNCTION,
 )  # fmt: skip
-from .store import STORE_PIECES, call_store
+from .store import STORE_FUNCTIONS, call_store
 
 _END = f32(END.code)
 
@@ -56,30 +56,33 @@ def call_table(
     functions : tuple
         The user's functions.
     """
-    table = np.zeros(1, CALLS)
-    calls = table[0]
     # The same choice as in _sample, per image.
     patched = ~separable & (filters <= LINEAR)
+    loops = {"store": STORE_FUNCTIONS[kind, planar]}
     if np.any(separable):
-        calls["mix_rows"] = MIX_ROWS_PIECES[source].address
-        calls["separable"] = SEPARABLE_PIECE.address
+        loops |= {"mix_rows": MIX_ROWS_FUNCTIONS[source], "separable": SEPARABLE_FUNCTION}
     if np.any(patched):
-        calls["sum_patches"] = SUM_PATCHES_PIECES[source].address
-        calls["patched"] = PATCHED_PIECE.address
+        loops |= {"sum_patches": SUM_PATCHES_FUNCTIONS[source], "patched": PATCHED_FUNCTION}
     if not np.all(separable | patched):
-        calls["add_taps"] = ADD_TAPS_PIECES[source].address
-        calls["gathered"] = GATHERED_PIECE.address
+        loops |= {"add_taps": ADD_TAPS_FUNCTIONS[source], "gathered": GATHERED_FUNCTION}
     if not np.all(patched):
-        calls["lay_taps"] = LAY_TAPS_PIECE.address
-    calls["store"] = STORE_PIECES[kind, planar].address
-    for code in np.flatnonzero(ops).tolist():
-        if code in ROW_PIECES:
-            calls["rows"][code] = ROW_PIECES[code].address
-        elif OPS[code].user:
-            calls["rows"][code] = user_row(OPS[code], functions).address
-        if code in GRID_PIECES:
-            calls["grids"][code] = GRID_PIECES[code].address
-            calls["reads_neighbors"][code] = OPS[code].neighbors
+        loops["lay_taps"] = LAY_TAPS_FUNCTION
+    codes = np.flatnonzero(ops).tolist()
+    rows = {code: ROW_FUNCTIONS[code] for code in codes if code in ROW_FUNCTIONS}
+    grids = {code: GRID_FUNCTIONS[code] for code in codes if code in GRID_FUNCTIONS}
+    compile_together([*ALWAYS, *(one.name for one in (*loops.values(), *rows.values(), *grids.values()))])
+    table = np.zeros(1, CALLS)
+    calls = table[0]
+    for name, function in loops.items():
+        calls[name] = function.address
+    for code, function in rows.items():
+        calls["rows"][code] = function.address
+    for code, function in grids.items():
+        calls["grids"][code] = function.address
+        calls["reads_neighbors"][code] = OPS[code].neighbors
+    for code in codes:
+        if OPS[code].user:
+            calls["rows"][code] = user_row(code, functions)
     return table
 
 
@@ -190,7 +193,7 @@ def run_image(calls, source, record, program, one, scratch, out, streamed):
         fence()  # stores past the caches are not ordered otherwise, and another thread reads the result
 
 
-@kept
+@cached_jit("none(float32[::1], float32[::1], int64, int64, float32, int64[::1], float32[::1])")
 def mix_image(one, other, width, channels, weight, box, out):
     """Mix one image with another by weight; inside the box (x0, y0, x1, y1), in pixels, only the other is shown."""
     row = width * channels

@@ -34,7 +34,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda.core import config
 
-from ..compiled import fingerprint, is_told, keep, read
+from ..compiled import fingerprint, is_cacheable, read, store
 
 Capability = tuple[int, int]
 
@@ -75,7 +75,7 @@ class Kernel:
     @cached_property
     def is_kept(self) -> bool:
         """Whether it stays on disk."""
-        return all(map(is_told, self._users))
+        return all(map(is_cacheable, self._users))
 
     @cached_property
     def key(self) -> str:
@@ -105,7 +105,7 @@ class Kernel:
         image = assembled(compile_ptx(self.function, self.signature, capability, self.bounds), capability)[0]
         Kernel.made += 1
         if self.is_kept:
-            keep(name, image.entry.encode() + b"\0" + image.code, _USERS_KEPT if self._users else 0)
+            store(name, image.entry.encode() + b"\0" + image.code, _USERS_KEPT if self._users else 0)
         return image
 
 

@@ -143,7 +143,7 @@ def ptx_of(kernel: Any, capability: tuple[int, int]) -> str:
     if kernel.is_kept:
         for one, text in texts.items():
             others = _USERS_KEPT if kernel.name.endswith("_user") else 0
-            loops.keep(_file_name(kernel, one), text.encode(), others)
+            loops.store(_file_name(kernel, one), text.encode(), others)
     return texts[capability]
 
 
