@@ -22,7 +22,7 @@ def chain(functions: tuple[Any, ...]) -> Any:
 
 
 @cache
-def first_kept(function: Any) -> Any:
+def gray_formula(function: Any) -> Any:
     """``function`` for one-channel images: its first value three times, as everything after it expects."""
 
     @scalar

@@ -57,7 +57,7 @@ KERNEL = Kernel("small", small, types.void(types.float32[::1], types.int32), 64,
 PRINT = """
 import hashlib
 image = KERNEL.image((8, 0))
-print(hashlib.sha256(image.code).hexdigest(), Kernel.made)
+print(hashlib.sha256(image.code).hexdigest(), Kernel.compile_count)
 """
 
 
@@ -220,16 +220,16 @@ def test_damaged_files_are_made_again(cache: Path, damage: str) -> None:
     flipped = content[:-100] + bytes([content[-100] ^ 1]) + content[-99:]
     path.write_bytes({"cut off": content[: len(content) // 2], "one bit": flipped, "empty": b""}[damage])
     machine._images.clear()
-    made = kernels.Kernel.made
+    made = kernels.Kernel.compile_count
     assert len(small().image(CAPABILITY).code) == len(good.code)
-    assert kernels.Kernel.made == made + 1
+    assert kernels.Kernel.compile_count == made + 1
     machine._images.clear()
     small().image(CAPABILITY)
-    assert kernels.Kernel.made == made + 1
+    assert kernels.Kernel.compile_count == made + 1
 
 
 def test_threads_compile_a_kernel_once(cache: Path) -> None:
-    made = kernels.Kernel.made
+    made = kernels.Kernel.compile_count
     barrier = threading.Barrier(4)
     images: list[Any] = []
 
@@ -243,7 +243,7 @@ def test_threads_compile_a_kernel_once(cache: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert kernels.Kernel.made == made + 1
+    assert kernels.Kernel.compile_count == made + 1
     assert [image is images[0] for image in images] == [True] * 4
 
 
@@ -300,8 +300,8 @@ def test_as_many_kernels_of_users_stay_as_are_of_use(tmp_path: Path, monkeypatch
     monkeypatch.setattr(compiled, "_beside", lambda: tmp_path)
     monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
     for k in range(5):
-        compiled.keep(f"small-types-{k}.cubin", b"code", others=2)
+        compiled.store(f"small-types-{k}.cubin", b"code", others=2)
         os.utime(tmp_path / f"small-types-{k}.cubin", ns=(k, k))
-    compiled.keep("other-types-0.cubin", b"code")
+    compiled.store("other-types-0.cubin", b"code")
     (tmp_path / "other-types-0.cubin").unlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"small-types-{k}.cubin" for k in (2, 3, 4)]

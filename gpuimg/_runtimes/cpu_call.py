@@ -174,7 +174,8 @@ class Call:
         shared = np.zeros(1, records.BATCH)
         shared["channels"], shared["scale"] = source.channels, SCALES[source.dtype]
         shared["streamed"] = out.nbytes >= _STREAMED
-        shared["decoder"] = decoder.DECODE_PIECE.address if natively else 0  # compiled when its address is first read
+        # Reading its address compiles it.
+        shared["decoder"] = decoder.DECODE_FUNCTION.address if natively else 0
         self._batch = shared
 
     @property

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ..compiled import kept
+from ..compiled import cached_jit
 from ..scalar import loop
 from .clock import now
 from .intrinsics import pointer
@@ -73,7 +73,7 @@ def _size_of(descriptor, names, end, status):
     return status[_SIZE]
 
 
-@kept
+@cached_jit("none(uint8[::1], uint8[::1], int64[:, ::1], int64[::1], int64[::1])")
 def read_files(names, out, table, status, clock):
     """Open, read and close files one after another.
 
@@ -118,7 +118,7 @@ def read_files(names, out, table, status, clock):
     clock[0] = now(clock) - start
 
 
-@kept
+@cached_jit("none(int64[:, ::1], uint8[::1], int64[::1])")
 def read_parts(table, out, clock):
     """Read parts of open files; ``table`` (N, 4) has descriptors, offsets, sizes, and places in ``out``.
 

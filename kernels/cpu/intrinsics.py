@@ -16,7 +16,7 @@ BLOCK = 16  # float32 of a block, see sample.py
 
 _QUAD = ir.VectorType(ir.FloatType(), 4)
 
-# Pointers in the types of pieces, which other loops call by their addresses.
+# Pointers in the types of native functions, which other loops call by their addresses.
 BYTES = types.CPointer(types.uint8)
 FLOATS = types.CPointer(types.float32)
 INTS = types.CPointer(types.int32)
@@ -157,7 +157,7 @@ def split_four_quads(typing_context, blocks, k, r, g, b, x):
 
 
 def caller(kind):
-    """An intrinsic ``(address, arguments)`` that calls a piece of these types.
+    """An intrinsic ``(address, arguments)`` that calls a native function of these types.
 
     Arrays and records are passed as pointers; all else is cast.
     """
@@ -173,7 +173,7 @@ def caller(kind):
                 elif not isinstance(given, (types.CPointer, types.Record)):
                     value = context.cast(builder, value, given, wanted)
                 passed.append(value)
-            # By what is passed, not by the piece's types: pointers to bytes stand for those to any elements.
+            # By what is passed, not by the function's types: pointers to bytes stand for those to any elements.
             function = ir.FunctionType(ir.VoidType(), [one.type for one in passed])
             builder.call(builder.inttoptr(values[0], function.as_pointer()), passed)
             return context.get_dummy_value()

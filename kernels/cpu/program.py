@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 
 from .. import color, statistics
-from ..compiled import Piece
+from ..compiled import NativeFunction
 from ..ops import (
     CHANNELS,
     ELASTIC,
@@ -71,13 +71,13 @@ def _make_row(op: Op, functions: tuple[Any, ...] = ()) -> Any:
 
 
 #: The loops of ops over a row, by their codes; those of users' functions are made for each plan.
-ROW_PIECES = {op.code: Piece(f"row_{op.name}", _make_row(op), _ROW) for op in PIXEL_OPS if not op.user}
+ROW_FUNCTIONS = {op.code: NativeFunction(f"row_{op.name}", _make_row(op), _ROW) for op in PIXEL_OPS if not op.user}
 
 
 @cache
-def user_row(op: Op, functions: tuple[Any, ...]) -> Piece:
+def user_row(op: Op, functions: tuple[Any, ...]) -> NativeFunction:
     """The loop of an op that calls these functions of the user's, which may do anything."""
-    return Piece(f"row_{op.name}", _make_row(op, functions), _ROW, users=True)
+    return NativeFunction(f"row_{op.name}", _make_row(op, functions), _ROW, users=True)
 
 
 # -- whole grids -------------------------------------------------------------------------------------------------------
@@ -226,8 +226,8 @@ _STATISTICS = {MEAN: _mean, RANGE: _range, HISTOGRAM: _histogram}
 _NEIGHBORS = {SHARPNESS: _sharpness, MOTION: _motion, JPEG: compress, ELASTIC: elastic}
 
 #: The loops of ops over the whole grid, by their codes: they fill the op's statistics slot, or change the grid.
-GRID_PIECES = {
-    op.code: Piece(f"grid_{op.name}", _STATISTICS[op.statistic] if op.statistic else _NEIGHBORS[op], _GRID)
+GRID_FUNCTIONS = {
+    op.code: NativeFunction(f"grid_{op.name}", _STATISTICS[op.statistic] if op.statistic else _NEIGHBORS[op], _GRID)
     for op in OPS
     if op.neighbors or op.statistic
 }

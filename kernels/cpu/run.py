@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 
 from .. import color
-from ..compiled import kept
+from ..compiled import cached_jit
 from ..layout import LINEAR
 from ..ops import END, ENTRY_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
 from .intrinsics import caller, copy, fence, floats_of, ints_of
-from .patches import SUM_PATCHES_PIECES
-from .program import GRID_PIECES, ROW_PIECES, call_grid, call_row, user_row
+from .patches import SUM_PATCHES_FUNCTIONS
+from .program import GRID_FUNCTIONS, ROW_FUNCTIONS, call_grid, call_row, user_row
 from .records import CALLS
 from .sample import (
-    ADD_TAPS_PIECES,
-    GATHERED_PIECE,
-    LAY_TAPS_PIECE,
-    MIX_ROWS_PIECES,
-    PATCHED_PIECE,
+    ADD_TAPS_FUNCTIONS,
+    GATHERED_FUNCTION,
+    LAY_TAPS_FUNCTION,
+    MIX_ROWS_FUNCTIONS,
+    PATCHED_FUNCTION,
     SAMPLE,
-    SEPARABLE_PIECE,
+    SEPARABLE_FUNCTION,
 )  # fmt: skip
-from .store import STORE_PIECES, call_store
+from .store import STORE_FUNCTIONS, call_store
 
 _END = f32(END.code)
 
@@ -57,24 +57,24 @@ def call_table(
     calls = table[0]
     patched = ~separable & (filters <= LINEAR)
     if np.any(separable):
-        calls["mix_rows"] = MIX_ROWS_PIECES[source].address
-        calls["separable"] = SEPARABLE_PIECE.address
+        calls["mix_rows"] = MIX_ROWS_FUNCTIONS[source].address
+        calls["separable"] = SEPARABLE_FUNCTION.address
     if np.any(patched):
-        calls["sum_patches"] = SUM_PATCHES_PIECES[source].address
-        calls["patched"] = PATCHED_PIECE.address
+        calls["sum_patches"] = SUM_PATCHES_FUNCTIONS[source].address
+        calls["patched"] = PATCHED_FUNCTION.address
     if not np.all(separable | patched):
-        calls["add_taps"] = ADD_TAPS_PIECES[source].address
-        calls["gathered"] = GATHERED_PIECE.address
+        calls["add_taps"] = ADD_TAPS_FUNCTIONS[source].address
+        calls["gathered"] = GATHERED_FUNCTION.address
     if not np.all(patched):
-        calls["lay_taps"] = LAY_TAPS_PIECE.address
-    calls["store"] = STORE_PIECES[kind, planar].address
+        calls["lay_taps"] = LAY_TAPS_FUNCTION.address
+    calls["store"] = STORE_FUNCTIONS[kind, planar].address
     for code in np.flatnonzero(ops).tolist():
-        if code in ROW_PIECES:
-            calls["rows"][code] = ROW_PIECES[code].address
+        if code in ROW_FUNCTIONS:
+            calls["rows"][code] = ROW_FUNCTIONS[code].address
         elif OPS[code].user:
             calls["rows"][code] = user_row(OPS[code], functions).address
-        if code in GRID_PIECES:
-            calls["grids"][code] = GRID_PIECES[code].address
+        if code in GRID_FUNCTIONS:
+            calls["grids"][code] = GRID_FUNCTIONS[code].address
             calls["reads_neighbors"][code] = OPS[code].neighbors
     return table
 
@@ -182,7 +182,7 @@ def run_image(calls, source, record, program, one, scratch, out, streamed):
         fence()
 
 
-@kept
+@cached_jit("none(float32[::1], float32[::1], int64, int64, float32, int64[::1], float32[::1])")
 def mix_image(one, other, width, channels, weight, box, out):
     """One image mixed with another; inside the box (x0, y0, x1, y1) the other alone is shown."""
     row = width * channels

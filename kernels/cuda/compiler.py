@@ -25,7 +25,7 @@ import numpy as np
 from numba import cuda, types
 from numba.cuda.core import config
 
-from ..compiled import fingerprint, is_told, keep, read
+from ..compiled import fingerprint, is_cacheable, read, store
 from .kernel import Capability, Image, Kernel
 
 _ENDING = ".cubin"
@@ -64,16 +64,16 @@ def _type_of(argument: str) -> Any:
     return kind[::1] if argument.endswith("[]") else kind
 
 
-def is_kept(kernel: Kernel) -> bool:
+def is_stored(kernel: Kernel) -> bool:
     """Whether a kernel stays on disk."""
-    return all(map(is_told, kernel.users))
+    return all(map(is_cacheable, kernel.users))
 
 
 def key_of(kernel: Kernel, *others: Any) -> str:
     """A kernel's name, its types and what its code is made of; and what else its machine code depends on."""
     made_of = _made_of.get(kernel)
     if made_of is None:
-        made_of = fingerprint(function_of(kernel))[:24] if is_kept(kernel) else str(next(_numbers))
+        made_of = fingerprint(function_of(kernel))[:24] if is_stored(kernel) else str(next(_numbers))
         made_of = _made_of.setdefault(kernel, made_of)
     made_for = hashlib.sha256(repr((*others, kernel.arguments, kernel.bounds)).encode()).hexdigest()[:12]
     return f"{kernel.name}-{made_for}-{made_of}"
@@ -87,7 +87,7 @@ def image(kernel: Kernel, capability: Capability) -> Image:
     name = key_of(kernel, *toolchain(), capability) + _ENDING
     with _lock(name):
         found = _images.get(name)
-        if found is None and is_kept(kernel):
+        if found is None and is_stored(kernel):
             found = read(name, _unpacked)
         if found is None:
             found = _compiled(kernel, capability, name)
@@ -97,9 +97,9 @@ def image(kernel: Kernel, capability: Capability) -> Image:
 
 def _compiled(kernel: Kernel, capability: Capability, name: str) -> Image:
     made = assembled(compile_ptx(kernel, capability), capability)[0]
-    Kernel.made += 1
-    if is_kept(kernel):
-        keep(name, made.entry.encode() + b"\0" + made.code, _USERS_KEPT if kernel.users else 0)
+    Kernel.compile_count += 1
+    if is_stored(kernel):
+        store(name, made.entry.encode() + b"\0" + made.code, _USERS_KEPT if kernel.users else 0)
     return made
 
 

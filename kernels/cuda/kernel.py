@@ -64,7 +64,7 @@ class Kernel:
     """
 
     all: ClassVar[list[Kernel]] = []  # but those with functions of the users'
-    made: ClassVar[int] = 0  # compiled in this process rather than read from disk
+    compile_count: ClassVar[int] = 0  # compiled in this process rather than read from disk
 
     def __init__(
         self,

@@ -243,9 +243,9 @@ def test_arrays_are_passed_as_the_runtime_passes_them(launches: Launches) -> Non
 
     packing = Arguments(kernels.MIX)
     given, expected = [], []
-    for k, kind in enumerate(kernels.MIX.signature.args):
-        if hasattr(kind, "dtype"):
-            given.append(launches.standin.cupy.zeros(k, np.dtype(str(kind.dtype))))
+    for k, kind in enumerate(kernels.MIX.arguments):
+        if kind.endswith("[]"):
+            given.append(launches.standin.cupy.zeros(k, np.dtype(kind.removesuffix("[]"))))
             expected += array_parameters(given[-1].values, given[-1].data.ptr)
         else:
             given.append(k)

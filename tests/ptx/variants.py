@@ -105,15 +105,15 @@ def kernel_of(variant: Variant) -> Any:
 
     kernel, source, kind, functions, build = variant
     if kernel == "jpeg":
-        return kernels.jpeg.KERNELS[source]
+        return kernels.JPEG[source]
     if kernel == "marks":
-        return kernels.marks.KERNELS[source]
+        return kernels.MARKS[source]
     if kernel == "video":
-        return kernels.yuv.KERNELS[source]
+        return kernels.FRAMES[source]
     if kernel in ARTEFACT_KERNELS:
-        return kernels.artefacts.KERNELS[kernel, source]
+        return kernels.ARTEFACTS[kernel][source]
     if kernel == "elastic":
-        return kernels.elastic.KERNELS[source]
+        return kernels.ELASTIC[source]
     if kernel == "mix":
         return kernels.MIX
     if kernel == "statistics":
@@ -143,7 +143,7 @@ def ptx_of(kernel: Any, capability: tuple[int, int]) -> str:
     if kernel.is_kept:
         for one, text in texts.items():
             others = _USERS_KEPT if kernel.name.endswith("_user") else 0
-            loops.keep(_file_name(kernel, one), text.encode(), others)
+            loops.store(_file_name(kernel, one), text.encode(), others)
     return texts[capability]
 
 

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuimg.kernels import layout, ops
-from gpuimg.kernels.cuda import Image, Kernel, artefacts, elastic
+from gpuimg.kernels.cuda import Image, Kernel
+from gpuimg.kernels.cuda import artefact_records as artefacts
+from gpuimg.kernels.cuda import elastic_records as elastic
 from gpuimg.kernels.jpeg import upload
 
 from .order import Order, Range
@@ -92,9 +94,9 @@ class Driver:
         """Arguments, by the rules for a C structure of them."""
         at = 0
         found: list[Any] = []
-        for kind in kernel.signature.args:
-            is_array = hasattr(kind, "dtype")
-            dtype = np.dtype(str(kind.dtype if is_array else kind))
+        for kind in kernel.arguments:
+            is_array = kind.endswith("[]")
+            dtype = np.dtype(kind.removesuffix("[]"))
             width = _WORD if is_array else dtype.itemsize
             at = -(-at // width) * width
             if is_array:
