@@ -1,8 +1,8 @@
 """The CUDA runtime's kernels: one thread a pixel of the result, every image of the batch in one launch.
 
 Here is what launching them takes. Their device code, in the modules named here, finds its pixel, walks the taps and the
-program, and stores; every formula is a scalar function the CPU's loops call too. It alone imports ``numba.cuda``, and is
-imported where a kernel is compiled: those that a wheel holds as machine code need neither (see :mod:`.shipped`).
+program, and stores; every formula is a scalar function the CPU's loops call too. It alone imports ``numba.cuda``, and
+is imported where a kernel is compiled: those that a wheel holds as machine code need neither (see :mod:`.shipped`).
 """
 
 from __future__ import annotations
@@ -64,9 +64,7 @@ def _by_name(*kernels: Kernel) -> dict[str, Kernel]:
 def _of_sources(name: str, module: str, arguments: tuple[str, ...], block: int, blocks: int = 1) -> dict[str, Kernel]:
     """A kernel for each dtype of its source."""
     code = device_code(module, name)
-    return {
-        source: Kernel(f"{name}_{source}", code, (f"{source}[]", *arguments), block, blocks) for source in _SOURCES
-    }
+    return {source: Kernel(f"{name}_{source}", code, (f"{source}[]", *arguments), block, blocks) for source in _SOURCES}
 
 
 JPEG = _by_name(

@@ -26,7 +26,6 @@ from ..jpeg.upload import (
     LEFT,
     OUT,
     PER,
-    PIXELS_AT_ONCE,
     PLACE_SHIFT,
     PLANE_WORDS,
     REGION,

@@ -141,7 +141,7 @@ class _Stream:
             raise ValueError
 
     def __str__(self) -> str:
-        return f"{'machine code' if self.kind == CUBIN else 'PTX'} for {'%d.%d' % self.capability}"
+        return f"{'machine code' if self.kind == CUBIN else 'PTX'} for {self.capability[0]}.{self.capability[1]}"
 
 
 def record_of(kernel: Kernel, entry: str) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def record_of(kernel: Kernel, entry: str) -> dict[str, Any]:
 
 
 @cache
-def _opened() -> Shipped | str:
+def opened() -> Shipped | str:
     """The file, or the reason for which it is not used."""
     if os.environ.get("GPUIMG_NATIVE") == "jit":
         return "GPUIMG_NATIVE is jit"
@@ -168,32 +168,36 @@ def _opened() -> Shipped | str:
 
 def image(kernel: Kernel, capability: Capability) -> tuple[str, bytes] | None:
     """Entry and code of a kernel for a GPU; None where it must be compiled."""
-    opened = _opened()
+    file = opened()
     try:
-        return None if isinstance(opened, str) else opened.image(kernel, capability)
+        return None if isinstance(file, str) else file.image(kernel, capability)
     except RefusedError:  # `gpuimg info` says so
         return None
 
 
 def lack(capability: Capability) -> str | None:
     """Why kernels for a GPU are not taken from the file; None where they are."""
-    opened = _opened()
-    if isinstance(opened, str):
-        return opened
-    number = opened.best(capability)
+    file = opened()
+    if isinstance(file, str):
+        return file
+    number = file.best(capability)
     if number is None:
-        return f"none are for compute capability {'%d.%d' % capability}"
-    try:
-        opened.code(number)
-    except RefusedError as error:
-        return f"{FILE}: {error}"
-    return None
+        return f"none are for compute capability {capability[0]}.{capability[1]}"
+    return _damage(file, number)
 
 
 def description() -> str:
     """What the file holds, or why it is not used."""
-    opened = _opened()
-    if isinstance(opened, str):
-        return f"not used: {opened}"
-    damaged = [reason for one in opened.images if (reason := lack(one.capability))]
-    return f"not used: {damaged[0]}" if damaged else ", ".join(map(str, opened.images))
+    file = opened()
+    if isinstance(file, str):
+        return f"not used: {file}"
+    damage = next(filter(None, (_damage(file, number) for number in range(len(file.images)))), None)
+    return f"not used: {damage}" if damage else ", ".join(map(str, file.images))
+
+
+def _damage(file: Shipped, number: int) -> str | None:
+    try:
+        file.code(number)
+    except RefusedError as error:
+        return f"{FILE}: {error}"
+    return None

@@ -12,6 +12,7 @@ from ..scalar import f32, i32, up
 from ..yuv import chroma_term, level
 from .sample import u32
 
+
 def frame(
     luma, chroma, luma_row, chroma_row, x0, y0, width, pixels, of_luma, red_u, red_v, red, green_u, green_v, green,
     blue_u, blue_v, blue, channels, start, step_x, step_y, out

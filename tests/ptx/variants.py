@@ -2,15 +2,15 @@
 
     python -m tests.ptx.variants --record    # compile every variant and write tests/budgets.json
 
-PTX instructions, machine instructions and registers, as the installed numba-cuda and nvJitLink make them, which is what
-runs. ``test_budgets.py`` fails where a kernel grows by more than a tenth.
+PTX instructions, machine instructions and registers, of the file that a build left in ``kernels/_lib``, else as the
+installed numba-cuda and nvJitLink make them: that is what runs. ``test_budgets.py`` fails where a kernel grows by more
+than a tenth.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import hashlib
 import json
 import re
 import struct
@@ -22,8 +22,11 @@ import numba
 import numpy as np
 import pytest
 
+from buildtools.cuda import ptx_of as build_ptx
+from buildtools.cuda import retargeted
 from gpuimg._data.images import KINDS
 from gpuimg.kernels import ops
+from gpuimg.kernels.cuda import shipped
 
 BUDGETS = Path(__file__).parents[1] / "budgets.json"
 GROWTH = 1.1  # more than this must be explained, and recorded
@@ -89,8 +92,7 @@ class Code(NamedTuple):
 
     ptx: str
     instructions: dict[str, int]  # "ptx" and "machine" instructions, "registers", and so on, see `compiled`
-    stack: int
-    spilled: int  # bytes stored and loaded
+    stack: int  # bytes, of what is spilled too
 
 
 def target(capability: tuple[int, int]) -> str:
@@ -126,57 +128,63 @@ _USERS_KEPT = 4  # texts with functions of users that stay on disk, of each vari
 
 @functools.cache
 def ptx_of(kernel: Any, capability: tuple[int, int]) -> str:
-    """PTX of a kernel, kept on disk as machine code is: several tests read it, in several processes.
+    """PTX of a kernel: as it ships, or with functions of users as the runtime compiles it.
 
-    For all of :data:`CAPABILITIES` at once, since what takes longest, Numba's inference of types, is then done once.
+    What ships is read from the file that a build left, else made as a build does. It is cached on disk, as machine code
+    is: several tests read it, in several processes.
     """
+    if not kernel.users:
+        return retargeted(_shipped_ptx(kernel), capability)
+    from gpuimg.kernels.cuda import compiler
+
+    # For all capabilities at once, since what takes longest, Numba's inference of types, is then done once.
+    return _cached(kernel, capability, {one: lambda one=one: compiler.compile_ptx(kernel, one) for one in CAPABILITIES})
+
+
+@functools.cache
+def _shipped_ptx(kernel: Any) -> str:
+    opened = shipped.opened()
+    if not isinstance(opened, str):
+        return opened.code(opened.best((99, 0)))[kernel.name].rstrip(b"\0").decode()
+    return _cached(kernel, None, {None: lambda: build_ptx(kernel)})
+
+
+def _cached(kernel: Any, wanted: Any, texts: dict[Any, Any]) -> str:
+    """One of some texts, all of which are made where that one is not on disk."""
     from gpuimg.kernels import compiled as loops
-    from gpuimg.kernels import cuda as kernels
+    from gpuimg.kernels.cuda import compiler
 
-    found = loops.read(_file_name(kernel, capability), bytes.decode) if kernel.is_kept else None
-    if found is not None:
-        return str(found)
-    texts = {
-        one: kernels.compile_ptx(kernel.function, kernel.signature, one, kernel.bounds)
-        for one in {capability, *CAPABILITIES}
-    }
-    if kernel.is_kept:
-        for one, text in texts.items():
-            others = _USERS_KEPT if kernel.name.endswith("_user") else 0
-            loops.store(_file_name(kernel, one), text.encode(), others)
-    return texts[capability]
-
-
-def _file_name(kernel: Any, capability: tuple[int, int]) -> str:
-    from gpuimg.kernels import cuda as kernels
-
-    stem, _, made_of = kernel.key.rpartition("-")
-    made_with = hashlib.sha256(repr((kernels.toolchain(), capability)).encode()).hexdigest()[:12]
-    return f"{stem}{made_with}-{made_of}.ptx"
+    names = {one: f"{compiler.key_of(kernel, compiler.toolchain(), one)}.ptx" for one in texts}
+    found = loops.read(names[wanted], bytes.decode) if compiler.is_stored(kernel) else None
+    if found is None:
+        made = {one: make() for one, make in texts.items()}
+        found = made[wanted]
+        if compiler.is_stored(kernel):
+            for one, text in made.items():
+                loops.store(names[one], text.encode(), _USERS_KEPT if kernel.users else 0)
+    return str(found)
 
 
 @functools.cache
 def compiled(variant: Variant, capability: tuple[int, int]) -> Code:
-    """Compile a variant for an architecture as the runtime does; needs no GPU."""
-    from gpuimg.kernels import cuda as kernels
+    """Machine code of a variant for an architecture: what ships, else as the runtime compiles it; needs no GPU."""
+    from gpuimg.kernels.cuda import compiler
 
-    ptx = ptx_of(kernel_of(variant), capability)
-    image, said = kernels.assembled(ptx, capability)
-    registers = re.search(r"Used (\d+) registers", said)
-    frame = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)
-    if registers is None or frame is None:
-        raise RuntimeError(f"nvJitLink said something else: {said}")
+    kernel = kernel_of(variant)
+    ptx = ptx_of(kernel, capability)
+    built = None if kernel.users else shipped.image(kernel, capability)
+    cubin = built[1] if built else compiler.assembled(ptx, capability)[0].code
     counts = {
         "ptx": ptx_instructions(ptx),
-        "machine": machine_instructions(image.code),
-        "registers": int(registers[1]),
-        "spins": int(np.sum(_opcodes(_largest(image.code)) == _SPIN)),
+        "machine": machine_instructions(cubin),
+        "registers": registers(cubin),
+        "spins": int(np.sum(_opcodes(_largest(cubin)) == _SPIN)),
     }
     if variant.kernel == "transform" and capability == (9, 0):
-        counts["tap"] = tap_instructions(image.code)
+        counts["tap"] = tap_instructions(cubin)
     if variant == Variant("jpeg", "huffman"):
         counts["a symbol"] = instructions_a_symbol(ptx)
-    return Code(ptx, counts, int(frame[1]), int(frame[2]) + int(frame[3]))
+    return Code(ptx, counts, stack(cubin))
 
 
 def ptx_instructions(ptx: str) -> int:
@@ -203,16 +211,43 @@ def instructions_a_symbol(ptx: str) -> int:
 _NOP, _BRANCH, _LOAD, _TO_INTEGER, _SPIN = 0x918, 0x947, 0x981, 0x305, 0x38D
 
 
-def _functions(cubin: bytes) -> list[Any]:
-    """Instructions, of two words since Volta, of all functions of a cubin, an ELF file with a section for each."""
+class _Section(NamedTuple):
+    """Of a cubin, which is an ELF file."""
+
+    name: bytes
+    content: bytes
+    info: int
+
+
+def _sections(cubin: bytes) -> list[_Section]:
     at, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
-    sections = [struct.unpack_from("<IIQQQQ", cubin, at + k * size) for k in range(count)]
-    texts = sections[names][4]
+    found = [struct.unpack_from("<IIQQQQII", cubin, at + k * size) for k in range(count)]
+    texts = found[names][4]
     return [
-        np.frombuffer(cubin, "<u8", length // 8, start).reshape(-1, 2)
-        for name, _, _, _, start, length in sections
-        if cubin[texts + name :].startswith(b".text.")
+        _Section(cubin[texts + name :].partition(b"\0")[0], cubin[start : start + length], info)
+        for name, _, _, _, start, length, _, info in found
     ]
+
+
+def _functions(cubin: bytes) -> list[Any]:
+    """Instructions, of two words since Volta, of all functions of a cubin, which have a section each."""
+    sections = (one for one in _sections(cubin) if one.name.startswith(b".text."))
+    return [np.frombuffer(one.content, "<u8").reshape(-1, 2) for one in sections]
+
+
+def registers(cubin: bytes) -> int:
+    """Registers of a thread, in the highest byte of what the sections of functions say besides."""
+    return max(one.info >> 24 for one in _sections(cubin) if one.name.startswith(b".text."))
+
+
+_FRAME_SIZE = b"\x04\x11\x08\x00"  # EIATTR_FRAME_SIZE: a value of 8 bytes, the function's symbol and its frame's size
+
+
+def stack(cubin: bytes) -> int:
+    """Bytes of a thread's local memory, as ``.nv.info`` says of each function."""
+    (info,) = (one.content for one in _sections(cubin) if one.name == b".nv.info")
+    found = (struct.unpack_from("<I", info, match.end() + 4)[0] for match in re.finditer(_FRAME_SIZE, info))
+    return max(found)
 
 
 def _largest(cubin: bytes) -> Any:
