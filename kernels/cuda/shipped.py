@@ -75,7 +75,7 @@ class Shipped:
             self.images = [_Stream(one) for one in manifest["images"]]
         except RefusedError:
             raise
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise RefusedError("its manifest is damaged") from error
         if sum(one.length for one in self.images) != len(self._streams):
             raise RefusedError("it is cut off, or longer than its manifest says")
@@ -106,10 +106,10 @@ class Shipped:
         start = sum(other.length for other in self.images[:number])
         packed = self._streams[start : start + one.length]
         if hashlib.sha256(packed).hexdigest() != one.digest:
-            raise RefusedError(f"its {one} is damaged")
+            raise RefusedError(f"its {one.kind} for {one.number} is damaged")
         content, rest = _decompressed(packed, _MOST_STREAM)
         if rest or len(content) != sum(one.sizes) or len(one.sizes) != len(self.kernels):
-            raise RefusedError(f"its {one} is damaged")
+            raise RefusedError(f"its {one.kind} for {one.number} is damaged")
         found, at = {}, 0
         for name, size in zip(self.kernels, one.sizes, strict=True):
             found[name] = content[at : at + size]
@@ -140,8 +140,10 @@ class _Stream:
         if self.kind not in (CUBIN, PTX) or self.length < 0 or min(self.sizes, default=0) < 0:
             raise ValueError
 
-    def __str__(self) -> str:
-        return f"{'machine code' if self.kind == CUBIN else 'PTX'} for {self.capability[0]}.{self.capability[1]}"
+    @property
+    def number(self) -> str:
+        """The capability as users write it."""
+        return f"{self.capability[0]}.{self.capability[1]}"
 
 
 def record_of(kernel: Kernel, entry: str) -> dict[str, Any]:
@@ -192,7 +194,10 @@ def description() -> str:
     if isinstance(file, str):
         return f"not used: {file}"
     damage = next(filter(None, (_damage(file, number) for number in range(len(file.images)))), None)
-    return f"not used: {damage}" if damage else ", ".join(map(str, file.images))
+    if damage:
+        return f"not used: {damage}"
+    of_kinds = {kind: [one.number for one in file.images if one.kind == kind] for kind in (CUBIN, PTX)}
+    return f"machine code for {', '.join(of_kinds[CUBIN])}, PTX for {', '.join(of_kinds[PTX])} and later"
 
 
 def _damage(file: Shipped, number: int) -> str | None:

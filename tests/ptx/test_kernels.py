@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import cycle
 from typing import Any
@@ -157,20 +156,6 @@ def test_displaced_pixels_are_the_cpus(launches: Launches, source: str, channels
             apart = np.abs(one.values - other) > 1e-4  # none but where two pixels are as near
             assert apart.mean() <= (0.01 if "interpolation" in options else 0.0)
     assert f"elastic_{source}" in {kernel.name for kernel in launches.kernels}
-
-
-@pytest.mark.parametrize("variant", variants.parameters())
-def test_both_architectures_have_the_same_code(variant: variants.Variant) -> None:
-    """So what is shown of one holds for the other."""
-    one, other = (_unnamed(variants.ptx_of(variants.kernel_of(variant), capability)) for capability in ((8, 0), (9, 0)))
-    assert one == other
-
-
-def _unnamed(text: str) -> str:
-    """PTX with what Numba gives another name each time numbered, and for no architecture."""
-    names: dict[str, str] = {}
-    text = re.sub(r"\b(_ZN|_cudapy_)\w+", lambda found: names.setdefault(found[0], f"name{len(names)}"), text)
-    return re.sub(r"\.target sm_\d+", "", text)
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])

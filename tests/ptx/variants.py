@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import hashlib
 import json
 import re
 import struct
@@ -22,8 +23,7 @@ import numba
 import numpy as np
 import pytest
 
-from buildtools.cuda import ptx_of as build_ptx
-from buildtools.cuda import retargeted
+from buildtools import cuda as build
 from gpuimg._data.images import KINDS
 from gpuimg.kernels import ops
 from gpuimg.kernels.cuda import shipped
@@ -123,6 +123,7 @@ def kernel_of(variant: Variant) -> Any:
     return kernels.transform_kernel(functions, source, KINDS[kind], build)
 
 
+_BUILDER = hashlib.sha256(Path(build.__file__).read_bytes()).hexdigest()
 _USERS_KEPT = 4  # texts with functions of users that stay on disk, of each variant
 
 
@@ -133,12 +134,16 @@ def ptx_of(kernel: Any, capability: tuple[int, int]) -> str:
     What ships is read from the file that a build left, else made as a build does. It is cached on disk, as machine code
     is: several tests read it, in several processes.
     """
-    if not kernel.users:
-        return retargeted(_shipped_ptx(kernel), capability)
+    return runtimes_ptx(kernel, capability) if kernel.users else build.retargeted(_shipped_ptx(kernel), capability)
+
+
+def runtimes_ptx(kernel: Any, capability: tuple[int, int]) -> str:
+    """PTX of a kernel as the runtime compiles what does not ship."""
     from gpuimg.kernels.cuda import compiler
 
     # For all capabilities at once, since what takes longest, Numba's inference of types, is then done once.
-    return _cached(kernel, capability, {one: lambda one=one: compiler.compile_ptx(kernel, one) for one in CAPABILITIES})
+    makers = {one: functools.partial(compiler.compile_ptx, kernel, one) for one in {capability, *CAPABILITIES}}
+    return _cached(kernel, capability, makers)
 
 
 @functools.cache
@@ -146,7 +151,7 @@ def _shipped_ptx(kernel: Any) -> str:
     opened = shipped.opened()
     if not isinstance(opened, str):
         return opened.code(opened.best((99, 0)))[kernel.name].rstrip(b"\0").decode()
-    return _cached(kernel, None, {None: lambda: build_ptx(kernel)})
+    return _cached(kernel, _BUILDER, {_BUILDER: functools.partial(build.ptx_of, kernel)})
 
 
 def _cached(kernel: Any, wanted: Any, texts: dict[Any, Any]) -> str:

@@ -50,16 +50,16 @@ class Driver:
         self._order = order
         self._cupy = cupy
         self._functions: list[Function] = []
-        self._kernels: dict[str, Kernel] = {}
+        self.kernels: dict[str, Kernel] = {}  # launched, by their keys
 
     def image(self, kernel: Kernel, capability: tuple[int, int]) -> Image:
         """Instead of compiling."""
-        self._kernels[kernel.key] = kernel
+        self.kernels[kernel.key] = kernel
         return Image(kernel.key, b"")
 
     def function_of(self, entry: str) -> int:
         """The handle of a function that is loaded to the current device."""
-        self._functions.append(Function(self._kernels[entry], self._cupy.cuda.Device().id))
+        self._functions.append(Function(self.kernels[entry], self._cupy.cuda.Device().id))
         return len(self._functions)
 
     def loaded(self, function: int) -> Function:
