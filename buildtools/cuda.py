@@ -131,9 +131,10 @@ def toolchain() -> dict[str, str]:
 
 def build(out: Path) -> None:
     """Compile all kernels for all architectures into a folder's ``cuda.xz``."""
-    from gpuimg.kernels import cuda
+    from gpuimg.kernels import cuda, sources
     from gpuimg.kernels.cuda import shipped
 
+    sources.digest()  # now, and for good: what is edited from here on is not what is compiled
     start, path = time.process_time(), out / shipped.FILE.name
     write(path, {kernel.name: ptx_of(kernel) for kernel in cuda.every_kernel()}, CAPABILITIES)
     print(f"{path}: {path.stat().st_size} bytes, {time.process_time() - start:.0f} s of CPU", flush=True)
