@@ -221,16 +221,15 @@ class _Section(NamedTuple):
 
     name: bytes
     content: bytes
-    info: int
 
 
 def _sections(cubin: bytes) -> list[_Section]:
     at, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
-    found = [struct.unpack_from("<IIQQQQII", cubin, at + k * size) for k in range(count)]
+    found = [struct.unpack_from("<IIQQQQ", cubin, at + k * size) for k in range(count)]
     texts = found[names][4]
     return [
-        _Section(cubin[texts + name :].partition(b"\0")[0], cubin[start : start + length], info)
-        for name, _, _, _, start, length, _, info in found
+        _Section(cubin[texts + name :].partition(b"\0")[0], cubin[start : start + length])
+        for name, _, _, _, start, length in found
     ]
 
 
@@ -240,19 +239,24 @@ def _functions(cubin: bytes) -> list[Any]:
     return [np.frombuffer(one.content, "<u8").reshape(-1, 2) for one in sections]
 
 
+_REGISTERS, _FRAME_SIZE = 0x2F, 0x11  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
+
+
+def _attribute(cubin: bytes, attribute: int) -> int:
+    """The most that ``.nv.info`` says of a function: records of 4 bytes of head, the function's symbol and a value."""
+    (info,) = (one.content for one in _sections(cubin) if one.name == b".nv.info")
+    head = re.escape(bytes([4, attribute, 8, 0]))
+    return max(struct.unpack_from("<I", info, match.end() + 4)[0] for match in re.finditer(head, info))
+
+
 def registers(cubin: bytes) -> int:
-    """Registers of a thread, in the highest byte of what the sections of functions say besides."""
-    return max(one.info >> 24 for one in _sections(cubin) if one.name.startswith(b".text."))
-
-
-_FRAME_SIZE = b"\x04\x11\x08\x00"  # EIATTR_FRAME_SIZE: a value of 8 bytes, the function's symbol and its frame's size
+    """Registers of a thread."""
+    return _attribute(cubin, _REGISTERS)
 
 
 def stack(cubin: bytes) -> int:
-    """Bytes of a thread's local memory, as ``.nv.info`` says of each function."""
-    (info,) = (one.content for one in _sections(cubin) if one.name == b".nv.info")
-    found = (struct.unpack_from("<I", info, match.end() + 4)[0] for match in re.finditer(_FRAME_SIZE, info))
-    return max(found)
+    """Bytes of a thread's local memory, which what is spilled lies in, too."""
+    return _attribute(cubin, _FRAME_SIZE)
 
 
 def _largest(cubin: bytes) -> Any:
