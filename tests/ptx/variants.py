@@ -246,7 +246,7 @@ def _attribute(cubin: bytes, attribute: int) -> int:
     """The most that ``.nv.info`` says of a function: records of 4 bytes of head, the function's symbol and a value."""
     (info,) = (one.content for one in _sections(cubin) if one.name == b".nv.info")
     head = re.escape(bytes([4, attribute, 8, 0]))
-    return max(struct.unpack_from("<I", info, match.end() + 4)[0] for match in re.finditer(head, info))
+    return max(int.from_bytes(info[match.end() + 4 :][:4], "little") for match in re.finditer(head, info))
 
 
 def registers(cubin: bytes) -> int:
