@@ -24,13 +24,15 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test docs lint warm unit bench gpu gpu-photos soak clean
+.PHONY: help demo test test-wheel dist cross docs lint warm unit bench gpu gpu-photos soak clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    decode and augment the photos in examples/photos, write contact_sheet.png"
 	@echo "make test    linter, type check and all tests"
 	@echo "make unit    the tests but the slow ones"
+	@echo "make test-wheel  tests of an installed wheel with compiled loops, where Numba cannot be imported"
+	@echo "make dist    source distribution and wheels, into dist; checked and tried"
 	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
 	@echo "make lint    linter and type check only"
 	@echo "make bench   the benchmarks behind the README's numbers, beside other libraries, into bench/results"
@@ -46,6 +48,23 @@ demo: $(VENV)/.demo-ready
 test: $(VENV)/.test-ready
 	$(MAKE) --jobs 2 lint warm
 	$(PYTEST)
+
+# The wheel that `pip install .` builds here: its results are those of Numba's loops, and tests that need no Numba pass.
+WHEEL_VENV ?= .venv-wheel
+WHEEL_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,boxes decode elastic \
+	every_function every_random_function filters geometry handoff icc index loader mixing noise order patches \
+	pillow policies prefetch presets random_color random_geometry reading results rng streams targets threads turn \
+	video)))
+
+test-wheel: $(VENV)/.test-ready
+	rm -rf build/wheel $(WHEEL_VENV)
+	$(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
+	$(BIN)/python -m buildtools.wheel_env build/wheel/*.whl $(WHEEL_VENV)
+	GPUIMG_NATIVE=jit $(BIN)/python -m tests.native_results write build/wheel/here.npz
+	cd $(WHEEL_VENV)/tree && ../bin/python -m tests.native_results write ../installed.npz
+	$(BIN)/python -m tests.native_results compare build/wheel/here.npz $(WHEEL_VENV)/installed.npz
+	cd $(WHEEL_VENV)/tree && HYPOTHESIS_PROFILE=ci ../bin/python -m pytest -n auto --dist worksteal -m "not slow" \
+		-p no:cacheprovider $(WHEEL_TESTS)
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check .
@@ -97,7 +116,7 @@ $(VENV)/.made-for-$(EXTRA):
 	touch $@
 
 $(VENV)/.demo-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
-	$(PIP) -e '.[$(EXTRA)]'
+	$(PIP) -e '.[$(EXTRA),jit]'
 	touch $@
 
 $(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
@@ -116,5 +135,5 @@ $(VENV)/.bench-ready: $(VENV)/.demo-ready
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(DOCS_VENV) docs/_build docs/gallery docs/reference/generated docs/reference/examples build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .soak-bounds contact_sheet.png
+	rm -rf $(VENV) $(DOCS_VENV) $(WHEEL_VENV) kernels/_lib docs/_build docs/gallery docs/reference/generated docs/reference/examples build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .soak-bounds contact_sheet.png
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

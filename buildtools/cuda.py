@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import json
 import lzma
 import os
@@ -81,7 +82,7 @@ def retargeted(ptx: str, capability: tuple[int, int]) -> str:
 
 def write(path: Path, texts: dict[str, str], capabilities: tuple[tuple[int, int], ...]) -> None:
     """Write the file of kernels, given the PTX of each by its name."""
-    from gpuimg.kernels import cuda, sources
+    from gpuimg.kernels import cuda, native
     from gpuimg.kernels.cuda import shipped
     from gpuimg.kernels.cuda.compiler import supported
 
@@ -102,7 +103,7 @@ def write(path: Path, texts: dict[str, str], capabilities: tuple[tuple[int, int]
              "sha256": hashlib.sha256(packed).hexdigest(), "sizes": [len(part) for part in parts]}
         )  # fmt: skip
     manifest = {
-        "format": shipped.FORMAT, "sources": sources.digest(), "made_with": toolchain(), "kernels": records,
+        "format": shipped.FORMAT, "sources": native.source_digest(), "made_with": toolchain(), "kernels": records,
         "images": images,
     }  # fmt: skip
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,12 +130,21 @@ def toolchain() -> dict[str, str]:
     return {name: version(name) for name in ("numba", "numba-cuda")} | found
 
 
+def can_build() -> bool:
+    """Return True where numba-cuda, libNVVM and nvJitLink are installed."""
+    try:
+        importlib.import_module("numba_cuda")
+        toolchain()
+    except Exception:  # a library may be missing or too old, for each of which it raises something else
+        return False
+    return True
+
+
 def build(out: Path) -> None:
     """Compile all kernels for all architectures into a folder's ``cuda.xz``."""
-    from gpuimg.kernels import cuda, sources
+    from gpuimg.kernels import cuda
     from gpuimg.kernels.cuda import shipped
 
-    sources.digest()  # now, and for good: what is edited from here on is not what is compiled
     start, path = time.process_time(), out / shipped.FILE.name
     write(path, {kernel.name: ptx_of(kernel) for kernel in cuda.every_kernel()}, CAPABILITIES)
     print(f"{path}: {path.stat().st_size} bytes, {time.process_time() - start:.0f} s of CPU", flush=True)

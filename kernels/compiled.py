@@ -12,27 +12,27 @@ have permission to write to them. The same holds for machine code of GPUs, which
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import pickle
+import pkgutil
 import stat
+import subprocess
 import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, NamedTuple
 
-import llvmlite
-import numba
 import numpy as np
-from numba import from_dtype, njit, types
-from numba.core import compiler, sigutils
-from numba.core.ccallback import CFunc
 
+from .lang import CFunc, compiler, cpu_target, from_dtype, llvmlite, njit, numba, sigutils, types
+from .native import LIBRARY
 from .scalar import LOOP
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -276,6 +276,11 @@ class DiskCache:
             lambda content: compiler.CompileResult._rebuild(target, *pickle.loads(content)),
         )
 
+    def has(self, signature: Any) -> bool:
+        """Return True where a file has the function, whether or not it can be used."""
+        name = self._file_name(signature, cpu_target.target_context.codegen())
+        return any((place / name).exists() for place in _places())
+
     def save_overload(self, signature: Any, result: Any) -> None:
         """Store a compiled function."""
         content = pickle.dumps(result._reduce(), protocol=pickle.HIGHEST_PROTOCOL)
@@ -308,7 +313,35 @@ class DiskCache:
 # -- loops -------------------------------------------------------------------------------------------------------------
 
 
-def cached_jit(*signatures: str, nogil: bool = True, **records: np.dtype[Any]) -> Callable[[FunctionType], Any]:
+class Entrance(NamedTuple):
+    """A function that Python calls."""
+
+    name: str  # its place in this package
+    function: Any  # as Numba compiles it
+    signatures: tuple[str, ...]
+    records: dict[str, np.dtype[Any]]
+    nogil: bool
+
+    def numba_signatures(self) -> list[Any]:
+        """The signatures in Numba's types."""
+        names = vars(types) | {name: from_dtype(dtype) for name, dtype in self.records.items()}
+        return [eval(text, names) for text in self.signatures]
+
+    def is_cached(self) -> bool:
+        """Return True where files have its machine code."""
+        return all(map(self.function._cache.has, self.numba_signatures()))
+
+    def compile(self) -> None:
+        """Compile it for all its signatures, or read it from disk."""
+        for signature in self.numba_signatures():
+            self.function.compile(signature)
+
+
+#: All functions that Python calls; empty where a library is in use.
+ENTRANCES: Final[list[Entrance]] = []
+
+
+def cached_jit(*signatures: str, nogil: bool = True, **records: np.dtype[Any]) -> Callable[[Any], Any]:
     """Compile a function that Python calls, for these types of arguments and no others.
 
     Parameters
@@ -322,23 +355,28 @@ def cached_jit(*signatures: str, nogil: bool = True, **records: np.dtype[Any]) -
     """
     options = LOOP | {"nogil": nogil}
 
-    def decorate(function: FunctionType) -> Any:
+    def decorate(function: Any) -> Any:
+        name = f"{function.__module__.removeprefix(_PACKAGE + '.')}.{function.__name__}"
+        if LIBRARY is not None:
+            return LIBRARY.function(name, signatures, records)
         dispatcher = njit(**options)(function)
         dispatcher._cache = DiskCache(function, function.__name__, options)
-        names = vars(types) | {name: from_dtype(dtype) for name, dtype in records.items()}
-        declared = [sigutils.normalize_signature(eval(text, names)) for text in signatures]
-        dispatcher.compile = partial(_compile_declared, dispatcher, dict(declared))
+        entrance = Entrance(name, dispatcher, signatures, records, nogil)
+        ENTRANCES.append(entrance)
+        declared = {one.args: one.return_type for one in entrance.numba_signatures()}
+        dispatcher.compile = partial(_compile_declared, dispatcher, declared)
         return dispatcher
 
     return decorate
 
 
-def _compile_declared(dispatcher: Any, declared: dict[Any, Any], arguments: Any) -> Any:
+def _compile_declared(dispatcher: Any, declared: dict[Any, Any], signature: Any) -> Any:
     """Compile a function for arguments of a declared signature; Numba would compile it for any."""
-    given, _ = sigutils.normalize_signature(arguments)
-    if given not in declared:
+    given, _ = sigutils.normalize_signature(signature)
+    writable = tuple(one.copy(readonly=False) if isinstance(one, types.Array) else one for one in given)
+    if writable not in declared:
         raise TypeError(f"{dispatcher.py_func.__name__} takes {' or '.join(map(str, declared))}, not {given}")
-    return type(dispatcher).compile(dispatcher, declared[given](*given))
+    return type(dispatcher).compile(dispatcher, declared[writable](*given))
 
 
 class NativeFunction:
@@ -348,27 +386,106 @@ class NativeFunction:
     """
 
     all: ClassVar[list[NativeFunction]] = []  # but those that call users' functions
-    compile_count: ClassVar[int] = 0  # compiled in this process rather than read from disk
+    compile_count: ClassVar[int] = 0  # compiled for this process rather than read from disk
 
     def __init__(self, name: str, function: Any, signature: Any, *, users: bool = False) -> None:
         self.name = name
-        self._function = function
-        self._signature = signature
+        self.function = function
+        self.signature = signature
         self._users = users
+        self._cache = DiskCache(function, name, LOOP)
         if not users:
             NativeFunction.all.append(self)
 
     @cached_property
     def address(self) -> int:
         """Address of the machine code, which is compiled or read from disk when it is first needed."""
+        if LIBRARY is not None:
+            return LIBRARY.address(self.name)
         with _compiling:
             if "address" in self.__dict__:  # another thread was first
                 return int(self.__dict__["address"])
             options = {} if self._users else LOOP
-            compiled: Any = CFunc(self._function, sigutils.normalize_signature(self._signature), {}, options)
+            compiled: Any = CFunc(self.function, sigutils.normalize_signature(self.signature), {}, options)
             if not self._users:
-                compiled._cache = DiskCache(self._function, self.name, options)
+                compiled._cache = self._cache
             compiled.compile()
             NativeFunction.compile_count += not compiled.cache_hits
             self._compiled = compiled  # keeps the machine code
             return int(compiled.address)
+
+    def is_cached(self) -> bool:
+        """Return True where a file has its machine code."""
+        arguments, result = sigutils.normalize_signature(self.signature)
+        return self._cache.has(result(*arguments))
+
+    def compile(self) -> None:
+        """Compile it, or read it from disk."""
+        _ = self.address
+
+
+# -- many at a time ----------------------------------------------------------------------------------------------------
+
+
+def import_all() -> None:
+    """Import every module that defines loops of the CPU."""
+    package = sys.modules[_PACKAGE]
+    for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
+        if not module.name.startswith(f"{_PACKAGE}.cuda"):
+            importlib.import_module(module.name)
+
+
+def names() -> list[str]:
+    """Names of all loops that are imported, those that take long to compile first."""
+    return sorted(_by_name(), key=lambda name: (name not in ALWAYS, name))
+
+
+#: Loops that almost every batch needs; they take 12 of the 45 seconds of all.
+ALWAYS: Final = ("decode_jpeg", "cpu.batch.run_images")
+
+
+def _by_name() -> dict[str, NativeFunction | Entrance]:
+    every: list[NativeFunction | Entrance] = [*NativeFunction.all, *ENTRANCES]
+    return {one.name: one for one in every}
+
+
+def compile_together(wanted: Iterable[str]) -> None:
+    """Compile loops that no file has on all cores, each in one of several processes; later calls read the files."""
+    unseen = set(wanted) - _seen
+    if LIBRARY is not None or not unseen:
+        return
+    with _compiling:
+        known = _by_name()
+        _seen.update(unseen)
+        missing = [name for name in names() if name in unseen and not known[name].is_cached()]
+        helpers = min(len(os.sched_getaffinity(0)), len(missing) // 2) - 1
+        if helpers < 1 or not Path(sys.executable).name.startswith("python") or folder() is None:
+            return  # what is called is compiled then
+        with tempfile.TemporaryDirectory() as claims:
+            code = f"import sys; sys.path[:] = {sys.path}; from {__name__} import help_compile; "
+            command = [sys.executable, "-c", code + f"help_compile({claims!r}, {missing})"]
+            processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL) for _ in range(helpers)]
+            own = _compile_claimed(claims, missing)
+            for process in processes:
+                process.wait()  # what it failed to compile is compiled where it is called
+        NativeFunction.compile_count += sum(isinstance(known[name], NativeFunction) for name in {*missing} - own)
+
+
+_seen: set[str] = set()  # compiled, cached, or being compiled
+
+
+def help_compile(claims: str, missing: list[str]) -> None:
+    """Compile loops in a process of :func:`compile_together`."""
+    import_all()
+    _compile_claimed(claims, missing)
+
+
+def _compile_claimed(claims: str, missing: list[str]) -> set[str]:
+    """Compile those of the loops that no other process has claimed by a file, and return their names."""
+    known, own = _by_name(), set[str]()
+    for name in missing:
+        with suppress(FileExistsError):
+            Path(claims, name).touch(exist_ok=False)
+            known[name].compile()
+            own.add(name)
+    return own

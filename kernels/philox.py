@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from .compiled import cached_jit
+from .lang import njit
 
 u64 = np.uint64
 

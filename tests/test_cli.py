@@ -405,6 +405,7 @@ def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert "baseline JPEG gpuimg\nother files   Pillow " in text
     assert f"\nvideos        PyAV {metadata.version('av')}" in text
     assert re.fullmatch(r"\d+ threads? \(.+\)", lines["cpu"])  # and how that came about
+    assert re.fullmatch(r"compiled (with the package, for \S+|here by Numba: .+)", lines["loops"])
     assert lines["default"].partition(":")[0] in ("cpu", "cuda")
 
 

@@ -119,12 +119,12 @@ def test_a_constant_of_one_formula_concerns_its_loops_only() -> None:
     from gpuimg.kernels import color
 
     functions = [*ROW_FUNCTIONS.values(), *GRID_FUNCTIONS.values()]
-    before = {function.name: fingerprint(function._function) for function in functions}
+    before = {function.name: fingerprint(function.function) for function in functions}
     function = color.posterize.py_func
     old = function.__code__
     try:
         function.__code__ = old.replace(co_consts=(*old.co_consts, 0.125))
-        after = {function.name: fingerprint(function._function) for function in functions}
+        after = {function.name: fingerprint(function.function) for function in functions}
     finally:
         function.__code__ = old
     assert {name for name in before if before[name] != after[name]} == {"row_posterize"}
@@ -134,12 +134,12 @@ def test_every_process_finds_the_same_fingerprints() -> None:
     code = (
         "from gpuimg.kernels import compiled\nimport gpuimg.kernels.cpu.batch\n"
         "functions = sorted(compiled.NativeFunction.all, key=lambda function: function.name)\n"
-        "print(compiled.fingerprint(*(function._function for function in functions)), len(functions))"
+        "print(compiled.fingerprint(*(function.function for function in functions)), len(functions))"
     )
     import gpuimg.kernels.cpu.batch  # noqa: F401  # defines the functions
 
     functions = sorted(NativeFunction.all, key=lambda function: function.name)  # which lie in the order of imports
-    here = f"{fingerprint(*(function._function for function in functions))} {len(functions)}"
+    here = f"{fingerprint(*(function.function for function in functions))} {len(functions)}"
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
         done = subprocess.run(

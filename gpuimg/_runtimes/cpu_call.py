@@ -23,6 +23,7 @@ from .._video.decode import decoded_frames
 from .._video.files import opened
 from ..errors import VideoError
 from ..kernels import layout, ops
+from ..kernels.compiled import ALWAYS, compile_together
 from ..kernels.cpu import artefacts, batch, elastic, records
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.sample import SOURCE_SLACK, work_space
@@ -174,8 +175,9 @@ class Call:
         shared = np.zeros(1, records.BATCH)
         shared["channels"], shared["scale"] = source.channels, SCALES[source.dtype]
         shared["streamed"] = out.nbytes >= _STREAMED
-        # Reading its address compiles it.
-        shared["decoder"] = decoder.DECODE_FUNCTION.address if natively else 0
+        if natively:
+            compile_together(ALWAYS)
+            shared["decoder"] = decoder.DECODE_FUNCTION.address
         self._batch = shared
 
     @property

@@ -66,10 +66,7 @@ class Loaded:
     """A kernel in the memory of CuPy's current device."""
 
     def __init__(self, kernel: Kernel) -> None:
-        try:
-            entry, code = kernel.image(capability_of(cupy.cuda.Device()))
-        except ImportError as error:
-            raise ImportError(f"{error}; {install_hint(compiling_extra())}") from error
+        entry, code = kernel.image(capability_of(cupy.cuda.Device()))
         self._module = cupy.cuda.function.Module()
         self._module.load(code)
         self.function = self._module.get_function(entry).ptr
@@ -92,13 +89,23 @@ _loading = threading.Lock()
 
 
 def loaded(kernel: Kernel) -> Loaded:
-    """A kernel, loaded at its first use on CuPy's current device."""
-    key = kernel.key, cupy.cuda.Device().id
-    found = _loaded.get(key)
+    """A kernel, loaded at its first use on CuPy's current device.
+
+    Raises
+    ------
+    ImportError
+        Where it has to be compiled, and what compiles is not installed.
+    """
+    device = cupy.cuda.Device().id
+    try:
+        found = _loaded.get((kernel.key, device))
+        # Not under the lock: another kernel need not wait until this one is compiled.
+        new = Loaded(kernel) if found is None else found
+    except ImportError as error:
+        raise ImportError(f"{error}; {install_hint(compiling_extra())}") from error
     if found is None:
-        new = Loaded(kernel)  # not under the lock: another kernel need not wait until this one is compiled
         with _loading:
-            found = _loaded.setdefault(key, new)
+            found = _loaded.setdefault((kernel.key, device), new)
     return found
 
 

@@ -10,11 +10,9 @@ import os
 import stat
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from ..compiled import cached_jit
+from ..lang import intrinsic, ir, types
 from ..scalar import loop
 from .clock import now
 from .intrinsics import pointer

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import numba
-from llvmlite import ir
-from numba import from_dtype, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
-
+from ..lang import cgutils, from_dtype, intrinsic, ir, numba, populate_array, types
 from ..scalar import loop
 
 LINE = 16  # float32 of a line of the caches

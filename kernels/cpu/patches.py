@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import types
-
 from .. import sampling
 from ..compiled import NativeFunction
+from ..lang import types
 from ..layout import NEAREST
 from ..scalar import confine, f32, i32, loop, scalar, up
 from .intrinsics import BYTES, FLOATS, INTS, SOURCES, array_at, bytes_at, caller, copy

@@ -10,10 +10,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from .. import color, statistics
 from ..compiled import NativeFunction
+from ..lang import types
+from ..native import with_numba
 from ..ops import (
     CHANNELS,
     ELASTIC,
@@ -74,9 +75,15 @@ def _make_row(op: Op, functions: tuple[Any, ...] = ()) -> Any:
 ROW_FUNCTIONS = {op.code: NativeFunction(f"row_{op.name}", _make_row(op), _ROW) for op in PIXEL_OPS if not op.user}
 
 
+def user_row(code: int, functions: tuple[Any, ...]) -> int:
+    """Address of the loop of an op that calls these functions of the user's, which may do anything."""
+    return int(with_numba("cpu.program").compile_user_row(code, functions).address)
+
+
 @cache
-def user_row(op: Op, functions: tuple[Any, ...]) -> NativeFunction:
-    """The loop of an op that calls these functions of the user's, which may do anything."""
+def compile_user_row(code: int, functions: tuple[Any, ...]) -> NativeFunction:
+    """As :func:`user_row`, with the formulas of this instance of the package."""
+    op = OPS[code]
     return NativeFunction(f"row_{op.name}", _make_row(op, functions), _ROW, users=True)
 
 

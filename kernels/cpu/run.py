@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import color
-from ..compiled import cached_jit
+from ..compiled import ALWAYS, cached_jit, compile_together
 from ..layout import LINEAR
 from ..ops import END, ENTRY_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
@@ -53,29 +53,32 @@ def call_table(
     functions : tuple
         Of the user's.
     """
+    patched = ~separable & (filters <= LINEAR)
+    loops = {"store": STORE_FUNCTIONS[kind, planar]}
+    if np.any(separable):
+        loops |= {"mix_rows": MIX_ROWS_FUNCTIONS[source], "separable": SEPARABLE_FUNCTION}
+    if np.any(patched):
+        loops |= {"sum_patches": SUM_PATCHES_FUNCTIONS[source], "patched": PATCHED_FUNCTION}
+    if not np.all(separable | patched):
+        loops |= {"add_taps": ADD_TAPS_FUNCTIONS[source], "gathered": GATHERED_FUNCTION}
+    if not np.all(patched):
+        loops["lay_taps"] = LAY_TAPS_FUNCTION
+    codes = np.flatnonzero(ops).tolist()
+    rows = {code: ROW_FUNCTIONS[code] for code in codes if code in ROW_FUNCTIONS}
+    grids = {code: GRID_FUNCTIONS[code] for code in codes if code in GRID_FUNCTIONS}
+    compile_together([*ALWAYS, *(one.name for one in (*loops.values(), *rows.values(), *grids.values()))])
     table = np.zeros(1, CALLS)
     calls = table[0]
-    patched = ~separable & (filters <= LINEAR)
-    if np.any(separable):
-        calls["mix_rows"] = MIX_ROWS_FUNCTIONS[source].address
-        calls["separable"] = SEPARABLE_FUNCTION.address
-    if np.any(patched):
-        calls["sum_patches"] = SUM_PATCHES_FUNCTIONS[source].address
-        calls["patched"] = PATCHED_FUNCTION.address
-    if not np.all(separable | patched):
-        calls["add_taps"] = ADD_TAPS_FUNCTIONS[source].address
-        calls["gathered"] = GATHERED_FUNCTION.address
-    if not np.all(patched):
-        calls["lay_taps"] = LAY_TAPS_FUNCTION.address
-    calls["store"] = STORE_FUNCTIONS[kind, planar].address
-    for code in np.flatnonzero(ops).tolist():
-        if code in ROW_FUNCTIONS:
-            calls["rows"][code] = ROW_FUNCTIONS[code].address
-        elif OPS[code].user:
-            calls["rows"][code] = user_row(OPS[code], functions).address
-        if code in GRID_FUNCTIONS:
-            calls["grids"][code] = GRID_FUNCTIONS[code].address
-            calls["reads_neighbors"][code] = OPS[code].neighbors
+    for name, function in loops.items():
+        calls[name] = function.address
+    for code, function in rows.items():
+        calls["rows"][code] = function.address
+    for code, function in grids.items():
+        calls["grids"][code] = function.address
+        calls["reads_neighbors"][code] = OPS[code].neighbors
+    for code in codes:
+        if OPS[code].user:
+            calls["rows"][code] = user_row(code, functions)
     return table
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from .. import sampling
 from ..compiled import NativeFunction
+from ..lang import types
 from ..layout import GAUSSIAN, NEAREST, RECORD
 from ..scalar import f32, i32, loop, up
 from .intrinsics import (

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
+from ..lang import cgutils, intrinsic, ir, types
 from .intrinsics import pointer, shuffle
 
 LANES = 16  # of the vectors that a load fills, or half of them where patches are small

@@ -97,7 +97,7 @@ def image(kernel: Kernel, capability: Capability) -> Image:
 
 def _compiled(kernel: Kernel, capability: Capability, name: str) -> Image:
     made = assembled(compile_ptx(kernel, capability), capability)[0]
-    Kernel.compile_count += 1
+    type(kernel).compile_count += 1  # of the package that launches, which may be another instance than this one
     if is_stored(kernel):
         store(name, made.entry.encode() + b"\0" + made.code, _USERS_KEPT if kernel.users else 0)
     return made

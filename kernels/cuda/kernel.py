@@ -19,6 +19,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
+from ..native import with_numba
 from . import shipped
 
 Capability = tuple[int, int]
@@ -88,11 +89,7 @@ class Kernel:
     @cached_property
     def key(self) -> str:
         """What names it in this process: kernels with equal keys are the same."""
-        if not self.users:
-            return self.name
-        from . import compiler
-
-        return compiler.key_of(self)
+        return str(self._compiler((0, 0)).key_of(self)) if self.users else self.name
 
     def image(self, capability: Capability) -> Image:
         """Machine code for a compute capability: shipped, else from memory, from disk, or compiled; needs no GPU.
@@ -103,14 +100,15 @@ class Kernel:
             Where it has to be compiled, without numba-cuda.
         """
         found = None if self.users else shipped.image(self, capability)
-        if found is not None:
-            return Image(*found)
+        return Image(*(found or self._compiler(capability).image(self, capability)))
+
+    def _compiler(self, capability: Capability) -> Any:
+        """What compiles it, as it must be for this capability."""
         try:
-            from . import compiler
+            return with_numba("cuda.compiler")
         except ImportError as error:
             reason = "it calls functions of yours" if self.users else shipped.lack(capability)
             raise ImportError(
                 f"kernel {self.name} is not among those that come compiled: {reason}; numba-cuda, which compiles it, "
                 "is not installed"
             ) from error
-        return compiler.image(self, capability)

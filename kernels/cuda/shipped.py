@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import sources
+from ..native import source_digest
 
 if TYPE_CHECKING:
     from .kernel import Capability, Kernel
@@ -161,7 +161,7 @@ def opened() -> Shipped | str:
     if os.environ.get("GPUIMG_NATIVE") == "jit":
         return "GPUIMG_NATIVE is jit"
     try:
-        return Shipped(FILE.read_bytes(), sources.digest())
+        return Shipped(FILE.read_bytes(), source_digest())
     except FileNotFoundError:
         return "this installation has none"
     except (OSError, RefusedError) as error:

@@ -6,11 +6,8 @@ nearer and 1/4 of the farther one, in whole numbers whose rounding alternates.
 
 from __future__ import annotations
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-
 from ..cpu.intrinsics import shuffle, spread
+from ..lang import intrinsic, ir, types
 from .vectors import I8, I16, I32, load, place, splat, store, vector
 
 #: Pixels that one call of ``rgb_upsampled`` makes, and of the others.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import types
 
 from ..compiled import NativeFunction
 from ..cpu.intrinsics import BYTES, array_at, bytes_at, caller, record_at, record_pointer, records_in, shorts_in
+from ..lang import types
 from ..scalar import loop
 from .color import SPILL, WIDE
 from .frame import MCU, MOST_BLOCKS, factors, grid, list_blocks, mcus_of

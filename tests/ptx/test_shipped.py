@@ -21,7 +21,7 @@ from gpuimg._cli import info, warm
 from gpuimg._data.images import KINDS, SCALES
 from gpuimg._runtimes import probe
 from gpuimg.kernels import cuda as kernels
-from gpuimg.kernels import ops, sources
+from gpuimg.kernels import native, ops
 from gpuimg.kernels.cuda import shipped
 from tests.calls import CALLS
 from tests.standin import installed
@@ -52,7 +52,7 @@ def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def opened(content: bytes) -> shipped.Shipped:
-    return shipped.Shipped(content, sources.digest())
+    return shipped.Shipped(content, native.source_digest())
 
 
 @pytest.fixture
@@ -392,7 +392,7 @@ def test_without_a_file_kernels_are_compiled(
     capability = (7, 5)  # whose code is PTX
     assert reason in (shipped.lack(capability) or "")
     assert kernels.MARKS["mark"].image(capability).code.startswith(b"\x7fELF")
-    monkeypatch.delattr(kernels, "compiler")
+    monkeypatch.delattr(kernels, "compiler", raising=False)
     monkeypatch.setitem(sys.modules, "gpuimg.kernels.cuda.compiler", None)
     with pytest.raises(ImportError, match=rf"kernel mark .*{re.escape(reason)}.*; numba-cuda, .* is not installed"):
         kernels.MARKS["mark"].image(capability)
@@ -429,13 +429,9 @@ def test_a_gpu_is_used_without_a_compiler_where_its_kernels_are_there(
 
 
 def test_a_function_of_a_user_needs_the_compiler(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpuimg._runtimes.cuda_launch import Loaded
-
-    kernel = kernels.transform_kernel((variants.dim,), "uint8", KINDS["float32"], "")
-
-    def image(kernel: Any, capability: Any) -> Any:
-        raise ImportError("numba-cuda is not installed")
-
-    monkeypatch.setattr(kernels.Kernel, "image", image)
-    with pytest.raises(ImportError, match=r"numba-cuda is not installed; install gpuimg\[jit-cuda1[23]\]"):
-        Loaded(kernel)
+    monkeypatch.setitem(sys.modules, "gpuimg.kernels.cuda.compiler", None)
+    monkeypatch.delattr(kernels, "compiler", raising=False)
+    images = [gpu.cupy.asarray(np.zeros((3, 4, 3), np.uint8))]
+    reason = "it calls functions of yours; numba-cuda, which compiles it, is not installed"
+    with pytest.raises(ImportError, match=rf"{reason}; install gpuimg\[jit-cuda1[23]\]"):
+        gi.pointwise(images, variants.dim, 0.5).array()
