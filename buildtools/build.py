@@ -15,7 +15,7 @@ from . import cuda
 
 
 def build(levels: Sequence[str], out: Path) -> None:
-    """Build libraries and their manifest, each in a separate process; CUDA kernels where what compiles them is there."""
+    """Build libraries and their manifest, each in a separate process; CUDA kernels where numba-cuda is there."""
     # The compiler's own processes run Numba, whatever lies in kernels/_lib; equal hashes make equal builds.
     os.environ |= {"GPUIMG_NATIVE": "jit", "PYTHONHASHSEED": "0"}
     with ProcessPoolExecutor(
