@@ -298,7 +298,7 @@ def test_the_same_function_made_again_is_the_same_kernel() -> None:
 
 
 def test_as_many_kernels_of_users_stay_as_are_of_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "_beside", lambda: tmp_path)
+    monkeypatch.setattr(compiled, "_package_folder", lambda: tmp_path)
     monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
     for k in range(5):
         compiled.store(f"small-types-{k}.cubin", b"code", others=2)

@@ -26,7 +26,8 @@ from numba import cuda, types
 from numba.cuda.core import config
 
 from ..compiled import fingerprint, is_cacheable, read, store
-from .kernel import Capability, Image, Kernel
+from .kernel import Image, Kernel
+from .shipped import Capability
 
 _ENDING = ".cubin"
 _USERS_KEPT = 32  # kernels with functions of users that stay on disk, of each variant

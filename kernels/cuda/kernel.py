@@ -20,9 +20,7 @@ from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 from ..native import with_numba
-from . import shipped
-
-Capability = tuple[int, int]
+from .shipped import Capability, lack, shipped_image
 
 
 class Image(NamedTuple):
@@ -99,7 +97,7 @@ class Kernel:
         ImportError
             Where it has to be compiled, without numba-cuda.
         """
-        found = None if self.users else shipped.image(self, capability)
+        found = None if self.users else shipped_image(self, capability)
         return Image(*(found or self._compiler(capability).image(self, capability)))
 
     def _compiler(self, capability: Capability) -> Any:
@@ -107,7 +105,7 @@ class Kernel:
         try:
             return with_numba("cuda.compiler")
         except ImportError as error:
-            reason = "it calls functions of yours" if self.users else shipped.lack(capability)
+            reason = "it calls functions of yours" if self.users else lack(capability)
             raise ImportError(
                 f"kernel {self.name} is not among those that come compiled: {reason}; numba-cuda, which compiles it, "
                 "is not installed"

@@ -18,12 +18,11 @@ import os
 import threading
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..native import source_digest
 
-if TYPE_CHECKING:
-    from .kernel import Capability, Kernel
+Capability = tuple[int, int]
 
 FILE = Path(__file__).resolve().parents[1] / "_lib" / "cuda.xz"
 FORMAT = 1  # of the manifest
@@ -116,7 +115,7 @@ class Shipped:
             at += size
         return found
 
-    def image(self, kernel: Kernel, capability: Capability) -> tuple[str, bytes] | None:
+    def image(self, kernel: Any, capability: Capability) -> tuple[str, bytes] | None:
         """Entry and code of a kernel for a GPU; None where the file has none."""
         number = self.best(capability)
         record = self.kernels.get(kernel.name)
@@ -146,7 +145,7 @@ class _Stream:
         return f"{self.capability[0]}.{self.capability[1]}"
 
 
-def record_of(kernel: Kernel, entry: str) -> dict[str, Any]:
+def record_of(kernel: Any, entry: str) -> dict[str, Any]:
     """What the manifest says of a kernel: all that launching it takes."""
     block, blocks = kernel.bounds
     return {"entry": entry, "arguments": list(kernel.arguments), "block": block, "blocks": blocks}
@@ -168,7 +167,7 @@ def opened() -> Shipped | str:
         return f"{FILE}: {error}"
 
 
-def image(kernel: Kernel, capability: Capability) -> tuple[str, bytes] | None:
+def shipped_image(kernel: Any, capability: Capability) -> tuple[str, bytes] | None:
     """Entry and code of a kernel for a GPU; None where it must be compiled."""
     file = opened()
     try:

@@ -405,10 +405,10 @@ def test_the_variable_leaves_the_file_out(
 ) -> None:
     use(content)
     assert info.facts()["cuda_kernels"] == "machine code for 8.0, 9.0, PTX for 7.5 and later"
-    assert shipped.image(kernels.MIX, (9, 0)) is not None
+    assert shipped.shipped_image(kernels.MIX, (9, 0)) is not None
     monkeypatch.setenv("GPUIMG_NATIVE", "jit")
     shipped.opened.cache_clear()
-    assert shipped.image(kernels.MIX, (9, 0)) is None
+    assert shipped.shipped_image(kernels.MIX, (9, 0)) is None
     assert info.facts()["cuda_kernels"] == "not used: GPUIMG_NATIVE is jit"
 
 

@@ -177,7 +177,7 @@ def compiled(variant: Variant, capability: tuple[int, int]) -> Code:
 
     kernel = kernel_of(variant)
     ptx = ptx_of(kernel, capability)
-    built = None if kernel.users else shipped.image(kernel, capability)
+    built = None if kernel.users else shipped.shipped_image(kernel, capability)
     cubin = built[1] if built else compiler.assembled(ptx, capability)[0].code
     counts = {
         "ptx": ptx_instructions(ptx),
