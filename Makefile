@@ -13,7 +13,7 @@ TORCH  ?= torch==2.13.0
 
 # What the extras for GPUs bring and the tests and benchmarks need on a machine without one, too: a toolkit that compiles
 # the CUDA kernels, and nvImageCodec, which decodes on the CPU there.
-TEST_EXTRAS = $(EXTRA),test,dev,jax$(if $(filter cpu,$(EXTRA)),$(comma)ptx$(comma)nvimgcodec)
+TEST_EXTRAS = $(EXTRA),test,dev,jax$(if $(filter cpu,$(EXTRA)),$(comma)ptx$(comma)nvimgcodec,$(comma)jit-$(EXTRA))
 BENCH_EXTRAS = $(EXTRA),bench,peers$(if $(filter cpu,$(EXTRA)),$(comma)nvimgcodec)
 comma := ,
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuimg.kernels import cuda as kernels
+from gpuimg.kernels.cuda.compiler import function_of
 from tests.standin import Standin, installed
 from tests.standin.launches import Array, packed
 
@@ -84,7 +85,7 @@ class Launches:
         """Arrays as buffers that are named as the kernel's function names them, and numbers as they were packed."""
         made: list[Any] = []
         at = 0
-        for name, argument in zip(inspect.signature(kernel.function).parameters, arguments, strict=True):
+        for name, argument in zip(inspect.signature(function_of(kernel)).parameters, arguments, strict=True):
             if not isinstance(argument, Array):
                 made.append(words[at])
                 at += 1

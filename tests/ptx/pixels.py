@@ -144,6 +144,6 @@ def use_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Statistics of bytes in blocks of two warps, so that a small image has many."""
     made = kernels.statistics_kernel((), "uint8", ops.PLAIN)
     monkeypatch.setattr(kernels.Kernel, "all", [])
-    smaller = kernels.Kernel(made.name, made.function, made.signature, 64)
+    smaller = kernels.Kernel(made.name, made.code, made.arguments, 64)
     smaller.bounds = made.bounds  # the same code
     monkeypatch.setattr(kernels, "statistics_kernel", lambda *_: smaller)

@@ -82,8 +82,8 @@ def converted(frame: Any, orientation: int = 1, channels: int = 3, region: Any =
     numbers = surface.arguments(exif.stored_regions(given, shape, turns)[0], channels)
     kernel = kernel_of(Variant("video", f"frame{8 * planes[0].itemsize}"))
     arguments = [
-        value if hasattr(kind, "dtype") else np.dtype(str(kind)).type(value)
-        for kind, value in zip(kernel.signature.args, (*planes, *numbers, *places, out), strict=True)
+        value if kind.endswith("[]") else np.dtype(kind).type(value)
+        for kind, value in zip(kernel.arguments, (*planes, *numbers, *places, out), strict=True)
     ]
     run(ptx_of(kernel, (9, 0)), -(-numbers[5] // kernel.block), kernel.block, arguments)
     assert (out[[*range(_SLACK), *range(-_SLACK, 0)]] == 9).all()

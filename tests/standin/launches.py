@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuimg.kernels import layout, ops
-from gpuimg.kernels.cuda import Image, Kernel, artefacts, elastic
+from gpuimg.kernels.cuda import Image, Kernel
+from gpuimg.kernels.cuda import artefact_records as artefacts
+from gpuimg.kernels.cuda import elastic_records as elastic
 from gpuimg.kernels.jpeg import upload
 
 from .order import Order, Range
@@ -48,16 +50,16 @@ class Driver:
         self._order = order
         self._cupy = cupy
         self._functions: list[Function] = []
-        self._kernels: dict[str, Kernel] = {}
+        self.kernels: dict[str, Kernel] = {}  # launched, by their keys
 
     def image(self, kernel: Kernel, capability: tuple[int, int]) -> Image:
         """Instead of compiling."""
-        self._kernels[kernel.key] = kernel
+        self.kernels[kernel.key] = kernel
         return Image(kernel.key, b"")
 
     def function_of(self, entry: str) -> int:
         """The handle of a function that is loaded to the current device."""
-        self._functions.append(Function(self._kernels[entry], self._cupy.cuda.Device().id))
+        self._functions.append(Function(self.kernels[entry], self._cupy.cuda.Device().id))
         return len(self._functions)
 
     def loaded(self, function: int) -> Function:
@@ -92,9 +94,9 @@ class Driver:
         """Arguments, by the rules for a C structure of them."""
         at = 0
         found: list[Any] = []
-        for kind in kernel.signature.args:
-            is_array = hasattr(kind, "dtype")
-            dtype = np.dtype(str(kind.dtype if is_array else kind))
+        for kind in kernel.arguments:
+            is_array = kind.endswith("[]")
+            dtype = np.dtype(kind.removesuffix("[]"))
             width = _WORD if is_array else dtype.itemsize
             at = -(-at // width) * width
             if is_array:
