@@ -3,7 +3,7 @@
     pip install --no-deps --target before <an earlier checkout>
     python -m bench.bench_versions --before before [--rounds 15] [--out bench/results/versions.json]
 
-Each version has a process of its own, which stays warm; they take every round of every chain one after the other, the
+Each version has a separate process, which stays warm; they take every round of every chain one after the other, the
 first in one round being the second in the next. What is taken is the better of two passes, since a shared machine's
 other work slows single ones by a fifth. Ratios are images/s of this version over those of the earlier one, round by
 round; also of recording alone.
