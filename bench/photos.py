@@ -5,7 +5,9 @@ random gamma and white balance; then sensor noise, or a slight blur, until the f
 it. Quality 85 to 90 and standard Huffman tables, as cameras write them.
 
 :func:`load` returns files of one size, all baseline 4:2:0. :func:`load_set` returns the sets of the peer benchmarks, a
-mixture of sizes and kinds: S about 500x375, P 854x480, M 1280x800, "1280x960", and L 4000x3000.
+mixture of sizes and kinds: S about 500x375, P 854x480, M 1280x800, "1280x960", and L 4000x3000. Cameras and data sets
+also have files of 3 to 6 bits per pixel: the set "dense" has those of :func:`load`, sharpened and with more noise, at
+quality 96 and 4.7 bits per pixel.
 
     python -m bench.photos [--set S]
 """
@@ -69,6 +71,7 @@ SETS = {
         128, 32, (((960, 1280), 1.0),), 1, "038eb7ce6533644bc26cdfd2a4c098830b91821ff5560bdd08b76a98d683fe22"
     ),
     "L": PhotoSet(24, 8, (((3000, 4000), 1.0),), 3, "75baa90b069d6d49baf47ea0cbcd2ce87ca3d20c9791df25f9537e3aff3d9ee9"),
+    "dense": PhotoSet(512, 64, ((SIZE, 1.0),), 1, "fb220373fa50c7dfdfda2f5438d0c11600d7edf288fe725012d7f98b44434fd8"),
 }
 _KINDS = (("4:2:0", 0.84), ("4:4:4", 0.08), ("gray", 0.04), ("progressive", 0.04))
 _PATCH = 256  # of this many pixels a side the noise is fitted: encoding 12 megapixels six times would take minutes
@@ -203,8 +206,23 @@ def _save(image: Image.Image, kind: str, quality: int) -> bytes:
     return file.getvalue()
 
 
+def _make_dense(index: int) -> bytes:
+    """Return file ``index`` of the set "dense", computed from that of :func:`load`."""
+    photo = Image.open(io.BytesIO(_make(np.random.default_rng([0, index]), photographs(), SIZE)))
+    pixels = np.asarray(photo.filter(ImageFilter.UnsharpMask(0.8, 130, 0)), np.float32)
+    rng = np.random.default_rng([list(SETS).index("dense"), index])
+    luma = rng.standard_normal((*SIZE, 1), np.float32)
+    chroma = rng.standard_normal((*SIZE, 3), np.float32)
+    chroma = (chroma + np.roll(chroma, 1, 0) + np.roll(chroma, 1, 1) + np.roll(chroma, (1, 1), (0, 1))) / 2
+    # Shot noise of 6.5 levels at mid gray; demosaicing smears its chroma over 2 x 2 pixels.
+    amount = 6.5 * np.sqrt(0.35 + 0.65 / 128 * pixels.mean(2, keepdims=True))
+    return _encode((pixels + amount * (0.8 * luma + 0.5 * chroma)) / 255, 96)
+
+
 def make(name: str, index: int) -> bytes:
     """Return file ``index`` of a set, which depends on nothing else."""
+    if name == "dense":
+        return _make_dense(index)
     of = SETS[name]
     rng = np.random.default_rng([list(SETS).index(name), index])
     height, width = _draw(rng, of.sizes)

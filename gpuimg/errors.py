@@ -1,4 +1,4 @@
-"""The errors for images and videos that cannot be decoded."""
+"""Errors for images and videos that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Failure(NamedTuple):
-    """One image that could not be decoded.
+    """An image that could not be decoded.
 
     Attributes
     ----------
@@ -15,16 +15,16 @@ class Failure(NamedTuple):
     source : str
         The path, or a description of the bytes.
     reason : str
-        What the header check or the decoder said.
+        The message of the header check or the decoder.
     """
 
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody wants here
+    index: int  # type: ignore[assignment]  # hides tuple.index, which has no use here
     source: str
     reason: str
 
     @property
     def noun(self) -> str:
-        """What ``index`` counts."""
+        """Kind of item that ``index`` counts."""
         return "image"
 
     def __str__(self) -> str:
@@ -32,16 +32,16 @@ class Failure(NamedTuple):
 
 
 class ClipFailure(Failure):
-    """One clip of a video that could not be decoded; ``index`` is its position among the clips."""
+    """A clip of a video that could not be decoded; ``index`` is its position among the clips."""
 
     @property
     def noun(self) -> str:
-        """What ``index`` counts."""
+        """Kind of item that ``index`` counts."""
         return "clip"
 
 
 class DecodeError(ValueError):
-    """One or more images of a batch could not be decoded; it names every one of them.
+    """One or more images of a batch could not be decoded; the message names all of them.
 
     Attributes
     ----------
@@ -61,10 +61,10 @@ class DecodeError(ValueError):
 
 
 class VideoError(ValueError):
-    """A video cannot be decoded, or some frames of it.
+    """A video, or some of its frames, cannot be decoded.
 
-    :func:`gpuimg.video_info` raises it, with the file's name. Of the clips of a batch a :class:`DecodeError` names all
-    that fail.
+    Raised by :func:`gpuimg.video_info`, with the file's name. For clips of a batch, a :class:`DecodeError` names all
+    failures.
 
     Examples
     --------
@@ -75,3 +75,6 @@ class VideoError(ValueError):
     ...     print(error)
     8 bytes: Invalid data found when processing input
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)

@@ -30,9 +30,9 @@ except ImportError as error:
 
 
 #: Images of one size are one tensor, others a list of tensors, which type checkers cannot know.
-Images: TypeAlias = torch.Tensor | Any
+Images: TypeAlias = "torch.Tensor | Any"
 #: A tensor where the labels are numbers or arrays of one shape, else whatever the source has.
-Labels: TypeAlias = torch.Tensor | Any
+Labels: TypeAlias = "torch.Tensor | Any"
 
 
 class Tensors(NamedTuple):

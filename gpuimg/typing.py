@@ -1,4 +1,4 @@
-"""Types for the annotations of code that calls gpuimg.
+"""Types for annotations in code that calls gpuimg.
 
 >>> import gpuimg
 >>> from gpuimg.typing import Images
@@ -6,24 +6,24 @@
 ...     return gpuimg.horizontal_flip(images)
 
 ``Images``
-    What functions take: a :class:`gpuimg.Batch`, one (N, H, W, C) array, or a list of (H, W, C) arrays. An array with
-    the channels first is refused where its shape shows it: more than 16 elements in the last axis, or (N, 1, S, S) and
-    (N, 3, S, S) with S from 5 to 16. Images of 1 or 3 rows with as many channels as columns are passed as a list.
+    Images passed to functions: a :class:`gpuimg.Batch`, one (N, H, W, C) array, or a list of (H, W, C) arrays. An array
+    with the channels first is refused if its shape shows it: more than 16 elements in the last axis, or (N, 1, S, S)
+    and (N, 3, S, S) with S from 5 to 16. Pass images of 1 or 3 rows with as many channels as columns as a list.
 ``Array``
-    What they return: a NumPy array, on a GPU a CuPy array.
+    Arrays returned by functions: NumPy arrays, on a GPU CuPy arrays.
 ``PerImage``
-    One number, or an array or sequence with one for each image.
+    One number, or an array or sequence with one number for each image.
 ``Size``
-    A number, or a pair (height, width), each of which may be for each image.
+    A number, or a pair (height, width); each may have a value for each image.
 ``Color``
     A number, or one for each channel, each image, or both.
 ``Where``
     One bool, or one for each image.
 ``Samples``
-    A source for :func:`gpuimg.load`: it has a length and gives samples by index.
+    A source for :func:`gpuimg.load`: it has a length and returns samples by index.
 ``Interpolation``, ``Layout``, ``DType``, ``Alpha``, ``Depth``, ``Icc``, ``OnError``, ``PaddingMode``
-    The words of the options of these names; ``ClipLayout`` and ``OnSampleError`` are those of :func:`gpuimg.load`,
-    ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` where these are boxes.
+    String options of these names; ``ClipLayout`` and ``OnSampleError`` are those of :func:`gpuimg.load`,
+    ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` for boxes.
 ``LoadOptions``
     The keyword arguments of :func:`gpuimg.load`, for functions that pass them on: ``**options: Unpack[LoadOptions]``.
 """

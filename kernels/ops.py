@@ -53,7 +53,7 @@ class Op:
     user: bool  # calls a function of the user's: cannot be saved
     rare: bool  # on a GPU in the full kernels only, so that those of other programs stay small
     placed: bool  # gives each pixel something of its own: geometry after it needs a new stage
-    apart: int  # launches of kernels of its own on a GPU, which the source of its stage goes through first
+    prepass_launches: int  # launches of separate kernels on a GPU, over the source of its segment
 
     @property
     def offset(self) -> int:
@@ -83,11 +83,13 @@ def _op(
     user: bool = False,
     rare: bool = False,
     placed: bool = False,
-    apart: int = 0,
+    prepass_launches: int = 0,
 ) -> Op:
     """Append a row; an op with a statistic has one parameter of its own at most."""
-    rare |= neighbors and apart == 0
-    OPS.append(Op(len(OPS), name, parameters, channelwise, frame, statistic, neighbors, user, rare, placed, apart))
+    rare |= neighbors and prepass_launches == 0
+    OPS.append(
+        Op(len(OPS), name, parameters, channelwise, frame, statistic, neighbors, user, rare, placed, prepass_launches)
+    )
     return OPS[-1]
 
 
@@ -122,11 +124,11 @@ GRID = _op(
 MOTION = _op("motion", "taps", "x", "y", neighbors=True)
 MOST_TAPS: Final = 255  # of a motion
 
-JPEG = _op("jpeg", "quality", "colored", neighbors=True, apart=2)
+JPEG = _op("jpeg", "quality", "colored", neighbors=True, prepass_launches=2)
 
 ELASTIC = _op(
     "elastic", "seed_0", "seed_1", "density", "phase_x", "phase_y", "along", "down", "red", "green", "blue", "repeat",
-    "nearest", neighbors=True, apart=1,
+    "nearest", neighbors=True, prepass_launches=1,
 )  # fmt: skip
 
 # The nodes of an elastic displacement, under a cubic B-spline: pixels between them for a smoothness of 1 pixel, since
@@ -158,7 +160,7 @@ IS_PLACED = np.array([op.placed for op in OPS])
 READS_NEIGHBORS = np.array([op.neighbors for op in OPS])
 
 #: Launches of kernels of their own on a GPU, before the passes of their segment, whose first entry they are.
-APART = np.array([op.apart for op in OPS])
+PREPASS_LAUNCHES = np.array([op.prepass_launches for op in OPS])
 
 
 def elastic_scale(sigma: Any) -> Any:

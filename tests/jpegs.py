@@ -233,8 +233,9 @@ class Decoder:
         request["region"], request["scale"], request["channels"] = (x0, y0, x1, y1), scale, channels
         if entry is not None:
             request["access"] = np.array((entry.ctypes.data, entry.size, every, learns), words.ACCESS)
+        headers = np.array([header])  # which has to live as long as the call: other threads reuse memory
         self._call(
-            np.array([header]).ctypes.data, request.ctypes.data, out.bytes.ctypes.data, self._tables.bytes.ctypes.data,
+            headers.ctypes.data, request.ctypes.data, out.bytes.ctypes.data, self._tables.bytes.ctypes.data,
             work.bytes.ctypes.data, work.bytes.size, status.bytes.ctypes.data,
         )  # fmt: skip
         broken = [one for part in (out, work, status, self._tables) if (one := part.broken())]

@@ -1,4 +1,4 @@
-"""Images of any number of channels, with alpha, and of 16 bits a value."""
+"""Images of any number of channels, with alpha, and of 16 bits per value."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def saved(pixels: Any, format: str, **options: Any) -> bytes:
 
 
 def deep_png(pixels: Any, orientation: int = 1) -> bytes:
-    """A PNG file of 16 bits a value, by its specification: no filters, one IDAT."""
+    """A PNG file of 16 bits per value, by its specification: no filters, one IDAT."""
     height, width, channels = pixels.shape
 
     def chunk(name: bytes, body: bytes) -> bytes:
@@ -227,7 +227,7 @@ def test_a_bad_file_is_transparent_black_and_the_others_are_there() -> None:
 
 
 def test_colors_alpha_and_depth_that_do_not_go_together() -> None:
-    with pytest.raises(ValueError, match="lays pixels on a background"):
+    with pytest.raises(ValueError, match="composites on a background"):
         gi.open_batch([], color="rgba", alpha="white", device="cpu")
     with pytest.raises(ValueError, match="depth must be one of 'uint8', 'native', not 'float'"):
         gi.open_batch([], depth="float", device="cpu")

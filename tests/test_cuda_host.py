@@ -271,14 +271,14 @@ def test_files_that_lie_side_by_side_are_uploaded_to_their_place(gpu: Standin, t
 
 def test_a_batch_without_jpegs_makes_no_decoder(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu.decode, "gpu_decoder", None)
-    gpu.use(gi.resize(opened(fates=("png",)), (8, 8)).array())
+    gpu.use(gi.resize(opened(kinds=("png",)), (8, 8)).array())
     assert gpu.order.of("decode") == []
 
 
 def test_a_gpu_without_a_decoder_of_jpegs(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu.decode, "gpu_decoder", lambda *_: None)
     expected = gi.decode_batch(files(), device="cpu")
-    with pytest.warns(UserWarning, match="no decoder of JPEGs on cuda:0") as caught:
+    with pytest.warns(UserWarning, match="no JPEG decoder on cuda:0") as caught:
         batches = [gi.decode_batch(files(), device="cuda:0") for _ in range(2)]
     assert [warning.filename for warning in caught] == [__file__]
     for batch in batches:
@@ -506,7 +506,7 @@ def resized(sources: list[bytes], device: str) -> Any:
 @pytest.mark.parametrize("call", [gi.decode_batch, resized])
 def test_nothing_is_lost_by_an_exception(gpu: Standin, call: Callable[..., Any], fate: str) -> None:
     """Memory that was being decoded into is not used by others before that has ended."""
-    bad = files(fates=("good", fate))
+    bad = files(kinds=("good", fate))
     for _ in range(3):
         with pytest.raises(MemoryError if fate == "memory" else gi.DecodeError):
             call(bad, device="cuda:0")
@@ -526,5 +526,5 @@ def test_running_out_of_memory(gpu: Standin, refused: int) -> None:
             gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array()
         gpu.pools[0].refuse_above = None
         gpu.use(gi.gaussian_blur(gi.resize(opened([(90, 90)] * 4), (60, 60)), 3, 1.0).array())
-    ring: Any = recording_of(gi.open_batch(files(), device="cuda:0")).runtime._lane.arenas  # type: ignore[attr-defined]
+    ring: Any = recording_of(gi.open_batch(files(), device="cuda:0")).runtime._resources.arenas  # type: ignore[attr-defined]
     assert len(ring._spare) + ring._left == 2

@@ -171,11 +171,11 @@ def kernels_of(gpu: Standin) -> list[str]:
     return [op.told["name"] for op in gpu.order.of("launch")]
 
 
-def fates(batch: gi.Batch) -> list[int]:
+def entry_status(batch: gi.Batch) -> list[int]:
     source = recording_of(batch).source
     assert isinstance(source, EncodedImages)
     assert source.seek is not None
-    found: list[int] = source.seek.fates.tolist()
+    found: list[int] = source.seek.entry_status.tolist()
     return found
 
 
@@ -191,7 +191,7 @@ def test_views_share_the_region_that_is_decoded(gpu: Standin) -> None:
     gpu.use(views.array())
     alone = opened(indexed_files([(64, 64), (48, 40)]))
     gpu.use(gi.resized_crop(alone, 0, 0, 9, 8, (7, 7)).array())
-    assert fates(x) == fates(alone)
+    assert entry_status(x) == entry_status(alone)
     assert kernels_of(gpu) == [*JPEG, "transform"] * 2
 
 
@@ -201,7 +201,7 @@ def test_a_batch_is_one_upload(gpu: Standin) -> None:
         for _ in range(3):
             x = opened(indexed_files([(40, 56), (31, 33), (20, 24), (64, 64)]))
             gpu.use(gi.resized_crop(x, 3, 2, 9, 8, (7, 7)).array())
-            assert fates(x) == [words.USED, 0, words.USED, 0, words.USED, words.USED, 0]
+            assert entry_status(x) == [words.USED, 0, words.USED, 0, words.USED, words.USED, 0]
     assert kernels_of(gpu) == [*JPEG, "transform"] * 3
     uploads = gpu.uploads
     assert [op.told.get("pinned", False) for op in uploads] == [True, False, True] * 3
@@ -235,7 +235,7 @@ def test_what_kernels_report_the_cpu_decodes(gpu: Standin) -> None:
         gpu.use(image)
         if i in (*WITHOUT, 2, 6):
             np.testing.assert_array_equal(image.values, expected[i])
-    assert fates(x) == [words.USED, 0, words.MISMATCH, 0, words.USED, words.USED, 0]
+    assert entry_status(x) == [words.USED, 0, words.MISMATCH, 0, words.USED, words.USED, 0]
 
 
 def test_refused_entries_are_the_cpus(gpu: Standin) -> None:

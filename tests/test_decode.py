@@ -204,7 +204,7 @@ BAD = {
     "empty": (b"", "empty"),
     "text": (b"hello world" * 40, "not an image"),
     "photoshop": (b"8BPS" + bytes(40), "PSD is not supported"),
-    "truncated header": (GOOD[:100], "cut off or damaged"),
+    "truncated header": (GOOD[:100], "truncated or damaged"),
     "truncated body": (GOOD[: len(GOOD) // 2], "the data end in MCU row 1 of 3"),
     "last bytes missing": (GOOD[:-9], "the data end in MCU row 3 of 3"),
     "over the limit": (forged(20000, 20000), "max_pixels"),

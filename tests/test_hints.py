@@ -214,7 +214,7 @@ def test_decoded_images_need_no_opening() -> None:
     image: Any = Image.new("RGB", (4, 4))
     with pytest.raises(TypeError, match=r"^sources\[0\]: .*not Image; .* pass \[np.asarray\(image\)\]"):
         gpuimg.open_batch([image])
-    with pytest.raises(TypeError, match=r"^sources\[0\]: .*of shape \(8, 9, 3\); an image that is decoded already"):
+    with pytest.raises(TypeError, match=r"^sources\[0\]: .*of shape \(8, 9, 3\); decoded images need no opening"):
         gpuimg.open_batch(list(IMAGES))
 
 
@@ -233,6 +233,6 @@ def test_slices_of_a_batch_are_batches(part: slice) -> None:
 def test_slices_of_clips_are_left_to_take() -> None:
     """An index is of a frame, and what take is given are clips."""
     clips = gpuimg.open_clips([made("h264")] * 3, 2, device="cpu")
-    with pytest.raises(TypeError, match=r"a slice of 3 clips of 2 frames could be .* use take"):
+    with pytest.raises(TypeError, match=r"a slice of 3 clips of 2 frames could mean .* use take"):
         clips[:2]
     assert len(clips.take([0, 1])) == 4

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from gpuimg._decoding import jpeg, nvimgcodec
+from gpuimg._decoding import jpeg, nvimgcodec, route
 from gpuimg._decoding.nvimgcodec import GpuDecoder
 
 PHOTOS = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))]
@@ -214,11 +214,11 @@ def test_only_jpegs_that_every_decoder_reads_alike_are_given_to_it() -> None:
         out.getvalue(): False,
         b"": False,
     }
-    assert nvimgcodec.takes(jpeg.read_headers(list(files))).tolist() == list(files.values())
+    assert route.nvimgcodec_takes(jpeg.read_headers(list(files)).records).tolist() == list(files.values())
 
 
 def takes(files: list[bytes]) -> list[bool]:
-    return [bool(taken) for taken in nvimgcodec.takes(jpeg.read_headers(files))]
+    return [bool(taken) for taken in route.nvimgcodec_takes(jpeg.read_headers(files).records)]
 
 
 END = b"\xff\xd9"

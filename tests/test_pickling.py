@@ -106,7 +106,7 @@ def test_a_function_that_cannot_be_pickled_is_named() -> None:
         return r, g, lock
 
     batch = gi.pointwise(files(), locked)
-    with pytest.raises(TypeError, match=r"locked, given to pointwise, refers to what cannot be: .*lock"):
+    with pytest.raises(TypeError, match=r"locked, passed to pointwise, refers to an object that cannot be: .*lock"):
         pickle.dumps(batch)
     assert len(copy.deepcopy(batch)) == 3
 

@@ -152,7 +152,7 @@ def test_out(name: str, layout: str, dtype: str, channels: int) -> None:
     [
         (np.zeros((2, 4, 5, 3), np.uint8), {}, r"out must have shape \(3, 4, 5, 3\), not \(2, 4, 5, 3\)"),
         (np.zeros((3, 4, 5, 3), np.uint8), {"layout": "NCHW"}, r"out must have shape \(3, 3, 4, 5\), not"),
-        (np.zeros((3, 4, 5, 3), np.uint8), {"dtype": "float32"}, "out is uint8, but dtype='float32' was asked for"),
+        (np.zeros((3, 4, 5, 3), np.uint8), {"dtype": "float32"}, "out is uint8, but dtype='float32' was requested"),
         (np.zeros((3, 4, 5, 3)), {}, "dtype must be one of .*float64"),
         (np.zeros((3, 4, 5, 3), ">f4"), {}, "out must be in the machine's byte order, not '>f4'"),
         (np.zeros((3, 4, 5, 6), np.uint8)[..., ::2], {}, "out must be C-contiguous"),
@@ -266,5 +266,5 @@ def test_other_layouts_are_refused() -> None:
 
 def test_normalised_bytes_are_refused() -> None:
     x = gi.normalize(np.zeros((1, 2, 2, 3), np.uint8), 0.5, 0.5)
-    with pytest.raises(ValueError, match='normalised images do not fit "uint8"'):
+    with pytest.raises(ValueError, match='normalized images do not fit "uint8"'):
         x.array("uint8")

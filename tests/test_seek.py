@@ -457,7 +457,7 @@ def test_open_batch_warns_of_entries_that_do_not_fit(files: list[bytes], index: 
 
 
 def test_open_batch_refuses(files: list[bytes], index: gi.SeekIndex, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="give index as well"):
+    with pytest.raises(ValueError, match="pass index as well"):
         crops(files, indices=range(len(files)))
     with pytest.raises(ValueError, match="indices must name 7 sources, not 2"):
         crops(files, index=index, indices=[0, 1])

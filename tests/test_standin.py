@@ -57,7 +57,7 @@ def test_much_work_is_in_order(gpu: Standin) -> None:
 
 def _ring(gpu: Standin) -> Any:
     """What holds arenas and pinned memory."""
-    return type(gpu.runtime.CudaRuntime(0)._lane.arenas)
+    return type(gpu.runtime.CudaRuntime(0)._resources.arenas)
 
 
 def _events_of_another_stream(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,7 @@ def test_images_that_are_read_but_were_not_written_are_found(gpu: Standin, monke
     monkeypatch.setattr(gpu.decode.Marks, "left", lambda self: np.zeros(4, np.bool_))
     gpu.use(gi.resize(opened(), (8, 8)).array())
     assert gpu.problems == []
-    gpu.use(gi.resize(opened(fates=("good", "skipped")), (8, 8)).array())
+    gpu.use(gi.resize(opened(kinds=("good", "skipped")), (8, 8)).array())
     assert [problem for problem in gpu.problems if "reads what nobody wrote" in problem]
     gpu.problems.clear()
 

@@ -164,7 +164,7 @@ def test_copies(again: Any) -> None:
     x = gi.resize(gi.open_batch(FILES, device="cpu").take([5, 0, 5]), (12, 10))
     np.testing.assert_array_equal(again(x).array(), x.array())
     source: Any = recording_of(again(x)).source
-    assert len(source.views_of[0]) == len(FILES)
+    assert len(source.selection[0]) == len(FILES)
 
 
 @pytest.mark.parametrize(
@@ -465,7 +465,7 @@ def test_copies_of_views_of_clips(again: Any) -> None:
     other = again(x)
     assert (other.frames, other.status) == (3, x.status)
     np.testing.assert_array_equal(other.array(), x.array())
-    assert len(recording_of(other).source.views_of.of.data) == len(CLIPS)
+    assert len(recording_of(other).source.selection.of.data) == len(CLIPS)
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NTHWC", "NCTHW"])

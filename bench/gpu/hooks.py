@@ -73,11 +73,11 @@ class JpegKernels:
 
     def __init__(self) -> None:
         from gpuimg._runtimes.cuda_jpeg import SegmentDecoder
-        from gpuimg._runtimes.cuda_memory import Lane
+        from gpuimg._runtimes.cuda_memory import ThreadResources
 
-        lane = Lane()
-        self._pinned = lane.pinned
-        self._decoder = SegmentDecoder(lambda: lane.pinned)
+        resources = ThreadResources()
+        self._pinned = resources.pinned
+        self._decoder = SegmentDecoder(lambda: resources.pinned)
 
     def pinned(self, words: int) -> Any:
         """Pinned memory, for as long as this object lives."""

@@ -1,1 +1,1 @@
-"""The batch: what it is, how files become one, and how it is handed to frameworks."""
+"""Batches: the class, opening files as batches, and hand-off to frameworks."""

@@ -1,4 +1,4 @@
-"""Images that users pass as arrays."""
+"""Validation of images passed as arrays."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from .._runtimes.planes import MOST_CHANNELS
 from .._runtimes.protocol import Runtime
 from .result_spec import UNITS
 
-#: Channels that images have in most arrays: an axis of so many before two others is taken for channels first.
+#: Channel counts of most images: an axis of this length before two other axes is taken for channels first.
 _USUAL = (1, 3)
 
 
 def checked_arrays(images: Any) -> tuple[Runtime, Any]:
-    """A list of (H, W, C) arrays or one (N, H, W, C) array, and the runtime in whose memory they are.
+    """Return a list of (H, W, C) arrays or one (N, H, W, C) array, and the runtime that owns its memory.
 
     Raises
     ------
     TypeError, ValueError
-        As :func:`gpuimg._batch.batch.as_batch`.
+        See :func:`gpuimg._batch.batch.as_batch`.
     """
     images = [native(image) for image in images] if isinstance(images, (list, tuple)) else native(images)
     if hasattr(images, "shape") and hasattr(images, "dtype"):
@@ -42,7 +42,7 @@ def checked_arrays(images: Any) -> tuple[Runtime, Any]:
 
 
 def _check_alike(images: list[Any]) -> None:
-    """Refuse a list of anything but images that go together."""
+    """Refuse lists of objects other than images with the same channels, dtype and device."""
     first = images[0]
     for i, image in enumerate(images):
         if not (hasattr(image, "shape") and hasattr(image, "dtype")) or len(image.shape) != 3:
@@ -75,18 +75,18 @@ def _check_image(image: Any, name: str) -> None:
 
 
 def _transposed(image: Any, name: str) -> str:
-    """How to put the channels last, for an array with another number of them where that looks like the mistake."""
+    """Return a hint to transpose, for an array that seems to have its channels first; otherwise an empty string."""
     if not 1 <= image.shape[-3] <= MOST_CHANNELS:
         return ""
     # ``permute`` is torch's; its ``transpose`` swaps two axes.
     order = "(0, 2, 3, 1)" if len(image.shape) == 4 else "(1, 2, 0)"
-    return f"; if the channels come first, pass {name}.transpose{order}, or of a torch tensor {name}.permute{order}"
+    return f"; if the channels come first, pass {name}.transpose{order}, or for a torch tensor {name}.permute{order}"
 
 
 def _check_order(images: Any) -> None:
-    """Refuse small square images with the channels first, whose width could be a number of channels.
+    """Refuse small square images with channels first, whose width could be a number of channels.
 
-    Images of so few rows, and as wide as they have channels, are rare but may be meant: a list of them says so.
+    Images with only 1 or 3 rows, and as wide as their channel count, are rare but may be intended: pass them as a list.
     """
     n, first, second, last = images.shape
     if n and first in _USUAL and second == last > 4:

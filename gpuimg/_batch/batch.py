@@ -1,4 +1,4 @@
-"""Batch: images as a value. Functions on it record; the pixels are touched once, when it is handed over."""
+"""The batch: an immutable value of N images. Functions record operations; pixels are processed once, on hand-off."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from .result_spec import CLIP_LAYOUTS, UNITS, check_layout, checked_out, one_siz
 
 
 class Batch(Sequence[Array]):
-    """N images on one device: encoded, decoded, or with a plan of what is to be done to them.
+    """N images on one device: encoded, decoded, or with a plan of operations to apply.
 
-    A batch is a sequence of (H, W, C) arrays, and an array where all its images have one size. It is made by
+    A batch is a sequence of (H, W, C) arrays, and an array if all its images have one size. It is created by
     :func:`gpuimg.open_batch`, :func:`gpuimg.decode_batch` and every function of the library, and never changes:
-    functions give a new batch that shares the pixels. It runs at most once for each dtype and layout.
+    functions return a new batch that shares the pixels. It runs at most once for each dtype and layout.
 
-    On the CPU a batch can be pickled: the file bytes or pixels and what was recorded, not its results. ``copy.copy``
-    gives the batch itself, ``copy.deepcopy`` one that shares no memory, on a GPU too.
+    On the CPU a batch can be pickled: its file bytes or pixels and the recorded operations, but not its results.
+    ``copy.copy`` returns the batch itself, ``copy.deepcopy`` one that shares no memory, on a GPU too.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Batch(Sequence[Array]):
         self._results: dict[tuple[str, str], Pixels] = {}
         self._launches = launches
 
-    # -- what it is --------------------------------------------------------------------------------------------
+    # -- properties --------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._recording)
@@ -72,7 +72,7 @@ class Batch(Sequence[Array]):
 
     @property
     def frames(self) -> int | None:
-        """Frames of each clip, which lie one behind the other among the images; None where these are no clips."""
+        """Frames of each clip; clips are stored one after another among the images. None for a batch of images."""
         return self._recording.frames
 
     @property
@@ -87,22 +87,22 @@ class Batch(Sequence[Array]):
 
     @property
     def dtype(self) -> str:
-        """Default dtype of the result: that of the source, float32 once normalised."""
+        """Default dtype of the result: that of the source; float32 after ``normalize``."""
         return self._recording.dtype
 
     @property
     def normalized(self) -> bool:
-        """Whether any of the images is no longer in [0, 1]."""
+        """True if values of any image may lie outside [0, 1]."""
         return self._recording.normalized
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the results are the source images themselves."""
+        """True if the results are the source images themselves."""
         return self._recording.changes_nothing
 
     @property
     def errors(self) -> dict[int, Failure]:
-        """Images, or clips, that could not be decoded, by index; complete once the batch has run."""
+        """Images or clips that could not be decoded, by index; complete once the batch has run."""
         return dict(self._recording.source.failures)
 
     @property
@@ -113,32 +113,32 @@ class Batch(Sequence[Array]):
 
     @property
     def launches(self) -> int:
-        """Kernel launches so far (on the CPU: the passes that would be launches); decoding not counted."""
+        """Kernel launches so far, without decoding (on the CPU: the number a GPU would need)."""
         return self._launches
 
     def take(self, indices: Indices) -> Batch:
-        """A batch of some of the images, or whole clips, in any order and any number of times.
+        """Return a batch of some of the images, or whole clips, in any order and any number of times.
 
-        An image of a file that stands several times is decoded once, and only the region that all its views read; so
-        are the frames of a clip.
+        An image that is taken several times is decoded once, and only the region that all its uses read; the same holds
+        for the frames of a clip.
 
         Parameters
         ----------
         indices : (M,) int
-            Positions in this batch, from 0, in a batch of clips those of clips, not of frames; or (N,) bool, the images
-            or clips to keep.
+            Positions in this batch, from 0; in a batch of clips, positions of clips, not of frames. Or (N,) bool: the
+            images or clips to keep.
 
         Returns
         -------
         Batch
-            Of M images or clips, each a view of its own: random functions given :meth:`Rng.views` draw anew for each.
-            Pixels are those of images opened for each view, but for ``draft``: the most demanding view sets the scale
-            of all.
+            M images or clips. Each is independent: random functions given :meth:`Rng.views` draw separately for each.
+            Pixels equal those of an image opened once for each use, except with ``draft``: the most demanding use sets
+            the scale of all.
 
         Raises
         ------
         IndexError
-            For a position that is none of this batch.
+            For a position outside this batch.
         ValueError
             For indices of another shape or kind.
 
@@ -158,12 +158,12 @@ class Batch(Sequence[Array]):
     # -- running -----------------------------------------------------------------------------------------------
 
     def compute(self, dtype: DType | None = None, layout: Layout = "NHWC") -> Batch:
-        """Run now and give the results as a batch, whose items are views of one buffer; sizes may differ.
+        """Run now and return the results as a batch, whose items are views of one buffer; sizes may differ.
 
         Parameters
         ----------
         dtype : {"uint8", "uint16", "float16", "bfloat16", "float32"}, optional
-            uint8 is 0 to 255, uint16 0 to 65535, rounded half to even; floating point is 0 to 1 unless normalised.
+            uint8 is 0 to 255, uint16 0 to 65535, rounded half to even; floating point is 0 to 1 unless normalized.
         layout : {"NHWC", "NCHW"}
             Items are (H, W, C) or (C, H, W).
 
@@ -186,33 +186,33 @@ class Batch(Sequence[Array]):
         return Batch(recording, self._launches)
 
     def array(self, dtype: DType | None = None, layout: ClipLayout = "NHWC", *, out: Array | None = None) -> Array:
-        """Run now and give all images as one array.
+        """Run now and return all images as one array.
 
         Parameters
         ----------
         dtype : {"uint8", "uint16", "float16", "bfloat16", "float32"}, optional
-            As in :meth:`compute`; that of ``out`` if given.
+            As in :meth:`compute`; by default that of ``out`` if given.
         layout : {"NHWC", "NCHW", "NTHWC", "NTCHW", "NCTHW"}
-            Those with T, frames, are for batches of clips.
+            Layouts with T, frames, are for batches of clips.
         out : array, optional
-            Write into this C-contiguous array of the result's shape, on the batch's device, and give it back.
+            Write into this C-contiguous array of the result's shape, on the batch's device, and return it.
 
         Returns
         -------
         numpy.ndarray or cupy.ndarray
-            (N, H, W, C) and so on; in batches of clips N counts the frames of all clips where the layout has no T.
+            (N, H, W, C) and so on; in batches of clips, N counts the frames of all clips if the layout has no T.
 
         Raises
         ------
         ValueError
-            If the images differ in size, ``out`` does not fit, or a layout is for clips and these are none.
+            If the images differ in size, ``out`` does not fit, or a clip layout is used for images.
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
         """
         return self._array_in(self._recording.runtime.take, dtype, layout, out)
 
     def arrays(self, dtype: DType | None = None, layout: ClipLayout = "NHWC") -> list[Array]:
-        """Run now and give as few arrays as the sizes of the images allow: one for each row of images of one size.
+        """Run now and return as few arrays as the image sizes allow: one for each run of images of equal size.
 
         Parameters
         ----------
@@ -222,8 +222,8 @@ class Batch(Sequence[Array]):
         Returns
         -------
         list of numpy.ndarray or cupy.ndarray
-            Each as of :meth:`array`, in the order of the images or clips, which stay whole; parts of one buffer, but
-            for ``"NCTHW"``.
+            Each as returned by :meth:`array`, in the order of the images or clips, which are not split; views of one
+            buffer, except for ``"NCTHW"``.
 
         Raises
         ------
@@ -244,7 +244,7 @@ class Batch(Sequence[Array]):
         return [computed.take(part)._array_in(self._recording.runtime.take, name, layout) for part in parts]
 
     def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
-        """As :meth:`array`, in memory that ``allocate`` gives."""
+        """Implement :meth:`array`, with memory from ``allocate``."""
         if layout in CLIP_LAYOUTS:
             return array_of_clips(self, allocate, dtype, layout, out)
         n = len(self)
@@ -260,7 +260,7 @@ class Batch(Sequence[Array]):
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all results have one size."""
+        """True if all results have one size."""
         return not np.any(self.sizes[1:] != self.sizes[:-1])
 
     def _result(self, dtype: Any, layout: str, allocate: Allocate | None = None) -> Pixels:
@@ -282,8 +282,8 @@ class Batch(Sequence[Array]):
     def _is_stored_as(self, layout: str) -> bool:
         if isinstance(self._recording.source, Pixels):
             return self._recording.source.layout == layout and self._recording.source.follow(exactly=self.is_uniform)
-        apart = not self.is_uniform or whole_files.is_special(self._recording.source)
-        return layout == "NHWC" and apart and self._recording.source.views_of is None
+        separate = not self.is_uniform or whole_files.is_special(self._recording.source)
+        return layout == "NHWC" and separate and self._recording.source.selection is None
 
     def _run(self, flat: Any, offsets: Ints, layout: str) -> None:
         source = self._recording.source
@@ -295,9 +295,9 @@ class Batch(Sequence[Array]):
         if len(self):
             outcome = planes.run(self._recording.runtime, source, self._recording.segments, flat, offsets, layout)
             self._launches += outcome.launches
-            self._recording.settle(outcome)
+            self._recording.record_outcome(outcome)
 
-    # -- as a sequence -----------------------------------------------------------------------------------------
+    # -- sequence ----------------------------------------------------------------------------------------------
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> Array: ...
@@ -305,11 +305,11 @@ class Batch(Sequence[Array]):
     def __getitem__(self, index: slice) -> Batch: ...
 
     def __getitem__(self, index: SupportsIndex | slice) -> Array | Batch:
-        """Image ``index`` as an array, a view of the computed batch; for a slice, a batch as of :meth:`take`."""
+        """Return image ``index`` as an array, a view of the computed batch; for a slice, the batch of :meth:`take`."""
         if isinstance(index, slice):
             if self.frames is not None:
                 raise TypeError(
-                    f"a slice of {self._recording.shown} could be of frames or of clips; use take(), which is of clips"
+                    f"a slice of {self._recording.shown} could mean frames or clips; use take(), which selects clips"
                 )
             return self.take(np.arange(len(self))[index])
         i = operator.index(index)
@@ -333,7 +333,7 @@ class Batch(Sequence[Array]):
         if not self._recording.runtime.on_host:
             raise TypeError(
                 f"a batch on {self.device} cannot be pickled; pickle its result on the host, "
-                "cupy.asnumpy(batch.array()), or the files and what gpuimg.save_plan writes"
+                "cupy.asnumpy(batch.array()), or the files and a plan written by gpuimg.save_plan"
             )
         pickling.check_functions(self._recording.segments)
         return _unpickled, (self.device, *self._packed())
@@ -385,7 +385,7 @@ def _restored(runtime: Runtime, source: Any, segments: tuple[Plan, ...], launche
 
 
 def as_batch(images: Images) -> Batch:
-    """A batch of what the user passed: a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array.
+    """Return a batch of the images that a caller passed: a Batch, a list of (H, W, C) arrays or one (N, H, W, C) array.
 
     Raises
     ------
@@ -401,5 +401,5 @@ def as_batch(images: Images) -> Batch:
 
 
 def recording_of(images: Images | Recording) -> Recording:
-    """What functions work on: the recording of what the user passed, see :func:`as_batch`, or one as it is."""
+    """Return the recording that functions extend: a recording as it is, or that of images, see :func:`as_batch`."""
     return images if isinstance(images, Recording) else recorded(as_batch(images))

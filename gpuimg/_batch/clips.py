@@ -1,4 +1,4 @@
-"""From videos to batches of clips."""
+"""Functions that open videos as batches of clips."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ from .recording import Recording
 #: Colors of decoded frames.
 COLORS = ("rgb", "gray")
 
-#: Gives the first frames of clips (N,), of the frames (N,) that there are of each video; 0 where it cannot be read.
+#: Return the first frames (N,) of clips, given the frame counts (N,) of their videos; 0 for an unreadable video.
 Start = Callable[[Ints], Ints]
 
-#: Gives the index of a video, of a path or of the bytes of its file.
+#: Return the index of a video, from a path or file bytes, and ``max_pixels``.
 ReadIndex = Callable[[Any, int], VideoIndex]
 
 
 def video_info(source: Source, *, max_pixels: int = MAX_PIXELS) -> VideoInfo:
-    """Read what a video holds: its frames, their times, which of them are key frames.
+    """Read the contents of a video: frames, their times, and the key frames among them.
 
     Parameters
     ----------
     source : path, bytes, bytearray, memoryview, uint8 array or open binary file
     max_pixels : int
-        Videos of larger frames are refused.
+        Videos with larger frames are refused.
 
     Returns
     -------
     VideoInfo
-        Frames are those that are shown: an edit list is followed, and what comes before the first key frame left out.
+        Lists displayed frames only: an edit list is applied, and frames before the first key frame are omitted.
 
     Raises
     ------
     VideoError
-        A ``ValueError``, with the file's name and the reason, where it is no video that can be decoded.
+        A ``ValueError``, with the file's name and the reason, if the video cannot be decoded.
     ImportError
         Without PyAV, the extra ``video``.
 
@@ -91,56 +91,56 @@ def open_clips(
     on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
 ) -> Batch:
-    """Open clips of videos, one of each source; frames are decoded when the batch is handed over.
+    """Open clips of videos, one from each source; frames are decoded when results of the batch are requested.
 
     Parameters
     ----------
     sources : sequence
         Paths, ``bytes``, ``bytearray``, ``memoryview``, uint8 arrays of file bytes, or open binary files. For several
-        clips of a video name it several times. Files behind paths are read again when the batch runs.
+        clips of a video, list it several times. Files given by path are read again when the batch runs.
     frames : int
         Frames of each clip, T.
     stride : int or (N,) int
-        From frame to frame: 1 takes all, 2 every other one.
+        Step between frames: 1 takes all, 2 every other one.
     start : int or (N,) int
         Number of the first frame, from 0.
     times : (N, T) float, optional
-        Instead of start and stride: seconds, each for the frame that is shown then, by the file's own clock (see
-        :func:`video_info`). So clips of a variable frame rate are evenly spaced.
+        Instead of start and stride: seconds by the file's own clock (see :func:`video_info`); each selects the frame
+        displayed at that time. Clips of videos with a variable frame rate are then evenly spaced.
     short : {"repeat", "wrap", "error"}
-        Of a clip that reaches beyond the video's end: the last frame again, or the first ones, or a failure.
+        For a clip that extends past the video's end: repeat the last frame, continue with the first ones, or fail.
     device : str, optional
         As in :func:`open_batch`.
     color : {"rgb", "gray"}
         3 or 1 channels; gray is luma.
     on_error : {"raise", "fill"}
         ``"raise"``: one :class:`DecodeError` that names every bad clip. ``"fill"``: all frames of a bad clip are black
-        (1 x 1 pixel where its video cannot be read), and ``batch.status`` and ``batch.errors`` say why, clip by clip.
+        (1 x 1 pixel if its video cannot be read), and ``batch.status`` and ``batch.errors`` give the reasons by clip.
     max_pixels : int
-        Videos of larger frames are bad.
+        Videos with larger frames are bad.
 
     Returns
     -------
     Batch
-        Of N * T images, those of each clip one behind the other; ``batch.frames`` is T. Every function works on it. The
-        random ones draw once for each clip from an :class:`Rng` of N samples, and for each frame from one of N * T.
-        ``array(layout="NTHWC")`` and so on give it with an axis of time.
+        N * T images, the T frames of each clip one after another; ``batch.frames`` is T. Every function accepts it.
+        Random functions draw once for each clip from an :class:`Rng` of N samples, and once for each frame from one of
+        N * T. ``array(layout="NTHWC")`` and so on return it with a time axis.
 
     Raises
     ------
     DecodeError
         Naming index, source and reason of every clip that cannot be opened.
     ValueError, TypeError
-        For unknown names, numbers out of range, or what is not a source.
+        For unknown names, numbers out of range, or a source of another type.
     ImportError
         Without PyAV, the extra ``video``.
 
     Notes
     -----
-    Frames are exact, whatever the order in which they are stored: decoding begins at the key frame before, and goes on
-    until a frame's time comes out. Damage in what is decoded on the way is a failure. Colors are converted by the
-    matrix and range that the video names, BT.601 and limited range where it names none; of what is neither standard
-    nor high dynamic range nothing is mapped. Sample aspect ratios are not applied, and fields are not separated.
+    Frames are exact, in whatever order they are stored: decoding starts at the preceding key frame, and continues
+    until the requested time is reached. Damage in any frame decoded on the way is a failure. Colors are converted by
+    the matrix and range that the video names, or BT.601 and limited range if it names none; wide-gamut and high
+    dynamic range colors are not tone-mapped. Sample aspect ratios are not applied, and fields are not separated.
 
     Examples
     --------
@@ -169,14 +169,14 @@ def open_clips(
 
 
 def source_count(sources: Any) -> int:
-    """How many there are; refuses what is no list of sources."""
+    """Return the number of sources; refuse anything but a list of sources."""
     if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
         raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}")
     return len(sources)
 
 
 def strides(stride: Any, n: int) -> Ints:
-    """Steps from frame to frame of each clip."""
+    """Return the steps (N,) between the frames of each clip."""
     return arguments.per_image(stride, n, "stride", low=1, whole=True, each="clip").astype(np.int64)
 
 
@@ -184,7 +184,7 @@ def _times(times: Any, n: int, frames: int, start: Any, stride: Any) -> Any:
     if times is None:
         return None
     if not (np.ndim(start) == 0 and start == 0 and np.ndim(stride) == 0 and stride == 1):
-        raise ValueError("times say which frames; give no start and no stride beside them")
+        raise ValueError("pass either times, or start and stride")
     found = arguments.finite(times, "times")
     if found.shape != (n, frames):
         raise ValueError(f"times must have shape ({n}, {frames}), clips and frames, not {found.shape}")
@@ -203,7 +203,7 @@ def clips_of(
     times: Any = None,
     read: ReadIndex = read_index,
 ) -> EncodedClips:
-    """Read the indexes of videos on all threads, and choose frames; see :func:`open_clips`."""
+    """Read the indexes of videos on all threads, and select frames; see :func:`open_clips`."""
     arguments.one_of(options.color, "color of videos", COLORS)
     arguments.one_of(on_error, "on_error", ON_ERROR)
     check_short(short)
@@ -212,22 +212,22 @@ def clips_of(
     videos, refused = _indexes(data, options.max_pixels, read)
     counts = np.array([0 if video is None else len(video) for video in videos], np.int64)
     if times is None:
-        numbers, misfits = numbers_from(start(counts), frames, stride, counts, short)
+        numbers, mismatches = numbers_from(start(counts), frames, stride, counts, short)
     else:
-        numbers, misfits = numbers_at(times, videos)
+        numbers, mismatches = numbers_at(times, videos)
     clips = EncodedClips(data, videos, numbers, names, options, on_error)
-    clips.settle(refused | misfits)
+    clips.record_failures(refused | mismatches)
     return clips
 
 
 def clip_options(color: str, max_pixels: int) -> DecodeOptions:
-    """Return the options that videos have."""
+    """Return the decode options of videos."""
     arguments.one_of(color, "color of videos", COLORS)
     return DecodeOptions(color, max_pixels=max_pixels)
 
 
 def check_short(short: Any) -> None:
-    """Refuse what is no way with short videos."""
+    """Refuse an unknown policy for short videos."""
     arguments.one_of(short, "short", SHORT)
 
 
@@ -239,7 +239,7 @@ def _data(source: Any, i: int) -> Any:
 
 
 def _indexes(data: list[Any], max_pixels: int, read: ReadIndex) -> tuple[list[VideoIndex | None], dict[int, str]]:
-    """Indexes of videos, and why there is none; a video that stands several times is read once."""
+    """Return indexes of videos, None for those refused, and the reasons; a video listed several times is read once."""
     places: dict[Any, list[int]] = {}
     for i, one in enumerate(data):
         places.setdefault(one if isinstance(one, str) else id(one), []).append(i)

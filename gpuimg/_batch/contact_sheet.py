@@ -1,4 +1,4 @@
-"""A batch as notebooks show it: a few of its results, small, and in words what each went through."""
+"""Batches as notebooks show them: a few small results, each with a list of the operations applied to it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._plan.text import in_words
+from .._plan.text import describe_segments
 from ..errors import DecodeError
 from .pictures import Picture, displayed, png
 from .recording import recorded
 
-_MOST = 8  # images that are computed to be shown
+_MOST = 8  # images that are computed
 _SIDE = 128  # pixels of a picture's longer side
-# Lines of a description that are left out, and how the others are shortened.
-_NOT_PRINTED = ("stage ", "sampled once", "fill around ")
+# Descriptions omit lines that begin like these, and are shortened by these patterns.
+_NOT_PRINTED = ("segment ", "sampled once", "fill around ")
 _SHORTER = (
     (re.compile(r": factor "), " "),
     (re.compile(r"gaussian blur: (\S+ x \S+) pixels"), r"blur \1"),
@@ -30,14 +30,14 @@ _SHORTER = (
 
 
 class Tile(NamedTuple):
-    """One result, and what it alone went through."""
+    """One result and the operations applied to it alone."""
 
     picture: Picture
-    words: list[str]
+    lines: list[str]
 
 
 class ContactSheet(NamedTuple):
-    """Some of a batch's results, and what all of these went through alike."""
+    """Some results of a batch, and the operations applied to all of them."""
 
     tiles: list[Tile]
     same: list[str]
@@ -45,13 +45,13 @@ class ContactSheet(NamedTuple):
 
 
 def contact_sheet(batch: Any, most: int = _MOST, side: int = _SIDE) -> ContactSheet:
-    """Compute the first images of a batch, one by one, or some frames of its first clip; the others stay as they are.
+    """Compute the first images of a batch one by one, or some frames of its first clip; nothing else is computed.
 
     Parameters
     ----------
     batch : Batch
     most : int
-        How many, at most.
+        Largest number of images.
     side : int
         Pixels of the pictures' longer sides.
     """
@@ -59,18 +59,18 @@ def contact_sheet(batch: Any, most: int = _MOST, side: int = _SIDE) -> ContactSh
         tiles = [_tile(batch.take([i]), side) for i in range(min(most, len(batch)))]
     else:
         tiles = _of_clip(batch.take(np.arange(min(recorded(batch).units, 1))), most, side)
-    same = [line for line in tiles[0].words if all(line in tile.words for tile in tiles)] if len(tiles) > 1 else []
-    own = [Tile(picture, [line for line in words if line not in same]) for picture, words in tiles]
-    if any(tile.words for tile in own):
-        own = [Tile(picture, words or ["nothing more" if same else "unchanged"]) for picture, words in own]
+    same = [line for line in tiles[0].lines if all(line in tile.lines for tile in tiles)] if len(tiles) > 1 else []
+    own = [Tile(picture, [line for line in lines if line not in same]) for picture, lines in tiles]
+    if any(tile.lines for tile in own):
+        own = [Tile(picture, lines or ["nothing more" if same else "unchanged"]) for picture, lines in own]
     return ContactSheet(own, same, len(batch) - len(tiles))
 
 
-def short_words(batch: Any, i: int) -> list[str]:
-    """What image ``i`` goes through, in short lines."""
+def short_lines(batch: Any, i: int) -> list[str]:
+    """Describe the operations applied to image ``i`` in short lines."""
     recording = recorded(batch)
     source = recording.source
-    lines = in_words(recording.segments, i, source.sizes[i], 255.0 if source.dtype == "uint8" else 1.0)
+    lines = describe_segments(recording.segments, i, source.sizes[i], 255.0 if source.dtype == "uint8" else 1.0)
     lines = [line for line in lines if not line.startswith(_NOT_PRINTED)]
     for pattern, short in _SHORTER:
         lines = [pattern.sub(short, line) for line in lines]
@@ -78,7 +78,7 @@ def short_words(batch: Any, i: int) -> list[str]:
 
 
 def as_html(batch: Any) -> str:
-    """A contact sheet for notebooks; a batch that cannot be computed says why instead, and nothing is raised."""
+    """Return a contact sheet for notebooks; if the batch cannot be computed, the error message. Raise nothing."""
     heading = f'<div style="font-family: monospace">{html.escape(repr(batch))}</div>'
     try:
         sheet = contact_sheet(batch)
@@ -92,28 +92,28 @@ def as_html(batch: Any) -> str:
 
 
 def _tile(one: Any, side: int) -> Tile:
-    """The tile of a batch of one image; a black one where it cannot be decoded."""
+    """Return the tile of a batch of one image; a black tile if it cannot be decoded."""
     try:
         (picture,) = displayed(one, side)
     except DecodeError as error:
         return Tile(np.zeros((side, side, 3), np.uint8), [f"not decoded: {error.failures[0].reason}"])
     failed = [f"not decoded: {failure.reason}" for failure in one.errors.values()]
-    return Tile(picture, failed or short_words(one, 0))
+    return Tile(picture, failed or short_lines(one, 0))
 
 
 def _of_clip(clip: Any, most: int, side: int) -> list[Tile]:
-    """Some frames of a batch of one clip, as far from each other as they can be."""
+    """Return evenly spaced frames of a batch of one clip."""
     pictures = displayed(clip, side)
     chosen = np.unique(np.linspace(0, len(pictures) - 1, min(most, len(pictures))).round().astype(int)).tolist()
-    return [Tile(pictures[i], [f"frame {i}", *short_words(clip, i)]) for i in chosen]
+    return [Tile(pictures[i], [f"frame {i}", *short_lines(clip, i)]) for i in chosen]
 
 
 def _figure(i: int, tile: Tile) -> str:
     height, width = tile.picture.shape[:2]
     data = base64.b64encode(png(tile.picture, small=False)).decode()
-    words = "<br>".join(html.escape(line) for line in tile.words)
+    caption = "<br>".join(html.escape(line) for line in tile.lines)
     return (
         f'<figure style="margin: 0; width: {_SIDE}px">'
         f'<img src="data:image/png;base64,{data}" width="{width}" height="{height}" alt="image {i}">'
-        f'<figcaption style="font-size: 11px; line-height: 1.3">{words}</figcaption></figure>'
+        f'<figcaption style="font-size: 11px; line-height: 1.3">{caption}</figcaption></figure>'
     )

@@ -1,4 +1,4 @@
-"""DLPack capsules of results, with what the arrays' own libraries cannot export (bfloat16 on the host)."""
+"""DLPack capsules of results, including arrays that their own libraries cannot export (bfloat16 on the host)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BFLOAT16_CODE = 4  # kDLBfloat
 
 
 class Exporter:
-    """An array as a DLPack producer that can do what the array's own library cannot (bfloat16 on the host)."""
+    """An array as a DLPack producer, with the exports of :func:`export`."""
 
     def __init__(self, array: Any) -> None:
         self._array = array
@@ -33,12 +33,12 @@ def export(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """A DLPack capsule of a result; the parameters are those of the array API standard's ``__dlpack__``.
+    """Return a DLPack capsule of a result; the parameters are those of the array API standard's ``__dlpack__``.
 
     Raises
     ------
     BufferError
-        Where the memory cannot be handed over without a copy and ``copy`` is False, or not to that device.
+        If the memory cannot be handed over without a copy and ``copy`` is False, or not to that device.
     """
     on_host = isinstance(array, np.ndarray)
     if not on_host and dl_device is not None and dl_device[0] == CPU:
@@ -55,7 +55,7 @@ def export(
         if array.dtype.name == "bfloat16":
             return _as_bfloat16(array.view(np.uint16).__dlpack__(max_version=max_version))
         return array.__dlpack__(max_version=max_version)
-    if copy:  # CuPy refuses copy=True (until 14.2 at least); the copy is made here, on its current stream
+    if copy:  # CuPy refuses copy=True (until 14.2 at least); copy here, on its current stream
         array = array.copy()
     return array.__dlpack__(stream=stream, max_version=max_version)
 
@@ -87,7 +87,7 @@ class _Versioned(ctypes.Structure):
 
 
 def _as_bfloat16(capsule: Any) -> Any:
-    """Change a fresh capsule of uint16 into one of bfloat16: NumPy has no such dtype to export."""
+    """Change a new uint16 capsule into a bfloat16 capsule: NumPy has no such dtype to export."""
     api = ctypes.pythonapi
     api.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p

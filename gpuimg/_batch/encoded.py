@@ -1,4 +1,4 @@
-"""Files and their headers, as what a batch decodes."""
+"""Opening of image files: bytes, headers, and entries of a seek index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._checks.arguments import one_of
 from .._checks.text import counted
 from .._checks.types import Ints
 from .._data.images import EncodedImages
-from .._decoding import exif, jpeg, pillow
+from .._decoding import exif, jpeg, pillow, route
 from .._decoding.decoder import ImageInfo, over_limit
 from .._decoding.options import DecodeOptions
 from .._index.seek import Seek
@@ -22,14 +22,14 @@ from .._index.seek_index import SeekIndex
 from .._io.file_bytes import Source, SourceNames, all_bytes, read
 from ..kernels.jpeg.layout import JPEG
 
-#: What becomes of a batch with images that cannot be decoded.
+#: Policies for images that cannot be decoded.
 ON_ERROR = ("raise", "fill")
 
 
 def open_images(
     sources: Sequence[Source], options: DecodeOptions, on_error: str, names: Sequence[str] | None = None
 ) -> EncodedImages:
-    """Read files and their headers; see :func:`open_batch`. ``names`` say in messages what the sources are."""
+    """Read files and their headers; see :func:`open_batch`. ``names`` identify the sources in error messages."""
     one_of(on_error, "on_error", ON_ERROR)
     if isinstance(sources, (str, bytes, os.PathLike)) or not isinstance(sources, Sequence):
         raise TypeError(f"sources must be a list of sources, not {type(sources).__name__}")
@@ -49,17 +49,17 @@ def open_images(
     sizes, headers, others, refused = _read_headers(data, options)
     names = SourceNames(sources) if names is None else names
     opened = EncodedImages(data, headers, others, names, sizes, options, on_error)
-    opened.settle(refused | found)
+    opened.record_failures(refused | found)
     return opened
 
 
 def with_index(
     images: EncodedImages, index: str | os.PathLike[str] | SeekIndex | None, indices: Sequence[int] | None
 ) -> EncodedImages:
-    """The images with their entries of a seek index; see :func:`open_batch`."""
+    """Return the images with their entries of a seek index; see :func:`open_batch`."""
     if index is None:
         if indices is not None:
-            raise ValueError("indices are numbers of samples in a seek index; give index as well")
+            raise ValueError("indices refer to samples in a seek index; pass index as well")
         return images
     found = index if isinstance(index, SeekIndex) else SeekIndex(index)
     numbers = list(range(len(images)) if indices is None else map(operator.index, indices))
@@ -73,7 +73,7 @@ def with_index(
 
 
 def info(data: Any, options: DecodeOptions) -> ImageInfo:
-    """Header of one file's bytes; see :func:`gpuimg.image_info`."""
+    """Return the header of one file; see :func:`gpuimg.image_info`."""
     sizes, headers, others, found = _read_headers([data], options)
     if found:
         raise ValueError(found[0])
@@ -90,14 +90,14 @@ def info(data: Any, options: DecodeOptions) -> ImageInfo:
 def _read_headers(
     data: Sequence[Any], options: DecodeOptions
 ) -> tuple[Ints, jpeg.Headers, dict[int, pillow.PillowHeader], dict[int, str]]:
-    """Sizes of images as shown, headers, those that Pillow reads, and why an image is refused, by index."""
+    """Return sizes as displayed, all headers, those read by Pillow by index, and reasons for refusal by index."""
     headers = jpeg.read_headers(data)
     found = headers.records
     others: dict[int, pillow.PillowHeader] = {}
     refused: dict[int, str] = {}
-    alone = pillow.decodes_alone(data, found, options)
-    found["kind"][alone] = JPEG
-    known = (found["strict"] == 1) & (found["height"] > 0) & (found["width"] > 0) & ~alone
+    pillow_only = route.pillow_only(data, found, options)
+    found["kind"][pillow_only] = JPEG
+    known = (found["strict"] == 1) & (found["height"] > 0) & (found["width"] > 0) & ~pillow_only
     for i in np.flatnonzero(~known).tolist():
         try:
             one = pillow.read_header(data[i], options.max_pixels)

@@ -1,7 +1,7 @@
-"""Handing results to frameworks without a copy, the right way for each.
+"""Zero-copy hand-off of results to frameworks.
 
-JAX is given DLPack and never ``__cuda_array_interface__``: its import of the latter keeps no reference to the memory
-and ignores the stream. TensorFlow takes a legacy capsule and no stream, so the work is finished first.
+JAX receives DLPack and never ``__cuda_array_interface__``: its import of the latter keeps no reference to the memory
+and ignores the stream. TensorFlow accepts a legacy capsule and no stream, so the work is finished first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .dlpack import Exporter, export
 
 
 def to_torch(images: Images, *, dtype: DType | None = None, layout: Layout = "NCHW") -> torch.Tensor:
-    """A ``torch.Tensor`` that shares memory with the result.
+    """Return a ``torch.Tensor`` that shares memory with the result.
 
     Parameters
     ----------
@@ -37,13 +37,14 @@ def to_torch(images: Images, *, dtype: DType | None = None, layout: Layout = "NC
     Raises
     ------
     ImportError
-        Where torch is missing.
+        If torch is not installed.
     ValueError
         If the images differ in size.
 
     Notes
     -----
-    By DLPack, which puts PyTorch's current stream behind the result. ``torch.as_tensor`` of a CuPy array does not.
+    Uses DLPack, which makes PyTorch's current stream wait for the result. ``torch.as_tensor`` of a CuPy array does
+    not.
 
     Examples
     --------
@@ -55,7 +56,7 @@ def to_torch(images: Images, *, dtype: DType | None = None, layout: Layout = "NC
 
 
 def as_tensor(array: Any) -> torch.Tensor:
-    """An array as a ``torch.Tensor`` of the same memory."""
+    """Return an array as a ``torch.Tensor`` of the same memory."""
     library = _import("torch")
     if isinstance(array, np.ndarray) and array.dtype.name == "bfloat16":
         return library.from_dlpack(array.view(np.uint16)).view(library.bfloat16)
@@ -63,7 +64,7 @@ def as_tensor(array: Any) -> torch.Tensor:
 
 
 def to_jax(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC") -> jax.Array:
-    """A ``jax.Array`` that shares memory with the result.
+    """Return a ``jax.Array`` that shares memory with the result.
 
     Parameters
     ----------
@@ -79,10 +80,10 @@ def to_jax(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC
     Raises
     ------
     ImportError
-        Where jax is missing.
+        If jax is not installed.
     ValueError
-        If the images differ in size, or JAX could only take a copy (host memory that is not aligned to 64 bytes,
-        such as a NumPy array of your own that nothing was done to).
+        If the images differ in size, or JAX would have to copy (host memory that is not aligned to 64 bytes, such
+        as your own NumPy array without any operation applied).
 
     Examples
     --------
@@ -101,7 +102,7 @@ def to_jax(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC
 
 
 def to_tensorflow(images: Images, *, dtype: DType | None = None, layout: Layout = "NHWC") -> Any:
-    """A ``tf.Tensor`` that shares memory with the result.
+    """Return a ``tf.Tensor`` that shares memory with the result.
 
     Parameters
     ----------
@@ -117,13 +118,13 @@ def to_tensorflow(images: Images, *, dtype: DType | None = None, layout: Layout 
     Raises
     ------
     ImportError
-        Where tensorflow is missing.
+        If tensorflow is not installed.
     ValueError
         If the images differ in size.
 
     Notes
     -----
-    TensorFlow orders nothing with other streams, so on a GPU this call waits for the result.
+    TensorFlow does not synchronize with other streams, so on a GPU this call waits for the result.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Layouts of results that are clips: those of their frames, with the axis of time put in."""
+"""Layouts of clip results: the layouts of their frames with a time axis added."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 from .recording import recorded
 from .result_spec import CLIP_LAYOUTS, checked_out, one_size, result_dtype
 
-#: Gives a flat array of so many elements of a dtype.
+#: Return a flat array of N elements of a dtype.
 Allocate: TypeAlias = Callable[[int, str], Any]
 
 
 def array_of_clips(batch: Any, allocate: Allocate, dtype: Any, layout: str, out: Any) -> Any:
-    """As :meth:`gpuimg.Batch.array`, for the layouts of clips.
+    """Implement :meth:`gpuimg.Batch.array` for clip layouts.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def array_of_clips(batch: Any, allocate: Allocate, dtype: Any, layout: str, out:
 
 
 def _time_inside(batch: Any, allocate: Allocate, dtype: Any, shape: tuple[int, ...], out: Any) -> Any:
-    """Frames (N, T, C, H, W) as (N, C, T, H, W): one copy more, of what is small beside the decoding of videos."""
+    """Return frames (N, T, C, H, W) as (N, C, T, H, W), by one extra copy; it costs little next to decoding videos."""
     clips, frames, channels, height, width = shape
     wanted = clips, channels, frames, height, width
     if out is None:

@@ -1,4 +1,4 @@
-"""From files to batches."""
+"""Functions that open image files as batches."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def image_info(source: Source, *, max_pixels: int = MAX_PIXELS, max_bytes: int =
     Raises
     ------
     ValueError
-        With the reason, where it is not an image that can be decoded.
+        With the reason, if the source is not an image that can be decoded.
     OSError
-        Where a path cannot be read.
+        If a path cannot be read.
 
     Examples
     --------
@@ -67,9 +67,9 @@ def open_batch(
     index: str | os.PathLike[str] | SeekIndex | None = None,
     indices: Sequence[int] | None = None,
 ) -> Batch:
-    """Read files and their headers; nothing is decoded until the batch is handed over.
+    """Read files and their headers; nothing is decoded until results of the batch are requested.
 
-    On the CPU only the region of each image that the recorded functions need is then decoded.
+    On the CPU, only the region of each image that the recorded functions need is decoded then.
 
     Parameters
     ----------
@@ -79,33 +79,34 @@ def open_batch(
     device : {"cpu", "cuda", "cuda:1", ...}, optional
         By default ``GPUIMG_DEVICE``, else a GPU if one works, else the CPU.
     color : {"rgb", "gray", "rgba", "graya"}
-        3 or 1 channels, whatever the file has, or 4 or 2 with alpha. Gray is the Y channel of a JPEG, and
-        :func:`rgb_to_grayscale` of any other file in color. A file without transparency is opaque.
+        3 or 1 channels, whatever the file has; or 4 or 2, with alpha. Gray is the Y channel of a JPEG, and
+        :func:`rgb_to_grayscale` of any other color file. A file without transparency is opaque.
     alpha : {"drop", "black", "white"}
-        What transparent pixels are laid on; ``"drop"`` leaves the alpha channel out and shows their own colors.
+        Background for transparent pixels; ``"drop"`` omits the alpha channel and shows the pixels' own colors.
     on_error : {"raise", "fill"}
         ``"raise"``: one :class:`DecodeError` that names every bad image. ``"fill"``: a bad image is black (1 x 1
-        pixel where its header cannot be read), and ``batch.status`` and ``batch.errors`` say why.
+        pixel if its header cannot be read), and ``batch.status`` and ``batch.errors`` give the reason.
     max_pixels : int
         Larger images are bad: refused by their header, before any pixel memory is taken.
     max_bytes : int
         Larger files are bad: refused by their size, before they are read. By default 1 GiB.
     draft : float, optional
-        Decode a JPEG at a half, a quarter or an eighth of its size where a smooth filter still shrinks it by at least
-        this factor, 1 or more, along both axes: faster, and not quite the same pixels (1.5 is a good choice). By
-        default never. Images that are not shrunk, or by ``"nearest"``, are decoded as they are. Ignored on a GPU.
+        Decode a JPEG at a half, a quarter or an eighth of its size if a smooth filter still shrinks it by at least
+        this factor, 1 or more, along both axes: faster, with slightly different pixels (1.5 is a good choice). By
+        default never. Images that are not shrunk, or are resized by ``"nearest"``, are decoded at full size. Ignored on
+        a GPU.
     depth : {"uint8", "native"}
-        ``"native"``: the batch is of uint16, 0 to 65535. Of PNG and TIFF files with 16 bits a value it has these as
-        they are, of all others 257 times the value of 8 bits. 16-bit color needs nvImageCodec (the extra
+        ``"native"``: the batch is uint16, 0 to 65535. PNG and TIFF files with 16 bits per value keep their values; the
+        8-bit values of all other files are multiplied by 257. 16-bit color needs nvImageCodec (the extra
         ``nvimgcodec``).
     icc : {"ignore", "srgb"}
-        What is done with an ICC profile embedded in a file: nothing, as torchvision and OpenCV do, or the colors are
-        converted to sRGB by Pillow's ``ImageCms``, on the CPU. A profile that cannot be used makes an image bad.
+        Use of an ICC profile embedded in a file: none, as torchvision and OpenCV do, or conversion of the colors to
+        sRGB by Pillow's ``ImageCms``, on the CPU. A profile that cannot be used makes an image bad.
     index : path or SeekIndex, optional
         A seek index, see :func:`build_index`: parts of JPEGs that are not needed are then not decoded. The pixels are
-        the same. An entry that does not fit its file is not used, of which a warning tells.
+        the same. An entry that does not match its file is ignored with a warning.
     indices : sequence of int, optional
-        The numbers of the sources in the index, by default 0, 1, 2, ...
+        The indices of the sources in the index, by default 0, 1, 2, ...
 
     Returns
     -------
@@ -117,7 +118,7 @@ def open_batch(
     DecodeError
         Naming index, source and reason of every image whose header cannot be read.
     ValueError, TypeError
-        For unknown names, or what is not a source.
+        For unknown names, or a source of another type.
 
     Examples
     --------
@@ -152,7 +153,7 @@ def decode_batch(
     Parameters
     ----------
     sources, device, color, alpha, on_error, max_pixels, max_bytes, depth, icc
-        As in :func:`open_batch`.
+        See :func:`open_batch`.
 
     Returns
     -------
@@ -164,12 +165,13 @@ def decode_batch(
     DecodeError
         Naming index, source and reason of every image that cannot be decoded.
     ValueError, TypeError
-        For unknown names, or what is not a source.
+        For unknown names, or a source of another type.
 
     Notes
     -----
-    On a GPU the memory is used again once nothing refers to it, after what CuPy's current stream, that of this call,
-    held then. Who reads the images on another stream lets that one wait for it before letting them go.
+    On a GPU, the memory is reused once nothing refers to it, after the work that CuPy's current stream, that of this
+    call, held at that time. A reader on another stream must let that stream wait for its own before releasing the
+    images.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What of a batch on the CPU goes into a pickle, and how it comes out again."""
+"""Pickling of batches on the CPU: their files or pixels, without results."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .encoded import open_images
 
 
 class PackedImages(NamedTuple):
-    """Encoded images by their files."""
+    """Encoded images, represented by their files."""
 
-    data: list[bytes]  # empty where the header could not be read
+    data: list[bytes]  # empty if the header could not be read
     names: list[str]
     sizes: Ints
     options: DecodeOptions
@@ -30,22 +30,22 @@ class PackedImages(NamedTuple):
     failures: dict[int, Failure]
 
 
-class PackedViews(NamedTuple):
-    """Images or clips, and which of them stand in the batch, see :meth:`gpuimg.Batch.take`."""
+class PackedSelection(NamedTuple):
+    """Images or clips, and the rows of them that a batch selects, see :meth:`gpuimg.Batch.take`."""
 
     of: Packed
     rows: Ints
 
 
-Packed: TypeAlias = PackedImages | EncodedClips | PackedViews | Pixels
+Packed: TypeAlias = PackedImages | EncodedClips | PackedSelection | Pixels
 
 
 def packed(source: Encoded | Pixels) -> Packed:
-    """A batch's source as what can be pickled."""
+    """Return a batch's source in a form that can be pickled."""
     if isinstance(source, Pixels):
         return source
-    if source.views_of is not None:
-        return PackedViews(packed(source.views_of.of), source.views_of.rows)
+    if source.selection is not None:
+        return PackedSelection(packed(source.selection.of), source.selection.rows)
     if isinstance(source, EncodedClips):
         files = [one if isinstance(one, str) else bytes(one) for one in source.data]
         return replace(source, data=files, names=list(source.names), failures=dict(source.failures))
@@ -54,27 +54,27 @@ def packed(source: Encoded | Pixels) -> Packed:
 
 
 def unpacked(source: Packed, runtime: Runtime) -> Encoded | Pixels:
-    """The source again; pixels in memory of their own."""
+    """Rebuild the source; pixels are copied into new memory."""
     if isinstance(source, Pixels):
-        flat = runtime.empty(len(source.flat), source.dtype)  # aligned, as a pickle's is not
+        flat = runtime.empty(len(source.flat), source.dtype)  # aligned, which a pickle's memory is not
         flat[:] = source.flat
         return replace(source, flat=flat, failures=dict(source.failures))
-    if isinstance(source, PackedViews):
-        return unpacked(source.of, runtime).views(source.rows)
+    if isinstance(source, PackedSelection):
+        return unpacked(source.of, runtime).take(source.rows)
     if isinstance(source, EncodedClips):
         return replace(source, failures=dict(source.failures))
     opened = open_images(source.data, source.options, "fill", source.names)
     for i in np.flatnonzero(np.any(opened.sizes != source.sizes, 1)).tolist():
         if i not in source.failures:
             raise ValueError(
-                f"{source.names[i]} was pickled as {tuple(source.sizes[i].tolist())} pixels, but its header says "
-                f"{tuple(opened.sizes[i].tolist())} here"
+                f"{source.names[i]} was pickled as {tuple(source.sizes[i].tolist())} pixels, but its header here "
+                f"gives {tuple(opened.sizes[i].tolist())}"
             )
     return replace(opened, on_error=source.on_error, sizes=source.sizes, failures=source.failures)
 
 
 def check_functions(segments: Sequence[Plan]) -> None:
-    """Refuse users' functions that cannot be pickled, with their names.
+    """Refuse user functions that cannot be pickled, and name the first.
 
     Raises
     ------
@@ -87,5 +87,5 @@ def check_functions(segments: Sequence[Plan]) -> None:
         except Exception as error:  # whatever the function refers to raises
             name = getattr(function, "__name__", type(function).__name__)
             raise TypeError(
-                f"the batch cannot be pickled: {name}, given to pointwise, refers to what cannot be: {error}"
+                f"the batch cannot be pickled: {name}, passed to pointwise, refers to an object that cannot be: {error}"
             ) from error

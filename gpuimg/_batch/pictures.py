@@ -1,4 +1,4 @@
-"""Results as pictures for people: uint8, three channels, small, and PNG files of them. Pillow shrinks and encodes."""
+"""Results as pictures for people: small uint8 images with three channels, and PNG files of them, made with Pillow."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .recording import recorded
 
 Picture = NDArray[np.uint8]
 
-_OVERSHOOT = 0.5  # more than a bicubic filter goes out of [0, 1]: the image must have been normalised
+_OVERSHOOT = 0.5  # a bicubic filter leaves [0, 1] by less; an image beyond this must have been normalized
 
 
 def displayed(batch: Any, side: int) -> list[Picture]:
-    """Results as pictures whose longer side is ``side``; what normalize did is undone."""
+    """Return results as pictures whose longer side is ``side`` pixels, with ``normalize`` undone."""
     return [_fitted(_levels(batch, i, to_host(image)), side) for i, image in enumerate(batch)]
 
 
 def png(picture: Picture, *, small: bool = True) -> bytes:
-    """Encode an (H, W, 3) picture as a PNG file, as small as can be or in little time."""
+    """Encode an (H, W, 3) picture as a PNG file, for the smallest size or for speed."""
     from PIL import Image
 
     file = io.BytesIO()
@@ -32,7 +32,7 @@ def png(picture: Picture, *, small: bool = True) -> bytes:
 
 
 def _levels(batch: Any, i: int, pixels: NDArray[Any]) -> Picture:
-    """The levels 0 to 255 of one image, in three channels."""
+    """Return one image as levels 0 to 255 in three channels."""
     if recorded(batch).source.layout == "NCHW":
         pixels = np.moveaxis(pixels, 0, 2)
     if pixels.dtype != np.uint8:
@@ -42,7 +42,7 @@ def _levels(batch: Any, i: int, pixels: NDArray[Any]) -> Picture:
 
 
 def _denormalized(batch: Any, i: int, pixels: NDArray[Any]) -> NDArray[Any]:
-    """One image with its normalizing undone; stretched from black to white where it is not known."""
+    """Return one image with its normalization undone; if that is unknown, stretched from black to white."""
     for plan in reversed(recorded(batch).segments):
         for entry in reversed(plan.entries):
             if entry.codes[i] == ops.NORMALIZE.code:
@@ -54,7 +54,7 @@ def _denormalized(batch: Any, i: int, pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def _fitted(picture: Picture, side: int) -> Picture:
-    """Shrink a picture to fit; small ones are enlarged, their pixels kept visible."""
+    """Scale a picture to ``side`` pixels; small pictures are enlarged with their pixels kept visible."""
     from PIL import Image
 
     longer = max(picture.shape[:2])

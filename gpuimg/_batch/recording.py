@@ -1,4 +1,4 @@
-"""Recording: images on a device and the plans of what is to be done to them, which is what functions work on."""
+"""Recordings: images on a device with the plans of operations to apply. Functions work on these."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .result_spec import UNITS
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recording:
-    """Images before anything was done to them, and what is to be done. It never changes: functions make another one."""
+    """Source images and the operations to apply. Immutable: functions return another recording."""
 
     runtime: Runtime
     source: Encoded | Pixels
-    segments: tuple[Plan, ...] = ()  # each on the results of the one before; one that does nothing if none is given
-    timings: Timings = field(default_factory=Timings)  # of all recordings that were made from this one
+    segments: tuple[Plan, ...] = ()  # each applies to the results of the one before; if empty, one identity plan
+    timings: Timings = field(default_factory=Timings)  # shared by all recordings derived from this one
 
     def __post_init__(self) -> None:
         if not self.segments:
@@ -35,27 +35,27 @@ class Recording:
 
     @property
     def plan(self) -> Plan:
-        """The plan that is being recorded: the last segment."""
+        """The plan being recorded: the last segment."""
         return self.segments[-1]
 
     @property
     def frames(self) -> int | None:
-        """Frames of each clip; None where the images are not of clips."""
+        """Frames of each clip; None if the images are not frames of clips."""
         return self.source.frames
 
     @property
     def units(self) -> int:
-        """Images, or clips: a draw, a failure and a label belong to one of them."""
+        """Number of images, or of clips: draws, failures and labels are counted per image or per clip."""
         return len(self) // (self.frames or 1)
 
     @property
     def image_count(self) -> Count:
-        """Number of images, for checks of parameters that may be given for each image or for each clip."""
+        """Number of images, for validation of parameters with one value per image or per clip."""
         return Count(len(self), self.frames)
 
     @property
     def shown(self) -> str:
-        """Number of images or clips in words."""
+        """Number of images or clips, as text."""
         return images_or_clips(len(self), self.frames)
 
     @property
@@ -75,60 +75,60 @@ class Recording:
 
     @property
     def unit(self) -> float:
-        """What one step of a color given by the user is: 1/255 for uint8 images, 1 for floating-point ones."""
+        """Size of one level of a user's color: 1/255 for uint8 images, 1 for floating-point images."""
         return UNITS[self.dtype]
 
     @property
     def normalized(self) -> bool:
-        """Whether any of the images is no longer in [0, 1]."""
+        """True if values of any image may lie outside [0, 1]."""
         return any(plan.normalized for plan in self.segments)
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the results are the source images themselves."""
+        """True if the results are the source images themselves."""
         return self.channels == self.source.channels and all(plan.changes_nothing for plan in self.segments)
 
     def with_plan(self, plan: Plan) -> Recording:
-        """The same images with another plan for the last segment."""
+        """Return the same images with another plan for the last segment."""
         return self.with_segments((*self.segments[:-1], plan))
 
     def with_segments(self, segments: tuple[Plan, ...]) -> Recording:
-        """The same images under other plans."""
+        """Return the same images with other plans."""
         return Recording(self.runtime, self.source, segments, self.timings)
 
     def new_segment(self) -> Recording:
-        """Start a segment: what is recorded next has the results so far, in float32, as its source."""
+        """Start a segment: its source is the results so far, in float32."""
         if self.plan.is_fresh:
             return self
         return self.with_segments((*self.segments, self.plan.then()))
 
     def for_geometry(self) -> Recording:
-        """Start a segment if what is pending, such as a blur, cannot be resampled lazily."""
-        return self.new_segment() if self.plan.is_settled else self
+        """Start a segment if the pending operations, such as a blur, cannot be combined with geometry."""
+        return self.new_segment() if self.plan.blocks_geometry else self
 
     def taken(self, rows: Ints) -> Recording:
-        """Some of the images or clips, by position."""
-        segments = tuple(plan.views(rows_of(rows, self.frames)) for plan in self.segments)
-        return replace(self, source=self.source.views(rows), segments=segments)
+        """Return some of the images or clips, by position."""
+        segments = tuple(plan.take(rows_of(rows, self.frames)) for plan in self.segments)
+        return replace(self, source=self.source.take(rows), segments=segments)
 
     def decoded(self) -> Pixels:
-        """The source images as they are, decoded now."""
+        """Decode the source images now and return them unchanged."""
         if isinstance(self.source, Pixels):
             return self.source
         pixels, outcome = whole_files.decode(self.runtime, self.source)
-        self.settle(outcome)
+        self.record_outcome(outcome)
         return pixels
 
-    def settle(self, outcome: Outcome) -> None:
-        """Count the time of a run; keep its failures, or raise them: the one place with an error policy."""
+    def record_outcome(self, outcome: Outcome) -> None:
+        """Add the timings of a run, and record or raise its failures: the only place that applies ``on_error``."""
         self.timings.add(outcome.timings)
         if isinstance(self.source, EncodedImages):
-            self.source.warn_of_misfits()
+            self.source.warn_of_mismatches()
         if not isinstance(self.source, Pixels):
-            self.source.settle(outcome.failures)
+            self.source.record_failures(outcome.failures)
 
 
 def recorded(batch: Any) -> Recording:
-    """The recording of a :class:`gpuimg.Batch`: the one place that looks into it."""
+    """Return the recording of a :class:`gpuimg.Batch`: the only access to its private state."""
     recording: Recording = batch._recording
     return recording

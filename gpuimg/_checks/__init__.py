@@ -1,1 +1,1 @@
-"""Checks of what callers pass, and the array types of annotations."""
+"""Validation of arguments, and types of annotations."""

@@ -1,4 +1,4 @@
-"""Checks of what users pass: errors come at the call, and say what was given and what is allowed."""
+"""Validation of arguments: errors are raised at the call, with the value given and the values allowed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Kind = TypeVar("_Kind", bound=np.generic)
 
 
 class Count(int):
-    """How many images a batch holds, which may be those of clips: a value of a clip is that of all its frames."""
+    """Number of images in a batch of clips or images; a value given per clip applies to all its frames."""
 
     clips: int
 
@@ -29,28 +29,28 @@ class Count(int):
 
 
 def _clips(n: int) -> int:
-    """How many clips ``n`` images are of, or as many as images."""
+    """Return the number of clips among ``n`` images; for images, ``n``."""
     return n.clips if isinstance(n, Count) else n
 
 
 def fits(array: Any, n: int) -> bool:
-    """Whether there is a row for each image, or for each clip."""
+    """Return True if there is a row for each image, or for each clip."""
     return array.ndim > 0 and len(array) in (n, _clips(n))
 
 
 def rows(array: NDArray[_Kind], n: int) -> NDArray[_Kind]:
-    """Rows for each image, from those for each image or clip."""
+    """Return rows for each image, from rows for each image or clip."""
     return array if len(array) == n else np.repeat(array, n // _clips(n), 0)
 
 
 def shapes(n: int, *rest: int) -> str:
-    """Which shapes arrays with a row for each image can have, in words."""
+    """Return the shapes allowed for arrays with a row for each image, as text."""
     clips = _clips(n)
     return f"{(int(n), *rest)}" if clips == n else f"{(int(n), *rest)} or {(clips, *rest)}"
 
 
 def _one_for(n: int, each: str, between: str) -> str:
-    """The same, and what of."""
+    """Return the allowed shapes of one-dimensional arrays, and the meaning of their elements, as text."""
     clips = _clips(n)
     if clips == n:
         return f"({n},){between}one for each {each}"
@@ -67,7 +67,7 @@ def per_image(
     whole: bool = False,
     each: str = "image",
 ) -> Floats:
-    """A scalar or (N,) parameter as (N,) float64, finite and within ``[low, high]``."""
+    """Return a scalar or (N,) parameter as (N,) float64, finite and within ``[low, high]``."""
     array = numbers(value, name)
     if array.ndim > 1 or (array.ndim == 1 and not fits(array, n)):
         raise ValueError(
@@ -82,31 +82,31 @@ def per_image(
         raise ValueError(f"{where} must be {kind}{limits}, not {shown(given)}")
     if array.ndim:
         return rows(array, n)
-    filled = np.empty(n)  # not broadcast_to, which takes as long as all of the above
+    filled = np.empty(n)  # broadcast_to would take as long as everything above
     filled.fill(array)
     return filled
 
 
 def _allowed(array: Floats, low: float, high: float, whole: bool) -> Any:
-    """Which numbers are finite, within ``[low, high]``, and whole if they must be."""
+    """Return a mask of numbers that are finite, within ``[low, high]``, and integers if ``whole``."""
     good = (array >= max(low, -_LARGEST)) & (array <= min(high, _LARGEST))  # NaN is in no range
     return good & (array == np.rint(array)) if whole else good
 
 
 def _limits(low: float, high: float) -> str:
-    """The allowed range in words."""
+    """Return the allowed range as text."""
     if high < np.inf:
         return f" from {shown(low)} to {shown(high)}"
     return f" of at least {shown(low)}" if low > -np.inf else ""
 
 
 def shown(number: float) -> str:
-    """A number as users write it: whole ones in full, without a point."""
+    """Return a number as users write it: integers in full, without a point."""
     return str(int(number)) if abs(number) < 1e16 and number == round(number) else str(number)
 
 
 def whole_number(value: Any, name: str, low: int = 1, high: int | None = None) -> int:
-    """One whole number within ``[low, high]``: an int, or an integer of NumPy."""
+    """Return an integer within ``[low, high]``, from an int or a NumPy integer."""
     try:
         number = None if isinstance(value, (bool, np.bool_)) else operator.index(value)
     except TypeError:
@@ -118,21 +118,21 @@ def whole_number(value: Any, name: str, low: int = 1, high: int | None = None) -
 
 
 def one_of(value: Any, name: str, allowed: Iterable[str]) -> None:
-    """Refuse what is none of the words that an option allows."""
-    words = tuple(allowed)
-    if value not in words:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, not {value!r}")
+    """Refuse a string that is not one of the allowed values of an option."""
+    names = tuple(allowed)
+    if value not in names:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, not {value!r}")
 
 
 def flag(value: Any, name: str) -> bool:
-    """True or False: a bool, or one of NumPy."""
+    """Return True or False, from a bool or a NumPy bool."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, not {value!r}")
     return bool(value)
 
 
 def numbers(value: Any, name: str) -> Floats:
-    """What a user passed as float64."""
+    """Return a user's numbers as float64."""
     if hasattr(value, "__cuda_array_interface__"):
         raise TypeError(f"{name} must be on the host (a number or a NumPy array), not an array on a GPU")
     try:
@@ -145,7 +145,7 @@ def numbers(value: Any, name: str) -> Floats:
 
 
 def finite(value: Any, name: str) -> Floats:
-    """What a user passed as float64, none of it infinite or NaN."""
+    """Return a user's numbers as float64; refuse infinities and NaN."""
     array = numbers(value, name)
     bad = array[~np.isfinite(array)]
     if bad.size:
@@ -154,18 +154,18 @@ def finite(value: Any, name: str) -> Floats:
 
 
 def is_single(value: Any) -> bool:
-    """Whether this is one number rather than a sequence of them, whose parts may differ in length."""
+    """Return True for one number; False for a sequence, whose items may differ in length."""
     return isinstance(value, (str, bytes)) or (not isinstance(value, Sequence) and np.ndim(value) == 0)
 
 
 def unwrapped(value: Any) -> Any:
-    """The number of a list or tuple of one, which torchvision reads as that number; any other value unchanged."""
+    """Return the item of a list or tuple of length 1, which torchvision accepts for a number; others unchanged."""
     alone = isinstance(value, (list, tuple)) and len(value) == 1 and is_single(value[0])
     return value[0] if alone else value
 
 
 def pair(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -> Floats:
-    """Two parameters, each scalar or (N,), or one (N, 2) array, as (N, 2) float64."""
+    """Return two parameters, each scalar or (N,), or one (N, 2) array, as (N, 2) float64."""
     first, second = parts
     if isinstance(value, np.ndarray) and value.ndim == 2:
         if value.shape[1] != 2 or not fits(value, n):
@@ -173,11 +173,11 @@ def pair(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -
         array = numbers(value, name)
         if _allowed(array, limits.get("low", -np.inf), limits.get("high", np.inf), limits.get("whole", False)).all():
             return rows(array, n)
-        value = (value[:, 0], value[:, 1])  # to say which is not
+        value = (value[:, 0], value[:, 1])  # let per_image raise the error for the wrong one
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)) or len(value) != 2:
         raise ValueError(f"{name} must be ({first}, {second}), not {value!r}")
     if isinstance(value, list) and not (is_single(value[0]) or is_single(value[1])):
-        # For two images it could be read by rows or by columns.
+        # For two images, rows and columns could be confused.
         raise ValueError(
             f"{name} as a list must hold two numbers, not {value!r}; to set it per image, use a tuple "
             f"({first}, {second}) of ({n},) arrays, or a NumPy array of shape {shapes(n, 2)}"
@@ -186,7 +186,7 @@ def pair(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -
 
 
 def both(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -> Floats:
-    """As :func:`pair`, where one number, or a list or tuple of one, stands for both."""
+    """Extend :func:`pair`: one number, or a list or tuple of one, stands for both."""
     value = unwrapped(value)
     if not is_single(value):
         return pair(value, n, name, parts, **limits)
@@ -195,7 +195,7 @@ def both(value: Any, n: int, name: str, parts: tuple[str, str], **limits: Any) -
 
 
 def mask(where: Any, n: int) -> Mask | None:
-    """``where=`` as (N,) bool; None if it chooses every image."""
+    """Return ``where=`` as (N,) bool; None if it selects every image."""
     if where is None:
         return None
     array = np.asarray(where)
@@ -209,17 +209,17 @@ def mask(where: Any, n: int) -> Mask | None:
 
 
 def sizes(size: Any, n: int, name: str = "size") -> Ints:
-    """``(height, width)``, each scalar or (N,), or one number for both, as (N, 2) int64 of at least 1."""
+    """Return ``(height, width)``, each scalar or (N,), or one number for both, as (N, 2) int64 of at least 1."""
     return both(size, n, name, ("height", "width"), low=1, high=layout.EXACT, whole=True).astype(np.int64)
 
 
 def integers(value: Any, n: int, name: str, *, low: int = -layout.EXACT, high: int = layout.EXACT) -> Ints:
-    """A whole-number parameter, scalar or (N,), as (N,) int64."""
+    """Return an integer parameter, scalar or (N,), as (N,) int64."""
     return per_image(value, n, name, low=low, high=high, whole=True).astype(np.int64)
 
 
 def positions(value: Any, n: int, name: str, each: str = "image") -> Ints:
-    """Positions among ``n``, or a mask (n,) of those to keep, as (M,) int64."""
+    """Return positions among ``n`` items, or a mask (n,) of items to keep, as (M,) int64."""
     array = np.asarray(value)
     if array.dtype == np.bool_ and array.shape == (n,):
         return np.flatnonzero(array)
@@ -234,7 +234,7 @@ def positions(value: Any, n: int, name: str, each: str = "image") -> Ints:
 
 
 def color(value: Any, n: int, channels: int, unit: float, name: str = "fill") -> Floats:
-    """A color as (N, 3) in units of 1: a number, one number an image (N,), a channel (C,), or (N, C)."""
+    """Return a color as (N, 3), scale 0 to 1, from one number, or one per image (N,), channel (C,) or both (N, C)."""
     array = finite(value, name)
     if channels not in (1, 3) and array.shape not in ((), (n, 1)):
         raise ValueError(f"{name} must be one number for images of {channels} channels, not of shape {array.shape}")
@@ -256,7 +256,7 @@ _FILTERS = {"nearest": layout.NEAREST, "bilinear": layout.LINEAR, "bicubic": lay
 
 
 def interpolation(value: Any, *, antialias: bool = False) -> int:
-    """The kernels' filter of an interpolation's name, or of torchvision's enum member."""
+    """Return the kernels' filter for an interpolation name, or for a member of torchvision's enum."""
     flag(antialias, "antialias")
     name = getattr(value, "value", value)
     if name == "nearest-exact":

@@ -1,16 +1,16 @@
-"""Names of torchvision and PyTorch that gpuimg does not have, and what stands for them here."""
+"""Names in torchvision and PyTorch that gpuimg does not have, and the equivalents here."""
 
 from __future__ import annotations
 
-_PIPELINE = "a pipeline is a function of yours, (batch, rng) -> Batch, which calls gpuimg's functions one after another"
+_PIPELINE = "write a pipeline as a function, (batch, rng) -> Batch, that calls gpuimg's functions one after another"
 _WHERE = "functions take where=, the images that they apply to: where=rng.bernoulli(p)"
-_ARRAY = "gpuimg decodes to arrays; Batch.array(dtype, layout) says which, and gpuimg.to_torch gives a tensor"
-_SIZES = "Batch.sizes, Batch.channels and Batch.frames say it, and gpuimg.image_info of a file"
-_WORDS = 'options are words, as interpolation="bilinear"; torchvision\'s enum members are accepted, too'
-_LOADER = "gpuimg.load(source, preprocess, batch_size=...) gives batches; gpuimg.torch.IterableDataset gives tensors"
+_ARRAY = "gpuimg decodes to arrays; set dtype and layout in Batch.array(dtype, layout), or use gpuimg.to_torch"
+_SIZES = "use Batch.sizes, Batch.channels and Batch.frames, or gpuimg.image_info for a file"
+_STRINGS = 'options are strings, such as interpolation="bilinear"; torchvision\'s enum members are also accepted'
+_LOADER = "gpuimg.load(source, preprocess, batch_size=...) yields batches; gpuimg.torch.IterableDataset yields tensors"
 _PLAIN = "boxes, masks and points are plain arrays: use gpuimg.transform_boxes, transform_masks and transform_points"
 
-#: A function of gpuimg, or what to do, by a name of another library.
+#: Names of other libraries -> a name in gpuimg, or advice.
 ELSEWHERE = {
     # classes of torchvision.transforms.v2
     "AugMix": "augmix",
@@ -30,10 +30,10 @@ ELSEWHERE = {
     "GaussianNoise": "random_gaussian_noise",
     "Grayscale": "rgb_to_grayscale",
     "Identity": _PIPELINE,
-    "InterpolationMode": _WORDS,
+    "InterpolationMode": _STRINGS,
     "JPEG": "random_jpeg",
-    "Lambda": "a plain function will do; gpuimg.pointwise runs one on every pixel in the same pass",
-    "LinearTransformation": "there is no whitening; multiply the array by the matrix",
+    "Lambda": "use a plain function; gpuimg.pointwise runs one on every pixel in the same pass",
+    "LinearTransformation": "gpuimg has no whitening; multiply the array by the matrix",
     "MixUp": "mixup",
     "Normalize": "normalize",
     "PILToTensor": _ARRAY,
@@ -45,7 +45,7 @@ ELSEWHERE = {
     "RandomApply": _WHERE,
     "RandomAutocontrast": "random_autocontrast",
     "RandomChannelPermutation": "random_channel_permutation",
-    "RandomChoice": f"{_WHERE}, or of what rng.choice gives",
+    "RandomChoice": f"{_WHERE}, or a mask from rng.choice",
     "RandomCrop": "random_crop",
     "RandomEqualize": "random_equalize",
     "RandomErasing": "random_erasing",
@@ -53,7 +53,7 @@ ELSEWHERE = {
     "RandomHorizontalFlip": "random_horizontal_flip",
     "RandomInvert": "random_invert",
     "RandomIoUCrop": "random_iou_crop",
-    "RandomOrder": f"{_WHERE}, and rng.permutation gives an order",
+    "RandomOrder": f"{_WHERE}, and rng.permutation returns an order",
     "RandomPerspective": "random_perspective",
     "RandomPhotometricDistort": "random_photometric_distort",
     "RandomPosterize": "random_posterize",
@@ -72,7 +72,7 @@ ELSEWHERE = {
     "TenCrop": "ten_crop",
     "ToDtype": _ARRAY,
     "ToImage": _ARRAY,
-    "ToPILImage": "give an image of a batch to Image.fromarray",
+    "ToPILImage": "pass an image of a batch to Image.fromarray",
     "ToPureTensor": _ARRAY,
     "ToTensor": _ARRAY,
     "Transform": _PIPELINE,
@@ -94,11 +94,11 @@ ELSEWHERE = {
     "is_pure_tensor": _PLAIN,
     "pil_to_tensor": _ARRAY,
     "read_image": "decode_batch",
-    "register_kernel": "gpuimg.pointwise runs a Numba function of your own on every pixel",
+    "register_kernel": "gpuimg.pointwise runs your Numba function on every pixel",
     "to_dtype": _ARRAY,
     "to_grayscale": "rgb_to_grayscale",
     "to_image": _ARRAY,
-    "to_pil_image": "give an image of a batch to Image.fromarray",
+    "to_pil_image": "pass an image of a batch to Image.fromarray",
     "to_tensor": _ARRAY,
     "vflip": "vertical_flip",
     # utilities of torchvision.transforms.v2
@@ -121,7 +121,7 @@ ELSEWHERE = {
 
 
 def not_here(module: str, name: str) -> str:
-    """The message of the AttributeError for a name."""
+    """Return the message of the AttributeError for a name."""
     message = f"module {module!r} has no attribute {name!r}"
     known = ELSEWHERE.get(name)
     if known is None:

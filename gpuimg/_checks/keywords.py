@@ -1,4 +1,4 @@
-"""Keywords that a function does not take: those it took before, and those of other libraries."""
+"""Unknown keyword arguments: renamed parameters, and names used by other libraries."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def renamed(**new: str) -> Callable[[Callable[_Parameters, _Result]], Callable[_
 def explained(
     hints: Mapping[str, str],
 ) -> Callable[[Callable[_Parameters, _Result]], Callable[_Parameters, _Result]]:
-    """Say what stands for an unknown keyword, in the TypeError that it raises."""
+    """Add a hint to the TypeError for an unknown keyword: ``hints`` maps names to explanations."""
 
     def decorated(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
         known = inspect.signature(function).parameters

@@ -1,15 +1,15 @@
-"""Numbers in what objects say of themselves."""
+"""Formatting of counts in messages and representations."""
 
 from __future__ import annotations
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number of things, with separators: ``1,281,167 images``."""
+    """Return a number of things, with separators: ``1,281,167 images``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def images_or_clips(images: int, frames: int | None) -> str:
-    """What a batch holds: ``32 images``, or ``2 clips of 16 frames``."""
+    """Return the contents of a batch: ``32 images``, or ``2 clips of 16 frames``."""
     if frames is None:
         return counted(images, "image")
     return f"{counted(images // frames, 'clip')} of {counted(frames, 'frame')}"

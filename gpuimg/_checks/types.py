@@ -1,4 +1,4 @@
-"""Types of annotations: arrays, what callers may pass for each image, and the words of options.
+"""Types of annotations: arrays, values given per image, and string options.
 
 The public ones are documented in :mod:`gpuimg.typing`.
 """
@@ -15,25 +15,25 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 Records: TypeAlias = NDArray[np.void]
-#: A NumPy array on the CPU. On a GPU it is a CuPy array, which has no type information: importing its type would make
-#: results unknown to whoever does not have CuPy.
+#: A NumPy array on the CPU. On a GPU it is a CuPy array, whose type is not imported here: without CuPy installed,
+#: type checkers would not know the types of results.
 Array: TypeAlias = NDArray[Any] | Any
 
 
-#: What is returned in the form passed: an array for an array, a list for a list. Type checkers see the array, and
-#: accept what only a list has.
+#: Returned in the same form as passed: an array for an array, a list for a list. Type checkers see an array, and
+#: also accept uses that only lists allow.
 AsPassed: TypeAlias = NDArray[Any] | Any
 
 
 class SupportsArray(Protocol):
-    """Whatever NumPy makes an array of without looking into it: arrays and scalars of NumPy, PyTorch, pandas."""
+    """An array or scalar of NumPy, PyTorch or pandas: any object with ``__array__``."""
 
     def __array__(self) -> NDArray[Any]:
         """Return an array."""
 
 
 class SizedArray(SupportsArray, Protocol):
-    """The same with a length, which is known without making the array."""
+    """An array with a length that is known before conversion."""
 
     def __len__(self) -> int:
         """Return the length of the first axis."""
@@ -60,15 +60,15 @@ class HasItemSize(Protocol):
 
 
 class EnumMember(Protocol):
-    """A member of an enum whose values are words, as torchvision's ``InterpolationMode``."""
+    """A member of an enum with string values, such as torchvision's ``InterpolationMode``."""
 
     @property
     def value(self) -> str:
-        """The word."""
+        """The string."""
 
 
 class Samples(Protocol):
-    """A source of samples: anything with a length that gives samples by index."""
+    """A source of samples: an object with a length that returns samples by index."""
 
     def __len__(self) -> int:
         """Return the number of samples."""
@@ -93,7 +93,7 @@ Table: TypeAlias = SupportsArray | Sequence[Sequence[float] | SupportsArray]
 TablePerImage: TypeAlias = SizedArray | Sequence[Table]
 MaskPerImage: TypeAlias = SizedArray | Sequence[SupportsArray]
 
-# -- words -------------------------------------------------------------------------------------------------------------
+# -- string options ----------------------------------------------------------------------------------------------------
 
 Interpolation: TypeAlias = Literal["nearest", "nearest-exact", "bilinear", "bicubic"] | EnumMember
 Layout: TypeAlias = Literal["NHWC", "NCHW"]
@@ -112,7 +112,7 @@ UprightBoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
 BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"]
 ShortClips: TypeAlias = Literal["repeat", "wrap", "error"]
 Policy: TypeAlias = Literal["imagenet", "cifar10", "svhn"] | EnumMember
-#: ``"cpu"``, ``"cuda"`` or ``f"cuda:{number}"``: a string, as programs put numbers into it.
+#: ``"cpu"``, ``"cuda"`` or ``f"cuda:{number}"``: any string, because programs format the number into it.
 Device: TypeAlias = str
 
 Progress: TypeAlias = Callable[[int, int], None]

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import presets
 from .._batch.batch import Batch, as_batch
-from .._batch.contact_sheet import short_words
+from .._batch.contact_sheet import short_lines
 from .._batch.opening import decode_batch
 from .._batch.pictures import Picture, displayed
 from .._random.mixing import Mix
@@ -150,7 +150,7 @@ def _words(batch: Batch | Mix, i: int) -> list[str]:
     """What image ``i`` went through, in short lines."""
     if isinstance(batch, Mix):
         return [f"mixed with image {batch.partner[i]}", f"own weight {batch.weight[i]:.3g}"]
-    return short_words(batch, i) or ["unchanged"]
+    return short_lines(batch, i) or ["unchanged"]
 
 
 def _laid_out(heading: str, columns: list[Column]) -> Picture:

@@ -1,1 +1,1 @@
-"""What a batch is of: pixels, encoded images and clips, and views of them."""
+"""The data of a batch: pixels, encoded images and clips, and selections of them."""

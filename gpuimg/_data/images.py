@@ -1,4 +1,4 @@
-"""Where a batch's pixels are: encoded images, or one flat buffer with offsets and sizes."""
+"""The data of a batch: encoded images, or decoded pixels in one flat buffer with offsets and sizes."""
 
 from __future__ import annotations
 
@@ -18,26 +18,31 @@ from .._decoding.options import DecodeOptions
 from .._decoding.pillow import PillowHeader
 from .._index.seek import Seek, misfit_warning
 from ..errors import DecodeError, Failure
-from ..kernels import layout as words
+from ..kernels import layout as kernel_layout
 from .clips import EncodedClips
-from .views import Views, at, views_of
+from .selection import Selection, failures_at, selection_of
 
 #: Results are aligned to this many bytes: JAX takes over 64-byte aligned host memory without a copy.
 ALIGNMENT = 64
 
-#: dtype names a result can have -> (storage dtype for the kernels, kind of store).
-KINDS = {"float32": words.FLOAT32, "uint8": words.UINT8, "float16": words.FLOAT16, "bfloat16": words.BFLOAT16}
+#: Dtype names of results -> kind of store in the kernels; and -> storage dtype of the memory they write.
+KINDS = {
+    "float32": kernel_layout.FLOAT32,
+    "uint8": kernel_layout.UINT8,
+    "float16": kernel_layout.FLOAT16,
+    "bfloat16": kernel_layout.BFLOAT16,
+}
 STORAGE = {"float32": "float32", "uint8": "uint8", "float16": "uint16", "bfloat16": "uint16"}
 
-#: What values of a source are multiplied with, so that white is 1.
+#: Factors that scale a source's values to 0 to 1.
 SCALES = {"uint8": np.float32(1.0 / 255.0), "float32": np.float32(1.0)}
 
 
-_MOST_ELEMENTS = (1 << 31) - 1  # kernels count from the corner of a region in int32
+_MOST_ELEMENTS = (1 << 31) - 1  # kernels use int32 offsets from the corner of a region
 
 
 def check_reach(regions: Ints, strides: Ints) -> None:
-    """Refuse regions (N, 4) of images whose rows are this many elements apart where an offset in one is no int32."""
+    """Refuse regions (N, 4) whose element offsets do not fit in int32; ``strides`` (N,) are elements per image row."""
     reach = (regions[:, 3] - regions[:, 1]) * strides
     if np.any(reach > _MOST_ELEMENTS):
         i = int(np.argmax(reach))
@@ -56,8 +61,8 @@ class Pixels:
     sizes: Ints  # (N, 2)
     channels: int
     layout: str = "NHWC"
-    failures: dict[int, Failure] = field(default_factory=dict)  # images that are black for want of pixels
-    frames: int | None = None  # of each clip, where the images are those of clips; failures are then by clip
+    failures: dict[int, Failure] = field(default_factory=dict)  # of images that are black because decoding failed
+    frames: int | None = None  # per clip, if the images are frames of clips; failures are then by clip
 
     @cached_property
     def dtype(self) -> str:
@@ -65,30 +70,32 @@ class Pixels:
         return str(self.flat.dtype.name)
 
     def shape(self, i: int) -> tuple[int, int, int]:
-        """Shape of one image."""
+        """Return the shape of one image."""
         height, width = self.sizes[i].tolist()
         return (height, width, self.channels) if self.layout == "NHWC" else (self.channels, height, width)
 
     def view(self, i: int) -> Any:
-        """One image, as a view."""
+        """Return one image as a view."""
         shape = self.shape(i)
         start = int(self.offsets[i])
         return self.flat[start : start + math.prod(shape)].reshape(shape)
 
-    def views(self, rows: Ints) -> Pixels:
-        """Images, or clips, at some indices, in that order and any number of times, in the same memory."""
+    def take(self, rows: Ints) -> Pixels:
+        """Return images or clips by index, in any order and any number of times, in the same memory."""
         images = rows_of(rows, self.frames)
-        return replace(self, offsets=self.offsets[images], sizes=self.sizes[images], failures=at(self.failures, rows))
+        return replace(
+            self, offsets=self.offsets[images], sizes=self.sizes[images], failures=failures_at(self.failures, rows)
+        )
 
-    def at_frames(self, kept: Ints) -> Pixels:
-        """The same clips of some of their frames, in that order and any number of times."""
-        images = np.arange(len(self.offsets)).reshape(-1, self.frames or 1)[:, kept].reshape(-1)
-        return replace(self, offsets=self.offsets[images], sizes=self.sizes[images], frames=len(kept))
+    def at_frames(self, frames: Ints) -> Pixels:
+        """Return the same clips with some of their frames, in any order and any number of times."""
+        images = np.arange(len(self.offsets)).reshape(-1, self.frames or 1)[:, frames].reshape(-1)
+        return replace(self, offsets=self.offsets[images], sizes=self.sizes[images], frames=len(frames))
 
     def stored_places(self, orientations: Ints) -> Ints:
-        """(N, 3): at which element the first pixel of each image's file lies, and the steps to those beside and below.
+        """Return (N, 3): the element of the stored image's first pixel, and the steps to the next column and row.
 
-        Images lie as they are shown by orientations of EXIF (N,).
+        Images are laid out as displayed; EXIF ``orientations`` (N,) map them back to the order of the file.
         """
         height, width = self.sizes.T
         swapped, rows, columns = exif.turns(orientations)
@@ -99,16 +106,16 @@ class Pixels:
         return np.stack([self.offsets + first * self.channels, *(steps * self.channels)], 1)
 
     def follow(self, *, exactly: bool) -> bool:
-        """Whether the images lie one behind the other, without gaps if ``exactly``."""
+        """Return True if the images lie one after another; if ``exactly``, without gaps."""
         steps = np.diff(self.offsets) - self.sizes[:-1, 0] * self.sizes[:-1, 1] * self.channels
         return not np.any(steps != 0 if exactly else steps < 0)
 
     def is_one_array(self) -> bool:
-        """Whether the images are of one size and follow one another: :meth:`stacked` gives them."""
+        """Return True if the images have one size and no gaps between them, as :meth:`stacked` requires."""
         return not np.any(self.sizes[1:] != self.sizes[:-1]) and self.follow(exactly=True)
 
     def stacked(self) -> Any:
-        """All images as one array, as a view; they must be of one size and lie one behind the other."""
+        """Return all images as one array, a view; see :meth:`is_one_array`."""
         n = len(self.offsets)
         shape = self.shape(0)
         start = int(self.offsets[0])
@@ -117,24 +124,24 @@ class Pixels:
 
 @dataclass(frozen=True)
 class EncodedImages:
-    """Images whose headers were read. One whose header could not be read has a size of 1 x 1."""
+    """Images with headers read. An image with an unreadable header has size 1 x 1."""
 
-    data: Sequence[Any]  # file bytes; empty where they could not be read
-    headers: Headers  # height, width and orientation are there for every format
-    others: Mapping[int, PillowHeader]  # by index, of what is no JPEG, or one with a rare header
+    data: Sequence[Any]  # file bytes; empty if they could not be read
+    headers: Headers  # height, width and orientation are set for every format
+    others: Mapping[int, PillowHeader]  # by index: files other than JPEG, and JPEGs with unusual headers
     names: Sequence[str]
-    sizes: Ints  # as shown
+    sizes: Ints  # as displayed
     options: DecodeOptions
     on_error: str
     failures: dict[int, Failure] = field(default_factory=dict)
     seek: Seek | None = None  # entries of a seek index
-    views_of: Views[EncodedImages] | None = None  # these are images of others, which may stand several times
+    selection: Selection[EncodedImages] | None = None  # set if these are taken from others, perhaps repeatedly
     layout: ClassVar[str] = "NHWC"  # of decoded images
-    frames: ClassVar[None] = None  # images are not those of clips
+    frames: ClassVar[None] = None  # these are no frames of clips
 
     @property
     def dtype(self) -> str:
-        """Decoded images are bytes, or of 16 bits."""
+        """Dtype of decoded images, uint8 or uint16."""
         return f"uint{self.options.bits}"
 
     @property
@@ -147,46 +154,46 @@ class EncodedImages:
 
     @property
     def orientations(self) -> Ints:
-        """(N,): of EXIF, 1 to 8."""
+        """(N,): EXIF orientations, 1 to 8."""
         orientations: Ints = self.headers.records["orientation"]
         return orientations
 
-    def settle(self, reasons: dict[int, str]) -> None:
-        """Keep the reasons of images that failed; raise them all where that is the policy of the batch."""
-        if self.views_of is not None:
-            self.views_of.settle(reasons, self.failures)
+    def record_failures(self, reasons: dict[int, str]) -> None:
+        """Store reasons of failures by index; raise all of them if that is the policy of the batch."""
+        if self.selection is not None:
+            self.selection.record_failures(reasons, self.failures)
             return
         for index, reason in reasons.items():
             self.failures[index] = Failure(index, self.names[index], reason)
         if self.failures and self.on_error == "raise":
             raise DecodeError(tuple(self.failures[k] for k in sorted(self.failures)), len(self.data))
 
-    def warn_of_misfits(self) -> None:
-        """Tell of entries that were not used, unless somebody else counts them."""
-        if self.views_of is not None:
-            images, rows = self.views_of
+    def warn_of_mismatches(self) -> None:
+        """Warn of index entries that were not used, unless the loader counts them."""
+        if self.selection is not None:
+            images, rows = self.selection
             if self.seek is not None and images.seek is not None:
                 images.seek.take_over(self.seek, rows)
-            images.warn_of_misfits()
+            images.warn_of_mismatches()
         elif self.seek is not None and self.seek.warns:
-            misfits = self.seek.misfits()
-            if misfits:
-                named = {self.names[i]: why for i, why in misfits.items()}
+            mismatches = self.seek.misfits()
+            if mismatches:
+                named = {self.names[i]: why for i, why in mismatches.items()}
                 warnings.warn(misfit_warning(self.seek.index, named), RuntimeWarning, stacklevel=6)
 
-    def views(self, rows: Ints) -> EncodedImages:
-        """Images at some indices, in that order and any number of times; each is decoded once, and fails once."""
-        views = views_of(self, self.views_of, rows)
-        part = replace(views.of.part(views.rows.tolist()), on_error=views.of.on_error, views_of=views)
-        part.failures.update(views.failures())
+    def take(self, rows: Ints) -> EncodedImages:
+        """Return images by index, in any order and any number of times; each is decoded, and can fail, once."""
+        chosen = selection_of(self, self.selection, rows)
+        part = replace(chosen.of.part(chosen.rows.tolist()), on_error=chosen.of.on_error, selection=chosen)
+        part.failures.update(chosen.failures())
         return part
 
-    def leaders(self) -> Ints | None:
-        """As :meth:`Views.leaders`; None of what is no view."""
-        return None if self.views_of is None else self.views_of.leaders()
+    def first_occurrences(self) -> Ints | None:
+        """Return :meth:`Selection.first_occurrences`; None if this is not a selection."""
+        return None if self.selection is None else self.selection.first_occurrences()
 
     def part(self, indices: Sequence[int]) -> EncodedImages:
-        """Some of the images, none of which failed before, as a batch of their own."""
+        """Return some of the images, none of which failed before, as a separate batch."""
         return EncodedImages(
             [self.data[i] for i in indices],
             self.headers.part(list(indices)),
@@ -199,33 +206,33 @@ class EncodedImages:
         )
 
 
-#: What a runtime decodes.
+#: Sources that a runtime decodes.
 Encoded: TypeAlias = EncodedImages | EncodedClips
 
 
 def rows_of(units: Ints, frames: int | None) -> Ints:
-    """Indices of images from those of images, or of clips of so many frames, which lie one behind the other."""
+    """Return indices of images, from indices of images, or of clips of ``frames`` consecutive images."""
     return units if frames is None else (units[:, None] * frames + np.arange(frames)).reshape(-1)
 
 
 def whole_regions(sizes: Ints) -> Ints:
-    """Regions that are all of the images."""
+    """Return regions that cover the whole images."""
     regions = np.zeros((len(sizes), 4), np.int64)
     regions[:, 2:] = sizes[:, ::-1]
     return regions
 
 
-def of_all_views(regions: Ints, leaders: Ints) -> Ints:
-    """Regions (N, 4) that hold those of all views of the same image."""
-    whole = regions.copy()
-    np.minimum.at(whole[:, :2], leaders, regions[:, :2])
-    np.maximum.at(whole[:, 2:], leaders, regions[:, 2:])
-    joined: Ints = whole[leaders]
+def union_regions(regions: Ints, first: Ints) -> Ints:
+    """Return for each image the smallest region (N, 4) that holds those of all its occurrences."""
+    union = regions.copy()
+    np.minimum.at(union[:, :2], first, regions[:, :2])
+    np.maximum.at(union[:, 2:], first, regions[:, 2:])
+    joined: Ints = union[first]
     return joined
 
 
 def offsets_of(sizes: Ints, channels: int, step: int = 1) -> tuple[Ints, int]:
-    """Element offsets of images laid one behind the other, each start a multiple of ``step``; and the total."""
+    """Return element offsets of consecutive images, each offset a multiple of ``step``, and the total."""
     elements = sizes[:, 0] * sizes[:, 1] * channels
     padded = -(-elements // step) * step
     ends = np.cumsum(padded)
@@ -233,7 +240,7 @@ def offsets_of(sizes: Ints, channels: int, step: int = 1) -> tuple[Ints, int]:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The NumPy dtype of a result; bfloat16 is that of ``ml_dtypes``."""
+    """Return the NumPy dtype of a result; bfloat16 is that of ``ml_dtypes``."""
     if name == "bfloat16":
         try:
             import ml_dtypes

@@ -1,1 +1,1 @@
-"""From file bytes to pixels: headers, orientation, decoders."""
+"""Decoding of images: headers, orientation, and decoders of file bytes."""

@@ -1,6 +1,6 @@
-"""The parts of PNG, GIF and WebP files that matter to the pixels of their first picture.
+"""The parts of PNG, GIF and WebP files that affect the pixels of their first image.
 
-Text, profiles and animations are left out: they would be read, decompressed and kept.
+Text, profiles and animations are omitted: Pillow would read, decompress and store them.
 Formats: PNG, third edition (W3C, 2025); GIF89a (CompuServe, 1990); WebP container (RFC 9649).
 """
 
@@ -24,15 +24,15 @@ _WEBP_ALPHA = {b"VP8X": (20, 0x10), b"VP8L": (24, 0x10)}  # byte of the file, bi
 
 
 def png_contents(data: bytes, *, alpha: bool = False) -> Contents:
-    """Read the chunks of a PNG file; transparency of one color or a palette is among the parts where ``alpha``.
+    """Read the chunks of a PNG file; ``alpha`` includes the transparency of a single color or a palette in the parts.
 
     Raises
     ------
     ValueError
-        With the reason, for what cannot be decoded.
+        With the reason, if the file cannot be decoded.
     """
     view = memoryview(data)
-    kept, orientation, channels = [view[:8]], 1, 0
+    parts, orientation, channels = [view[:8]], 1, 0
     height = width = pixels = 0
     for name, start, stop in _chunks(view):
         if name == b"IHDR" and not channels:
@@ -49,19 +49,19 @@ def png_contents(data: bytes, *, alpha: bool = False) -> Contents:
         if not channels:
             raise ValueError(f"its first chunk is {name!r}")
         pixels += name == b"IDAT"
-        kept.append(view[start - 8 : stop + 4])
+        parts.append(view[start - 8 : stop + 4])
     if not pixels:
         raise ValueError("it has no pixels (chunk IDAT)")
-    return Contents(height, width, channels, [*kept, _END], orientation, depth=data[24])
+    return Contents(height, width, channels, [*parts, _END], orientation, depth=data[24])
 
 
 def _chunks(view: memoryview) -> Iterator[tuple[bytes, int, int]]:
-    """Name, start and end of the body of each chunk before the last one."""
+    """Yield name, start and end of the body of each chunk before IEND."""
     at = 8
     while at + 12 <= len(view):
         size, name = struct.unpack_from(">I4s", view, at)
         if not name.isalpha():
-            raise ValueError(f"a chunk at byte {at} is named {name!r}")
+            raise ValueError(f"a chunk at byte {at} has the name {name!r}")
         if at + 12 + size > len(view):
             raise ValueError(f"the data ends in chunk {name.decode()}")
         if name == b"IEND":
@@ -73,7 +73,7 @@ def _chunks(view: memoryview) -> Iterator[tuple[bytes, int, int]]:
 
 def _png_header(body: memoryview) -> tuple[int, int, int]:
     if len(body) != 13:
-        raise ValueError(f"it has {len(body)} bytes, not 13")
+        raise ValueError(f"chunk IHDR has {len(body)} bytes, not 13")
     width, height, _, color = struct.unpack_from(">IIBB", body)
     if color not in _PNG_CHANNELS:
         raise ValueError(f"color type {color}")
@@ -84,17 +84,17 @@ def _png_header(body: memoryview) -> tuple[int, int, int]:
 
 
 def gif_contents(data: bytes) -> Contents:
-    """Read a GIF file up to its first picture, which is all of it that is decoded.
+    """Read a GIF file up to its first image, the only one that is decoded.
 
     Raises
     ------
     ValueError
-        With the reason, for what cannot be decoded.
+        With the reason, if the file cannot be decoded.
     """
     try:
         return _gif_contents(data)
     except (struct.error, IndexError):
-        raise ValueError("the data ends in the first picture") from None
+        raise ValueError("the data ends in the first image") from None
 
 
 def _gif_contents(data: bytes) -> Contents:
@@ -104,22 +104,22 @@ def _gif_contents(data: bytes) -> Contents:
     colors, transparent = view[10:at], b""
     while (kind := data[at := _next_block(data, at)]) == 0x21:  # an extension
         if data[at + 1] == 0xF9 and data[at + 2] == 4 and data[at + 3] & 1:
-            # Only which color is transparent; how the picture is disposed of is of no matter.
+            # Only the index of the transparent color matters; the disposal method does not.
             transparent = bytes((0x21, 0xF9, 4, 1, 0, 0, data[at + 6], 0))
-        at = _behind_blocks(data, at + 2)
+        at = _end_of_blocks(data, at + 2)
     if kind != 0x2C:
-        raise ValueError("it has no picture")
+        raise ValueError("GIF without an image")
     left, top, columns, rows, flags = struct.unpack_from("<HHHHB", data, at + 1)
-    end = _behind_blocks(data, at + 11 + _color_table(flags))
+    end = _end_of_blocks(data, at + 11 + _color_table(flags))
     width, height = max(width, left + columns), max(height, top + rows)
     if max(width, height) > 0xFFFF:
-        raise RefusedError(f"size {height} x {width}, more than a GIF file can say")
+        raise RefusedError(f"size {height} x {width}, over GIF's limit of 65535")
     screen = data[:6] + struct.pack("<HH", width, height)
     return Contents(height, width, 3 + (len(transparent) > 0), [screen, colors, transparent, view[at:end], b";"])
 
 
 def _next_block(data: bytes, at: int) -> int:
-    """Where an extension, a picture or the end begins; other bytes are skipped, as everybody does."""
+    """Return the offset of the next extension, image or trailer; other bytes are skipped, as all decoders do."""
     found = _GIF_BLOCK.search(data, at)
     if not found:
         raise IndexError
@@ -130,8 +130,8 @@ def _color_table(flags: int) -> int:
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
-def _behind_blocks(data: bytes, at: int) -> int:
-    """Where a row of sub-blocks ends."""
+def _end_of_blocks(data: bytes, at: int) -> int:
+    """Return the offset after a sequence of sub-blocks."""
     while size := data[at]:
         at += 1 + size
     return at + 1
@@ -146,10 +146,10 @@ def webp_contents(data: bytes) -> Contents:
     Raises
     ------
     ValueError
-        With the reason, for what cannot be decoded.
+        With the reason, if the file cannot be decoded.
     """
     if len(data) < 30:
-        raise ValueError("the header is cut off")
+        raise ValueError("the header is truncated")
     kind = data[12:16]
     if kind == b"VP8X":
         width, height = (1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))

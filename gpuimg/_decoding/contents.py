@@ -1,26 +1,26 @@
-"""What a file says of its image, and what an image may cost: the same limits for every format."""
+"""The result of parsing a file's header, and limits on the cost of decoding, the same for every format."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-#: File bytes in pieces, so that parts of a file can be left out without a copy.
+#: File bytes in pieces, so that parts of a file can be omitted without a copy.
 Parts: TypeAlias = "Iterable[bytes | memoryview]"
 
-# What decoding may take besides the file: enough for the coefficients and planes of every format at its full size.
+# Memory allowed for decoding in addition to the file: enough for coefficients and planes of every format at full size.
 BYTES_PER_PIXEL = 24
 BYTES_PER_IMAGE = 64_000_000
-#: A progressive JPEG goes over all coefficients once a scan; real files have about ten.
+#: A progressive JPEG goes over all coefficients once per scan; real files have about ten scans.
 MAX_SCANS = 256
 
 
 class RefusedError(ValueError):
-    """What is over a limit or not supported. Any other exception means that a file is damaged."""
+    """A file over a limit or of an unsupported kind. Any other exception means that a file is damaged."""
 
 
 class Contents(NamedTuple):
-    """What the header of a file says, sizes as stored, and the parts of the file that hold the pixels."""
+    """The header of a file, sizes as stored, and the parts of the file that hold the pixels."""
 
     height: int
     width: int
@@ -28,12 +28,12 @@ class Contents(NamedTuple):
     parts: Parts
     orientation: int = 1
     chroma_subsampling: str = "unknown"
-    bits: int = 16  # that are used of the values of a 16-bit gray file
-    depth: int = 8  # bits of a value, of the formats that are read with more than 8
+    bits: int = 16  # bits used in the values of a 16-bit gray file
+    depth: int = 8  # bits per value, for formats that are read with more than 8
 
 
 def check_size(height: int, width: int, max_pixels: int) -> None:
-    """Refuse a size before any memory is taken for it.
+    """Refuse a size before any memory is allocated for it.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def check_size(height: int, width: int, max_pixels: int) -> None:
 
 
 def check_memory(needed: int, height: int, width: int, what: str) -> None:
-    """Refuse what would take far more memory than an image of this size.
+    """Refuse files that need far more memory than an image of this size should.
 
     Raises
     ------
@@ -57,5 +57,5 @@ def check_memory(needed: int, height: int, width: int, what: str) -> None:
     limit = BYTES_PER_PIXEL * height * width + BYTES_PER_IMAGE
     if needed > limit:
         raise RefusedError(
-            f"{what}, which takes {needed} bytes to decode, over the limit of {limit} for one of {height} x {width}"
+            f"decoding {what} needs {needed} bytes, over the limit of {limit} for an image of {height} x {width}"
         )

@@ -1,21 +1,21 @@
-"""What every decoder agrees on: how large an image may be, and what is told of its header."""
+"""Definitions shared by all decoders: the size limit, and the public header record."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# Above this an image is refused before any pixel memory is taken (a forged header costs nothing). Pillow warns at
-# 89 million pixels and refuses at twice that; this is 2^27.
+# Larger images are refused before pixel memory is allocated (a forged header costs nothing). Pillow warns at 89 million
+# pixels and refuses at twice that; this is 2^27.
 MAX_PIXELS = 1 << 27
 
 
 def over_limit(height: int, width: int, max_pixels: int) -> str:
-    """Why an image of a size, as stored, is refused."""
+    """Return the reason for which an image of a stored size is refused."""
     return f"{height} x {width} is {height * width} pixels, over the limit of max_pixels={max_pixels}"
 
 
 class ImageInfo(NamedTuple):
-    """What a file's header says.
+    """The header of an image file.
 
     Attributes
     ----------
@@ -27,9 +27,9 @@ class ImageInfo(NamedTuple):
         ``"jpeg"``, ``"png"``, ``"webp"``, ``"avif"``, ``"gif"``, ``"tiff"``, ``"bmp"``, ``"pnm"``, ``"jpeg2k"`` or
         ``"heic"``.
     chroma_subsampling : str
-        ``"4:2:0"``, ``"4:4:4"``, ``"gray"`` and so on; ``"unknown"`` where the file does not tell.
+        ``"4:2:0"``, ``"4:4:4"``, ``"gray"`` and so on; ``"unknown"`` if the file does not specify it.
     orientation : int
-        EXIF orientation, 1 to 8; 1 if there is none.
+        EXIF orientation, 1 to 8; 1 if the file has none.
     """
 
     height: int

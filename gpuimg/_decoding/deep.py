@@ -1,6 +1,6 @@
-"""Files of 16 bits a value, one at a time, on the host: PNG and TIFF.
+"""Decoding of 16-bit PNG and TIFF files, one at a time, on the host.
 
-Gray is Pillow's; of color it keeps the upper 8 bits, which is why nvImageCodec decodes that, on the CPU.
+Pillow decodes gray; of 16-bit color it drops the lower 8 bits, so nvImageCodec decodes that, on the CPU.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from .pillow import PillowHeader
 _BITS = 16
 _WHITE = 0xFFFF
 
-#: What a value of 8 bits is multiplied with.
+#: Factor from 8-bit to 16-bit values.
 FROM_BYTES = 257
 
 
 def is_deep(header: PillowHeader) -> bool:
-    """Whether a file has more than 8 bits a value."""
+    """Return True if a file has more than 8 bits per value."""
     return header.depth > 8
 
 
 def decode(data: Any, header: PillowHeader, channels: int) -> NDArray[np.uint16]:
-    """Decode the bytes of such a file to (H, W, C) uint16, as stored.
+    """Decode a file of more than 8 bits per value to (H, W, C) uint16, as stored.
 
     Parameters
     ----------
@@ -40,15 +40,15 @@ def decode(data: Any, header: PillowHeader, channels: int) -> NDArray[np.uint16]
     Raises
     ------
     ValueError
-        With the reason, for what cannot be decoded.
+        With the reason, if the file cannot be decoded.
     """
     if header.depth != _BITS:
         raise RefusedError(f'values of {header.depth} bits are not supported with depth="native", only of 8 and 16')
-    pixels = pillow.gray_words(data, header) if header.channels == 1 else _color(data, header)
+    pixels = pillow.decode_gray16(data, header) if header.channels == 1 else _color(data, header)
     if pixels.shape != (header.height, header.width, header.channels):
         raise ValueError(
-            f"its header says {header.height} x {header.width} of {header.channels} channels, its pixels are "
-            f"{' x '.join(map(str, pixels.shape))}"
+            f"its header gives {header.height} x {header.width} pixels of {header.channels} channels, but "
+            f"{' x '.join(map(str, pixels.shape))} are decoded"
         )
     return _as_channels(pixels, channels)
 
@@ -65,7 +65,7 @@ def _color(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
 
 
 def _as_channels(pixels: NDArray[np.uint16], channels: int) -> NDArray[np.uint16]:
-    """Gray or color, with or without alpha, of pixels that have as they have."""
+    """Convert pixels of any channel count to gray or color, with or without alpha."""
     has_alpha = pixels.shape[2] in WITH_ALPHA
     colors = pixels[..., :-1] if has_alpha else pixels
     wanted = channels - (channels in WITH_ALPHA)

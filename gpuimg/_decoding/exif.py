@@ -1,4 +1,4 @@
-"""EXIF orientations (EXIF 2.32, CIPA DC-008), and turning images by them."""
+"""EXIF orientations (EXIF 2.32, CIPA DC-008), and turning images accordingly."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import numpy as np
 
 from .._checks.types import Ints, Mask
 
-# By orientation, from 0: whether sides are exchanged, and rows and columns are then taken from the other end.
+# By orientation, from 0: True if sides are exchanged; and if rows and columns are then reversed.
 _SWAPPED = np.array([False, False, False, False, False, True, True, True, True])
 _ROWS = np.array([False, False, False, True, True, False, False, True, True])
 _COLUMNS = np.array([False, False, True, True, False, False, True, True, False])
 
 
 def orientation_in(block: bytes | memoryview) -> int:
-    """Orientation 1 to 8 of an EXIF block, which is a TIFF file; 1 where there is none or it cannot be read."""
+    """Return the orientation 1 to 8 of an EXIF block, which is a TIFF file; 1 if it has none or cannot be read."""
     from ..kernels.jpeg import headers  # imports Numba, which takes as long as all of gpuimg
 
     return int(headers.read_orientation(np.frombuffer(block, np.uint8)))
 
 
 def swaps_sides(values: Ints) -> Mask:
-    """Which orientations exchange height and width."""
+    """Return a mask of orientations that exchange height and width."""
     swapped: Mask = _SWAPPED[values]
     return swapped
 
 
 def turns(values: Ints) -> tuple[Mask, Mask, Mask]:
-    """Which orientations exchange sides, and take rows and columns from the other end after that."""
+    """Return masks of orientations that exchange sides, and that then reverse rows and columns."""
     return swaps_sides(values), _ROWS[values], _COLUMNS[values]
 
 
 def turned(pixels: Any, value: int) -> Any:
-    """Stored pixels (H, W, C) as an orientation shows them; a view."""
+    """Return stored pixels (H, W, C) as an orientation displays them; a view."""
     if _SWAPPED[value]:
         pixels = pixels.swapaxes(0, 1)
     if _ROWS[value]:
@@ -44,13 +44,13 @@ def turned(pixels: Any, value: int) -> Any:
 
 
 def stored_shape(shape: tuple[int, int, int], value: int) -> tuple[int, int, int]:
-    """Shape in the file of an image that an orientation shows in this shape."""
+    """Return the stored shape of an image that an orientation displays in this shape."""
     height, width, channels = shape
     return (width, height, channels) if _SWAPPED[value] else shape
 
 
 def stored_regions(regions: Ints, sizes: Ints, orientations: Ints) -> Ints:
-    """Where regions (N, 4) of images that are shown in (N, 2) sizes lie in the files: x0, y0, x1, y1."""
+    """Return the regions x0, y0, x1, y1 in the files of regions (N, 4) of images displayed in (N, 2) sizes."""
     swapped, rows, columns = turns(orientations)
     x0, y0, x1, y1 = regions.T
     height, width = sizes.T

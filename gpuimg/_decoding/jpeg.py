@@ -1,4 +1,4 @@
-"""Headers of a batch of JPEGs, read by our own decoder, and the reasons for which it does not decode one."""
+"""Headers of a batch of JPEGs, read by our own decoder, and its error messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .jpeg_parts import chroma
 
 
 class Headers(NamedTuple):
-    """What was read of files, and where their bytes are.
+    """Headers of files, and the addresses of their bytes.
 
     Attributes
     ----------
@@ -29,12 +29,12 @@ class Headers(NamedTuple):
     sizes: Ints
 
     def part(self, indices: Any) -> Headers:
-        """Those of some files."""
+        """Return the headers of some files."""
         return Headers(*(np.ascontiguousarray(array[indices]) for array in self))
 
 
 def read_headers(data: Sequence[Any]) -> Headers:
-    """Headers of file bytes, which must live as long as their addresses are used."""
+    """Read the headers of file bytes, which must stay alive as long as their addresses are used."""
     addresses = _addresses(data)
     sizes = np.fromiter(map(len, data), np.int64, len(data))
     found = np.zeros(len(data), layout.HEADER)
@@ -58,7 +58,7 @@ def _bytes_alone(one: Any) -> bytes | None:
 
 
 def chroma_subsampling(header: Any) -> str:
-    """As :class:`gpuimg.ImageInfo` names it, of a header with sizes."""
+    """Return the name in :class:`gpuimg.ImageInfo` for a header's sampling factors."""
     count = min(int(header["components"]), 4)
     return chroma([divmod(factors, 16) for factors in header["sampling"][:count].tolist()])
 
@@ -67,11 +67,11 @@ _REASONS = {
     layout.BAD_CODE: "MCU row {row}: invalid Huffman code",
     layout.ENDS: "the data end in MCU row {row} of {rows}",
     layout.BAD_RESTART: "MCU row {row}: a restart marker is missing or out of order",
-    layout.BAD_TABLE: "a Huffman table is not legal",
+    layout.BAD_TABLE: "invalid Huffman table",
     layout.OVERRUN: "MCU row {row}: a block has more than 64 coefficients",
 }
 
 
 def reason(status: Any) -> str:
-    """Why the decoder rejected a file, of its status; rows count from 1."""
+    """Return the reason for which the decoder rejected a file, from its status; rows count from 1."""
     return _REASONS[int(status["result"])].format(row=int(status["row"]) + 1, rows=int(status["rows"]))

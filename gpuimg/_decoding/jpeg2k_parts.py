@@ -1,4 +1,4 @@
-"""Headers of JPEG 2000 files and codestreams, and what their tiles and blocks would cost.
+"""Headers of JPEG 2000 files and codestreams, and the memory that decoding their tiles and code blocks takes.
 
 Format: JPEG 2000 (ITU-T T.800), annexes A (codestream) and I (JP2).
 """
@@ -12,9 +12,9 @@ from .contents import Contents, RefusedError, check_memory
 
 _CODESTREAM = b"\xff\x4f\xff\x51"
 _SIZ, _COD, _COC, _SOT = 0x51, 0x52, 0x53, 0x90
-# Measured on OpenJPEG 2.5: a tile, a precinct and a code block with their lists.
+# Bytes of a tile, a precinct and a code block with their lists, measured with OpenJPEG 2.5.
 _TILE, _PRECINCT, _BLOCK = 8192, 512, 256
-_WAVELET_PLANE = 4  # bytes of a sample
+_WAVELET_PLANE = 4  # bytes per sample
 
 
 def jpeg2k_contents(data: bytes) -> Contents:
@@ -23,24 +23,25 @@ def jpeg2k_contents(data: bytes) -> Contents:
     Raises
     ------
     ValueError
-        With the reason, for what cannot be decoded.
+        With the reason, if the file cannot be decoded.
     """
     try:
         return _contents(data)
     except (struct.error, IndexError):
-        raise ValueError("the header is cut off") from None
+        raise ValueError("the header is truncated") from None
 
 
 def _contents(data: bytes) -> Contents:
-    start, said = (0, None) if data[:4] == _CODESTREAM else _jp2_boxes(data)
+    start, header = (0, None) if data[:4] == _CODESTREAM else _jp2_boxes(data)
     if data[start : start + 4] != _CODESTREAM:
-        raise ValueError("there is no codestream")
+        raise ValueError("no codestream")
     x1, y1, x0, y0, tile_w, tile_h, tile_x, tile_y, count = struct.unpack_from(">8IH", data, start + 8)
     height, width = y1 - y0, x1 - x0
     if height < 1 or width < 1:
         raise ValueError(f"size {height} x {width}")
-    if said is not None and said != (height, width, count):
-        raise ValueError(f"the file says {said}, its codestream {(height, width, count)}")
+    if header is not None and header != (height, width, count):
+        found = height, width, count
+        raise ValueError(f"height, width and components are {header} in its header, {found} in its codestream")
     if not 1 <= count <= 4:
         raise RefusedError(f"{count} components, not 1 to 4")
     if tile_x > x0 or tile_y > y0 or tile_x + tile_w <= x0 or tile_y + tile_h <= y0:
@@ -51,7 +52,7 @@ def _contents(data: bytes) -> Contents:
 
 
 def _check(data: bytes, start: int, height: int, width: int, count: int, tiles: int) -> None:
-    """Refuse tiles, precincts and code blocks in numbers that no image of this size needs."""
+    """Refuse numbers of tiles, precincts and code blocks that no image of this size needs."""
     check_memory(tiles * count * _TILE, height, width, f"{tiles} tiles")
     worst = max(
         (_cost(body[at:], height * width, bool(precincts)) for at, precincts, body in _codings(data, start, count)),
@@ -61,7 +62,7 @@ def _check(data: bytes, start: int, height: int, width: int, count: int, tiles: 
 
 
 def _codings(data: bytes, start: int, count: int) -> Iterator[tuple[int, int, bytes]]:
-    """Segments that tell the coding: where their parameters begin, whether with precincts, and their bodies."""
+    """Yield coding style segments: offset of their parameters, 1 if precincts are given, and the segment's body."""
     component = 1 if count < 257 else 2
     for marker, body in _segments(data, start + 2):
         if marker == _COD:
@@ -71,10 +72,10 @@ def _codings(data: bytes, start: int, count: int) -> Iterator[tuple[int, int, by
 
 
 def _cost(parameters: bytes, samples: int, precincts: bool) -> int:
-    """Bytes that the lists of precincts and code blocks of a component take."""
+    """Return the bytes of a component's lists of precincts and code blocks."""
     levels, width, height = parameters[:3]
     if levels > 32 or width > 8 or height > 8 or width + height > 8:
-        raise ValueError(f"{levels} resolutions, blocks of 2^{width + 2} x 2^{height + 2}")
+        raise ValueError(f"{levels} resolution levels, code blocks of 2^{width + 2} x 2^{height + 2}")
     sizes = parameters[5 : 6 + levels] if precincts else b"\xff" * (levels + 1)
     total = 0
     for level, size in enumerate(sizes):
@@ -86,29 +87,29 @@ def _cost(parameters: bytes, samples: int, precincts: bool) -> int:
 
 
 def _segments(data: bytes, at: int) -> Iterator[tuple[int, bytes]]:
-    """Marker and body of the segments of the main header."""
+    """Yield marker and body of each marker segment of the main header."""
     while True:
         first, marker, size = struct.unpack_from(">BBH", data, at)
         if marker == _SOT and first == 0xFF:
             return
         if first != 0xFF or size < 2:
-            raise ValueError("its main header is not in order")
+            raise ValueError("its main header is damaged")
         yield marker, data[at + 4 : at + 2 + size]
         at += 2 + size
 
 
 def _jp2_boxes(data: bytes) -> tuple[int, tuple[int, int, int] | None]:
-    """Where the codestream begins; height, width and components that the image header says."""
-    said = None
+    """Return the codestream's offset, and height, width and components of the image header."""
+    header = None
     for name, start, stop in _boxes(data, 0, len(data)):
         if name == b"jp2c":
-            return start, said
+            return start, header
         if name == b"jp2h":
             for inner, at, _ in _boxes(data, start, stop):
                 if inner == b"ihdr":
                     height, width, count = struct.unpack_from(">IIH", data, at)
-                    said = height, width, count
-    raise ValueError("there is no codestream")
+                    header = height, width, count
+    raise ValueError("no codestream")
 
 
 def _boxes(data: bytes, at: int, end: int) -> Iterator[tuple[bytes, int, int]]:
@@ -120,6 +121,6 @@ def _boxes(data: bytes, at: int, end: int) -> Iterator[tuple[bytes, int, int]]:
             start += 8
         stop = at + size if size else end
         if stop < start:
-            raise ValueError("a box has no size")
+            raise ValueError(f"JP2 box of length {size}")
         yield name, start, min(stop, end)
         at = stop

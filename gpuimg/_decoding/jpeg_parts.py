@@ -1,7 +1,7 @@
-"""The parts of a JPEG file that matter to its pixels, found as libjpeg finds them: junk between segments is skipped.
+"""The parts of a JPEG file that affect its pixels, found as by libjpeg: junk between marker segments is skipped.
 
-Pillow reads byte by byte what lies between segments, and everything that cameras put beside the pixels. Without it
-a file costs what its pixels cost.
+Pillow reads byte by byte what lies between marker segments, and all metadata of cameras. Without these, a file costs
+what its pixels cost.
 Format: JPEG (ITU-T T.81, annex B).
 """
 
@@ -19,10 +19,10 @@ _MARKER = re.compile(rb"\xff([^\x00\xff])", re.DOTALL)
 _ALONE = {0x01, *range(0xD0, 0xD9)}  # markers without a length
 _EOI, _SOS, _APP0, _APP1, _APP14, _APP15, _COMMENT = 0xD9, 0xDA, 0xE0, 0xE1, 0xEE, 0xEF, 0xFE
 _SCAN = b"\xff\xda"
-_TABLES = {0xC4, 0xCC, 0xDB, 0xDD}  # Huffman, arithmetic conditioning, quantisation, restart interval
+_TABLES = {0xC4, 0xCC, 0xDB, 0xDD}  # Huffman, arithmetic conditioning, quantization, restart interval
 _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 _DECODED_FRAMES = {0xC0, 0xC1, 0xC2, 0xC9, 0xCA}  # baseline, extended, progressive; the last two arithmetic
-_SIGNATURES = {_APP0: b"JFIF\0", _APP14: b"Adobe"}  # these tell the color space
+_SIGNATURES = {_APP0: b"JFIF\0", _APP14: b"Adobe"}  # segments that determine the color space
 _SUBSAMPLINGS = {
     (1, 1): "4:4:4", (2, 1): "4:2:2", (2, 2): "4:2:0", (1, 2): "4:4:0", (4, 1): "4:1:1", (4, 2): "4:1:0",
 }  # fmt: skip
@@ -30,7 +30,7 @@ _SUBSAMPLINGS = {
 
 class _Segment(NamedTuple):
     marker: int
-    start: int  # of the marker
+    start: int  # offset of the marker
     body: memoryview
 
 
@@ -46,7 +46,7 @@ def jpeg_contents(data: bytes) -> Contents:
     Raises
     ------
     ValueError
-        With the reason, for what cannot be decoded.
+        With the reason, if the file cannot be decoded.
     """
     view = memoryview(data)
     parts: list[bytes | memoryview] = [b"\xff\xd8"]
@@ -60,20 +60,20 @@ def jpeg_contents(data: bytes) -> Contents:
             )  # fmt: skip
         if segment.marker in _FRAMES:
             if frame:
-                raise ValueError("it has two frames")
+                raise ValueError("two frame headers")
             frame = _frame(segment)
             parts.append(_whole(view, segment))
         elif segment.marker == _APP1 and not orientation and bytes(segment.body[:6]) == b"Exif\0\0":
             orientation = exif.orientation_in(segment.body[6:])
-        elif segment.marker in _TABLES or _tells_color(segment):
+        elif segment.marker in _TABLES or _has_color_info(segment):
             parts.append(_whole(view, segment))
         elif not _APP0 <= segment.marker <= _APP15 and segment.marker != _COMMENT:
-            raise ValueError(f"the marker {segment.marker:#04x} before the first scan")
-    raise ValueError("the header is cut off or damaged: the file ends before its first scan")
+            raise ValueError(f"marker {segment.marker:#04x} before the first scan")
+    raise ValueError("the header is truncated or damaged: the file ends before its first scan")
 
 
 def _check_scans(data: bytes, at: int) -> None:
-    """Count the scans; what stands behind the image, or in the tables between scans, may look like one."""
+    """Limit the number of scans; bytes after the image, or in tables between scans, may only look like one."""
     if data.count(_SCAN, at) <= MAX_SCANS:
         return
     scans = 0
@@ -84,7 +84,7 @@ def _check_scans(data: bytes, at: int) -> None:
 
 
 def _segments(data: bytes, at: int = 2) -> Iterator[_Segment]:
-    """Segments with a length, up to the end of the image or to one that is not whole."""
+    """Yield marker segments with a length, up to the end of the image or to a truncated segment."""
     view = memoryview(data)
     while found := _MARKER.search(data, at):
         marker, at = found[1][0], found.end()
@@ -94,7 +94,7 @@ def _segments(data: bytes, at: int = 2) -> Iterator[_Segment]:
             return
         size = int.from_bytes(data[at : at + 2], "big")
         if size < 2 or at + size > len(data):
-            return  # nothing behind it can be found
+            return  # nothing after it can be found
         yield _Segment(marker, found.start(), view[at + 2 : at + size])
         at += size
 
@@ -103,7 +103,7 @@ def _whole(view: memoryview, segment: _Segment) -> memoryview:
     return view[segment.start : segment.start + 4 + len(segment.body)]
 
 
-def _tells_color(segment: _Segment) -> bool:
+def _has_color_info(segment: _Segment) -> bool:
     signature = _SIGNATURES.get(segment.marker)
     return signature is not None and bytes(segment.body[: len(signature)]) == signature
 
@@ -117,9 +117,9 @@ def _frame(segment: _Segment) -> _Frame:
     except struct.error:
         raise ValueError("its frame header is too short") from None
     if bits != 8:
-        raise RefusedError(f"JPEG files of {bits} bits a sample are not supported, only of 8")
+        raise RefusedError(f"JPEG files with {bits} bits per sample are not supported, only with 8")
     if count not in (1, 3, 4) or len(body) != 6 + 3 * count:
-        raise ValueError(f"a frame of {count} components in {len(body)} bytes")
+        raise ValueError(f"a frame header of {count} components in {len(body)} bytes")
     sampling = [divmod(factors, 16) for factors in body[7::3]]
     if not all(1 <= factor <= 4 for factors in sampling for factor in factors):
         raise ValueError(f"its sampling factors are {sampling}")
@@ -127,7 +127,7 @@ def _frame(segment: _Segment) -> _Frame:
 
 
 def chroma(sampling: Sequence[tuple[int, int]]) -> str:
-    """The name that :class:`gpuimg.ImageInfo` has for the sampling factors of all components."""
+    """Return the name in :class:`gpuimg.ImageInfo` for the sampling factors of all components."""
     if len(sampling) == 1:
         return "gray"
     if len(sampling) != 3 or sampling[1] != sampling[2]:

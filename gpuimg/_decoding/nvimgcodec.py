@@ -1,4 +1,4 @@
-"""nvImageCodec, which decodes JPEGs on GPUs. The only importer of it."""
+"""nvImageCodec, which decodes JPEGs on GPUs. Only this module imports it."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ import numpy as np
 
 from .._checks.types import Mask
 from .._version import install_hint
-from ..kernels.jpeg.layout import BASELINE, RGB
+from ..kernels.jpeg.layout import BASELINE
 from .jpeg import Headers
 
 INSTALL_HINT = f"decoding on a GPU needs nvImageCodec, which is not installed; {install_hint('cuda12', 'cuda13')}"
 
-_PROGRESSIVE = 2  # the last process that nvJPEG knows
-
 
 @lru_cache(maxsize=1)
 def library() -> Any:
-    """The ``nvidia.nvimgcodec`` module.
+    """Return the ``nvidia.nvimgcodec`` module.
 
     Raises
     ------
     ImportError
-        With what to install, where it is missing.
+        With installation instructions, if it is missing.
     """
-    # Read once, at import. It would print about every file that does not decode; the reasons come from our decoder.
+    # Read once, at import. Its default prints a message for every file that fails; the reasons come from our decoder.
     os.environ.setdefault("PYNVIMGCODEC_VERBOSITY", "0")
     try:
         from nvidia import nvimgcodec
@@ -39,42 +37,29 @@ def library() -> Any:
 
 @lru_cache(maxsize=2)
 def decode_params(color: str) -> Any:
-    """Parameters for ``"rgb"`` or ``"gray"`` pixels as they are stored.
+    """Return parameters for decoding to ``"rgb"`` or ``"gray"`` pixels as stored.
 
-    The orientation is applied by the runtime, which reads the same one for every decoder.
+    The runtime applies the orientation, which it reads in the same way for every decoder.
     """
     nvimgcodec = library()
     spec = nvimgcodec.ColorSpec.GRAY if color == "gray" else nvimgcodec.ColorSpec.SRGB
     return nvimgcodec.DecodeParams(apply_exif_orientation=False, color_spec=spec)
 
 
-def takes(headers: Headers) -> Mask:
-    """Which files nvImageCodec is given: JPEGs, gray or YCbCr, that every decoder reads alike.
-
-    Where a header has gaps, its parser and a decoder behind it may read two sizes, and write past an image. What its
-    decoders make of a file that was cut off depends on which of them has it.
-    """
-    records = headers.records
-    alike = (records["strict"] == 1) & (records["whole"] == 1) & (records["process"] <= _PROGRESSIVE)
-    components = records["components"]
-    taken: Mask = alike & (records["color"] != RGB) & ((components == 1) | (components == 3))
-    return taken
-
-
-# Share of the files for the hardware engine; the rest goes to CUDA kernels with CPU Huffman. NVIDIA's own default in
-# DALI (PR #6366), of a batch. Not measured here.
+# Fraction of the files for the hardware engine; the rest goes to CUDA kernels with Huffman decoding on the CPU.
+# NVIDIA's default in DALI (PR #6366), there per batch. Not measured here.
 HARDWARE_SHARE = 0.65
 
-_STREAMS = 4  # of a decoder, rather than one for each of its threads
+_STREAMS = 4  # per decoder, instead of one for each of its threads
 
 
 def hardware_share() -> float:
-    """Share of the files for the hardware engine: ``GPUIMG_HARDWARE_SHARE``, or the default.
+    """Return the fraction of files for the hardware engine: ``GPUIMG_HARDWARE_SHARE``, or the default.
 
     Raises
     ------
     ValueError
-        For what is no number from 0 to 1.
+        If it is not a number from 0 to 1.
     """
     text = os.environ.get("GPUIMG_HARDWARE_SHARE")
     if not text:
@@ -89,11 +74,11 @@ def hardware_share() -> float:
 
 
 def for_engine(headers: Headers, share: float) -> Mask:
-    """Which files the hardware engine is given: a share of those that it knows, whatever they are in a batch with.
+    """Return a mask of files for the hardware engine: a fraction of those it supports, independent of the batch.
 
-    It knows baseline JPEGs of one scan, gray or with chroma of full or half size (NVIDIA, nvJPEG, "Hardware
-    Acceleration"). The two decoders round differently: by a hash of its size in bytes and pixels a file has the same
-    one always.
+    It supports baseline JPEGs of one scan, gray or with chroma of full or half size (NVIDIA, nvJPEG, "Hardware
+    Acceleration"). The two decoders round differently: a hash of its size in bytes and pixels gives a file always the
+    same one.
     """
     records = headers.records
     mixed = (headers.sizes ^ records["height"] << 24 ^ records["width"] << 40).astype(np.uint64)
@@ -102,23 +87,23 @@ def for_engine(headers: Headers, share: float) -> Mask:
     return chosen
 
 
-# Compute capabilities of GPUs with one engine of several cores (A100, A30). Only a call for a whole batch keeps the
-# cores busy: nvImageCodec's path for single images has a worker for each engine.
+# Compute capabilities of GPUs with one engine of several cores (A100, A30). Only a call for a whole batch uses all
+# cores: nvImageCodec's path for single images has one worker per engine.
 _ONE_ENGINE = {(8, 0)}
 
 
 def options(threads: int, *, as_batch: bool) -> str:
-    """What a decoder is told, in nvImageCodec's words; of names that it does not know it says nothing."""
+    """Return a decoder's options in nvImageCodec's syntax; it ignores unknown names silently."""
     one_by_one = "" if as_batch else " nvjpeg_hw_decoder:force_batch_single=1"
     return f":num_cuda_streams={min(threads, _STREAMS)}{one_by_one}"
 
 
 def gpu_decoder(device_id: int, capability: tuple[int, int], threads: int) -> GpuDecoder | None:
-    """A decoder of JPEGs on a GPU; None where nvImageCodec has none, as without nvJPEG.
+    """Return a decoder of JPEGs on a GPU; None if nvImageCodec has none, for example without nvJPEG.
 
-    None of its decoders on the CPU: what a GPU does not decode is left to ours. Where there are several engines, images
-    are decoded one by one: of a batch nvImageCodec reports all images as decoded when the call succeeds, also such
-    that the hardware has skipped (LichtFeld-Studio PR 1924).
+    nvImageCodec's CPU decoders are not used: our decoder handles the rest. With several engines, images are decoded one
+    by one: for a batch, nvImageCodec reports all images as decoded if the call succeeds, even those that the hardware
+    has skipped (LichtFeld-Studio PR 1924).
     """
     nvimgcodec = library()
     as_batch = capability in _ONE_ENGINE
@@ -139,9 +124,9 @@ def gpu_decoder(device_id: int, capability: tuple[int, int], threads: int) -> Gp
 
 
 class DeviceImage:
-    """Memory of a GPU for an image of bytes, in the form in which libraries tell each other of arrays.
+    """GPU memory for an 8-bit image, as an object with the CUDA array interface.
 
-    A view of an array would take several times as long to make.
+    Creating a view of an array would take several times as long.
 
     Parameters
     ----------
@@ -149,7 +134,7 @@ class DeviceImage:
     shape : tuple
         Height, width, channels.
     stream : int
-        Address of the CUDA stream that the memory is used on.
+        Handle of the CUDA stream on which the memory is used.
     """
 
     __slots__ = ("__cuda_array_interface__",)
@@ -161,20 +146,20 @@ class DeviceImage:
 
 
 class GpuDecoder:
-    """Decodes batches of JPEGs into memory that it is given; for one thread at a time.
+    """Decoder of batches of JPEGs into given memory; for one thread at a time.
 
-    With two decoders of nvImageCodec, of one way to decode each: one that knows both ways shares out each batch in the
-    proportion of its first one, so that the pixels of an image depend on what it is in a batch with.
+    Uses two decoders of nvImageCodec with one backend each: a decoder with both backends divides each batch in
+    proportion to its first one, so that an image's pixels would depend on the rest of the batch.
 
     Parameters
     ----------
     engine : nvimgcodec.Decoder or None
-        By the hardware engine.
+        Decoder by the hardware engine.
     cuda : nvimgcodec.Decoder or None
-        By CUDA kernels; decodes what is not for the engine, and what that refuses. Also one for the CPU, whose memory
-        is then the host's: the tests run it so.
+        Decoder by CUDA kernels, for files that are not for the engine, and those it refuses. May be a CPU decoder,
+        whose memory is then the host's: the tests use this.
     as_batch : bool
-        Whether the engine fails at all images of a call if it fails at one.
+        True if the engine fails at all images of a call when it fails at one.
     """
 
     def __init__(self, engine: Any, cuda: Any, *, as_batch: bool = False) -> None:
@@ -190,14 +175,14 @@ class GpuDecoder:
         stream: int,
         ready: Callable[[], object] = lambda: None,
     ) -> list[bool]:
-        """Decode whole files as stored on a CUDA stream.
+        """Decode whole files, as stored, on a CUDA stream.
 
         Parameters
         ----------
         data : sequence
             File bytes.
         outs : sequence of DeviceImage or array
-            Memory for as many pixels as each header says, (H, W, C) uint8. More than that is not written.
+            Memory for the pixels of each header's size, (H, W, C) uint8. Nothing outside it is written.
         for_engine : sequence of bool
         color : {"rgb", "gray"}
         stream : int
@@ -207,7 +192,7 @@ class GpuDecoder:
         Returns
         -------
         list of bool
-            Which files decoded. Memory of one that did not may be written in part, but nothing beside it.
+            True for files that were decoded. Memory of a failed one may be partly written, but nothing outside it.
         """
         nvimgcodec = library()
         streams = [nvimgcodec.CodeStream(one) for one in data]
@@ -218,7 +203,7 @@ class GpuDecoder:
     def run(
         self, streams: Sequence[Any], images: Sequence[Any], for_engine: Sequence[bool], params: Any, stream: int
     ) -> list[bool]:
-        """As :meth:`decode`, with nvImageCodec's objects."""
+        """Implement :meth:`decode` with nvImageCodec's objects."""
         decoded = [False] * len(streams)
         engine, cuda = self._decoders
         for decoder, wanted, as_batch in ((engine, for_engine, self._as_batch), (cuda, None, False)):
@@ -232,7 +217,7 @@ class GpuDecoder:
 
 
 class _Call(NamedTuple):
-    """How images are decoded."""
+    """One decoder with the arguments of its calls."""
 
     decoder: Any
     params: Any
@@ -240,9 +225,10 @@ class _Call(NamedTuple):
     as_batch: bool
 
     def run(self, streams: list[Any], images: list[Any]) -> list[Any]:
-        """Decode images, None for what does not decode. Of a call that fails as a whole one image may be the reason.
+        """Decode images; return None for each that fails.
 
-        Its halves are then tried again, so that an image fails by itself, whatever the others are.
+        If a call fails as a whole, one image may be the reason. Its halves are then decoded separately, so that the
+        failure of an image does not depend on the others.
         """
         try:
             found = list(self.decoder.decode(streams, images=images, params=self.params, cuda_stream=self.stream))
@@ -255,17 +241,17 @@ class _Call(NamedTuple):
         return self.run(streams[:half], images[:half]) + self.run(streams[half:], images[half:])
 
 
-# By process, those that no thread uses: a decoder is for one at a time, and its threads are not in a fork.
+# Unused decoders by process: a decoder is for one thread at a time, and its threads do not exist in a forked child.
 _spare: dict[int, list[Any]] = {}
 
 
 def decode_deep(data: Any) -> Any:
-    """Decode a file with all bits and channels that it has, on the CPU: (H, W, C), or None if that cannot be done.
+    """Decode a file with all its bits and channels on the CPU: (H, W, C), or None if it cannot be decoded.
 
     Raises
     ------
     ImportError
-        With what to install, where nvImageCodec is missing.
+        With installation instructions, if nvImageCodec is missing.
     """
     nvimgcodec = library()
     params = nvimgcodec.DecodeParams(
@@ -286,21 +272,21 @@ def decode_deep(data: Any) -> Any:
         return None
     finally:
         spare.append(decoder)
-    return None if image is None else np.array(image.cpu())  # its own memory: the image's is the decoder's
+    return None if image is None else np.array(image.cpu())  # a copy: the image's memory belongs to the decoder
 
 
 def decoders() -> Sequence[str]:
-    """Which decoders of JPEGs nvImageCodec has for this machine's first GPU, in words."""
+    """Return the names of nvImageCodec's JPEG decoders for this machine's first GPU."""
     try:
         nvimgcodec = library()
     except ImportError:
         return ()
     kinds = {"hardware engine": nvimgcodec.HW_GPU_ONLY, "CUDA": nvimgcodec.HYBRID_CPU_GPU}
     found = []
-    for words, kind in kinds.items():
+    for name, kind in kinds.items():
         try:
             nvimgcodec.Decoder(device_id=0, backends=[nvimgcodec.Backend(kind)])
         except RuntimeError:
             continue
-        found.append(words)
+        found.append(name)
     return found

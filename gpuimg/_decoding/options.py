@@ -1,4 +1,4 @@
-"""Options of decoding: one value from the public functions to whatever decodes."""
+"""Options of decoding, passed as one value from the public functions to every decoder."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from .decoder import MAX_PIXELS
 #: Channels by the name of a color.
 COLORS = {"gray": 1, "graya": 2, "rgb": 3, "rgba": 4}
 
-#: Numbers of channels whose last one is alpha.
+#: Channel counts whose last channel is alpha.
 WITH_ALPHA = (2, 4)
 
-#: What may be done with transparency: leave it out, or lay the pixels on black or white.
+#: Uses of transparency: none (drop alpha), or compositing on black or white.
 ALPHAS = ("drop", "black", "white")
 
-#: What may be done with an embedded ICC profile: nothing, or the colors converted to sRGB.
+#: Uses of an embedded ICC profile: none, or conversion of the colors to sRGB.
 ICC = ("ignore", "srgb")
 
-#: Bits of a value by the name of a depth.
+#: Bits per value by the name of a depth.
 DEPTHS = {"uint8": 8, "native": 16}
 
 
 @dataclass(frozen=True)
 class DecodeOptions:
-    """How files are decoded, as :func:`gpuimg.open_batch` describes it; checked when made.
+    """Options of decoding, see :func:`gpuimg.open_batch`; validated on creation.
 
     Raises
     ------
     ValueError, TypeError
-        For unknown words, limits that are no whole numbers, and options that exclude each other.
+        For unknown strings, limits that are not integers, and options that exclude each other.
     """
 
     color: str = "rgb"
@@ -51,7 +51,7 @@ class DecodeOptions:
         one_of(self.icc, "icc", ICC)
         if self.alpha != "drop" and self.has_alpha:
             raise ValueError(
-                f"alpha={self.alpha!r} lays pixels on a background; color {self.color!r} keeps what is transparent"
+                f"alpha={self.alpha!r} composites on a background, but color {self.color!r} returns the alpha channel"
             )
         if self.alpha != "drop" and self.depth != "uint8":
             raise ValueError(f'alpha={self.alpha!r} is for depth "uint8"')
@@ -71,15 +71,15 @@ class DecodeOptions:
 
     @property
     def has_alpha(self) -> bool:
-        """Whether decoded images keep an alpha channel."""
+        """True if decoded images have an alpha channel."""
         return self.channels in WITH_ALPHA
 
     @property
     def without_extras(self) -> DecodeOptions:
-        """The same for images of bytes without alpha."""
+        """The same options for 8-bit images without alpha."""
         return replace(self, color="gray" if self.channels < 3 else "rgb", depth="uint8")
 
     @property
     def bits(self) -> int:
-        """Bits of a decoded value, 8 or 16."""
+        """Bits per decoded value, 8 or 16."""
         return DEPTHS[self.depth]

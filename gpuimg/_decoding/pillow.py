@@ -1,16 +1,16 @@
-"""Pillow: the decoder of every file that is not a baseline JPEG.
+"""Pillow: the decoder of every file except baseline JPEGs.
 
-Each format has its plugin, chosen by the first bytes of the file; ``PIL.Image.open`` would try all that there are,
-and warn of sizes that ``max_pixels`` allows. Plugins are given the parts of a file that matter to its pixels, so that
+Each format has its plugin, chosen by the first bytes of the file; ``PIL.Image.open`` would try all available ones,
+and warn of sizes that ``max_pixels`` allows. Plugins receive only the parts of a file that affect its pixels, so that
 nothing else in it costs time or memory, or makes Pillow warn. libtiff may print a line to stderr for a damaged TIFF
-file, beside the ValueError; Pillow has no way to stop it.
+file, in addition to the ValueError; Pillow cannot prevent it.
 """
 
 from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
@@ -18,8 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks.types import Mask, Records
-from ..kernels.jpeg.layout import OTHER, RGB
 from .chunked_parts import gif_contents, png_contents, webp_contents
 from .contents import Contents, RefusedError, check_size
 from .jpeg2k_parts import jpeg2k_contents
@@ -47,25 +45,24 @@ _CONTENTS: dict[str, Callable[[bytes], Contents]] = {
     "jpeg": jpeg_contents, "png": png_contents, "gif": gif_contents, "webp": webp_contents, "tiff": tiff_contents,
     "pnm": pnm_contents, "jpeg2k": jpeg2k_contents,
 }  # fmt: skip
-_BAND = 1 << 18  # pixels that are converted at a time: what they take stays in the cache
+_BAND = 1 << 18  # pixels converted at a time: their memory stays in the cache
 _GRAY_MODES = {"1", "L", "LA", "La"}
 _WHITE = 255
-_PROFILE = b"ICC_PROFILE\0"  # what the segments of a JPEG begin with that hold one
-_FULL = 8  # eighths
+_FULL = 8  # full scale, in eighths
 _BACKGROUNDS = {"black": 0, "white": _WHITE}
 
 
 class PillowHeader(NamedTuple):
-    """What the header of a file says, sizes and pixels as stored: the orientation is not applied.
+    """The header of a file; sizes and pixels are as stored, without the orientation.
 
     Attributes
     ----------
     codec : str
-        One of those of :class:`gpuimg.ImageInfo`.
+        A name of :class:`gpuimg.ImageInfo`.
     channels : int
-        In the file: 2 for gray with alpha, 4 for CMYK and RGBA, 3 for a palette, 4 for one with transparency.
+        In the file: 2 for gray with alpha, 4 for CMYK and RGBA, 3 for a palette, 4 for a palette with transparency.
     depth : int
-        Bits of a value of a PNG or TIFF file; 8 of all others, whatever they have.
+        Bits per value of a PNG or TIFF file; 8 for all other formats.
     """
 
     codec: str
@@ -78,12 +75,12 @@ class PillowHeader(NamedTuple):
 
 
 def read_header(data: Any, max_pixels: int) -> PillowHeader:
-    """Read the header of file bytes; no memory is taken for pixels.
+    """Read the header of file bytes; no memory is allocated for pixels.
 
     Raises
     ------
     ValueError
-        With the reason, for what cannot be decoded.
+        With the reason, if the file cannot be decoded.
     """
     data = _file_bytes(data)
     codec = _codec(data)
@@ -95,18 +92,6 @@ def read_header(data: Any, max_pixels: int) -> PillowHeader:
     )  # fmt: skip
 
 
-def decodes_alone(data: Sequence[Any], records: Records, options: DecodeOptions) -> Mask:
-    """Return which files (N,) no other decoder brings into the form that is asked for, by their headers.
-
-    Gray is the luma plane of a JPEG, which one with RGB components does not have; and Pillow applies color profiles.
-    """
-    alone: Mask = (records["color"] == RGB) & (options.channels == 1)
-    if options.icc == "srgb":
-        for i in np.flatnonzero(records["kind"] != OTHER).tolist():
-            alone[i] |= _PROFILE in bytes(memoryview(data[i])[: int(records["scan"][i])])
-    return alone
-
-
 def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int = _FULL) -> Pixels:
     """Decode file bytes to (H, W, C) uint8, as stored.
 
@@ -114,22 +99,22 @@ def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int =
     ----------
     data : bytes or (N,) uint8
     header : PillowHeader
-        Of the same file.
+        Header of the same file.
     options : DecodeOptions
-        Gray of a JPEG in color is its luma plane; of other files, and after a conversion to sRGB, it is that of
+        Gray of a color JPEG is its luma plane; of other files, and after a conversion to sRGB, it is that of
         ``rgb_to_grayscale``.
     scale : {8, 4, 2, 1}
-        Of a JPEG: eighths of its size to decode it at, sides rounded up; both must be at least ``8 / scale``.
+        For a JPEG: eighths of its size to decode at, sides rounded up; both must be at least ``8 / scale``.
 
     Returns
     -------
     numpy.ndarray
-        C-contiguous, perhaps read-only. Values of 16 bits are scaled to 8 by their upper byte.
+        C-contiguous, may be read-only. 16-bit values are reduced to their upper byte.
 
     Raises
     ------
     ValueError
-        With the reason, for what cannot be decoded.
+        With the reason, if the file cannot be decoded.
     """
     data = _file_bytes(data)
     with _reasons(header.codec):
@@ -145,17 +130,19 @@ def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int =
             pixels, size = None, image.size[::-1]
         expected = tuple(-(-side * scale // _FULL) for side in (header.height, header.width))
         if size != expected:
-            raise ValueError(f"its header says {expected[0]} x {expected[1]}, its pixels are {size[0]} x {size[1]}")
+            raise ValueError(
+                f"its header gives {expected[0]} x {expected[1]} pixels, but {size[0]} x {size[1]} are decoded"
+            )
         return _laid_out(image if pixels is None else pixels, size, channels, bits, _BACKGROUNDS.get(options.alpha))
 
 
-def gray_words(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
-    """Decode file bytes of 16-bit gray to (H, W, 1) uint16, as stored; raises as :func:`decode`."""
+def decode_gray16(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
+    """Decode a 16-bit gray file to (H, W, 1) uint16, as stored; raise as :func:`decode` does."""
     with _reasons(header.codec):
         image, _ = _opened(_file_bytes(data), header, 1, _FULL, keep_alpha=False)
         image.load()
-        words: NDArray[np.uint16] = np.asarray(image).astype(np.uint16)
-        return words[..., None]
+        pixels: NDArray[np.uint16] = np.asarray(image).astype(np.uint16)
+        return pixels[..., None]
 
 
 # -- formats -----------------------------------------------------------------------------------------------------------
@@ -184,7 +171,7 @@ def _codec(data: bytes) -> str:
 
 
 def _media_codec(data: bytes) -> str:
-    """AVIF or HEIC by the brands that a file is compatible with."""
+    """Return AVIF or HEIC, by the brands in the file type box."""
     size = min(int.from_bytes(data[:4], "big"), len(data), 1 << 10)
     brands = {data[at : at + 4] for at in (8, *range(16, size - 3, 4))}
     if brands & _AVIF_BRANDS:
@@ -206,7 +193,7 @@ def _contents(data: bytes, codec: str) -> Contents:
 
 
 def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, keep_alpha: bool) -> tuple[Any, int]:
-    """The plugin's image of a file, not loaded yet, or pixels where no plugin is needed; bits used of 16."""
+    """Return the plugin's image, not loaded yet, or pixels if it needs no plugin; and the bits used of 16."""
     if header.codec == "avif":
         return _avif(data), 16
     if header.codec in ("bmp", "heic"):
@@ -215,13 +202,13 @@ def _opened(data: bytes, header: PillowHeader, channels: int, scale: int, *, kee
     if header.codec == "pnm" and (pixels := scaled_pnm(contents)) is not None:
         return pixels, 16
     image = _PLUGINS[header.codec](_joined(contents))
-    if header.codec == "tiff":  # its parts have no pixels where they are not compressed
+    if header.codec == "tiff":  # uncompressed strips are not among its parts: read them from the file
         source = io.BytesIO(data)
         image.load_seek, image.load_read = source.seek, source.read
     if header.codec == "jpeg" and (channels == 1 or scale != _FULL):
         image.draft("L" if channels == 1 else None, [side * scale // _FULL for side in image.size])
     if not keep_alpha:
-        image.info.pop("transparency", None)  # Pillow warns of it
+        image.info.pop("transparency", None)  # Pillow would warn of it
     return image, contents.bits
 
 
@@ -266,7 +253,7 @@ def _tiff_plugin() -> Any:
     from PIL import ImageFile, TiffImagePlugin
 
     class Tiff(TiffImagePlugin.TiffImageFile):  # type: ignore[misc]  # PIL is not typed here
-        # The plugin's own ones warn of large images, and turn them by tags that are not there.
+        # The plugin's methods warn of large images, and apply orientations that the reduced file does not have.
         load_prepare = ImageFile.ImageFile.load_prepare
         load_end = ImageFile.ImageFile.load_end
 
@@ -294,7 +281,7 @@ def _bmp(data: bytes) -> Any:
 
 def _heic(data: bytes) -> Any:
     try:
-        from pillow_heif import HeifImageFile  # type: ignore[import-not-found]  # one may install it
+        from pillow_heif import HeifImageFile  # type: ignore[import-not-found]  # optional, not a dependency
     except ImportError:
         raise RefusedError("HEIC needs the package pillow-heif, which is not installed") from None
     return HeifImageFile(io.BytesIO(data))
@@ -305,7 +292,7 @@ def _avif_decoder(data: bytes) -> Any:
 
     if not AvifImagePlugin.SUPPORTED:
         raise RefusedError("AVIF is not supported by this build of Pillow")
-    # The plugin would start a thread for each core, in each of our threads.
+    # The plugin would start one thread per core, in each of our threads.
     return AvifImagePlugin._avif.AvifDecoder(data, "auto", 1)
 
 
@@ -324,7 +311,7 @@ _PLUGINS: dict[str, Callable[[io.BytesIO], Any]] = {
 
 
 def _profile(data: bytes, codec: str) -> bytes | None:
-    """Return a file's ICC profile; None where there is none, or the format has none."""
+    """Return a file's ICC profile; None if the file or its format has none."""
     if codec == "avif":
         profile = _avif_decoder(data).get_info()[3]
     elif codec == "heic":
@@ -337,13 +324,13 @@ def _profile(data: bytes, codec: str) -> bytes | None:
 
 
 def _in_srgb(image: Any, bits: int, profile: bytes) -> Any:
-    """Convert the colors of an image, or of pixels, to sRGB; a profile of colors that it does not have is ignored."""
+    """Convert the colors of an image, or of pixels, to sRGB; ignore a profile for another color space."""
     from PIL import Image, ImageCms
 
     if isinstance(image, np.ndarray):
         image = Image.fromarray(image.squeeze(2) if image.shape[2] == 1 else image)
     image.load()
-    if image.mode.startswith("I"):  # gray of 16 bits
+    if image.mode.startswith("I"):  # 16-bit gray
         image = Image.fromarray((np.asarray(image) >> (bits - 8)).astype(np.uint8))
     alpha = image.has_transparency_data
     try:
@@ -376,7 +363,7 @@ def _srgb() -> Any:
 
 
 def _laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, background: int | None) -> Pixels:
-    """Pixels of an image, in bands of rows so that it is not in memory several times."""
+    """Return the pixels of an image, converted in bands of rows so that few copies are in memory."""
     height, width = size
     rows = max(_BAND // width, 1)
     if rows >= height:
@@ -389,7 +376,7 @@ def _laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, backg
 
 
 def _rows_of(image: Any, start: int, stop: int, channels: int, bits: int, background: int | None) -> Pixels:
-    """Some rows of one of Pillow's images, or of pixels."""
+    """Return some rows of a Pillow image, or of pixels."""
     if isinstance(image, np.ndarray):
         part = image[start:stop]
         pixels = _with_alpha(part, channels) if channels in WITH_ALPHA else _channels(_over(part, background), channels)
@@ -400,7 +387,7 @@ def _rows_of(image: Any, start: int, stop: int, channels: int, bits: int, backgr
 
 
 def _values(band: Any, channels: int, bits: int, background: int | None) -> Pixels:
-    """Pixels of rows of one of Pillow's images."""
+    """Return the pixels of a band of a Pillow image."""
     if band.mode == "I" or band.mode.startswith("I;16"):
         gray = (np.asarray(band) >> (bits - 8)).astype(np.uint8)[..., None]
         return _with_alpha(gray, channels) if channels in WITH_ALPHA else gray
@@ -416,7 +403,7 @@ def _values(band: Any, channels: int, bits: int, background: int | None) -> Pixe
 
 
 def _with_alpha(pixels: Pixels, channels: int) -> Pixels:
-    """Gray or color with the alpha channel that they have, or an opaque one."""
+    """Return gray or color with the file's alpha channel, or an opaque one."""
     has_alpha = pixels.shape[2] in WITH_ALPHA
     colors = _channels(pixels[..., :-1] if has_alpha else pixels, channels - 1)
     alpha = pixels[..., -1:] if has_alpha else np.full((*pixels.shape[:2], 1), _WHITE, np.uint8)
@@ -424,7 +411,7 @@ def _with_alpha(pixels: Pixels, channels: int) -> Pixels:
 
 
 def _over(pixels: Pixels, background: int | None) -> Pixels:
-    """Pixels without their alpha channel, if they have one, laid on a gray value or as they are."""
+    """Return pixels without alpha: composited on a gray background, or with alpha dropped if that is None."""
     count = pixels.shape[2]
     if count in (1, 3):
         return pixels
@@ -436,7 +423,7 @@ def _over(pixels: Pixels, background: int | None) -> Pixels:
 
 
 def _channels(pixels: Pixels, channels: int) -> Pixels:
-    """Gray or color pixels as ``channels``, or as they are where one value stands for all."""
+    """Return pixels with ``channels`` channels; gray is left with one channel, to be broadcast."""
     if channels != 1 or pixels.shape[2] == 1:
         return pixels
     from ..kernels.gray import gray_bytes  # imports Numba, which takes as long as all of gpuimg
@@ -451,18 +438,18 @@ def _channels(pixels: Pixels, channels: int) -> Pixels:
 
 @contextmanager
 def _reasons(codec: str) -> Iterator[None]:
-    """Give everything that plugins raise as a ValueError with words of use."""
+    """Raise every exception of a plugin as a ValueError with a readable message."""
     try:
         yield
     except MemoryError:
         raise ValueError("there is not enough memory to decode it") from None
     except (RefusedError, ImportError):
         raise
-    except Exception as error:  # Pillow raises what comes
-        raise ValueError(f"damaged {_NAMES[codec]} file: {_words(error)}") from None
+    except Exception as error:  # Pillow raises many types for damaged files
+        raise ValueError(f"damaged {_NAMES[codec]} file: {_text(error)}") from None
 
 
-def _words(error: Exception) -> str:
-    """What an exception says, without addresses of objects and lists of bytes."""
-    words = re.sub(r"\s*<[^<>]* at 0x[0-9a-fA-F]+>", "", str(error)).strip().partition("\n")[0]
-    return words[:200] or type(error).__name__
+def _text(error: Exception) -> str:
+    """Return an exception's message, without addresses of objects and lists of bytes."""
+    text = re.sub(r"\s*<[^<>]* at 0x[0-9a-fA-F]+>", "", str(error)).strip().partition("\n")[0]
+    return text[:200] or type(error).__name__

@@ -1,4 +1,4 @@
-"""Headers of PNM and BMP files, whose pixels stand in the file as they are.
+"""Headers of PNM and BMP files, which store pixels uncompressed.
 
 Formats: netpbm's pbm, pgm and ppm; BMP with headers of 12 bytes (OS/2) and of 40 and more (Windows).
 """
@@ -17,22 +17,22 @@ _SPACE = rb"(?:\s|#[^\r\n]*+[\r\n])++"
 _PNM = re.compile(
     rb"P(?:[14]%(s)s(\d{1,9})%(s)s(\d{1,9})|[2356]%(s)s(\d{1,9})%(s)s(\d{1,9})%(s)s(\d{1,9}))(\s)" % {b"s": _SPACE}
 )
-# Pillow unpacks these with Python, a loop over all pixels.
+# Larger images are refused: Pillow unpacks run lengths in a Python loop over all pixels.
 MAX_RLE_PIXELS = 1 << 24
 _RLE = (1, 2)
 
 
 def pnm_contents(data: bytes) -> Contents:
-    """Read the header of a PNM file, in which comments may stand.
+    """Read the header of a PNM file, which may contain comments.
 
     Raises
     ------
     ValueError
-        With the reason, for what cannot be decoded.
+        With the reason, if the file cannot be decoded.
     """
     found = _PNM.match(data)
     if not found:
-        raise ValueError("the header is cut off or damaged")
+        raise ValueError("the header is truncated or damaged")
     kind = data[1] - ord("0")
     numbers = [int(number) for number in found.groups()[:5] if number is not None]
     width, height, white = numbers if len(numbers) == 3 else (*numbers, 1)
@@ -47,10 +47,10 @@ def pnm_contents(data: bytes) -> Contents:
 
 
 def scaled_pnm(contents: Contents) -> NDArray[np.uint8] | None:
-    """Pixels of a binary gray or color file whose white is not 255, which Pillow scales in a loop of Python.
+    """Return the pixels of a binary gray or color file with a maximum other than 255; None for other files.
 
-    None for other files. Values above white are white; those of 16-bit gray are scaled to 65535 and lose their lower
-    byte, as Pillow's do.
+    Pillow scales such files in a Python loop. Values above the maximum are white. 16-bit gray is scaled to 65535 and
+    reduced to its upper byte, as Pillow does.
     """
     header, body = contents.parts
     kind, *numbers = bytes(header).split()
@@ -65,7 +65,7 @@ def scaled_pnm(contents: Contents) -> NDArray[np.uint8] | None:
 
 
 def check_bmp(data: bytes) -> None:
-    """Refuse a BMP whose size or packing would take long to find out about.
+    """Refuse a BMP whose size or packing takes long to determine.
 
     Raises
     ------
@@ -78,6 +78,6 @@ def check_bmp(data: bytes) -> None:
             return
         width, height, packing = struct.unpack_from("<ii4xI", data, 18)
     except struct.error:
-        raise ValueError("the header is cut off") from None
+        raise ValueError("the header is truncated") from None
     if packing in _RLE and abs(width * height) > MAX_RLE_PIXELS:
-        raise RefusedError(f"{abs(width * height)} run-length packed pixels, over the limit of {MAX_RLE_PIXELS}")
+        raise RefusedError(f"{abs(width * height)} run-length encoded pixels, over the limit of {MAX_RLE_PIXELS}")

@@ -1,7 +1,7 @@
-"""The first directory of a TIFF file, without what does not matter to its pixels.
+"""The first directory of a TIFF file, reduced to the tags that affect its pixels.
 
-Pillow warns of damaged tags that have nothing to do with the image, and which of Pillow and libtiff turns the image
-by its orientation depends on their versions. So Pillow is given a file with the tags it needs and no orientation.
+Pillow warns of damaged tags that do not affect the image, and it depends on their versions whether Pillow or libtiff
+applies the orientation. So Pillow receives a file with the tags it needs and no orientation.
 Formats: TIFF 6.0; BigTIFF.
 """
 
@@ -31,7 +31,7 @@ _SINGLE = {_WIDTH, _HEIGHT, _COMPRESSION, _PHOTOMETRIC, _FILL_ORDER, _SAMPLES, _
 _SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4, 16: 8, 17: 8, 18: 8}
 _WHOLE = {1: "B", 3: "H", 4: "I", 16: "Q"}
 _LONG = 4
-_HEAD = 8  # bytes before what it points to
+_HEAD = 8  # bytes of the file header, before the data it points to
 _MOST_SAMPLES = 8
 _LEAST_TILE = 16
 
@@ -47,7 +47,7 @@ class _Directory(NamedTuple):
     entries: dict[int, _Entry]
 
     def numbers(self, tag: int, default: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """Whole numbers of a tag."""
+        """Return the integers of a tag."""
         entry = self.entries.get(tag)
         if entry is None:
             return default
@@ -56,7 +56,7 @@ class _Directory(NamedTuple):
         return struct.unpack(f"{self.order}{entry.length}{_WHOLE[entry.kind]}", entry.value)
 
     def number(self, tag: int, default: int) -> int:
-        """The number of a tag with only one."""
+        """Return the integer of a tag that holds only one."""
         found = self.numbers(tag, (default,))
         if len(found) != 1:
             raise ValueError(f"tag {tag} has {len(found)} values, not 1")
@@ -69,12 +69,12 @@ def tiff_contents(data: bytes) -> Contents:
     Raises
     ------
     ValueError
-        With the reason, for what cannot be decoded.
+        With the reason, if the file cannot be decoded.
     """
     try:
         directory = _read(data)
     except struct.error:
-        raise ValueError("the header is cut off or damaged: there is no directory where it says") from None
+        raise ValueError("the header is truncated or damaged: no directory at the offset it gives") from None
     height, width = directory.number(_HEIGHT, 0), directory.number(_WIDTH, 0)
     for tag in _SINGLE & directory.entries.keys():
         directory.number(tag, 0)
@@ -101,7 +101,7 @@ def _read(data: bytes) -> _Directory:
     view = memoryview(data)
     step, inline, pointer = (20, 8, "Q") if big else (12, 4, "I")
     if count * step > len(data):
-        raise ValueError(f"a directory of {count} tags")
+        raise ValueError(f"the directory has {count} tags")
     for start in range(at, at + count * step, step):
         tag, kind, values = struct.unpack_from(order + "HH" + pointer, data, start)
         if tag not in _READ or tag in entries or kind not in _SIZES:
@@ -110,7 +110,7 @@ def _read(data: bytes) -> _Directory:
         if size > inline:
             (place,) = struct.unpack_from(order + pointer, data, place)
         if place + size > len(data) or values == 0:
-            raise ValueError(f"tag {tag} with {values} values at byte {place}")
+            raise ValueError(f"tag {tag} has {values} values at byte {place}, outside the file")
         entries[tag] = _Entry(kind, values, view[place : place + size])
     return _Directory(order, entries)
 
@@ -118,10 +118,10 @@ def _read(data: bytes) -> _Directory:
 def _check_samples(directory: _Directory, bits: tuple[int, ...]) -> None:
     samples, form = directory.number(_SAMPLES, 1), max(directory.numbers(_FORMAT, (1,)))
     if not 1 <= samples <= _MOST_SAMPLES or len(bits) > _MOST_SAMPLES:
-        raise RefusedError(f"{samples} samples in a pixel, not 1 to {_MOST_SAMPLES}")
+        raise RefusedError(f"{samples} samples per pixel, not 1 to {_MOST_SAMPLES}")
     if form == 3:
         raise RefusedError(
-            f"floating-point samples ({max(bits)} bits) are not supported, only whole ones of 1 to 16 bits"
+            f"floating-point samples ({max(bits)} bits) are not supported, only integers of 1 to 16 bits"
         )
     if max(bits) > 16:
         raise RefusedError(f"samples of {max(bits)} bits are not supported, only of 1 to 16")
@@ -130,7 +130,7 @@ def _check_samples(directory: _Directory, bits: tuple[int, ...]) -> None:
 
 
 def _check_blocks(directory: _Directory, end: int, height: int, width: int, bits: int) -> None:
-    """Refuse strips or tiles of a size or number that does not fit the image, or that lie behind the file's end."""
+    """Refuse strips or tiles whose size or number does not fit the image, or that extend past the end of the file."""
     if height < 1 or width < 1:
         raise ValueError(f"size {height} x {width}")
     tiled = _TILE_OFFSETS in directory.entries and _OFFSETS not in directory.entries
@@ -152,11 +152,11 @@ def _check_blocks(directory: _Directory, end: int, height: int, width: int, bits
         raise ValueError("the data ends before its last strip or tile")
 
 
-# -- the file that Pillow is given -------------------------------------------------------------------------------------
+# -- the file passed to Pillow -----------------------------------------------------------------------------------------
 
 
 def _parts(directory: _Directory, data: bytes) -> Iterator[bytes | memoryview]:
-    """A file of the directory, and of all bytes of the given one where libtiff is to find the strips in it."""
+    """Yield a file with the directory; if strips are compressed, with all bytes of the original, for libtiff."""
     entries = {tag: _wide(directory, tag, entry) for tag, entry in directory.entries.items() if tag in _KEPT}
     at = _HEAD if directory.number(_COMPRESSION, _RAW) == _RAW else len(data)
     yield (b"II" if directory.order == "<" else b"MM") + struct.pack(directory.order + "HI", 42, at)
@@ -165,7 +165,7 @@ def _parts(directory: _Directory, data: bytes) -> Iterator[bytes | memoryview]:
 
 
 def _wide(directory: _Directory, tag: int, entry: _Entry) -> _Entry:
-    """The same entry without the 64-bit numbers that only BigTIFF has; the file is given to Pillow as a plain one."""
+    """Convert the 64-bit integers of BigTIFF to 32 bits; Pillow receives a classic TIFF file."""
     if entry.kind != 16:
         return entry
     numbers = directory.numbers(tag)
@@ -175,7 +175,7 @@ def _wide(directory: _Directory, tag: int, entry: _Entry) -> _Entry:
 
 
 def _written(directory: _Directory, entries: dict[int, _Entry], at: int) -> bytes:
-    """A directory at byte ``at`` of a file, the values that do not fit into it behind it."""
+    """Return a directory for byte ``at`` of a file, followed by the values that do not fit into it."""
     order = directory.order
     table = struct.pack(order + "H", len(entries))
     values_at = at + len(table) + len(entries) * 12 + 4

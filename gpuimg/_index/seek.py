@@ -34,7 +34,7 @@ class Seek:
         What the index is called in messages.
     warns : bool
         Whether a warning tells of entries that do not fit.
-    fates : (N,) int64
+    entry_status : (N,) int64
         Filled when the files are decoded: what became of each entry.
     """
 
@@ -42,10 +42,10 @@ class Seek:
     memory: Any
     index: str
     warns: bool = True
-    fates: Ints = field(init=False)
+    entry_status: Ints = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "fates", np.zeros(len(self.access), np.int64))
+        object.__setattr__(self, "entry_status", np.zeros(len(self.access), np.int64))
 
     @staticmethod
     def of(addresses: Any, sizes: Any, memory: Any, every: int, index: str, *, warns: bool = True) -> Seek:
@@ -60,17 +60,17 @@ class Seek:
 
     def take_over(self, part: Seek, indices: Any) -> None:
         """Note what became of the entries of some files, unless that is known already."""
-        np.maximum.at(self.fates, indices, part.fates)
+        np.maximum.at(self.entry_status, indices, part.entry_status)
 
     @property
     def used(self) -> int:
         """Files that were decoded with their entries."""
-        return int(np.count_nonzero(self.fates == layout.USED))
+        return int(np.count_nonzero(self.entry_status == layout.USED))
 
     def misfits(self) -> dict[int, str]:
         """Entries that did not fit their files, which were decoded without: why, by index."""
-        found = np.flatnonzero(self.fates > layout.USED)
-        return {i: _REASONS[int(self.fates[i])] for i in found.tolist()}
+        found = np.flatnonzero(self.entry_status > layout.USED)
+        return {i: _REASONS[int(self.entry_status[i])] for i in found.tolist()}
 
 
 def misfit_warning(index: str, misfits: Mapping[str, str]) -> str:

@@ -1,1 +1,1 @@
-"""Reading bytes of files: regular files only, whole or in parts, natively or in Python."""
+"""Reading of regular files, whole or in parts, natively or in Python."""

@@ -1,4 +1,4 @@
-"""The bytes of what users name: a path, a buffer, an open file."""
+"""File bytes of a user's source: a path, a buffer, an open file."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 
 from .open_file import open_regular
 
-#: Larger files are refused before they are read, unless the caller allows more.
+#: Larger files are refused before they are read, unless the caller raises the limit.
 MAX_BYTES = 1 << 30
 
 Source: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | np.ndarray[Any, Any] | IO[bytes]"
 
 
 def read(source: Source, max_bytes: int = MAX_BYTES) -> Any:
-    """File bytes of a source, without a copy where it already is bytes.
+    """Return the file bytes of a source, without a copy if it already is a buffer.
 
     Raises
     ------
     TypeError
-        For what is not a source.
+        For an unsupported type.
     OSError
-        Where a path cannot be read, or is not a regular file.
+        If a path cannot be read, or is not a regular file.
     ValueError
         For more than ``max_bytes`` bytes.
     """
@@ -34,7 +34,7 @@ def read(source: Source, max_bytes: int = MAX_BYTES) -> Any:
 
 
 def check_bytes(size: int, max_bytes: int) -> None:
-    """Refuse a size before any memory is taken for it.
+    """Refuse a size before any memory is allocated for it.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def check_bytes(size: int, max_bytes: int) -> None:
 
 
 def too_large(size: int, max_bytes: int) -> ValueError:
-    """The error for a file or a part of one that is over the limit."""
+    """Return the error for a file, or a part of one, over the limit."""
     return ValueError(f"{size} bytes, over the limit of max_bytes={max_bytes}")
 
 
@@ -67,13 +67,13 @@ def _read(source: Source, max_bytes: int) -> Any:
         if source.dtype != np.uint8 or source.ndim != 1:
             raise TypeError(
                 f"file bytes as an array must be one-dimensional uint8, not {source.dtype} of shape {source.shape}; "
-                "an image that is decoded already needs no opening: pass a list of them to gpuimg's functions"
+                "decoded images need no opening: pass a list of them to gpuimg's functions"
             )
         return np.ascontiguousarray(source)
     if hasattr(source, "read"):
         data = source.read()
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise TypeError(f"an open file must be in binary mode; read() gave {type(data).__name__}")
+            raise TypeError(f"an open file must be in binary mode; read() returned {type(data).__name__}")
         return _read(data, max_bytes)
     raise TypeError(
         "a source is a path, bytes, bytearray, memoryview, a uint8 array of file bytes or an open binary file, "
@@ -82,24 +82,24 @@ def _read(source: Source, max_bytes: int) -> Any:
 
 
 def _hint(source: object) -> str:
-    """What to do with an image of Pillow."""
+    """Return a hint for images of Pillow; otherwise an empty string."""
     if type(source).__module__.partition(".")[0] != "PIL":
         return ""
     return "; it is decoded already, so pass [np.asarray(image)] to gpuimg's functions, such as gpuimg.resize"
 
 
 def all_bytes(sources: Sequence[Any]) -> bool:
-    """Whether all sources are bytes, which are data as they are: for a batch this takes as long as one by itself."""
+    """Return True if all sources are bytes, usable as they are; as fast for a batch as one check of a single source."""
     return set(map(type, sources)) <= {bytes}
 
 
 def read_descriptor(descriptor: int, max_bytes: int) -> bytes:
-    """All bytes of an open regular file, which may grow, or have no size as those of ``/proc``.
+    """Read all bytes of an open regular file, which may grow, or report size 0, as in ``/proc``.
 
     Raises
     ------
     ValueError
-        For more than ``max_bytes`` bytes, of which no more are read.
+        For more than ``max_bytes`` bytes; no more than one read past the limit is done.
     """
     size = os.fstat(descriptor).st_size
     check_bytes(size, max_bytes)
@@ -115,7 +115,7 @@ def read_descriptor(descriptor: int, max_bytes: int) -> bytes:
 
 
 def describe(source: Source) -> str:
-    """A source in an error message."""
+    """Return the name of a source for error messages."""
     if isinstance(source, (str, os.PathLike)):
         return printable(os.fspath(source))
     if isinstance(source, np.ndarray):
@@ -128,7 +128,7 @@ def describe(source: Source) -> str:
 
 
 class SourceNames(Sequence[str]):
-    """Sources in error messages, described when they are asked for."""
+    """Names of sources for error messages, computed on access."""
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._sources = list(sources)
@@ -141,5 +141,5 @@ class SourceNames(Sequence[str]):
 
 
 def printable(path: str) -> str:
-    """A path in an error message: what would not be seen is shown by its code."""
+    """Return a path for error messages, with invisible characters escaped."""
     return path if path.isprintable() else repr(path)[1:-1]

@@ -1,4 +1,4 @@
-"""Chunks of files, and of parts of open ones, read in one call that needs no GIL."""
+"""Reading chunks of files, or of parts of open files, in one call without the GIL."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ from numpy.typing import NDArray
 from .file_bytes import MAX_BYTES, read_descriptor
 from .open_file import read_at
 
-# The calls are those of 64-bit Linux with glibc 2.28 or later; elsewhere plain Python reads.
+# The native calls need 64-bit Linux with glibc 2.28 or later; elsewhere Python reads.
 NATIVE = sys.platform == "linux" and sys.maxsize > 1 << 32 and hasattr(ctypes.CDLL(None), "statx")
 
-FIRST_ROOM = 1 << 20  # bytes for a chunk whose size nothing is known of
+FIRST_ROOM = 1 << 20  # bytes of buffer for a chunk of unknown size
 _LEAST_ROOM = 1 << 16
-_MOST_ROOM = 8 << 20  # files that do not fit have memory of their own: no small one keeps that of a large one alive
-_LARGEST = 1 << 30  # what is larger is read by Python
-LINE = 64  # bytes: where parts begin in memory
+_MOST_ROOM = 8 << 20  # larger files get a separate buffer: a small file must not keep a large one's memory alive
+_LARGEST = 1 << 30  # bytes; Python reads larger parts
+LINE = 64  # alignment of parts in memory, in bytes
 
 
 class Span(Protocol):
-    """A part of an open file."""
+    """A byte range of an open file."""
 
     @property
     def descriptor(self) -> int:
-        """Of the file, which stays open as long as this lives."""
+        """File descriptor; the file stays open as long as this object lives."""
 
     @property
     def offset(self) -> int:
-        """Where it begins."""
+        """First byte in the file."""
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """Number of bytes."""
 
 
-#: A file by its path, as the user has it or, in bytes, as the system does; or a part of one.
+#: A file by its path, as a string or in the system's encoding, or a part of an open one.
 Place: TypeAlias = "str | os.PathLike[str] | bytes | Span"
 
 
 class ChunkReader:
-    """Reads several places at once.
+    """Reader of several places at once.
 
     Attributes
     ----------
     room : int
-        Bytes that the files of a chunk may be expected to take together.
+        Buffer size in bytes that should hold all files of the next chunk.
     max_bytes : int
         Larger files and parts are not read.
     seconds : float
-        Reading took so far, without waits for the GIL.
+        Reading time so far, without waits for the GIL.
     cpu : float
-        Of them, this thread's computing.
+        Part of ``seconds`` that was this thread's CPU time.
     """
 
     def __init__(self, room: int = FIRST_ROOM, max_bytes: int = MAX_BYTES) -> None:
@@ -69,7 +69,7 @@ class ChunkReader:
         self.seconds = self.cpu = 0.0
 
     def read(self, places: Sequence[Place]) -> list[Any]:
-        """The bytes of each place, as uint8 arrays or ``bytes``; None for what Python should read, or refuse."""
+        """Return the bytes of each place as a uint8 array or ``bytes``; None if Python should read or refuse it."""
         found: list[Any] = [None] * len(places)
         if not NATIVE:
             return found
@@ -99,7 +99,7 @@ class ChunkReader:
         with ExitStack() as still_open:
             for _, descriptor, _ in opened:
                 still_open.callback(os.close, descriptor)
-            out.resize(read[-1][2] if read else 0, refcheck=False)  # gives back what is behind
+            out.resize(read[-1][2] if read else 0, refcheck=False)  # release the unused end
             for k, begin, end in read:
                 if end - begin <= self.max_bytes:
                     found[k] = out[begin:end]
@@ -109,7 +109,7 @@ class ChunkReader:
         self.room = min(max(2 * wanted, _LEAST_ROOM), _MOST_ROOM)
 
     def _read_opened(self, descriptor: int, size: int) -> Any:
-        """The bytes of an open file, in memory of its own; None where it cannot be read."""
+        """Read an open file into a separate buffer; return None if it cannot be read."""
         if size > self.max_bytes:
             return None
         if 0 < size < _LARGEST:
@@ -125,7 +125,7 @@ class ChunkReader:
             self.add(time.perf_counter() - start, time.thread_time() - cpu)
 
     def _read_spans(self, spans: dict[int, Span], found: list[Any]) -> None:
-        """Those of a chunk together, each large one by itself."""
+        """Read spans: small ones together, large ones separately."""
         sizes = {k: span.size for k, span in spans.items() if 0 <= span.size <= min(self.max_bytes, _LARGEST)}
         small = [k for k, size in sizes.items() if size < _MOST_ROOM]
         large = [[k] for k, size in sizes.items() if size >= _MOST_ROOM]
@@ -136,7 +136,7 @@ class ChunkReader:
                 found[k] = data if data.size == one.size else None
 
     def _read_parts(self, parts: Sequence[tuple[int, int, int]]) -> list[Any]:
-        """What there is of parts of open files: descriptor, offset and size."""
+        """Return the available bytes of parts of open files, each given as descriptor, offset and size."""
         begins = [0, *accumulate(max(size + -size % LINE, 0) for _, _, size in parts)]
         out = np.empty(begins.pop(), np.uint8)
         table = np.array([(*part, begin) for part, begin in zip(parts, begins, strict=True)], np.int64).reshape(-1, 4)
@@ -146,8 +146,8 @@ class ChunkReader:
     def fill(self, table: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
         """Read parts of open files into ``out``.
 
-        ``table`` (N, 4) has descriptors, offsets, sizes and places in ``out``. A size becomes the bytes that are there,
-        or -1 where they cannot be read or would not lie within ``out``.
+        ``table`` (N, 4) holds descriptors, offsets, sizes and positions in ``out``. Each size is replaced by the number
+        of bytes read, or by -1 if they cannot be read or do not lie within ``out``.
         """
         if NATIVE:
             from ..kernels.cpu.files import read_parts
@@ -169,17 +169,17 @@ class ChunkReader:
         clock, cpu = np.zeros(2, np.int64), time.thread_time()
         function(*arguments, clock)
         seconds = 1e-9 * float(clock[0])
-        self.add(seconds, min(time.thread_time() - cpu, seconds))  # a first call compiles besides
+        self.add(seconds, min(time.thread_time() - cpu, seconds))  # CPU time of a first call includes compilation
 
     def add(self, seconds: float, cpu: float) -> None:
-        """Count reading."""
+        """Add seconds of reading."""
         self.seconds += seconds
         self.cpu += cpu
 
 
 @cache
 def prepare() -> None:
-    """Once: have the loops compiled, or read from disk, before time is taken."""
+    """Compile the native loops, or load them from disk, before anything is timed. Runs once."""
     if NATIVE:
         reader = ChunkReader()
         reader.read([os.devnull])
@@ -187,7 +187,7 @@ def prepare() -> None:
 
 
 def _encoded(path: str | os.PathLike[str] | bytes) -> bytes | None:
-    """A path as the system has it; None for one that no file has."""
+    """Return a path in the system's encoding; None if it cannot be a path."""
     try:
         name = path if isinstance(path, bytes) else os.fsencode(path)
     except UnicodeError:

@@ -1,8 +1,8 @@
-"""Parts of open files, without memory maps.
+"""Reading parts of open files without memory maps.
 
-A page of a mapped file that is no longer there, because the file was cut off or its disk failed, ends the process with
-a signal. ``pread`` gives an error instead, releases the interpreter while it waits, and has no position that threads
-could fight over.
+A page of a mapped file that has disappeared, because the file was truncated or its disk failed, ends the process with
+a signal. ``pread`` returns an error instead, releases the GIL while it waits, and shares no file position between
+threads.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _KINDS = {
 
 
 def open_regular(path: str | bytes | os.PathLike[str] | os.PathLike[bytes], _: int = 0) -> int:
-    """Open a regular file for reading and return its descriptor; an ``opener`` for :func:`open` too.
+    """Open a regular file for reading and return its descriptor; also usable as ``opener`` of :func:`open`.
 
-    Anything else is refused without waiting: opening a FIFO would wait for a writer, and a device may have no end.
+    Other kinds are refused without waiting: opening a FIFO would wait for a writer, and a device may be endless.
 
     Raises
     ------
     OSError
-        Where the path cannot be opened or is not a regular file.
+        If the path cannot be opened or is not a regular file.
     """
     descriptor = os.open(path, _FLAGS)
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
@@ -40,9 +40,9 @@ def open_regular(path: str | bytes | os.PathLike[str] | os.PathLike[bytes], _: i
 
 
 class OpenFile:
-    """An open file, closed when nobody holds it any more."""
+    """An open file, closed when nothing refers to it any more."""
 
-    number = -1  # where opening failed
+    number = -1  # file descriptor; -1 if opening failed
 
     def __init__(self, path: str) -> None:
         self.number = open_regular(path)
@@ -53,7 +53,7 @@ class OpenFile:
 
 
 class Span(NamedTuple):
-    """A part of an open file, which stays open as long as this lives."""
+    """A byte range of an open file, which stays open as long as this object lives."""
 
     file: OpenFile
     offset: int
@@ -61,16 +61,16 @@ class Span(NamedTuple):
 
     @property
     def descriptor(self) -> int:
-        """Of the file."""
+        """File descriptor."""
         return self.file.number
 
     def read(self) -> bytes:
-        """Exactly its bytes.
+        """Read exactly ``size`` bytes.
 
         Raises
         ------
         OSError
-            Where the file cannot be read, or ends before.
+            If the file cannot be read, or ends too early.
         """
         data = read_at(self.descriptor, self.offset, self.size)
         if len(data) != self.size:
@@ -82,12 +82,12 @@ class Span(NamedTuple):
 
 
 def read_at(descriptor: int, offset: int, size: int) -> bytes:
-    """Up to ``size`` bytes; fewer only at the end of the file."""
+    """Read up to ``size`` bytes; fewer only at the end of the file."""
     data = os.pread(descriptor, size, offset)
     if len(data) == size:
         return data
     parts = [data]
-    while data:  # a read may stop early: at a signal, or at 2 GiB
+    while data:  # a read may stop early, at a signal or at 2 GiB
         size, offset = size - len(data), offset + len(data)
         data = os.pread(descriptor, size, offset)
         parts.append(data)

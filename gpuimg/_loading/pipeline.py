@@ -300,7 +300,7 @@ class Pipeline:
         else:
             images = open_images(data, settings.options, "fill", names)
             images = replace(images, seek=self._seek(samples, images))
-        images.settle({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
+        images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
         return Opened(samples, images)
 
     def _known_labels(self, samples: list[Sample]) -> list[Any]:

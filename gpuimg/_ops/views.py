@@ -164,5 +164,5 @@ def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int 
     recording = recording_of(batch)
     if isinstance(recording.source, EncodedImages) or batch.frames is None:
         return batch.take(rows)
-    segments = tuple(plan.views(rows) for plan in recording.segments)
+    segments = tuple(plan.take(rows) for plan in recording.segments)
     return Batch(replace(recording, source=recording.source.at_frames(kept), segments=segments))

@@ -1,1 +1,1 @@
-"""What is recorded for a batch, and its compilation for the kernels."""
+"""The recorded operations of a batch, and their compilation for the kernels."""

@@ -1,4 +1,4 @@
-"""Compilation: a recorded plan as the records and programs that the kernels read."""
+"""Compilation of a recorded plan to the records and programs that the kernels read."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from .._checks.types import Floats, Ints, Mask
 from ..kernels import layout, ops
 from .plan import Frame, Grid, Plan, is_whole_pixels
 
-# "Sharpness" of a hard edge: a ramp no float32 position falls into.
+# Inverse width of a hard edge: no float32 position falls inside its ramp.
 _HARD = 1e30
 _RADIUS = np.array(layout.RADIUS)
-_CLAMP = ops.BRIGHTNESS  # by a factor of 1
-_ROUNDING = 1e-9  # of products of matrices
+_CLAMP = ops.BRIGHTNESS  # with factor 1, which only clamps to [0, 1]
+_ROUNDING = 1e-9  # error of products of matrices
 _CORNERS = np.array([(-1, -1, 1, 1), (-1, 1, -1, 1)], np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One run over a grid: for its statistics, or (the last one) for the result."""
+    """One launch over a grid: for its statistics or, the last one, for the result."""
 
-    records: NDArray[np.void]  # (N,) of layout.RECORD; "source", "output" and "stride" are the runtime's to fill
+    records: NDArray[np.void]  # (N,) of layout.RECORD; the runtime fills in "source", "output" and "stride"
     programs: NDArray[np.float32]  # (N, L)
-    first_slot: int  # statistics from this slot on are computed by this pass
+    first_slot: int  # this pass computes the statistics from this slot to end_slot
     end_slot: int
 
 
 @dataclass(frozen=True, slots=True)
 class _GridPass:
     grid: Grid
-    stop: int  # entries of the program to run
+    stop: int  # number of program instructions to run
     first_slot: int
     end_slot: int
-    used: Mask  # (N,): images that have a statistic in it, or all of them for the result
+    used: Mask  # (N,): images with a statistic in this pass; all images for the result
 
 
 def _same_pixels(a: Grid, b: Grid) -> bool:
-    """Whether two grids are the same pixels, in whatever order: between them are at most flips and quarter turns."""
+    """Return True if two grids hold the same pixels in any order: they differ at most by flips and quarter turns."""
     if a.sizes is b.sizes and a.frames[0] is b.frames[0]:
         return True
     one, other = a.frames[0], b.frames[0]
     same = np.array_equal(a.window, b.window) and np.array_equal(a.filter, b.filter)
     if not same or a.kernel is not b.kernel or not np.array_equal(_support(a), _support(b)):
         return False
-    # From the pixels of b to those of a: a permutation if it leads from pixels to pixels and from the grid onto it.
+    # Map from pixels of b to pixels of a: a permutation if it maps pixels to pixels and b's grid onto a's.
     try:
         between = np.linalg.inv(one.matrix) @ other.matrix
-    except np.linalg.LinAlgError:  # a view that shows a line only
+    except np.linalg.LinAlgError:  # a degenerate view that shows only a line
         return False
     whole = np.round(between)
     if np.max(np.abs(between - whole), initial=0.0) > _ROUNDING or not np.all(is_whole_pixels(whole)):
@@ -61,8 +61,8 @@ def _same_pixels(a: Grid, b: Grid) -> bool:
     return np.array_equal(np.sort(moved, 2), onto)
 
 
-def _from_centre(matrix: Floats, sizes: Ints) -> Floats:
-    """Matrices for positions counted from the centre of the grid: small numbers, which float32 keeps better."""
+def _from_center(matrix: Floats, sizes: Ints) -> Floats:
+    """Return matrices for positions relative to the grid's center: smaller numbers lose less in float32."""
     moved = np.array(matrix)
     moved[:, :, 2] += matrix[:, :, 0] * (sizes[:, 1:] / 2.0) + matrix[:, :, 1] * (sizes[:, :1] / 2.0)
     depth = moved[:, 2:, 2:]
@@ -70,12 +70,12 @@ def _from_centre(matrix: Floats, sizes: Ints) -> Floats:
 
 
 def _support(grid: Grid) -> Floats:
-    """Filter support in source pixels; nearest-neighbor images are never antialiased."""
+    """Return filter support in source pixels; nearest-neighbor images are never antialiased."""
     return np.where((grid.filter == layout.NEAREST)[:, None], 1.0, grid.frames[0].support)
 
 
 def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
-    """Records of a grid whose pixels lead to the source by ``matrix``, counted from the region's corner."""
+    """Return records of a grid that ``matrix`` maps to the source, with positions relative to the region's corner."""
     record = np.zeros(len(matrix), layout.RECORD)
     record["height"] = grid.sizes[:, 0]
     record["width"] = grid.sizes[:, 1]
@@ -95,16 +95,16 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
 
 
 def _set_edges(params: NDArray[np.float32], grid: Grid, frame: Frame) -> None:
-    """Edges of a painted rectangle: as wide as the filter, or hard for nearest-neighbor images."""
+    """Set the edge widths of a painted rectangle: the filter's width, or hard edges for nearest-neighbor images."""
     hard = (grid.filter == layout.NEAREST)[:, None]
     params[:, ops.RECTANGLE] -= np.where(hard, np.float32(layout.TIE_NUDGE), np.float32(0))
     params[:, ops.EDGES] = np.where(hard, _HARD, 1.0 / frame.support)
 
 
 def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
-    """Passes in the order to run them, the result's last; and the (N, 4) source region they read.
+    """Return the passes in execution order, the result's last, and the (N, 4) source regions that they read.
 
-    Records hold positions relative to that region, so that a decoder may produce it alone.
+    Records hold positions relative to that region, so that a decoder may produce the region only.
     """
     runs, slots = _passes_over_grids(plan)
     matrices = _matrices(runs)
@@ -121,25 +121,25 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
 
 
 def source_regions(plan: Plan) -> Ints:
-    """The (N, 4) source regions that a plan reads: x0, y0, x1, y1. Nothing beside them is read."""
+    """Return the (N, 4) source regions x0, y0, x1, y1 that a plan reads; nothing outside them is read."""
     runs, _ = _passes_over_grids(plan)
     return _region(plan, runs, _matrices(runs))
 
 
 def _matrices(runs: list[_GridPass]) -> list[Floats]:
-    return [_from_centre(run.grid.frames[0].matrix, run.grid.sizes) for run in runs]
+    return [_from_center(run.grid.frames[0].matrix, run.grid.sizes) for run in runs]
 
 
 def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
-    """Runs over the grids that statistics are taken over, the result's last; and each entry's slots.
+    """Return passes over the grids of statistics, the result's last, and the statistics slots of each instruction.
 
-    Slots are counted for each image by itself: a column of which some images have the first statistic and some
-    the second needs no more launches than either.
+    Slots are counted per image: an instruction that is the first statistic of some images and the second of others
+    needs no more launches than either.
     """
     runs: list[_GridPass] = []
     slots: list[Ints] = []
     first = 0
-    count = np.zeros(len(plan), np.int64)  # statistics of each image in the present run
+    count = np.zeros(len(plan), np.int64)  # statistics of each image in the current pass
     grid = plan.grid
     stop = 0
     for k, entry in enumerate(plan.entries):
@@ -164,7 +164,7 @@ def _passes_over_grids(plan: Plan) -> tuple[list[_GridPass], list[Ints]]:
 
 
 def _bounds(matrix: Floats, sizes: Ints) -> tuple[Floats, Floats]:
-    """Smallest and largest source positions (N, 2), x and y, of grids of these sizes by matrices from their centres."""
+    """Return the smallest and largest source positions (N, 2), x and y, of grids; ``matrix`` is from their centers."""
     half = (sizes[:, ::-1] - 1) / 2.0
     if matrix[:, 2, 2].all() and not matrix[:, 2, :2].any():
         spread = np.abs(matrix[:, :2, 0]) * half[:, :1] + np.abs(matrix[:, :2, 1]) * half[:, 1:]
@@ -175,22 +175,22 @@ def _bounds(matrix: Floats, sizes: Ints) -> tuple[Floats, Floats]:
     depth = points[:, 2:]
     with np.errstate(divide="ignore", invalid="ignore"):
         points = points[:, :2] / depth
-    # A view that reaches the horizon has no bounding box.
+    # A perspective view that reaches the horizon has no bounding box.
     unbounded = np.any(depth <= 1e-6, (1, 2))[:, None]
     return np.where(unbounded, -np.inf, points.min(2)), np.where(unbounded, np.inf, points.max(2))
 
 
 def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
-    """Source pixels (x0, y0, x1, y1) that any pass of the image reads, whatever passes others of the batch need."""
+    """Return source pixels (x0, y0, x1, y1) read by any pass of the image, whatever passes other images need."""
     n = len(plan)
     start = np.full((n, 2), np.iinfo(np.int64).max)
     stop = np.zeros((n, 2), np.int64)
     for run, matrix in zip(runs, matrices, strict=True):
         low, high = _bounds(matrix, run.grid.sizes)
         reach = _RADIUS[run.grid.filter][:, None] * _support(run.grid) + 2.0
-        reach = np.where((run.grid.filter > layout.GAUSSIAN)[:, None], np.inf, reach)  # mirrored: from anywhere
+        reach = np.where((run.grid.filter > layout.GAUSSIAN)[:, None], np.inf, reach)  # mirrored: reads anywhere
         low, high = low - reach, high + reach
-        # Clipped before the cast: infinities and far-away views must not overflow.
+        # Clip before the cast: infinities and far-away views must not overflow.
         window = run.grid.window
         first = np.floor(np.clip(low, window[:, :2], window[:, 2:] - 1)).astype(np.int64)
         last = np.ceil(np.clip(high, first + 1, window[:, 2:])).astype(np.int64)
@@ -200,13 +200,13 @@ def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
 
 
 def _overshoots(plan: Plan, grid: Grid) -> Mask:
-    """Images whose filter may leave [0, 1] and must not: Pillow and torchvision clamp what they resample of bytes."""
+    """Return images whose filter may leave [0, 1] but must not: Pillow and torchvision clamp resampled bytes."""
     cubic: Mask = (grid.filter == layout.CUBIC_RENORMALISED) | (grid.filter == layout.CUBIC_CLAMPED)
     return cubic & plan.of_bytes
 
 
 def ops_used(plan: Plan) -> Mask:
-    """(len(ops.OPS),): which ops the programs of a plan hold."""
+    """Return a mask (len(ops.OPS),) of the ops in a plan's programs."""
     used = np.zeros(len(ops.OPS), np.bool_)
     used[_CLAMP.code] = bool(np.any(_overshoots(plan, plan.grid)))
     for entry in plan.entries:
@@ -215,12 +215,12 @@ def ops_used(plan: Plan) -> Mask:
 
 
 def launches_of(passes: list[Pass], used: Mask) -> int:
-    """Launches of a plan on a GPU: its result's, one for each statistic, and those of ops that are done apart."""
-    return passes[-1].end_slot + 1 + int(ops.APART[used].sum())
+    """Return a plan's launches on a GPU: one for the result, one for each statistic, and those of prepass ops."""
+    return passes[-1].end_slot + 1 + int(ops.PREPASS_LAUNCHES[used].sum())
 
 
 def build_for(plan: Plan) -> str:
-    """Which of its kernels' builds a GPU needs for a plan."""
+    """Return the name of the smallest GPU kernel build that can run a plan."""
     used = ops_used(plan)
     if used[ops.MOTION.code]:
         return ops.MOVING
@@ -228,12 +228,12 @@ def build_for(plan: Plan) -> str:
 
 
 def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:
-    """Programs over a grid, of as many entries as there are slots given."""
+    """Return programs over a grid, with one instruction for each element of ``slots``."""
     entries = plan.entries[: len(slots)]
     overshoots = _overshoots(plan, grid)
     lead = ops.ENTRY_HEADER + _CLAMP.width if overshoots.any() else 0
     widths = [ops.ENTRY_HEADER + entry.params.shape[1] for entry in entries]
-    # Zeros at the end: the END code, and room for the look-ahead of the last entry.
+    # Zeros at the end: the END code, and room for the look-ahead of the last instruction.
     programs = np.zeros((len(plan), lead + sum(widths) + 4), np.float32)
     if lead:
         programs[:, 0] = np.where(overshoots, _CLAMP.code, ops.SKIP.code)
@@ -249,7 +249,7 @@ def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:
             params[statistical, ops.SLOT] = slot[statistical]
         if entry.frame:
             frame = grid.frames[entry.frame]
-            params[:, : ops.FRAME_WORDS] = _from_centre(frame.matrix, grid.sizes).reshape(-1, 9)
+            params[:, : ops.FRAME_WORDS] = _from_center(frame.matrix, grid.sizes).reshape(-1, 9)
             if np.any(entry.codes == ops.PAINT.code):
                 _set_edges(params, grid, frame)
         at += width

@@ -1,10 +1,10 @@
-"""The plan: what each image of a batch goes through, as numbers.
+"""Plans: the operations on each image of a batch, as arrays.
 
-Recording is vectorised NumPy over the images. Geometry multiplies matrices, everything else appends a column to the
-program: an op code and parameters for every image. :mod:`gpuimg._plan.compile` turns it into what the kernels read.
+Recording is vectorized NumPy over the images. Geometry multiplies matrices; every other operation appends a column to
+the program: an op code and parameters for each image. :mod:`gpuimg._plan.compile` turns it into the kernels' input.
 
-Coordinates are continuous with half-pixel centres, ``(x, y)``; a matrix leads from the present grid back to an
-earlier frame (output -> source).
+Coordinates are continuous with half-pixel centers, ``(x, y)``; a matrix maps the current grid back to an earlier
+coordinate system (output -> source).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import layout, ops
 
-#: Channels of images whose colors the kernels know. Those of others are taken each by itself, by geometry only.
+#: Channel counts that the kernels process together. Other images are processed channel by channel, by geometry only.
 KERNEL_CHANNELS = (1, 3)
 
 _OF_ANY_CHANNELS = [op.code for op in (ops.SKIP, ops.PAINT, ops.GRID, ops.MOTION, ops.ELASTIC)]
@@ -27,15 +27,15 @@ _OF_ANY_CHANNELS = [op.code for op in (ops.SKIP, ops.PAINT, ops.GRID, ops.MOTION
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """An earlier pixel grid something refers to: the source, or where a fill or a user function was laid down."""
+    """An earlier coordinate system: the source's pixel grid, or the grid when a fill or user function was recorded."""
 
-    matrix: Floats  # (N, 3, 3), present grid -> this frame
-    support: Floats  # (N, 2), pixels of this frame one filter unit spans, x and y
+    matrix: Floats  # (N, 3, 3), current grid -> this one
+    support: Floats  # (N, 2), pixels of this grid spanned by one filter unit, in x and y
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The pixels of one moment of the plan, and how they lead back to every frame before."""
+    """The pixel grid at one point of the plan, with its maps back to all earlier coordinate systems."""
 
     sizes: Ints  # (N, 2), height and width
     frames: tuple[Frame, ...]  # frames[0] is the source
@@ -46,40 +46,40 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One column of the program."""
+    """One instruction of the program, a column with a value for each image."""
 
-    codes: NDArray[np.int32]  # (N,), SKIP where it does not apply
+    codes: NDArray[np.int32]  # (N,), SKIP for images to which it does not apply
     params: NDArray[np.float32]  # (N, P)
-    frame: int = 0  # if not 0, the first nine parameters are the matrix to this frame
-    taken_over: Grid | None = None  # of a statistics entry: the pixels it is taken over
+    frame: int = 0  # if not 0, the first nine parameters are the matrix to this coordinate system
+    taken_over: Grid | None = None  # for a statistic: the pixels it is computed over
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One recorded geometric call, kept for ``describe``; composed matrices no longer show single calls."""
+    """One recorded geometric call, stored for ``describe``; composed matrices no longer show single calls."""
 
-    at: int  # entries recorded before it
-    matrix: Floats  # (N, 3, 3), new grid -> the one before
+    at: int  # number of instructions recorded before it
+    matrix: Floats  # (N, 3, 3), new grid -> previous grid
     sizes: Ints  # (N, 2), of the new grid
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything recorded for a batch of N images. Immutable: every method gives a new plan."""
+    """The operations recorded for a batch of N images. Immutable: every method returns a new plan."""
 
     grid: Grid
     channels: int
-    of_bytes: bool = False  # the source's values are bytes, or were made of them: resampling stays within [0, 1]
+    of_bytes: bool = False  # source values are, or were computed from, uint8 or uint16: resampling is clamped to [0, 1]
     entries: tuple[Entry, ...] = ()
-    functions: tuple[Any, ...] = ()  # user functions, in the order of their index
+    functions: tuple[Any, ...] = ()  # user functions, by the index that instructions hold
     normalized: bool = False
-    blurs: bool = False  # the filter is for the source's own grid, a blur or a mirror: geometry needs a new stage
-    sharpens: bool = False  # an entry reads neighbors: geometry, or another such entry, needs a new stage
+    blurs: bool = False  # the filter applies to the source grid (a blur or a mirror): geometry needs a new segment
+    sharpens: bool = False  # an instruction reads neighbors: geometry, or another such one, needs a new segment
     history: tuple[Step, ...] = ()
 
     @staticmethod
     def start(sizes: Ints, channels: int, *, of_bytes: bool) -> Plan:
-        """The plan that changes nothing, for source images of these (N, 2) sizes."""
+        """Return the identity plan for source images of these (N, 2) sizes."""
         n = len(sizes)
         source = Frame(np.tile(np.eye(3), (n, 1, 1)), np.ones((n, 2)))
         window = np.zeros((n, 4), np.int64)
@@ -88,7 +88,7 @@ class Plan:
         return Plan(Grid(sizes, (source,), np.full(n, layout.NEAREST), window), channels, of_bytes)
 
     def then(self) -> Plan:
-        """The plan that changes nothing, for the results of this one."""
+        """Return the identity plan for the results of this one."""
         return Plan.start(self.sizes, self.channels, of_bytes=self.of_bytes and not self.normalized)
 
     def __len__(self) -> int:
@@ -101,21 +101,21 @@ class Plan:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether every result is the source itself, pixel for pixel."""
+        """True if every result equals its source, pixel for pixel."""
         return bool(np.all(self.unchanged_images()))
 
     @property
     def is_fresh(self) -> bool:
-        """Whether no call was recorded, even one that changes nothing."""
+        """True if no call was recorded, not even one that changes nothing."""
         return not self.entries and not self.history and not self.blurs
 
     @property
-    def is_settled(self) -> bool:
-        """Whether pixels must be computed before geometry moves them: of filters, and of what they get by place."""
+    def blocks_geometry(self) -> bool:
+        """True if pixels must be computed before geometry: after filters, and after ops that depend on position."""
         return self.blurs or self.sharpens or any(bool(ops.IS_PLACED[entry.codes].any()) for entry in self.entries)
 
     def unchanged_images(self) -> Mask:
-        """Which images (N,) the plan leaves as they are, pixel for pixel."""
+        """Return a mask (N,) of images that the plan leaves unchanged, pixel for pixel."""
         grid = self.grid
         whole = np.zeros_like(grid.window)
         whole[:, 2:] = grid.sizes[:, ::-1]
@@ -132,8 +132,8 @@ class Plan:
     ) -> Plan:
         """Append an op to the program, or one of (N,) op codes for each image.
 
-        ``params`` are scalars or (N,) arrays. Those that the table keeps for itself (the matrix to ``frame``, what a
-        statistic is taken over) are filled in, here and by the compilation.
+        ``params`` are scalars or (N,) arrays. Parameters that the op table reserves (the matrix to ``frame``, the
+        slot and channels of a statistic) are filled in here and by the compilation.
         """
         n = len(self)
         codes = np.full(n, op.code, np.int32) if isinstance(op, ops.Op) else op
@@ -151,7 +151,7 @@ class Plan:
         return replace(self, entries=(*self.entries, entry))
 
     def with_blur(self, sigma: Floats, kernel: Ints, where: Mask | None) -> Plan:
-        """Blur the source with Gaussians of (N, 2) standard deviations and sizes in x and y; only on a fresh plan."""
+        """Blur the source with Gaussians of (N, 2) standard deviations and sizes, x and y; only on a new plan."""
         source = self.grid.frames[0]
         chosen = np.full(len(self), layout.GAUSSIAN)
         if where is not None:
@@ -163,18 +163,18 @@ class Plan:
         return replace(self, grid=grid, blurs=True)
 
     def mirrored(self, filter: int, local: Floats, sizes: Ints, where: Mask | None) -> Plan:
-        """Move to a larger grid around which the window is mirrored by REFLECT or SYMMETRIC; only on a fresh plan."""
+        """Move to a larger grid that mirrors the window around it by REFLECT or SYMMETRIC; only on a new plan."""
         plan = self.transformed(local, sizes, where=where)
         chosen = filter if where is None else np.where(where, filter, plan.grid.filter)
         filters = np.broadcast_to(chosen, len(self)).astype(np.int64)
         return replace(plan, grid=replace(plan.grid, filter=filters), blurs=True)
 
     def with_sharpness(self, factor: Floats, where: Mask | None) -> Plan:
-        """Mix every pixel with its smoothed neighborhood; once in a plan."""
+        """Mix every pixel with its smoothed neighborhood; at most once in a plan."""
         return self.with_entry(ops.SHARPNESS, (factor,), where=where).as_sharpened()
 
     def with_motion(self, taps: Floats, step: Floats, where: Mask | None) -> Plan:
-        """Average so many points, (N, 2) apart, of a line through every pixel; only on a fresh plan."""
+        """Average ``taps`` points on a line through every pixel, (N, 2) steps between them; only on a new plan."""
         filters = np.full(len(self), layout.LINEAR)
         if where is not None:
             filters = np.where(where, filters, self.grid.filter)
@@ -182,41 +182,41 @@ class Plan:
         return plan.with_entry(ops.MOTION, (taps, *step.T), where=where).as_sharpened()
 
     def with_artefacts(self, quality: Floats, where: Mask | None) -> Plan:
-        """Compress and decompress the source; only on a fresh plan."""
+        """Compress and decompress the source as JPEG; only on a new plan."""
         return self.with_entry(ops.JPEG, (quality, float(self.channels == 3)), where=where).as_sharpened()
 
     def with_displacement(self, params: Any, where: Mask | None) -> Plan:
-        """Move the pixels of the source, each by its own way; only on a fresh plan."""
+        """Displace the pixels of the source individually; only on a new plan."""
         return self.with_entry(ops.ELASTIC, params, where=where).as_sharpened()
 
     def as_sharpened(self) -> Plan:
-        """The same, marked as reading neighbors."""
+        """Return the same plan, marked as reading neighbors."""
         return replace(self, sharpens=True)
 
     def with_frame(self) -> tuple[Plan, int]:
-        """Remember the present grid, for an op that refers to its coordinates; gives the frame's number."""
+        """Store the current grid for an op that refers to its coordinates; return the plan and the grid's number."""
         n = len(self)
         frame = Frame(np.broadcast_to(np.eye(3), (n, 3, 3)), np.ones((n, 2)))
         frames = (*self.grid.frames, frame)
         return replace(self, grid=replace(self.grid, frames=frames)), len(frames) - 1
 
     def with_channels(self, channels: int) -> Plan:
-        """The same with another number of channels from here on."""
+        """Return the same plan with another number of channels from here on."""
         return replace(self, channels=channels)
 
     def as_normalized(self) -> Plan:
-        """The same, marked as no longer in [0, 1]."""
+        """Return the same plan, marked as no longer in [0, 1]."""
         return replace(self, normalized=True)
 
     def with_function(self, function: Any) -> tuple[Plan, int]:
-        """Remember a user function; gives its index."""
+        """Store a user function; return the plan and the function's index."""
         if function in self.functions:
             return self, self.functions.index(function)
         return replace(self, functions=(*self.functions, function)), len(self.functions)
 
     def with_paint(self, rectangle: Any, color: Floats, frame: int, *, inside: bool, where: Mask | None) -> Plan:
-        """Lay ``color`` (N, 3) outside or inside the rectangle (x0, y0, x1, y1) of a remembered frame."""
-        sharpness = (0.0, 0.0)  # filled in by the compilation, when the last filter is known
+        """Paint ``color`` (N, 3) outside or inside the rectangle (x0, y0, x1, y1) of a stored coordinate system."""
+        sharpness = (0.0, 0.0)  # filled in by the compilation, which knows the final filter
         params = (*rectangle, *sharpness, *color.T, 1.0 if inside else 0.0)
         return self.with_entry(ops.PAINT, params, where=where, frame=frame)
 
@@ -229,9 +229,9 @@ class Plan:
         scale: Floats | None = None,
         where: Mask | None = None,
     ) -> Plan:
-        """Move to a new grid; ``local`` (N, 3, 3) leads from it to the present one.
+        """Move to a new grid; ``local`` (N, 3, 3) maps it to the current one.
 
-        ``scale`` (N, 2): present pixels per new pixel in x and y, where the filter is to be stretched by it.
+        ``scale`` (N, 2): current pixels per new pixel in x and y, by which an antialiasing filter is stretched.
         """
         if where is not None:
             local = np.where(where[:, None, None], local, np.eye(3))
@@ -240,7 +240,7 @@ class Plan:
         for frame in self.grid.frames:
             support = frame.support
             if scale is not None:
-                # How far one filter unit of the present grid reaches along each axis of the frame.
+                # Length of one filter unit of the current grid along each axis of the earlier one.
                 reach = frame.matrix[:, :2, :2] * np.maximum(scale, 1.0)[:, None, :]
                 reach *= reach
                 support = np.maximum(support, np.sqrt(reach[:, :, 0] + reach[:, :, 1]))
@@ -254,7 +254,7 @@ class Plan:
         return replace(self, grid=Grid(sizes, tuple(frames), chosen, self.grid.window), history=history)
 
     def with_window(self, rectangle: Ints) -> Plan:
-        """Limit what may be read to a rectangle (N, 4) of the present grid, where that is whole source pixels."""
+        """Restrict reads to a rectangle (N, 4) of the current grid, for images where it covers whole source pixels."""
         matrix = self.grid.frames[0].matrix
         linear = matrix[:, :2, :2]
         shift = matrix[:, :2, 2]
@@ -265,19 +265,19 @@ class Plan:
         )
         low = np.maximum(np.minimum(one, other), before[:, :2]).astype(np.int64)
         high = np.minimum(np.maximum(one, other), before[:, 2:]).astype(np.int64)
-        # A crop that misses its image altogether is fill only; it still needs a pixel to name.
+        # A crop entirely outside its image is only fill; its window still needs one pixel.
         low = np.minimum(low, before[:, 2:] - 1)
         high = np.maximum(high, low + 1)
         window = np.where(is_whole_pixels(matrix)[:, None], np.concatenate([low, high], 1), before)
         return replace(self, grid=replace(self.grid, window=window))
 
-    def views(self, rows: Ints) -> Plan:
-        """The plan of images at some indices, in that order and any number of times."""
+    def take(self, rows: Ints) -> Plan:
+        """Return the plan of the images at ``rows``, in that order and any number of times."""
         frames: dict[int, Frame] = {}
         grids: dict[int, Grid] = {}
 
         def frame_of(frame: Frame) -> Frame:
-            """One for each frame, as for each grid: which are the same is told by that."""
+            """Copy a shared object, as below a grid, once: sharing is recognized by identity."""
             if id(frame) not in frames:
                 frames[id(frame)] = Frame(frame.matrix[rows], frame.support[rows])
             return frames[id(frame)]
@@ -302,13 +302,13 @@ class Plan:
         return replace(self, grid=grid_of(self.grid), entries=entries, history=history)
 
     def of_planes(self) -> Plan:
-        """The plan for the channels of images, each an image of its own."""
-        return replace(self.views(np.repeat(np.arange(len(self)), self.channels)), channels=1)
+        """Return the plan for the channels of images, each treated as a separate image."""
+        return replace(self.take(np.repeat(np.arange(len(self)), self.channels)), channels=1)
 
-    # -- for what goes with the images ---------------------------------------------------------------------------
+    # -- boxes and masks ---------------------------------------------------------------------------------------
 
     def fills(self) -> Iterator[tuple[Entry, Floats]]:
-        """Entries that lay a color around an earlier image, and its rectangle (N, 4); boundless where they do not."""
+        """Yield instructions that paint around an earlier image, and its rectangle (N, 4), infinite if not painted."""
         for entry in self.entries:
             painted = entry.codes == ops.PAINT.code
             if np.any(painted):
@@ -317,11 +317,11 @@ class Plan:
                 yield entry, np.where(outside[:, None], rectangle, (-np.inf, -np.inf, np.inf, np.inf))
 
     def displacements(self) -> list[Entry]:
-        """The entry that moves the source's pixels each by its own way, if there is one: the first."""
+        """Return the instructions that displace source pixels individually: at most the first one."""
         return [entry for entry in self.entries if np.any(entry.codes == ops.ELASTIC.code)]
 
     def for_masks(self, color: float) -> Plan:
-        """The geometry alone, for one channel and by nearest neighbor, with ``color`` for every fill around it."""
+        """Return the geometry alone, for one channel and nearest neighbor, with ``color`` for every fill."""
         entries = []
         for entry, rectangle in self.fills():
             codes = np.where(np.isfinite(rectangle[:, 0]), ops.PAINT.code, ops.SKIP.code).astype(np.int32)
@@ -339,7 +339,7 @@ class Plan:
 
 
 def check_channels(codes: NDArray[np.int32], channels: int) -> None:
-    """Refuse ops of color for images of other channels than the kernels'."""
+    """Refuse color ops for images with other than 1 or 3 channels."""
     if channels in KERNEL_CHANNELS:
         return
     refused = np.setdiff1d(codes, _OF_ANY_CHANNELS)
@@ -349,8 +349,8 @@ def check_channels(codes: NDArray[np.int32], channels: int) -> None:
 
 
 def is_whole_pixels(matrix: Floats) -> Mask:
-    """Where a matrix (N, 3, 3) leads from pixels to pixels: flips, quarter turns and shifts."""
-    # Column by column: a reduction along an axis of two or three takes ten times as long.
+    """Return a mask (N,) of matrices (N, 3, 3) that map pixels to pixels: flips, quarter turns and shifts."""
+    # Per column: a reduction along an axis of two or three takes ten times as long.
     x, y = np.abs(matrix[:, :2, 0]), np.abs(matrix[:, :2, 1])
     shift = matrix[:, :2, 2]
     axes = (((x == 0.0) & (y == 1.0)) | ((x == 1.0) & (y == 0.0))) & (shift == np.rint(shift))

@@ -1,4 +1,4 @@
-"""Plans for source images that are decoded at a reduced size, because they are shrunk anyway."""
+"""Plans for source images that are decoded at reduced size, because they are downscaled anyway."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from .._checks.types import Floats, Ints, Mask
 from ..kernels import layout, ops
 from .plan import Frame, Grid, Plan
 
-#: The scale of an image as it is, and those that it may be decoded at, in eighths of its size.
+#: Full scale, in eighths of an image's size.
 FULL = 8
-_SMALLER = (4, 2, 1)
+_SMALLER = (4, 2, 1)  # reduced scales, in eighths
 
 _SMOOTH = (layout.LINEAR, layout.CUBIC_RENORMALISED, layout.CUBIC_CLAMPED)
 
 
 def scales_allowed(plan: Plan, draft: float) -> Ints:
-    """For each image the least scale at which the plan's filter still shrinks by ``draft`` along both axes.
+    """Return for each image the smallest scale at which the plan's filter still shrinks by ``draft`` along both axes.
 
-    Everything that reads the source must do so through a filter that is stretched: nearest-neighbor images, blurs and
-    statistics of the source's own pixels need it whole.
+    All reads of the source must go through an antialiasing filter: nearest neighbor, blurs, and statistics over the
+    source's own pixels need the full size.
     """
     shrink = _least_shrink(plan.grid)
     for entry in plan.entries:
@@ -35,26 +35,26 @@ def scales_allowed(plan: Plan, draft: float) -> Ints:
 
 
 def _least_shrink(grid: Grid) -> Floats:
-    """Source pixels that one filter unit spans, along the axis where those are fewer; 0 without a smooth filter."""
+    """Return source pixels per filter unit along the axis with fewer of them; 0 without a smooth filter."""
     return np.where(np.isin(grid.filter, _SMOOTH), grid.frames[0].support.min(1), 0.0)
 
 
 def scaled_sizes(sizes: Ints, scales: Ints) -> Ints:
-    """(N, 2) sizes at a scale, as libjpeg rounds them."""
+    """Return (N, 2) sizes at a scale, rounded as libjpeg does."""
     return -(-sizes * scales[:, None] // FULL)
 
 
 def at_scale(plan: Plan, scales: Ints, sizes: Ints, far: Mask) -> Plan:
-    """The same plan for source images at a scale of so many eighths.
+    """Return the plan for source images decoded at ``scales`` eighths of their size.
 
     Parameters
     ----------
     scales : (N,) int64
     sizes : (N, 2) int64
-        Of the source images as they are.
+        Sizes of the source images at full scale.
     far : (N, 2) bool
-        Axes, x and y, along which pixels are counted from the far end of the file's: what rounding the size up adds is
-        then in front of the image.
+        Axes, x and y, that are flipped relative to the file: the padding from rounding the size up then comes before
+        the image.
     """
     if np.all(scales == FULL):
         return plan
@@ -65,13 +65,13 @@ def at_scale(plan: Plan, scales: Ints, sizes: Ints, far: Mask) -> Plan:
     matrix[:, 0, 0] = matrix[:, 1, 1] = factor
     matrix[:, :2, 2] = shift
     matrix[:, 2, 2] = 1.0
-    made: dict[int, Frame] = {}
+    scaled: dict[int, Frame] = {}
 
     def frame_of(frame: Frame) -> Frame:
-        """One for each frame: passes over the same one are told by it."""
-        if id(frame) not in made:
-            made[id(frame)] = Frame(matrix @ frame.matrix, frame.support * factor[:, None])
-        return made[id(frame)]
+        """Scale a shared object once: passes over the same one are recognized by identity."""
+        if id(frame) not in scaled:
+            scaled[id(frame)] = Frame(matrix @ frame.matrix, frame.support * factor[:, None])
+        return scaled[id(frame)]
 
     def grid_of(grid: Grid) -> Grid:
         low = np.floor(grid.window[:, :2] * factor[:, None] + shift).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a plan does to an image, in words."""
+"""Descriptions of plans: one line of text for each operation applied to an image."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _BORDERS = {
     layout.REFLECT: "the border is a mirror image, without the outermost pixels",
     layout.SYMMETRIC: "the border is a mirror image",
 }
-_SAME = 1e-9
+_SAME = 1e-9  # relative and absolute difference of equal matrices
 
 
-def in_words(segments: Sequence[Plan], k: int, size: Any, white: float) -> list[str]:
-    """A line for each operation that applies to image ``k`` of a source with such a size and such a white."""
+def describe_segments(segments: Sequence[Plan], k: int, size: Any, white: float) -> list[str]:
+    """Return a line for each operation applied to image ``k``; ``size`` and ``white`` are those of its source."""
     lines = []
     for number, plan in enumerate(segments):
         if number:
-            lines.append(f"stage {number + 1}, on the result so far:")
-        lines += _stage(plan, k, size, white)
+            lines.append(f"segment {number + 1}, on the result so far:")
+        lines += _segment(plan, k, size, white)
         size = plan.sizes[k]
         white = 1.0 if plan.normalized else white
     return lines
 
 
-def _stage(plan: Plan, k: int, before: Any, white: float) -> list[str]:
+def _segment(plan: Plan, k: int, before: Any, white: float) -> list[str]:
     lines = []
     chosen = int(plan.grid.filter[k])
     if chosen == layout.GAUSSIAN and plan.grid.kernel is not None:
@@ -48,14 +48,14 @@ def _stage(plan: Plan, k: int, before: Any, white: float) -> list[str]:
     for at in range(len(plan.entries) + 1):
         while steps and steps[0].at == at:
             step = steps.pop(0)
-            words = _move(step.matrix[k], before, step.sizes[k])
-            lines += words
-            moved |= bool(words)
+            moves = _geometry(step.matrix[k], before, step.sizes[k])
+            lines += moves
+            moved |= bool(moves)
             before = step.sizes[k]
         if at < len(plan.entries):
             entry = plan.entries[at]
             if np.any(entry.codes == ops.NORMALIZE.code):
-                white = 1.0  # colors after normalize are laid down as they are
+                white = 1.0  # colors painted after normalize are not in the source's unit
             lines += _op(plan, ops.OPS[entry.codes[k]], entry.params[k].astype(np.float64), white)
     if moved and chosen in _FILTERS:
         lines.append(f"sampled once: {_FILTERS[chosen]}")
@@ -67,8 +67,8 @@ def _stage(plan: Plan, k: int, before: Any, white: float) -> list[str]:
 # -- geometry ----------------------------------------------------------------------------------------------------------
 
 
-def _move(matrix: Floats, old: Any, new: Any) -> list[str]:
-    """One step from a grid of size ``old`` to one of size ``new``; ``matrix`` leads back."""
+def _geometry(matrix: Floats, old: Any, new: Any) -> list[str]:
+    """Describe one step from a grid of size ``old`` to one of size ``new``; ``matrix`` maps the new grid to the old."""
     height, width = (int(v) for v in old)
     rows, columns = (int(v) for v in new)
     if _is(matrix, np.eye(3)):
@@ -93,23 +93,23 @@ def _move(matrix: Floats, old: Any, new: Any) -> list[str]:
 
 
 def _affine(forward: Floats, old: tuple[int, int], new: tuple[int, int]) -> str:
-    """Rotation after shear after scale, about the middle."""
+    """Describe an affine map as scale, then shear, then rotation, about the center."""
     (a, b), (c, d) = forward[:2, :2]
     across = math.hypot(a, c)
     down = (a * d - b * c) / across
     shear = math.degrees(math.atan2(a * b + c * d, across * abs(down)))
     angle = -math.degrees(math.atan2(c, a))
     shift = forward[:2, :2] @ (np.array(old) / 2.0) + forward[:2, 2] - np.array(new) / 2.0
-    words = [f"rotate by {_number(angle)} degrees"]
+    parts = [f"rotate by {_number(angle)} degrees"]
     if not _is((across, down), (1.0, 1.0)):
-        words.append(f"scale by {_list((across, down))} (x, y)")
+        parts.append(f"scale by {_list((across, down))} (x, y)")
     if abs(shear) > _SAME:
-        words.append(f"shear by {_number(shear)} degrees")
+        parts.append(f"shear by {_number(shear)} degrees")
     if np.max(np.abs(shift)) > 1e-6:
-        words.append(f"move the middle by {_list(shift)} pixels (x, y)")
-    if abs(angle) <= _SAME and len(words) > 1:
-        words = words[1:]
-    text = ", ".join(words)
+        parts.append(f"move the middle by {_list(shift)} pixels (x, y)")
+    if abs(angle) <= _SAME and len(parts) > 1:
+        parts = parts[1:]
+    text = ", ".join(parts)
     return text if new == old else f"{text}, onto {new[1]} x {new[0]}"
 
 
@@ -135,11 +135,11 @@ def _is(one: Any, other: Any) -> bool:
 
 
 def _op(plan: Plan, op: ops.Op, params: Floats, white: float) -> list[str]:
-    """One op of the program: its name and parameters, or words of its own."""
+    """Describe one op of the program: its name and parameters, unless it has a description function."""
     if op is ops.SKIP:
         return []
-    if op in _WORDS:
-        return [_WORDS[op](plan, params, white)]
+    if op in _DESCRIBE:
+        return [_DESCRIBE[op](plan, params, white)]
     values = ", ".join(f"{name} {_number(params[op.at(name)])}" for name in op.parameters)
     return [f"{op.name}: {values}" if values else op.name]
 
@@ -198,8 +198,8 @@ def _seed(params: Floats, op: ops.Op) -> int:
     return int(params[op.at("seed_0")]) * ops.SEED_WORD + int(params[op.at("seed_1")])
 
 
-# Ops whose recorded parameters are not what the user gave: (plan, params, white) -> words.
-_WORDS: dict[ops.Op, Callable[[Plan, Floats, float], str]] = {
+# Descriptions of ops whose recorded parameters differ from those the user gave.
+_DESCRIBE: dict[ops.Op, Callable[[Plan, Floats, float], str]] = {
     ops.HUE: lambda plan, params, white: f"hue: {_number(params[0])} turns",
     ops.SOLARIZE: lambda plan, params, white: f"solarize: from {_number(params[0] * white)}",
     ops.POSTERIZE: lambda plan, params, white: f"posterize: {_number(math.log2(params[1] + 1.0))} bits",
@@ -223,5 +223,5 @@ def _list(values: Any) -> str:
 
 
 def _color(values: Floats) -> str:
-    """Three numbers, or one for all channels."""
+    """Return a color as three numbers, or as one that is equal in all channels."""
     return _number(values[0]) if np.all(values == values[0]) else _list(values)

@@ -1,1 +1,1 @@
-"""Recorded plans as files and in words."""
+"""Recorded plans as files and as text."""

@@ -1,4 +1,4 @@
-"""What an image goes through, in words: for people who debug their augmentation."""
+"""Descriptions of the operations applied to an image, for debugging augmentations."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from .._batch.batch import Batch, as_batch, recording_of
 from .._batch.recording import Recording
 from .._plan.scale import FULL, scaled_sizes
-from .._plan.text import in_words
+from .._plan.text import describe_segments
 from .._runtimes.draft import first_segments, scales_of
 from .saved import SavedPlan
 
 
 class Description(str):
-    """Lines that a notebook shows as lines."""
+    """Text that a notebook displays with its line breaks."""
 
     __slots__ = ()
 
@@ -24,25 +24,25 @@ class Description(str):
 
 
 def describe(images: Batch | SavedPlan, i: int) -> str:
-    """Say in words what one image goes through.
+    """Describe the operations applied to one image.
 
     Parameters
     ----------
     images : Batch or SavedPlan
     i : int
-        Which image.
+        Index of the image.
 
     Returns
     -------
     str
-        A line for each operation that applies to the image, in order, with its parameters. Colors are in the unit of
-        the images. Geometry is told from its matrices: an :func:`affine` that only rotates reads as a rotation.
-        Notebooks show it line by line.
+        One line for each operation that applies to the image, in order, with its parameters. Colors are in the unit of
+        the images. Geometry is derived from its matrices: an :func:`affine` that only rotates is described as a
+        rotation. Notebooks display line by line.
 
     Raises
     ------
     IndexError
-        For an image that is not there.
+        If the index is out of range.
 
     Examples
     --------
@@ -62,13 +62,13 @@ def describe(images: Batch | SavedPlan, i: int) -> str:
     k = range(len(saved))[operator.index(i)]
     lines = [f"image {k}: {_size(saved.sizes[k])} (height x width), {_channels(saved.channels)}, {saved.dtype}"]
     lines += [] if isinstance(images, SavedPlan) else _reduced(recording_of(images), k)
-    lines += in_words(saved.segments, k, saved.sizes[k], 255.0 if saved.dtype == "uint8" else 1.0)
+    lines += describe_segments(saved.segments, k, saved.sizes[k], 255.0 if saved.dtype == "uint8" else 1.0)
     last = saved.segments[-1]
     return Description("\n".join([*lines, f"result: {_size(last.sizes[k])}, {_channels(last.channels)}"]))
 
 
 def _reduced(batch: Recording, k: int) -> list[str]:
-    """At which size the image is decoded, where that is not its own."""
+    """Return a line with the size at which the image is decoded, if it is reduced."""
     if not batch.runtime.on_host:
         return []
     scales = scales_of(batch.source, batch.segments, first_segments(batch.segments))

@@ -1,7 +1,7 @@
-"""Recorded plans as files, and applied to other images.
+"""Saving recorded plans to files, loading them, and applying them to other images.
 
-A file is one flat ``.npy`` array of bytes: the length of a JSON header, the header, and the arrays it refers to. What
-several parts of a plan share is stored once and shared again when it is loaded.
+A file is one flat ``.npy`` array of bytes: the length of a JSON header, the header, and the arrays it refers to.
+Objects shared by several parts of a plan are stored once, and shared again after loading.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from ..kernels import layout, ops
 
 _FORMAT = "gpuimg plan 1"
 _ALIGNED = 8
-_LARGE = 1e30  # times sizes, still within float32
+_LARGE = 1e30  # largest number in a file: times image sizes it still fits in float32
 _DTYPES = ("<i4", "<i8", "<f4", "<f8")
-# Parameters each op reads, by its code; a file may hold no other ops, and none of the user's.
+# Number of parameters that each op reads, by code; a file may hold only these ops, and no user functions.
 _WIDTHS = {op.code: op.width for op in ops.OPS if not op.user and op is not ops.END}
 
 
 @dataclass(frozen=True, eq=False)
 class SavedPlan:
-    """What the images of a batch go through, without the images.
+    """The operations recorded for a batch, without its images.
 
     Attributes
     ----------
     sizes : (N, 2) int64
-        Heights and widths of the images it is for.
+        Heights and widths of the images that the plan applies to.
     channels : int
     dtype : str
-        ``"uint8"`` or ``"float32"``: thresholds and levels depend on it.
+        Dtype of the images, ``"uint8"`` or ``"float32"``: thresholds and levels depend on it.
     segments : tuple
-        The plans, each for the results of the one before.
+        The plans, each applied to the results of the one before.
     """
 
     sizes: Ints
@@ -53,7 +53,7 @@ class SavedPlan:
 
     @staticmethod
     def of(batch: Batch) -> SavedPlan:
-        """The plan of a recorded batch."""
+        """Return the plan of a recorded batch."""
         recording = recording_of(batch)
         source = recording.source
         return SavedPlan(source.sizes, source.channels, source.dtype, recording.segments)
@@ -63,15 +63,15 @@ class SavedPlan:
 
 
 def apply_plan(plan: SavedPlan | Batch, images: Images) -> Batch:
-    """Send other images through what was recorded, parameter for parameter.
+    """Apply recorded operations, with the same parameters, to other images.
 
     Parameters
     ----------
     plan : SavedPlan or Batch
-        From :func:`load_plan`, or a batch whose plan is to be used.
+        The result of :func:`load_plan`, or a batch whose plan is to be used.
     images : Batch, list of arrays or array
-        As many images as the plan is for, of the same sizes, channels and dtype. A recorded batch goes on from its
-        results.
+        As many images as the plan is for, of the same sizes, channels and dtype. For a recorded batch, the plan applies
+        to its results.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def apply_plan(plan: SavedPlan | Batch, images: Images) -> Batch:
     Raises
     ------
     ValueError
-        For images that differ from those the plan is for, saying which.
+        For images that differ from those the plan is for, with the difference.
 
     Examples
     --------
@@ -111,13 +111,13 @@ def apply_plan(plan: SavedPlan | Batch, images: Images) -> Batch:
 
 
 def save_plan(images: Batch, path: str | PathLike[str]) -> None:
-    """Write what was recorded in a batch to a ``.npy`` file.
+    """Write the operations recorded in a batch to a ``.npy`` file.
 
     Parameters
     ----------
     images : Batch
     path : path
-        Written under exactly this name.
+        Used as it is, without adding a suffix.
 
     Returns
     -------
@@ -126,7 +126,7 @@ def save_plan(images: Batch, path: str | PathLike[str]) -> None:
     Raises
     ------
     ValueError
-        If the plan calls your own functions: these cannot be saved.
+        If the plan calls user functions, which cannot be saved.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def save_plan(images: Batch, path: str | PathLike[str]) -> None:
 
 
 class _Writer:
-    """Parts of plans as JSON; shared arrays, frames and grids are numbers in a table."""
+    """Converter of plans to JSON; shared arrays, coordinate systems and grids are stored as indices into tables."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -166,13 +166,13 @@ class _Writer:
         self._known: dict[int, int] = {}
         self._length = 0
 
-    def _once(self, table: str, thing: Any, content: Any) -> int:
-        """Place of a thing in its table; ``content`` makes what stands there."""
-        if id(thing) not in self._known:
-            made = content()
-            self._known[id(thing)] = len(self.tables[table])
-            self.tables[table].append(made)
-        return self._known[id(thing)]
+    def _once(self, table: str, shared: Any, content: Any) -> int:
+        """Return the index of an object in its table; ``content`` returns the object's JSON."""
+        if id(shared) not in self._known:
+            value = content()
+            self._known[id(shared)] = len(self.tables[table])
+            self.tables[table].append(value)
+        return self._known[id(shared)]
 
     def array(self, array: NDArray[Any]) -> int:
         def content() -> list[Any]:
@@ -231,14 +231,14 @@ def load_plan(path: str | PathLike[str]) -> SavedPlan:
     Returns
     -------
     SavedPlan
-        For :func:`apply_plan` and :func:`describe`.
+        Accepted by :func:`apply_plan` and :func:`describe`.
 
     Raises
     ------
     ValueError
-        For anything that is not such a file, or a damaged one. Nothing in a file is executed.
+        For files of another kind, and damaged ones. No code from a file is executed.
     OSError
-        Where the file cannot be read.
+        If the file cannot be read.
 
     Examples
     --------
@@ -257,7 +257,7 @@ def load_plan(path: str | PathLike[str]) -> SavedPlan:
         content = json.loads(data[_ALIGNED:start].tobytes())
         _demand(content["format"] == _FORMAT, f"the format {_FORMAT!r}")
         return _Reader(content, data[start:]).saved(content)
-    except Exception as error:  # NumPy and json raise many kinds, down to those of Python's tokenizer
+    except Exception as error:  # NumPy and json raise many types, including those of Python's tokenizer
         raise ValueError(f"{path} is not a plan saved by this version of gpuimg: {error}") from error
 
 
@@ -271,7 +271,7 @@ def _is_count(channels: Any) -> bool:
 
 
 class _Reader:
-    """Plans from JSON, checked: a program with fewer parameters than its ops read would read beyond them."""
+    """Converter of JSON to plans, with validation: ops with too few parameters would read past a program's end."""
 
     def __init__(self, content: dict[str, Any], data: NDArray[np.uint8]) -> None:
         self._arrays = [_read(data, *array) for array in content["arrays"]]
@@ -313,16 +313,16 @@ class _Reader:
         _demand(all(len(array) == len(sizes) for array in self._arrays), "the same number of images throughout")
         segments = []
         before = Plan.start(sizes, channels, of_bytes=dtype != "float32")
-        for stage in content["stages"]:
-            segments.append(self._plan(stage, before))
+        for content_of_segment in content["stages"]:  # the file format's name for segments
+            segments.append(self._plan(content_of_segment, before))
             before = segments[-1].then()
         _demand(segments, "a segment")
         return SavedPlan(sizes, channels, dtype, tuple(segments))
 
-    def _plan(self, stage: dict[str, Any], before: Plan) -> Plan:
+    def _plan(self, segment: dict[str, Any], before: Plan) -> Plan:
         source = before.sizes
-        grid = self._grids[stage["grid"]]
-        entries = [self._entry(entry, grid) for entry in stage["entries"]]
+        grid = self._grids[segment["grid"]]
+        entries = [self._entry(entry, grid) for entry in segment["entries"]]
         grids = [grid, *(entry.taken_over for entry in entries if entry.taken_over is not None)]
         for one in grids:
             low, high = one.window[:, :2], one.window[:, 2:]
@@ -334,22 +334,23 @@ class _Reader:
             known = len(grid.frames) if entry.taken_over is None else len(entry.taken_over.frames)
             _demand(all(before.frame < known for before in entries[: k + 1]), "the frames it refers to")
         reading = sum(ops.READS_NEIGHBORS[entry.codes].astype(int) for entry in entries)
-        _demand(np.all(np.asarray(reading) <= 1), "one filter of neighbors a segment")
+        _demand(np.all(np.asarray(reading) <= 1), "one filter of neighbors per segment")
         _demand(
-            not any(np.any(ops.APART[entry.codes]) for entry in entries[1:]), "what is done apart first in a segment"
+            not any(np.any(ops.PREPASS_LAUNCHES[entry.codes]) for entry in entries[1:]),
+            "prepass ops only at the start of a segment",
         )
-        _demand(stage["sharpens"] or not np.any(reading), "a mark of its filters")
+        _demand(segment["sharpens"] or not np.any(reading), "a mark of its filters")
         counts = KERNEL_CHANNELS if before.channels in KERNEL_CHANNELS else (before.channels,)
-        _demand(stage["channels"] in counts, f"{' or '.join(map(str, counts))} channels")
+        _demand(segment["channels"] in counts, f"{' or '.join(map(str, counts))} channels")
         for entry in entries:
-            check_channels(entry.codes, stage["channels"])
-        flags = {name: stage[name] for name in ("normalized", "blurs", "sharpens")}
+            check_channels(entry.codes, segment["channels"])
+        flags = {name: segment[name] for name in ("normalized", "blurs", "sharpens")}
         _demand(all(isinstance(flag, bool) for flag in flags.values()), "flags")
         history = tuple(
             Step(int(at), self._array(matrix, np.float64, 3, 3), self._sizes(sizes))
-            for at, matrix, sizes in stage["history"]
+            for at, matrix, sizes in segment["history"]
         )
-        return Plan(grid, stage["channels"], before.of_bytes, tuple(entries), history=history, **flags)
+        return Plan(grid, segment["channels"], before.of_bytes, tuple(entries), history=history, **flags)
 
     def _entry(self, entry: dict[str, Any], grid: Grid) -> Entry:
         codes = self._array(entry["codes"], np.int32)

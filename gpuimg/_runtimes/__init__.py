@@ -1,1 +1,1 @@
-"""The two devices: memory, decoding into it, running plans."""
+"""The runtimes of the two kinds of devices: memory, decoding into it, running plans."""

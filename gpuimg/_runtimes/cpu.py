@@ -1,4 +1,4 @@
-"""The CPU runtime: one image at a time from file to result on each of a few threads, while it is in the cache."""
+"""The CPU runtime: each thread takes one image at a time from file to result, so that it stays in the cache."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from .._threads.turn import end_turn
 from ..kernels import layout
 from ..kernels.cpu.run import mix_image
 from .cpu_call import Call
-from .cpu_memory import Places, Pool, Scratch
+from .cpu_memory import Pool, RunningThreads, Scratch
 from .protocol import Outcome
 
 
 def _as_decoded(source: EncodedClips, segments: Sequence[Plan], kind: int, planar: bool) -> bool:
-    """Whether results are the decoded frames themselves, which come to their places without a pass then."""
+    """Return True if results are the decoded frames themselves, which are then decoded into place without a pass."""
     same = all(plan.changes_nothing and plan.channels == source.channels for plan in segments)
-    return same and kind == layout.UINT8 and not planar and source.leaders() is None
+    return same and kind == layout.UINT8 and not planar and source.first_occurrences() is None
 
 
 class CpuRuntime:
-    """Runs plans on the CPU. Threads live as long as a call; scratch memory is kept for the next one.
+    """Runtime for the CPU. Threads live as long as a call; scratch memory is reused by the next call.
 
     Parameters
     ----------
     most : int, optional
-        Threads that one call has; all that are allowed by default. 1 is for callers with threads of their own.
+        Largest number of threads for one call; by default all allowed. 1 is for callers with their own threads.
     """
 
     name = "cpu"
@@ -45,36 +45,36 @@ class CpuRuntime:
         self._most = most
         self._spare: list[Scratch] = []
         self._pool = Pool()
-        self._places = Places()
+        self._running_threads = RunningThreads()
         self._lock = threading.Lock()
 
     def device(self) -> AbstractContextManager[None]:
-        """As :meth:`Runtime.device`."""
+        """See :meth:`Runtime.device`."""
         return nullcontext()
 
     # -- memory ------------------------------------------------------------------------------------------------
 
     def empty(self, elements: int, dtype: str) -> Any:
-        """An uninitialised flat array, aligned for zero-copy hand-off."""
+        """Return an uninitialized flat array, aligned for zero-copy hand-off."""
         kind = numpy_dtype(dtype)
         return self._pool.take(elements * kind.itemsize).view(kind)
 
     take = empty
 
     def owns(self, array: Any) -> bool:
-        """Whether this is a NumPy array."""
+        """Return True for NumPy arrays."""
         return isinstance(array, np.ndarray)
 
     def from_dlpack(self, array: Any) -> Any:
-        """The same memory as a NumPy array."""
+        """Return the same memory as a NumPy array."""
         return np.from_dlpack(array)
 
     def to_host(self, array: Any) -> Any:
-        """The array itself."""
+        """Return the array itself."""
         return array
 
     def from_arrays(self, arrays: Any) -> Pixels:
-        """Pixels of checked arrays; one contiguous (N, H, W, C) array is used in place, all else is packed."""
+        """Return pixels of checked arrays; one contiguous (N, H, W, C) array is used in place, others are copied."""
         if isinstance(arrays, np.ndarray):
             n, height, width, channels = arrays.shape
             sizes = np.tile(np.array([[height, width]], np.int64), (n, 1))
@@ -89,29 +89,29 @@ class CpuRuntime:
         return Pixels(flat, offsets, sizes, channels)
 
     def result_memory(self, stream: int | None) -> CpuRuntime:
-        """Memory for results of a pipeline: that of all results."""
+        """Return the memory for a pipeline's results: the same as for all results."""
         return self
 
-    # A pipeline's threads share nothing but the cores: nothing is to be set up, and nothing to wait for.
+    # Threads of a pipeline share only the cores: there is nothing to set up or wait for.
 
-    def private_stream(self, lanes: int = 1) -> AbstractContextManager[None]:
-        """As :meth:`Runtime.private_stream`."""
+    def private_stream(self, threads: int = 1) -> AbstractContextManager[None]:
+        """See :meth:`Runtime.private_stream`."""
         return nullcontext()
 
     def record_event(self) -> None:
-        """As :meth:`Runtime.record_event`: what was called is done."""
+        """See :meth:`Runtime.record_event`; work on the CPU is complete when its call returns."""
 
     def wait_event(self, event: None, stream: int | None) -> None:
-        """As :meth:`Runtime.wait_event`."""
+        """See :meth:`Runtime.wait_event`."""
 
     # -- work --------------------------------------------------------------------------------------------------
 
     def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
-        """Decode whole images into one arena."""
+        """Decode whole images into one buffer."""
         offsets, total = offsets_of(images.sizes, images.channels, ALIGNMENT)
         flat = self.empty(total, "uint8")
         pixels = Pixels(flat, offsets, images.sizes, images.channels, failures=images.failures, frames=images.frames)
-        return pixels, self._run(Call(images, [], flat, offsets, layout.UINT8, False, self._places))
+        return pixels, self._run(Call(images, [], flat, offsets, layout.UINT8, False, self._running_threads))
 
     def run(
         self,
@@ -122,10 +122,10 @@ class CpuRuntime:
         kind: int,
         planar: bool,
     ) -> Outcome:
-        """Run all segments of an image before the next one; the launches are those a GPU would need for the batch."""
+        """Run all segments of an image before the next one; launches are those that a GPU would need for the batch."""
         if isinstance(source, EncodedClips) and _as_decoded(source, segments, kind, planar):
             segments = []
-        return self._run(Call(source, segments, out.view(np.uint8), offsets, kind, planar, self._places))
+        return self._run(Call(source, segments, out.view(np.uint8), offsets, kind, planar, self._running_threads))
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images on the worker threads."""
@@ -143,18 +143,18 @@ class CpuRuntime:
         side_by_side(work, self._helpers(len(one.offsets)))
 
     def _run(self, call: Call) -> Outcome:
-        end_turn()  # what follows holds no GIL
+        end_turn()  # the native loops run without the GIL
         for python in call.rounds():
             helpers = self._helpers(call.images_left(python))
             side_by_side(partial(self._work, call, iter(python)), helpers, call.stop)
         return Outcome(dict(sorted(call.failures.items())), call.timings, call.launches)
 
     def _helpers(self, images: int) -> int:
-        """Threads beside the one that calls, for so many images."""
+        """Return the number of threads in addition to the calling one."""
         return min(self._most or threads(), images) - 1
 
     def _work(self, call: Call, python: Iterator[int]) -> None:
-        """One thread's part; drawing from the iterator they share is safe under the GIL."""
+        """Run one thread's part; taking from the shared iterator is atomic under the GIL."""
         scratch = self._take()
         try:
             call.work(scratch, python)

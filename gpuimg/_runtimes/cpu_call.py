@@ -1,4 +1,8 @@
-"""One call of the CPU runtime: prepares the records that its native loop reads; runs the decoders in Python."""
+"""One call of the CPU runtime: fills the records that the native loop reads, and runs the decoders in Python.
+
+Records hold raw addresses of files, pixels, results and scratch memory; :class:`Call` and :class:`ThreadMemory` keep
+the owners of that memory alive while the native loop runs.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,8 @@ import numpy as np
 
 from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
-from .._data.images import SCALES, Encoded, EncodedImages, Pixels, check_reach, of_all_views, rows_of
-from .._decoding import exif, jpeg, pillow
+from .._data.images import SCALES, Encoded, EncodedImages, Pixels, check_reach, rows_of, union_regions
+from .._decoding import exif, jpeg, pillow, route
 from .._plan.compile import Pass, compile_plan, launches_of, ops_used
 from .._plan.plan import Plan
 from .._plan.scale import FULL, at_scale, scaled_sizes
@@ -29,30 +33,30 @@ from ..kernels.cpu.sample import SOURCE_SLACK, work_space
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
-from .cpu_memory import SCRATCH_DTYPES, Places, Scratch, ThreadMemory, largest
+from .cpu_memory import SCRATCH_DTYPES, RunningThreads, Scratch, ThreadMemory, largest
 from .draft import first_segments, scales_of
 from .protocol import Timings
 
-# Rows sampled at a time: enough to share the tap tables, few enough to stay in the second-level cache.
+# Rows sampled at a time: enough to share the tap tables, few enough for the second-level cache.
 _ROWS = 64
 
-_CHANNELS = 3  # of the widest images
+_CHANNELS = 3  # the most channels that the kernels process
 
-# Results of at least so many bytes are written past the caches, which would have lost them when they are read.
+# Results of at least this many bytes are written with non-temporal stores: they would be evicted before they are read.
 _STREAMED = 8 << 20
 
-# Nanoseconds after which the main thread comes back from the native loop to see signals, between two images.
+# Nanoseconds after which the main thread returns from the native loop, between two images, to handle signals.
 _SIGNALS = 50_000_000
 
-#: Fills an array with a region (x0, y0, x1, y1) of an image that Python has decoded.
+#: Fill an array with a region (x0, y0, x1, y1) of an image that Python has decoded.
 Write: TypeAlias = Callable[[list[int], Any], None]
 
-# Results of a segment that another one reads: their kind, and whether each channel is a plane.
+# Store kind and planar flag of results that the next segment reads.
 _BETWEEN = (layout.FLOAT32, False)
 
 
 class _Segment:
-    """A compiled plan as PASS records, the regions of its source, and the memory it takes."""
+    """A compiled plan as PASS records, with its source regions and its memory needs."""
 
     def __init__(self, plan: Plan, kind: int, planar: bool, sources: set[str]) -> None:
         self.passes, region = compile_plan(plan)
@@ -91,8 +95,8 @@ def _memory(run: Pass, used: Mask) -> dict[str, int]:
     whole = run.first_slot < run.end_slot or bool(np.any(used & ops.READS_NEIGHBORS))
     rows = height if whole else np.minimum(_ROWS, height)
     floats, ints = work_space(height, width, nx, ny, grids["window"][:, 2].astype(np.int64))
-    copied = height * width if used[ops.MOTION.code] else 0  # of a plane, while it is averaged
-    copied = np.maximum(copied, 2 * width if used[ops.SHARPNESS.code] else 0)  # two of its rows
+    copied = height * width if used[ops.MOTION.code] else 0  # a plane, while it is averaged
+    copied = np.maximum(copied, 2 * width if used[ops.SHARPNESS.code] else 0)  # two rows of a plane
     if used[ops.JPEG.code]:
         copied = np.maximum(copied, artefacts.work_for(height, width))
     if used[ops.ELASTIC.code]:
@@ -108,12 +112,12 @@ def _memory(run: Pass, used: Mask) -> dict[str, int]:
 
 
 class Call:
-    """What the threads of one call share; it keeps the batch's memory alive.
+    """State shared by the threads of one call; keeps the batch's buffers alive.
 
     Attributes
     ----------
     failures : dict of int to str
-        Why images did not decode.
+        Reasons of images that were not decoded.
     timings : Timings
     """
 
@@ -125,21 +129,21 @@ class Call:
         offsets: Ints,
         kind: int,
         planar: bool,
-        places: Places,
+        running_threads: RunningThreads,
     ) -> None:
         n = len(source.sizes)
         self._source = source
         self._out = out
-        self._places = places
+        self._running_threads = running_threads
         self._channels = source.channels
         self.failures: dict[int, str] = {}
         self.timings = Timings()
         self._lock = threading.Lock()
-        leaders = None if isinstance(source, Pixels) else source.leaders()
-        self._leaders = None if leaders is None else rows_of(leaders, source.frames)
+        first = None if isinstance(source, Pixels) else source.first_occurrences()
+        self._first_occurrences = None if first is None else rows_of(first, source.frames)
         starts = first_segments(segments) if segments else np.zeros(n, np.int64)
         scales = scales_of(source, segments, starts)
-        self._sizes = scaled_sizes(source.sizes, scales)  # of the images as they are decoded
+        self._sizes = scaled_sizes(source.sizes, scales)  # of the images as decoded
         self._segments = _compiled(source, segments, starts, scales, kind, planar)
         self._passes = np.concatenate(
             [segment.records for segment in self._segments] or [np.zeros(0, records.PASS)], dtype=records.PASS
@@ -150,21 +154,21 @@ class Call:
         self._queue = np.zeros(1, records.QUEUE)
         self._set_out(out, offsets, source)
         self._set_regions(starts)
-        self._set_views()
+        self._set_duplicates()
         x0, _, x1, _ = self._images["region"].T
-        self._images["row"] = (x1 - x0) * self._channels  # as it is decoded
+        self._images["row"] = (x1 - x0) * self._channels  # elements per row of the decoded region
         if isinstance(source, EncodedImages):
             self._headers = source.headers.records
             self._python = self._set_files(source)
         elif isinstance(source, EncodedClips):
             self._headers = np.zeros(n, jpeg_records.HEADER)
-            self._python = list(range(len(source.data))) if leaders is None else np.unique(leaders).tolist()
+            self._python = list(range(len(source.data))) if first is None else np.unique(first).tolist()
         else:
             self._headers = np.zeros(n, jpeg_records.HEADER)
             self._python = []
             self._set_pixels(source)
         check_reach(self._images["region"], self._images["row"])
-        order = np.argsort(-self._images["size"], kind="stable")  # so that the threads end together
+        order = np.argsort(-self._images["size"], kind="stable")  # largest files first: threads then end together
         here = self._images["kind"] != records.VIEW
         here &= not isinstance(source, EncodedClips)
         here[self._python] = False
@@ -174,12 +178,12 @@ class Call:
         shared = np.zeros(1, records.BATCH)
         shared["channels"], shared["scale"] = source.channels, SCALES[source.dtype]
         shared["streamed"] = out.nbytes >= _STREAMED
-        shared["decoder"] = decoder.DECODE_PIECE.address if natively else 0  # compiled when its address is first read
+        shared["decoder"] = decoder.DECODE_PIECE.address if natively else 0  # compiled when first read
         self._batch = shared
 
     @property
     def launches(self) -> int:
-        """Launches that a GPU would need."""
+        """Launches that a GPU would need for the call."""
         return sum(segment.launches for segment in self._segments)
 
     # -- records -----------------------------------------------------------------------------------------------
@@ -205,22 +209,22 @@ class Call:
             images["first_pass"][here] = first
             first += len(segment.passes)
 
-    def _set_views(self) -> None:
-        """Images that stand several times: the region is that of all their views, which follow one another."""
-        images, leaders = self._images, self._leaders
+    def _set_duplicates(self) -> None:
+        """Link the occurrences of each image, and give the first one a region that covers all of them."""
+        images, first = self._images, self._first_occurrences
         images["next_view"] = -1
-        if leaders is None:
+        if first is None:
             return
         region = images["region"]
-        whole = of_all_views(region, leaders)
-        rows = np.argsort(leaders, kind="stable")
-        follows = np.flatnonzero(leaders[rows[1:]] == leaders[rows[:-1]])
+        union = union_regions(region, first)
+        rows = np.argsort(first, kind="stable")
+        follows = np.flatnonzero(first[rows[1:]] == first[rows[:-1]])
         images["next_view"][rows[follows]] = rows[follows + 1]
-        images["corner"] = region[:, :2] - whole[:, :2]
-        region[:] = whole
+        images["corner"] = region[:, :2] - union[:, :2]
+        region[:] = union
 
     def _set_files(self, source: EncodedImages) -> list[int]:
-        """Fill in encoded images; return those that Python decodes."""
+        """Fill in the records of encoded images; return the indices of those that Python decodes."""
         images, headers = self._images, source.headers.records
         images["data"], images["size"] = source.headers.addresses, source.headers.sizes
         swapped, rows, columns = exif.turns(source.orientations)
@@ -231,9 +235,9 @@ class Call:
             images["access"] = source.seek.access
         failed = list(source.failures)
         kind[failed] = records.BLACK
-        if self._leaders is not None:
-            kind[self._leaders != np.arange(len(images))] = records.VIEW
-        ours = headers["kind"] == jpeg_records.BASELINE
+        if self._first_occurrences is not None:
+            kind[self._first_occurrences != np.arange(len(images))] = records.VIEW
+        ours = route.ours_takes(headers)
         ours[failed] = True
         return np.flatnonzero(~ours & (kind != records.VIEW)).tolist()
 
@@ -255,7 +259,7 @@ class Call:
     # -- memory ------------------------------------------------------------------------------------------------
 
     def _memory_needed(self) -> dict[str, int]:
-        """Elements of each thread's scratch, by field."""
+        """Return the elements of each thread's scratch memory, by field."""
         images = self._images
         x0, y0, x1, y1 = images["region"].T
         region = (x1 - x0) * (y1 - y0) * self._channels
@@ -276,23 +280,23 @@ class Call:
         """Yield the images to decode in Python: first other formats, then files the native decoder rejected."""
         yield self._python
         if isinstance(self._source, EncodedImages) and self._source.seek is not None:
-            self._source.seek.fates[:] = self._statuses["entry"]
+            self._source.seek.entry_status[:] = self._statuses["entry"]
         undecoded = np.flatnonzero(self._statuses["result"]).tolist()
         self._order = self._order[:0]
         if undecoded:
             yield undecoded
 
     def images_left(self, python: list[int]) -> int:
-        """Images of a round: more threads than that have nothing to do."""
+        """Return the number of images in a round, the most threads that it can use."""
         return len(self._order) + len(python)
 
     def work(self, scratch: Scratch, python: Iterator[int]) -> None:
-        """What each thread does: images or clips that Python decodes one by one, then all others in the native loop."""
+        """Run one thread: decode images or clips in Python one by one, then run the native loop over all others."""
         memory = ThreadMemory(scratch, self._needs)
-        elsewhere = [0.0]
+        in_python = [0.0]
         try:
             for k in python:
-                for i, write in _timed(self._decoded(k), elsewhere):
+                for i, write in _timed(self._decoded(k), in_python):
                     self._run_decoded(i, write, scratch, memory)
                     if self._queue["stop"][0]:
                         return
@@ -304,25 +308,25 @@ class Call:
             raise
         finally:
             decoding, total = (float(memory.thread[field][0]) / 1e9 for field in ("decoding", "total"))
-            with self._lock:  # not what a thread waited for the GIL, or for a place
-                self.timings.add(Timings(decoding + elsewhere[0], total - decoding))
+            with self._lock:  # times exclude waits for the GIL, and for a free slot of the native loop
+                self.timings.add(Timings(decoding + in_python[0], total - decoding))
 
     def stop(self) -> None:
-        """Let all threads end after the image that they are at."""
+        """Let all threads end after their current image."""
         self._queue["stop"] = 1
 
     def _native(self, order: Ints, queue: Any, memory: ThreadMemory) -> bool:
-        # Not current_thread(), which makes an object for each helper that is never removed.
+        # Not current_thread(), which would create an object for each helper that is never removed.
         memory.thread["limit"] = _SIGNALS if threading.get_ident() == threading.main_thread().ident else 0
         memory.thread["most"] = threads()
         whole: bool = batch.run_images(
             order, queue, self._images, self._headers, self._passes, self._statuses, self._batch, memory.scratch,
-            memory.thread, self._places.running,
+            memory.thread, self._running_threads.running,
         )  # fmt: skip
         return whole
 
     def _decoded(self, k: int) -> Iterator[tuple[int, Write | None]]:
-        """What Python decodes: an image, or the frames of a clip one by one; None where that fails."""
+        """Yield what Python decodes, an image or the frames of a clip one by one; None for an image that fails."""
         source = self._source
         if isinstance(source, EncodedClips):
             return self._decoded_clip(source, k)
@@ -330,7 +334,7 @@ class Call:
         return self._decoded_image(source, k)
 
     def _decoded_image(self, source: EncodedImages, i: int) -> Iterator[tuple[int, Write | None]]:
-        """An image as it is shown, decoded by Pillow."""
+        """Decode an image with Pillow and turn it as displayed."""
         status = self._statuses[i].copy()
         try:
             header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
@@ -346,7 +350,7 @@ class Call:
             yield i, partial(_cut, shown)
 
     def _decoded_clip(self, source: EncodedClips, clip: int) -> Iterator[tuple[int, Write | None]]:
-        """Frames of a clip as they come out of the decoder; all are black if one of them fails."""
+        """Yield the frames of a clip as the decoder returns them; all are black if one of them fails."""
         video, first, numbers = source.videos[clip], clip * source.frames, source.numbers[clip]
         if video is not None and clip not in source.failures:
             try:
@@ -362,7 +366,7 @@ class Call:
         yield from ((first + t, None) for t in range(len(numbers)))
 
     def _run_decoded(self, i: int, write: Write | None, scratch: Scratch, memory: ThreadMemory) -> None:
-        """Run an image that Python has decoded, or a black one."""
+        """Run the segments of an image that Python has decoded, or of a black one."""
         image = self._images[i]
         self._statuses[i] = 0
         image["kind"] = records.BLACK
@@ -379,14 +383,14 @@ class Call:
         self._native(np.array([i]), np.zeros(1, records.QUEUE), memory)
 
     def _result(self, i: int) -> Any:
-        """The memory of a result that is decoded only."""
+        """Return the memory of a result that needs decoding only."""
         image = self._images[i]
         start = int(image["out"]) - self._out.ctypes.data
         return self._out[start : start + int(image["out_bytes"])]
 
 
 def _timed(decoded: Iterator[tuple[int, Write | None]], seconds: list[float]) -> Iterator[tuple[int, Write | None]]:
-    """The same, with the seconds that it took added up."""
+    """Yield from ``decoded``, and add its time to ``seconds[0]``."""
     while True:
         start = time.perf_counter()
         one = next(decoded, None)
@@ -397,7 +401,7 @@ def _timed(decoded: Iterator[tuple[int, Write | None]], seconds: list[float]) ->
 
 
 def _cut(pixels: Any, region: list[int], out: Any) -> None:
-    """A region of an image of Pillow."""
+    """Copy a region of a decoded image."""
     x0, y0, x1, y1 = region
     part = pixels[y0:y1, x0:x1]
     out.reshape(part.shape)[:] = part
@@ -415,10 +419,10 @@ def _compiled(
         scaled = at_scale(plan, np.where(starts == k, scales, FULL), sizes, far)
         strides = sizes[:, 1] * channels
         sizes, channels = plan.sizes, plan.channels
-        # What a segment reads: results of the one before, and source images that those before leave as they are.
+        # Dtypes that a segment reads: results of the previous one, and source images unchanged by earlier segments.
         read = {"float32"} if k else set()
         if np.any(starts == k):
             read.add(source.dtype)
         compiled.append(_Segment(scaled, *((kind, planar) if k == last else _BETWEEN), read))
-        check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
+        check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # for results of the segment before
     return compiled

@@ -1,4 +1,4 @@
-"""Memory of the CPU runtime: what its worker threads use again, and that of results."""
+"""Memory of the CPU runtime: reused scratch memory of worker threads, and memory of results."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .._data.images import ALIGNMENT
 from ..kernels.cpu import records
 from ..kernels.jpeg.layout import TABLE, TABLES
 
-# Results of at least so many bytes come from a pool that keeps so many blocks.
+# Results of at least _POOLED bytes come from a pool, which stores up to _SPARE blocks.
 _POOLED = 1 << 20
 _SPARE = 3
 
 
 class Scratch:
-    """Memory of one worker thread, grown as needed and used again."""
+    """Memory of one worker thread, grown as needed and reused."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, np.ndarray[Any, Any]] = {}
-        # Of the JPEG decoder: its look-up tables serve the next file too, if it has the same.
+        # Look-up tables of the JPEG decoder: they serve the next file too if its Huffman tables are the same.
         self.tables = np.zeros(TABLES, TABLE)
 
     def flat(self, name: str, elements: int, dtype: Any) -> np.ndarray[Any, Any]:
-        """At least this many elements, contents undefined."""
+        """Return a buffer of at least this many elements, contents undefined."""
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < elements or buffer.dtype != dtype:
             buffer = np.empty(max(elements, 1), dtype)
@@ -36,7 +36,7 @@ class Scratch:
         return buffer
 
 
-#: Scratch that is not of bytes, by the fields of records.SCRATCH.
+#: Dtypes of scratch fields other than uint8, by the fields of records.SCRATCH.
 SCRATCH_DTYPES: Final[dict[str, Any]] = {
     "statistics": np.float32,
     "positions": np.float32,
@@ -48,7 +48,7 @@ SCRATCH_DTYPES: Final[dict[str, Any]] = {
 
 
 def largest(needs: Sequence[dict[str, int]]) -> dict[str, int]:
-    """The largest need of each field."""
+    """Return the largest need of each field."""
     fields = dict.fromkeys(field for one in needs for field in one)
     return {field: max(one.get(field, 0) for one in needs) for field in fields}
 
@@ -60,7 +60,7 @@ class ThreadMemory:
     ----------
     scratch : Scratch
     needs : dict of str to int
-        Elements, by the fields of records.SCRATCH.
+        Elements of each field of records.SCRATCH.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class ThreadMemory:
     """
 
     def __init__(self, scratch: Scratch, needs: dict[str, int]) -> None:
-        # Referred to here as well as by the thread's scratch, which lets go of a buffer when it needs a larger one.
+        # A second reference: the thread's Scratch drops a buffer when it allocates a larger one.
         self._buffers = {
             field: (scratch.flat(field, size, SCRATCH_DTYPES.get(field, np.uint8)), size)
             for field, size in needs.items()
@@ -79,8 +79,8 @@ class ThreadMemory:
         self.thread = np.zeros(1, records.THREAD)
 
 
-class Places:
-    """How many threads of this process are in native loops, whatever batches they work on."""
+class RunningThreads:
+    """Number of threads of this process in native loops, over all batches."""
 
     def __init__(self) -> None:
         self._process = -1
@@ -88,7 +88,7 @@ class Places:
 
     @property
     def running(self) -> Any:
-        """(1,) records.RUNNING that the loops count in; a forked child, which has none of the threads, begins at 0."""
+        """(1,) records.RUNNING, updated by the loops; starts at 0 in a forked child, which has none of the threads."""
         if self._process != os.getpid():
             self._process = os.getpid()
             self._running = np.zeros(1, records.RUNNING)
@@ -96,7 +96,7 @@ class Places:
 
 
 class _PooledMemory:
-    """Memory that goes back to its pool when the last array in it is gone."""
+    """Memory that returns to its pool when the last array in it is gone."""
 
     def __init__(self, pool: Pool, memory: np.ndarray[Any, Any]) -> None:
         self._pool = pool
@@ -108,9 +108,9 @@ class _PooledMemory:
 
 
 class Pool:
-    """Result memory that is used again once nothing refers to a result in it.
+    """Result memory that is reused once nothing refers to a result in it.
 
-    Fresh memory costs a page fault each 4 KB: a fifth of the time of plain decoding.
+    New memory costs a page fault per 4 KB: a fifth of the time of plain decoding.
     """
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class Pool:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> Any:
-        """So many bytes, uninitialised and aligned for zero-copy hand-off."""
+        """Return ``size`` bytes, uninitialized and aligned for zero-copy hand-off."""
         if size < _POOLED:
             return _aligned(size)
         with self._lock:
@@ -127,13 +127,13 @@ class Pool:
             if memory is None:
                 memory = _aligned(size)
             else:
-                # Not `remove`, which would compare the arrays' contents. What is given meanwhile is let go.
+                # Not `remove`, which would compare the arrays' contents. Blocks given back meanwhile are dropped.
                 self._spare.clear()
                 self._spare.extend(spare for spare in spares if spare is not memory)
         return np.asarray(_PooledMemory(self, memory))[:size]
 
     def give(self, memory: np.ndarray[Any, Any]) -> None:
-        """Take memory back; without the lock, as this may run inside ``take``, in a garbage collection."""
+        """Return memory to the pool, without the lock: a garbage collection inside ``take`` may call this."""
         self._spare.append(memory)
 
 

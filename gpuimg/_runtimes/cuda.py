@@ -1,19 +1,19 @@
-"""The CUDA runtime: CuPy memory and streams, all images in one arena, the fused kernel over one uploaded plan.
+"""The CUDA runtime: CuPy memory and streams, all images of a batch in one arena, fused kernels over an uploaded plan.
 
-Streams. Everything of a batch is enqueued on a private, non-null stream of the calling thread, but its decoding, for
-which that stream waits (see :mod:`gpuimg._runtimes.cuda_decode`). It starts after what the caller's current CuPy stream
-holds, and that stream goes on after it: to the caller, results behave as if computed on the current stream, and memory
-that stream has finished with may be used again. A thread of a pipeline makes the private stream its current one, so
-that it waits for nothing of its consumer's.
+Streams. All work of a batch is enqueued on a private, non-null stream of the calling thread, except its decoding, for
+which that stream waits (see :mod:`gpuimg._runtimes.cuda_decode`). It starts after the present work of the caller's
+current CuPy stream, and that stream continues after it: to the caller, results behave as if computed on the current
+stream, and memory that this stream has finished with may be reused. A thread of a pipeline makes the private stream its
+current one, so that it does not wait for its consumer.
 
-Memory. What kernels write is ordered on the GPU: they wait on the private stream, behind the decoding of their batch,
-for the last reader of a result's memory. The hardware JPEG engine, however, is reported to write its destination when
-called, whatever the stream still has to do before (torchcodec PR 1634), so what is decoded into, arenas and results
-that are whole images, is used again only after the *host* has waited for its last reader. A thread has two arenas, so
-that one batch is decoded while the kernels of the one before still read theirs; and two blocks of pinned memory, from
-which plans are uploaded. CuPy's pool gives memory out again on the stream it was allocated on, whatever uses it on
-others (cupy issue 8068). So what other streams read, results of a pipeline's threads and of decoding, is not given back
-to it, but kept with an event after its last reader.
+Memory. Kernel writes are ordered on the GPU: on the private stream, after the decoding of their batch, they wait for
+the last reader of a result's memory. The hardware JPEG engine, however, is reported to write its destination when
+called, before the stream's pending work (torchcodec PR 1634). So memory to decode into, arenas and results that are
+whole images, is reused only after the *host* has waited for its last reader. A thread has two arenas, so that one batch
+is decoded while the kernels of the previous one still read theirs; and two blocks of pinned memory, from which plans
+are uploaded. CuPy's pool reuses memory on the stream it was allocated on, whatever other streams do with it (cupy issue
+8068). So memory that other streams read, results of a pipeline's threads and of decoding, is not returned to the pool,
+but stored with an event after its last reader.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from .._data.images import (
     Pixels,
     check_reach,
     numpy_dtype,
-    of_all_views,
     offsets_of,
     rows_of,
+    union_regions,
 )
-from .._data.views import once
+from .._data.selection import unique
 from .._plan.compile import Pass, build_for, compile_plan, launches_of, ops_used, source_regions
 from .._plan.plan import Plan
 from .._threads.turn import end_turn
@@ -48,15 +48,26 @@ from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cuda_decode import ImageDecoder
 from .cuda_launch import launch
-from .cuda_memory import Event, Lane, PerThread, PooledResults, Stream, current, follow, recorded, upload, wait
-from .cuda_prepass import begins_apart, done_apart, places_apart, words_apart
+from .cuda_memory import (
+    Event,
+    PerThread,
+    PooledResults,
+    Stream,
+    ThreadResources,
+    current,
+    follow,
+    recorded,
+    upload,
+    wait,
+)
+from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prepass
 from .protocol import Outcome
 
-_MOST_IMAGES = 65535  # blocks along y of one launch
+_MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
 
 
 class CudaRuntime:
-    """Decodes and runs plans on one GPU."""
+    """Runtime for one GPU."""
 
     on_host = False
 
@@ -67,31 +78,31 @@ class CudaRuntime:
         self.name = f"cuda:{index}"
         self._index = index
         self._device = cupy.cuda.Device(index)
-        self._lanes: list[Lane] = []  # of threads that are gone
+        self._spare_resources: list[ThreadResources] = []  # of threads that have ended
         self._decoder = ImageDecoder(index)
         self._local = threading.local()
-        self._results = PooledResults(self._device, self._local)  # where no other memory is given
+        self._results = PooledResults(self._device, self._local)  # results without caller-provided memory
 
     # -- streams -----------------------------------------------------------------------------------------------
 
     @property
-    def _lane(self) -> Lane:
-        """What the calling thread has for itself."""
-        if not hasattr(self._local, "lane"):
+    def _resources(self) -> ThreadResources:
+        """Resources of the calling thread."""
+        if not hasattr(self._local, "resources"):
             with self._device:
-                self._local.lane = PerThread(self._lanes, Lane)
-        lane: Lane = self._local.lane.value
-        return lane
+                self._local.resources = PerThread(self._spare_resources, ThreadResources)
+        resources: ThreadResources = self._local.resources.value
+        return resources
 
     @property
     def _stream(self) -> Any:
         """The calling thread's private stream."""
-        return self._lane.stream
+        return self._resources.stream
 
     @contextmanager
-    def private_stream(self, lanes: int = 1) -> Iterator[None]:
+    def private_stream(self, threads: int = 1) -> Iterator[None]:
         """Work on this thread's private stream."""
-        self._decoder.set_lanes(lanes)
+        self._decoder.set_thread_count(threads)
         with self._device, self._stream:
             self._local.results = []
             try:
@@ -104,18 +115,18 @@ class CudaRuntime:
         return getattr(self._local, "results", None) is not None
 
     def _order_results(self) -> None:
-        """Let what is enqueued from now on write the memory of all results: their last readers come before."""
+        """Make later work on the private stream, which writes results, wait for the last readers of their memory."""
         for reference in getattr(self._local, "results", None) or ():
             result = reference()
             if result is not None:
                 result.order(self._stream.ptr)
 
     def record_event(self) -> Event:
-        """As :meth:`Runtime.record_event`."""
+        """See :meth:`Runtime.record_event`."""
         return Event(recorded(self._stream.ptr), self._local.results)
 
     def wait_event(self, event: Event, stream: int | None) -> None:
-        """As :meth:`Runtime.wait_event`."""
+        """See :meth:`Runtime.wait_event`."""
         with self._device:
             reader = current() if stream is None else Stream(stream)
             wait(reader.address, event.event)
@@ -125,51 +136,51 @@ class CudaRuntime:
                 result.stream = reader
 
     def result_memory(self, stream: int | None) -> PooledResults:
-        """As :meth:`Runtime.result_memory`; which stream reads it is told when results are handed over."""
+        """See :meth:`Runtime.result_memory`; the reading stream is set when results are handed over."""
         return PooledResults(self._device, self._local)
 
     # -- memory ------------------------------------------------------------------------------------------------
 
     def device(self) -> AbstractContextManager[Any]:
-        """The device, as CuPy's current one."""
+        """Return the device, as CuPy's current one."""
         device: AbstractContextManager[Any] = self._device
         return device
 
     def empty(self, elements: int, dtype: str) -> Any:
-        """An uninitialised flat array of the caller's current stream; of a private one, to be read on others too."""
+        """Return an uninitialized flat array for the current stream; for a private one, readable on others too."""
         array = self.take(elements, dtype)
         self._order_results()
         return array
 
     def take(self, elements: int, dtype: str) -> Any:
-        """As :meth:`empty`, to be written by :meth:`run` or :meth:`mix`, which see to the order of a private stream."""
+        """Return an array as :meth:`empty` does, for :meth:`run` or :meth:`mix`, which order private streams."""
         if self._on_private_stream:
             return self._results.take(elements, dtype)
         with self._device:
             return cupy.empty(elements, numpy_dtype(dtype))
 
     def owns(self, array: Any) -> bool:
-        """Whether this is a CuPy array on this device."""
+        """Return True for CuPy arrays on this device."""
         return isinstance(array, cupy.ndarray) and array.device.id == self._index
 
     def from_dlpack(self, array: Any) -> Any:
-        """The same memory as a CuPy array, ordered after the work of its owner's stream."""
+        """Return the same memory as a CuPy array, ordered after the pending work of the producer's stream."""
         with self._device:
             return cupy.from_dlpack(array)
 
     def to_host(self, array: Any) -> Any:
-        """The array as a NumPy array, once its device is done."""
+        """Return the array as a NumPy array, once its device is done."""
         return array.get()
 
     def from_arrays(self, arrays: Any) -> Pixels:
-        """Pixels of checked arrays; one contiguous (N, H, W, C) array is used in place, all else is packed."""
+        """Return pixels of checked arrays; one contiguous (N, H, W, C) array is used in place, others are copied."""
         with self._device:
             if not isinstance(arrays, (list, tuple)):
                 n, height, width, channels = arrays.shape
                 sizes = np.tile(np.array([[height, width]], np.int64), (n, 1))
                 offsets, total = offsets_of(sizes, channels)
                 flat = cupy.ascontiguousarray(arrays).reshape(-1)
-                if self._on_private_stream:  # may be a result of this stream, but the pool's memory
+                if self._on_private_stream:  # the memory may be the pool's, which other streams must not read
                     own = self.empty(total, flat.dtype.name)
                     own[:] = flat
                     flat = own
@@ -185,7 +196,7 @@ class CudaRuntime:
     # -- decoding ----------------------------------------------------------------------------------------------
 
     def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
-        """Decode whole images into one arena that becomes the caller's."""
+        """Decode whole images into one buffer that becomes the caller's."""
         offsets, total = offsets_of(images.sizes, images.channels, ALIGNMENT)
         with self._device:
             caller = current()
@@ -196,7 +207,7 @@ class CudaRuntime:
             )
             try:
                 outcome = self._decoder.decode(images, pixels, self._stream)
-            finally:  # also of a failure: the memory comes back in the order of the caller's stream
+            finally:  # after a failure too: the memory is reused in the order of the caller's stream
                 follow(caller.address, self._stream.ptr)
         return pixels, outcome
 
@@ -211,35 +222,37 @@ class CudaRuntime:
         kind: int,
         planar: bool,
     ) -> Outcome:
-        """Run plans: for each a launch for each statistic in it, and one for the result."""
+        """Run plans, with one launch for each statistic and one for each plan's result."""
         _check_count(len(segments[0]))
         end_turn()  # decoders are waited for
         with self._after_caller():
             if isinstance(source, Pixels):
                 return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, planar))
-            leaders = source.leaders()
-            images, first, views = (source, None, None) if leaders is None else once(source, leaders)
+            first_occurrences = source.first_occurrences()
+            images, first, inverse = source, None, None
+            if first_occurrences is not None:
+                images, first, inverse = unique(source, first_occurrences)
             starts, total = offsets_of(images.sizes, images.channels, ALIGNMENT)
-            lane = self._lane
-            arena = lane.arenas.take(total)
+            resources = self._resources
+            arena = resources.arenas.take(total)
             try:
                 pixels = Pixels(arena.memory, starts, images.sizes, images.channels, frames=images.frames)
-                regions = _wanted(source, segments[0], leaders, first)
-                outcome = self._decoder.decode(images, pixels, lane.stream, regions)
-                if first is not None and views is not None:
-                    pixels = pixels.views(views)
-                    _pass_on(images, outcome, source, first)
+                regions = _regions_read(source, segments[0], first_occurrences, first)
+                outcome = self._decoder.decode(images, pixels, resources.stream, regions)
+                if first is not None and inverse is not None:
+                    pixels = pixels.take(inverse)
+                    _transfer_status(images, outcome, source, first)
                 begin = time.perf_counter()
                 outcome.launches = self._launch_segments(pixels, segments, out, offsets, kind, planar)
-                outcome.timings.kernels += time.perf_counter() - begin  # of the host: the launches
+                outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
                 return outcome
             finally:
-                arena.used.record(lane.stream)
-                lane.arenas.give(arena)
+                arena.used.record(resources.stream)
+                resources.arenas.give(arena)
 
     @contextmanager
     def _after_caller(self) -> Iterator[None]:
-        """Work on the private stream, after what the caller's holds, which goes on after it."""
+        """Work on the private stream, after the caller's pending work; the caller's stream continues after it."""
         with self._device:
             caller, own = current().address, self._stream.ptr
             follow(own, caller)
@@ -262,10 +275,10 @@ class CudaRuntime:
         first = int(one.offsets[0])
         grid = (-(-int(elements.max()) // kernels.MIX.block), n)
         with self._after_caller(), self._stream:
-            words = upload([np.ascontiguousarray(values, kind) for values, kind in host], self._lane)
-            starts, partners = words[: 2 * n].view(cupy.int64), words[2 * n : 4 * n].view(cupy.int64)
-            width, count = words[4 * n : 5 * n], words[5 * n : 6 * n]
-            boxes, share = words[6 * n : 10 * n], words[10 * n :].view(cupy.float32)
+            ints = upload([np.ascontiguousarray(values, kind) for values, kind in host], self._resources)
+            starts, partners = ints[: 2 * n].view(cupy.int64), ints[2 * n : 4 * n].view(cupy.int64)
+            width, count = ints[4 * n : 5 * n], ints[5 * n : 6 * n]
+            boxes, share = ints[6 * n : 10 * n], ints[10 * n :].view(cupy.float32)
             self._order_results()
             launch(
                 kernels.MIX, self._stream.ptr, grid, one.flat[first : first + out.size], other.flat, width,
@@ -283,7 +296,7 @@ class CudaRuntime:
         compiled = [_compiled(plan, sizes[k], channels[k], starts[k], starts[k + 1]) for k, plan in enumerate(segments)]
         launches = 0
         with self._stream:
-            parts = iter(_upload(compiled, self._lane))
+            parts = iter(_upload(compiled, self._resources))
             self._order_results()
             for k, (_, total) in enumerate(places):
                 between = cupy.empty(total, cupy.float32)
@@ -292,21 +305,28 @@ class CudaRuntime:
             return launches + self._launch(source, segments[-1], compiled[-1], parts, out, kind, planar)
 
     def _launch(
-        self, source: Pixels, plan: Plan, stage: _Stage, parts: Iterator[Any], out: Any, kind: int, planar: bool
+        self,
+        source: Pixels,
+        plan: Plan,
+        segment: _CompiledSegment,
+        parts: Iterator[Any],
+        out: Any,
+        kind: int,
+        planar: bool,
     ) -> int:
-        passes, apart = stage
+        passes, prepass = segment
         n, slots, stream = len(plan), passes[-1].end_slot, self._stream.ptr
-        if apart is not None:
-            source = done_apart(source, plan, next(parts), stream)
-        table_words = slots * ops.STATISTICS_WORDS
-        tables = cupy.empty(max(n * table_words, 1), cupy.float32)
+        if prepass is not None:
+            source = run_prepass(source, plan, next(parts), stream)
+        table_length = slots * ops.STATISTICS_WORDS
+        tables = cupy.empty(max(n * table_length, 1), cupy.float32)
         accumulators = _accumulators(n, slots) if slots else []
         scale = SCALES[source.dtype]
         build = build_for(plan)
         for run in passes:
             ints, floats, programs = next(parts)
-            words = run.programs.shape[1]
-            common = source.flat, source.channels, scale, ints, floats, programs, words, tables, table_words
+            program_length = run.programs.shape[1]
+            common = source.flat, source.channels, scale, ints, floats, programs, program_length, tables, table_length
             pixels = int(np.max(run.records["height"].astype(np.int64) * run.records["width"]))
             for slot in range(run.first_slot, run.end_slot):
                 kernel = kernels.statistics_kernel(plan.functions, source.dtype, build)
@@ -318,18 +338,18 @@ class CudaRuntime:
         return launches_of(passes, ops_used(plan))
 
 
-def _wanted(source: Encoded, plan: Plan, leaders: Ints | None, first: Ints | None) -> Ints | None:
-    """Regions (N, 4) that are read of what is decoded; None where decoders know nothing but whole images."""
+def _regions_read(source: Encoded, plan: Plan, first_occurrences: Ints | None, first: Ints | None) -> Ints | None:
+    """Return the regions (N, 4) read of the decoded images; None if the decoders only decode whole images."""
     if source.seek is None and source.frames is None:
         return None
     regions = source_regions(plan)
-    if leaders is None or first is None:
+    if first_occurrences is None or first is None:
         return regions
-    return of_all_views(regions, rows_of(leaders, source.frames))[rows_of(first, source.frames)]
+    return union_regions(regions, rows_of(first_occurrences, source.frames))[rows_of(first, source.frames)]
 
 
-def _pass_on(images: Encoded, outcome: Outcome, source: Encoded, first: Ints) -> None:
-    """What became of images, or clips, as that of the first view of each."""
+def _transfer_status(images: Encoded, outcome: Outcome, source: Encoded, first: Ints) -> None:
+    """Record failures and index status of deduplicated images or clips under their first occurrences."""
     outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
     if source.seek is not None and images.seek is not None:
         source.seek.take_over(images.seek, first)
@@ -340,17 +360,17 @@ def _check_count(n: int) -> None:
         raise ValueError(f"a batch on a GPU holds at most {_MOST_IMAGES} images, not {n}")
 
 
-class _Stage(NamedTuple):
-    """A compiled plan."""
+class _CompiledSegment(NamedTuple):
+    """A compiled plan and the records of its prepass."""
 
     passes: list[Pass]
-    apart: Any  # words of what is done before its passes, or None
+    prepass: Any  # prepass_records, or None
 
 
-def _compiled(plan: Plan, sizes: Ints, channels: int, source: Ints, output: Ints) -> _Stage:
-    """A plan for images of these sizes that lie at some elements, to come to lie at others."""
-    apart = words_apart(plan, sizes, channels, source) if begins_apart(plan) else None
-    start = source if apart is None else places_apart(sizes, channels)[0]
+def _compiled(plan: Plan, sizes: Ints, channels: int, source: Ints, output: Ints) -> _CompiledSegment:
+    """Compile a plan for images of these sizes; ``source`` and ``output`` are element offsets."""
+    prepass = prepass_records(plan, sizes, channels, source) if has_prepass(plan) else None
+    start = source if prepass is None else prepass_layout(sizes, channels)[0]
     passes, region = compile_plan(plan)
     strides = sizes[:, 1] * channels
     check_reach(region, strides)
@@ -359,36 +379,36 @@ def _compiled(plan: Plan, sizes: Ints, channels: int, source: Ints, output: Ints
         run.records["source"] = start
         run.records["output"] = output
         run.records["stride"] = strides
-    return _Stage(passes, apart)
+    return _CompiledSegment(passes, prepass)
 
 
-def _upload(stages: list[_Stage], lane: Lane) -> list[Any]:
-    """All stages in one copy to the device: words of what is done before passes; of a pass records and programs.
+def _upload(segments: list[_CompiledSegment], resources: ThreadResources) -> list[Any]:
+    """Upload all segments in one copy; return on the device the prepass records, and each pass's records and programs.
 
-    Records are there as int32 and as float32.
+    Records are returned twice, as int32 and as float32 views.
     """
     parts: list[Any] = []
-    for stage in stages:
-        parts += [stage.apart] if stage.apart is not None else []
-        parts += [part for run in stage.passes for part in (run.records, run.programs)]
-    words = upload(parts, lane)
-    floats = words.view(cupy.float32)
+    for segment in segments:
+        parts += [segment.prepass] if segment.prepass is not None else []
+        parts += [part for run in segment.passes for part in (run.records, run.programs)]
+    ints = upload(parts, resources)
+    floats = ints.view(cupy.float32)
     found: list[Any] = []
     at = 0
-    for stage in stages:
-        if stage.apart is not None:
-            found.append(words[at : at + len(stage.apart)])
-            at += len(stage.apart)
-        for run in stage.passes:
+    for segment in segments:
+        if segment.prepass is not None:
+            found.append(ints[at : at + len(segment.prepass)])
+            at += len(segment.prepass)
+        for run in segment.passes:
             middle = at + len(run.records) * layout.RECORD_WORDS
             end = middle + run.programs.size
-            found.append((words[at:middle], floats[at:middle], floats[middle:end]))
+            found.append((ints[at:middle], floats[at:middle], floats[middle:end]))
             at = end
     return found
 
 
 def _accumulators(n: int, slots: int) -> list[tuple[Any, Any, Any, Any]]:
-    """Sums, extremes, counts and tickets of each launch of a statistic, set to their neutral values."""
+    """Return sums, extremes, counts and tickets for each launch of a statistic, set to their neutral values."""
     zeros = cupy.zeros(slots * n * (2 + ops.STATISTICS_WORDS + 1), cupy.int32)
     extremes = cupy.empty(slots * n * kernels.EXTREMES, cupy.int32)
     extremes.data.memset_async(0x80, extremes.nbytes)  # below the key of every float in use

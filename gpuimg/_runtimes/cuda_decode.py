@@ -1,11 +1,11 @@
 """Decoding of a batch into memory of the CUDA runtime.
 
-JPEGs with an entry in a seek index are decoded by kernels of our own, others by nvImageCodec, and clips by NVDEC; what
-these do not take, and what they fail at, the CPU runtime decodes, whose reasons are those of all failures. Such images
-and frames come to their place in one copy.
+JPEGs with an entry in a seek index are decoded by our own kernels, others by nvImageCodec, and clips by NVDEC. Files
+that these refuse or fail at are decoded by the CPU runtime, whose messages are reported for all failures. Such images
+and frames are uploaded in one copy.
 
-A thread decodes on a stream of its own. It waits for nothing but the decoders: not for the kernels of the batch before,
-and not for what the caller computes.
+Each thread decodes on a separate stream. It waits only for the decoders: not for the kernels of the previous batch, and
+not for the caller's computations.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import numpy as np
 from .._checks.types import Ints
 from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, offsets_of, rows_of, whole_regions
-from .._decoding import exif
-from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share, takes
+from .._decoding import exif, route
+from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share
 from .._threads.threads import threads
 from .cpu import CpuRuntime
 from .cuda_jpeg import SegmentDecoder, upload_of
@@ -33,13 +33,13 @@ from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, follow
 from .cuda_video import AT_ONCE, ClipDecoder
 from .protocol import Outcome, Timings
 
-# Threads of a decoder: beyond these, they wake one another more than they work; nvImageCodec needs two to work side by
-# side at all.
+# Threads of a decoder: more threads mostly wake one another; nvImageCodec needs two for any parallel work.
+
 _MOST_THREADS, _FEWEST_THREADS = 16, 2
 
 
-class _Own:
-    """What a thread has for itself: its decoder is made when the first JPEG comes."""
+class _ThreadState:
+    """State of a thread; its decoder is created for the first JPEG."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -47,11 +47,11 @@ class _Own:
         self.marks = Marks(self.stream)
         self.pinned = Ring(Pinned)
         self.decoder: GpuDecoder | None = None
-        self.asked = False  # for a decoder, which there may be none of
+        self.decoder_requested = False  # the result may be None
 
 
 class ImageDecoder:
-    """Decodes batches on one GPU, and what it cannot on the CPU; for any number of threads."""
+    """Decoder of batches on one GPU, with the CPU for other files; for any number of threads."""
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -60,40 +60,40 @@ class ImageDecoder:
         self._segments = SegmentDecoder(lambda: self._own().pinned)
         self._clips = ClipDecoder(index)
         self._local = threading.local()
-        self._spare: defaultdict[int, list[_Own]] = defaultdict(list)  # of threads that are gone
-        self._told: set[str] = set()
+        self._spare: defaultdict[int, list[_ThreadState]] = defaultdict(list)  # of threads that have ended
+        self._warned: set[str] = set()
 
-    def set_lanes(self, lanes: int) -> None:
-        """Tell how many threads decode beside each other, of which the calling one is one: they share the cores."""
-        self._local.lanes = lanes
+    def set_thread_count(self, count: int) -> None:
+        """Set how many threads, including the calling one, decode at the same time: they share the cores."""
+        self._local.threads = count
 
     def decode(self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints | None = None) -> Outcome:
-        """Decode regions of images, or all, or the frames of clips; those that fail are left black.
+        """Decode regions of images, whole images, or the frames of clips; those that fail are black.
 
         Parameters
         ----------
         images : EncodedImages or EncodedClips
         pixels : Pixels
-            Memory for all. Nothing uses it any more: the host has waited for that.
+            Memory for all images. No pending work uses it: the host has waited for that.
         stream : cupy.cuda.Stream
-            Goes on when the images are decoded. Nothing here waits for what it still has to do.
+            Continues when the images are decoded. Its own pending work is not waited for.
         regions : (N, 4) int64, optional
-            What is read of each image: x0, y0, x1, y1. More may be written.
+            Part of each image that is read: x0, y0, x1, y1. More may be written.
         """
         own = self._own()
         try:
-            # With the stream as CuPy's current one nvImageCodec's images and its decode agree about the stream.
+            # With this as CuPy's current stream, nvImageCodec's images and its decoder use the same stream.
             with own.stream:
                 return self._decode(images, pixels, regions, own)
         except BaseException:
-            own.stream.synchronize()  # copies from and to the memory of the host
+            own.stream.synchronize()  # copies from and to host memory may still run
             raise
         finally:
             follow(stream.ptr, own.stream.ptr)
 
-    def _decode(self, images: Encoded, pixels: Pixels, regions: Ints | None, own: _Own) -> Outcome:
+    def _decode(self, images: Encoded, pixels: Pixels, regions: Ints | None, own: _ThreadState) -> Outcome:
         begin = time.perf_counter()
-        gpu = Timings()  # of which decoding is the time of the host: it waits for the decoders
+        gpu = Timings()  # its decode time is the host's, which waits for the decoders
         if isinstance(images, EncodedClips):
             refused = self._decode_clips(images, pixels, regions, own)
             gpu.clips_on_cpu = len(refused)
@@ -108,40 +108,42 @@ class ImageDecoder:
         outcome.timings.add(gpu)
         return outcome
 
-    def _decode_clips(self, clips: EncodedClips, pixels: Pixels, regions: Ints | None, own: _Own) -> dict[int, str]:
-        """Decode clips; gives those that this GPU does not decode, and why."""
+    def _decode_clips(
+        self, clips: EncodedClips, pixels: Pixels, regions: Ints | None, own: _ThreadState
+    ) -> dict[int, str]:
+        """Decode clips; return reasons for those that this GPU refuses."""
         wanted = whole_regions(clips.sizes) if regions is None else regions
-        at_once = max(AT_ONCE // getattr(self._local, "lanes", 1), 1)
+        at_once = max(AT_ONCE // getattr(self._local, "threads", 1), 1)
         refused = self._clips.decode(clips, pixels, wanted, own.stream, at_once)
         for clip, reason in refused.items():
-            self._tell(
-                f"the CPU decodes clips that cuda:{self._index} does not, the first of them in {clips.names[clip]} "
+            self._warn_once(
+                f"the CPU decodes clips that cuda:{self._index} cannot decode, the first in {clips.names[clip]} "
                 f"({reason}); stats() counts those of a loader",
                 "clips",
                 9,
             )
         return refused
 
-    def _own(self) -> _Own:
+    def _own(self) -> _ThreadState:
         if not hasattr(self._local, "own"):
-            count = min(threads() // getattr(self._local, "lanes", 1), _MOST_THREADS)
+            count = min(threads() // getattr(self._local, "threads", 1), _MOST_THREADS)
             count = max(count, _FEWEST_THREADS)
-            self._local.own = PerThread(self._spare[count], lambda: _Own(count))
-        own: _Own = self._local.own.value
+            self._local.own = PerThread(self._spare[count], lambda: _ThreadState(count))
+        own: _ThreadState = self._local.own.value
         return own
 
-    def _tell(self, words: str, kind: str, level: int) -> None:
-        """Warn once."""
-        if kind not in self._told:
-            self._told.add(kind)
-            warnings.warn(words, stacklevel=level)
+    def _warn_once(self, message: str, kind: str, level: int) -> None:
+        """Warn on the first call with this kind."""
+        if kind not in self._warned:
+            self._warned.add(kind)
+            warnings.warn(message, stacklevel=level)
 
     # -- the GPU -----------------------------------------------------------------------------------------------
 
     def _decode_on_gpu(
-        self, images: EncodedImages, pixels: Pixels, regions: Ints | None, own: _Own
+        self, images: EncodedImages, pixels: Pixels, regions: Ints | None, own: _ThreadState
     ) -> tuple[set[int], int]:
-        """Decode what this GPU can; gives what it decoded, and how many images nvImageCodec did not write."""
+        """Decode files that this GPU can; return their indices, and the number that nvImageCodec did not write."""
         uploaded = upload_of(images, pixels, regions)
         begun = [] if uploaded is None else [*uploaded.taken, *uploaded.refused]
         places = self._places(images, pixels, begun, own)
@@ -149,7 +151,7 @@ class ImageDecoder:
         with self._segments.decoding(images, uploaded, pixels.flat, own.stream) as done:
             decoded, unwritten = (set(), []) if places is None else self._decode_to(places, images, own, marked)
         if unwritten:
-            self._tell(
+            self._warn_once(
                 f"nvImageCodec reported images as decoded on cuda:{self._index} that it did not write, the first of "
                 f"them {images.names[unwritten[0]]}: the CPU decodes such images; stats() counts those of a loader",
                 "unwritten",
@@ -157,18 +159,20 @@ class ImageDecoder:
             )
         return decoded | done, len(unwritten)
 
-    def _places(self, images: EncodedImages, pixels: Pixels, others: list[int], own: _Own) -> Places | None:
-        """Where nvImageCodec decodes what it takes of the images but some others; None if that is nothing."""
-        taken = takes(images.headers)
-        taken &= images.headers.records["width"] * images.channels >= MARK_BYTES  # there is room for a mark in a row
+    def _places(self, images: EncodedImages, pixels: Pixels, others: list[int], own: _ThreadState) -> Places | None:
+        """Return destinations of the images for nvImageCodec, excluding ``others``; None if there are none."""
+        taken = route.nvimgcodec_takes(images.headers.records)
+        taken &= images.headers.records["width"] * images.channels >= MARK_BYTES  # a row has room for a mark
         taken[[*images.others, *images.failures, *others]] = False
         numbers = np.flatnonzero(taken)
         if not len(numbers) or self._decoder(own) is None:
             return None
         return Places(images, pixels, numbers)
 
-    def _decode_to(self, places: Places, images: EncodedImages, own: _Own, marked: Any) -> tuple[set[int], list[int]]:
-        """Decode by nvImageCodec; gives what it decoded, and what it only reported as decoded."""
+    def _decode_to(
+        self, places: Places, images: EncodedImages, own: _ThreadState, marked: Any
+    ) -> tuple[set[int], list[int]]:
+        """Decode by nvImageCodec; return the indices decoded, and those only reported as decoded."""
         assert own.decoder is not None
         given: list[int] = places.numbers.tolist()
         found = own.decoder.decode(
@@ -184,15 +188,15 @@ class ImageDecoder:
         places.turn(decoded)
         return decoded, [i for i, done in zip(given, found, strict=True) if done and left[i]]
 
-    def _decoder(self, own: _Own) -> GpuDecoder | None:
-        """The thread's decoder; None where there is none for this GPU."""
-        if not own.asked:
+    def _decoder(self, own: _ThreadState) -> GpuDecoder | None:
+        """Return the thread's decoder; None if nvImageCodec has none for this GPU."""
+        if not own.decoder_requested:
             own.decoder = gpu_decoder(self._index, capability_of(cupy.cuda.Device()), own.threads)
-            own.asked = True
+            own.decoder_requested = True
             if own.decoder is None:
-                self._tell(
-                    f"nvImageCodec has no decoder of JPEGs on cuda:{self._index} (is nvJPEG installed?): they are "
-                    "decoded on the CPU and copied; `gpuimg info` says what is missing",
+                self._warn_once(
+                    f"nvImageCodec has no JPEG decoder on cuda:{self._index} (is nvJPEG installed?): JPEGs are "
+                    "decoded on the CPU and copied; `gpuimg info` lists what is missing",
                     "none",
                     11,
                 )
@@ -201,7 +205,7 @@ class ImageDecoder:
     # -- the CPU -----------------------------------------------------------------------------------------------
 
     def _decode_on_host(self, images: Encoded, left: list[int], pixels: Pixels) -> Outcome:
-        """Decode images or clips on the CPU and bring them here in one copy; those that fail are black in it."""
+        """Decode images or clips on the CPU and upload them in one copy; those that fail are black in it."""
         if not left:
             return Outcome()
         part = images.part(left)
@@ -209,7 +213,7 @@ class ImageDecoder:
         if images.seek is not None and part.seek is not None:
             images.seek.take_over(part.seek, left)
         rows = rows_of(np.array(left), images.frames).tolist()
-        if rows[-1] - rows[0] < len(rows):  # side by side: they lie as they do here
+        if rows[-1] - rows[0] < len(rows):  # consecutive: host and device have the same layout
             start = int(pixels.offsets[rows[0]])
             copy_to_device(host.flat, pixels.flat[start : start + host.flat.size])
         else:
@@ -221,7 +225,7 @@ class ImageDecoder:
 
 
 class Places:
-    """Where nvImageCodec decodes images to: their place in the batch, or memory of its own for one that is turned.
+    """Destinations for nvImageCodec: in the batch's memory, or in separate memory for images with an orientation.
 
     Parameters
     ----------
@@ -229,15 +233,15 @@ class Places:
     pixels : Pixels
         The batch's memory.
     numbers : (M,) int64
-        Which of the images.
+        Indices of the images.
 
     Attributes
     ----------
     numbers : (M,) int64
     marks : list of (array, (N,) int64)
-        Where the last bytes of each image of the batch are, as :meth:`Marks.write` takes it.
+        Offsets of the last bytes of each image of the batch, as :meth:`Marks.write` takes them.
     turned : dict of int to int
-        Of images that are to be turned, where they lie in the memory for them.
+        Offsets, in the separate memory, of images to be turned by their orientation.
     """
 
     def __init__(self, images: EncodedImages, pixels: Pixels, numbers: Ints) -> None:
@@ -263,7 +267,7 @@ class Places:
             self.turned = dict(zip(numbers[turned].tolist(), starts.tolist(), strict=True))
 
     def images(self, stream: int) -> list[DeviceImage]:
-        """The places of all, for work on a stream."""
+        """Return the destinations as objects for work on a stream."""
         channels = self._pixels.channels
         return [
             DeviceImage(address, (height, width, channels), stream)
@@ -271,7 +275,7 @@ class Places:
         ]
 
     def turn(self, decoded: set[int]) -> None:
-        """Bring images that were decoded, and are to be turned, to their place."""
+        """Copy decoded images that need turning to their places in the batch."""
         for i, start in self.turned.items():
             if i in decoded:
                 out, turn = self._pixels.view(i), int(self._turns[i])

@@ -1,7 +1,8 @@
-"""JPEGs of which a seek index, or their restart markers, say where segments begin, decoded by kernels of our own.
+"""Decoding of JPEGs by our own kernels, in segments that start at seek index entries or restart markers.
 
-A batch is one upload from pinned memory and a few launches on the calling thread's private stream; what is decoded at
-a time is bounded, so that the coefficients are. The kernels report what is not as it should be: that the CPU decodes.
+A batch is one upload from pinned memory and a few launches on the calling thread's private stream; it is decoded in
+parts of bounded size, which bounds the memory for coefficients. The CPU decodes files for which the kernels report
+errors.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from .jpeg_upload import Upload
 
 
 class SegmentDecoder:
-    """Decodes JPEGs by segments on one GPU.
+    """Decoder of JPEGs by segments on one GPU.
 
     Parameters
     ----------
     pinned : function
-        Gives the calling thread's pinned memory.
+        Returns the calling thread's pinned memory.
     """
 
     def __init__(self, pinned: Callable[[], Ring]) -> None:
@@ -37,16 +38,16 @@ class SegmentDecoder:
 
     @contextmanager
     def decoding(self, images: EncodedImages, uploaded: Upload | None, out: Any, stream: Any) -> Iterator[set[int]]:
-        """Enqueue the decoding of what :func:`upload_of` found; gives the images of which it is done at the end.
+        """Enqueue the decoding of an upload; yield a set that holds the decoded images after the block.
 
         Parameters
         ----------
         images : EncodedImages
         uploaded : Upload, optional
         out : cupy.ndarray
-            The flat memory that they are decoded to.
+            The flat memory to decode into.
         stream : cupy.cuda.Stream
-            CuPy's current one.
+            CuPy's current stream.
         """
         done: set[int] = set()
         if uploaded is None:
@@ -66,10 +67,10 @@ class SegmentDecoder:
                 pinned.give(block)
         if block is not None:
             done.update(i for i in uploaded.taken if not status[i])
-            _note(images, uploaded.taken, status)
+            _record_entry_status(images, uploaded.taken, status)
 
     def _enqueue(self, uploaded: Upload, block: Block, n: int, out: Any, stream: Any) -> None:
-        """Upload and launch, and copy back what the kernels report of ``n`` images."""
+        """Upload and launch, and copy back the status of all ``n`` images."""
         pinned = block.memory
         uploaded.write(pinned.words[: uploaded.words])
         try:
@@ -95,23 +96,23 @@ class SegmentDecoder:
 
 
 def upload_of(images: EncodedImages, pixels: Pixels, regions: Ints | None) -> Upload | None:
-    """What is to be decoded by segments, and uploaded for that; None without a seek index.
+    """Return the upload plan for images decoded by segments; None without a seek index.
 
     Parameters
     ----------
     images : EncodedImages
     pixels : Pixels
-        Where they are decoded to.
+        Destination of the decoded images.
     regions : (N, 4) int64, optional
-        What is read of each: other pixels are not written. Without, all are.
+        Region of each image to decode; only its pixels are written. By default the whole image.
     """
     if images.seek is None:
         return None
     return Upload(images, images.seek, pixels, whole_regions(images.sizes) if regions is None else regions)
 
 
-def _note(images: EncodedImages, taken: list[int], status: Any) -> None:
-    """Note what became of the entries of images that were decoded."""
+def _record_entry_status(images: EncodedImages, taken: list[int], status: Any) -> None:
+    """Record for decoded images whether their index entries matched."""
     assert images.seek is not None
     with_entry = [i for i in taken if not images.headers.records["restart"][i]]
-    images.seek.fates[with_entry] = np.where(status[with_entry], MISMATCH, USED)
+    images.seek.entry_status[with_entry] = np.where(status[with_entry], MISMATCH, USED)

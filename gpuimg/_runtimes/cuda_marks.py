@@ -1,7 +1,7 @@
-"""Whether nvImageCodec wrote what it reports as decoded: marks at the end of images, still there where it did not.
+"""Detection of images that nvImageCodec reports as decoded but did not write: marks at their ends are still present.
 
-Of a call for a batch it reports all images as decoded when the call succeeds; hardware has been seen to skip some
-(LichtFeld-Studio PR 1924). In memory that is used again such an image would be another one.
+For a batch call it reports all images as decoded if the call succeeds; hardware has been seen to skip some
+(LichtFeld-Studio PR 1924). In reused memory, a skipped image would show an earlier one.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["MARK_BYTES", "Marks"]
 
 
 class Marks:
-    """Marks of one batch at a time, for one thread, on its stream.
+    """Marks for one batch at a time, used by one thread on its stream.
 
     Parameters
     ----------
     stream : cupy.cuda.Stream
-        CuPy's current one at every call.
+        CuPy's current stream at every call.
     """
 
     def __init__(self, stream: Any) -> None:
@@ -43,21 +43,21 @@ class Marks:
         Parameters
         ----------
         memory : sequence of (array, (N,) int64)
-            Flat bytes, and where in them the mark of each image of the batch begins; below 0 it has none there.
+            Flat bytes, and the offsets in them of each image's mark; negative for images without a mark there.
 
         Returns
         -------
         cupy.cuda.Event
-            The host must wait for it before it lets a decoder write, which may not wait for the stream.
+            The host must wait for it before a decoder writes, because a decoder may not wait for the stream.
         """
         places = np.concatenate([each for _, each in memory])
         self._images = images = len(memory[0][1])
         if self._host.size < places.size + images:
             self._host = _pinned(places.size + images)
         self._host[: places.size] = places
-        words = cupy.empty(places.size, cupy.int64)
-        words.data.copy_from_host_async(self._host.ctypes.data, words.nbytes)
-        self._launched = [(flat, words[k * images : (k + 1) * images]) for k, (flat, _) in enumerate(memory)]
+        offsets = cupy.empty(places.size, cupy.int64)
+        offsets.data.copy_from_host_async(self._host.ctypes.data, offsets.nbytes)
+        self._launched = [(flat, offsets[k * images : (k + 1) * images]) for k, (flat, _) in enumerate(memory)]
         mark = os.urandom(MARK_BYTES)
         self._mark = int.from_bytes(mark[:8], "little"), int.from_bytes(mark[8:], "little")
         for arguments in self._launched:
@@ -65,7 +65,7 @@ class Marks:
         return recorded(self._stream.ptr)
 
     def left(self) -> Mask:
-        """Which images still have their mark; waits until all that is on the stream is done."""
+        """Return a mask of images whose marks are still present; wait for all work on the stream."""
         status = cupy.zeros(self._images, cupy.int32)
         for arguments in self._launched:
             launch(COMPARE, self._stream.ptr, self._grid, *arguments, *self._mark, status)
@@ -80,7 +80,7 @@ class Marks:
         return -(-self._images // MARK.block), 1
 
 
-def _pinned(words: int) -> Any:
-    """So many words of 64 bits of pinned memory, and a quarter more: batches differ."""
-    words += words // 4
-    return np.frombuffer(cupy.cuda.alloc_pinned_memory(8 * max(words, 1)), np.int64, words)
+def _pinned(elements: int) -> Any:
+    """Return pinned memory of int64, with room for a quarter more: batches differ."""
+    elements += elements // 4
+    return np.frombuffer(cupy.cuda.alloc_pinned_memory(8 * max(elements, 1)), np.int64, elements)

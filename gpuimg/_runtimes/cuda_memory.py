@@ -1,4 +1,4 @@
-"""Memory and streams of the CUDA runtime: what a thread owns, results that come back, and the order of streams."""
+"""Memory and streams of the CUDA runtime: per-thread state, pools for results, and ordering between streams."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import numpy as np
 from .._data.images import numpy_dtype
 from .protocol import PER_THREAD_STREAM
 
-_AT_MOST = 2  # blocks of a ring
+_AT_MOST = 2  # blocks in a ring
 
 
 def with_room(size: int) -> int:
-    """Size of memory for what is to grow: batches differ, and each new largest one would take the place of the last."""
+    """Return the size to allocate for memory that may grow: a quarter more, because batches differ in size."""
     return size + size // 4
 
 
 class PerThread:
-    """What a thread has for itself, left to another thread when this one ends.
+    """State of a thread, passed on to another thread when this one ends.
 
-    A stream, because memory that was given back belongs to the stream's address, which a new stream may have before the
-    work on one that is gone is done; a decoder, because it takes long to make and must not be shared.
+    A stream is reused because freed memory belongs to the stream's address, which a new stream could get before work on
+    a destroyed one is done; a decoder because it is slow to create and must not be shared.
     """
 
     def __init__(self, spare: list[Any], make: Callable[[], Any]) -> None:
@@ -41,8 +41,8 @@ class PerThread:
             self._spare.append(self.value)
 
 
-class Lane:
-    """What a thread's work on a GPU needs: a stream, two arenas to decode into, and pinned memory to upload from."""
+class ThreadResources:
+    """Resources for a thread's work on a GPU: a stream, two arenas to decode into, and pinned memory for uploads."""
 
     def __init__(self) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)
@@ -50,19 +50,19 @@ class Lane:
         self.pinned = Ring(Pinned)
 
     def _arena(self, size: int) -> Any:
-        """Memory that a decoder may write at once."""
+        """Return memory that a decoder may write immediately."""
         with self.stream:
             memory = cupy.empty(size, cupy.uint8)
-        # The pool gives memory that work of this stream may still use, see gpuimg._runtimes.cuda.
+        # The pool may return memory that earlier work on this stream still uses, see gpuimg._runtimes.cuda.
         self.stream.synchronize()
         return memory
 
 
-# -- memory that is used again and again -------------------------------------------------------------------------------
+# -- reused memory -----------------------------------------------------------------------------------------------------
 
 
 class Block:
-    """Memory, and the event after its last use."""
+    """Memory, and an event after its last use."""
 
     def __init__(self, memory: Any, size: int) -> None:
         self.memory = memory
@@ -71,25 +71,25 @@ class Block:
 
 
 class Ring:
-    """Two blocks of memory, for one thread: what was done with one may still go on while the other is filled.
+    """Two blocks of memory for one thread: work on one may still run while the other is filled.
 
     Parameters
     ----------
     make : function
-        Gives memory of a size.
+        Returns memory of a given size.
 
     Notes
     -----
-    A block is at most a quarter larger than the largest that was asked for.
+    A block is at most a quarter larger than the largest size requested.
     """
 
     def __init__(self, make: Callable[[int], Any]) -> None:
         self._make = make
-        self._spare: list[Block] = []  # in the order in which they were given back
-        self._left = _AT_MOST  # blocks that may still be made
+        self._spare: list[Block] = []  # in the order in which they were returned
+        self._left = _AT_MOST  # blocks that may still be allocated
 
     def take(self, size: int) -> Block:
-        """A block of at least this size that the GPU does not use any more: an idle one rather than one to wait for."""
+        """Return a block of at least this size that the GPU no longer uses: preferably one that needs no waiting."""
         block = self._idle(size) or self._waited_for(size)
         if block is None:
             room = with_room(size)
@@ -98,14 +98,14 @@ class Ring:
         return block
 
     def _idle(self, size: int) -> Block | None:
-        fitting = [block for block in self._spare if block.size >= size and block.used.done]
-        block = min(fitting, key=lambda block: block.size, default=None)
+        large_enough = [block for block in self._spare if block.size >= size and block.used.done]
+        block = min(large_enough, key=lambda block: block.size, default=None)
         if block is not None:
             self._spare.remove(block)
         return block
 
     def _waited_for(self, size: int) -> Block | None:
-        """Where no more may be made, the one that will be idle first; none, where it is too small and makes room."""
+        """If no more may be allocated, wait for the block that is idle first; free it and return None if too small."""
         idle = [block for block in self._spare if block.used.done]
         if not idle and self._left:
             return None
@@ -118,12 +118,12 @@ class Ring:
         return None
 
     def give(self, block: Block) -> None:
-        """Take a block back, whose event was recorded."""
+        """Return a block whose event has been recorded to the ring."""
         self._spare.append(block)
 
 
 class Pinned:
-    """Pinned memory of the host: copies from and to it are made in the order of their stream, while the host goes on.
+    """Pinned host memory: copies from and to it run in stream order without blocking the host.
 
     Attributes
     ----------
@@ -137,18 +137,18 @@ class Pinned:
         self.address = self.words.ctypes.data
 
 
-def upload(parts: Sequence[Any], lane: Lane) -> Any:
-    """Arrays of any dtypes as one of int32, one behind the other, in one copy on the lane's stream, the current one."""
-    words = [part.reshape(-1).view(np.int32) for part in parts]
-    size = sum(map(len, words))
-    block = lane.pinned.take(size)
+def upload(parts: Sequence[Any], resources: ThreadResources) -> Any:
+    """Concatenate arrays of any dtypes as int32 in one copy, on the stream of ``resources``, the current one."""
+    flat = [part.reshape(-1).view(np.int32) for part in parts]
+    size = sum(map(len, flat))
+    block = resources.pinned.take(size)
     try:
-        np.concatenate(words, out=block.memory.words[:size])
+        np.concatenate(flat, out=block.memory.words[:size])
         uploaded = cupy.empty(size, cupy.int32)
         uploaded.data.copy_from_host_async(block.memory.address, 4 * size)
-        block.used.record(lane.stream)
+        block.used.record(resources.stream)
     finally:
-        lane.pinned.give(block)
+        resources.pinned.give(block)
     return uploaded
 
 
@@ -156,9 +156,9 @@ def upload(parts: Sequence[Any], lane: Lane) -> Any:
 
 
 class PooledResult:
-    """Result memory that goes back to its pool when the last array in it is gone.
+    """Result memory that returns to its pool when the last array in it is gone.
 
-    ``stream`` is the one whose work on it is the last: that it is written on, from when it is handed over its reader's.
+    ``stream`` has the last work on it: the stream that writes it and, after hand-off, its reader's.
     """
 
     def __init__(self, pool: PooledResults, block: Block, stream: Stream, *, in_use: bool) -> None:
@@ -168,7 +168,7 @@ class PooledResult:
         self.stream = stream
 
     def order(self, stream: int) -> None:
-        """Let a stream, which is to write it, wait for its last reader."""
+        """Make a stream that will write the memory wait for its last reader."""
         if self._in_use:
             wait(stream, self._block.used)
             self._in_use = False
@@ -179,29 +179,29 @@ class PooledResult:
 
 
 class PooledResults:
-    """Memory for results that is used again after the last work on it.
+    """Memory for results that is reused after the last work on it.
 
-    There are never more blocks than results were alive at one time. Where a result needs a larger one than is there,
-    all that are spare are let go once nothing reads them, and the new one has room for a quarter more.
+    There are never more blocks than results that were alive at the same time. If a result needs a larger block than any
+    spare one, all spare blocks are freed once nothing reads them, and the new block has room for a quarter more.
     """
 
     def __init__(self, device: Any, thread: threading.local) -> None:
         self._device = device
         self._thread = thread
         self._spare: list[Block] = []
-        self._leaving: list[Block] = []  # too small for what came after them
+        self._leaving: list[Block] = []  # to be freed: too small for later results
         self._lock = threading.Lock()
 
     def take(self, elements: int, dtype: str) -> Any:
-        """An uninitialised flat array for the current stream's kernels.
+        """Return an uninitialized flat array for the current stream's kernels.
 
-        They must come after what :meth:`PooledResult.order` has that stream wait for: the host does not wait, and what
-        comes to the stream before them need not either.
+        They must run after :meth:`PooledResult.order` has made that stream wait: the host does not wait, and earlier
+        work on the stream need not wait either.
         """
         return self._take(elements, dtype, None)
 
     def take_for_decoder(self, elements: int, dtype: str, reader: Stream) -> Any:
-        """An uninitialised flat array that a decoder may write at once, and that is read on a stream."""
+        """Return an uninitialized flat array that a decoder may write immediately, and that a stream reads."""
         return self._take(elements, dtype, reader)
 
     def _take(self, elements: int, dtype: str, reader: Stream | None) -> Any:
@@ -219,16 +219,16 @@ class PooledResults:
         return cupy.ndarray((elements,), kind, cupy.cuda.MemoryPointer(owned, 0))
 
     def _block(self, size: int, *, fresh: bool) -> Block:
-        """Spare memory, idle rather than in use; or new, of the current stream, ``fresh`` if it has no work on it."""
+        """Return spare memory, preferably idle, or new memory; ``fresh``: without pending work on the stream."""
         with self._lock:
             spare = self._spare
-            fitting = [k for k, block in enumerate(spare) if block.size >= size]
-            best = min(fitting, key=lambda k: (not spare[k].used.done, spare[k].size), default=None)
+            large_enough = [k for k, block in enumerate(spare) if block.size >= size]
+            best = min(large_enough, key=lambda k: (not spare[k].used.done, spare[k].size), default=None)
             if best is not None:
                 return spare.pop(best)
             grows = bool(spare)
             self._leaving += [spare.pop() for _ in range(len(spare))]
-            # Not before: CuPy's pool may give them to streams that know nothing of their readers.
+            # Not earlier: CuPy's pool may give them to streams that do not wait for their readers.
             self._leaving = [block for block in self._leaving if not block.used.done]
         room = with_room(size) if grows else size
         block = Block(cupy.empty(room, cupy.uint8), room)
@@ -237,75 +237,75 @@ class PooledResults:
         return block
 
     def give(self, block: Block, stream: int | None) -> None:
-        """Take memory back, whose last work is on a stream; None where none has come to it since it was taken."""
+        """Return memory to the pool; ``stream`` has its last work, None if no work was enqueued since it was taken."""
         try:
             with self._device:
                 if stream is not None:
                     self._record(block, stream)
-        except Exception:  # nobody hears of it in a destructor: a GPU that cannot even be waited for loses the memory
+        except Exception:  # in a destructor nobody can handle it: if the GPU cannot even be waited for, drop the memory
             return
-        self._spare.append(block)  # without the lock: this may run inside `take`, in a garbage collection
+        self._spare.append(block)  # without the lock: a garbage collection inside `take` may call this
 
     def _record(self, block: Block, stream: int) -> None:
-        """The end of what a stream holds, or of all, if it is gone or is not known on this thread."""
+        """Record the end of a stream's work; wait for the device if the stream is destroyed or means another here."""
         if stream != PER_THREAD_STREAM:
             try:
                 cupy.cuda.runtime.eventRecord(block.used.ptr, stream)
                 return
-            except Exception:  # whatever CUDA has to say of a stream that is gone
+            except Exception:  # any CUDA error for a destroyed stream
                 pass
         self._device.synchronize()
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # Not by the events: of a cycle they may be gone already, and results may come back only now.
+        # Not by the events: in a reference cycle they may be gone already, and results may be returned only now.
         if not is_finalizing():
             self._device.synchronize()
 
 
 def copy_to_device(host: Any, target: Any) -> None:
-    """Copy an array in the order of CuPy's current stream; ``host`` may go when this returns.
+    """Copy an array in the order of CuPy's current stream; ``host`` may be freed when this returns.
 
-    CUDA stages pageable memory before the call returns. Pinned memory would have to be kept until the copy is done.
+    CUDA stages pageable memory before the call returns. Pinned memory would have to stay alive until the copy is done.
     """
     target.set(host)
 
 
 class Event(NamedTuple):
-    """The end of what a private stream holds, and the results that were made on it."""
+    """An event after the work of a private stream so far, and the results written on that stream."""
 
     event: Any
     results: list[weakref.ref[PooledResult]]
 
 
-# Streams of others are known by their address: CuPy's object for them is deprecated.
+# Streams of other libraries are identified by address: CuPy's object for external streams is deprecated.
 
 
 class Stream(NamedTuple):
-    """A stream of somebody else's, and what keeps it from being destroyed, if that is known."""
+    """A stream by its address, and the object that keeps it alive, if known."""
 
     address: int
     owner: Any = None
 
 
 def current() -> Stream:
-    """CuPy's current stream."""
+    """Return CuPy's current stream."""
     stream = cupy.cuda.get_current_stream()
     return Stream(int(stream.ptr), stream)
 
 
 def recorded(stream: int) -> Any:
-    """An event at the end of what a stream holds."""
+    """Record and return an event after the work of a stream so far."""
     event = cupy.cuda.Event(disable_timing=True)
     cupy.cuda.runtime.eventRecord(event.ptr, stream)
     return event
 
 
 def follow(stream: int, other: int) -> None:
-    """What comes to a stream from now on waits for what another holds."""
+    """Make later work of a stream wait for the present work of another."""
     if stream != other:
         wait(stream, recorded(other))
 
 
 def wait(stream: int, event: Any) -> None:
-    """What comes to a stream from now on waits for an event."""
+    """Make later work of a stream wait for an event."""
     cupy.cuda.runtime.streamWaitEvent(stream, event.ptr)

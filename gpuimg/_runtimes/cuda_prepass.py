@@ -1,4 +1,7 @@
-"""Ops that a GPU does in kernels of their own, before the passes of the segment whose first entry they are."""
+"""Prepass: ops that a GPU runs in separate kernels before the passes of a segment, as the segment's first instruction.
+
+A prepass reads the source and writes float32 images of the same sizes, which the passes then read.
+"""
 
 from __future__ import annotations
 
@@ -16,42 +19,42 @@ from ..kernels.jpeg.formulas import STEPS
 from .cuda_launch import launch
 
 
-def begins_apart(plan: Plan) -> bool:
-    """Whether a plan begins with such an op."""
-    return bool(plan.entries) and bool(np.any(ops.APART[plan.entries[0].codes]))
+def has_prepass(plan: Plan) -> bool:
+    """Return True if the first op of a plan is a prepass op."""
+    return bool(plan.entries) and bool(np.any(ops.PREPASS_LAUNCHES[plan.entries[0].codes]))
 
 
-def places_apart(sizes: Ints, channels: int) -> tuple[Ints, int]:
-    """Where in memory of its own the results of such an op lie, and its size."""
+def prepass_layout(sizes: Ints, channels: int) -> tuple[Ints, int]:
+    """Return the element offsets of a prepass's results in separate memory, and its size in elements."""
     return offsets_of(sizes, channels, ALIGNMENT)
 
 
-def words_apart(plan: Plan, sizes: Ints, channels: int, source: Ints) -> Any:
-    """What the kernels are told of images of these sizes, which lie at some elements."""
-    entry, output = plan.entries[0], places_apart(sizes, channels)[0]
+def prepass_records(plan: Plan, sizes: Ints, channels: int, source: Ints) -> Any:
+    """Return the int32 records that the prepass kernels read; ``source`` are the element offsets of the images."""
+    entry, output = plan.entries[0], prepass_layout(sizes, channels)[0]
     if np.any(entry.codes == ops.ELASTIC.code):
-        return _elastic_words(entry, sizes, source, output)
-    return _jpeg_words(entry, sizes, channels, source, output)
+        return _elastic_records(entry, sizes, source, output)
+    return _jpeg_records(entry, sizes, channels, source, output)
 
 
-def done_apart(source: Pixels, plan: Plan, told: Any, stream: int) -> Pixels:
-    """The source as the op leaves it, in float32, by uploaded :func:`words_apart`; on a stream, the current one."""
-    offsets, total = places_apart(source.sizes, source.channels)
+def run_prepass(source: Pixels, plan: Plan, records: Any, stream: int) -> Pixels:
+    """Return the source after its prepass, in float32; ``records`` are uploaded, ``stream`` is the current one."""
+    offsets, total = prepass_layout(source.sizes, source.channels)
     result = Pixels(cupy.empty(total, cupy.float32), offsets, source.sizes, source.channels)
     run = _elastic if np.any(plan.entries[0].codes == ops.ELASTIC.code) else _jpeg
-    run(source, result, told, stream)
+    run(source, result, records, stream)
     return result
 
 
 def _put(records: Any, at: int, offsets: Ints) -> None:
-    """64-bit offsets into two words of records."""
+    """Write 64-bit offsets into two 32-bit words of records, the lower word first."""
     records[:, at : at + 2] = np.ascontiguousarray(offsets, np.int64).view(np.int32).reshape(-1, 2)
 
 
 # -- JPEG --------------------------------------------------------------------------------------------------------------
 
 
-def _jpeg_words(entry: Entry, sizes: Ints, channels: int, source: Ints, output: Ints) -> Any:
+def _jpeg_records(entry: Entry, sizes: Ints, channels: int, source: Ints, output: Ints) -> Any:
     records = np.zeros((len(sizes), artefacts.RECORD_WORDS), np.int32)
     planes = _plane_bytes(sizes, channels)
     _put(records, artefacts.SOURCE, source)
@@ -64,16 +67,16 @@ def _jpeg_words(entry: Entry, sizes: Ints, channels: int, source: Ints, output: 
 
 
 def _plane_bytes(sizes: Ints, channels: int) -> Ints:
-    """(N,): of luma and chroma."""
+    """Return (N,) bytes of luma and chroma."""
     height, width = sizes.T
     planes: Ints = height * width
     return planes + 2 * (-(-height // 2)) * (-(-width // 2)) if channels == 3 else planes
 
 
-def _jpeg(source: Pixels, result: Pixels, told: Any, stream: int) -> None:
+def _jpeg(source: Pixels, result: Pixels, records: Any, stream: int) -> None:
     height, width = source.sizes.T
     planes = cupy.empty(int(_plane_bytes(source.sizes, source.channels).sum()), cupy.uint8)
-    common = source.flat, source.channels, SCALES[source.dtype], told, planes
+    common = source.flat, source.channels, SCALES[source.dtype], records, planes
     blocks = int(np.max(-(-height // artefacts.SIDE) * -(-width // artefacts.SIDE)))
     launch(artefacts.KERNELS["code_blocks", source.dtype], stream, (blocks, len(height)), *common)
     blocks = -(-int(np.max(height * width)) // artefacts.PIXELS)
@@ -83,7 +86,7 @@ def _jpeg(source: Pixels, result: Pixels, told: Any, stream: int) -> None:
 # -- elastic -----------------------------------------------------------------------------------------------------------
 
 
-def _elastic_words(entry: Entry, sizes: Ints, source: Ints, output: Ints) -> Any:
+def _elastic_records(entry: Entry, sizes: Ints, source: Ints, output: Ints) -> Any:
     records = np.zeros((len(sizes), elastic.RECORD_WORDS), np.int32)
     _put(records, elastic.SOURCE, source)
     _put(records, elastic.OUTPUT, output)
@@ -94,10 +97,10 @@ def _elastic_words(entry: Entry, sizes: Ints, source: Ints, output: Ints) -> Any
     return records.reshape(-1)
 
 
-def _elastic(source: Pixels, result: Pixels, told: Any, stream: int) -> None:
+def _elastic(source: Pixels, result: Pixels, records: Any, stream: int) -> None:
     height, width = source.sizes.T
     blocks = -(-int(np.max(height * width)) // elastic.BLOCK)
     launch(
         elastic.KERNELS[source.dtype], stream, (blocks, len(height)), source.flat, source.channels,
-        SCALES[source.dtype], told, told.view(cupy.float32), result.flat,
+        SCALES[source.dtype], records, records.view(cupy.float32), result.flat,
     )  # fmt: skip

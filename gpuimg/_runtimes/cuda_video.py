@@ -1,8 +1,8 @@
-"""Clips that a GPU decodes: NVDEC through PyAV gives frames in the GPU's memory, a kernel makes pixels of them.
+"""Clips decoded by a GPU: NVDEC, through PyAV, writes frames to the GPU's memory, and a kernel converts them to pixels.
 
-FFmpeg works on the legacy default stream, and gives a frame before that has come so far: the kernel's stream waits for
-an event there. It knows nothing of that stream, and writes other frames into the memory of those that nothing refers to
-any more: a frame is held until the host has waited for the kernel that reads it.
+FFmpeg works on the legacy default stream, and returns a frame before its work on that stream is done: the kernel's
+stream waits for an event there. FFmpeg does not know the kernel's stream, and reuses the memory of frames that nothing
+refers to any more: a frame is kept alive until the host has waited for the kernel that reads it.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ..kernels import cuda as kernels
 from .cuda_launch import launch
 from .cuda_memory import follow, recorded
 
-#: Clips that are decoded at a time, each by a thread and a container of its own. Not measured: an H100 has 7 engines.
+#: Clips decoded at a time, each with a separate thread and container. Not measured: an H100 has 7 engines.
 AT_ONCE = 4
-_HELD = 4  # frames of a clip that kernels may still read
+_HELD = 4  # frames of a clip that kernels may still be reading
 _DEFAULT_STREAM = 0
 
 
 class _Bare:
-    """A plane as CuPy takes it over: PyAV takes none of the options that CuPy gives, and orders nothing by a stream."""
+    """A plane for CuPy's import: PyAV accepts none of the options that CuPy passes, and does no stream ordering."""
 
     def __init__(self, plane: Any) -> None:
         self._plane = plane
@@ -49,32 +49,32 @@ class _Bare:
 
 
 class _RefusedError(Exception):
-    """Why a clip is not decoded on this GPU."""
+    """The reason for which a clip is not decoded on this GPU."""
 
 
 class _Frame(NamedTuple):
-    """A frame's planes, flat; they keep its memory."""
+    """A frame's planes as flat arrays, which keep its memory alive."""
 
     surface: Surface
     planes: list[Any]
 
 
 class _Target(NamedTuple):
-    """Where the frames of a batch belong."""
+    """Destination of the frames of a batch."""
 
     flat: Any
     channels: int
-    regions: Ints  # (N * T, 4) of frames as they are stored
+    regions: Ints  # (N * T, 4) of frames as stored
     places: Ints  # (N * T, 3), see Pixels.stored_places
 
 
 class ClipDecoder:
-    """Decodes clips on one GPU, for any number of threads.
+    """Decoder of clips on one GPU, for any number of threads.
 
     Parameters
     ----------
     index : int
-        Of the GPU.
+        Index of the GPU.
     """
 
     def __init__(self, index: int) -> None:
@@ -83,9 +83,9 @@ class ClipDecoder:
     def decode(
         self, clips: EncodedClips, pixels: Pixels, regions: Ints, stream: Any, at_once: int = AT_ONCE
     ) -> dict[int, str]:
-        """Decode regions (N * T, 4) of clips, but of those that failed before; gives those it cannot decode, and why.
+        """Decode regions (N * T, 4) of clips, except those that failed before; return reasons for refused clips.
 
-        When this returns, all work is enqueued on the stream, and reads no memory of a decoder's any more.
+        On return, all work is enqueued on the stream, and no longer reads a decoder's memory.
         """
         turns = np.array([1 if video is None else video.orientation for video in clips.videos], np.int64)
         turns = np.repeat(turns, clips.frames)
@@ -104,7 +104,7 @@ class ClipDecoder:
                         except _RefusedError as error:
                             refused[clip] = str(error)
                 except BaseException:
-                    deque(left, 0)  # nothing for the others to go on with
+                    deque(left, 0)  # leave nothing for the other threads
                     raise
 
         side_by_side(work, min(at_once, len(chosen)) - 1)
@@ -121,15 +121,15 @@ class ClipDecoder:
                 held.append((frame, recorded(stream)))
                 if len(held) > _HELD:
                     held[0][1].synchronize()
-                    held.popleft()  # not before: another clip's decoder has its memory then
+                    held.popleft()  # not earlier: another clip's decoder would reuse its memory
         finally:
             recorded(stream).synchronize()
 
     def _frames(self, clips: EncodedClips, clip: int) -> Iterator[tuple[int, _Frame]]:
-        """Frames of a clip by their numbers.
+        """Yield the frames of a clip by number.
 
-        Whatever PyAV cannot do on this GPU is a reason to refuse the clip: if anything is wrong with the video, the CPU
-        says what.
+        Any error of PyAV on this GPU is a reason to refuse the clip: if the video is at fault, the CPU decoder reports
+        why.
         """
         video = clips.videos[clip]
         assert video is not None
@@ -138,16 +138,16 @@ class ClipDecoder:
             while True:
                 try:
                     number, frame = next(frames)
-                    made = _frame_of(frame, self._index)
+                    on_device = _frame_of(frame, self._index)
                 except StopIteration:
                     return
                 except Exception as error:
                     raise _RefusedError(str(error) or type(error).__name__) from error
-                yield number, made
+                yield number, on_device
 
 
 def _frame_of(frame: Any, device: int) -> _Frame:
-    """A frame as arrays of one dimension, of all that the kernel may read."""
+    """Return a frame as one-dimensional arrays that cover all samples the kernel may read."""
     surface = surface_of(frame)
     dtype = np.dtype(surface.dtype)
     planes = []
@@ -159,10 +159,10 @@ def _frame_of(frame: Any, device: int) -> _Frame:
 
 
 def _convert(frame: _Frame, target: _Target, row: int, stream: int) -> None:
-    """Enqueue the kernel for a frame that comes to a row of the batch."""
+    """Enqueue the kernel that converts a frame into one row of the batch."""
     x0, y0, x1, y1 = target.regions[row].tolist()
     kernel = kernels.yuv.KERNELS["frame8" if frame.surface.dtype == "uint8" else "frame16"]
     launch(
         kernel, stream, (-(-(x1 - x0) * (y1 - y0) // kernel.block), 1), *frame.planes,
-        *frame.surface.numbers(target.regions[row], target.channels), *target.places[row].tolist(), target.flat,
+        *frame.surface.arguments(target.regions[row], target.channels), *target.places[row].tolist(), target.flat,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The one place that compares device names: which runtime a name, or an array, belongs to."""
+"""Runtimes by device name and by array; the only module that compares device names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CPU = "cpu"
 
 
 def on_cpu(device: str) -> bool:
-    """Whether a device's full name is the CPU's."""
+    """Return True for the name of the CPU device."""
     return device == _CPU
 
 
@@ -37,7 +37,7 @@ def _cpu() -> Runtime:
 
 @lru_cache(maxsize=1)
 def default_device() -> str:
-    """``"cuda"`` if a GPU, CuPy and nvImageCodec work together, else ``"cpu"``; ``GPUIMG_DEVICE`` overrides it."""
+    """Return ``"cuda"`` if a GPU, CuPy and nvImageCodec work together, else ``"cpu"``."""
     from .probe import gpu_problem
 
     problem = gpu_problem()
@@ -49,14 +49,14 @@ def default_device() -> str:
 
 
 def runtime_for(device: str | None) -> Runtime:
-    """The runtime of a device name.
+    """Return the runtime of a device name; None means ``GPUIMG_DEVICE`` or the default device.
 
     Raises
     ------
     ValueError
-        For another name.
+        For an unknown name.
     RuntimeError
-        Where the device does not work, with the reason.
+        If the device does not work, with the reason.
     """
     name = device if device is not None else os.environ.get("GPUIMG_DEVICE") or default_device()
     if name == _CPU:
@@ -73,7 +73,7 @@ def runtime_for(device: str | None) -> Runtime:
 
 
 def native(array: Any) -> Any:
-    """An array as NumPy's or CuPy's, sharing its memory: those themselves, and anything that speaks DLPack."""
+    """Return an array that shares memory: NumPy's and CuPy's unchanged, others by DLPack."""
     if isinstance(array, np.ndarray) or hasattr(array, "__cuda_array_interface__"):
         ours = isinstance(array, np.ndarray) or type(array).__module__.partition(".")[0] == "cupy"
         return array if ours else _cuda(array.__dlpack_device__()[1]).from_dlpack(array)
@@ -83,10 +83,10 @@ def native(array: Any) -> Any:
 
 
 def runtime_of(array: Any) -> Runtime:
-    """The runtime in whose memory an array is."""
+    """Return the runtime that owns an array's memory."""
     return _cuda(array.device.id) if hasattr(array, "__cuda_array_interface__") else _cpu()
 
 
 def to_host(array: Any) -> Any:
-    """An array on any device as a NumPy array; waits for a GPU."""
+    """Return an array on any device as a NumPy array; wait for a GPU."""
     return runtime_of(array).to_host(array)

@@ -1,4 +1,4 @@
-"""Which images of a batch may be decoded at a reduced size: ``draft`` of :func:`gpuimg.open_batch`."""
+"""Reduced decoding sizes for the images of a batch: ``draft`` of :func:`gpuimg.open_batch`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..kernels.jpeg.layout import OTHER
 
 
 def first_segments(segments: Sequence[Plan]) -> Ints:
-    """For each image the first segment that changes it, or the last one: what is before need not run."""
+    """Return for each image the first segment that changes it, or the last segment; those before need not run."""
     first = np.zeros(len(segments[0]), np.int64)
     reached = np.ones(len(first), np.bool_)
     for plan in segments[:-1]:
@@ -24,10 +24,10 @@ def first_segments(segments: Sequence[Plan]) -> Ints:
 
 
 def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints) -> Ints:
-    """(N,): eighths of its size that each image is decoded at, of which segment ``starts`` is the first to run.
+    """Return (N,) decoding scales in eighths; ``starts`` are the first segments to run of each image.
 
-    Only JPEGs are scaled, whichever decoder takes them, and only where a pixel of each side is left. Views of
-    one image have the largest scale that any of them needs.
+    Only JPEGs are scaled, by whichever decoder, and only if at least one pixel is left on each side. All occurrences of
+    an image have the largest scale that any of them needs.
     """
     scales = np.full(len(source.sizes), FULL, np.int64)
     if not isinstance(source, EncodedImages) or source.options.draft is None:
@@ -37,8 +37,8 @@ def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints) 
     whole = source.headers.records["kind"] == OTHER
     whole |= source.sizes.min(1) * scales < FULL
     scales = np.where(whole, FULL, scales)
-    leaders = source.leaders()
-    if leaders is not None:
-        np.maximum.at(scales, leaders, scales.copy())
-        scales = scales[leaders]
+    first = source.first_occurrences()
+    if first is not None:
+        np.maximum.at(scales, first, scales.copy())
+        scales = scales[first]
     return scales

@@ -1,4 +1,4 @@
-"""JPEGs whose segments a GPU decodes: which of a batch, and what is uploaded for them."""
+"""Upload plans for JPEGs whose index segments a GPU decodes: the selection of images, and the buffer for them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..kernels.jpeg.fill import BUCKETS, write_segments, write_tables
 from ..kernels.jpeg.layout import OTHER
 from ..kernels.jpeg.segments import plan_upload, select_segments
 
-#: Blocks of coefficients that are decoded at a time: with their planes 192 bytes each.
+#: Blocks of coefficients that are decoded at a time: 192 bytes each, with their planes.
 MOST_BLOCKS = 1 << 20
-_AT_ONCE = 16  # images that a thread takes
-_MOST_IMAGES = 65535  # blocks of threads along y of one launch
+_AT_ONCE = 16  # images per task of a host thread
+_MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
 
 
 class Upload:
-    """What is uploaded for a batch, as one buffer.
+    """The upload of a batch, as one buffer.
 
     Parameters
     ----------
@@ -33,16 +33,16 @@ class Upload:
     seek : Seek
         Their entries in a seek index.
     pixels : Pixels
-        Where they are decoded to.
+        Destination of the decoded images.
     regions : (N, 4) int64
-        What is wanted of each, x0, y0, x1, y1 as shown.
+        Region to decode of each image: x0, y0, x1, y1 as displayed.
 
     Attributes
     ----------
     words : int
-        Its size in 4-byte words.
+        Size of the buffer in 4-byte words.
     parts : (P,) segments.PART
-        What is decoded at a time.
+        Parts of the batch that are decoded at a time.
     totals : segments.TOTALS
     """
 
@@ -74,12 +74,12 @@ class Upload:
 
     @property
     def taken(self) -> list[int]:
-        """Images that are decoded so."""
+        """Images that are decoded by their index segments."""
         return self._of(segments.TAKEN)
 
     @property
     def refused(self) -> list[int]:
-        """Images whose entries do not fit."""
+        """Images whose index entries do not match their files."""
         return self._of(segments.REFUSED)
 
     def _of(self, status: int) -> list[int]:
@@ -87,7 +87,7 @@ class Upload:
         return found
 
     def write(self, out: Any) -> None:
-        """Fill an int32 array of ``words``; files with other segments than they should have are refused."""
+        """Fill an int32 array of ``words``; refuse files whose segments differ from their index entries."""
         n = int(self.totals["segments"])
         unsorted = np.empty(n, upload.SEGMENT)
         memory = out.view(np.uint8)
@@ -112,7 +112,7 @@ class Upload:
         )  # fmt: skip
 
     def _for_all(self, call: Callable[[int, int, Any], None]) -> None:
-        """Call a native function for some images at a time, side by side."""
+        """Call a native function on ranges of images, on all threads."""
         n = len(self._images)
         starts = iter(range(0, n, _AT_ONCE))
 
@@ -126,9 +126,9 @@ class Upload:
     def launches(
         self, part: Any, words: Any, coefficients: Any, planes: Any, plane_bytes: Any, out: Any, status: Any
     ) -> Iterator[tuple[str, tuple[int, int], tuple[Any, ...]]]:
-        """Kernels that decode a part, in their order: name, grid, arguments. ``coefficients`` are zero before.
+        """Yield the kernels that decode a part, in order: name, grid, arguments. ``coefficients`` must be zero.
 
-        ``plane_bytes`` are the memory of ``planes``; ``status`` is of all images of the batch.
+        ``plane_bytes`` is the memory of ``planes`` as bytes; ``status`` is for all images of the batch.
         """
         groups = np.int32(self.totals["group_word"] + part["first_group"] * upload.GROUP_WORDS)
         images = np.int32(self.totals["image_word"] + part["first_image"] * upload.IMAGE_WORDS)

@@ -1,7 +1,7 @@
-"""Images of other channels than 1 or 3, and of 16 bits, in forms that the kernels read and write.
+"""Conversion of images with other than 1 or 3 channels, and of 16-bit values, to forms that the kernels process.
 
-To the kernels each channel of such an image is an image of its own, with the same plan. Values of 16 bits are float32
-to them, which holds these exactly.
+The kernels process each channel of such an image as a separate image with the same plan, and 16-bit values as float32,
+which represents them exactly.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .._threads.threads import threads
 from .protocol import Outcome, Runtime
 from .whole_files import decode, is_special
 
-#: Channels of images in arrays.
+#: Largest number of channels of images in arrays.
 MOST_CHANNELS = 16
 
-_WHITE = np.float32(65535)  # of 16 bits
+_WHITE = np.float32(65535)  # of 16-bit values
 
 
 def run(
     runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
 ) -> Outcome:
-    """As :meth:`Runtime.run`, for all channels and dtypes, into a flat array of the results' dtype."""
+    """Implement :meth:`Runtime.run` for all channel counts and dtypes; ``out`` is flat and of the results' dtype."""
     name = out.dtype.name
     if name == "uint16":
         return _run_deep(runtime, source, segments, out, offsets, layout)
@@ -48,7 +48,7 @@ def run(
 def _run_deep(
     runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
 ) -> Outcome:
-    """The same for results of 16 bits."""
+    """Run for 16-bit results: in float32, then rounded."""
     floats = runtime.take(out.size, "float32")
     outcome = run(runtime, source, segments, floats, offsets, layout)
     with runtime.device():
@@ -68,7 +68,7 @@ def _as_floats(runtime: Runtime, pixels: Pixels) -> Pixels:
 def _run_planes(
     runtime: Runtime, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
 ) -> Outcome:
-    """The same for images of which each channel is run by itself."""
+    """Run each channel of the images as a separate image."""
     channels = source.channels
     planes = _planes(runtime, source)
     plans = [plan.of_planes() for plan in segments]
@@ -84,7 +84,7 @@ def _run_planes(
 
 
 def _planes(runtime: Runtime, source: Pixels) -> Pixels:
-    """The channels of images, as images of one."""
+    """Return the channels of images, as images of one channel."""
     offsets, total = offsets_of(source.sizes, source.channels)
     flat = runtime.empty(total, source.dtype)
     with runtime.device():
@@ -94,14 +94,14 @@ def _planes(runtime: Runtime, source: Pixels) -> Pixels:
 
 
 def _plane_offsets(offsets: Ints, sizes: Ints, channels: int) -> Ints:
-    """Where the channels of images begin that lie one behind the other."""
+    """Return the offsets of the channels of images in planar layout."""
     areas = sizes[:, 0] * sizes[:, 1]
     starts: Ints = (offsets[:, None] + areas[:, None] * np.arange(channels)).reshape(-1)
     return starts
 
 
 def _exchange(runtime: Runtime, pixels: Pixels, to: Pixels) -> None:
-    """Copy images from rows of pixels to planes, or back; on the CPU on all threads."""
+    """Copy images from interleaved to planar layout, or back; on the CPU with all threads."""
     n = len(pixels.offsets)
     axes = (1, 2, 0) if pixels.layout == "NCHW" else (2, 0, 1)
     if n and not runtime.on_host and pixels.is_one_array() and to.is_one_array():

@@ -1,4 +1,4 @@
-"""What a device can do: the interface that exists twice, for CPU and CUDA."""
+"""The runtime interface of a device, implemented for CPU and CUDA."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any, Protocol
 from .._data.images import Encoded, Pixels
 from .._plan.plan import Plan
 
-#: ``cudaStreamPerThread``, which is not an address: it names another stream on every thread.
+#: ``cudaStreamPerThread``: not an address, but a handle that means a different stream on every thread.
 PER_THREAD_STREAM = 2
 
 
 @dataclass
 class Timings:
-    """Seconds that a runtime worked, all its threads together, and what a GPU's decoders left out."""
+    """Seconds of work of a runtime, summed over its threads, and counts of images that a GPU's decoders left out."""
 
     decode: float = 0.0
     kernels: float = 0.0
-    unwritten: int = 0  # images that a decoder of a GPU reported as decoded, but did not write
-    clips_on_cpu: int = 0  # clips of a batch on a GPU that its decoder did not take, or failed at
+    unwritten: int = 0  # images that a GPU's decoder reported as decoded, but did not write
+    clips_on_cpu: int = 0  # clips of a batch on a GPU that its decoder refused, or failed to decode
 
     def add(self, other: Timings) -> None:
-        """Count another's seconds too."""
+        """Add the seconds and counts of another."""
         self.decode += other.decode
         self.kernels += other.kernels
         self.unwritten += other.unwritten
@@ -33,39 +33,39 @@ class Timings:
 
 @dataclass
 class Outcome:
-    """What a runtime has to tell of its work."""
+    """Result of a runtime's work."""
 
-    failures: dict[int, str] = field(default_factory=dict)  # why images did not decode, by index; they are black
+    failures: dict[int, str] = field(default_factory=dict)  # reasons of images not decoded, by index; they are black
     timings: Timings = field(default_factory=Timings)
-    launches: int = 0  # kernel launches; on the CPU the passes that would be launches
+    launches: int = 0  # kernel launches; on the CPU, the number a GPU would need
 
 
 class Runtime(Protocol):
     """A device: memory, decoding, and running plans."""
 
     name: str  # "cpu", "cuda:0" and so on
-    on_host: bool  # whether its arrays are NumPy's
+    on_host: bool  # True if its arrays are NumPy arrays
 
     def device(self) -> AbstractContextManager[Any]:
-        """Where arithmetic on its arrays is done."""
+        """Return a context in which arithmetic on this device's arrays may be done."""
 
     def empty(self, elements: int, dtype: str) -> Any:
-        """An uninitialised flat array."""
+        """Return an uninitialized flat array."""
 
     def take(self, elements: int, dtype: str) -> Any:
-        """As :meth:`empty`, to be written by :meth:`run` or :meth:`mix`."""
+        """Return an array as :meth:`empty` does, to be written by :meth:`run` or :meth:`mix`."""
 
     def from_arrays(self, arrays: Any) -> Pixels:
-        """A list of (H, W, C) arrays, or one (N, H, W, C) array, as pixels."""
+        """Return a list of (H, W, C) arrays, or one (N, H, W, C) array, as pixels."""
 
     def from_dlpack(self, array: Any) -> Any:
-        """Another library's array in this device's memory, as this device's library knows arrays."""
+        """Return another library's array in this device's memory as an array of this device's library."""
 
     def to_host(self, array: Any) -> Any:
-        """An array of this device as a NumPy array; waits for a GPU."""
+        """Return an array of this device as a NumPy array; wait for a GPU."""
 
     def decode(self, images: Encoded) -> tuple[Pixels, Outcome]:
-        """All images of a batch, whole."""
+        """Decode all images of a batch completely."""
 
     def run(
         self,
@@ -76,32 +76,32 @@ class Runtime(Protocol):
         kind: int,
         planar: bool,
     ) -> Outcome:
-        """Run plans, each on the results of the one before, into the flat ``out``."""
+        """Run plans, each on the results of the one before, and write the results to the flat ``out``."""
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix float32 images of the same sizes into the flat ``out``, see :func:`gpuimg.blend`."""
 
     def owns(self, array: Any) -> bool:
-        """Whether an array is in this device's memory."""
+        """Return True if an array is in this device's memory."""
 
-    def private_stream(self, lanes: int = 1) -> AbstractContextManager[Any]:
-        """Run this thread's work on a private CUDA stream inside the block; on the CPU there is none.
+    def private_stream(self, threads: int = 1) -> AbstractContextManager[Any]:
+        """Run this thread's work on a private CUDA stream inside the block; does nothing on the CPU.
 
-        ``lanes`` threads of this process do so beside each other.
+        ``threads``: number of threads of this process that do so at the same time.
         """
 
     def record_event(self) -> Any:
-        """The end of what this thread has enqueued on its private stream so far."""
+        """Return an event after the work that this thread has enqueued on its private stream so far."""
 
     def wait_event(self, event: Any, stream: int | None) -> None:
-        """Let what the caller enqueues from now on, on a stream or its current one, come after an event."""
+        """Make work that the caller enqueues later, on a stream or its current one, wait for an event."""
 
     def result_memory(self, stream: int | None) -> ResultMemory:
-        """Memory for results that are read on a stream, or their reader's current one."""
+        """Return memory for results that are read on a stream, by default on their reader's current one."""
 
 
 class ResultMemory(Protocol):
-    """Memory for results that is used again once nothing refers to a result in it any more."""
+    """Memory for results that is reused once nothing refers to a result in it any more."""
 
     def take(self, elements: int, dtype: str) -> Any:
-        """An uninitialised flat array."""
+        """Return an uninitialized flat array."""

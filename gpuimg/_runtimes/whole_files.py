@@ -1,4 +1,4 @@
-"""Files that are decoded whole before anything is done to them: with alpha, or to values of 16 bits."""
+"""Files that are decoded whole, before any plan runs: images with alpha, or with 16-bit values."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .._data.images import Encoded, EncodedImages, Pixels, offsets_of
-from .._data.views import once
-from .._decoding import deep, exif, pillow
+from .._data.selection import unique
+from .._decoding import deep, exif, pillow, route
 from .._threads.team import side_by_side
 from .._threads.threads import threads
 from .protocol import Outcome, Runtime
@@ -18,22 +18,22 @@ _OPAQUE = 255
 
 
 def is_special(source: Encoded) -> bool:
-    """Whether a batch's files are of this kind, by what was asked for."""
-    return isinstance(source, EncodedImages) and (source.options.has_alpha or source.options.bits != 8)
+    """Return True if the options of a batch require this."""
+    return isinstance(source, EncodedImages) and route.is_special(source.options)
 
 
 def decode(runtime: Runtime, source: Encoded) -> tuple[Pixels, Outcome]:
-    """As :meth:`Runtime.decode`, for all batches of files."""
+    """Implement :meth:`Runtime.decode` for all batches of files."""
     if not is_special(source):
         return runtime.decode(source)
     assert isinstance(source, EncodedImages)
-    leaders = source.leaders()
-    if leaders is None:
+    first_occurrences = source.first_occurrences()
+    if first_occurrences is None:
         return _decoded(runtime, source)
-    images, first, views = once(source, leaders)
+    images, first, inverse = unique(source, first_occurrences)
     pixels, outcome = _decoded(runtime, images)
     outcome.failures = {int(first[k]): reason for k, reason in outcome.failures.items()}
-    return pixels.views(views), outcome
+    return pixels.take(inverse), outcome
 
 
 def _decoded(runtime: Runtime, source: EncodedImages) -> tuple[Pixels, Outcome]:
@@ -43,22 +43,14 @@ def _decoded(runtime: Runtime, source: EncodedImages) -> tuple[Pixels, Outcome]:
         flat[:] = 0
     pixels = Pixels(flat, offsets, source.sizes, source.channels, failures=source.failures)
     good = [i for i in range(len(source)) if i not in source.failures]
-    by_itself = {i for i in good if _is_by_itself(source, i)}
-    outcome = _plain(runtime, source, [i for i in good if i not in by_itself], pixels)
-    outcome.failures.update(_by_themselves(runtime, source, sorted(by_itself), pixels))
+    individual = {i for i in good if route.is_individual(source.others.get(i), source.options)}
+    outcome = _plain(runtime, source, [i for i in good if i not in individual], pixels)
+    outcome.failures.update(_decode_individually(runtime, source, sorted(individual), pixels))
     return pixels, outcome
 
 
-def _is_by_itself(source: EncodedImages, i: int) -> bool:
-    """Whether a file has what no decoder of batches gives."""
-    header = source.others.get(i)
-    if header is None or header.codec == "jpeg":
-        return False
-    return source.options.has_alpha or deep.is_deep(header)
-
-
 def _plain(runtime: Runtime, source: EncodedImages, indices: list[int], pixels: Pixels) -> Outcome:
-    """Files of 8 bits and without alpha, decoded as always."""
+    """Decode files of 8 bits without alpha with the runtime's batch decoder."""
     if not indices:
         return Outcome()
     part = source.part(indices)
@@ -79,8 +71,8 @@ def _plain(runtime: Runtime, source: EncodedImages, indices: list[int], pixels: 
     return outcome
 
 
-def _by_themselves(runtime: Runtime, source: EncodedImages, indices: list[int], pixels: Pixels) -> dict[int, str]:
-    """Files of the other kinds, on the host's threads; gives why some do not decode."""
+def _decode_individually(runtime: Runtime, source: EncodedImages, indices: list[int], pixels: Pixels) -> dict[int, str]:
+    """Decode files one by one on the host's threads; return reasons of failures by index."""
     failures: dict[int, str] = {}
     found: dict[int, np.ndarray[Any, Any]] = {}
     left = iter(indices)
@@ -107,7 +99,7 @@ def _by_themselves(runtime: Runtime, source: EncodedImages, indices: list[int], 
 
 
 def _one(source: EncodedImages, i: int) -> np.ndarray[Any, Any]:
-    """The pixels of one file, as it is shown."""
+    """Return the pixels of one file as displayed."""
     data, header = source.data[i], source.others[i]
     decoded: np.ndarray[Any, Any]
     if source.options.bits != 8 and deep.is_deep(header):

@@ -1,1 +1,1 @@
-"""How many threads work, and how they work together."""
+"""Number of worker threads, and helpers for running them."""

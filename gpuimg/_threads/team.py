@@ -1,8 +1,8 @@
-"""Threads that help with one call: they neither hold it up when they begin late nor outlive it.
+"""Helper threads for one call: late helpers do not delay the call, and none runs longer than it.
 
-``threading.Thread.start`` would wait until the thread runs, which takes milliseconds beside one that is busy in Python.
-So helpers are started and not waited for, and one that begins late helps whoever wants help by then. Without that a
-loop of small calls would have hundreds of threads that wait for Python's lock, each to find that its call is over.
+``threading.Thread.start`` would wait until the thread runs, which takes milliseconds next to a busy Python thread. So
+helpers are started without waiting, and a helper that starts late helps whichever call needs one by then. Otherwise a
+loop of small calls would accumulate hundreds of threads waiting for the GIL, each to find that its call is over.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import suppress
 
 
 class _Call:
-    """Work that threads do side by side."""
+    """Work that several threads run concurrently."""
 
     def __init__(self, work: Callable[[], None], helpers: int, stop: Callable[[], None] | None) -> None:
         self._work: Callable[[], None] | None = work
@@ -23,10 +23,10 @@ class _Call:
         self._state = threading.Condition()
         self._running = 0
         self._raised: list[BaseException] = []
-        self.wanted = helpers  # that have not begun
+        self.wanted = helpers  # still to start
 
     def help_out(self) -> bool:
-        """Work with it, if help is wanted still."""
+        """Run the work on this thread if helpers are still wanted; return True if it ran."""
         with self._state:
             work = self._work
             if work is None or self.wanted <= 0:
@@ -38,14 +38,14 @@ class _Call:
         except BaseException as error:
             self._raised.append(error)
         finally:
-            del work  # what it works on must not live on here
+            del work  # do not keep alive the objects it refers to
             with self._state:
                 self._running -= 1
                 self._state.notify()
         return True
 
     def run(self) -> None:
-        """Get help, work, and wait for those who have begun to."""
+        """Run the work here and on helpers; wait for helpers that have started."""
         assert self._work is not None
         try:
             if self.wanted > 0:
@@ -67,42 +67,42 @@ class _Call:
             raise self._raised[0]
 
 
-# Both are changed by single operations of lists, which are atomic. A call is in its list before helpers on their way
-# are counted, and a helper is on its way no more before it looks for calls: one that was counted sees the call.
+# Both lists change only by single list operations, which are atomic. A call is appended to _open before pending helpers
+# are counted, and a helper is removed from _pending_starts before it looks for calls: a counted helper sees the call.
 _open: list[_Call] = []
-_on_their_way: list[None] = []  # helpers that have not begun
+_pending_starts: list[None] = []  # one item per helper that was started but does not run yet
 
 
 def _in_child() -> None:
-    """A forked child has none of the threads."""
+    """Forget all threads: a forked child has none of them."""
     _open.clear()
-    _on_their_way.clear()
+    _pending_starts.clear()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 
 
-def _help_somebody() -> None:
-    _on_their_way.pop()
+def _help_any_call() -> None:
+    _pending_starts.pop()
     any(call.help_out() for call in tuple(_open))
 
 
 def _start_helpers() -> None:
-    """As many as calls want and are not on their way."""
-    for _ in range(sum(call.wanted for call in tuple(_open)) - len(_on_their_way)):
-        _on_their_way.append(None)
+    """Start as many helpers as all calls want, less those pending."""
+    for _ in range(sum(call.wanted for call in tuple(_open)) - len(_pending_starts)):
+        _pending_starts.append(None)
         try:
-            _thread.start_new_thread(_help_somebody, ())
-        except RuntimeError:  # no more threads are allowed: it takes longer, then
-            _on_their_way.pop()
+            _thread.start_new_thread(_help_any_call, ())
+        except RuntimeError:  # no more threads are allowed: the call takes longer
+            _pending_starts.pop()
             return
 
 
 def side_by_side(work: Callable[[], None], helpers: int, stop: Callable[[], None] | None = None) -> None:
-    """Call ``work`` on this thread and on some others, until it has returned here and wherever it was begun.
+    """Call ``work`` on this thread and on up to ``helpers`` others; return when it has ended on every thread.
 
-    A helper that comes when all is done does nothing. What any of them raises is raised. ``stop`` is called where this
-    thread cannot go on, as by an interrupt, so that the others need not do all of it.
+    A helper that starts after the end does nothing. Exceptions of any thread are raised. ``stop`` is called if this
+    thread cannot continue, for example after an interrupt, so that the others need not do all of the work.
     """
     _Call(work, helpers, stop).run()

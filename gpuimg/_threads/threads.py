@@ -1,4 +1,4 @@
-"""How many threads work: as many as there are cores that this process is allowed, beside its peers on the machine."""
+"""Number of worker threads: the cores that this process may use, shared with its peer processes on the machine."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from typing import NamedTuple
 
 _ROOT = Path("/")
 
-# Processes of one machine that share its cores, by launcher: torchrun and Accelerate; Open MPI; MPICH and Intel MPI.
+# Numbers of processes on a machine that share its cores, by launcher: torchrun, Accelerate; Open MPI; MPICH, Intel MPI.
 _PEERS = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 
-_ANCESTORS = 32  # processes between this one and its launcher that are looked at
+_ANCESTORS = 32  # processes examined between this one and its launcher
 
 
 class Allowed(NamedTuple):
-    """How many threads, and how that came about in words."""
+    """Number of threads, and the reason as text."""
 
     threads: int
     reason: str
 
 
 def threads() -> int:
-    """Worker threads: ``GPUIMG_NUM_THREADS``, or the cores this process may use."""
+    """Return the number of worker threads: ``GPUIMG_NUM_THREADS``, or the cores this process may use."""
     return allowed().threads
 
 
 def allowed() -> Allowed:
-    """The number of threads and its reason.
+    """Return the number of threads and its reason.
 
     Raises
     ------
     ValueError
-        For a ``GPUIMG_NUM_THREADS`` that is no number of threads.
+        If ``GPUIMG_NUM_THREADS`` is not a positive integer.
     """
     text = os.environ.get("GPUIMG_NUM_THREADS")
     if text:
@@ -49,28 +49,28 @@ def allowed() -> Allowed:
 
 @cache
 def _from_machine() -> Allowed:
-    """Once a process: what limits it is set where it starts."""
+    """Return the machine's limit; computed once per process, because limits are set when it starts."""
     return share(_affinity(), os.environ, _ROOT)
 
 
 @cache
 def usable_cores() -> int:
-    """Cores that this process and its peers may use."""
+    """Return the number of cores that this process and its peers may use together."""
     quota = cpu_quota(_ROOT)
     return _affinity() if quota is None else min(_affinity(), math.ceil(quota))
 
 
 def share(cores: int, environment: Mapping[str, str], root: Path) -> Allowed:
-    """One process's share of what its affinity, its control groups and its launcher allow, at least one thread.
+    """Return one process's share of the cores that affinity, control groups and launcher allow; at least one thread.
 
     Parameters
     ----------
     cores : int
-        That the process may run on.
+        Cores in the process's affinity mask.
     environment : mapping
         Environment variables.
     root : Path
-        The folder that ``proc`` is in.
+        The folder that contains ``proc``.
     """
     found = [Allowed(cores, f"cores that it may run on: {cores}")]
     variable, peers = _peers(environment)
@@ -79,7 +79,7 @@ def share(cores: int, environment: Mapping[str, str], root: Path) -> Allowed:
     if own is not None:
         found.append(Allowed(own, "SLURM_CPUS_PER_TASK"))
     elif peers > 1:
-        # A launcher that binds each process to cores of its own has divided them already.
+        # A launcher that binds each process to separate cores has divided them already.
         shared = _launcher_cores(variable, root) or cores
         found.append(Allowed(shared // peers, f"cores that it may run on: {max(shared, cores)}{of_all}"))
     quota = cpu_quota(root)
@@ -97,7 +97,7 @@ def _affinity() -> int:
 
 
 def cpu_quota(root: Path) -> float | None:
-    """Cores' worth of time that the control groups of this process allow, those around them included.
+    """Return the CPU quota of this process's control groups and their parents, in cores; None without a limit.
 
     References
     ----------
@@ -109,7 +109,7 @@ def cpu_quota(root: Path) -> float | None:
 
 
 def _groups(root: Path) -> Iterator[Path]:
-    """Folders of the control groups with a CPU controller that this process is in, and of those around them."""
+    """Yield the folders of this process's control groups with a CPU controller, and of their parents."""
     paths = {}
     for line in _lines(root / "proc/self/cgroup"):
         number, controllers, path = [*line.split(":", 2), "", ""][:3]
@@ -130,7 +130,7 @@ def _groups(root: Path) -> Iterator[Path]:
 
 
 def _below(path: str, mounted: str) -> tuple[str, ...]:
-    """Parts of a group's path below the group that is mounted; none where it lies elsewhere, as in some containers."""
+    """Return a group's path components below the mounted group; empty if it is elsewhere, as in some containers."""
     pure = PurePosixPath(path)
     if ".." in pure.parts or not pure.is_relative_to(mounted):
         return ()
@@ -138,20 +138,20 @@ def _below(path: str, mounted: str) -> tuple[str, ...]:
 
 
 def _unescaped(name: str) -> str:
-    r"""A name of mountinfo, where ``\040`` stands for a blank."""
+    r"""Decode a name in mountinfo, where ``\040`` stands for a space."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), name)
 
 
 def _quota(folder: Path) -> float | None:
-    words = " ".join(_lines(folder / "cpu.max")[:1]).split()
-    if not words:
-        words = [*_lines(folder / "cpu.cfs_quota_us")[:1], *_lines(folder / "cpu.cfs_period_us")[:1]]
-    quota, period = [*(_number(word) for word in words), None, None][:2]  # "max", -1: there is none
+    fields = " ".join(_lines(folder / "cpu.max")[:1]).split()
+    if not fields:
+        fields = [*_lines(folder / "cpu.cfs_quota_us")[:1], *_lines(folder / "cpu.cfs_period_us")[:1]]
+    quota, period = [*(_number(text) for text in fields), None, None][:2]  # "max" and -1 mean no quota
     return quota / period if quota and period else None
 
 
 def _lines(path: Path) -> list[str]:
-    """Lines of a file; none where it cannot be read, as for any of these outside Linux."""
+    """Return the lines of a file; none if it cannot be read, as for all of these files outside Linux."""
     with suppress(OSError):
         return path.read_text(errors="replace").splitlines()
     return []
@@ -161,9 +161,9 @@ def _lines(path: Path) -> list[str]:
 
 
 def _peers(environment: Mapping[str, str]) -> tuple[str, int]:
-    """The variable of the first launcher that gives a number of processes on this machine, and that number."""
+    """Return the variable of the first launcher that sets a number of processes on this machine, and that number."""
     found = [(name, _number(environment.get(name))) for name in _PEERS]
-    if "SLURM_STEP_NUM_TASKS" in environment:  # outside of a step, tasks are not this process's peers
+    if "SLURM_STEP_NUM_TASKS" in environment:  # outside of a job step, tasks are not peers of this process
         node = _number(environment.get("SLURM_NODEID")) or 0
         names = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE")
         found += [(name, _of_node(environment.get(name, ""), node)) for name in names]
@@ -171,7 +171,7 @@ def _peers(environment: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _of_node(text: str, node: int) -> int | None:
-    """Tasks on a node, from Slurm's ``"4(x2),3"``: 4 on each of the first two, and 3 on the third."""
+    """Return the tasks on a node, from Slurm's ``"4(x2),3"``: 4 on each of the first two, and 3 on the third."""
     matches = [re.fullmatch(r"(\d{1,6})(?:\(x(\d{1,6})\))?", part.strip()) for part in text.split(",")]
     for match in matches:
         if match is None:
@@ -183,7 +183,7 @@ def _of_node(text: str, node: int) -> int | None:
 
 
 def _launcher_cores(variable: str, root: Path) -> int | None:
-    """Cores that the launcher may run on: the nearest process above this one that was started without its variable."""
+    """Return the launcher's number of cores: the nearest parent process that was started without its variable."""
     mark = f"{variable}=".encode()
     process = "self"
     for _ in range(_ANCESTORS):
@@ -197,14 +197,14 @@ def _launcher_cores(variable: str, root: Path) -> int | None:
 
 
 def _started_with(mark: bytes, environment: Path) -> bool:
-    """Whether a process has a variable since its start. One that may not be looked at is another user's, as Slurm's."""
+    """Return True if a process started with a variable. One that may not be read is another user's, such as Slurm's."""
     with suppress(OSError):
         return any(entry.startswith(mark) for entry in environment.read_bytes().split(b"\0"))
     return False
 
 
 def _listed(text: str) -> int | None:
-    """Length of a list such as ``0-3,8``."""
+    """Return the length of a list such as ``0-3,8``."""
     count = 0
     for part in text.strip().split(","):
         match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", part)
@@ -215,7 +215,7 @@ def _listed(text: str) -> int | None:
 
 
 def _number(text: str | None) -> int | None:
-    """A whole number above 0; None for everything else."""
+    """Return a positive integer; None for any other text."""
     if text is None or not re.fullmatch(r"[0-9]{1,18}", text.strip()):
         return None
     return int(text) or None

@@ -1,1 +1,1 @@
-"""Video files: where their frames are, which of them a clip takes, and decoding exactly these."""
+"""Video files: indexes of frames, selection of frames for clips, and exact decoding."""

@@ -1,7 +1,7 @@
-"""Frames to pixels: a part of a frame, as it is shown, on the CPU; and what the kernel of GPUs is told of a frame.
+"""Conversion of video frames to pixels: a region as displayed, on the CPU; and the arguments of the GPU's kernel.
 
-Formats of samples that the kernel does not read (RGB, packed, more than 16 bits) are FFmpeg's to convert, to RGB of 8
-bits.
+FFmpeg converts sample formats that the kernels do not support (RGB, packed, more than 16 bits) to 8-bit RGB.
+
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from .._checks.types import Ints
 from .._decoding import exif
 from ..errors import VideoError
 
-_FULL = 2  # color_range: full
-_N = 16  # pixels that the kernel makes at a time
+_FULL = 2  # FFmpeg's AVCOL_RANGE_JPEG: full range
+_N = 16  # pixels that the kernel computes at a time
 
 
 class _Layout(NamedTuple):
-    """How a format's samples lie."""
+    """Memory layout of a format's samples."""
 
     bits: int
     shift_x: int
@@ -29,7 +29,7 @@ class _Layout(NamedTuple):
     interleaved: bool = False
     gray: bool = False
     full: bool = False
-    high: bool = False  # samples are in the upper bits of their words
+    high: bool = False  # samples are in the upper bits of 16-bit units
 
 
 _SHIFTS = {"420": (1, 1), "422": (1, 0), "440": (0, 1), "444": (0, 0)}
@@ -37,7 +37,7 @@ _SHIFTS = {"420": (1, 1), "422": (1, 0), "440": (0, 1), "444": (0, 0)}
 
 @cache
 def _layout(name: str) -> _Layout | None:
-    """Of PyAV's name of a format; None for those that the kernel does not read."""
+    """Return the layout of a PyAV format name; None if the kernels do not support it."""
     if name in ("nv12", "nv16", "nv24"):
         return _Layout(8, *_SHIFTS[{"nv12": "420", "nv16": "422", "nv24": "444"}[name]], interleaved=True)
     if name in ("p010le", "p012le", "p016le"):
@@ -64,13 +64,13 @@ class _Planes(NamedTuple):
 
 
 class Scratch(threading.local):
-    """Memory of one thread for rows, and for what is turned."""
+    """Memory of one thread for rows, and for pixels to be turned."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, Any] = {}
 
     def flat(self, name: str, elements: int, dtype: Any) -> Any:
-        """So many elements, contents undefined."""
+        """Return ``elements`` elements, contents undefined."""
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < elements:
             buffer = self._buffers[name] = np.empty(elements, dtype)
@@ -87,13 +87,13 @@ def write_pixels(frame: Any, orientation: int, channels: int, region: list[int],
     ----------
     frame : av.VideoFrame
     orientation : int
-        Of EXIF, 1 to 8.
+        EXIF orientation, 1 to 8.
     channels : int
         1 for luma, 3 for RGB.
     region : list of int
-        x0, y0, x1, y1 of the frame as it is shown.
+        x0, y0, x1, y1 of the frame as displayed.
     out : (n,) uint8
-        Of at least the region's size; what is behind it is left alone.
+        At least as many elements as the region; the rest is unchanged.
     """
     x0, y0, x1, y1 = region
     out = out[: (x1 - x0) * (y1 - y0) * channels]
@@ -111,7 +111,7 @@ def write_pixels(frame: Any, orientation: int, channels: int, region: list[int],
 
 
 def _write_stored(frame: Any, region: Ints, channels: int, out: Any) -> None:
-    """The same of the frame as it is stored."""
+    """Fill ``out`` with a region of the frame as stored."""
     found = _layout(frame.format.name)
     if found is None or any(plane.line_size <= 0 for plane in frame.planes):
         _write_packed(frame.reformat(format="rgb24"), region, channels, out)
@@ -152,12 +152,12 @@ def _planes(frame: Any, layout: _Layout) -> _Planes:
     matrix = _matrix_of(frame, layout)
     y = samples[0]
     u, v = (y, y) if layout.gray else (samples[1], samples[1][1:] if layout.interleaved else samples[2])
-    words = (rows[0], 0 if layout.gray else rows[1], 2 if layout.interleaved else 1, layout.shift_x, layout.shift_y)
-    return _Planes(y, u, v, np.array(words, np.int64), matrix, layout.gray)
+    steps = rows[0], 0 if layout.gray else rows[1], 2 if layout.interleaved else 1
+    return _Planes(y, u, v, np.array((*steps, layout.shift_x, layout.shift_y), np.int64), matrix, layout.gray)
 
 
 def _write_packed(frame: Any, region: Ints, channels: int, out: Any) -> None:
-    """A region of a frame of RGB."""
+    """Fill ``out`` with a region of an RGB frame."""
     from ..kernels.gray import gray_bytes
 
     x0, y0, x1, y1 = region.tolist()
@@ -174,15 +174,15 @@ def _write_packed(frame: Any, region: Ints, channels: int, out: Any) -> None:
 
 
 class Surface(NamedTuple):
-    """A frame as the kernel of GPUs reads it, :func:`gpuimg.kernels.cuda.yuv.frame`."""
+    """A frame as the GPU's kernel reads it, :func:`gpuimg.kernels.cuda.yuv.frame`."""
 
-    dtype: str  # of samples
-    rows: tuple[int, int]  # samples from row to row, of luma and of chroma
-    counts: tuple[int, int]  # samples from a plane's first to its last
+    dtype: str  # of the samples
+    rows: tuple[int, int]  # samples per row of luma, and of chroma, with padding
+    counts: tuple[int, int]  # samples from the first to the last of each plane
     matrix: Any
 
-    def numbers(self, region: Ints, channels: int) -> tuple[Any, ...]:
-        """What the kernel is told for a region of the frame as it is stored."""
+    def arguments(self, region: Ints, channels: int) -> tuple[Any, ...]:
+        """Return the kernel's arguments for a region of the frame as stored."""
         from ..kernels import yuv
 
         x0, y0, x1, y1 = region.tolist()
@@ -193,12 +193,12 @@ class Surface(NamedTuple):
 
 
 def surface_of(frame: Any) -> Surface:
-    """A frame of NVDEC.
+    """Return the surface of an NVDEC frame.
 
     Raises
     ------
     VideoError
-        For one that is in the host's memory, or of a format that the kernel does not read.
+        If it is in host memory, or has a format that the kernel does not support.
     """
     if frame.sw_format is None:
         raise VideoError("its frames are not in the GPU's memory")
@@ -207,7 +207,7 @@ def surface_of(frame: Any) -> Surface:
         raise VideoError(f"frames of {frame.sw_format.name} are not converted on a GPU")
     itemsize = 1 if found.bits == 8 else 2
     luma, chroma = (plane.line_size // itemsize for plane in frame.planes)
-    # DLPack says of odd sizes one column and row of chroma less than there is.
+    # For odd sizes, DLPack reports one column and row of chroma less than exist.
     half_height, half_width = (frame.height + 1) // 2, (frame.width + 1) // 2
     counts = (frame.height - 1) * luma + frame.width, (half_height - 1) * chroma + 2 * half_width
     return Surface(f"uint{8 * itemsize}", (luma, chroma), counts, _matrix_of(frame, found))

@@ -1,4 +1,4 @@
-"""Exactly the frames that are asked for: from the key frame before each, until the frame's time comes out."""
+"""Exact decoding of requested frames: from the preceding key frame until the frame's time is reached."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from ..errors import VideoError
 from .files import library
 from .index import VideoIndex
 
-# So many packets are rather decoded than passed over by seeking, which begins at a key frame anew.
+# Key frames at most this many packets ahead are reached by decoding on: seeking restarts at a key frame.
 _NEAR = 4
 
 
-#: Opens the video, as :func:`gpuimg._video.files.opened` does.
+#: Open the video, as :func:`gpuimg._video.files.opened` does.
 Open: TypeAlias = Callable[[], AbstractContextManager[tuple[Any, Any]]]
 
 
 class _Pass(NamedTuple):
-    """Frames that are decoded from one key frame on."""
+    """Frames that are decoded starting at one key frame."""
 
     key: int
     frames: list[int]
 
 
 def decoded_frames(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Generator[tuple[int, Any], None, None]:
-    """Numbers and frames of PyAV: each of the wanted ones once, in any order.
+    """Yield each requested frame once, with its number, in any order.
 
     Parameters
     ----------
     opened : function
-        Opens the video, wherever it is decoded.
+        Opens the video for decoding on the CPU or a GPU.
     index : VideoIndex
     wanted : sequence of int
-        Numbers of frames, ascending.
+        Frame numbers, ascending.
 
     Raises
     ------
     VideoError
-        Where a frame does not come out as the index says.
+        If the decoded frames differ from the index.
     """
     found = _counted if index.counted else _sought
     left = set(wanted)
@@ -55,7 +55,7 @@ def decoded_frames(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Ge
             )
         yield number, frame
     if left:
-        raise VideoError(f"frame {min(left)} does not come out of the decoder")
+        raise VideoError(f"the decoder does not return frame {min(left)}")
 
 
 def _counted(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Iterator[tuple[int, Any]]:
@@ -70,7 +70,7 @@ def _counted(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Iterator
                 number += 1
             if number > last:
                 return
-    raise VideoError(f"it ends after {number} frames, of {len(index)} when it was opened")
+    raise VideoError(f"it ends after {number} frames; it had {len(index)} when it was opened")
 
 
 def _sought(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Iterator[tuple[int, Any]]:
@@ -87,10 +87,10 @@ def _sought(opened: Open, index: VideoIndex, wanted: Sequence[int]) -> Iterator[
 def _from_nearby(
     container: Any, stream: Any, index: VideoIndex, key: int, frames: list[int], fresh: bool
 ) -> Generator[tuple[int, Any], None, list[int]]:
-    """Frames from their key frame on, or from the one before; gives those for which the container finds neither.
+    """Yield frames starting at their key frame, or the one before; return those for which seeking finds neither.
 
-    Some key frames are no clean beginning: those of gradual refreshing, and in H.264 those of open GOPs, behind which
-    frames that are gone may be named. A decoder that comes from before is in order there.
+    Decoding cannot always start at a key frame: with gradual refresh, and in H.264 with open GOPs, later frames may
+    refer to earlier ones. A decoder that starts one key frame before has them.
     """
     left = {int(index.pts[number]): number for number in frames}
     problem: Exception | None = None
@@ -106,7 +106,7 @@ def _from_nearby(
         if not left:
             return []
     else:
-        raise problem or VideoError(f"frame {min(left.values())} does not come out of the decoder")
+        raise problem or VideoError(f"the decoder does not return frame {min(left.values())}")
     return list(left.values())
 
 
@@ -124,7 +124,7 @@ def _whole(number: int, frame: Any) -> tuple[int, Any]:
 
 
 def _passes(index: VideoIndex, wanted: Sequence[int]) -> list[_Pass]:
-    """Frames by the key frame to begin at; those shortly behind others go on with them."""
+    """Group frames by the key frame to start at; a frame shortly after another joins its group."""
     passes: list[_Pass] = []
     reached = -1
     for number in wanted:
@@ -137,11 +137,11 @@ def _passes(index: VideoIndex, wanted: Sequence[int]) -> list[_Pass]:
 
 
 def _packets_from(container: Any, stream: Any, index: VideoIndex, key: int, fresh: bool) -> Iterator[Any] | None:
-    """Packets from a key frame on; None where it is not found, as in containers whose times differ after seeking."""
+    """Return packets starting at a key frame; None if seeking does not find it, as in containers with shifted times."""
     position, pts = int(index.key_position[key]), int(index.key_pts[key])
     if fresh and key == 0:
         return _from(container.demux(stream), pts)
-    for back in (0, 1, 3):  # a container's own index may lead behind a key frame
+    for back in (0, 1, 3):  # a container's own index may lead past a key frame
         container.seek(int(index.key_pts[max(key - back, 0)]), stream=stream, backward=True)
         packets = container.demux(stream)
         first = next(packets, None)
@@ -151,7 +151,7 @@ def _packets_from(container: Any, stream: Any, index: VideoIndex, key: int, fres
 
 
 def _position(packets: Ints, pts: int | None) -> int:
-    """Where a packet stands in the order of decoding; -1 for one that was not there before."""
+    """Return a packet's position in decoding order; -1 if the index does not contain it."""
     found = [] if pts is None else np.flatnonzero(packets == pts).tolist()
     return int(found[0]) if found else -1
 
@@ -164,11 +164,11 @@ def _from(packets: Iterator[Any], pts: int) -> Iterator[Any] | None:
 
 
 def _matching(stream: Any, packets: Iterable[Any], start: int, left: dict[int, int]) -> Iterator[tuple[int, Any]]:
-    """Frames by their times, which are taken out of ``left``; they come out in the order of these."""
+    """Yield frames by time, in display order, and remove them from ``left``."""
     last = max(left)
     context = stream.codec_context
     for packet in packets:
-        # What no other frame refers to need not be decoded. Only H.264 says so of all that may refer to a frame.
+        # Skip frames that no other frame refers to. Only H.264 reliably marks all frames that others refer to.
         if context.name == "h264":
             context.skip_frame = "DEFAULT" if packet.pts is None or packet.pts in left else "NONREF"
         for frame in _decoded(stream, packet, start):
@@ -180,7 +180,7 @@ def _matching(stream: Any, packets: Iterable[Any], start: int, left: dict[int, i
 
 
 def _decoded(stream: Any, packet: Any, start: int) -> Any:
-    """Frames that come out for a packet; one that is shown before ``start`` may refer to what is not there."""
+    """Return the frames decoded from a packet; ignore errors before ``start``, where references may be missing."""
     try:
         return stream.decode(packet)
     except library().FFmpegError:

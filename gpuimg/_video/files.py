@@ -1,4 +1,4 @@
-"""Video files as PyAV opens them: one stream, one thread of the codec's, damage is an error."""
+"""Opening of video files with PyAV: one stream, one decoding thread, and errors for any damage."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from .._io.open_file import open_regular
 from .._version import install_hint
 from ..errors import VideoError
 
-#: Containers that hold frames themselves. Playlists and the like, which make FFmpeg open other files, are not of them.
+#: Containers that hold frames themselves. Playlists and the like, which make FFmpeg open other files, are excluded.
 _FORMATS = "mov,matroska,avi,mpegts,mpeg,mpegvideo,m4v,h264,hevc,av1,obu,ivf,flv,ogg,asf,mxf,nut,vvc,rm"
 
-# A stream that any of these damages is refused: what is decoded all the same is not what was recorded.
+# Any damage to the stream is an error: frames decoded in spite of it are not those that were recorded.
 _STRICT = {"err_detect": "explode"}
 
 
 @cache
 def library() -> Any:
-    """PyAV.
+    """Return the PyAV module.
 
     Raises
     ------
     ImportError
-        With what to install, where it is missing or too old.
+        With installation instructions, if it is missing or too old.
     """
     try:
         av = importlib.import_module("av")
@@ -42,41 +42,41 @@ def library() -> Any:
 
 
 def video_data(source: Any) -> Any:
-    """A path as it is, and the bytes of everything else.
+    """Return a path unchanged, and the bytes of any other source.
 
     Raises
     ------
     TypeError
-        For what is not a source.
+        For an unsupported source.
     """
     return os.fspath(source) if isinstance(source, (str, os.PathLike)) else read(source, sys.maxsize)
 
 
 def hardware(device: int) -> Any:
-    """What lets PyAV decode on a GPU, by NVDEC, and leave the frames in its memory.
+    """Return PyAV's settings for decoding on a GPU by NVDEC, with frames left in the GPU's memory.
 
-    In the context of CUDA's runtime, so that its other libraries reach them; without going back to the CPU on its own.
+    Uses the CUDA runtime's context, so that other libraries can access the frames, without falling back to the CPU.
     """
     return library().codec.hwaccel.HWAccel("cuda", device=str(device), allow_software_fallback=False, is_hw_owned=True)
 
 
 @contextmanager
 def opened(data: Any, max_pixels: int, hwaccel: Any = None) -> Iterator[tuple[Any, Any]]:
-    """The container and its video stream, of a path or of bytes; its frames may be those of :func:`hardware`.
+    """Open the container and video stream of a path or bytes; ``hwaccel`` as returned by :func:`hardware`.
 
     Raises
     ------
     VideoError
-        For whatever FFmpeg cannot do, here and inside the context.
+        For every error of FFmpeg, here and inside the context.
     """
     av = library()
     with ExitStack() as stack:
-        stack.enter_context(_told(av))
+        stack.enter_context(_ffmpeg_errors(av))
         file = _file(data, stack)
         options = {"protocol_whitelist": "file", "format_whitelist": _FORMATS, "max_pixels": str(max_pixels)}
         try:
             container = av.open(file, "r", options=options, metadata_errors="replace", hwaccel=hwaccel)
-        except av.error.ArgumentError as error:  # what is said of other formats than those
+        except av.error.ArgumentError as error:  # FFmpeg's error for formats that are not in the list
             raise VideoError(f"{_reason(error)}: not a video container; open_batch reads images, GIF too") from error
         stack.enter_context(container)
         stream = _stream(av, container, max_pixels)
@@ -86,7 +86,7 @@ def opened(data: Any, max_pixels: int, hwaccel: Any = None) -> Iterator[tuple[An
 
 
 def _file(data: Any, stack: ExitStack) -> Any:
-    """What PyAV opens: a path that cannot be taken for an address, or an open file."""
+    """Return the argument for PyAV: a path that cannot be taken for a URL, or an open file."""
     if not isinstance(data, str):
         return io.BytesIO(data)
     file = open(data, "rb", opener=open_regular)  # noqa: SIM115 (the stack closes it)
@@ -95,8 +95,8 @@ def _file(data: Any, stack: ExitStack) -> Any:
 
 
 @contextmanager
-def _told(av: Any) -> Iterator[None]:
-    """FFmpeg's errors, in one class and without the file's name, which whoever catches them knows."""
+def _ffmpeg_errors(av: Any) -> Iterator[None]:
+    """Raise FFmpeg's errors as VideoError, without the file's name, which callers add."""
     try:
         yield
     except VideoError:
@@ -114,11 +114,11 @@ def _stream(av: Any, container: Any, max_pixels: int) -> Any:
     shown = [stream for stream in container.streams.video if not _is_picture(stream)]
     if not shown:
         kinds = sorted({stream.type for stream in container.streams})
-        raise VideoError(f"no video in it, but {', '.join(kinds) or 'no stream at all'}")
+        raise VideoError(f"no video stream, but {', '.join(kinds) or 'no stream at all'}")
     stream = shown[0]
     context = stream.codec_context
     if context is None:
-        raise VideoError("its codec is not known")
+        raise VideoError("unknown codec")
     height, width = context.height, context.width
     if height < 1 or width < 1:
         raise VideoError(f"size {height} x {width}")
@@ -134,5 +134,5 @@ def _stream(av: Any, container: Any, max_pixels: int) -> Any:
 
 
 def _is_picture(stream: Any) -> bool:
-    """Whether a stream is the cover of a sound file."""
+    """Return True if a stream is the cover image of an audio file."""
     return bool(stream.disposition & stream.disposition.attached_pic)

@@ -1,4 +1,4 @@
-"""The numbers of the frames that a clip takes of a video."""
+"""Frame numbers of clips, from a start and stride or from times."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .._checks.text import counted
 from .._checks.types import Floats, Ints
 from .index import VideoIndex
 
-#: What a clip that reaches beyond its video's last frame shows there.
+#: Policies for clips that extend past the last frame of their video.
 SHORT = ("repeat", "wrap", "error")
 
 
 def numbers_from(start: Ints, frames: int, stride: Ints, counts: Ints, short: str) -> tuple[Ints, dict[int, str]]:
-    """Numbers of frames (N, T) from a first one on, and why a clip has none.
+    """Return frame numbers (N, T) from start and stride, and reasons for clips without frames, by clip.
 
     Parameters
     ----------
     start, stride, counts : (N,) int64
-        First frames, steps between frames, and how many there are; 0 of a video that could not be read.
+        First frames, steps between frames, and frames of each video; 0 for a video that could not be read.
     frames : int
     short : {"repeat", "wrap", "error"}
     """
@@ -32,21 +32,21 @@ def numbers_from(start: Ints, frames: int, stride: Ints, counts: Ints, short: st
     if short == "error":
         for k in np.flatnonzero((counts > 0) & (numbers[:, -1] >= counts)).tolist():
             refused[k] = (
-                f"it has {counted(int(counts[k]), 'frame')}, and frames {start[k]} to {numbers[k, -1]} were asked for"
+                f"it has {counted(int(counts[k]), 'frame')}, but frames {start[k]} to {numbers[k, -1]} were requested"
             )
-    kept = numbers % known if short == "wrap" else np.minimum(numbers, known - 1)
-    kept[[*refused, *np.flatnonzero(counts == 0).tolist()]] = 0
-    return kept, refused
+    numbers = numbers % known if short == "wrap" else np.minimum(numbers, known - 1)
+    numbers[[*refused, *np.flatnonzero(counts == 0).tolist()]] = 0
+    return numbers, refused
 
 
 def numbers_at(times: Floats, videos: Sequence[VideoIndex | None]) -> tuple[Ints, dict[int, str]]:
-    """Numbers of the frames that are shown at times (N, T), in seconds, and why a clip has none."""
+    """Return the numbers of the frames displayed at times (N, T), in seconds, and reasons for clips without frames."""
     numbers = np.zeros(times.shape, np.int64)
     refused = {}
     for k, video in enumerate(videos):
         if video is None:
             continue
-        # A time that was computed from a frame's own is that frame's, whatever the last bit says.
+        # Half a microsecond of tolerance: a time computed from a frame's own time selects that frame despite rounding.
         found = np.searchsorted(video.times, times[k] + 0.5e-6, side="right") - 1
         end = video.end * video.tick
         outside = (found < 0) | (times[k] >= end)

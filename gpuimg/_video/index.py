@@ -1,9 +1,9 @@
-"""Where the frames of a video are: their times, and from which key frame each of them is decoded.
+"""Index of a video's frames: their times, and the key frame from which each is decoded.
 
-A clip is exact because of what is found here. All packets are read once, without decoding: a frame is shown at its
-packet's presentation time, unless an edit list leaves it out. Frames in front of the first key frame, to which a
-decoder has no reference, are left out as well. Where a container keeps no presentation times (raw streams, AVI with
-frames out of order), or hides frames among its packets (VP8), frames are counted by decoding all of it.
+Exact clips depend on this index. All packets are read once, without decoding: a frame is displayed at its packet's
+presentation time, unless an edit list excludes it. Frames before the first key frame, which a decoder cannot decode,
+are excluded too. If a container stores no presentation times (raw streams, AVI with reordered frames), or hides
+frames among its packets (VP8), frames are counted by decoding the whole video.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from .._decoding import exif
 from ..errors import VideoError
 from .files import library, opened
 
-_FIRST_PACKETS = 64  # that may pass before the first frame comes out of a decoder
+_FIRST_PACKETS = 64  # packets decoded, at most, to get a first frame
 
 
 class VideoInfo(NamedTuple):
-    """What a video holds.
+    """The contents of a video.
 
     Attributes
     ----------
     height, width : int
-        Size in pixels as shown.
+        Size in pixels as displayed.
     frames : int
         Number of frames.
     times : (frames,) float64
-        Seconds at which each frame is shown, by the file's own clock: the first one is not always 0.
+        Seconds at which each frame is displayed, by the file's own clock: the first one is not always 0.
     duration : float
         Seconds from the first frame to the end of the last one.
     keyframes : (K,) int64
-        Frames that need no other one: decoding begins there.
+        Frames that are decoded without any other frame: decoding starts there.
     codec : str
         ``"h264"``, ``"hevc"``, ``"av1"``, ``"vp9"`` and so on.
     orientation : int
-        How stored frames are turned to be shown, as in EXIF, 1 to 8; 1 for not at all.
+        Orientation for displaying stored frames, as in EXIF, 1 to 8; 1 for unchanged.
     """
 
     height: int
@@ -55,38 +55,38 @@ class VideoInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class VideoIndex:
-    """The frames of one video in the order in which they are shown."""
+    """The frames of one video in display order."""
 
     height: int  # as stored
     width: int
     orientation: int
     codec: str
-    tick: float  # seconds of a step of the times
-    pts: Ints  # (F,) times; numbers of frames where these are counted
-    end: int  # of the last frame
-    position: Ints  # (F,) of each frame in the order of decoding
-    key: Ints  # (F,) from which key frame it is decoded
-    key_position: Ints  # (K,) of the key frames
+    tick: float  # seconds per unit of pts
+    pts: Ints  # (F,) presentation times; frame numbers if counted
+    end: int  # end of the last frame, in ticks
+    position: Ints  # (F,) position of each frame in decoding order
+    key: Ints  # (F,) index of the key frame from which each is decoded
+    key_position: Ints  # (K,) positions of the key frames
     key_pts: Ints  # (K,)
-    packets: Ints  # (P,) times of all packets in the order of decoding
-    counted: bool = False  # there is nothing to seek by
+    packets: Ints  # (P,) presentation times of all packets in decoding order
+    counted: bool = False  # True if there are no times to seek by
 
     def __len__(self) -> int:
         return len(self.pts)
 
     @property
     def times(self) -> Floats:
-        """(F,) seconds."""
+        """(F,) presentation times in seconds."""
         return self.pts * np.float64(self.tick)
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width as shown."""
+        """Height and width as displayed."""
         swapped = bool(exif.swaps_sides(np.array(self.orientation)))
         return (self.width, self.height) if swapped else (self.height, self.width)
 
     def info(self) -> VideoInfo:
-        """The same for users."""
+        """Return the public description."""
         height, width = self.size
         own = np.searchsorted(self.pts, self.key_pts[np.unique(self.key)])
         keyframes = own[self.pts[np.minimum(own, len(self) - 1)] == self.key_pts[np.unique(self.key)]]
@@ -97,40 +97,40 @@ class VideoIndex:
 
 
 class _Packets(NamedTuple):
-    """What packets say, in the order of decoding."""
+    """Fields of all packets, in decoding order."""
 
     pts: list[int | None]
     keys: list[bool]
-    hidden: list[bool]  # left out by an edit list
+    hidden: list[bool]  # excluded by an edit list
     durations: list[int]
 
 
 def read_index(data: Any, max_pixels: int) -> VideoIndex:
-    """The index of a video.
+    """Read the index of a video.
 
     Raises
     ------
     VideoError
-        For what is no video, or holds no frame that can be decoded.
+        If it is not a video, or contains no frame that can be decoded.
     """
     with opened(data, max_pixels) as (container, stream):
         packets, first = _read_packets(container, stream)
-        if _says_times(container, stream, packets):
+        if _has_times(container, stream, packets):
             return _of_packets(packets, stream, first)
     with opened(data, max_pixels) as (container, stream):
         return _of_frames(container, stream, first)
 
 
 class _First(NamedTuple):
-    """What the first frame tells of all."""
+    """Properties of the first frame that all frames share."""
 
     height: int
     width: int
     orientation: int
 
 
-# Orientations of EXIF by the four signs of a display matrix (ISO/IEC 14496-12, 8.3.2): x and y of a step along a row,
-# and of one down a column.
+# EXIF orientations by the signs of four entries of a display matrix (ISO/IEC 14496-12, 8.3.2): x and y of a step along
+# a row, then of a step down a column.
 _ORIENTATIONS = {
     (1, 0, 0, 1): 1, (-1, 0, 0, 1): 2, (-1, 0, 0, -1): 3, (1, 0, 0, -1): 4,
     (0, 1, 1, 0): 5, (0, 1, -1, 0): 6, (0, -1, -1, 0): 7, (0, -1, 1, 0): 8,
@@ -138,7 +138,7 @@ _ORIENTATIONS = {
 
 
 def _orientation(frame: Any) -> int:
-    """That of the display matrix; what is no quarter turn is left as it is."""
+    """Return the EXIF orientation of the display matrix; 1 for other than quarter turns and flips."""
     for one in frame.side_data:
         if one.type.name == "DISPLAYMATRIX":
             matrix = np.frombuffer(bytes(one), "<i4", 9)
@@ -147,29 +147,29 @@ def _orientation(frame: Any) -> int:
 
 
 def _read_packets(container: Any, stream: Any) -> tuple[_Packets, _First]:
-    """All packets, of which only those at the beginning are decoded: until a frame comes out."""
+    """Read all packets; decode only the first ones, until a frame is returned."""
     found = _Packets([], [], [], [])
     first = None
     left = _FIRST_PACKETS
     for packet in container.demux(stream):
         if first is None and left and (left < _FIRST_PACKETS or packet.is_keyframe):
             left -= 1
-            with suppress(library().FFmpegError):  # whoever asks for these frames is told
+            with suppress(library().FFmpegError):  # reported when these frames are decoded
                 for frame in stream.decode(packet):
                     first = _First(frame.height, frame.width, _orientation(frame))
                     break
-        if packet.size:  # the last one is empty
+        if packet.size:  # the last packet is empty
             found.pts.append(packet.pts)
             found.keys.append(packet.is_keyframe)
             found.hidden.append(packet.is_discard)
             found.durations.append(packet.duration or 0)
     if first is None:
-        raise VideoError("no frame can be decoded" if found.pts else "it holds no frame")
+        raise VideoError("no frame can be decoded" if found.pts else "it contains no frame")
     return found, first
 
 
-def _says_times(container: Any, stream: Any, packets: _Packets) -> bool:
-    """Whether each packet is a frame that is shown at the packet's time."""
+def _has_times(container: Any, stream: Any, packets: _Packets) -> bool:
+    """Return True if each packet is one frame that is displayed at the packet's time."""
     if None in packets.pts or len(set(packets.pts)) < len(packets.pts) or stream.codec_context.name == "vp8":
         return False
     return container.format.name != "avi" or not stream.codec_context.has_b_frames
@@ -183,7 +183,7 @@ def _of_packets(packets: _Packets, stream: Any, first: _First) -> VideoIndex:
     key = _last_key(shown, pts[shown], keys, key_pts)
     shown, key = shown[key >= 0], key[key >= 0]
     if not len(shown):
-        raise VideoError("no frame can be decoded: there is no key frame" if len(pts) else "it holds no frame")
+        raise VideoError("no frame can be decoded: it has no key frame" if len(pts) else "it contains no frame")
     order = np.argsort(pts[shown])
     shown, key = shown[order], key[order]
     last = int(shown[-1])
@@ -194,9 +194,9 @@ def _of_packets(packets: _Packets, stream: Any, first: _First) -> VideoIndex:
 
 
 def _last_key(position: Ints, pts: Ints, keys: Ints, key_pts: Ints) -> Ints:
-    """The last key frame that is decoded before each frame and not shown after it; -1 where there is none.
+    """Return the last key frame decoded before each frame and not displayed after it; -1 if there is none.
 
-    A frame that is decoded after a key frame but shown before it may refer to frames before that: an open GOP.
+    A frame decoded after a key frame but displayed before it may refer to earlier frames: an open GOP.
     """
     key = np.searchsorted(keys, position, side="right") - 1
     late = (key >= 0) & (key_pts[key] > pts)
@@ -207,10 +207,10 @@ def _last_key(position: Ints, pts: Ints, keys: Ints, key_pts: Ints) -> Ints:
 
 
 def _of_frames(container: Any, stream: Any, first: _First) -> VideoIndex:
-    """By decoding everything: frames are numbered as they come out, at the video's frame rate."""
+    """Build the index by decoding everything: frames are numbered in output order, at the video's frame rate."""
     n = sum(len(stream.decode(packet)) for packet in container.demux(stream))
     if not n:
-        raise VideoError("it holds no frame")
+        raise VideoError("it contains no frame")
     none, zeros = np.zeros(0, np.int64), np.zeros(n, np.int64)
     rate = stream.guessed_rate or stream.average_rate or 25
     tick = float(1 / rate)
@@ -221,6 +221,6 @@ def _of_frames(container: Any, stream: Any, first: _First) -> VideoIndex:
 
 
 def _codec(stream: Any) -> str:
-    """The codec's name, not that of the library that decodes it."""
+    """Return the codec's name, not that of the library that decodes it."""
     name = stream.codec_context.codec.canonical_name
     return str(name)

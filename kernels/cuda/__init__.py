@@ -1,7 +1,7 @@
-"""The CUDA runtime's loops: one thread a pixel of the result, every image of the batch in one launch.
+"""The CUDA kernels: one thread per pixel of the result, all images of a batch in one launch.
 
-This folder alone imports ``numba.cuda``. Device code here finds its pixel, walks the taps and the program, and stores;
-every formula is a scalar function the CPU's loops call too.
+Only this folder imports ``numba.cuda``. Device code here locates its pixel, walks the taps and the program, and stores;
+every formula is a scalar function that the CPU's loops call too.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .program import make_pixel
 from .sample import u32, wide
 from .statistics import EXTREMES, make_statistics
 
-# Threads of a block, one pixel each. Statistics take the largest block, so that few blocks add to an image's sums.
-# With five blocks at a time a thread has 48 registers, which hides more of the time that reading pixels takes; averages
-# along lines take a few more.
+# Threads per block, one pixel each. Statistics use the largest block, so that few blocks add to an image's sums.
+# With five blocks per multiprocessor a thread has 48 registers, and more threads hide the latency of pixel reads;
+# motion blur needs a few more registers.
 BLOCK = 256
 _BLOCKS = {PLAIN: 5, FULL: 5, MOVING: 4}
 STATISTICS_BLOCK = 1024
@@ -81,7 +81,7 @@ _SOURCES = {"uint8": types.uint8, "float32": types.float32}
 
 
 def make_transform(functions: tuple[Any, ...], kind: int, build: str = PLAIN) -> Any:
-    """Kernel function: sample, run the program and store, one thread a pixel; ``blockIdx.y`` is the image."""
+    """Return the kernel function that samples, runs the program and stores: one thread per pixel, y is the image."""
     pixel = make_pixel(functions, build)
     encode = _ENCODE[kind]
 
@@ -116,7 +116,7 @@ def make_transform(functions: tuple[Any, ...], kind: int, build: str = PLAIN) ->
 
 
 def mix(one, other, width, channels, elements, weights, starts, partners, boxes, out):
-    """Kernel function: images mixed with others, one thread an element; ``blockIdx.y`` is the image."""
+    """Mix each image with another (kernel function): one thread per element, ``blockIdx.y`` is the image."""
     image = i32(cuda.blockIdx.y)
     number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
     if number >= word(elements, image, 0):
@@ -143,7 +143,7 @@ _COMMON = (types.int32, types.float32, types.int32[::1], types.float32[::1], typ
 
 @lru_cache(maxsize=256)
 def transform_kernel(functions: tuple[Any, ...], source: str, kind: int, build: str) -> Kernel:
-    """:func:`make_transform`'s kernel for a source dtype and a kind of result."""
+    """Return :func:`make_transform`'s kernel for a source dtype and a kind of result."""
     signature = types.void(_SOURCES[source][::1], *_COMMON, _STORED[kind][::1], types.int32, types.int32)
     name = _name("transform", functions, source, _KINDS[kind], build)
     return Kernel(name, make_transform(functions, kind, build), signature, BLOCK, _BLOCKS[build], users=functions)
@@ -151,7 +151,7 @@ def transform_kernel(functions: tuple[Any, ...], source: str, kind: int, build: 
 
 @lru_cache(maxsize=256)
 def statistics_kernel(functions: tuple[Any, ...], source: str, build: str) -> Kernel:
-    """:func:`make_statistics`' kernel for a source dtype."""
+    """Return :func:`make_statistics`' kernel for a source dtype."""
     signature = types.void(
         _SOURCES[source][::1], *_COMMON, types.int32, types.int64[::1], types.int32[::1], types.int32[::1],
         types.int32[::1]
@@ -161,11 +161,11 @@ def statistics_kernel(functions: tuple[Any, ...], source: str, build: str) -> Ke
 
 
 def _name(kernel: str, functions: tuple[Any, ...], *variant: str) -> str:
-    return "_".join(word for word in (kernel, *variant, "user" if functions else "") if word)
+    return "_".join(part for part in (kernel, *variant, "user" if functions else "") if part)
 
 
 def every_kernel() -> list[Kernel]:
-    """All kernels that need no function of the users'."""
+    """Return all kernels that need no user function."""
     variants = [statistics_kernel((), source, build) for source in _SOURCES for build in _BLOCKS]
     variants += [
         transform_kernel((), source, kind, build) for source in _SOURCES for build in _BLOCKS for kind in _KINDS

@@ -1,6 +1,7 @@
-"""What compressing an image as a JPEG does to its pixels, on a GPU: blocks as they come back, then colors.
+"""JPEG compression artefacts on a GPU: blocks are coded and decoded, then converted to pixels.
 
-Both read words: the steps of luma and chroma at quality 50, then a record an image. Images of quality 0 are copied.
+Both kernels read 32-bit words: the steps of luma and chroma at quality 50, then one record per image. Images of
+quality 0 are copied.
 """
 
 from __future__ import annotations
@@ -32,30 +33,30 @@ from ..scalar import f32, i32, scalar, up, word
 from .kernel import Kernel
 from .sample import u32, wide
 
-# Words of a record.
+# Word offsets in a record.
 SOURCE: Final = 0  # 2 words: element offset of the source image
-OUTPUT: Final = 2  # 2 words: of the result
-PLANES: Final = 4  # 2 words: of its bytes of luma, which those of chroma follow, row by row
+OUTPUT: Final = 2  # 2 words: element offset of the result
+PLANES: Final = 4  # 2 words: byte offset of its luma plane, followed by the two chroma planes, row by row
 HEIGHT: Final = 6
 WIDTH: Final = 7
 QUALITY: Final = 8
 RECORD_WORDS: Final = 10
-STEP_WORDS: Final = 128  # in front of the records
+STEP_WORDS: Final = 128  # words before the records
 
-SIDE: Final = 16  # pixels of what a block of threads makes: four blocks of luma, one of each chroma
-THREADS: Final = 64  # one for each four pixels
-PIXELS: Final = 256  # threads of a block, where each makes a pixel
+SIDE: Final = 16  # pixels per side of a thread block's tile: four blocks of luma, one of each chroma
+THREADS: Final = 64  # one per four pixels
+PIXELS: Final = 256  # threads per block of code_pixels, one pixel each
 _LUMA_BLOCKS: Final = 4
 _BLOCKS: Final = 6
 _LANES: Final = 8
-_STRIDE: Final = 9  # of the rows in shared memory, whose columns then lie in different banks
+_STRIDE: Final = 9  # of the rows in shared memory: columns then fall into different banks
 _BLOCK: Final = 64
 _UNIT = f32(1.0 / 255.0)
 
 
 @scalar
 def _bytes_at(source, channels, scale, at):
-    """A pixel as bytes."""
+    """Return a pixel's channels as bytes."""
     r = i32(color.store_byte(f32(source[up(at)]) * scale))
     if channels == 1:
         return r, r, r
@@ -69,7 +70,7 @@ def _at(start, y, x, width, channels):
 
 
 def code_blocks(source, channels, scale, words, planes):
-    """Kernel function: 16 x 16 pixels to luma and chroma as they come back; ``blockIdx.y`` is the image."""
+    """Code and decode tiles of 16 x 16 pixels (kernel function); ``blockIdx.y`` is the image."""
     work = cuda.shared.array((_BLOCKS, _LANES, _STRIDE), types.int32)
     record = i32(STEP_WORDS + RECORD_WORDS * i32(cuda.blockIdx.y))
     height, width = word(words, record, HEIGHT), word(words, record, WIDTH)
@@ -83,7 +84,7 @@ def code_blocks(source, channels, scale, words, planes):
     thread = i32(cuda.threadIdx.x)
     slot, x = i32(thread >> 3), i32(thread & 7)
     start = wide(words, record + SOURCE)
-    # Four pixels: of luma, whose last row is repeated, and of chroma, whose own last row is.
+    # Four pixels: for luma, the image's last row is repeated; for chroma, the last row of chroma is.
     quad = i32(top + 2 * slot)
     last = i32((height - 1) >> 1)
     pair = i32(2 * min(i32(quad >> 1), last))
@@ -113,7 +114,7 @@ def code_blocks(source, channels, scale, words, planes):
             work[slot, x, 0], work[slot, x, 1], work[slot, x, 2], work[slot, x, 3], work[slot, x, 4], work[slot, x, 5],
             work[slot, x, 6], work[slot, x, 7], FORWARD_FIRST
         )  # fmt: skip
-        # Without a barrier: each thread writes where it alone has read.
+        # No barrier needed: each thread writes only where it alone has read.
         work[slot, x, 0], work[slot, x, 1], work[slot, x, 2], work[slot, x, 3] = v0, v1, v2, v3
         work[slot, x, 4], work[slot, x, 5], work[slot, x, 6], work[slot, x, 7] = v4, v5, v6, v7
     cuda.syncthreads()
@@ -144,7 +145,7 @@ def code_blocks(source, channels, scale, words, planes):
 
 @scalar
 def _store_row(planes, begin, slot, top, left, line, height, width, v0, v1, v2, v3, v4, v5, v6, v7):
-    """Eight results of a block, but for those outside of the image."""
+    """Store one row of a decoded block, except the part outside the image."""
     if slot < _LUMA_BLOCKS:
         y, x = i32(top + 8 * (slot >> 1) + line), i32(left + 8 * (slot & 1))
     else:
@@ -171,15 +172,15 @@ def _store(planes, at, k, room, value):
 
 
 @scalar
-def _chroma(planes, near, far, column, beside, bias):
+def _chroma(planes, near, far, column, neighbor, bias):
     return mixed(
         i32(planes[up(near + np.int64(column))]), i32(planes[up(far + np.int64(column))]),
-        i32(planes[up(near + np.int64(beside))]), i32(planes[up(far + np.int64(beside))]), bias
+        i32(planes[up(near + np.int64(neighbor))]), i32(planes[up(far + np.int64(neighbor))]), bias
     )  # fmt: skip
 
 
 def code_pixels(source, channels, scale, words, planes, out):
-    """Kernel function: pixels of luma and chroma, one thread a pixel; ``blockIdx.y`` is the image."""
+    """Convert luma and chroma to pixels (kernel function): one thread per pixel, ``blockIdx.y`` is the image."""
     record = i32(STEP_WORDS + RECORD_WORDS * i32(cuda.blockIdx.y))
     height, width = word(words, record, HEIGHT), word(words, record, WIDTH)
     number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
@@ -201,16 +202,16 @@ def code_pixels(source, channels, scale, words, planes, out):
     x = i32(number - y * width)
     half_height, half_width = i32((height + 1) >> 1), i32((width + 1) >> 1)
     column = i32(x >> 1)
-    beside, far_row = column, i32(y >> 1)
-    if half_width > 2:  # libjpeg repeats the chroma of narrower images
-        beside, far_row = second_nearest(x, i32(half_width - 1)), second_nearest(y, i32(half_height - 1))
+    neighbor, far_row = column, i32(y >> 1)
+    if half_width > 2:  # libjpeg replicates the chroma of narrower images instead
+        neighbor, far_row = second_nearest(x, i32(half_width - 1)), second_nearest(y, i32(half_height - 1))
     bias = i32(8 - (x & 1))
     begin += np.int64(i32(height * width))
     near = begin + np.int64(i32(i32(y >> 1) * half_width))
     far = begin + np.int64(i32(far_row * half_width))
     plane = np.int64(i32(half_height * half_width))
-    cb = _chroma(planes, near, far, column, beside, bias)
-    cr = _chroma(planes, near + plane, far + plane, column, beside, bias)
+    cb = _chroma(planes, near, far, column, neighbor, bias)
+    cr = _chroma(planes, near + plane, far + plane, column, neighbor, bias)
     red, green, blue = rgb_of(luma, cb, cr)
     out[up(at)] = f32(red) * _UNIT
     out[up(at + np.int64(1))] = f32(green) * _UNIT

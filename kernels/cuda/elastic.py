@@ -1,4 +1,4 @@
-"""Pixels moved by a smooth random displacement, on a GPU, one thread a pixel."""
+"""Smooth random displacement of pixels on a GPU, one thread per pixel."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..scalar import f32, i32, scalar, up, word
 from .kernel import Kernel
 from .sample import u32, wide
 
-# Words of a record, an image.
+# Word offsets in an image's record.
 SOURCE: Final = 0  # 2 words: element offset of the source image
-OUTPUT: Final = 2  # 2 words: of the result
+OUTPUT: Final = 2  # 2 words: element offset of the result
 HEIGHT: Final = 4
 WIDTH: Final = 5
-MOVED: Final = 6  # 0 where the image stays as it is
-PARAMETERS: Final = 7  # f
+MOVED: Final = 6  # 0 if the image is only copied
+PARAMETERS: Final = 7  # float32 parameters of the op
 RECORD_WORDS: Final = PARAMETERS + ELASTIC.width
 
 BLOCK: Final = 256
-_BLOCKS: Final = 4  # at a time: a thread has 64 registers, for the random numbers of a node
+_BLOCKS: Final = 4  # per multiprocessor: a thread has 64 registers, for the random numbers of a node
 _HALF = f32(0.5)
 _ONE = f32(1.0)
 
@@ -32,7 +32,7 @@ _RED, _REPEAT, _NEAREST = (PARAMETERS + ELASTIC.at(name) for name in ("red", "re
 
 
 def elastic(source, channels, scale, ints, floats, out):
-    """Kernel function: pixels of the source at displaced places; ``blockIdx.y`` is the image."""
+    """Sample the source at displaced positions (kernel function); ``blockIdx.y`` is the image."""
     record = i32(RECORD_WORDS * i32(cuda.blockIdx.y))
     height, width = word(ints, record, HEIGHT), word(ints, record, WIDTH)
     number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)

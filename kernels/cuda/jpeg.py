@@ -1,4 +1,4 @@
-"""The kernels that decode segments of JPEGs; see the modules of their parts."""
+"""The kernels that decode JPEG segments; see the modules they come from."""
 
 from __future__ import annotations
 

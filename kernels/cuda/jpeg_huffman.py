@@ -1,8 +1,8 @@
-"""Huffman codes of JPEG segments on a GPU, a thread a segment.
+"""Huffman decoding of JPEG segments on a GPU, one thread per segment.
 
-What is read is laid out in :mod:`gpuimg.kernels.jpeg.upload`. Segments may be damaged, and entries of an index wrong:
-whatever is in them, nothing is read or written outside of the words, and of the blocks that the host has set apart. A
-segment that does not end as it should is reported.
+:mod:`gpuimg.kernels.jpeg.upload` defines the input's layout. Segments may be damaged, and index entries wrong: whatever
+they contain, no access is outside the uploaded words, or outside the blocks that the host has reserved. A segment that
+does not end as expected is reported.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from .sample import u32
 
 u64 = np.uint64
 
-_LAST = 63
-_AC = SLOTS // 2  # tables from here on are of AC coefficients
-_FAST = SLOTS << BITS  # entries of tables
+_LAST = 63  # index of a block's last coefficient
+_AC = SLOTS // 2  # tables from this one on are for AC coefficients
+_FAST = SLOTS << BITS  # entries of all look-up tables
 
 
 @scalar
 def _swapped(x):
-    """A word with its first byte on top."""
+    """Return a 32-bit word with its bytes reversed: the first byte in memory becomes the highest."""
     x = u32(x)
     return u32(
         u32(x << u32(24))
@@ -66,9 +66,10 @@ def _swapped(x):
 
 @scalar
 def _entry(codes, table, bits, length, longest):
-    """What the code of some lengths on top of the bits says; 0 where there is none, -1 for what no file has.
+    """Return the table entry for the code at the top of ``bits``, of ``length`` to ``longest`` bits.
 
-    Bits of code and value | what the position advances by << 8 | bits of the code << 16 | of the value << 24.
+    0 if no code matches, -1 for a code that no valid file has. Layout of an entry: bits of code and value in 0-7, the
+    advance of the coefficient index in 8-15, bits of the code in 16-23, bits of the value in 24-31.
     """
     at = i32(CODES + table * CODE_WORDS - 1)
     code = i32(bits >> u32(32 - length))
@@ -91,17 +92,17 @@ def _entry(codes, table, bits, length, longest):
 
 @scalar
 def _value(bits, size):
-    """The coefficient that the top ``size`` bits stand for."""
+    """Return the coefficient that the top ``size`` bits encode."""
     low = u32(u32(bits >> u32(1)) >> u32(31 - size))
     less = i32(u32(u32(u32(0xFFFFFFFF) << u32(size)) + u32(1)))
     return i32(i32(low) + i32(i32(~(i32(bits) >> 31)) & less))
 
 
 def huffman(words, groups, coefficients, status):
-    """Kernel function: coefficients of segments, in the order of the file; they must be zero before.
+    """Decode the coefficients of segments, in the order of the file; they must be zero before (kernel function).
 
-    ``groups`` is the word at which the launch's blocks of threads begin. ``status`` is set to 1 for each image of which
-    a segment is not what it should be.
+    ``groups`` is the word offset of the launch's thread blocks. ``status`` is set to 1 for each image with a segment
+    that differs from its description.
     """
     fast = cuda.shared.array(_FAST, types.int32)
     codes = cuda.shared.array(SET_WORDS, types.int32)
@@ -130,12 +131,12 @@ def huffman(words, groups, coefficients, status):
     stop = i32(out + i32(word(words, segment, SEGMENT_BLOCKS) << 6))
     both = word(words, segment, BEFORE)
     p0, p1, p2 = short(both), i32(both >> 16), short(word(words, segment, BETWEEN))
-    # The bits at hand, the first one on top; how many; the word behind them; and where the one behind that is.
+    # The bits read ahead, first bit on top; their number; the next word; and the offset of the word after that.
     bits = u64(u64(_swapped(word(words, begin, 0))) << u64(32) | u64(_swapped(word(words, begin, 1)))) << u64(shift)
     left = i32(64 - shift)
     ahead = _swapped(word(words, begin, 2))
     at = i32(begin + 3)
-    limit = i32(at + 1 + (end >> 5))  # to get there takes more bits than there are
+    limit = i32(at + 1 + (end >> 5))  # reached only by reading more bits than exist
     states = codes[STATES]
     state = i32(0)
     here = codes[STATE]
@@ -173,9 +174,9 @@ def huffman(words, groups, coefficients, status):
         if k <= _LAST:
             if value != 0:
                 coefficients[up(out + k)] = value
-        elif k < END_OF_BLOCK:  # beyond the last coefficient
+        elif k < END_OF_BLOCK:  # past the last coefficient
             bad = i32(1)
-        # Two states on, where the next block's begin, or from the first to the second.
+        # Each block has two states, for its DC and AC tables: go to the next block's first, or this block's second.
         done = i32(1) if k >= _LAST else i32(0)
         out = i32(out + i32(done << 6))
         state = i32(state + i32(done << 1))
@@ -189,7 +190,7 @@ def huffman(words, groups, coefficients, status):
     both = word(words, segment, AFTER)
     if slack == 0 and (p0 != i32(word(words, segment, BETWEEN) >> 16) or p1 != short(both) or p2 != i32(both >> 16)):
         bad = i32(1)
-    if bad:  # as several segments of an image may be
+    if bad:  # atomic: several segments of an image may report
         cuda.atomic.max(status, up(word(words, segment, SEGMENT_IMAGE)), i32(1))
 
 

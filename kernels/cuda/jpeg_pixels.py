@@ -1,6 +1,6 @@
-"""JPEG blocks to pixels on a GPU: the inverse DCT, eight threads a block, and colors, a thread a pixel.
+"""JPEG blocks to pixels on a GPU: the inverse DCT, eight threads per block, and colors, one thread per pixel.
 
-What is read is laid out in :mod:`gpuimg.kernels.jpeg.upload`. Pixels are those of the CPU's decoder, bit for bit.
+:mod:`gpuimg.kernels.jpeg.upload` defines the input's layout. Pixels equal those of the CPU's decoder, bit for bit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .sample import u32, wide
 
 @scalar
 def _bytes(a, b, c, d):
-    """Four bytes as a word, of numbers around zero."""
+    """Pack four values around zero as bytes of a 32-bit word, limited and shifted to 0-255."""
     a, b, c, d = limited(a, -128, 127), limited(b, -128, 127), limited(c, -128, 127), limited(d, -128, 127)
     low = u32(u32(a & i32(255)) | u32(u32(b & i32(255)) << u32(8)))
     high = u32(u32(c & i32(255)) | u32(u32(d & i32(255)) << u32(8)))
@@ -55,7 +55,7 @@ def _bytes(a, b, c, d):
 
 @scalar
 def _place_in_plane(words, record, block):
-    """Component of a block of an image, the word where it begins in the planes, and the words of its plane's row."""
+    """Return a block's component, its first word in the planes, and the words per row of its plane."""
     per = word(words, record, PER)
     mcu = i32(block // per)
     j = i32(block - mcu * per)
@@ -81,9 +81,9 @@ def _place_in_plane(words, record, block):
 
 
 def inverse_dct(words, images, coefficients, planes):
-    """Kernel function: blocks of coefficients to planes of bytes, as words of four; ``blockIdx.y`` is the image.
+    """Transform blocks of coefficients to planes of bytes in words (kernel function); ``blockIdx.y`` is the image.
 
-    ``images`` is the word at which the launch's images begin. Eight threads a block: its columns, then its rows.
+    ``images`` is the word offset of the launch's images. Eight threads per block: first its columns, then its rows.
     """
     work = cuda.shared.array((BLOCKS_AT_ONCE, LANES, 9), types.int32)
     held = cuda.shared.array((BLOCKS_AT_ONCE, LANES), types.int32)
@@ -101,7 +101,7 @@ def inverse_dct(words, images, coefficients, planes):
     if wanted:
         start = i32(i32(word(words, record, FIRST_BLOCK) + block) << 6)
         steps = i32(record + STEPS + 64 * component)
-        for y in range(8):  # the eight threads read side by side
+        for y in range(8):  # the eight threads read consecutive elements
             k = i32(8 * y + x)
             step = word(words, steps, k)
             value = i32(coefficients[up(start + k)])
@@ -109,13 +109,13 @@ def inverse_dct(words, images, coefficients, planes):
             if at >= 8:
                 others = i32(others | value)
             work[slot, at >> 3, at & 7] = short(i32(value * i32(step & 0xFFFF)))
-    else:  # these go on to the barriers with the others, and nothing that they read is to be undefined
+    else:  # these threads must reach the barriers too, and must not read undefined values
         for y in range(8):
             work[slot, y, x] = i32(0)
     held[slot, x] = others
     cuda.syncthreads()
     v0 = work[slot, 0, x]
-    # Where no other row holds anything, libjpeg-turbo multiplies the first one by four in 16 bits.
+    # If all other rows are zero, libjpeg-turbo multiplies the first one by four in 16 bits.
     wrapped = i32(short(i32(v0 << 2)) >> 2)
     if wrapped != v0:
         for lane in range(LANES):
@@ -125,7 +125,7 @@ def inverse_dct(words, images, coefficients, planes):
         v0, work[slot, 1, x], work[slot, 2, x], work[slot, 3, x], work[slot, 4, x], work[slot, 5, x],
         work[slot, 6, x], work[slot, 7, x], FIRST,
     )  # fmt: skip
-    # Without a barrier: each thread writes where it alone has read.
+    # No barrier needed: each thread writes only where it alone has read.
     work[slot, 0, x] = limited(o0, -32768, 32767)
     work[slot, 1, x] = limited(o1, -32768, 32767)
     work[slot, 2, x] = limited(o2, -32768, 32767)
@@ -155,16 +155,16 @@ INVERSE_DCT = Kernel(
 
 
 @scalar
-def _chroma(planes, near, far, column, beside, bias):
-    """Chroma of a pixel, of two rows and columns."""
+def _chroma(planes, near, far, column, neighbor, bias):
+    """Return the chroma of a pixel, interpolated from two rows and columns."""
     return mixed(
-        i32(planes[up(near + column)]), i32(planes[up(far + column)]), i32(planes[up(near + beside)]),
-        i32(planes[up(far + beside)]), bias
+        i32(planes[up(near + column)]), i32(planes[up(far + column)]), i32(planes[up(near + neighbor)]),
+        i32(planes[up(far + neighbor)]), bias
     )  # fmt: skip
 
 
 def colors(words, images, planes, channels, out):
-    """Kernel function: pixels of the images' regions, turned, at their places; ``blockIdx.y`` is the image.
+    """Write the pixels of the images' regions, turned, to the batch (kernel function); ``blockIdx.y`` is the image.
 
     References: libjpeg's jdsample.c and jdcolor.c.
     """
@@ -193,20 +193,20 @@ def colors(words, images, planes, channels, out):
             out[up(at + np.int64(1))] = np.uint8(luma)
             out[up(at + np.int64(2))] = np.uint8(luma)
         return
-    near, far, column, beside = y, y, x, x
+    near, far, column, neighbor = y, y, x, x
     if down == 2:
         near = i32(y >> 1)
         far = second_nearest(y, i32((word(words, record, HEIGHT) - 1) >> 1))
     if across == 2:
         column = i32(x >> 1)
-        beside = second_nearest(x, i32((word(words, record, WIDTH) - 1) >> 1))
+        neighbor = second_nearest(x, i32((word(words, record, WIDTH) - 1) >> 1))
     left, top = i32(left // across), i32(top // down)
     bias = i32(word(words, record, BIASES) >> i32(8 * (y & 1) + 4 * (x & 1))) & i32(15)
-    size = i32(i32(8 * stride) * word(words, record, ROWS))  # of a plane of chroma
+    size = i32(i32(8 * stride) * word(words, record, ROWS))  # bytes of a chroma plane
     begin = i32(begin + size * i32(across * down) - left)
     near, far = i32(begin + i32(near - top) * stride), i32(begin + i32(far - top) * stride)
-    cb = _chroma(planes, near, far, column, beside, bias)
-    cr = _chroma(planes, i32(near + size), i32(far + size), column, beside, bias)
+    cb = _chroma(planes, near, far, column, neighbor, bias)
+    cr = _chroma(planes, i32(near + size), i32(far + size), column, neighbor, bias)
     red, green, blue = rgb_of(luma, cb, cr) if color == YCBCR else (luma, cb, cr)
     out[up(at)] = np.uint8(red)
     out[up(at + np.int64(1))] = np.uint8(green)

@@ -1,6 +1,6 @@
-"""Marks in memory that somebody else's decoder is to write: where one is still there, it did not.
+"""Marks in memory that nvImageCodec is to write: a mark that is still present shows that it did not.
 
-16 random bytes, so that no image has them by chance.
+A mark is 16 random bytes, which no image has by chance.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from .kernel import Kernel
 
 MARK_BYTES = 16
 _BLOCK = 128
-_HALF = 8  # bytes of a number
+_HALF = 8  # bytes per number
 _LAST = np.uint64(255)
 
 
 @scalar
 def _byte(first, second, k):
-    """Byte ``k`` of a mark, which is two numbers, their lowest byte first."""
+    """Return byte ``k`` of a mark, given as two 64-bit numbers, lowest byte first."""
     half = first if k < _HALF else second
     return np.uint8((half >> np.uint64(8 * (k % _HALF))) & _LAST)
 
 
 def mark(out, places, first, second):
-    """Kernel function: write a mark at each place, one thread a place; those below 0 are none."""
+    """Write a mark at each place, one thread per place (kernel function); skip negative places."""
     number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
     if number >= i32(places.size):
         return
@@ -36,7 +36,7 @@ def mark(out, places, first, second):
 
 
 def compare(out, places, first, second, status):
-    """Kernel function: tell of each place whether its mark is still there, by a 1."""
+    """Set ``status`` to 1 for each place whose mark is still present (kernel function)."""
     number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
     if number >= i32(places.size):
         return

@@ -1,4 +1,4 @@
-"""A pixel of a grid: sampled, then taken through the entries of its image's program."""
+"""The color of a grid pixel: sampled, then processed by the instructions of its image's program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_TAPS = f32(MOST_TAPS)
 
 
 def _step(op: Op, functions: tuple[Any, ...]) -> Any:
-    """A scalar function that applies an op to one pixel, whose grid point is ``(u, v)``."""
+    """Return a scalar function that applies an op to one pixel at grid point ``(u, v)``."""
     values, formula = values_of(op), formula_of(op, functions)
     if op.frame:
 
@@ -61,7 +61,7 @@ def _make_program(functions: tuple[Any, ...], full: bool) -> Any:
 
     @scalar
     def run_program(program, start, stop, tables, table, u, v, r, g, b):
-        """Take the entries from ``start`` to ``stop`` (or the end) of a program for one pixel."""
+        """Run a program's instructions from ``start`` to ``stop``, or to its end, for one pixel."""
         at = start
         while at < stop and word(program, at, 0) != _END:
             code = i32(word(program, at, 0))
@@ -74,7 +74,7 @@ def _make_program(functions: tuple[Any, ...], full: bool) -> Any:
 
 @scalar
 def _find_neighbors(program, start, stop):
-    """Position of the entry that reads neighbors, or ``stop`` if there is none."""
+    """Return the position of the instruction that reads neighbors, or ``stop`` if there is none."""
     at = start
     while at < stop and word(program, at, 0) != _END:
         if reads_neighbors(i32(word(program, at, 0))):
@@ -83,18 +83,18 @@ def _find_neighbors(program, start, stop):
     return stop
 
 
-@lru_cache(maxsize=256)  # compiled once for all kernels that call it with the same types
+@lru_cache(maxsize=256)  # shared by all kernels that call it, so that it is compiled once for the same types
 def make_pixel(functions: tuple[Any, ...], build: str) -> Any:
-    """A scalar function that makes the color of a grid pixel, for the programs of a build."""
+    """Return a scalar function that computes the color of a grid pixel, for the programs of a build."""
     full, lines = build != PLAIN, build == MOVING
     run_program = _make_program(functions, full)
     sample = make_sample(full)
 
     @scalar
     def pixel(source, channels, scale, ints, floats, record, program, start, stop, tables, table, number):
-        """Color of one grid pixel after the entries from ``start`` to ``stop``.
+        """Return the color of one grid pixel after the instructions from ``start`` to ``stop``.
 
-        An entry that reads neighbors evaluates them here again rather than through memory.
+        For an instruction that reads neighbors, the neighbors are computed again here, not exchanged through memory.
         """
         height = word(ints, record, HEIGHT)
         width = word(ints, record, WIDTH)
@@ -102,14 +102,14 @@ def make_pixel(functions: tuple[Any, ...], build: str) -> Any:
         x = i32(number - y * width)
         u0 = f32(x) - f32(width - 1) * _HALF
         v0 = f32(y) - f32(height - 1) * _HALF
-        # Plans without such an entry have a kernel of their own, which is smaller by a third of its registers.
+        # Plans without such an instruction use a separate kernel, which needs a third fewer registers.
         middle = _find_neighbors(program, start, stop) if full else stop
         moving = lines and middle < stop and word(program, middle, 0) == _MOTION
         inside = full and middle < stop and x > 0 and y > 0 and x < width - 1 and y < height - 1 and not moving
         r, g, b = f32(0.0), f32(0.0), f32(0.0)
         around_r, around_g, around_b = f32(0.0), f32(0.0), f32(0.0)
-        # The neighbors first, then (at 0) the pixel itself, or the points of a line through it, which sampling
-        # interpolates; one more turn takes the rest of the program.
+        # First the neighbors, then, at k = 0, the pixel itself; or the points of a line through it, which sampling
+        # interpolates. A last iteration, k = -1, runs the rest of the program.
         k = i32(8 if inside else 0)
         if moving:
             k = i32(i32(confine(word(program, middle, ENTRY_HEADER), f32(1.0), _MOST_TAPS)) - i32(1))

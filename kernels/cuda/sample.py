@@ -1,4 +1,4 @@
-"""Sampling one grid point: walking the taps around its position."""
+"""Sampling of one grid point: a walk over the taps around its position."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from ..layout import (
 )
 from ..scalar import f32, i32, scalar, up, word
 
-# Neither of two positive numbers, so that a division is of 32 bits: Numba divides signed ones in 64.
+# Divide unsigned numbers: a division is then of 32 bits, whereas Numba divides signed integers in 64 bits.
 u32 = np.uint32
 
 
 @scalar
 def wide(words, at):
-    """Offset of 64 bits from two record words."""
+    """Return a 64-bit offset from two 32-bit words of a record."""
     return (np.int64(word(words, at, 1)) << np.int64(32)) | (np.int64(word(words, at, 0)) & np.int64(0xFFFFFFFF))
 
 
 @scalar
 def _offset(base, row, column):
-    """Position of a pixel's first value."""
+    """Return the index of a pixel's first value."""
     return up(base + np.int64(i32(row + column)))
 
 
-# Values of a pixel, each times its weight, onto sums; a gray one is read once.
+# Add a pixel's values, times a weight, to sums; the value of a gray pixel is read once.
 
 
 @scalar
@@ -57,7 +57,7 @@ def _add_gray(source, at, weight, r, g, b):
 
 
 def _make_inner(filter, channels):
-    """The taps of a filter that drops what is outside the window: those inside, one after the other in memory."""
+    """Return the walk of a filter that drops taps outside the window: those inside are consecutive in memory."""
     add = _add_color if channels == 3 else _add_gray
 
     @scalar
@@ -86,7 +86,7 @@ def _make_inner(filter, channels):
 
 
 def _make_outer(filter, channels):
-    """The taps of a filter that repeats, or mirrors, what is inside the window."""
+    """Return the walk of a filter that replicates or mirrors the window's border."""
     add = _add_color if channels == 3 else _add_gray
 
     @scalar
@@ -99,7 +99,7 @@ def _make_outer(filter, channels):
     def walk(source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y, x_low, y_low, x_high,
              y_high):  # fmt: skip
         r, g, b, total = f32(0.0), f32(0.0), f32(0.0), f32(0.0)
-        # Taps are counted in float32, which saves converting (and the registers for) integer counters.
+        # Taps are counted in float32, which avoids conversions, and registers, of integer counters.
         tap_y = first_y
         while tap_y < end_y:
             weight_y = weigh(tap_y, y, inverse_y)
@@ -118,7 +118,7 @@ def _make_outer(filter, channels):
 
 
 def _either(filter, channels, walk, other):
-    """A walk for one filter and number of channels, and another for all else: all threads of a block take the same."""
+    """Add a walk for one filter and channel count to a chain; all threads of a block take the same branch."""
 
     @scalar
     def walk_either(kind, count, source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y,
@@ -147,11 +147,11 @@ for _channels in (1, 3):
 
 
 def make_sample(full: bool) -> Any:
-    """A scalar function that samples a grid point; with ``full`` also by the filters that mirror the border."""
+    """Return a scalar function that samples a grid point; ``full`` includes the filters that mirror the border."""
 
     @scalar
     def sample(source, channels, scale, ints, floats, record, u, v):
-        """Color of the grid point ``(u, v)``, counted from the grid's centre."""
+        """Return the color of the grid point ``(u, v)``, relative to the grid's center."""
         m = i32(record + MATRIX)
         m6, m7, m8 = word(floats, m, 6), word(floats, m, 7), word(floats, m, 8)
         x = sampling.project(word(floats, m, 0), word(floats, m, 1), word(floats, m, 2), m6, m7, m8, u, v)
@@ -182,7 +182,7 @@ def make_sample(full: bool) -> Any:
 
 @scalar
 def frame_point(p, at, u, v):
-    """Coordinates of a grid point in the frame an entry refers to."""
+    """Return the coordinates of a grid point in the coordinate system that an instruction refers to."""
     m6, m7, m8 = word(p, at, 6), word(p, at, 7), word(p, at, 8)
     x = sampling.project(word(p, at, 0), word(p, at, 1), word(p, at, 2), m6, m7, m8, u, v)
     y = sampling.project(word(p, at, 3), word(p, at, 4), word(p, at, 5), m6, m7, m8, u, v)

@@ -1,7 +1,7 @@
-"""Statistics of whole images: every thread takes one pixel, the last block of an image finishes.
+"""Statistics of whole images: each thread adds one pixel, and the last block of an image finishes.
 
-Sums are integers, so that they do not depend on the order of the threads. Each statistic has its three steps: a pixel
-into its block's shared memory, a block into its image's sums, the sums into the words that formulas read.
+Sums are integers, so that they do not depend on the order of threads. Each statistic has three steps: add a pixel to
+its block's shared memory, add a block to its image's sums, and compute from the sums the values that formulas read.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..scalar import f32, i32, scalar, word
 from .program import make_pixel
 from .sample import u32
 
-EXTREMES = 6  # words an image: the largest key of each channel's values, and of their negatives
-_CHUNK = 8  # levels that a thread adds up
+EXTREMES = 6  # words per image: the largest key of each channel's values, and of their negatives
+_CHUNK = 8  # levels that a thread sums
 _CHUNKS = STATISTICS_WORDS // _CHUNK
 _CHANNEL_CHUNKS = LEVELS // _CHUNK
 _LOWEST = i32(-2147483648)
@@ -32,20 +32,20 @@ _takes_range = takes(RANGE)
 
 @scalar
 def _key(x):
-    """Integer whose order is that of the float ``x``."""
+    """Return an integer with the same order as the float ``x``."""
     bits = f32(x).view(np.int32)
     return bits ^ ((bits >> i32(31)) & i32(0x7FFFFFFF))
 
 
 @scalar
 def _from_key(key):
-    """The float of :func:`_key`."""
+    """Return the float of a key, the inverse of :func:`_key`."""
     return i32(key ^ ((key >> i32(31)) & i32(0x7FFFFFFF))).view(np.float32)
 
 
 @scalar
 def _find_statistic(programs, start, stop, slot):
-    """Position of the entry that fills a slot, or ``stop`` if this image has none."""
+    """Return the position of the instruction with a statistics slot, or ``stop`` if this image has none."""
     at = start
     while at < stop and word(programs, at, 0) != _END:
         if has_statistic(i32(word(programs, at, 0))):
@@ -57,9 +57,9 @@ def _find_statistic(programs, start, stop, slot):
 
 @scalar
 def add_warp(shared_sum, value, thread):
-    """The values of a warp's threads, all of which call this, onto a sum in shared memory.
+    """Add the values of a warp's threads, all of which call this, to a sum in shared memory.
 
-    In one atomic operation: of 64 bits it is a loop of comparing and swapping, in which all would wait for each other.
+    One atomic operation per warp: a 64-bit one is a compare-and-swap loop, in which the threads would block each other.
     """
     for offset in (16, 8, 4, 2, 1):
         value += cuda.shfl_down_sync(0xFFFFFFFF, value, offset)
@@ -69,7 +69,7 @@ def add_warp(shared_sum, value, thread):
 
 @scalar
 def _add_pixel(code, r, g, b, shared_counts):
-    """One pixel into its block's shared memory; not of a mean."""
+    """Add one pixel to its block's shared memory; not for means."""
     if _takes_range(code):
         cuda.atomic.max(shared_counts, 0, _key(r))
         cuda.atomic.max(shared_counts, 1, _key(g))
@@ -85,7 +85,7 @@ def _add_pixel(code, r, g, b, shared_counts):
 
 @scalar
 def _add_block(code, image, thread, shared_sum, shared_counts, sums, extremes, counts):
-    """A block's shared memory into its image's sums."""
+    """Add a block's shared memory to its image's sums."""
     if _takes_mean(code):
         if thread == 0:
             cuda.atomic.add(sums, image, shared_sum[0])
@@ -102,8 +102,8 @@ def _add_block(code, image, thread, shared_sum, shared_counts, sums, extremes, c
 
 @scalar
 def _is_last_block(image, thread, last_block, tickets):
-    """Whether this block is the last of its image to get here."""
-    # Every thread's sums must be visible before the ticket says so.
+    """Return True if this block is the last of its image to call this."""
+    # Every thread's sums must be visible before the ticket is taken.
     cuda.threadfence()
     cuda.syncthreads()
     if thread == 0:
@@ -115,7 +115,7 @@ def _is_last_block(image, thread, last_block, tickets):
 
 @scalar
 def _equalize(image, thread, pixels, counts, shared_counts, shared_chunks, shared_top, tables, table):
-    """An image's histogram into its tables: threads add up some levels each, three put the sums in a row."""
+    """Turn an image's histogram into its tables: each thread sums some levels, three threads accumulate the sums."""
     if thread < 3:
         shared_top[thread] = thread * LEVELS
     cuda.syncthreads()
@@ -155,9 +155,9 @@ def _equalize(image, thread, pixels, counts, shared_counts, shared_chunks, share
 @scalar
 def _finish(code, image, thread, pixels, sums, extremes, counts, shared_counts, shared_chunks, shared_top, tables,
             table):  # fmt: skip
-    """An image's sums into what formulas read.
+    """Turn an image's sums into the values that formulas read.
 
-    Atomics read past the first-level cache, where another block's sums may be missing.
+    Sums are read by atomics, which bypass the first-level cache: it may lack other blocks' sums.
     """
     if _takes_mean(code):
         if thread == 0:
@@ -174,13 +174,13 @@ def _finish(code, image, thread, pixels, sums, extremes, counts, shared_counts, 
 
 
 def make_statistics(functions: tuple[Any, ...], build: str = PLAIN) -> Any:
-    """Kernel function: one statistics slot of every image that has it.
+    """Return the kernel function of one statistics slot, for every image that has it.
 
-    The last block of an image to finish turns its sums into what the program reads, so that a slot is one launch.
+    The last block of an image turns its sums into the values that the program reads, so that a slot is one launch.
     """
     pixel = make_pixel(functions, build)
 
-    # One body: the barriers and the shared arrays are the whole kernel's.
+    # One function body: barriers and shared arrays belong to the whole kernel.
     def reduce(
         source, channels, scale, ints, floats, programs, program_words, tables, table_words, slot, sums, extremes,
         counts, tickets
@@ -190,7 +190,7 @@ def make_statistics(functions: tuple[Any, ...], build: str = PLAIN) -> Any:
         record = i32(image * RECORD_WORDS)
         program = i32(image * program_words)
         beyond = i32(program + program_words)
-        # Kept in shared memory rather than in registers, which the pixel needs.
+        # In shared memory instead of registers, which the pixel function needs.
         found = cuda.shared.array(2, types.int32)
         if thread == 0:
             found[1] = word(ints, record, HEIGHT) * word(ints, record, WIDTH)
@@ -204,7 +204,7 @@ def make_statistics(functions: tuple[Any, ...], build: str = PLAIN) -> Any:
         shared_top = cuda.shared.array(3, types.int32)
         shared_sum = cuda.shared.array(1, types.int64)
         last_block = cuda.shared.array(1, types.int32)
-        # Counts start at 0; of a range the words hold keys, whose smallest is the neutral one of a maximum.
+        # Counts start at 0; for a range the words are keys, and the smallest key is neutral for the maximum.
         neutral = _LOWEST if _takes_range(i32(word(programs, stop, 0))) else i32(0)
         k = thread
         while k < STATISTICS_WORDS:

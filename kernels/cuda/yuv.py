@@ -1,7 +1,7 @@
-"""Frames of NVDEC in a GPU's memory to pixels at their places, a thread a pixel, by the formula of the CPU.
+"""Conversion of NVDEC frames in GPU memory to pixels, one thread per pixel, by the CPU's formula.
 
-Frames are a plane of luma and one of chroma, of half its width and height rounded up, in which the two kinds alternate:
-NV12 of bytes, P010 and P016 of words.
+A frame has a plane of luma and one of chroma, of half the width and height rounded up, with U and V interleaved: NV12
+with 8-bit samples, P010 and P016 with 16-bit samples.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ def frame(
     luma, chroma, luma_row, chroma_row, x0, y0, width, pixels, of_luma, red_u, red_v, red, green_u, green_v, green,
     blue_u, blue_v, blue, channels, start, step_x, step_y, out
 ):  # fmt: skip
-    """Kernel function: pixels of a region of a frame, turned, at their places.
+    """Write the pixels of a region of a frame, turned, to the batch (kernel function).
 
-    ``luma_row`` and ``chroma_row`` are samples from row to row. The region begins at (x0, y0), is so wide, and has so
-    many ``pixels``. What a sample of luma and of both chromas is worth, and what is added, are those of a matrix of
-    :mod:`gpuimg.kernels.yuv`; of one channel its first color is written. The frame's first pixel belongs at ``start``.
+    ``luma_row`` and ``chroma_row`` are samples per row. The region starts at (x0, y0), is ``width`` wide and has
+    ``pixels`` pixels. ``of_luma`` and, per color, the factors of U and V and the offset are the matrix of
+    :mod:`gpuimg.kernels.yuv`; with one channel only the first color is written. The frame's first pixel belongs at
+    ``start``.
     """
     number = i32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
     if number >= pixels:

@@ -234,8 +234,8 @@ _BAD = 1 << 20  # what an invalid code advances by: further than an end of block
 @scalar
 def _refilled(clean, bits, left, pos):
     """A stream with at least 56 bits on top."""
-    bits |= load_big(clean, pos) >> left
-    pos += up((u64(63) - left) >> u64(3))
+    bits |= load_big(clean, pos) >> (left & u64(63))
+    pos += up(((left >> u64(3)) & u64(7)) ^ u64(7))  # (63 - left) >> 3 of the six bits
     return bits, left | u64(56), pos
 
 
@@ -244,6 +244,18 @@ def _opened(clean, bit):
     """The stream from a bit on: bits on top, how many are not missing, and the byte that comes next."""
     # Seven bytes of the eight count as taken, less the bits before; the next refill sets the last one again.
     return load_big(clean, up(bit >> 3)) << u64(bit & 7), u64(56 - (bit & 7)), up(bit >> 3) + up(7)
+
+
+@scalar
+def _position(left, pos):
+    """The clean bit that comes next."""
+    return i64(pos) * 8 - i64(left & u64(63))
+
+
+@scalar
+def _missing(bits, count):
+    """The ``count`` bits after those of a look-up, 0 to 14, as a number."""
+    return i64(bits << u64(BITS) >> u64(1) >> u64(63 - count))  # in two steps: a shift by 64 is undefined
 
 
 @scalar
@@ -256,7 +268,8 @@ def _dc_step(clean, bits, left, pos, table):
         if entry == -1:
             return bits, left, pos, i64(_BAD)
     used = u64(entry & 63)
-    return bits << used, left - used, pos, entry >> 16
+    value = (entry >> 16) + _missing(bits, (entry >> 8) & 15)
+    return bits << used, left - used, pos, value
 
 
 def _make_ac_step(stored):
@@ -268,22 +281,24 @@ def _make_ac_step(stored):
             entry = _long_symbol(bits, table, _AC)
             if entry == -1:
                 return bits, left, pos, up(_BAD)
-            # As a pair whose second symbol is the first one again: times 257 is the same byte twice.
+            # As a pair of one symbol: times 257 is its advance twice.
             value = (entry >> 16) & 0xFFFF
-            pair = (entry & 255) * 257 | (entry >> 8 & 255) * 257 << 16 | value << 32 | value << 48
+            pair = entry & 63 | (entry >> 8 & 255) * 257 << 8 | value << 32 | value << 48
+        rest = _missing(bits, (pair >> 28) & 15)
         bits <<= u64(pair & 63)  # both symbols take 31 bits at most: the mask tells LLVM that the shift is in range
-        left -= u64(pair & 63)
-        first = k + up((pair >> 16) & 255)
-        k += up((pair >> 24) & 255)
+        left -= u64(pair)  # of which the lowest six bits count
+        first = k + up((pair >> 8) & 255)
+        k += up((pair >> 16) & 255)
         bits, left, pos = _refilled(clean, bits, left, pos)  # early: the load is under way during the stores
         if stored:
             # Without branches: one symbol stores twice, an end of block stores zero at the last place, see ZIGZAG.
             out[up(zigzag[first])] = pair >> 32
-            out[up(zigzag[k])] = pair >> 48
+            out[up(zigzag[k])] = (pair >> 48) + rest
         if k >= up(LAST) and unlikely(first == up(LAST) and k != first):
             # No end of block follows the last coefficient: the second symbol is another block's, and is given back.
             k = first
-            bits, left, pos = _opened(clean, i64(pos) * 8 - i64(left) - ((pair & 63) - ((pair >> 8) & 63)))
+            second = (pair & 63) - ((pair >> 24) & 15)
+            bits, left, pos = _opened(clean, _position(left, pos) - second)
             if stored:
                 out[up(LAST)] = pair >> 32
         return bits, left, pos, k
@@ -349,7 +364,7 @@ def _make_decode_blocks(stored):
                 # END_OF_BLOCK is a multiple of 64: without it, k is the position of the last coefficient.
                 lasts[up(b)] = k & up(LAST)
             b += 1
-        stream.bit = i64(pos) * 8 - i64(left)
+        stream.bit = _position(left, pos)
         return i64(-error) if error != DONE else i64(b)
 
     return decode_blocks

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from ..scalar import loop, up
-from .color import WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
+from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
 from .frame import MOST_BLOCKS, chroma_side, factors, scaled
 from .idct import half2, half4, half8, quarter8, transform2, transform4, transform8
 from .layout import YCBCR
@@ -226,43 +226,50 @@ def _repeat_edges(planes, plane, first, rows, before, after):
 
 @loop
 def _put(pixels, count, out, at):
-    """Copy the first bytes of pixels that were made outside of the result."""
-    for k in range(count):
-        out[at + k] = pixels[k]
+    """Copy the first bytes of pixels to the end of the result."""
+    row = out[at : at + count]  # a slice, whose indices need no wrap-around check, so that LLVM copies vectors
+    for k in range(row.size):
+        row[k] = pixels[k]
 
 
 @loop
 def _gray_row(planes, at, width, out, o):
-    for x in range(width):
-        out[o + x] = planes[at + x]
+    """A row of pixels from the plane of luma."""
+    row, luma = out[o : o + width], planes[at : at + width]
+    for x in range(row.size):
+        row[x] = luma[x]
+
+
+# Vectors may end after their row: they write into the rows below, which follow in the result and are written later.
+# Only those that would end after the result go by way of ``tail``.
 
 
 @loop
 def _plain_row(convert, planes, y, cb, cr, width, out, o, tail):
     """A row of pixels from planes of the same size: of YCbCr, or of RGB."""
-    whole = max(width - 2, 0) // N * N  # so that what is written after the last pixel is inside the row
+    direct = (out.size - SPILL - o) // 3 // N * N  # pixels from here that vectors may write
     for x in range(0, width, N):
-        to, start = (out, up(o + 3 * x)) if x < whole else (tail, up(0))
+        to, start = (out, up(o + 3 * x)) if x < direct else (tail, up(0))
         if convert:
             rgb_of_ycc(planes, up(y + x), up(cb + x), up(cr + x), to, start)
         else:
             rgb_of_planes(planes, up(y + x), up(cb + x), up(cr + x), to, start)
-        if x >= whole:
+        if x >= direct:
             _put(tail, 3 * min(width - x, N), out, o + 3 * x)
 
 
 @loop
 def _upsampled_row(planes, y, sums, second, odd, low, high, width, out, o, tail):
     """A row of pixels from luma and sums of chroma rows of half its width; those of Cr begin at ``second``."""
-    whole = max(width - 2, 0) // WIDE * WIDE
+    direct = (out.size - SPILL - o) // 3 // WIDE * WIDE
     for x in range(0, width, WIDE):
-        to, start = (out, up(o + 3 * x)) if x < whole else (tail, up(0))
+        to, start = (out, up(o + 3 * x)) if x < direct else (tail, up(0))
         k = up((x >> 1) + 1)
         if odd:
             rgb_odd(planes, up(y + x), sums, k, up(second) + k, to, start, low, high)
         else:
             rgb_even(planes, up(y + x), sums, k, up(second) + k, to, start, low, high)
-        if x >= whole:
+        if x >= direct:
             _put(tail, 3 * min(width - x, WIDE), out, o + 3 * x)
 
 

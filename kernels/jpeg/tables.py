@@ -1,20 +1,27 @@
-"""Look-up tables of Huffman codes, built of a file's definitions; they give up to two symbols a look-up.
+"""Look-up tables of Huffman codes, built from a file's definitions; a look-up yields up to two symbols.
 
-An entry of a table of pairs, 0 where the next BITS bits do not hold the whole code and value of a symbol. "advance" is
-by how much the position in the block grows: the run of zeros and 1, or END_OF_BLOCK. Of an AC table:
+Tables are indexed by the next BITS bits of the stream. Where these hold a code and at least the sign of its
+coefficient, the entry has the symbol. The low bits of the coefficient that do not fit are "missing": the entry has the
+coefficient with zeros for them, and the decoder reads them from the stream and adds them, without a branch. An entry is
+0 for codes of more than BITS bits, and for coefficients without a known sign. "Advance" is the growth of the position
+in the block: the run of zeros and 1, or END_OF_BLOCK. Entries of an AC table:
 
-====== ===================================================
-bits   what
-====== ===================================================
-0-7    bits of both symbols, 1 to BITS
-8-15   bits of the first one
-16-23  advance of the first one
-24-31  advance of both
-32-47  coefficient of the first one, int16
-48-63  coefficient of the last one, int16; that of the first where there is one symbol
-====== ===================================================
+====== =================================================================
+bits   content
+====== =================================================================
+0-7    bits of both symbols, 1 to 19, the missing ones included
+8-15   advance of the first symbol
+16-23  advance of both
+24-27  bits of the first symbol, 1 to 9; 0 where there is only one
+28-31  missing bits of the last symbol, 0 to 9: bits of both less BITS
+32-47  coefficient of the first symbol, int16
+48-63  coefficient of the last symbol; the first one's if there is only one
+====== =================================================================
 
-Of a DC table, and of single symbols: bits 0-7 its bits, 8-15 its advance (0 in a DC table), from 16 on its coefficient.
+A pair with one symbol has its advance twice, and its first coefficient is not used. Entries of a DC table: bits 0-7
+bits of the symbol, 8-15 missing bits, 0 to 14, from 16 on the difference.
+
+"Singles", from which pairs are built: bits 0-7 bits of the symbol, 8-15 its advance, from 16 on its coefficient.
 """
 
 from __future__ import annotations
@@ -28,8 +35,8 @@ from .layout import BITS, ENTRIES, LONGEST, SYMBOLS, TABLES
 
 i64 = np.int64
 
-# What the end of a block advances by: past every position there is, so that one comparison ends the block whether it
-# was filled or ended early, and within the 8 bits that an entry has for it.
+# Advance of an end of block: past every position, so that one comparison ends a block that was filled or ended early;
+# two symbols advance by at most 16 + END_OF_BLOCK, which fits into the 8 bits of an entry.
 END_OF_BLOCK: Final = 128
 LAST: Final = 63  # position of the last coefficient of a block, in the order of the file
 CATEGORY: Final = 10  # bits of the largest coefficient of 8-bit samples
@@ -45,7 +52,7 @@ ZIGZAG: Final = np.array([*_ZIGZAG, *[LAST] * (2 * END_OF_BLOCK - 64 + 16)], np.
 
 @loop
 def _is_known(data, at, table):
-    """Whether a table was built of the definition at a place of the file."""
+    """Return True if a table was built from the definition at a place of the file."""
     if table.built != 1:
         return False
     count = 0
@@ -63,7 +70,7 @@ def _is_known(data, at, table):
 
 @loop
 def single(length, symbol, value, is_ac):
-    """The entry of a single symbol, whose code has ``length`` bits."""
+    """Return the entry of one symbol, whose code has ``length`` bits."""
     run, size = symbol >> 4, symbol & 15  # zeros before the coefficient, and bits of its value
     advance = 0
     if is_ac:
@@ -73,46 +80,57 @@ def single(length, symbol, value, is_ac):
 
 
 @loop
-def _extended(extra, size):
-    """The coefficient that ``size`` bits stand for."""
-    # T.81, F.1.2.1: numbers whose first bit is 0 are negative, counted up from -(2**size - 1).
-    return extra if size == 0 or extra >> size - 1 else extra - (1 << size) + 1
+def _base(known, missing, size):
+    """Return the coefficient of ``size`` bits whose last ``missing`` bits are taken for zeros."""
+    if size == 0:
+        return i64(0)
+    # T.81, F.1.2.1: numbers whose first bit is 0 are negative, counted up from -(2**size - 1). So the missing bits are
+    # added to positive and negative numbers alike.
+    is_positive = known >> size - missing - 1
+    return i64(known << missing) - (0 if is_positive else (1 << size) - 1)
 
 
 @loop
-def _fill(code, length, symbol, is_ac, codes, pairs):
-    """Enter a short code for each of the bits that may follow it."""
+def _fill(code, length, symbol, is_ac, codes, entries):
+    """Enter a code of at most BITS bits for each value of the bits after it."""
     size = symbol & 15
-    start = code << BITS - length  # the first of the numbers of BITS bits that begin with the code
-    for k in range(start, start + (1 << BITS - length)):
+    after = BITS - length  # bits of an index after the code
+    start = code << after  # the first index that begins with the code
+    for k in range(start, start + (1 << after)):
         codes[k] = length << 8 | symbol
-    if length + size <= BITS:  # else the value has to be read by itself: the entry stays 0
-        step = 1 << BITS - length - size
-        for extra in range(1 << size):
-            entry = single(length, symbol, _extended(extra, size), is_ac)
-            for k in range(start + extra * step, start + (extra + 1) * step):
-                pairs[k] = entry
+    missing = max(size - after, 0)
+    if (is_ac and size > CATEGORY) or (size and missing == size):
+        return  # no legal coefficient, or not even its sign is known: the entry stays 0
+    unused = max(after - size, 0)
+    for k in range(1 << after):
+        entry = single(length, symbol, _base(k >> unused, missing, size), is_ac)
+        entries[start + k] = entry if is_ac else entry | missing << 8  # advances of a DC table are 0
 
 
 @loop
-def _paired(singles, code):
-    """The entry of up to two symbols, from those of one, which lie above 16 bits of something else."""
-    entry = singles[code] >> 16
+def _paired(singles, index):
+    """Return the entry of up to two symbols, from singles in the bits above 16 of codes << 8 | symbol."""
+    entry = singles[index] >> 16
     if entry == 0:
         return entry
-    used, advance, value = entry & 255, (entry >> 8) & 255, (entry >> 16) & 0xFFFF
-    both, total, last = used, advance, value
+    both, advance, value = entry & 255, (entry >> 8) & 255, (entry >> 16) & 0xFFFF
+    first, total, last = 0, advance, value
     if advance < END_OF_BLOCK:
-        # Bits after these are zeros here: an entry found with them holds only if it uses none of those.
-        other = singles[(code << used) & (ENTRIES - 1)] >> 16
-        if other != 0 and used + (other & 255) <= BITS:
-            both, total, last = used + (other & 255), advance + ((other >> 8) & 255), (other >> 16) & 0xFFFF
-    return both | used << 8 | advance << 16 | total << 24 | value << 32 | last << 48
+        # The second symbol's index ends with as many zeros as the first one has bits. They count as missing bits: the
+        # entry holds if the other bits have its code and the sign of its coefficient.
+        other = singles[(index << both) & (ENTRIES - 1)]
+        length, has_sign = (other >> 8) & 255, 1 if other & 15 else 0
+        other >>= 16
+        if other != 0 and both + length + has_sign <= BITS:
+            first = both
+            both, total, last = both + (other & 255), advance + ((other >> 8) & 255), (other >> 16) & 0xFFFF
+    missing = max(both - BITS, 0)
+    return both | advance << 8 | total << 16 | first << 24 | missing << 28 | value << 32 | last << 48
 
 
 @loop
 def read_codes(data, at, is_ac, limits, starts):
-    """Fill ``limits`` and ``starts`` of a TABLE from the definition at a place; return whether it is legal."""
+    """Fill ``limits`` and ``starts`` of a TABLE from the definition at a place; return True if it is legal."""
     code, symbols = i64(0), i64(0)
     for length in range(1, LONGEST + 1):
         count = i64(data[at + length - 1])
@@ -133,7 +151,7 @@ def read_codes(data, at, is_ac, limits, starts):
 
 @loop
 def _build(data, at, table, is_ac):
-    """Build a table of the definition at a place; return whether that is a legal one."""
+    """Build a table from the definition at a place; return True if it is legal."""
     table.built = 0
     pairs, codes = table.pairs, table.codes
     for k in range(ENTRIES):
@@ -152,7 +170,7 @@ def _build(data, at, table, is_ac):
                 _fill(k - table.starts[length], length, symbol, is_ac, codes, pairs)
         symbols += count
     if is_ac:
-        for k in range(ENTRIES):  # pairs are made of a copy of the single entries, which the codes have room for
+        for k in range(ENTRIES):  # pairs are built from a copy of the singles, in the free bits of the codes
             codes[k] |= pairs[k] << 16
         for k in range(ENTRIES):
             pairs[k] = _paired(codes, k)
@@ -164,7 +182,7 @@ def _build(data, at, table, is_ac):
 
 @loop
 def build_tables(data, header, tables):
-    """Build the tables of a file, but for those that are there already; return whether they are legal."""
+    """Build the tables of a file, except those built before; return True if all are legal."""
     for k in range(TABLES):
         at = header.huffman[k]
         if at != 0 and not _is_known(data, at, tables[k]) and not _build(data, at, tables[k], k >= TABLES // 2):

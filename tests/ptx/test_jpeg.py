@@ -16,7 +16,7 @@ from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import upload
 from tests import jpegs
 from tests.jpegs import encoded, entries_of, noise
-from tests.test_cuda_jpeg import JPEG, checked, fates, opened, photo, turned, with_table
+from tests.test_cuda_jpeg import JPEG, checked, entry_status, opened, photo, turned, with_table
 from tests.watchdog import no_hang
 
 pytest.importorskip("numba_cuda")
@@ -53,7 +53,7 @@ def assert_the_cpus(launches: Launches, files: list[bytes], crop: Any = None, ev
     for i, (one, other) in enumerate(zip(found, expected, strict=True)):
         np.testing.assert_array_equal(one.values, other, err_msg=f"{i}: {crop}")
     assert [kernel.name for kernel in launches.kernels[:3]] == JPEG
-    assert set(fates(x)) <= {words.USED, 0}
+    assert set(entry_status(x)) <= {words.USED, 0}
     assert launches.standin.order.of("decode") == []
 
 
@@ -111,7 +111,7 @@ def test_what_kernels_report_the_cpu_decodes(launches: Launches) -> None:
         found = x.compute("uint8")
     for one, other in zip(found, gi.decode_batch(files, device="cpu"), strict=True):
         np.testing.assert_array_equal(one.values, other)
-    assert fates(x) == [words.MISMATCH, words.USED, words.MISMATCH]
+    assert entry_status(x) == [words.MISMATCH, words.USED, words.MISMATCH]
 
 
 def test_words_that_are_not_what_they_should_be_do_no_harm(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_words_that_are_not_what_they_should_be_do_no_harm(launches: Launches, m
         found = x.compute("uint8")
     for one, other in zip(found, gi.decode_batch(files, device="cpu"), strict=True):
         np.testing.assert_array_equal(one.values, other)
-    assert fates(x) == [words.MISMATCH, words.MISMATCH, words.MISMATCH, words.USED]
+    assert entry_status(x) == [words.MISMATCH, words.MISMATCH, words.MISMATCH, words.USED]
 
 
 def _without(text: str, number: int) -> str:

@@ -79,7 +79,7 @@ def converted(frame: Any, orientation: int = 1, channels: int = 3, region: Any =
     size = height * width * channels
     out = np.full(size + 2 * _SLACK, 9, np.uint8)
     places = Pixels(out, np.array([_SLACK]), shape, channels).stored_places(turns)[0]
-    numbers = surface.numbers(exif.stored_regions(given, shape, turns)[0], channels)
+    numbers = surface.arguments(exif.stored_regions(given, shape, turns)[0], channels)
     kernel = kernel_of(Variant("video", f"frame{8 * planes[0].itemsize}"))
     arguments = [
         value if hasattr(kind, "dtype") else np.dtype(str(kind)).type(value)

@@ -20,16 +20,16 @@ def told(fate: str) -> Any:
     return pytest.warns(UserWarning, match="did not write") if fate in UNWRITTEN else nullcontext()
 
 
-def files(sizes: Any = SIZES, fates: tuple[str, ...] = ("good",)) -> list[bytes]:
-    return [file(height, width, fates[k % len(fates)]) for k, (height, width) in enumerate(sizes)]
+def files(sizes: Any = SIZES, kinds: tuple[str, ...] = ("good",)) -> list[bytes]:
+    return [file(height, width, kinds[k % len(kinds)]) for k, (height, width) in enumerate(sizes)]
 
 
 def turned_files(orientations: list[int], fate: str = "good") -> list[bytes]:
     return [file(40, 56, fate, orientation) for orientation in orientations]
 
 
-def opened(sizes: Any = SIZES, fates: tuple[str, ...] = ("good",), **options: Any) -> gi.Batch:
-    return gi.open_batch(files(sizes, fates), device="cuda:0", **options)
+def opened(sizes: Any = SIZES, kinds: tuple[str, ...] = ("good",), **options: Any) -> gi.Batch:
+    return gi.open_batch(files(sizes, kinds), device="cuda:0", **options)
 
 
 def two_statistics(x: Any) -> gi.Batch:

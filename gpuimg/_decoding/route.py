@@ -1,0 +1,68 @@
+"""Routing of files to decoders, by their headers and the options of decoding: one function per decoder.
+
+A file goes to the first decoder that takes it, and after a failure to the next:
+
+1. files of batches with alpha or 16-bit values (:func:`is_special`) individually, if :func:`is_individual`;
+2. on a GPU, our kernels for JPEGs with entries in a seek index, see :mod:`gpuimg.kernels.jpeg.segments`;
+3. on a GPU, nvImageCodec, if :func:`nvimgcodec_takes`;
+4. our decoder on the CPU, if :func:`ours_takes`;
+5. Pillow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._checks.types import Mask, Records
+from ..kernels.jpeg.layout import BASELINE, OTHER, RGB
+from . import deep
+from .options import DecodeOptions
+from .pillow import PillowHeader
+
+_PROFILE = b"ICC_PROFILE\0"  # start of JPEG marker segments that hold an ICC profile
+_PROGRESSIVE = 2  # the last coding process that nvJPEG supports
+
+
+def is_special(options: DecodeOptions) -> bool:
+    """Return True if a batch has alpha or 16-bit values, which the decoders of batches do not produce."""
+    return options.has_alpha or options.bits != 8
+
+
+def is_individual(header: PillowHeader | None, options: DecodeOptions) -> bool:
+    """Return True if a file of a special batch has alpha or 16-bit values itself; other files gain them afterwards."""
+    if header is None or header.codec == "jpeg":
+        return False
+    return options.has_alpha or deep.is_deep(header)
+
+
+def nvimgcodec_takes(records: Records) -> Mask:
+    """Return a mask of files for nvImageCodec: gray or YCbCr JPEGs that every decoder reads in the same way.
+
+    If a header has gaps, nvImageCodec's parser and its decoder may read two different sizes, and write past an image.
+    Its result for a truncated file depends on which of its decoders is used.
+    """
+    alike = (records["strict"] == 1) & (records["whole"] == 1) & (records["process"] <= _PROGRESSIVE)
+    components = records["components"]
+    taken: Mask = alike & (records["color"] != RGB) & ((components == 1) | (components == 3))
+    return taken
+
+
+def ours_takes(records: Records) -> Mask:
+    """Return a mask of files for our decoder on the CPU: baseline JPEGs that are not :func:`pillow_only`."""
+    taken: Mask = records["kind"] == BASELINE
+    return taken
+
+
+def pillow_only(data: Sequence[Any], records: Records, options: DecodeOptions) -> Mask:
+    """Return a mask (N,) of JPEGs that only Pillow can decode with these options, by their headers.
+
+    Gray is the luma plane of a JPEG, which a JPEG with RGB components does not have; and Pillow applies color profiles.
+    """
+    only: Mask = (records["color"] == RGB) & (options.channels == 1)
+    if options.icc == "srgb":
+        for i in np.flatnonzero(records["kind"] != OTHER).tolist():
+            only[i] |= _PROFILE in bytes(memoryview(data[i])[: int(records["scan"][i])])
+    return only
