@@ -158,7 +158,7 @@ def machine(source: Any, rounds: int) -> dict[str, Any]:
             other.kill()
         multiples.append(shared / alone)
     spread = [round(min(multiples), 3), round(max(multiples), 3)]
-    return {"wall_beside_a_busy_process": round(float(np.median(multiples)), 3), "range": spread}
+    return {"wall_with_a_busy_process": round(float(np.median(multiples)), 3), "range": spread}
 
 
 # -- training ----------------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def _taking_turns(hosts: dict[str, Host], count: int, rounds: int) -> dict[str, 
             if peer in failed:
                 continue
             try:
-                wall, _ = hosts[peer].ask("epoch", work)
+                wall, _ = hosts[peer].request("epoch", work)
             except PeerError as error:
                 failed[peer] = str(error)
                 continue

@@ -120,7 +120,7 @@ def table_entry() -> Figure:
         figure.text(left + len(bits) * wide / 2, 206, meaning, anchor="middle", muted=True)
         left += len(bits) * wide
     notes = (
-        "The entry holds both symbols. The second coefficient has 5 bits. The index contains only the first of them, its/"
+        "The entry holds both symbols. The second coefficient has 5 bits. The index contains only the first, its/"
         "sign, so the entry has 10000, or 16, with zeros for the missing bits. The decoder reads the 4 missing bits/"
         "from the stream and adds them: 16 + 6 = 22. Both symbols together have 14 bits."
     )
