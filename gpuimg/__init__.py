@@ -57,8 +57,8 @@ from ._ops.pixels import (
     pointwise,
 )
 from ._ops.resize_crop import center_crop, crop, horizontal_flip, pad, resize, resized_crop, vertical_flip
+from ._ops.selection import five_crop, ten_crop, uniform_temporal_subsample
 from ._ops.targets import transform_boxes, transform_masks, transform_points
-from ._ops.views import five_crop, ten_crop, uniform_temporal_subsample
 from ._ops.warp import affine, perspective, rotate
 from ._prepare.prepare import prepare
 from ._prepare.report import PrepareReport, TrainRate
@@ -237,7 +237,7 @@ __all__ = [
     "video_info",
 ]
 
-if not _typing.TYPE_CHECKING:  # which would take any name for one of ours
+if not _typing.TYPE_CHECKING:  # a type checker that sees __getattr__ accepts any name
 
     def __getattr__(name: str) -> None:
         import sys

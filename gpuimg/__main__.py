@@ -1,4 +1,4 @@
-"""``python -m gpuimg`` is the ``gpuimg`` command."""
+"""Run the ``gpuimg`` command as ``python -m gpuimg``."""
 
 import sys
 

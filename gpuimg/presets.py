@@ -1,7 +1,7 @@
-"""Published preprocessing recipes, made of gpuimg's public functions: to use as they are, or to copy and change.
+"""Published preprocessing recipes, composed of gpuimg's public functions: use them unchanged, or copy and adapt them.
 
-Each preset returns a function that takes images and a generator for their samples, and returns the recorded batch. The
-function can be pickled.
+Each preset returns a function that takes images and a generator for their samples and returns a batch with the recipe
+recorded. The function can be pickled.
 
 >>> import gpuimg, numpy as np
 >>> train = gpuimg.presets.imagenet_train(size=64)
@@ -36,12 +36,12 @@ from ._random.rng import Rng
 
 
 def imagenet_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
-    """Prepare training images for a classifier as for ResNet: random resized crop, flip, normalize.
+    """Return the ImageNet training preset of ResNet: random resized crop, flip, normalize.
 
     Parameters
     ----------
     size : int
-        Height and width of the results.
+        Height and width of the results in pixels.
 
     Returns
     -------
@@ -70,19 +70,19 @@ def _imagenet_train(size: int, images: Any, rng: Any) -> Batch:
 
 
 def imagenet_eval(size: int = 224, resize_size: int = 256) -> Callable[..., Batch]:
-    """Prepare images to evaluate a classifier: resize the shorter side, crop the middle, normalize.
+    """Return the ImageNet evaluation preset: resize the shorter side, crop the center, normalize.
 
     Parameters
     ----------
     size : int
-        Height and width of the results.
+        Height and width of the results in pixels.
     resize_size : int
-        Length of the shorter side before the crop.
+        Length of the shorter side before the crop, in pixels.
 
     Returns
     -------
     function
-        ``(images, rng=None) -> Batch``; nothing is random, and ``rng`` is not used.
+        ``(images, rng=None) -> Batch``; ``rng`` is ignored, since nothing is random.
 
     References
     ----------
@@ -105,12 +105,12 @@ def _imagenet_eval(size: int, resize_size: int, images: Any, rng: Any = None) ->
 
 
 def deit3_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
-    """Prepare training images as DeiT III: bicubic crop, flip, 3-Augment, color jitter of 0.3, normalize.
+    """Return the training preset of DeiT III: bicubic crop, flip, 3-Augment, color jitter of 0.3, normalize.
 
     Parameters
     ----------
     size : int
-        Height and width of the results.
+        Height and width of the results in pixels.
 
     Returns
     -------
@@ -145,22 +145,22 @@ def _deit3_train(size: int, images: Any, rng: Any) -> Batch:
 
 
 def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
-    """Make a view for contrastive learning: resized crop, flip, strong color jitter, gray, blur.
+    """Return the SimCLR preset for one view of each image: resized crop, flip, color jitter, gray, blur.
 
     Parameters
     ----------
     size : int
-        Height and width of the results.
+        Height and width of the results in pixels.
 
     Returns
     -------
     function
-        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. :func:`simclr_train` gives several
-        views.
+        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. :func:`simclr_train`
+        returns several views.
 
     Notes
     -----
-    Not normalized, as in the paper: results are 0 to 1, or 0 to 255 as uint8.
+    Results are not normalized, as in the paper: they range from 0 to 1, or from 0 to 255 as uint8.
 
     References
     ----------
@@ -178,7 +178,7 @@ def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
 
 
 def _simclr(size: int, images: Any, rng: Any) -> Batch:
-    kernel = size // 10 // 2 * 2 + 1  # a tenth of the side, made odd
+    kernel = size // 10 // 2 * 2 + 1  # a tenth of the side, rounded to an odd number
     images, rng = prepare(images, rng, "simclr")
     x = random_resized_crop(images, size, rng=rng)
     x = random_horizontal_flip(x, rng=rng)
@@ -188,14 +188,14 @@ def _simclr(size: int, images: Any, rng: Any) -> Batch:
 
 
 def simclr_train(size: int = 224, views: int = 2) -> Callable[[Images, Rng | int], Batch]:
-    """Prepare several views of each training image as :func:`simclr`; each image is decoded once.
+    """Return the SimCLR training preset: several views of each image, which is decoded once.
 
     Parameters
     ----------
     size : int
-        Height and width of the results.
+        Height and width of the results in pixels.
     views : int
-        Views of each image, at least 1.
+        Number of views of each image, at least 1.
 
     Returns
     -------
@@ -205,7 +205,7 @@ def simclr_train(size: int = 224, views: int = 2) -> Callable[[Images, Rng | int
 
     References
     ----------
-    As :func:`simclr`.
+    See :func:`simclr`.
 
     Examples
     --------
@@ -221,29 +221,29 @@ def _simclr_train(size: int, views: int, images: Any, rng: Any) -> Batch:
 
 
 def dino_train(size: int = 224, local_size: int = 96, local_views: int = 8) -> Callable[[Images, Rng | int], Batch]:
-    """Prepare two global and several small local views of each training image as DINO; each image is decoded once.
+    """Return the training preset of DINO: two global and several local views of each image, which is decoded once.
 
     Parameters
     ----------
     size : int
-        Height and width of the global views.
+        Height and width of the global views in pixels.
     local_size : int
-        Height and width of the local views.
+        Height and width of the local views in pixels.
     local_views : int
-        Local views of each image, at least 0.
+        Number of local views of each image, at least 0.
 
     Returns
     -------
     function
         ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. The batch holds the first global
-        view of all images, then the second, then the first local one, and so on; :meth:`gpuimg.Batch.arrays` gives the
-        global and the local ones as an array each.
+        view of all images, then the second, then the first local one, and so on; :meth:`gpuimg.Batch.arrays` returns
+        one array of the global views and one of the local ones.
 
     Notes
     -----
-    Global views show a share of 0.4 to 1 of the image and local ones 0.05 to 0.4. The first global view is always
-    blurred, the second one time in ten, local ones every second time; the second global view is solarized one time in
-    five. Blurs are of 9 x 9 pixels, as in DINOv2; the code of the first paper calls Pillow's.
+    Global views show 0.4 to 1 of the image's area and local views 0.05 to 0.4. The probability of a blur is 1 for the
+    first global view, 0.1 for the second and 0.5 for local views; the second global view is solarized with probability
+    0.2. Blur kernels have 9 x 9 pixels, as in DINOv2; the code of the first paper uses Pillow's blur.
 
     References
     ----------
@@ -278,25 +278,25 @@ def _dino_train(size: int, local_size: int, local_views: int, images: Any, rng: 
 
 
 def _views(images: Any, rng: Any, count: int, name: str) -> tuple[Batch, Rng]:
-    """So many views of each image or clip, and draws for them."""
+    """Return ``count`` views of each image or clip, and the generator for them."""
     batch, generator = prepare(images, rng, name)
     return batch.take(np.tile(np.arange(recording_of(batch).units), count)), generator.views(count)
 
 
 def ssd_train(size: int = 300) -> Callable[..., Batch]:
-    """Prepare training images as SSD: distort colors, zoom out, crop around boxes, flip, resize, normalize.
+    """Return the training preset of SSD: distort colors, zoom out, crop around boxes, flip, resize, normalize.
 
     Parameters
     ----------
     size : int
-        Height and width of the results.
+        Height and width of the results in pixels.
 
     Returns
     -------
     function
-        ``(images, rng, boxes=None) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. ``boxes`` are those of
-        the source images, as for :func:`gpuimg.random_iou_crop`; without them there is no crop. Move them with
-        ``transform_boxes(result, boxes, centers=True)``.
+        ``(images, rng, boxes=None) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. ``boxes`` are in pixels
+        of the source images, as for :func:`gpuimg.random_iou_crop`; without boxes images are not cropped. Transform the
+        boxes with ``transform_boxes(result, boxes, centers=True)``.
 
     References
     ----------

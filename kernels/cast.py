@@ -1,4 +1,4 @@
-"""Float32 to 16-bit floats, by their bits, rounding to nearest even: the same bytes on every runtime."""
+"""Conversion of float32 to 16-bit floats by bit operations, rounding to even: the same bytes on every runtime."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ u32 = np.uint32
 
 @scalar
 def bfloat16_bits(x):
-    """Bits of ``x`` as bfloat16 in the low half of a uint32."""
+    """Return the bits of ``x`` as bfloat16 in the low half of a uint32."""
     bits = f32(x).view(np.uint32)
+    # Half of the lowest bit that stays, less one where that bit is 0: ties go to even.
     rounded = (bits + u32(0x7FFF) + ((bits >> u32(16)) & u32(1))) >> u32(16)
     nan = (bits & u32(0x7FFFFFFF)) > u32(0x7F800000)
     return u32(0x7FC0) if nan else rounded
@@ -20,7 +21,7 @@ def bfloat16_bits(x):
 
 @scalar
 def float16_bits(x):
-    """Bits of ``x`` as IEEE 754 binary16 in the low half of a uint32."""
+    """Return the bits of ``x`` as IEEE 754 binary16 in the low half of a uint32."""
     bits = f32(x).view(np.uint32)
     sign = (bits >> u32(16)) & u32(0x8000)
     magnitude = bits & u32(0x7FFFFFFF)

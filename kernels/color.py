@@ -1,9 +1,9 @@
 """Color of one pixel: every formula of the library, on float32 values where 1 is white.
 
-Formulas of ops have the names of :mod:`kernels.ops`, whose table says how they are called.
+Formulas of ops have the names of :mod:`kernels.ops`, whose table describes their arguments.
 
 The formulas are torchvision's float ones (``torchvision/transforms/v2/functional/_color.py``), written without
-branches so that the CPU's row loop vectorises and the GPU's warps do not diverge.
+branches so that the CPU's row loop vectorizes and the GPU's warps do not diverge.
 """
 
 from __future__ import annotations
@@ -16,57 +16,57 @@ ONE = f32(1.0)
 ZERO = f32(0.0)
 # float -> byte as torchvision's ``to_dtype(scale=True)``: every byte owns an equal share of [0, 1].
 BYTE_SCALE = f32(255.999)
-# Statistics are summed as integers, so that a mean is the same in whatever order threads add.
+# Statistics are summed as integers, in steps of 2^-24, so that a mean is the same in whatever order threads add.
 FIXED_ONE = f32(16777216.0)
 INVERSE_FIXED_ONE = f32(1.0 / 16777216.0)
 
 
 @scalar
 def unit(x):
-    """``x`` clamped to [0, 1]."""
+    """Return ``x`` clamped to [0, 1]."""
     return clamp(x, ZERO, ONE)
 
 
 @scalar
 def luma(r, g, b):
-    """Gray value with torchvision's ITU-R 601 weights, which sum to 0.9999."""
+    """Return the gray value with torchvision's ITU-R 601 weights, which sum to 0.9999."""
     return f32(0.2989) * r + f32(0.587) * g + f32(0.114) * b
 
 
 @scalar
 def gray_of(r, g, b, channels):
-    """Gray value of a color pixel, or the value itself of a one-channel one."""
+    """Return the gray value of a pixel of three channels, or the value of a pixel of one."""
     return r if channels == 1 else luma(r, g, b)
 
 
 @scalar
 def blend(x, other, factor):
-    """``x`` mixed with ``other`` and clamped; factor 1 keeps ``x``."""
+    """Return ``x`` mixed with ``other`` and clamped; factor 1 returns ``x``."""
     return unit(x * factor + other * (ONE - factor))
 
 
 @scalar
 def brightness(x, factor):
-    """``x`` scaled towards black (factor 0) or beyond white."""
+    """Return ``x`` scaled towards black (factor 0) or white (factor above 1)."""
     return unit(x * factor)
 
 
 @scalar
 def contrast(x, factor, mean):
-    """``x`` mixed with the image's mean gray."""
+    """Return ``x`` mixed with the image's mean gray."""
     return blend(x, mean, factor)
 
 
 @scalar
 def saturation(r, g, b, factor):
-    """A pixel mixed with its gray."""
+    """Return a pixel mixed with its gray."""
     gray = luma(r, g, b)
     return blend(r, gray, factor), blend(g, gray, factor), blend(b, gray, factor)
 
 
 @scalar
 def hsv_channel(k, hue6, value, chroma):
-    """Channel of an HSV color: ``k`` is 5 for red, 3 for green, 1 for blue; hue in sixths of a turn.
+    """Return a channel of an HSV color: ``k`` is 5 for red, 3 for green, 1 for blue; hue in sixths of a turn.
 
     The closed form of the six-case table in torchvision's ``_hsv_to_rgb``.
     """
@@ -77,7 +77,7 @@ def hsv_channel(k, hue6, value, chroma):
 
 @scalar
 def hue(r, g, b, turns):
-    """Hue turned in HSV."""
+    """Return a pixel with its HSV hue rotated by ``turns``."""
     value = max(max(r, g), b)
     chroma = value - min(min(r, g), b)
     inverse = ONE / (chroma if chroma > ZERO else ONE)
@@ -96,62 +96,62 @@ def hue(r, g, b, turns):
 
 @scalar
 def gamma(x, gamma, gain):
-    """``x`` to the power of ``gamma``, times ``gain``."""
+    """Return ``x`` to the power of ``gamma``, times ``gain``."""
     return unit(gain * unit(x) ** gamma)
 
 
 @scalar
 def channel(r, g, b, number):
-    """The channel of this number, a float."""
+    """Return the channel with a number, which is a float."""
     return r if number < f32(0.5) else g if number < f32(1.5) else b
 
 
 @scalar
 def permute(r, g, b, first, second, third):
-    """Channels in another order."""
+    """Return the channels in another order."""
     return channel(r, g, b, first), channel(r, g, b, second), channel(r, g, b, third)
 
 
 @scalar
 def grayscale(r, g, b):
-    """Gray in all three channels."""
+    """Return the gray value in all three channels."""
     gray = luma(r, g, b)
     return gray, gray, gray
 
 
 @scalar
 def invert(x):
-    """The negative of ``x``."""
+    """Return the negative of ``x``."""
     return ONE - x
 
 
 @scalar
 def solarize(x, threshold):
-    """``x`` inverted where it is at or above the threshold."""
+    """Return ``x``, inverted where it is at or above the threshold."""
     return ONE - x if x >= threshold else x
 
 
 @scalar
 def posterize(x, in_scale, top, out_scale):
-    """``x`` cut to the first of its levels below it."""
+    """Return ``x`` rounded down to a level."""
     return clamp(floor(x * in_scale), ZERO, top) * out_scale
 
 
 @scalar
 def stretch(x, low, gain):
-    """``x`` moved so that ``low`` becomes 0, then scaled."""
+    """Return ``x`` shifted so that ``low`` becomes 0, then scaled."""
     return unit((x - low) * gain)
 
 
 @scalar
 def autocontrast(r, g, b, low_r, gain_r, low_g, gain_g, low_b, gain_b):
-    """Channels moved so that their darkest values become 0, then scaled."""
+    """Return the channels shifted so that their darkest values become 0, then scaled."""
     return stretch(r, low_r, gain_r), stretch(g, low_g, gain_g), stretch(b, low_b, gain_b)
 
 
 @scalar
 def equalize(r, g, b, tables, slot):
-    """Channels through the tables of a slot."""
+    """Return the channels mapped by the tables of a slot."""
     return (
         word(tables, slot, to_byte(r)),
         word(tables, slot, LEVELS + to_byte(g)),
@@ -161,13 +161,13 @@ def equalize(r, g, b, tables, slot):
 
 @scalar
 def normalize(r, g, b, scale_r, scale_g, scale_b, shift_r, shift_g, shift_b):
-    """Channels scaled, then shifted; not clamped."""
+    """Return the channels scaled, then shifted; not clamped."""
     return r * scale_r + shift_r, g * scale_g + shift_g, b * scale_b + shift_b
 
 
 @scalar
 def paint(r, g, b, x, y, x0, y0, x1, y1, sharpness_x, sharpness_y, red, green, blue, inside):
-    """Color laid outside (or inside) a rectangle of an earlier frame, blended at its edges."""
+    """Return a pixel painted outside (or inside) a rectangle of an earlier grid, with blended edges."""
     cover = coverage(x, x0, x1, sharpness_x) * coverage(y, y0, y1, sharpness_y)
     keep = inside + (ONE - inside - inside) * cover
     paint = ONE - keep
@@ -176,9 +176,10 @@ def paint(r, g, b, x, y, x0, y0, x1, y1, sharpness_x, sharpness_y, red, green, b
 
 @scalar
 def grid(r, g, b, x, y, along, across, x0, y0, share, red, green, blue):
-    """Color laid on a square in the corner of each cell of a grid, of this share of a cell's sides.
+    """Return a pixel, painted if it lies in the square at the corner of a cell of a grid.
 
-    ``along`` and ``across`` are cells a pixel: of the grid's first axis, in x and in y.
+    The square covers ``share`` of a cell's side. ``along`` and ``across`` are the cells per pixel that the grid's first
+    axis advances in x and in y.
     """
     column = along * x + across * y + x0
     row = along * y - across * x + y0
@@ -188,25 +189,25 @@ def grid(r, g, b, x, y, along, across, x0, y0, share, red, green, blue):
 
 @scalar
 def sharpen(x, around, factor):
-    """``x`` mixed with its smoothed self, given the sum of its eight neighbors (Pillow's ``SMOOTH`` kernel)."""
+    """Return ``x`` mixed with its smoothed value, given the sum of its eight neighbors (Pillow's ``SMOOTH`` kernel)."""
     return blend(x, (around + f32(5.0) * x) * f32(1.0 / 13.0), factor)
 
 
 @scalar
 def mix(x, other, weight):
-    """``x`` and another image's value; exactly ``x`` at weight 1 and the other's at 0."""
+    """Return ``x`` mixed with another image's value; exactly ``x`` at weight 1 and the other's at 0."""
     return x * weight + other * (ONE - weight)
 
 
 @scalar
 def to_byte(x):
-    """Index 0 to 255 of ``x`` in a table or histogram."""
+    """Return the index 0 to 255 of ``x`` in a table or histogram."""
     return i32(confine(x, ZERO, ONE) * BYTE_SCALE)
 
 
 @scalar
 def round_half_even(x):
-    """``x`` rounded to the nearest integer, ties to even, in float32."""
+    """Return ``x`` rounded to the nearest integer, ties to even, in float32."""
     up = floor(x + f32(0.5))
     odd = up - f32(2.0) * floor(up * f32(0.5))
     return up - odd if up - x == f32(0.5) else up
@@ -214,10 +215,8 @@ def round_half_even(x):
 
 @scalar
 def store_byte(x):
-    """``x`` as 0 to 255, ties to even.
-
-    Bytes averaged with weights such as 1/2 or 1/4 land on ties exactly, which float32 in units of 1 does not keep:
-    the grid of 1/1024 puts them back.
-    """
+    """Return ``x`` as 0 to 255, ties to even."""
+    # Bytes averaged with weights such as 1/2 or 1/4 are exact ties, which float32 in units of 1 does not preserve.
+    # Rounding to 1/1024 of a level first restores them.
     levels = round_half_even(unit(x) * f32(255.0 * 1024.0)) * f32(1.0 / 1024.0)
     return round_half_even(levels)

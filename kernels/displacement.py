@@ -1,8 +1,8 @@
 """A smooth random displacement of pixels: cubic B-splines over a lattice of normal numbers.
 
-It stands for noise of every pixel under a Gaussian, which a cubic B-spline comes close to: of nodes so far apart that
-its standard deviation is the Gaussian's. A pixel's displacement then depends on an image's seed and the sixteen nodes
-around the pixel alone, and needs no memory.
+It approximates noise of every pixel smoothed by a Gaussian: a cubic B-spline resembles a Gaussian, and the distance of
+nodes is chosen so that their standard deviations are equal. A pixel's displacement then depends only on the image's
+seed and the sixteen nodes around the pixel, and needs no memory.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from .scalar import confine, f32, floor, i32, scalar
 
 u32 = np.uint32
 
-NODES: Final = 4  # of a place, along each axis
-_MOST = f32(1.0 / NODE_SPACING)  # nodes a pixel
+NODES: Final = 4  # around a position, along each axis
+_MOST = f32(1.0 / NODE_SPACING)  # nodes per pixel
 _SIXTH = f32(1.0 / 6.0)
 _ZERO = f32(0.0)
 _ONE = f32(1.0)
@@ -27,13 +27,13 @@ _TWO_THIRDS = f32(2.0 / 3.0)
 
 @scalar
 def density(given):
-    """Nodes a pixel, of those that there is room for."""
+    """Return nodes per pixel, limited to those that scratch memory has room for."""
     return confine(given, _ZERO, _MOST)
 
 
 @scalar
 def first_node(c, density, phase):
-    """First node of a position, and how far behind its second one it lies, 0 to 1."""
+    """Return the first of the four nodes around a position, and its distance past the second one, 0 to 1 nodes."""
     at = c * density + confine(phase, _ZERO, _ONE)
     whole = floor(at)
     return i32(whole), at - whole
@@ -41,7 +41,7 @@ def first_node(c, density, phase):
 
 @scalar
 def weights(t):
-    """What the four nodes of a place weigh."""
+    """Return the weights of the four nodes around a position, ``t`` past the second one: the cubic B-spline."""
     s = _ONE - t
     return (
         s * s * s * _SIXTH,
@@ -53,14 +53,14 @@ def weights(t):
 
 @scalar
 def node(column, row, seed_0, seed_1):
-    """Two normal numbers, for x and y."""
+    """Return the two normal numbers of a node, for x and y."""
     w0, w1, _, _ = philox(u32(column), u32(row), u32(1), u32(0), u32(i32(seed_0)), u32(i32(seed_1)))
     return normals_of(w0, w1)
 
 
 @scalar
 def displacement(x, y, seed_0, seed_1, density, phase_x, phase_y, along, down):
-    """How far from the position of a result its pixel lies in the source."""
+    """Return the displacement, in pixels, from a position of the result to that in the source."""
     column, across = first_node(x, density, phase_x)
     row, below = first_node(y, density, phase_y)
     a0, a1, a2, a3 = weights(across)
@@ -78,9 +78,10 @@ def displacement(x, y, seed_0, seed_1, density, phase_x, phase_y, along, down):
 
 @scalar
 def place(c, size, repeat, nearest):
-    """First of the two pixels that a position lies between, and the share of the second.
+    """Return the first of the two pixels between whose centers a position lies, and the share of the second.
 
-    Nothing is more than a pixel outside of the image, and with ``repeat`` nothing beyond the center of its last one.
+    Positions are limited to half a pixel outside of the image, where the share inside is 0; with ``repeat``, to the
+    centers of its outermost pixels.
     """
     half = f32(0.5)
     low = half if repeat > half else -half
@@ -92,6 +93,6 @@ def place(c, size, repeat, nearest):
 
 
 @scalar
-def share(first, second, size):
-    """Of the pixel ``first`` of an axis: what it weighs, if it lies inside."""
-    return second if first >= 0 and first < size else _ZERO
+def share(pixel, weight, size):
+    """Return the weight of a pixel of an axis, or 0 if the pixel lies outside."""
+    return weight if pixel >= 0 and pixel < size else _ZERO

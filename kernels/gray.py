@@ -1,4 +1,4 @@
-"""Gray of color, for files that are decoded as gray: the op's formula and its rounding."""
+"""Conversion of color to gray for files that are decoded as gray, with the formula and rounding of the op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record of a grid, of which a plan has one an image; its program's words are in :mod:`kernels.ops`.
+"""The record of an image's grid in a pass, and codes of filters and results; programs are in :mod:`kernels.ops`.
 
 The CPU's loops read the fields by name. CUDA kernels cannot: a launch takes one buffer for the records of all images,
 which the kernels see as arrays of 4-byte words (one int32, one float32 view of the same memory), so that a plan is one
@@ -14,7 +14,7 @@ import numpy as np
 
 
 def word_of(dtype: np.dtype[np.void], field: str) -> int:
-    """Offset of a field in 4-byte words."""
+    """Return the offset of a field in 4-byte words."""
     offset = dtype.fields[field][1]  # type: ignore[index]  # not None: a structured dtype
     if offset % 4:
         raise ValueError(f"{field} begins at byte {offset}, inside a 4-byte word")
@@ -54,21 +54,21 @@ TAPS: Final = word_of(RECORD, "taps")
 # Filters.
 NEAREST: Final = 0
 LINEAR: Final = 1
-CUBIC_RENORMALISED: Final = 2  # Keys a = -0.5, taps outside the window dropped: torch's antialiased bicubic, Pillow
+CUBIC_RENORMALIZED: Final = 2  # Keys a = -0.5, taps outside the window dropped: torch's antialiased bicubic, Pillow
 CUBIC_CLAMPED: Final = 3  # Keys a = -0.75, taps outside the window repeat the edge: torch's bicubic without antialias
 
-GAUSSIAN: Final = 4  # standard deviation in the support words, size in the taps words, border reflected
+GAUSSIAN: Final = 4  # standard deviation in ``support``, size in ``taps``, borders reflected
 
-# Nearest neighbor where what lies outside the window mirrors it: about the centers of its outermost pixels, or about
-# their outer edges. On a GPU in the full kernels only.
+# Nearest neighbor with mirrored borders: about the centers of the window's outermost pixels, or about their outer
+# edges. On a GPU in the full kernels only.
 REFLECT: Final = 5
 SYMMETRIC: Final = 6
 
 # How far each filter reaches, in units of its support; a Gaussian reaches as far as its taps.
 RADIUS: Final = (0.5, 1.0, 2.0, 2.0, 0.5, 0.5, 0.5)
 
-# Exact arithmetic puts nearest-neighbor ties on pixel edges; float32 lands a little to either side of them. The nudge
-# settles such ties upwards on both runtimes. It is far below any step that is not a tie.
+# Exact arithmetic puts nearest-neighbor ties on pixel edges; float32 lands a little to either side of them. The nudge,
+# in pixels, rounds such ties upwards on both runtimes. It is far below any step that is not a tie.
 TIE_NUDGE: Final = 1e-4
 
 # float32 holds every whole number up to here: the limit of sizes, coordinates and labels.

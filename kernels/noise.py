@@ -1,8 +1,8 @@
-"""Noise of one pixel: random numbers that depend on an image's seed and the pixel's position alone.
+"""Noise of one pixel: random numbers that depend only on an image's seed and the pixel's position.
 
 The generator is Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
-What makes its words normal is written out rather than left to two mathematical libraries, so that both runtimes give
-the same noise, and without branches or tables, so that it vectorises.
+The functions that turn its words into normal numbers are written out rather than taken from two mathematical libraries,
+so that both runtimes return the same noise, and have no branches or tables, so that they vectorize.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _WEYL_0 = u64(0x9E3779B9)
 _WEYL_1 = u64(0xBB67AE85)
 _ROUNDS = 10
 
-_ROOT = i32(0x3F3504F3)  # the bits of the root of 1/2, and what is from there to those of 1
-_OFFSET = i32(0x3F800000 - 0x3F3504F3)
+_ROOT = i32(0x3F3504F3)  # the bits of the float32 root of 1/2
+_OFFSET = i32(0x3F800000 - 0x3F3504F3)  # from there to the bits of 1
 
 
 @scalar
 def philox(c0, c1, c2, c3, k0, k1):
-    """Four words of a counter and a key, all uint32."""
+    """Return the four words of a counter and a key, all uint32."""
     for k in range(_ROUNDS):
         one = _MULTIPLIER_0 * u64(c0)
         other = _MULTIPLIER_1 * u64(c2)
@@ -46,13 +46,15 @@ def philox(c0, c1, c2, c3, k0, k1):
 
 @scalar
 def unit_of(word):
-    """A word as a number in [0, 1), a multiple of 2^-24."""
+    """Return a word as a number in [0, 1), a multiple of 2^-24."""
     return f32(i32(word >> u32(8))) * _TO_UNIT
 
 
 @scalar
 def log(x):
-    """Natural logarithm of a positive normal number: FreeBSD's ``e_logf.c``."""
+    """Return the natural logarithm of a positive normal number, as FreeBSD's ``e_logf.c``."""
+    # x = 2^exponent (1 + f) with 1 + f between the roots of 1/2 and 2; ln(1 + f) by a polynomial in s = f / (2 + f).
+    # The two last factors are ln 2 in two parts; the product of the exponent with the higher one is exact.
     bits = i32(f32(x).view(np.int32) + _OFFSET)
     exponent = f32(i32(bits >> i32(23))) - f32(127.0)
     f = i32(i32(bits & i32(0x007FFFFF)) + _ROOT).view(np.float32) - _ONE
@@ -67,7 +69,9 @@ def log(x):
 
 @scalar
 def cosine_and_sine(turns):
-    """Of an angle in [0, 1) turns: Cephes' ``sinf.c``, within an eighth of a turn of the nearest quarter."""
+    """Return cosine and sine of an angle in [0, 1) turns, as Cephes' ``sinf.c``."""
+    # The polynomials hold within an eighth of a turn, so the angle is taken from the nearest quarter; the quarter then
+    # exchanges the two and sets their signs.
     quarters = turns * f32(4.0)
     quarter = floor(quarters + _HALF)
     x = (quarters - quarter) * _HALF_PI
@@ -84,7 +88,8 @@ def cosine_and_sine(turns):
 
 @scalar
 def normals_of(one, other):
-    """Two normal numbers of two words, by Box and Muller's method: within 5.8 standard deviations."""
+    """Return two normal numbers from two words, by the method of Box and Muller; none exceeds 5.8 in size."""
+    # 5.8 = sqrt(-2 ln 2^-24), from the smallest number that 1 - unit_of() can be.
     radius = math.sqrt(f32(-2.0) * log(_ONE - unit_of(one)))
     cosine, sine = cosine_and_sine(unit_of(other))
     return radius * cosine, radius * sine
@@ -94,9 +99,10 @@ def normals_of(one, other):
 def noise(
     r, g, b, x, y, x0, y0, x1, y1, seed_0, seed_1, mean, scale, keep, uniform, colored, low, high
 ):  # fmt: skip
-    """Noise added to a rectangle of the image, or in place of what is there; the same in all channels of gray images.
+    """Return a pixel with noise added, or replaced by noise, if it lies in a rectangle.
 
     ``mean`` and ``scale`` are those of normal noise; ``uniform`` noise begins at ``mean`` and is ``scale`` wide.
+    ``keep`` is the factor of the pixel, 1 or 0. Unless ``colored``, all channels get the same noise.
     """
     inside = x >= x0 and x < x1 and y >= y0 and y < y1
     w0, w1, w2, w3 = philox(u32(i32(floor(x))), u32(i32(floor(y))), u32(0), u32(0), u32(i32(seed_0)), u32(i32(seed_1)))

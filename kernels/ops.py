@@ -1,9 +1,9 @@
-"""The op table: everything the library knows of an operation of a program, once.
+"""The op table: one row for each operation of a program, from which all else is derived.
 
-An entry of a program is an op code, the words to the next entry, and the op's parameters. A row below says what they
-are; the recording, the compilation, saved plans, descriptions, and the dispatch of both runtimes are made from it. Its
-formula is the function of :mod:`kernels.color` or :mod:`kernels.noise` that has the op's name. Nothing here imports
-Numba.
+A program is an array of float32 values: instructions, each an op code, the number of values to the next instruction,
+and the op's parameters. Recording, compilation, saved plans, descriptions, and the dispatch of both runtimes follow the
+table. The formula of an op is the function of :mod:`kernels.color` or :mod:`kernels.noise` that has its name. Nothing
+here imports Numba.
 
 To add an op, write its formula, add a row at the end (codes are positions, and saved plans keep them), and a public
 function that records it.
@@ -16,20 +16,20 @@ from typing import Any, Final
 
 import numpy as np
 
-#: Words of an entry before its parameters: op code, words to the next entry.
-ENTRY_HEADER: Final = 2
+#: Values of an instruction before its parameters: op code, values to the next instruction.
+INSTRUCTION_HEADER: Final = 2
 
-#: Words of the matrix to an earlier frame, the first parameters of an op that refers to one.
-FRAME_WORDS: Final = 9
+#: Values of the matrix to the coordinates of an earlier grid, the first parameters of an op that uses those.
+MATRIX_WIDTH: Final = 9
 
-# What a statistic of the whole image holds in its slot.
-MEAN: Final = "mean"  # of gray: one word
-RANGE: Final = "range"  # low end and gain of each channel: six words
+# Statistics of the whole image, and the contents of their slots.
+MEAN: Final = "mean"  # of gray: one value
+RANGE: Final = "range"  # low end and gain of each channel: six values
 HISTOGRAM: Final = "histogram"  # a table of levels for each channel
-LEVELS: Final = 256  # of a byte: entries of a histogram and of a table
-STATISTICS_WORDS: Final = 3 * LEVELS  # float32 a slot, whatever its statistic
+LEVELS: Final = 256  # of a byte: size of a histogram and of a table
+STATISTICS_WORDS: Final = 3 * LEVELS  # float32 values of a slot, whatever its statistic
 
-# Parameters of every op with a statistic, filled in by the plan: the channels it is taken over, and its slot.
+# Positions of parameters that the plan fills in for every op with a statistic: channels of the image, and the slot.
 CHANNELS: Final = 1
 SLOT: Final = 2
 
@@ -39,34 +39,34 @@ class Op:
     """One row of the table.
 
     ``channelwise`` formulas are ``(x, *parameters) -> x``, called for each channel; the others ``(r, g, b,
-    *parameters) -> (r, g, b)``. With a ``frame``, the position ``(x, y)`` in it comes before the parameters; with a
-    statistic, its words come after them (of a histogram: the tables and where they begin).
+    *parameters) -> (r, g, b)``. With ``coordinates``, the pixel's position ``(x, y)`` comes before the parameters; with
+    a statistic, its values come after them (of a histogram: the tables and where they begin).
     """
 
     code: int
     name: str
     parameters: tuple[str, ...]
     channelwise: bool
-    frame: bool
+    coordinates: bool  # uses the pixel's position in an earlier grid: its parameters begin with the matrix to that
     statistic: str | None
-    neighbors: bool  # reads the pixels around: no formula of one pixel
-    user: bool  # calls a function of the user's: cannot be saved
+    neighbors: bool  # reads surrounding pixels: has no formula of one pixel
+    user: bool  # calls a function of the user: cannot be saved
     rare: bool  # on a GPU in the full kernels only, so that those of other programs stay small
-    placed: bool  # gives each pixel something of its own: geometry after it needs a new stage
-    prepass_launches: int  # launches of separate kernels on a GPU, over the source of its segment
+    placed: bool  # adds a pattern to the pixels of its grid: geometry after it needs a new segment
+    prepass_launches: int  # launches of separate kernels on a GPU, before the passes of its segment
 
     @property
     def offset(self) -> int:
-        """Words of an entry's parameters before the named ones."""
-        return FRAME_WORDS if self.frame else 0
+        """Number of parameters before the named ones."""
+        return MATRIX_WIDTH if self.coordinates else 0
 
     @property
     def width(self) -> int:
-        """Words of an entry's parameters."""
+        """Number of parameters of an instruction."""
         return self.offset + (SLOT + 1 if self.statistic else len(self.parameters))
 
     def at(self, parameter: str) -> int:
-        """Position of a named parameter among an entry's."""
+        """Return the position of a named parameter among those of an instruction."""
         return self.offset + self.parameters.index(parameter)
 
 
@@ -77,7 +77,7 @@ def _op(
     name: str,
     *parameters: str,
     channelwise: bool = False,
-    frame: bool = False,
+    coordinates: bool = False,
     statistic: str | None = None,
     neighbors: bool = False,
     user: bool = False,
@@ -85,11 +85,14 @@ def _op(
     placed: bool = False,
     prepass_launches: int = 0,
 ) -> Op:
-    """Append a row; an op with a statistic has one parameter of its own at most."""
+    """Append a row; an op with a statistic has at most one named parameter, since CHANNELS and SLOT follow it."""
     rare |= neighbors and prepass_launches == 0
     OPS.append(
-        Op(len(OPS), name, parameters, channelwise, frame, statistic, neighbors, user, rare, placed, prepass_launches)
-    )
+        Op(
+            len(OPS), name, parameters, channelwise, coordinates, statistic, neighbors, user, rare, placed,
+            prepass_launches,
+        )
+    )  # fmt: skip
     return OPS[-1]
 
 
@@ -107,18 +110,18 @@ AUTOCONTRAST = _op("autocontrast", statistic=RANGE)
 EQUALIZE = _op("equalize", statistic=HISTOGRAM)
 NORMALIZE = _op("normalize", "scale_r", "scale_g", "scale_b", "shift_r", "shift_g", "shift_b")
 PAINT = _op(
-    "paint", "x0", "y0", "x1", "y1", "sharpness_x", "sharpness_y", "red", "green", "blue", "inside", frame=True
+    "paint", "x0", "y0", "x1", "y1", "sharpness_x", "sharpness_y", "red", "green", "blue", "inside", coordinates=True
 )  # fmt: skip
-POINTWISE = _op("pointwise", "function", "value", frame=True, user=True)
+POINTWISE = _op("pointwise", "function", "value", coordinates=True, user=True)
 SHARPNESS = _op("sharpness", "factor", neighbors=True)
 GAMMA = _op("gamma", "gamma", "gain", channelwise=True)
 PERMUTE = _op("permute", "first", "second", "third", rare=True)
 NOISE = _op(
     "noise", "x0", "y0", "x1", "y1", "seed_0", "seed_1", "mean", "scale", "keep", "uniform", "colored", "low", "high",
-    frame=True, rare=True, placed=True,
+    coordinates=True, rare=True, placed=True,
 )  # fmt: skip
 GRID = _op(
-    "grid", "along", "across", "x", "y", "share", "red", "green", "blue", frame=True, rare=True, placed=True
+    "grid", "along", "across", "x", "y", "share", "red", "green", "blue", coordinates=True, rare=True, placed=True
 )  # fmt: skip
 
 MOTION = _op("motion", "taps", "x", "y", neighbors=True)
@@ -131,38 +134,39 @@ ELASTIC = _op(
     "nearest", neighbors=True, prepass_launches=1,
 )  # fmt: skip
 
-# The nodes of an elastic displacement, under a cubic B-spline: pixels between them for a smoothness of 1 pixel, since
-# the standard deviation of the spline is the root of 1/3 of them; and how a sum of unit normals varies, on average.
+# Nodes of an elastic displacement, which a cubic B-spline interpolates. Their distance in pixels for a smoothness of 1
+# pixel: the standard deviation of the spline is the root of 1/3 of that. And the mean variance of the spline's values
+# where nodes are unit normals.
 NODE_SPACING: Final = 3.0**0.5
 NODE_SPREAD: Final = 151.0 / 315.0
 
-#: A seed is two words of a program, each of which holds whole numbers below this.
+#: A seed is two parameters, each a whole number below this, which float32 holds.
 SEED_WORD: Final = 1 << 24
 
-#: Where the parameters of "paint" are that are four and three numbers, for ``params[:, RECTANGLE]``.
+#: Positions of the parameters of "paint" that belong together, for ``params[:, RECTANGLE]``.
 RECTANGLE: Final = slice(PAINT.at("x0"), PAINT.at("y1") + 1)
 EDGES: Final = slice(PAINT.at("sharpness_x"), PAINT.at("sharpness_y") + 1)
 COLOR: Final = slice(PAINT.at("red"), PAINT.at("blue") + 1)
 
-# Builds of the GPU's kernels: what programs have as a rule; rare ops, sharpness, mirrored borders too; motion as well.
+# Builds of the GPU's kernels: for common programs; with rare ops, sharpness and mirrored borders; and with motion.
 PLAIN: Final = ""
 FULL: Final = "full"
 MOVING: Final = "motion"
 
-#: Which op codes take a statistic, for ``HAS_STATISTIC[codes]``.
+#: By op code, for ``HAS_STATISTIC[codes]``: whether the op takes a statistic.
 HAS_STATISTIC = np.array([op.statistic is not None for op in OPS])
 
-#: Which need the full kernels on a GPU, and which a new stage for geometry after them.
+#: By op code: whether it needs the full kernels on a GPU; whether geometry after it needs a new segment.
 IS_RARE = np.array([op.rare for op in OPS])
 IS_PLACED = np.array([op.placed for op in OPS])
 
-#: Which read the pixels around; a segment has one such entry at most.
+#: By op code: whether it reads surrounding pixels; a segment has one such instruction at most.
 READS_NEIGHBORS = np.array([op.neighbors for op in OPS])
 
-#: Launches of kernels of their own on a GPU, before the passes of their segment, whose first entry they are.
+#: By op code: launches of separate kernels on a GPU, before the passes of the segment, whose first instruction it is.
 PREPASS_LAUNCHES = np.array([op.prepass_launches for op in OPS])
 
 
 def elastic_scale(sigma: Any) -> Any:
-    """Alpha over what the normal numbers of nodes are multiplied with."""
+    """Return the ratio of alpha to the factor of the nodes' normal numbers, for a smoothness of ``sigma`` pixels."""
     return 4.0 * np.sqrt(3.0 * np.pi) * NODE_SPREAD * sigma

@@ -25,7 +25,8 @@ _SHUFFLE_ROUNDS = 24
 
 @njit(forceinline=True)
 def _high(a, b):
-    """Upper 64 bits of a product."""
+    """Return the upper 64 bits of a product."""
+    # Four products of 32 x 32 bits: Numba has no 128-bit integers. No sum below overflows.
     a_low, a_high = a & _LOW, a >> _HALF
     b_low, b_high = b & _LOW, b >> _HALF
     middle = a_high * b_low + ((a_low * b_low) >> _HALF)
@@ -35,7 +36,7 @@ def _high(a, b):
 
 @njit(forceinline=True)
 def _block(k0, k1, c0, c1, c2, c3):
-    """Four words of one key and one counter."""
+    """Return the four 64-bit words of one key and one counter."""
     for _ in range(_ROUNDS):
         high_0, low_0 = _high(_MULTIPLIER_0, c0), _MULTIPLIER_0 * c0
         high_1, low_1 = _high(_MULTIPLIER_1, c2), _MULTIPLIER_1 * c2
@@ -60,7 +61,7 @@ def shuffle(key_0, key_1, stream, n, positions, out):
     """Fill ``out`` with the places of ``positions`` in a pseudo-random order of the numbers below ``n``; all uint64.
 
     A Feistel network over pairs (left, right) of numbers below ``a`` and ``b``, where a * b is ``n`` or a little more,
-    with the generator as its round function. What lands at ``n`` or above goes through again (Black and Rogaway,
+    with the generator as its round function. Numbers that map to ``n`` or above are mapped again (Black and Rogaway,
     "Ciphers with arbitrary finite domains", 2002), which keeps it a permutation.
     """
     a = u64(2)  # even: with both sides odd, only even permutations of the pairs would come up

@@ -1,7 +1,7 @@
-"""The dispatch of programs, made from the op table: what both runtimes do for the ops of one pixel.
+"""Dispatch of programs, derived from the op table: the scalar functions of ops of one pixel, for both runtimes.
 
-For each op there are two scalar functions, both inlined: one reads what the op is told, its parameters and statistics,
-into a tuple; the other applies its formula. The CPU calls the first once a row, the GPU once a pixel.
+Each op has two functions, both inlined: one reads its parameters and statistics into a tuple, the other applies its
+formula to a pixel. The CPU calls the first once a row, the GPU once a pixel.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ _RANGE_WORDS = 6  # low end and gain of three channels
 
 @cache
 def _consecutive(start: int, count: int) -> Any:
-    """A scalar function ``(words, at)`` that gives ``count`` words from ``at + start`` on.
-
-    Written out, since each function that Numba has to know takes it a twentieth of a second.
-    """
+    """Return a scalar function ``(words, at)`` that returns ``count`` elements from ``at + start`` on, as a tuple."""
+    # Generated as source with one return, not built up from smaller functions: Numba takes 50 ms to compile each.
     items = "".join(f"word(words, at, {start + k}), " for k in range(count))
     namespace = {"word": word}
     exec(f"def consecutive(words, at):\n    return ({items})", namespace)
@@ -30,9 +28,10 @@ def _consecutive(start: int, count: int) -> Any:
 
 
 def values_of(op: Op) -> Any:
-    """A scalar function ``(words, at, tables, table)`` that reads what the formula of an op is given besides pixels.
+    """Return a scalar function ``(words, at, tables, table)`` that reads the arguments of an op's formula but pixels.
 
-    The parameters are at ``at``; the image's statistics begin at ``table``.
+    ``words`` is a program, with the op's parameters at ``at``; in ``tables``, the image's statistics begin at
+    ``table``.
     """
     read = _consecutive(op.offset, len(op.parameters))
     if op.statistic is None:
@@ -48,7 +47,7 @@ def values_of(op: Op) -> Any:
             return tables, i32(table + i32(word(words, at, SLOT)) * STATISTICS_WORDS)
 
     elif op.statistic == MEAN:
-        # Not through the slot's position, as below: ptxas then keeps 8 registers more.
+        # Not with the slot's position in a variable, as below: ptxas then uses 8 registers more.
         @scalar
         def values(words, at, tables, table):
             return read(words, at) + (word(tables, table, i32(word(words, at, SLOT)) * STATISTICS_WORDS),)
@@ -65,12 +64,12 @@ def values_of(op: Op) -> Any:
 
 
 def _formula(op: Op) -> Any:
-    """The scalar function that has an op's name."""
+    """Return the scalar function that has an op's name, None for ops that are no formula of one pixel."""
     return getattr(color, op.name, None) or getattr(noise, op.name, None)
 
 
 def formula_of(op: Op, functions: tuple[Any, ...] = ()) -> Any:
-    """A scalar function ``(r, g, b, x, y, values) -> (r, g, b)``: the formula of an op at a position in its frame."""
+    """Return a scalar function ``(r, g, b, x, y, values) -> (r, g, b)`` that applies an op to a pixel at a position."""
     if op.user:
         chain = user.chain(functions)
 
@@ -80,7 +79,7 @@ def formula_of(op: Op, functions: tuple[Any, ...] = ()) -> Any:
 
         return apply
     formula = _formula(op)
-    if op.frame:
+    if op.coordinates:
 
         @scalar
         def apply(r, g, b, x, y, values):
@@ -101,12 +100,13 @@ def formula_of(op: Op, functions: tuple[Any, ...] = ()) -> Any:
     return apply
 
 
-#: Ops that have a formula of one pixel.
+#: Ops with a formula of one pixel.
 PIXEL_OPS = tuple(op for op in OPS if op.user or _formula(op))
 
 
 def _is_one_of(codes: tuple[int, ...]) -> Any:
-    """A scalar function that says whether an op code is one of these."""
+    """Return a scalar function that returns whether an op code is one of ``codes``."""
+    # A chain of comparisons, whose codes are constants of the machine code.
 
     @scalar
     def never(code):
@@ -127,10 +127,10 @@ def _or(number: int, others: Any) -> Any:
 
 
 def takes(statistic: str) -> Any:
-    """A scalar function that says whether an op code has this statistic."""
+    """Return a scalar function that returns whether an op code has this statistic."""
     return _is_one_of(tuple(op.code for op in OPS if op.statistic == statistic))
 
 
-#: Whether an op code has a statistic; whether a GPU's pass over the grid reads neighbors for it.
+#: Scalar functions: whether an op code has a statistic; whether a GPU's pass over the grid reads neighbors for it.
 has_statistic = _is_one_of(tuple(op.code for op in OPS if op.statistic))
 reads_neighbors = _is_one_of(tuple(op.code for op in OPS if op.neighbors and not op.prepass_launches))

@@ -1,4 +1,4 @@
-"""How every scalar kernel function is compiled: inlined, float32, no error branches."""
+"""Decorators that compile scalar functions and loops (float32, no error branches), and helpers that kernels share."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from numba import njit
 # tap loops into gathers and horizontal sums (measured: twice the time), and sums would depend on the vector width.
 FASTMATH = {"contract", "nsz", "arcp"}
 
-# Loops work in memory they are given. Without Numba's allocator the slices they take are not counted, each in an
-# atomic operation (measured: an eighth of the time of an image).
+# Loops allocate nothing. Without Numba's allocator (NRT) slices are not reference-counted, which takes an atomic
+# operation each (measured: an eighth of the time of an image).
 LOOP = {"nogil": True, "fastmath": FASTMATH, "error_model": "numpy", "_nrt": False}
 
-# What only other kernels call needs no entrance for Python or C: each costs as long as a small function itself.
+# Functions that only other kernels call need no wrappers for Python or C: each takes as long to compile as a small
+# function itself.
 _NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 f32 = np.float32
@@ -25,7 +26,7 @@ up = np.uintp  # unsigned indices: no wrap-around check
 
 
 def scalar(function: Callable[..., Any]) -> Any:
-    """Compile a scalar function for both runtimes; the caller's loop inlines it and so can vectorise."""
+    """Compile a scalar function for both runtimes; the caller's loop inlines it and so can vectorize."""
     return njit(forceinline=True, fastmath=FASTMATH, error_model="numpy", **_NO_WRAPPERS)(function)
 
 
@@ -36,28 +37,26 @@ def loop(function: Callable[..., Any]) -> Any:
 
 @scalar
 def floor(x):
-    """Floor of a float32 within the range of int32, as float32.
-
-    Written out because ``math.floor`` gives a 64-bit integer, which does not vectorise, and ``np.floor`` of a scalar
-    is not known to numba-cuda.
-    """
+    """Return the floor of a float32 within the range of int32, as float32."""
+    # Written out because ``math.floor`` returns a 64-bit integer, which does not vectorize, and numba-cuda does not
+    # know ``np.floor`` of a scalar.
     whole = f32(i32(x))
     return whole - f32(1.0) if whole > x else whole
 
 
 @scalar
 def clamp(x, low, high):
-    """``x`` limited to ``[low, high]``; a NaN stays."""
+    """Return ``x`` limited to ``[low, high]``; a NaN stays."""
     return min(max(x, low), high)
 
 
 @scalar
 def confine(x, low, high):
-    """``x`` limited to ``[low, high]``; a NaN becomes ``low``: for what leads to an index."""
+    """Return ``x`` limited to ``[low, high]``; a NaN becomes ``low``, so that it can be made an index."""
     return min(high, max(low, x))
 
 
 @scalar
 def word(words, at, k):
-    """Element ``at + k``, neither of them negative: said as unsigned, it needs no wrap-around check."""
+    """Return element ``at + k``, neither of them negative; unsigned indices need no check for wrap-around."""
     return words[up(at) + up(k)]

@@ -1,7 +1,7 @@
-"""Video's Y'CbCr to RGB: one formula for both devices.
+"""Conversion of video's Y'CbCr to RGB: one formula for both devices.
 
-References: ITU-R BT.601-7, BT.709-6 and BT.2020-2, with the code ranges of ITU-T H.273, section 8.3. Chroma is that of
-the sample that a pixel shares with its neighbors, as FFmpeg converts by default.
+References: ITU-R BT.601-7, BT.709-6 and BT.2020-2, with the code ranges of ITU-T H.273, section 8.3. Chroma is not
+interpolated: pixels that share a chroma sample get its value, as FFmpeg converts by default.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 
 from .scalar import clamp, i32, scalar
 
-# Columns of a matrix, whose rows are red, green, blue and gray: what a level of luma and of the two kinds of chroma is
-# worth in levels of 8 bits, and what is added, half a level for the rounding included.
+# Columns of a matrix, whose rows are red, green, blue and gray: factors of luma and of both chroma samples, in levels
+# of 8 bits, and the constant term, half a level for the rounding included.
 LUMA: Final = 0
 U: Final = 1
 V: Final = 2
 OFFSET: Final = 3
 GRAY: Final = 3  # its row
 
-#: The shares of red and of blue in luma, by matrix coefficients of H.273; all others count as BT.601, as in FFmpeg.
+#: The shares of red and of blue in luma, by matrix coefficients of H.273; all others are taken as BT.601, as in FFmpeg.
 BT601: Final = (0.299, 0.114)
 SHARES: Final = {
     1: (0.2126, 0.0722),  # BT.709
@@ -31,7 +31,7 @@ SHARES: Final = {
 
 
 def matrix(coefficients: int, full: bool, bits: int) -> Any:
-    """(4, 4) float32 for samples of so many bits.
+    """Return the conversion matrix, (4, 4) float32, for samples of ``bits`` bits.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ def matrix(coefficients: int, full: bool, bits: int) -> Any:
 
 @scalar
 def chroma_term(u, v, of_u, of_v, offset):
-    """What two chroma samples add to a color."""
+    """Return the contribution of two chroma samples to a color."""
     return u * of_u + v * of_v + offset
 
 
 @scalar
 def level(y, luma, term):
-    """A color level 0 to 255 of a luma sample and what chroma adds."""
+    """Return the level, 0 to 255, of a color from a luma sample and the contribution of chroma."""
     return clamp(i32(y * luma + term), i32(0), i32(255))

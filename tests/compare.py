@@ -1,4 +1,4 @@
-"""How close results must be to a reference, over many images at once."""
+"""Comparisons of results with references, within a tolerance, over many images at once."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def assert_close(results: Iterable[Any], expected: Iterable[NDArray[Any]], toler
 
 
 def assert_bytes(results: Iterable[Any], expected: Iterable[NDArray[Any]], share: float = 0.005, most: int = 1) -> None:
-    """uint8 values at most ``most`` apart, and that in no more than ``share`` of them."""
-    apart = []
+    """Assert that uint8 values differ by at most ``most``, and that no more than a fraction ``share`` differs."""
+    parts = []
     for i, (result, image) in enumerate(zip(results, expected, strict=True)):
         assert result.dtype == np.uint8
         assert result.shape == image.shape, f"image {i} is {result.shape}, not {image.shape}"
-        apart.append(np.abs(result.astype(int) - image.astype(int)).ravel())
-    differences = np.concatenate(apart)
+        parts.append(np.abs(result.astype(int) - image.astype(int)).ravel())
+    differences = np.concatenate(parts)
     assert differences.max() <= most
     assert np.mean(differences > 0) <= share
 

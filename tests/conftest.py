@@ -38,8 +38,8 @@ def _seed() -> int | None:
         if not given.isdecimal():
             raise pytest.UsageError(f"HYPOTHESIS_SEED must be a whole number, not {given!r}")
         return int(given)
-    # With a seed of its own a run does not replay the failures before it. "dev" does: who mends a law is to see the
-    # example that broke it again.
+    # Runs with different seeds do not replay earlier failures. "dev" does: while a law is being repaired, the example
+    # that broke it must come again.
     return None if _PROFILE == "dev" else random.SystemRandom().randrange(2**32)
 
 
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """How to draw the same examples again."""
+    """Report how to draw the same examples again."""
     seed = config.getoption("--hypothesis-seed")
     if seed is None:
         return "hypothesis seed: a new one for each test; failures are replayed first (HYPOTHESIS_SEED=N for one seed)"
@@ -127,6 +127,6 @@ def decoders() -> tuple[Decoder, Decoder]:
 
 @pytest.fixture
 def watched() -> Iterator[None]:
-    """No test may hang, and none may leave a thread behind."""
+    """Fail a test that hangs or leaves a thread running."""
     with no_hang():
         yield

@@ -1,4 +1,4 @@
-"""Whether draws follow a distribution: p values, written out so that the tests need no SciPy."""
+"""Tests of distributions: p values, written out so that the tests need no SciPy."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import gpuimg as gi
+
 #: Draws of a test, and the p value below which it fails; seeds are fixed, so a test that passes keeps passing.
 COUNT = 12_000
 SMALLEST = 0.001
+
+
+def rng(seed: int = 1, n: int = COUNT) -> gi.Rng:
+    """The generator of samples 0 to n - 1."""
+    return gi.Rng(seed, indices=np.arange(n))
 
 
 def kolmogorov_smirnov(sample: Any, cdf: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> float:

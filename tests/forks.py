@@ -1,7 +1,7 @@
-"""New processes without the time that imports take: one process imports, and each piece of code runs in a fork of it.
+"""New processes that run Python, and forks of one that has imported everything, without the cost of imports.
 
-A fork has compiled nothing and holds nothing but imported modules, so that what it reads from disk is what a process
-started anew reads. Where the start itself is what is tested, start a process.
+A fork has compiled nothing and holds only imported modules, so it reads the same from disk as a new process. Tests of
+the start-up itself start a process by :func:`python`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,27 @@ for line in sys.stdin:
 """
 
 
+def python(*arguments: str | Path, folder: Path = ROOT, **environment: str | None) -> str:
+    """Run Python in a separate process that imports this tree's package; assert success and return its output.
+
+    ``environment`` is added to that of this process; None removes a variable.
+    """
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    given = {**os.environ, "PYTHONPATH": path, **environment}
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=folder,
+        env={name: value for name, value in given.items() if value is not None},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 class Done(NamedTuple):
-    """How a piece of code ended, and what it printed."""
+    """Exit status and output of a piece of code."""
 
     returncode: int
     stdout: str

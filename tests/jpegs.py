@@ -16,6 +16,8 @@ from gpuimg.kernels.jpeg import build
 from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
 
+from .samples import file_of
+
 Pixels = NDArray[np.uint8]
 Region = tuple[int, int, int, int]  # x0, y0, x1, y1
 
@@ -26,7 +28,7 @@ SOS, DQT, DHT, DRI = 0xDA, 0xDB, 0xC4, 0xDD
 
 
 def pillow_pixels(data: bytes, channels: int = 3, scale: int = 8) -> Pixels:
-    """What Pillow decodes at so many eighths of the size, as stored; gray is the luma that libjpeg gives."""
+    """Pillow's pixels at ``scale`` eighths of the size, not rotated; gray is libjpeg's luma."""
     image = Image.open(io.BytesIO(data))
     if channels == 1:
         image.draft("L", image.size)
@@ -65,7 +67,7 @@ def header_segments(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def scan_start(data: bytes) -> int:
-    """Where the data of the first scan begin."""
+    """Return the offset of the data of the first scan."""
     return 2 + sum(4 + len(body) for _, body in header_segments(data))
 
 
@@ -110,9 +112,7 @@ def encoded(image: Image.Image, sampling: str = "4:2:0", **options: Any) -> byte
         options["keep_rgb"] = True
     else:
         options["subsampling"] = _PILLOW_SAMPLING[sampling]
-    file = io.BytesIO()
-    image.save(file, "JPEG", **options)
-    return file.getvalue()
+    return file_of(image, **options)
 
 
 def _by_opencv(
@@ -146,7 +146,7 @@ def made(photo: Image.Image) -> Iterator[tuple[str, bytes]]:
 
 
 def entries_of(files: Sequence[bytes | Pixels], every: int) -> list[Pixels]:
-    """What is built for each file; empty for files that have none."""
+    """Index entries of the files; empty for files without one."""
     headers = read_headers(files)
     room = np.zeros(len(files), np.int64)
     build.room_for_entries(headers.records, every, room)
@@ -164,7 +164,7 @@ _BYTE = 0xA5
 
 
 class Guarded:
-    """Memory of just so many bytes between two guards."""
+    """Memory of an exact number of bytes between two guards."""
 
     def __init__(self, size: int, fill: int, alignment: int = 64) -> None:
         self._all = np.full(size + 2 * _GUARD + alignment, _BYTE, np.uint8)
@@ -173,14 +173,14 @@ class Guarded:
         self.bytes[:] = fill
 
     def broken(self) -> str:
-        """Where something was written beside it; nothing where all is well."""
+        """Describe writes outside the memory; empty if there are none."""
         start, stop = self._start, self._start + self.bytes.size
-        before, behind = (np.flatnonzero(part != _BYTE) for part in (self._all[:start], self._all[stop:]))
+        before, after = (np.flatnonzero(part != _BYTE) for part in (self._all[:start], self._all[stop:]))
         return " and ".join(
             f"{found.size} bytes written {where} {self.bytes.size}, the nearest {nearest} away"
             for where, found, nearest in (
                 ("before", before, start - before[-1] if before.size else 0),
-                ("behind", behind, behind[0] + 1 if behind.size else 0),
+                ("after", after, after[0] + 1 if after.size else 0),
             )
             if found.size
         )
@@ -250,5 +250,5 @@ def header_of(data: bytes | Pixels) -> Any:
 
 
 def is_ours(data: bytes) -> bool:
-    """Whether our decoder takes a file."""
+    """Return True if gpuimg's own decoder accepts a file."""
     return bool(header_of(data)["kind"] == words.BASELINE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Callable
 from typing import Any
 
@@ -12,14 +11,14 @@ from PIL import Image
 
 import gpuimg as gi
 
+from .samples import file_of
+
 
 def jpeg(k: int, size: tuple[int, int] = (20, 28)) -> bytes:
     """A small photo-like file whose pixels tell it from the others."""
     rng = np.random.default_rng(k)
     coarse = Image.fromarray(rng.integers(0, 256, (4, 5, 3), np.uint8))
-    file = io.BytesIO()
-    coarse.resize((size[1], size[0]), Image.Resampling.BICUBIC).save(file, "JPEG", quality=80)
-    return file.getvalue()
+    return file_of(coarse.resize((size[1], size[0]), Image.Resampling.BICUBIC), quality=80)
 
 
 FILES = [jpeg(k) for k in range(64)]

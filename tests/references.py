@@ -1,4 +1,4 @@
-"""What every function means, as plain NumPy in float64, written from the published formulas and not from the kernels.
+"""The functions in plain NumPy and float64, written from the published formulas and not from the kernels.
 
 Images are (H, W, C) with 1 = white. Positions are pixel indices: pixel ``i`` has its centre at ``i``.
 Sources: torchvision ``transforms/v2/functional``, PyTorch ``aten/src/ATen/native/cuda/UpSample.cuh``, Pillow
@@ -171,7 +171,7 @@ def at_positions(image: Image, points: NDArray[Any], fill: Any) -> Image:
 
 
 def grid_mask(height: int, width: int, cell: float, share: float, angle: float, offset: tuple[float, float]) -> Mask:
-    """Which pixels (H, W) lie in the squares of a grid turned counter-clockwise about the top left corner."""
+    """Return (H, W): True in the squares of a grid rotated counter-clockwise about the top left corner."""
     y, x = np.mgrid[:height, :width] + 0.5
     point = (x + 1j * y) * np.exp(1j * np.deg2rad(angle)) / cell  # y points down, so this turns the grid the other way
     column, row = point.real - offset[0], point.imag - offset[1]
@@ -196,7 +196,7 @@ def rotation(
     expand: bool = False,
     center: tuple[float, float] | None = None,
 ) -> tuple[Points, Points]:
-    """Where each pixel of the image turned counter-clockwise comes from."""
+    """Return the source position of each pixel of an image rotated counter-clockwise."""
     theta = np.deg2rad(angle)
     cx, cy = (0.0, 0.0) if center is None or expand else (center[0] - width / 2.0, center[1] - height / 2.0)
     u, v = grid(*(expanded(height, width, angle) if expand else (height, width)))
@@ -227,7 +227,7 @@ def affinity(
     shear: tuple[float, float],
     center: tuple[float, float] | None = None,
 ) -> tuple[Points, Points]:
-    """Where each pixel of the image comes from that is turned clockwise, sheared, scaled and shifted."""
+    """Return the source position of each pixel of an image rotated clockwise, sheared, scaled and shifted."""
     turn, sx, sy = np.deg2rad(angle), np.deg2rad(shear[0]), np.deg2rad(shear[1])
     a = np.cos(turn - sy) / np.cos(sy)
     b = -np.cos(turn - sy) * np.tan(sx) / np.cos(sy) - np.sin(turn)
@@ -255,7 +255,7 @@ def homography(source: Any, target: Any) -> NDArray[np.float64]:
 
 
 def perspective(height: int, width: int, startpoints: Any, endpoints: Any) -> tuple[Points, Points]:
-    """Where each pixel comes from when ``startpoints`` move to ``endpoints``."""
+    """Return the source position of each pixel when ``startpoints`` move to ``endpoints``."""
     matrix = homography(endpoints, startpoints)
     y, x = np.mgrid[:height, :width] + 0.5
     p, q, depth = (row[0] * x + row[1] * y + row[2] for row in matrix)
@@ -302,7 +302,7 @@ def _sample_bicubic(image: Image, xs: Points, ys: Points) -> Image:
 
 
 def near_tie(xs: Points, ys: Points) -> Mask:
-    """Where "nearest" is a matter of rounding: positions within 1e-3 of the edge between two pixels."""
+    """Mask ambiguous positions of "nearest": those within 1e-3 pixels of the edge between two pixels."""
     return (np.abs(xs - np.floor(xs) - 0.5) < 1e-3) | (np.abs(ys - np.floor(ys) - 0.5) < 1e-3)
 
 
@@ -349,7 +349,7 @@ def pad(image: Image, left: int, top: int, right: int, bottom: int, fill: Any = 
 
 
 def motion_blur(image: Image, length: int, angle: float) -> Image:
-    """The mean of points one pixel apart on a line through each pixel, interpolated; the edge is repeated."""
+    """The mean of points at a spacing of one pixel on a line through each pixel, interpolated; the edge is repeated."""
     height, width, _ = image.shape
     y, x = np.mgrid[:height, :width].astype(np.float64)
     total = np.zeros_like(image)

@@ -1,7 +1,7 @@
 """An HTTP server on the loopback that answers byte ranges, as fast, as late and as badly as a test asks for.
 
 It also answers as much of S3 as reading takes: ``http://127.0.0.1:PORT/bucket/key``. In front of another server (moto's
-S3) it hands requests on. As a process of its own:
+S3) it hands requests on. As a separate process:
 
     python -m tests.remote_server FOLDER [--delay 0.02]
 """
@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Request(NamedTuple):
-    """What was asked for."""
+    """One request to the server."""
 
     number: int  # of all requests, from 0
     method: str
@@ -61,7 +61,7 @@ class Server(ThreadingHTTPServer):
         self.upstream = None if upstream is None else urlsplit(upstream).netloc
         self.fault: Callable[[Request], Fault] = lambda request: None
         self.delay = 0.0
-        self.ranges = True  # False: all of a file, whatever is asked for
+        self.ranges = True  # False: send whole files and ignore Range headers
         self.requests: list[Request] = []
         self._lock = threading.Lock()
 
@@ -70,7 +70,7 @@ class Server(ThreadingHTTPServer):
         """Without a slash at its end."""
         return f"http://127.0.0.1:{self.server_port}"
 
-    def noted(self, method: str, path: str, wanted: str | None) -> Request:
+    def record(self, method: str, path: str, wanted: str | None) -> Request:
         """Count a request."""
         with self._lock:
             request = Request(len(self.requests), method, path, wanted)
@@ -78,7 +78,7 @@ class Server(ThreadingHTTPServer):
         return request
 
     def answer(self, request: Request, headers: Mapping[str, str], body: bytes) -> Answer:
-        """What a server without faults says."""
+        """Respond as a server without faults."""
         if self.upstream is not None:
             return _handed_on(self.upstream, request, headers, body)
         path = unquote(urlsplit(request.path).path)
@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         server = self.server
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        request = server.noted(self.command, self.path, self.headers.get("Range"))
+        request = server.record(self.command, self.path, self.headers.get("Range"))
         if server.delay:
             time.sleep(server.delay)
         fault = server.fault(request)
@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(server.answer(request, self.headers, body), fault)  # type: ignore[arg-type]
 
     def handle_expect_100(self) -> bool:
-        """What is written stays in a buffer until it is flushed."""
+        """A buffer that is sent only when flushed."""
         result = super().handle_expect_100()
         self.wfile.flush()
         return result

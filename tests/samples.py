@@ -1,11 +1,15 @@
-"""Images for the tests: awkward sizes, both dtypes, and the same pixels in arrays of every build."""
+"""Images for the tests: awkward sizes, both dtypes, arrays of every memory layout, and files of Pillow."""
 
 from __future__ import annotations
 
+import io
+import struct
+import zlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 #: dtype and channels; with 52 images each a test sees 208.
 KINDS = [("uint8", 1), ("uint8", 3), ("float32", 1), ("float32", 3)]
@@ -23,6 +27,16 @@ def image(rng: np.random.Generator, height: int, width: int, channels: int, dtyp
     """Noise, the hardest image for a filter."""
     shape = (height, width, channels)
     return rng.integers(0, 256, shape, np.uint8) if dtype == "uint8" else rng.random(shape, np.float32)
+
+
+def gray(*rows: list[int]) -> NDArray[np.uint8]:
+    """One one-channel image by its rows."""
+    return np.array(rows, np.uint8)[None, ..., None]
+
+
+def rows(batch: Any) -> Any:
+    """The first channel of the first image as rows."""
+    return batch[0][..., 0].tolist()
 
 
 def rebuilt(pixels: NDArray[Any], build: str) -> NDArray[Any]:
@@ -53,3 +67,15 @@ def images(rng: np.random.Generator, dtype: str, channels: int, count: int = PER
         rebuilt(image(rng, *SIZES[i % len(SIZES)], channels, dtype), BUILDS[(i // 2) % len(BUILDS)])
         for i in range(count)
     ]
+
+
+def file_of(image: Image.Image | NDArray[Any], form: str = "JPEG", **options: Any) -> bytes:
+    """Encode an image with Pillow; return the bytes of the file."""
+    file = io.BytesIO()
+    (image if isinstance(image, Image.Image) else Image.fromarray(image)).save(file, form, **options)
+    return file.getvalue()
+
+
+def png_chunk(name: bytes, body: bytes) -> bytes:
+    """A chunk of a PNG file, with its length and checksum."""
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))

@@ -15,7 +15,7 @@ SAMPLINGS = ("", "gray", "4:4:4", "4:2:2", "4:2:0", "4:4:0")
 
 
 class Sample(NamedTuple):
-    """What an index says of one sample."""
+    """An index's record of one sample."""
 
     kind: str
     sampling: str
@@ -24,7 +24,7 @@ class Sample(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Where a segment begins: bit of the file, and the DC predictors."""
+    """Start of an MCU segment: bit of the file, and the DC predictors."""
 
     bit: int
     predictors: tuple[int, ...]
@@ -57,18 +57,18 @@ def checksum(data: bytes) -> int:
     at = 0
     while at + 32 <= len(data):
         for k, word in enumerate(struct.unpack_from(">4Q", data, at)):
-            sums[k] = _stirred(sums[k], word)
+            sums[k] = _mixed(sums[k], word)
         at += 32
     total = sums[0]
     for one in sums[1:]:
-        total = _stirred(total, one)
+        total = _mixed(total, one)
     for byte in data[at:]:
-        total = _stirred(total, byte)
-    total = _stirred(total, len(data))
+        total = _mixed(total, byte)
+    total = _mixed(total, len(data))
     return total ^ total >> 32
 
 
-def _stirred(total: int, word: int) -> int:
+def _mixed(total: int, word: int) -> int:
     x = total ^ word
     return ((x << 29 | x >> 35) & _MASK) * 0x9E3779B97F4A7C15 & _MASK
 
@@ -76,7 +76,7 @@ def _stirred(total: int, word: int) -> int:
 def checksum_of_entry(entry: bytes, every: int) -> int:
     """The 32-bit checksum that an entry has at byte 12."""
     file_sum, file_bytes = struct.unpack_from("<QI", entry)
-    total = _stirred(_stirred(checksum(entry[16:]), file_sum), every << 32 | file_bytes)
+    total = _mixed(_mixed(checksum(entry[16:]), file_sum), every << 32 | file_bytes)
     return (total ^ total >> 32) & 0xFFFFFFFF
 
 
@@ -110,7 +110,7 @@ def grid_of(data: bytes) -> tuple[int, int]:
 
 
 def points_of(data: bytes, every: int) -> list[list[Point]]:
-    """Where the segments of an intact baseline file without restart markers begin."""
+    """Return the MCU segment starts of an intact baseline file without restart markers."""
     rows, columns = grid_of(data)
     step = every or columns
     walk = _walk(data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pickle
@@ -18,6 +17,8 @@ from bench.peers import __main__ as peers
 from bench.peers import checks, processes, registry
 from bench.peers.base import WORKS
 from bench.peers.race import Race
+
+from .samples import file_of
 
 pytestmark = pytest.mark.slow
 
@@ -113,9 +114,7 @@ def test_memory_and_time_of_this_process_are_read() -> None:
 
 
 def test_the_seek_index_is_measured_for_each_k() -> None:
-    file = io.BytesIO()
-    Image.effect_noise((300, 200), 40).convert("RGB").save(file, "JPEG")
-    files = [file.getvalue()] * 3
+    files = [file_of(Image.effect_noise((300, 200), 40).convert("RGB"))] * 3
     found = bench_seek.each_every(files, rounds=1)
     assert list(found) == ["none", *bench_seek.EVERY]
     sizes = [found[name]["percent_of_files"] for name in bench_seek.EVERY]

@@ -104,7 +104,7 @@ def test_what_a_part_started_ends_with_it(part: Callable[[str], Part], tmp_path:
             return
         time.sleep(0.02)
     os.kill(pid, signal.SIGKILL)
-    raise AssertionError("a process was left behind")
+    raise AssertionError("a process was left running")
 
 
 def test_a_module_that_is_missing_is_a_failure(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from tests.standin import Standin
 from tests.standin.work import files
 from tests.tiffs import of_array
 
+from .samples import file_of, png_chunk
+
 GEOMETRY: dict[str, Callable[[Any], gi.Batch]] = {
     "resize": lambda x: gi.resize(x, (17, 23)),
     "rotate": lambda x: gi.rotate(x, 30, fill=9, expand=True),
@@ -41,24 +43,15 @@ def noise(*shape: int, dtype: Any = np.uint8) -> Any:
     return np.random.default_rng().integers(0, np.iinfo(dtype).max, shape, dtype, endpoint=True)
 
 
-def saved(pixels: Any, format: str, **options: Any) -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(pixels).save(file, format, **options)
-    return file.getvalue()
-
-
 def deep_png(pixels: Any, orientation: int = 1) -> bytes:
     """A PNG file of 16 bits per value, by its specification: no filters, one IDAT."""
     height, width, channels = pixels.shape
 
-    def chunk(name: bytes, body: bytes) -> bytes:
-        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-
     header = struct.pack(">IIBBBBB", width, height, 16, {1: 0, 2: 4, 3: 2, 4: 6}[channels], 0, 0, 0)
     exif = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01" + struct.pack(">HH", orientation, 0) + b"\0\0\0\0"
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels)
-    parts = (chunk(b"IHDR", header), chunk(b"eXIf", exif), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+    parts = {b"IHDR": header, b"eXIf": exif, b"IDAT": zlib.compress(rows), b"IEND": b""}
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*part) for part in parts.items())
 
 
 # -- arrays ------------------------------------------------------------------------------------------------------------
@@ -67,7 +60,7 @@ def deep_png(pixels: Any, orientation: int = 1) -> bytes:
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
 @pytest.mark.parametrize("name", GEOMETRY)
-def test_each_channel_is_as_an_image_of_its_own(name: str, dtype: str, layout: str) -> None:
+def test_each_channel_is_as_a_separate_image(name: str, dtype: str, layout: str) -> None:
     channels = int(np.random.default_rng().choice([2, 4, 5, 16]))
     x = noise(3, 30, 40, channels, dtype=np.uint16 if dtype == "uint16" else np.uint8).astype(dtype)
     if dtype == "float32":
@@ -174,12 +167,12 @@ def test_a_saved_plan_with_ops_of_color_is_none_of_such_images(tmp_path: Path) -
 def test_alpha_is_kept(color: str) -> None:
     transparent, gray = noise(40, 50, 4), noise(30, 20, 2)
     sources = [
-        saved(transparent, "PNG"),
-        saved(transparent, "WEBP", lossless=True, exact=True),
-        saved(transparent, "TIFF"),
-        saved(gray, "PNG"),
-        saved(gray[..., 0], "PNG"),
-        saved(transparent[..., :3], "BMP"),
+        file_of(transparent, "PNG"),
+        file_of(transparent, "WEBP", lossless=True, exact=True),
+        file_of(transparent, "TIFF"),
+        file_of(gray, "PNG"),
+        file_of(gray[..., 0], "PNG"),
+        file_of(transparent[..., :3], "BMP"),
     ]
     found = gi.decode_batch(sources, color=color, device="cpu")
     for one, source in zip(found, sources, strict=True):
@@ -194,7 +187,7 @@ def test_alpha_is_kept(color: str) -> None:
 
 def test_files_without_alpha_are_decoded_as_always_and_opaque() -> None:
     photo = cv2.resize(noise(5, 7, 3), (90, 60))
-    sources = [saved(photo, "JPEG", quality=q, exif=b"Exif\0\0MM\0*" + EXIF_6) for q in (50, 95)]
+    sources = [file_of(photo, "JPEG", quality=q, exif=b"Exif\0\0MM\0*" + EXIF_6) for q in (50, 95)]
     for color, plain in (("rgba", "rgb"), ("graya", "gray")):
         found = gi.open_batch(sources, color=color, device="cpu").array()
         np.testing.assert_array_equal(found[..., :-1], gi.open_batch(sources, color=plain, device="cpu").array())
@@ -206,7 +199,7 @@ EXIF_6 = b"\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
 
 def test_alpha_goes_through_geometry_in_a_loader() -> None:
     images = noise(6, 40, 50, 4)
-    source = [(saved(image, "PNG"), k) for k, image in enumerate(images)]
+    source = [(file_of(image, "PNG"), k) for k, image in enumerate(images)]
     loaded = list(gi.load(source, lambda x, rng: gi.resize(x, (20, 20)), batch_size=3, color="rgba", device="cpu"))
     found = np.concatenate([batch.images for batch in loaded])
     order = np.concatenate([batch.labels for batch in loaded])
@@ -215,7 +208,7 @@ def test_alpha_goes_through_geometry_in_a_loader() -> None:
 
 def test_a_bad_file_is_transparent_black_and_the_others_are_there() -> None:
     image = noise(8, 9, 4)
-    good = saved(image, "PNG")
+    good = file_of(image, "PNG")
     x = gi.open_batch([good, good[:-30], b"", good], color="rgba", on_error="fill", device="cpu")
     found = list(x.compute())
     np.testing.assert_array_equal(found[0], image)
@@ -260,7 +253,7 @@ def test_16_bits_are_turned_as_the_file_says() -> None:
 
 def test_8_bits_are_257_times_as_many() -> None:
     photo = cv2.resize(noise(5, 7, 3), (90, 60))
-    sources = [saved(photo, "JPEG"), saved(photo, "PNG")]
+    sources = [file_of(photo, "JPEG"), file_of(photo, "PNG")]
     found = gi.open_batch(sources, depth="native", device="cpu").array()
     np.testing.assert_array_equal(found, gi.decode_batch(sources, device="cpu").array().astype(np.uint16) * 257)
 
@@ -323,6 +316,6 @@ def test_the_order_of_work_on_a_gpu(gpu: Standin, dtype: Any) -> None:
                 gpu.use(image)
     several: list[dict[str, Any]] = [{"color": "rgba"}, {"depth": "native"}, {"color": "graya", "depth": "native"}]
     for options in several:
-        x = gi.open_batch([*files(), saved(noise(8, 9, 4), "PNG")], device="cuda", **options)
+        x = gi.open_batch([*files(), file_of(noise(8, 9, 4), "PNG")], device="cuda", **options)
         gpu.use(gi.resize(x, (20, 20)).array())
     assert not gpu.problems

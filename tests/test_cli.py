@@ -30,7 +30,7 @@ needs_no_gpu = pytest.mark.skipif(probe.driver_devices() > 0, reason="about mach
 def run(
     *arguments: str, cwd: Path | None = None, block: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """``python -m gpuimg`` in a process of its own, optionally with a module made unimportable."""
+    """Run ``python -m gpuimg`` in a separate process, optionally with a module made unimportable."""
     start = f"import sys; sys.modules[{block!r}] = None; " if block else "import sys; "
     code = f"{start}from gpuimg._cli.main import main; sys.exit(main({list(arguments)!r}))"
     return subprocess.run(
@@ -492,7 +492,7 @@ def test_probe_is_a_program_without_dependencies() -> None:
 
 @pytest.mark.slow
 def test_warm_compiles_what_a_preset_needs_once() -> None:
-    """What other tests compiled is not compiled again, here and below, so that this is quick after them."""
+    """Reuse the cache of other tests, here and below, so that this is quick after them."""
     first, again = (run("warm", "--preset", "imagenet_eval") for _ in range(2))
     assert re.match(r"compiled   \d+ loops for imagenet_eval in ", first.stdout)
     folder = Path(first.stdout.splitlines()[1].removeprefix("kept in    "))
@@ -544,7 +544,7 @@ def test_warm_names_the_kernels_of_a_preset() -> None:
     pytest.importorskip("numba_cuda")
     from gpuimg._cli.warm import _needed
 
-    names = {kernel.name for kernel in _needed("simclr")}  # its last step blurs, in a segment of its own
+    names = {kernel.name for kernel in _needed("simclr")}  # its last step blurs, in a separate segment
     assert {"statistics_uint8", "transform_uint8_float32", "transform_float32_float16"} <= names
     assert "transform_uint8_float16" not in names
 

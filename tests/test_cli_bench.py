@@ -1,9 +1,8 @@
-"""``gpuimg bench``: what it reports of a data set, what it runs beside gpuimg, and how it ends."""
+"""``gpuimg bench``: the report on a data set, the comparisons it runs, and its exit status."""
 
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import re
 import shutil
@@ -22,6 +21,7 @@ import gpuimg
 from gpuimg._cli import bench, contenders, main
 from gpuimg._loading.samples import Columns
 
+from .samples import file_of
 from .watchdog import no_hang
 
 PHOTOS = Path(__file__).parents[1] / "examples" / "photos"
@@ -121,7 +121,7 @@ def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "no class folders" in capsys.readouterr().err
 
 
-# -- what runs beside --------------------------------------------------------------------------------------------------
+# -- comparisons -------------------------------------------------------------------------------------------------------
 
 
 def files_of(contents: list[Any]) -> contenders.Files:
@@ -129,9 +129,7 @@ def files_of(contents: list[Any]) -> contenders.Files:
 
 
 def one_color(color: tuple[int, int, int]) -> bytes:
-    buffer = io.BytesIO()
-    Image.new("RGB", (61, 47), color).save(buffer, "PNG")
-    return buffer.getvalue()
+    return file_of(Image.new("RGB", (61, 47), color), "PNG")
 
 
 @pytest.mark.parametrize("color", [(0, 0, 0), (255, 128, 3)])

@@ -1,4 +1,4 @@
-"""Compiled loops: what is kept on disk under which name, what is compiled anew, and where nothing can be kept."""
+"""The disk cache of compiled loops: names, invalidation, and folders that cannot be written."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def python() -> Iterator[Forks]:
 
 
 def run(python: Forks, code: str, cache: Path) -> str:
-    """What a new process prints."""
+    """Return the output of a new process."""
     done = python.run(code, NUMBA_CACHE_DIR=str(cache))
     assert done.returncode == 0, done.stderr
     return done.stdout.strip() + done.stderr
@@ -175,7 +175,7 @@ def test_what_was_compiled_is_read_by_the_next_process(python: Forks, cache: Pat
 
 @pytest.fixture(scope="module")
 def drawn(python: Forks, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, bytes]:
-    """What one small function gives, and its file's name and content."""
+    """Return the result of a small function, and its cache file's name and content."""
     folder = tmp_path_factory.mktemp("drawn")
     number = run(python, DRAW, folder)
     (path,) = folder.rglob("*.kernel")
@@ -253,13 +253,13 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give fi
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with one file in it, kept by this process under a umask that lets the group write."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "asked"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "requested"))
     compiled.folder.cache_clear()
     before = os.umask(0o002)
     try:
         compiled.keep(NAME, b"content")
         assert compiled.read(NAME, bytes) == b"content"
-        yield tmp_path / "asked" / "gpuimg"
+        yield tmp_path / "requested" / "gpuimg"
     finally:
         os.umask(before)
         compiled.folder.cache_clear()
@@ -377,7 +377,7 @@ def test_code_in_another_users_folder_does_not_run(
     assert not marker.exists()
 
 
-def test_the_folder_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_requested_folder_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     assert compiled.folder.__wrapped__() == tmp_path / "gpuimg"
     monkeypatch.delenv("NUMBA_CACHE_DIR")
@@ -387,7 +387,7 @@ def test_the_folder_is_the_one_asked_for(tmp_path: Path, monkeypatch: pytest.Mon
     assert compiled.folder.__wrapped__() == tmp_path / "home" / "gpuimg"
 
 
-def test_older_files_beside_the_code_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_files_next_to_the_code_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_beside", lambda: tmp_path)
     monkeypatch.setattr(compiled, "_places", lambda: [tmp_path])
     monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
@@ -417,7 +417,7 @@ def test_a_full_disk_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not list(tmp_path.iterdir())
 
 
-def test_types_and_machines_have_files_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_types_and_machines_have_separate_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = compiled.DiskCache(loop_of(2.0), "loop", {})
     machines = [SimpleNamespace(magic_tuple=lambda cpu=cpu: ("x86_64", cpu)) for cpu in ("one", "other")]
     paths = {cache._file_name(signature, machine) for signature in ("float32", "float64") for machine in machines}
@@ -440,7 +440,7 @@ def halved(x: Any) -> Any:
     return x * HALF
 
 
-TOLD: dict[str, tuple[Callable[..., Any], bool]] = {
+CACHEABLE: dict[str, tuple[Callable[..., Any], bool]] = {
     "constants": (lambda x: x * HALF + 1.0, True),
     "math and numpy": (lambda x: np.float32(np.exp(x)) + abs(x), True),
     "another compiled function": (lambda x: halved(x), True),
@@ -452,9 +452,9 @@ TOLD: dict[str, tuple[Callable[..., Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize("name", TOLD)
-def test_what_can_be_told_of_a_function_of_the_users(name: str) -> None:
-    function, expected = TOLD[name]
+@pytest.mark.parametrize("name", CACHEABLE)
+def test_functions_of_users_are_cacheable_where_their_content_is_known(name: str) -> None:
+    function, expected = CACHEABLE[name]
     assert compiled.is_told(numba.njit(function)) is expected
     assert not compiled.is_told(function)  # not compiled by Numba
 

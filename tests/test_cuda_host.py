@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -21,6 +20,8 @@ from gpuimg.kernels.cuda import artefacts, elastic
 from tests.standin import LEFT_TO_THE_CPU, UNWRITTEN, Standin, file
 from tests.standin.work import SIZES, Source, epoch, files, load, opened, told, turned_files, two_statistics
 from tests.videos import BUILDS, make
+
+from .samples import file_of
 
 
 def _compressed(x: Any) -> gi.Batch:
@@ -47,9 +48,7 @@ CHAINS: dict[str, tuple[Callable[[Any], gi.Batch], int]] = {
 def jpeg_of(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
     """A JPEG of noise."""
     noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)
-    out = io.BytesIO()
-    Image.fromarray(noise).convert(mode).save(out, "JPEG", **options)
-    return out.getvalue()
+    return file_of(Image.fromarray(noise).convert(mode), **options)
 
 
 # -- single calls ------------------------------------------------------------------------------------------------------
@@ -179,7 +178,7 @@ def test_whole_images_wait_for_the_last_reader_of_their_memory_alone(gpu: Standi
 
 @pytest.mark.parametrize("whole", [False, True], ids=["resize", "whole"])
 def test_turned_images(gpu: Standin, whole: bool) -> None:
-    """Decoded as stored into memory of their own, and copied from there in the order of the stream."""
+    """Decode to separate memory without rotation, and copy from there in the order of the stream."""
     turns = [1, 3, 6, 8]
     with gpu.stream():
         for _ in range(3):
@@ -426,7 +425,7 @@ def test_a_share_that_is_none(gpu: Standin, monkeypatch: pytest.MonkeyPatch, sha
 def test_threads_of_decoders(
     gpu: Standin, monkeypatch: pytest.MonkeyPatch, cores: int, lanes: int, expected: int
 ) -> None:
-    """Those that decode beside each other share the cores; many cores are no reason for many threads each."""
+    """Concurrent decoders share the cores; many cores are no reason for many threads each."""
     monkeypatch.setenv("GPUIMG_NUM_THREADS", str(cores))
     epoch(gpu, load(Source(8), decoders=lanes))
     made = gpu.order.of("decoder")

@@ -59,7 +59,7 @@ def test_loaders_of_clips(gpu: Standin, views: int, layout: str) -> None:
 
 @pytest.mark.parametrize("preprocess", ["small", "growing", "mixed"])
 def test_loops_one_after_another(gpu: Standin, preprocess: str) -> None:
-    """Each has threads and streams of its own, but memory of the one before."""
+    """Each has separate threads and streams, but reuses the memory of the previous one."""
     loader = load(Source(14), PREPROCESS[preprocess], decoders=2)
     for _ in range(4):
         epoch(gpu, loader, 1)
@@ -69,7 +69,7 @@ def test_loops_one_after_another(gpu: Standin, preprocess: str) -> None:
 
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "growing"])
 @pytest.mark.parametrize("given", [True, False], ids=["given", "current"])
-def test_a_consumer_on_a_stream_of_its_own(gpu: Standin, given: bool, preprocess: str) -> None:
+def test_a_consumer_on_a_separate_stream(gpu: Standin, given: bool, preprocess: str) -> None:
     stream = gpu.stream()
     loader = load(Source(30), PREPROCESS[preprocess], stream=stream.ptr if given else None)
     kept: list[Any] = []
@@ -136,7 +136,7 @@ def test_a_loader_that_the_garbage_collector_ends(gpu: Standin) -> None:
 
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed"])
 def test_loops_that_are_left_early(gpu: Standin, preprocess: str) -> None:
-    """What was made but not given may be unfinished when its memory comes back."""
+    """Batches that were not handed out may be unfinished when their memory comes back."""
     loader = load(Source(40), PREPROCESS[preprocess], decoders=3, prefetch=3)
     for _ in range(6):
         for k, batch in enumerate(loader):
@@ -217,7 +217,7 @@ def test_a_loader_does_not_wait_for_what_its_consumer_computes(gpu: Standin, pre
 
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "mixed", "float_mixed", "growing"])
 def test_kernels_wait_for_what_read_the_memory_they_write_again(gpu: Standin, preprocess: str) -> None:
-    """On the GPU, behind the decoding of their batch: neither the host nor the decoder waits for the consumer."""
+    """The GPU runs them after the decoding of their batch: neither host nor decoder waits for the consumer."""
     with gpu.stream() as stream:
         epoch(gpu, load(Source(40), PREPROCESS[preprocess], decoders=2))
     assert waits_for(gpu, stream.key, "host wait") == []
@@ -238,7 +238,7 @@ def test_the_host_waits_for_what_read_the_memory_that_a_decoder_writes_again(gpu
 
 @pytest.mark.parametrize("preprocess", ["small", "blurred", "mixed"])
 def test_a_batch_is_decoded_while_the_one_before_is_computed(gpu: Standin, preprocess: str) -> None:
-    """No wait of a lane's host is for the last thing on its own stream, where files need no copy of their own."""
+    """A lane's host does not wait for the last work on its own stream if files need no separate copy."""
     with gpu.stream():
         epoch(gpu, load([(data, 0) for data in files([(40, 56)] * 40)], PREPROCESS[preprocess], decoders=1))
     lane = [op for op in gpu.order.log if op.thread.startswith("gpuimg-decode")]
@@ -257,7 +257,7 @@ def test_a_batch_is_decoded_while_the_one_before_is_computed(gpu: Standin, prepr
 
 @pytest.mark.parametrize("preprocess", ["small", "ragged", "nothing"])
 def test_a_consumer_whose_stream_is_destroyed_before_its_batches(gpu: Standin, preprocess: str) -> None:
-    """What it read them for is waited for all the same, and the memory is not lost."""
+    """The work that reads them is waited for all the same, and the memory is not lost."""
     stream = gpu.stream()
     loader = load(Source(12), PREPROCESS[preprocess], stream=stream.ptr, epochs=None)
     batches = iter(loader)
@@ -273,7 +273,7 @@ def test_a_consumer_whose_stream_is_destroyed_before_its_batches(gpu: Standin, p
         assert len(loader._memory[0]._spare) >= spare + 1  # type: ignore[attr-defined]
     assert "device" in {op.told["name"] for op in gpu.order.of("host wait")}
     for _ in range(4):
-        next(batches)  # those behind it are made in that memory
+        next(batches)  # later batches reuse that memory
     loader.close()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from gpuimg.kernels.jpeg import upload
 
 from . import jpegs
 from .jpegs import encoded, entries_of
+from .samples import file_of
 from .seek_oracle import checksum_of_entry
 from .standin import Standin, file
 from .standin.work import PREPROCESS, SIZES, epoch, load
@@ -109,7 +109,7 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     headers, wanted, n = read_headers(files), whole_regions(batch_of(files).sizes), len(files)
     images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)[0]
     access = seek_of(entries_of(files, 4), 4).access
-    parts.select_segments(*headers, access, wanted, 3, 1 << 20, 0, n, images, scratch)
+    parts.select_segments(*headers, access, wanted, 1 << 20, 0, n, images, scratch)
     assert images["status"].tolist() == [parts.TAKEN] * n
     small = int(images["bytes"][3])
     images["bytes"][:3] = 4 << 30
@@ -122,14 +122,14 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
 
 
 def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:
-    """Behind the last restart interval may be anything, between two of them nothing but a marker."""
+    """Any bytes may follow the last restart interval; only a marker may lie between two of them."""
     data = encoded(photo(64, 48), "4:4:4", restart_marker_rows=1)
     blocks = 8 * 3
     junk = bytes(blocks * 512)
-    behind_all = data[:-2] + junk + data[-2:]
+    after_all = data[:-2] + junk + data[-2:]
     marker = data.index(b"\xff\xd0")
     between = data[:marker] + junk + data[marker:]
-    images = batch_of([data, behind_all, between])
+    images = batch_of([data, after_all, between])
     pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
     uploaded = Upload(images, seek_of([None] * 3, 0), pixels, whole_regions(images.sizes))
     filled = np.zeros(uploaded.words, np.int32)
@@ -147,10 +147,8 @@ def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:
 def indexed_files(sizes: Any = SIZES) -> list[bytes]:
     """Files of an index, but one progressive and one PNG between them; one is turned, one has restart markers."""
     files = [encoded(photo(width, height), quality=85) for height, width in sizes]
-    other = io.BytesIO()
-    photo(30, 20).save(other, "PNG")
     markers = encoded(photo(50, 40), restart_marker_rows=1)
-    return [files[0], file(24, 30), turned(files[1], 6), other.getvalue(), *files[2:], markers]
+    return [files[0], file(24, 30), turned(files[1], 6), file_of(photo(30, 20), "PNG"), *files[2:], markers]
 
 
 WITHOUT = 1, 3  # those that other decoders take
@@ -239,7 +237,7 @@ def test_what_kernels_report_the_cpu_decodes(gpu: Standin) -> None:
 
 
 def test_refused_entries_are_the_cpus(gpu: Standin) -> None:
-    """Which tells why; nothing is launched where nothing is left."""
+    """Report the reason; launch nothing if no image is left."""
     files = indexed_files()[:5]
     entries = entries_of(files, 4)
     given = [entries[2], entries[1][:0], entries[0], entries[3], entries[4][:-1]]
@@ -254,7 +252,7 @@ def test_refused_entries_are_the_cpus(gpu: Standin) -> None:
     assert [op.told["name"] for op in gpu.order.of("decode")] == ["good"]
 
 
-def test_an_exception_leaves_nothing_behind(gpu: Standin) -> None:
+def test_an_exception_leaves_no_state(gpu: Standin) -> None:
     """Memory that is still read is not given to others."""
     bad = [*indexed_files(), file(24, 30, "memory")]
     entries = entries_of(bad, 4)

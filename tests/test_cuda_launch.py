@@ -97,7 +97,7 @@ class Others:
         self._cache = cache
 
     def run(self, factor: float = 2.0, users: str = "()", before: str = "") -> tuple[str, int]:
-        """What another process makes: a checksum of the code, and how many kernels it compiled."""
+        """Return the checksum of the code that another process compiles, and its number of compiled kernels."""
         done = self._python.run(code_of(users, before), str(factor), NUMBA_CACHE_DIR=str(self._cache))
         assert done.returncode == 0, done.stderr
         code, made = done.stdout.split()
@@ -151,7 +151,7 @@ def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: Sta
 
 
 def size_of_arguments(cubin: bytes) -> int:
-    """What a cubin's only kernel says of it: attribute ``EIATTR_CBANK_PARAM_SIZE`` of its ``.nv.info``."""
+    """Return attribute ``EIATTR_CBANK_PARAM_SIZE`` of the ``.nv.info`` of a cubin's only kernel."""
     found = {struct.unpack_from("<H", cubin, match.start() + 2)[0] for match in re.finditer(b"\x03\x19", cubin)}
     assert len(found) == 1
     return int(found.pop())
@@ -274,7 +274,7 @@ def test_functions_of_users_are_kept(others: Others) -> None:
 
 
 @pytest.mark.slow
-def test_functions_that_cannot_be_told_are_compiled_anew(cache: Path, others: Others) -> None:
+def test_functions_that_are_not_cacheable_are_compiled_again(cache: Path, others: Others) -> None:
     users = "(numba.njit(lambda x: x + table[0]),)"
     before = "import numpy as np\ntable = np.ones(3, np.float32)\n"
     for _ in range(2):

@@ -43,7 +43,7 @@ def _ends() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", CODECS)
 def test_frames_come_to_their_places(gpu: Standin, name: str) -> None:
-    """Without an upload, and each decoded frame read before its memory is written anew."""
+    """No upload, and each decoded frame is read before its memory is written again."""
     for whole in (True, False):
         begin = len(gpu.order.log)
         x = opened([made(name), BAD, made(name)], start=[3, 0, 20], on_error="fill")

@@ -12,6 +12,8 @@ from PIL import Image
 
 import gpuimg as gi
 
+from .samples import file_of
+
 
 def photo(height: int, width: int, seed: int = 0) -> Image.Image:
     """A smooth image with some noise, as a photo has."""
@@ -23,11 +25,7 @@ def photo(height: int, width: int, seed: int = 0) -> Image.Image:
 
 
 def encode(image: Image.Image, form: str = "JPEG", **options: Any) -> bytes:
-    file = io.BytesIO()
-    if form == "JPEG":
-        options = {"quality": 90, **options}
-    image.save(file, form, **options)
-    return file.getvalue()
+    return file_of(image, form, **({"quality": 90} if form == "JPEG" else {}) | options)
 
 
 def with_orientation(image: Image.Image, value: int, form: str = "JPEG") -> bytes:
@@ -155,7 +153,7 @@ def test_batch_is_the_loop_over_its_images() -> None:
 @pytest.mark.parametrize("value", [1, 3, 6, 8])
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"subsampling": 0}], ids=str)
 def test_region_decode_changes_nothing(value: int, options: dict[str, Any]) -> None:
-    """What is decoded of a file depends on the plan; the result does not."""
+    """The decoded part of a file depends on the plan; the result does not."""
     exif = Image.Exif()
     exif[0x0112] = value
     files = [encode(photo(150 + i, 200 - 5 * i, i), exif=exif, **options) for i in range(4)]

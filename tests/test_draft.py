@@ -21,6 +21,7 @@ from gpuimg.kernels.jpeg import layout as words
 
 from . import jpegs, references
 from .jpegs import SAMPLINGS, Decoder, encoded, noise, pillow_pixels
+from .samples import file_of
 from .standin import Standin
 from .standin.work import SIZES, opened
 from .test_jpeg import PHOTOS, THEIRS, oriented, with_wide_steps
@@ -288,11 +289,10 @@ def test_where_images_are_scaled(name: str, photo: Image.Image) -> None:
 
 def test_other_formats_are_not_scaled(photo: Image.Image) -> None:
     for kind in ("PNG", "WEBP", "BMP"):
-        file = io.BytesIO()
-        photo.save(file, kind)
-        x = gi.resize(gi.open_batch([file.getvalue()], device="cpu", draft=1.0), (20, 20))
+        data = file_of(photo, kind)
+        x = gi.resize(gi.open_batch([data], device="cpu", draft=1.0), (20, 20))
         assert scale_of(x) == 8
-        expected = gi.resize(gi.open_batch([file.getvalue()], device="cpu"), (20, 20)).array()
+        expected = gi.resize(gi.open_batch([data], device="cpu"), (20, 20)).array()
         np.testing.assert_array_equal(x.array(), expected)
 
 
@@ -328,9 +328,7 @@ def test_progressive_files_give_the_same(sampling: str, color: str, photo: Image
 def test_what_pillow_decodes(how: str, photo: Image.Image) -> None:
     color = "gray" if how == "gray of RGB" else "rgb"
     if how == "cmyk":
-        file = io.BytesIO()
-        photo.convert("CMYK").save(file, "JPEG")
-        data = file.getvalue()
+        data = file_of(photo.convert("CMYK"))
     else:
         data = encoded(photo, "rgb") if color == "gray" else THEIRS[how](photo)
     height, width = gi.image_info(data)[:2]
@@ -349,7 +347,7 @@ def test_a_shrink_by_the_scale_alone_gives_the_decoders_pixels(photo: Image.Imag
             np.testing.assert_array_equal(x.array()[0], pillow_pixels(data, 3, scale))
 
 
-def test_damage_is_told_as_ever(photo: Image.Image) -> None:
+def test_damage_is_reported_as_without_draft(photo: Image.Image) -> None:
     data = encoded(photo)
     files = [data, data[: len(data) // 2], data]
 
@@ -386,7 +384,7 @@ def test_neighbors_in_a_batch_do_not_matter(photo: Image.Image, monkeypatch: pyt
 
 
 def test_plans_are_as_without(photo: Image.Image, tmp_path: Path) -> None:
-    """What is saved, and what a saved plan gives on a batch with ``draft``."""
+    """Saving such a plan, and applying a saved plan to a batch with ``draft``."""
     data = [encoded(photo)] * 2
     draft, plain = (
         gi.resized_crop(gi.open_batch(data, device="cpu", draft=one), 3, [5, 9], 201, 203, (64, 64))
@@ -436,7 +434,7 @@ def test_bad_values(draft: Any, photo: Image.Image) -> None:
 
 
 def test_a_gpu_ignores_it(gpu: Standin) -> None:
-    """It decodes whole images, and ``describe`` knows."""
+    """The device decodes whole images, and ``describe`` says so."""
     x = gi.resize(opened(draft=1.0), (8, 8))
     assert scale_of(x) == 8
     x.array()

@@ -79,7 +79,7 @@ def test_displacements_vary_as_torchvisions() -> None:
     assert by_place.std() < 0.15 * by_place.mean()
 
 
-def test_a_displacement_starts_and_ends_a_stage() -> None:
+def test_a_displacement_starts_and_ends_a_segment() -> None:
     images = [image(np.random.default_rng(), 40, 33, 3, "float32") for _ in range(3)]
     x = gi.invert(gi.elastic(gi.horizontal_flip(images), 50, 5, seed=[1, 2, 3], where=[True, False, True]))
     assert (len(recording_of(x).segments), len(recording_of(gi.resize(x, 9)).segments)) == (2, 3)
@@ -154,7 +154,7 @@ def test_points_of_an_image_that_is_folded_are_refused() -> None:
     x = gi.elastic(np.zeros((2, 40, 40, 3), np.uint8), 900, 1.5, seed=[3, 4], where=[False, True])
     assert gi.transform_points(x, [np.array([(7.0, 8.0)]), np.zeros((0, 2))])[0].tolist() == [[7.0, 8.0]]
     grid = centers(40, 40).reshape(1, -1, 2)
-    with pytest.raises(ValueError, match="boxes and points of image 1 have no one place: its elastic displacement"):
+    with pytest.raises(ValueError, match="points of image 1 have no unique position: its elastic displacement"):
         gi.transform_points(x, np.repeat(grid, 2, 0))
 
 

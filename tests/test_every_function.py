@@ -1,4 +1,4 @@
-"""What holds for every function: one parameter an image, ``where``, awkward inputs, inputs left alone, N = 0."""
+"""Laws of every function: one parameter per image, ``where``, awkward inputs, unchanged inputs, N = 0."""
 
 from __future__ import annotations
 

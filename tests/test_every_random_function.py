@@ -1,4 +1,4 @@
-"""What holds for every random function: the generator that it takes, seeds in its place, and no images."""
+"""Laws of every random function: generators, seeds in their place, and no images."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_they_are_many() -> None:
 
 
 @functions
-def test_the_rng_is_asked_for(name: str) -> None:
+def test_the_rng_is_required(name: str) -> None:
     images = pictures(3)
     with pytest.raises(TypeError, match="rng"):
         run(name, images)

@@ -17,20 +17,13 @@ from PIL import Image
 
 import gpuimg
 
+from .forks import python
+
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 PHOTOS = sorted((EXAMPLES / "photos").glob("*.jpg"))
 README = (ROOT / "README.md").read_text()
 ORIENTATION_TAG = 0x0112
-
-
-def python(*arguments: str | Path, folder: Path = ROOT) -> str:
-    """Run Python in a process of its own, in the root of the tree if no folder is given; its output is given."""
-    command = [sys.executable, *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def needs_torch() -> None:

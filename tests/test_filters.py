@@ -1,4 +1,4 @@
-"""Blur and sharpness against their formulas and other libraries, and the stages they end."""
+"""Blur and sharpness against their formulas and other libraries, and the segments they end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuimg._batch.batch import recording_of
 from . import references
 from .compare import FORMULA, GEOMETRY, assert_bytes, assert_close, assert_same
 from .references import to_bytes, to_unit
-from .samples import KINDS, image
+from .samples import KINDS, file_of, image
 
 FLOAT = 2e-6  # a few roundings of float32 at 1
 kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
@@ -146,13 +146,7 @@ def test_largest_blur_an_image_can_reflect() -> None:
             gi.gaussian_blur(images, size, 2.0)
 
 
-def test_only_chosen_images_are_blurred() -> None:
-    images = pictures()
-    where = np.array([True, False, True, True, False, False])
-    x = gi.gaussian_blur(images, 5, 1.5, where=where)
-    every = gi.gaussian_blur(images, 5, 1.5)
-    assert_same(list(x), [every[i] if chosen else images[i] for i, chosen in enumerate(where)])
-    # An image that is not blurred may be of any size.
+def test_an_image_that_is_not_blurred_may_be_of_any_size() -> None:
     small = pictures(sizes=[(1, 1), (9, 9)])
     assert_same(list(gi.gaussian_blur(small, 5, where=[False, True]))[:1], small[:1])
     with pytest.raises(ValueError, match=r"image 0 of size \(1, 1\) is too small: .* of at least \(3, 3\)"):
@@ -195,7 +189,7 @@ def test_motion_blur_is_its_formula(dtype: str, channels: int) -> None:
     generator = np.random.default_rng()
     images = pictures(dtype, channels, [*SIZES, (1, 9), (11, 1), (1, 1), (2, 3)] * 2)
     length, angle = generator.integers(1, 24, len(images)), generator.uniform(-360, 360, len(images))
-    angle[:4], length[:4] = (0, 90, 45, 180), (3, 5, 7, 9)  # odd: even ones give ties, which float64 does not settle
+    angle[:4], length[:4] = (0, 90, 45, 180), (3, 5, 7, 9)  # odd: even ones yield ties, which rounding decides
     x = gi.motion_blur(images, length, angle)
     expected = [references.motion_blur(to_unit(p), k, a) for p, k, a in zip(images, length, angle, strict=True)]
     assert_close(x.compute("float32"), expected, 4 * FORMULA)
@@ -210,7 +204,7 @@ def test_motion_along_rows_and_columns_is_opencvs_mean(length: int, angle: int) 
     np.testing.assert_allclose(gi.motion_blur([picture], length, angle)[0], expected, atol=FLOAT)
 
 
-def test_motion_starts_and_ends_a_stage() -> None:
+def test_motion_starts_and_ends_a_segment() -> None:
     images = pictures(sizes=[(12, 15)] * 3)
     x = gi.horizontal_flip(gi.motion_blur(gi.resize(images, (20, 9)), 5, 30))
     assert len(recording_of(x).segments) == 3
@@ -218,7 +212,7 @@ def test_motion_starts_and_ends_a_stage() -> None:
     assert_close(x, [references.motion_blur(picture, 5, 30)[:, ::-1] for picture in resized], GEOMETRY)
     chosen = gi.motion_blur(images, 9, 30, where=[True, False, True])
     assert_same([chosen[1]], [images[1]])
-    # Two filters that read neighbors are two stages; statistics are of what the first one gives.
+    # Two filters that read neighbors are two segments; statistics are of the results of the first one.
     twice = gi.adjust_sharpness(gi.motion_blur(images, 3), 2.0)
     assert_close(twice, gi.adjust_sharpness(list(gi.motion_blur(images, 3).compute()), 2.0), FLOAT)
     stretched = gi.autocontrast(gi.motion_blur(images, 9)).array()
@@ -237,9 +231,8 @@ def test_bad_motions_are_refused(length: Any) -> None:
 
 def as_jpeg(picture: NDArray[Any], quality: int) -> NDArray[Any]:
     """Compressed and decoded by libjpeg."""
-    file = io.BytesIO()
-    Image.fromarray(picture if picture.shape[2] == 3 else picture[..., 0]).save(file, "JPEG", quality=quality)
-    return np.asarray(Image.open(file)).reshape(picture.shape)
+    data = file_of(picture if picture.shape[2] == 3 else picture[..., 0], quality=quality)
+    return np.asarray(Image.open(io.BytesIO(data))).reshape(picture.shape)
 
 
 def smooth(height: int, width: int, channels: int) -> NDArray[Any]:
@@ -280,7 +273,7 @@ def test_artefacts_are_libjpegs(channels: int) -> None:
         assert_close(gi.jpeg(floats, quality), [to_unit(picture) for picture in expected], FLOAT)
 
 
-def test_artefacts_start_and_end_a_stage() -> None:
+def test_artefacts_start_and_end_a_segment() -> None:
     images = pictures("uint8", sizes=[(40, 33)] * 3)
     x = gi.autocontrast(gi.jpeg(gi.horizontal_flip(images), 40, where=[True, False, True]))
     flipped = [picture[:, ::-1] for picture in images]
@@ -297,7 +290,7 @@ def test_artefacts_start_and_end_a_stage() -> None:
     assert "jpeg" not in gi.describe(x, 1)
 
 
-def test_a_small_batch_beside_a_large_one_has_room_for_its_chroma() -> None:
+def test_a_small_batch_alongside_a_large_one_has_room_for_its_chroma() -> None:
     """Narrow images need more memory for whole blocks of chroma than they have pixels."""
     images = pictures("uint8", sizes=[(61, 1), (1, 61), (300, 1)])
     assert_same(list(gi.jpeg(images, 30)), [as_jpeg(picture, 30) for picture in images])
@@ -345,21 +338,13 @@ def test_sharpness_of_one_keeps_the_image() -> None:
     assert_same(list(gi.adjust_sharpness(images, 1)), images)
 
 
-def test_only_chosen_images_are_sharpened() -> None:
-    images = pictures()
-    where = np.array([True, False, True, True, False, False])
-    every = gi.adjust_sharpness(images, 3)
-    x = gi.adjust_sharpness(images, 3, where=where)
-    assert_same(list(x), [every[i] if chosen else images[i] for i, chosen in enumerate(where)])
-
-
 @pytest.mark.parametrize("factor", [-0.1, math.nan, math.inf, [1, 2]])
 def test_bad_factors_are_refused(factor: Any) -> None:
     with pytest.raises(ValueError, match="sharpness_factor must be"):
         gi.adjust_sharpness(pictures(), factor)
 
 
-# -- stages ------------------------------------------------------------------------------------------------------------
+# -- segments ----------------------------------------------------------------------------------------------------------
 
 
 def one_by_one(images: Any, steps: Any) -> gi.Batch:
@@ -453,7 +438,7 @@ def test_a_resize_after_a_blur_samples_float_values() -> None:
     assert_bytes(x.compute("uint8"), map(to_bytes, expected))
 
 
-def test_a_chosen_blur_leaves_the_others_to_the_next_stage() -> None:
+def test_a_chosen_blur_leaves_the_others_to_the_next_segment() -> None:
     images = pictures()
     where = [True, False, False, True, False, True]
     x = gi.resize(gi.gaussian_blur(images, 5, 1.2, where=where), (20, 11))

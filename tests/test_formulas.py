@@ -87,7 +87,7 @@ def test_formula_equals_its_reference(name: str, kernels: Any) -> None:
     np.testing.assert_allclose(applied(kernels, op, image, *values), reference(image), atol=tolerance)
 
 
-def test_every_op_of_the_table_has_a_formula_or_is_a_loop_of_its_own(kernels: Any) -> None:
+def test_every_op_of_the_table_has_a_formula_or_is_a_separate_loop(kernels: Any) -> None:
     ops, program = kernels("ops"), kernels("program")
     without = {op.name for op in ops.OPS} - {op.name for op in program.PIXEL_OPS}
     assert without == {"end", "skip", "sharpness", "motion", "jpeg", "elastic"}
@@ -192,7 +192,7 @@ def test_casts_are_numpys(kernels: Any) -> None:
     assert np.array_equal([cast.bfloat16_bits(value) for value in values], brains)
 
 
-@pytest.mark.parametrize(("name", "a", "radius"), [("LINEAR", None, 1), ("CUBIC_RENORMALISED", -0.5, 2)])
+@pytest.mark.parametrize(("name", "a", "radius"), [("LINEAR", None, 1), ("CUBIC_RENORMALIZED", -0.5, 2)])
 def test_tap_weights_are_those_of_their_filter(name: str, a: float | None, radius: int, kernels: Any) -> None:
     sampling, layout = kernels("sampling"), kernels("layout")
     kind = getattr(layout, name)

@@ -21,22 +21,12 @@ from gpuimg._data.images import check_reach
 from . import references
 from .compare import GEOMETRY, assert_bytes, assert_close, assert_nearest, assert_same
 from .references import to_bytes, to_unit
-from .samples import KINDS, PER_KIND, images
+from .samples import KINDS, PER_KIND, gray, images, rows
 
 kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 filters = pytest.mark.parametrize(
     ("interpolation", "antialias"), [("bilinear", True), ("bilinear", False), ("bicubic", True), ("bicubic", False)]
 )
-
-
-def gray(*rows: list[int]) -> NDArray[np.uint8]:
-    """One one-channel image by its rows."""
-    return np.array(rows, np.uint8)[None, ..., None]
-
-
-def rows(batch: Any) -> Any:
-    """The first channel of the first image as rows."""
-    return batch[0][..., 0].tolist()
 
 
 def extent(image: NDArray[Any]) -> tuple[int, int]:
@@ -46,7 +36,7 @@ def extent(image: NDArray[Any]) -> tuple[int, int]:
 
 
 def step(image: NDArray[Any]) -> float:
-    """What the unit of colors is worth: 1/255 for uint8 images."""
+    """Return the unit of colors: 1/255 for uint8 images."""
     return 1.0 / 255.0 if image.dtype == np.uint8 else 1.0
 
 

@@ -1,6 +1,5 @@
 """The CUDA runtime on a real GPU: the CPU's results, and hand-off without a copy."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import gpuimg as gi
 from gpuimg._batch.batch import recording_of
 
 from . import jpegs
+from .samples import file_of
 
 pytestmark = pytest.mark.gpu
 
@@ -133,11 +133,7 @@ def test_files_that_the_cpu_decodes_have_its_pixels() -> None:
     """Between others, in batches of them alone, and turned."""
     exif = Image.Exif()
     exif[0x0112] = 6
-    others = []
-    for kind in ("PNG", "WEBP", "TIFF"):
-        file = io.BytesIO()
-        Image.fromarray(_images("uint8")[0]).save(file, kind, exif=exif)
-        others.append(file.getvalue())
+    others = [file_of(_images("uint8")[0], kind, exif=exif) for kind in ("PNG", "WEBP", "TIFF")]
     photo = PHOTOS[0].read_bytes()
     for files in (others, [photo, *others, photo], [others[0], photo, others[1], photo, others[2]]):
         expected = gi.decode_batch(files, device="cpu")
@@ -155,10 +151,10 @@ def test_clips_are_decoded_by_nvdec(name: str) -> None:
 
     data = video(*CODECS[name], 270, 482, 40)  # larger than the smallest that NVDEC takes
     expected, x = (gi.open_clips([data] * 3, 4, 2, start=[0, 11, 30], device=device) for device in ("cpu", "cuda:0"))
-    apart = np.abs(x.array().get().astype(np.int16) - expected.array())
+    difference = np.abs(x.array().get().astype(np.int16) - expected.array())
     assert recording_of(x).timings.clips_on_cpu == 0
-    assert apart.max() <= 1
-    assert np.mean(apart > 0) <= 0.01
+    assert difference.max() <= 1
+    assert np.mean(difference > 0) <= 0.01
 
 
 def test_main_job_is_one_launch_and_repeatable() -> None:

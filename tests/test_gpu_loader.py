@@ -68,7 +68,7 @@ def test_memory_is_not_used_again_before_its_reader_is_done() -> None:
     assert [int(total) for total in sums] == expected
 
 
-def test_torch_reads_on_a_stream_of_its_own() -> None:
+def test_torch_reads_on_a_separate_stream() -> None:
     torch = pytest.importorskip("torch")
     expected = [int(batch.images.sum(dtype=np.int64)) for batch in on("cpu", Source(64), dtype="uint8")]
     stream = torch.cuda.Stream()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import inspect
-import io
 import json
 import re
 import sys
@@ -22,18 +21,14 @@ from gpuimg._checks.elsewhere import ELSEWHERE
 from gpuimg._loading.settings import LOAD_HINTS
 from tests.videos import made
 
+from .samples import file_of
+
 ROOT = Path(__file__).parents[1]
 NAMES = json.loads((ROOT / "tests" / "torchvision_names.json").read_text())
 IMAGES = np.zeros((2, 8, 9, 3), np.uint8)
 
 
-def file() -> bytes:
-    data = io.BytesIO()
-    Image.new("RGB", (40, 30)).save(data, "JPEG")
-    return data.getvalue()
-
-
-SOURCE = [(file(), 0)] * 4
+SOURCE = [(file_of(Image.new("RGB", (40, 30))), 0)] * 4
 
 # -- names -------------------------------------------------------------------------------------------------------------
 
@@ -109,7 +104,7 @@ def test_index_is_the_seek_index_alone() -> None:
 
 @pytest.mark.parametrize("name", ["folder", "tar", "tfrecord", "recordio"])
 def test_the_old_name_of_index_cache(name: str, tmp_path: Path) -> None:
-    """It does what the new one does, with a warning at the caller's line."""
+    """The old name works as the new one, with a warning at the caller's line."""
     function = getattr(gpuimg, name)
     path = tmp_path if name == "folder" else tmp_path / "no.rec"  # there is no such file, or it needs no cache
     with pytest.raises((OSError, ValueError)) as expected:
@@ -169,7 +164,7 @@ def test_true_and_false_are_no_words(name: str, flag: str, tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("shape", [(4, 3, 32, 32), (2, 1, 28, 30), (2, 4, 224, 224), (1, 16, 20, 17)])
-def test_channels_first_are_told_how_to_put_them_last(shape: tuple[int, ...]) -> None:
+def test_channels_first_get_the_transpose_to_write(shape: tuple[int, ...]) -> None:
     array = np.zeros(shape, np.uint8)
     with pytest.raises(ValueError, match=r"images\.transpose\(0, 2, 3, 1\), .*images\.permute\(0, 2, 3, 1\)$"):
         gpuimg.horizontal_flip(array)

@@ -14,6 +14,8 @@ from PIL import Image, ImageCms
 
 import gpuimg as gi
 
+from .samples import file_of
+
 # Display P3 (SMPTE EG 432-1): its primaries in XYZ, adapted to D50, as Apple's profile has them; here with gamma 2.2.
 P3 = np.array([[0.51512, 0.29198, 0.15710], [0.24120, 0.69225, 0.06657], [-0.00105, 0.04189, 0.78407]])
 # sRGB (IEC 61966-2-1) likewise.
@@ -51,9 +53,7 @@ def profile(space: bytes = b"RGB ") -> bytes:
 
 
 def encoded(image: Image.Image, form: str, icc: bytes | None, **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, form, icc_profile=icc, **options)
-    return file.getvalue()
+    return file_of(image, form, icc_profile=icc, **options)
 
 
 def by_formula(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pickle
@@ -31,8 +30,10 @@ from gpuimg._index.writing import PartialIndex
 from gpuimg.kernels.jpeg import layout as words
 
 from . import jpegs
+from .forks import python
 from .jpegs import Decoder
 from .robustness.originals import jpeg, originals, picture
+from .samples import file_of
 from .seek_oracle import SAMPLINGS, grid_of, points_of, read_entry, read_index
 from .sources.laws import flipped, needs, open_files
 from .sources.test_databases import write as write_lmdb
@@ -108,7 +109,7 @@ def test_regions_are_the_same_with_it(every: Any, tmp_path: Path) -> None:
 
 def mixed() -> dict[str, bytes]:
     """One file of each kind."""
-    webp = io_bytes(picture(20, 30, 0), "WEBP")
+    webp = file_of(picture(20, 30, 0), "WEBP")
     small = originals()
     return {
         "4:2:0": small["4:2:0"], "gray": small["gray"], "4:4:4": small["4:4:4"], "optimised": small["optimised"],
@@ -116,12 +117,6 @@ def mixed() -> dict[str, bytes]:
         "cmyk": small["cmyk"], "webp": webp, "cut off": small["4:2:2"][:-300], "text": b"hello",
         "nothing": b"", "too large": forged(small["4:4:4"]),
     }  # fmt: skip
-
-
-def io_bytes(image: Image.Image, form: str) -> bytes:
-    file = io.BytesIO()
-    image.save(file, form)
-    return file.getvalue()
 
 
 def forged(data: bytes) -> bytes:
@@ -237,15 +232,13 @@ print([os.waitpid(child, 0)[1] for child in children])
 
 
 def test_forked_children_read(tmp_path: Path) -> None:
-    """In a process of its own: threads of other libraries do not like to be forked."""
+    """Run in a separate process: other libraries' threads do not survive a fork."""
     built(files(20), tmp_path / "index")
-    command = [sys.executable, "-c", FORKED, str(tmp_path / "index")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "[0, 0, 0, 0]\n"
+    assert python("-c", FORKED, tmp_path / "index") == "[0, 0, 0, 0]\n"
 
 
 def test_opening_reads_the_header_alone(tmp_path: Path) -> None:
-    """A million samples: neither time nor memory may depend on them. What is behind the header is a hole here."""
+    """A million samples: neither time nor memory may depend on them. The file is a hole after the header."""
     from gpuimg._index.format import Header
 
     header = Header(8, True, 10**6, 0, 0, 0)
@@ -261,8 +254,7 @@ after = open("/proc/self/io").read()
 read = lambda text: int(text.split()[1])
 print(len(index), read(after) - read(before) - len(before))
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "1000000 56\n"
+    assert python("-c", code) == "1000000 56\n"
 
 
 def changed(data: bytes, at: int, new: bytes) -> bytes:
@@ -335,7 +327,7 @@ def test_whose_it_is(tmp_path: Path) -> None:
 
 
 def make_source(kind: str, root: Path, data: list[bytes]) -> tuple[Any, str | None, list[str]]:
-    """A source of a kind with these samples, the default name of its index, and how the command is told of it."""
+    """Return a source of a kind, the default name of its index, and the arguments that pass it to the command."""
     if kind == "pairs":
         return pairs(data), None, []
     if kind == "mappings":
@@ -401,7 +393,7 @@ SOURCES = (
 def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.CaptureFixture[str]) -> None:
     data = files(9)
     wanted = entry_bytes(built(data, tmp_path / "index"))
-    source, name, told = make_source(kind, tmp_path, data)
+    source, name, options = make_source(kind, tmp_path, data)
     if name is None:
         with pytest.raises(ValueError, match="path is needed: there is no single file or folder"):
             gi.build_index(source)
@@ -413,8 +405,8 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
         (tmp_path / f"{name}.gpuimg-index").rename(tmp_path / "other")
     assert entry_bytes(SeekIndex(tmp_path / "other")) == wanted
     assert SeekIndex(tmp_path / "other").problem_with(source) == ""
-    if told:
-        assert cli.main(["index", *told]) == 0
+    if options:
+        assert cli.main(["index", *options]) == 0
         assert (tmp_path / f"{name}.gpuimg-index").read_bytes() == (tmp_path / "other").read_bytes()
         assert "9 images" in capfd.readouterr().out
 

@@ -24,6 +24,7 @@ from gpuimg.kernels.jpeg import layout as words
 
 from . import jpegs
 from .jpegs import DHT, DQT, DRI, SAMPLINGS, SOS, Decoder, encoded, noise, pillow_pixels, rebuilt, segment
+from .samples import file_of
 
 PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
 REGIONS = int(os.environ.get("GPUIMG_TEST_REGIONS", "500"))
@@ -90,7 +91,7 @@ def tables_in(marker: int, body: bytes) -> Iterator[bytes]:
 
 
 def each_table(data: bytes, change: Callable[[int, bytes], list[bytes]]) -> bytes:
-    """A file with other tables, each in a segment of its own."""
+    """A file with other tables, each in a separate marker segment."""
 
     def changed(marker: int, body: bytes) -> Segments:
         if marker not in (DHT, DQT):
@@ -146,7 +147,7 @@ def filled(data: bytes) -> bytes:
 
 
 def with_segments(data: bytes, *new: tuple[int, bytes]) -> bytes:
-    """Further segments behind each one."""
+    """Insert marker segments after each one of the header."""
     return rebuilt(data, lambda marker, body: [(marker, body)] if marker == SOS else [(marker, body), *new])
 
 
@@ -189,7 +190,7 @@ MADE: dict[str, Callable[[bytes], bytes]] = {
     "restart interval 0": lambda data: with_segments(data, (DRI, b"\0\0")),
     "restart interval beyond the image": lambda data: with_segments(data, (DRI, b"\xff\xff")),
     "extended": lambda data: rebuilt(data, lambda marker, body: [(0xC1 if marker == 0xC0 else marker, body)]),
-    "junk behind the end": lambda data: data + b"junk \xff\xd8\xff\xda" + bytes(1000),
+    "junk after the end": lambda data: data + b"junk \xff\xd8\xff\xda" + bytes(1000),
     "fill bytes before the end": lambda data: data[:-2] + b"\xff\xff\xff\xff\xd9",
 }
 
@@ -360,10 +361,9 @@ def test_what_pillow_decodes(how: str, photo: Image.Image) -> None:
 
 
 def test_cmyk_and_gray_of_rgb_are_pillows(photo: Image.Image) -> None:
-    file = io.BytesIO()
-    photo.convert("CMYK").save(file, "JPEG")
-    assert gi.image_info(file.getvalue()).channels == 4
-    np.testing.assert_array_equal(gi.decode_batch([file.getvalue()], device="cpu")[0], pillow_pixels(file.getvalue()))
+    data = file_of(photo.convert("CMYK"))
+    assert gi.image_info(data).channels == 4
+    np.testing.assert_array_equal(gi.decode_batch([data], device="cpu")[0], pillow_pixels(data))
     data = encoded(photo, "rgb")
     gray = gi.decode_batch([data], device="cpu", color="gray")[0]
     np.testing.assert_array_equal(gray, pillow_pixels(data, 1))

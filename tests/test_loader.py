@@ -305,7 +305,7 @@ def test_a_launcher_that_says_no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("at", range(8))
 @pytest.mark.parametrize(("world", "batch_size"), [(1, 8), (1, 5), (3, 4), (2, 8)])
 def test_resume_anywhere_with_another_world_and_batch_size(at: int, world: int, batch_size: int) -> None:
-    """What was given before and what all ranks give after are every sample of the epochs once."""
+    """The batches before and those of all ranks after hold every sample of the epochs once."""
     source = Source(27)
     loader = cpu(source, shuffle=True, seed=5, epochs=2)
     before = [int(i) for _, batch in zip(range(at), loader, strict=False) for i in batch.indices]
@@ -373,13 +373,13 @@ def test_a_million_samples_cost_nothing() -> None:
     """Shuffling, sharding and resuming make nothing of the data set's size, and read no sample but those they give."""
 
     class Million:
-        asked = 0
+        requests = 0
 
         def __len__(self) -> int:
             return 1_000_000
 
         def __getitem__(self, i: int) -> tuple[bytes, int]:
-            Million.asked += 1
+            Million.requests += 1
             return FILES[i % 64], i
 
     for _ in cpu(Source(8), shuffle=True):  # what is made once
@@ -395,7 +395,7 @@ def test_a_million_samples_cost_nothing() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5_000_000
-    assert Million.asked < 3 * 64 * 10
+    assert Million.requests < 3 * 64 * 10
 
 
 # -- bad samples -------------------------------------------------------------------------------------------------------
@@ -844,7 +844,7 @@ def test_what_others_write_to_stderr_is_passed_on_at_once(capfd: pytest.CaptureF
 
 
 class Busy:
-    """A thread that keeps Python's lock for itself as far as it can."""
+    """A thread that holds the GIL as long as it can."""
 
     def __enter__(self) -> None:
         self._ends = False
@@ -863,8 +863,8 @@ class Busy:
 
 @pytest.mark.parametrize("kind", ["paths", "bytes", "table"])
 def test_waiting_for_python_is_not_reading(tmp_path: Path, kind: str) -> None:
-    """Files in memory beside threads that are busy in Python: whatever limits, it is not the storage."""
-    paths = [tmp_path / f"{k}.jpg" for k in range(32)]  # few: each wait for Python's lock takes 5 ms and more
+    """Files in memory while threads are busy in Python: the storage is not the bottleneck."""
+    paths = [tmp_path / f"{k}.jpg" for k in range(32)]  # few: each wait for the GIL takes 5 ms and more
     for path, data in zip(paths, FILES, strict=False):
         path.write_bytes(data)
     sources = {
@@ -892,7 +892,7 @@ class Opening:
         return self.paths[i].read_bytes(), i
 
 
-def test_waits_for_the_lock_are_told_from_slow_storage() -> None:
+def test_waits_for_the_gil_do_not_count_as_slow_storage() -> None:
     for _ in range(3):  # on a busy machine readers wait for the lock as well, for any time
         slow = cpu(Slow(24), readers=1)
         list(slow)

@@ -9,14 +9,14 @@ import importlib.util
 import os
 import re
 import secrets
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import gpuimg as gi
+
+from .forks import python
 
 pytestmark = pytest.mark.slow
 
@@ -34,17 +34,10 @@ def needs(*libraries: str) -> None:
 
 
 def run(*arguments: str | Path) -> str:
-    """What Python prints, in a process of its own, away from what this one was launched with."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
-    path = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
+    """Run Python in a separate process, without this one's launcher variables; return its output."""
     # Ray reports that it is used, and writes a token into the home folder unless it is given one.
     ours = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_TOKEN": secrets.token_hex(32), "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, *map(str, arguments)]
-    done = subprocess.run(
-        command, cwd=ROOT, env={**environment, **ours, "PYTHONPATH": path}, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return python(*arguments, RANK=None, WORLD_SIZE=None, **ours)
 
 
 def pixels_of(epoch: int) -> str:
@@ -98,7 +91,7 @@ def test_any_number_of_actors_gives_the_same_pixels(pixels: str) -> None:
 
 
 def test_lightning_goes_on_in_the_middle_of_an_epoch() -> None:
-    """Each of the four epochs has every sample once, in an order of its own."""
+    """Each of the four epochs has every sample once, in a different order."""
     needs("lightning", "torch")
     said = run(EXAMPLES / "lightning_module.py")
     assert "12 steps, stopped and resumed after 4\n" in said
@@ -110,7 +103,7 @@ def test_lightning_goes_on_in_the_middle_of_an_epoch() -> None:
     assert len(set(epochs)) == 4
 
 
-def test_torchrun_stops_with_two_and_goes_on_with_three(tmp_path: Path) -> None:
+def test_torchrun_stops_with_two_and_resumes_with_three(tmp_path: Path) -> None:
     """Every sample once in each of two epochs, and at most one more on one rank than on another."""
     needs("torch")
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node")

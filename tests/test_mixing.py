@@ -12,16 +12,12 @@ from numpy.typing import NDArray
 import gpuimg as gi
 
 from .compare import assert_close, assert_same
-from .distributions import COUNT, SMALLEST, assert_evenly_spread, kolmogorov_smirnov
+from .distributions import COUNT, SMALLEST, assert_evenly_spread, kolmogorov_smirnov, rng
 from .references import to_unit
 from .samples import KINDS, image
 
 kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
 FLOAT = 2e-6  # a few roundings of float32 at 1
-
-
-def rng(seed: int, n: int) -> gi.Rng:
-    return gi.Rng(seed, indices=np.arange(n))
 
 
 def pictures(n: int = 6, dtype: str = "uint8", channels: int = 3, seed: int = 0) -> NDArray[Any]:
@@ -205,7 +201,7 @@ def test_a_rectangle_is_cut_at_the_border() -> None:
     assert not mixed[2].any()
 
 
-def test_images_of_several_sizes_mix_with_those_of_their_own() -> None:
+def test_images_of_several_sizes_mix_with_those_of_the_same_size() -> None:
     generator = np.random.default_rng(3)
     images = [image(generator, *size, 3, "float32") for size in ((4, 5), (7, 3), (4, 5), (7, 3))]
     mix = gi.mixup(images, rng=0, partner=[2, 3, 0, 1])

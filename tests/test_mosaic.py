@@ -69,7 +69,7 @@ def test_what_is_drawn() -> None:
 
 
 def test_boxes_labels_and_masks_lie_on_what_they_mark() -> None:
-    """Each object is a rectangle of a color of its own: what is left of it is where its box and its label are."""
+    """Each object is a rectangle of a unique color: its pixels lie where its box and its label are."""
     images, masks, boxes, labels = [], [], [], []
     rng = np.random.default_rng()
     for i, (height, width) in enumerate(((60, 80), (70, 64), (64, 64), (90, 50))):

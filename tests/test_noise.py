@@ -25,16 +25,13 @@ from .distributions import (
     assert_uniform,
     chi_square,
     kolmogorov_smirnov,
+    rng,
     uniform,
 )
 from .references import to_unit
 from .samples import KINDS, SIZES, image, images
 
 kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
-
-
-def rng(seed: int, n: int = COUNT) -> gi.Rng:
-    return gi.Rng(seed, indices=np.arange(n))
 
 
 def of_channels(values: NDArray[Any], channels: int) -> NDArray[Any]:

@@ -1,4 +1,4 @@
-"""What notebooks show of a batch: a few pictures, with words, whatever the batch is; and of a description."""
+"""Notebook output of a batch, a few captioned pictures for every kind of batch, and of a description."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_bad_images_are_named_and_nothing_is_raised(on_error: str) -> None:
     assert "<script" not in html
 
 
-def test_what_cannot_be_shown_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_that_cannot_be_shown_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> Any:
         raise RuntimeError("no <memory>")
 
@@ -143,7 +143,7 @@ for batch in gpuimg.load(samples, lambda x, rng: x, batch_size=4, device="cpu", 
 
 
 def outputs(code: str) -> list[tuple[str, Any]]:
-    """Kinds and contents of what a notebook would show, from a kernel of its own."""
+    """Kinds and contents of the outputs of a notebook, from a separate kernel."""
     pytest.importorskip("ipykernel")
     from jupyter_client.manager import start_new_kernel
 

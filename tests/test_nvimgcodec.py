@@ -14,8 +14,10 @@ from PIL import Image, ImageOps
 from gpuimg._decoding import jpeg, nvimgcodec, route
 from gpuimg._decoding.nvimgcodec import GpuDecoder
 
+from .samples import file_of
+
 PHOTOS = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))]
-_GUARD = 4096  # bytes in front of and behind an image
+_GUARD = 4096  # bytes before and after an image
 _MARK = 171
 
 
@@ -38,10 +40,8 @@ def said() -> None:
 def photo(height: int, width: int, mode: str = "RGB", **options: Any) -> bytes:
     """A JPEG that Pillow writes."""
     noise = np.random.default_rng().integers(0, 256, (height, width, 3), np.uint8)
-    out = io.BytesIO()
     image = Image.fromarray(noise).resize((width, height)).convert(mode)
-    image.save(out, "JPEG", **{"quality": 85, **options})
-    return out.getvalue()
+    return file_of(image, **{"quality": 85, **options})
 
 
 def expected(data: bytes, channels: int = 3) -> NDArray[np.uint8]:
@@ -68,7 +68,7 @@ class Memory:
             self._between[at : at + size] = False
 
     def is_kept(self) -> bool:
-        """Whether only images were written."""
+        """Return True if only the images were written."""
         return bool(np.all(self.flat[self._between] == _MARK))
 
 
@@ -140,7 +140,7 @@ def assert_only(found: list[bool], bad: set[int], files: list[bytes], memory: Me
         np.testing.assert_array_equal(memory.outs[k], expected(files[k]))
 
 
-def test_a_file_that_is_cut_off_is_a_failure_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_cut_off_is_a_separate_failure(capfd: pytest.CaptureFixture[str]) -> None:
     nvimgcodec.library()
     capfd.readouterr()
     good = [photo(40, 56) for _ in range(5)]
@@ -151,8 +151,8 @@ def test_a_file_that_is_cut_off_is_a_failure_of_its_own(capfd: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("shape", [(39, 56), (56, 39), (1, 1)])
-def test_nothing_is_written_beside_memory_that_is_too_small(shape: tuple[int, int]) -> None:
-    """That is an exception of the whole call. Where the header is strict, nobody reads another size than we do."""
+def test_nothing_is_written_outside_memory_that_is_too_small(shape: tuple[int, int]) -> None:
+    """The whole call raises. With strict headers every decoder reads the size that gpuimg reads."""
     files = [photo(40, 56) for _ in range(3)]
     memory = Memory([(40, 56, 3), (*shape, 3), (40, 56, 3)])
     assert_only(decode(files, memory), {1}, files, memory)
@@ -201,8 +201,6 @@ def with_gap(data: bytes) -> bytes:
 
 
 def test_only_jpegs_that_every_decoder_reads_alike_are_given_to_it() -> None:
-    out = io.BytesIO()
-    Image.new("RGB", (9, 8)).save(out, "PNG")
     files = {
         photo(8, 9): True,
         photo(8, 9, "L"): True,
@@ -211,7 +209,7 @@ def test_only_jpegs_that_every_decoder_reads_alike_are_given_to_it() -> None:
         photo(8, 9, "CMYK"): False,
         with_gap(photo(8, 9)): False,
         photo(8, 9)[:60]: False,
-        out.getvalue(): False,
+        file_of(Image.new("RGB", (9, 8)), "PNG"): False,
         b"": False,
     }
     assert route.nvimgcodec_takes(jpeg.read_headers(list(files)).records).tolist() == list(files.values())
@@ -226,7 +224,7 @@ END = b"\xff\xd9"
 
 @pytest.mark.parametrize("options", [{}, {"progressive": True}, {"mode": "L"}])
 def test_a_file_that_was_cut_off_is_not_given_to_it(options: dict[str, Any]) -> None:
-    """Which of its decoders has one decides what becomes of it: our own says the same on every device."""
+    """The result depends on which of its decoders takes the file; our own reports the same on every device."""
     data = photo(40, 56, **options)
     assert data.endswith(END)
     assert takes([data]) == [True]
@@ -294,7 +292,7 @@ def test_an_engine_that_fails_as_a_whole_decodes_what_it_can(bad: int) -> None:
 
 
 def test_options_are_known_to_nvimagecodec(capfd: pytest.CaptureFixture[str]) -> None:
-    """It takes them, and has nothing to say. Of names that it does not know it says nothing either."""
+    """The library accepts them without a message, as it does unknown names."""
     library = nvimgcodec.library()
     capfd.readouterr()
     options = nvimgcodec.options(2, as_batch=False)

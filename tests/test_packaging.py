@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def python(code: str, **environment: str) -> str:
-    """Run code in a process of its own, away from the source tree's root; its output is given."""
+    """Run code in a separate process, outside the source tree's root; return its output."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT / "examples",

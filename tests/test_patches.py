@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 from typing import Any
 
@@ -15,6 +13,7 @@ import gpuimg as gi
 
 from . import references
 from .compare import FORMULA
+from .forks import python
 
 SOURCES = [(1, 1), (1, 9), (6, 1), (2, 3), (5, 4), (33, 47), (90, 201)]
 RESULTS = [(1, 1), (2, 3), (4, 4), (7, 5), (13, 230), (9, 301)]
@@ -59,7 +58,7 @@ def test_every_size_of_patch(rng: np.random.Generator, dtype: str, channels: int
         for size in RESULTS:
             angle = float(rng.uniform(5, 175))
             result = gi.rotate(gi.resize([image], size), angle, "bilinear", fill=None).array("float32")[0]
-            # Positions are float32: the further apart the taps of a pixel, the more a step of them is worth.
+            # Positions are float32: the larger the distance between the taps of a pixel, the more rounding matters.
             expected = turned(image, size, angle)
             np.testing.assert_allclose(result, expected, atol=10 * FORMULA, err_msg=f"{source} {size}")
 
@@ -140,5 +139,4 @@ _AT_THE_END_OF_MEMORY = """
 def test_nothing_outside_the_image_is_read() -> None:
     """Images at either end of a page whose neighbors end the process that reads them."""
     code = textwrap.dedent(_AT_THE_END_OF_MEMORY)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout == "unharmed\n", done.stderr
+    assert python("-c", code) == "unharmed\n"

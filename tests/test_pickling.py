@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +17,8 @@ import gpuimg as gi
 from tests.loading import CORRUPT, FILES, Source, cpu
 from tests.standin import Standin
 from tests.standin.work import opened
+
+from .forks import python
 
 
 @numba.njit
@@ -70,10 +70,7 @@ def test_in_another_process(tmp_path: Path) -> None:
     batch = BATCHES["user function"]()
     (tmp_path / "batch").write_bytes(pickle.dumps(batch))
     code = "import pickle, sys, numpy\nnumpy.save(sys.argv[2], pickle.load(open(sys.argv[1], 'rb')).array())"
-    root = Path(__file__).parent.parent
-    subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "batch", tmp_path / "pixels.npy"], check=True, timeout=300, cwd=root
-    )
+    python("-c", code, tmp_path / "batch", tmp_path / "pixels.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "pixels.npy"), batch.array())
 
 

@@ -25,17 +25,13 @@ from gpuimg._decoding import exif
 from gpuimg._decoding.options import COLORS, DecodeOptions
 from gpuimg._decoding.pillow import decode, read_header
 
+from .forks import python
+from .samples import file_of, png_chunk
 from .tiffs import of_array
 
 LIMIT = 1 << 27
 ROOT = Path(__file__).parents[1]
 HEIGHT, WIDTH = 41, 67
-
-
-def encoded(image: Image.Image, form: str, **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, form, **options)
-    return file.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +45,7 @@ def smooth() -> Image.Image:
 
 
 def shown(data: bytes, channels: int = 3, alpha: str = "drop") -> NDArray[np.uint8]:
-    """What the module makes of a file, turned."""
+    """Return the module's pixels of a file, rotated upright."""
     header = read_header(data, LIMIT)
     color = next(name for name, count in COLORS.items() if count == channels)
     pixels = decode(data, header, DecodeOptions(color, alpha))
@@ -60,7 +56,7 @@ def shown(data: bytes, channels: int = 3, alpha: str = "drop") -> NDArray[np.uin
 
 
 def expected(data: bytes) -> NDArray[np.uint8]:
-    """What Pillow shows by its public functions."""
+    """Return the pixels that Pillow's public functions yield."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a palette's transparency
         image = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
@@ -96,7 +92,7 @@ def test_pixels_are_pillows(form: str, mode: str, noise: NDArray[np.uint8]) -> N
     image = image.convert("L" if mode == "LA" else mode)
     if mode == "LA":
         image.putalpha(Image.fromarray(noise[..., 3]))
-    data = encoded(image, form, **({"progressive": True} if form == "JPEG" else {}))
+    data = file_of(image, form, **({"progressive": True} if form == "JPEG" else {}))
     np.testing.assert_array_equal(shown(data), expected(data))
     header = read_header(data, LIMIT)
     assert header[:4] == (CODECS.get(form, form.lower()), HEIGHT, WIDTH, 1)
@@ -108,15 +104,15 @@ def test_pixels_are_pillows(form: str, mode: str, noise: NDArray[np.uint8]) -> N
 @pytest.mark.parametrize("value", range(1, 9))
 def test_orientation(form: str, value: int) -> None:
     options = {"progressive": True} if form == "JPEG" else {}
-    data = encoded(smooth(), form, exif=oriented(value), **options)
+    data = file_of(smooth(), form, exif=oriented(value), **options)
     assert read_header(data, LIMIT)[1:4] == (HEIGHT, WIDTH, value)
     np.testing.assert_array_equal(shown(data), expected(data))
 
 
 @pytest.mark.parametrize("value", [3, 6])
-def test_orientation_behind_the_pixels_of_a_png(value: int) -> None:
-    """Where ExifTool writes it."""
-    plain, block = encoded(smooth(), "PNG"), oriented(value).tobytes()[6:]
+def test_orientation_after_the_pixels_of_a_png(value: int) -> None:
+    """ExifTool writes it there."""
+    plain, block = file_of(smooth(), "PNG"), oriented(value).tobytes()[6:]
     chunk = struct.pack(">I", len(block)) + b"eXIf" + block + struct.pack(">I", zlib.crc32(b"eXIf" + block))
     data = plain[:-12] + chunk + plain[-12:]
     assert read_header(data, LIMIT).orientation == value
@@ -126,7 +122,7 @@ def test_orientation_behind_the_pixels_of_a_png(value: int) -> None:
 @pytest.mark.parametrize("block", [b"", b"MM", b"II*\0\xff\xff\xff\xff", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff", b"x" * 40])
 @pytest.mark.parametrize("form", ["PNG", "WEBP", "JPEG"])
 def test_damaged_exif_is_ignored(form: str, block: bytes) -> None:
-    data = encoded(smooth(), form, exif=block)
+    data = file_of(smooth(), form, exif=block)
     header = read_header(data, LIMIT)
     assert header.orientation == 1
     assert decode(data, header, DecodeOptions()).shape == (HEIGHT, WIDTH, 3)
@@ -168,7 +164,7 @@ def test_compressed_tiff(compression: str, value: int, predictor: int, noise: ND
     image.paste(Image.fromarray(noise[..., :3]), (20, 30))
     tags = {274: value} | ({317: predictor} if compression in ("tiff_lzw", "tiff_adobe_deflate", "lzma") else {})
     image = image.convert("1") if compression == "group4" else image
-    data = encoded(image, "TIFF", compression=compression, tiffinfo=tags)
+    data = file_of(image, "TIFF", compression=compression, tiffinfo=tags)
     np.testing.assert_array_equal(shown(data), expected(data))
 
 
@@ -199,7 +195,7 @@ def test_sixteen_bit_files_of_opencv(form: str) -> None:
 
 def test_a_gray_png_of_16_bits() -> None:
     values = np.random.default_rng().integers(0, 1 << 16, (HEIGHT, WIDTH), np.uint16)
-    np.testing.assert_array_equal(shown(encoded(Image.fromarray(values), "PNG"), 1)[..., 0], values >> 8)
+    np.testing.assert_array_equal(shown(file_of(Image.fromarray(values), "PNG"), 1)[..., 0], values >> 8)
 
 
 @pytest.mark.parametrize("white", [1, 15, 254, 255, 256, 1000, 65535])
@@ -218,19 +214,19 @@ def test_pnm_of_any_white(kind: bytes, white: int) -> None:
 @pytest.mark.parametrize("form", ["PNG", "TIFF", "WEBP", "BMP", "PPM"])
 def test_gray_of_a_color_file_is_rgb_to_grayscale(form: str, noise: NDArray[np.uint8]) -> None:
     options = {"lossless": True} if form == "WEBP" else {}
-    data = encoded(Image.fromarray(noise[..., :3]), form, **options)
+    data = file_of(Image.fromarray(noise[..., :3]), form, **options)
     gray = gi.rgb_to_grayscale(noise[None, ..., :3]).array("uint8")[0]
     np.testing.assert_array_equal(shown(data, 1), gray)
 
 
 @pytest.mark.parametrize("form", ["PNG", "TIFF", "GIF", "BMP", "PPM", "JPEG2000"])
 def test_gray_of_a_gray_file_is_its_own(form: str, noise: NDArray[np.uint8]) -> None:
-    data = encoded(Image.fromarray(noise[..., 0]), form)
+    data = file_of(Image.fromarray(noise[..., 0]), form)
     np.testing.assert_array_equal(shown(data, 1)[..., 0], noise[..., 0])
 
 
 def test_gray_of_a_jpeg_is_its_luma() -> None:
-    data = encoded(smooth(), "JPEG", progressive=True)
+    data = file_of(smooth(), "JPEG", progressive=True)
     image = Image.open(io.BytesIO(data))
     image.draft("YCbCr", image.size)
     np.testing.assert_array_equal(shown(data, 1)[..., 0], np.asarray(image)[..., 0])
@@ -243,7 +239,7 @@ def test_alpha_is_dropped_or_laid_on_a_color(form: str, noise: NDArray[np.uint8]
     if form == "GIF":
         image = image.convert("RGB").quantize(20)
         options = {"transparency": 3}
-    data = encoded(image, form, **options)
+    data = file_of(image, form, **options)
     rgba = np.asarray(Image.open(io.BytesIO(data)).convert("RGBA")).astype(float)
     color, alpha = rgba[..., :3], rgba[..., 3:] / 255
     np.testing.assert_array_equal(shown(data), expected(data))
@@ -253,7 +249,7 @@ def test_alpha_is_dropped_or_laid_on_a_color(form: str, noise: NDArray[np.uint8]
 
 
 def test_transparency_of_a_palette(noise: NDArray[np.uint8]) -> None:
-    data = encoded(Image.fromarray(noise[..., :3]).quantize(16), "PNG", transparency=bytes(range(0, 256, 16)))
+    data = file_of(Image.fromarray(noise[..., :3]).quantize(16), "PNG", transparency=bytes(range(0, 256, 16)))
     assert read_header(data, LIMIT).channels == 4
     np.testing.assert_array_equal(shown(data), expected(data))
     rgba = np.asarray(Image.open(io.BytesIO(data)).convert("RGBA")).astype(float)
@@ -262,7 +258,7 @@ def test_transparency_of_a_palette(noise: NDArray[np.uint8]) -> None:
 
 def test_large_images_are_laid_out_in_bands() -> None:
     values = np.random.default_rng().integers(0, 256, (900, 1100, 3), np.uint8)
-    data = encoded(Image.fromarray(values), "BMP")
+    data = file_of(Image.fromarray(values), "BMP")
     np.testing.assert_array_equal(shown(data), values)
     np.testing.assert_array_equal(shown(data, 1), gi.rgb_to_grayscale(values[None]).array("uint8")[0])
 
@@ -270,12 +266,12 @@ def test_large_images_are_laid_out_in_bands() -> None:
 @pytest.mark.parametrize("form", ["GIF", "PNG", "WEBP", "AVIF", "TIFF"])
 def test_of_several_pictures_the_first(form: str) -> None:
     others = [Image.new("RGB", (WIDTH, HEIGHT), (k, 0, 0)) for k in (90, 180)]
-    data = encoded(smooth(), form, save_all=True, append_images=others)
+    data = file_of(smooth(), form, save_all=True, append_images=others)
     np.testing.assert_array_equal(shown(data), expected(data))
 
 
 def test_any_bytes_and_any_number_of_threads() -> None:
-    data = encoded(smooth(), "PNG", exif=oriented(6))
+    data = file_of(smooth(), "PNG", exif=oriented(6))
     views = [data, bytearray(data), memoryview(data), np.frombuffer(data, np.uint8)]
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda k: shown(bytes(views[k % 4])), range(64)))
@@ -290,7 +286,7 @@ def test_any_bytes_and_any_number_of_threads() -> None:
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 FILES = {
-    form: encoded(smooth(), form, **options)
+    form: file_of(smooth(), form, **options)
     for form, options in {
         "PNG": {}, "WEBP": {}, "AVIF": {}, "GIF": {}, "TIFF": {}, "BMP": {}, "PPM": {}, "JPEG2000": {},
         "JPEG": {"progressive": True},
@@ -352,7 +348,7 @@ def test_nothing_is_warned_of(noise: NDArray[np.uint8]) -> None:
     """Tags that are wrong and have nothing to do with the pixels; every test here turns warnings into errors."""
     data = of_array(noise[..., :3], 2, tags={305: [1 << 31] * 3, 34665: [7] * 4})
     np.testing.assert_array_equal(shown(data), noise[..., :3])
-    junk = encoded(smooth(), "JPEG", progressive=True)
+    junk = file_of(smooth(), "JPEG", progressive=True)
     junk = junk[:2] + b"\xff\xe1\0\x0cExif\0\0MM\0\0junk\xff\xed\0\x02\0\0" + junk[2:]
     assert shown(junk).shape == (HEIGHT, WIDTH, 3)
 
@@ -360,12 +356,8 @@ def test_nothing_is_warned_of(noise: NDArray[np.uint8]) -> None:
 # -- what a file may cost ----------------------------------------------------------------------------------------------
 
 
-def png_chunk(name: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
-
-
 def with_chunks(chunks: bytes) -> bytes:
-    plain = encoded(Image.new("RGB", (8, 8)), "PNG")
+    plain = file_of(Image.new("RGB", (8, 8)), "PNG")
     return plain[:33] + chunks + plain[33:]
 
 
@@ -376,7 +368,7 @@ def with_length(data: bytes, name: bytes, length: int) -> bytes:
 
 def jpeg2k(side: int, *, tile: int = 0, precinct: int | None = None) -> bytes:
     """A JPEG 2000 of 64 x 64 that says it is larger."""
-    data = bytearray(encoded(Image.new("RGB", (64, 64)), "JPEG2000", precinct_size=(64, 64)))
+    data = bytearray(file_of(Image.new("RGB", (64, 64)), "JPEG2000", precinct_size=(64, 64)))
     header, box = data.index(b"\xff\x51"), data.index(b"ihdr")
     data[header + 6 : header + 14] = struct.pack(">II", side, side)
     data[header + 22 : header + 30] = struct.pack(">II", *(tile or side,) * 2)
@@ -389,7 +381,7 @@ def jpeg2k(side: int, *, tile: int = 0, precinct: int | None = None) -> bytes:
 
 def scans(count: int) -> bytes:
     """A progressive JPEG of 2000 x 2000 with many scans that hold nothing."""
-    data = encoded(Image.new("L", (2000, 2000)), "JPEG", progressive=True)
+    data = file_of(Image.new("L", (2000, 2000)), "JPEG", progressive=True)
     last = data.rindex(b"\xff\xda")
     return data[:last] + b"\xff\xda\0\x08\x01\x01\0\x01\x3f\x21" * count + data[last:]
 
@@ -403,8 +395,8 @@ def costly() -> dict[str, tuple[bytes, str]]:
     )
     text = png_chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(7_000_000), 9))
     profile = png_chunk(b"iCCP", b"k\0\0" + zlib.compress(bytes(100_000_000), 9))
-    photo = encoded(Image.new("RGB", (64, 64)), "JPEG", progressive=True)
-    png = encoded(Image.new("RGB", (61, 45)), "PNG")
+    photo = file_of(Image.new("RGB", (64, 64)), "JPEG", progressive=True)
+    png = file_of(Image.new("RGB", (61, 45)), "PNG")
     run = struct.pack("<2sIHHIIiiHHIIIIII", b"BM", 0, 0, 0, 1078, 40, 60000, 2000, 1, 8, 1, 0, 0, 0, 0, 0)
     return {
         "TIFF of one tile": (huge, "decoding a tile of 20000 x 20000 needs .* over the limit"),
@@ -418,7 +410,7 @@ def costly() -> dict[str, tuple[bytes, str]]:
         "JPEG with fill bytes": (photo[:2] + b"\xff" * 30_000_000 + photo[2:], ""),
         "JPEG with zeros": (photo[:2] + b"\xff\0" * 15_000_000 + photo[2:], ""),
         "JPEG with markers": (photo[:2] + b"\xff\xe5\0\x02" * 1_000_000 + photo[2:], ""),
-        "JPEG with junk behind it": (photo + b"\xff\xda\0\x08" * 1_000_000, ""),
+        "JPEG with junk after it": (photo + b"\xff\xda\0\x08" * 1_000_000, ""),
         "JPEG 2000 of small tiles": (jpeg2k(1000, tile=4), "decoding 62500 tiles needs"),
         "JPEG 2000 of small precincts": (jpeg2k(5000, precinct=1), "decoding small code blocks or precincts needs"),
         "JPEG 2000, forged size": (jpeg2k(2000), "|damaged JPEG 2000 file"),
@@ -472,4 +464,4 @@ def test_files_that_would_cost_much_are_refused_or_cheap(tmp_path: Path) -> None
 def test_import_is_fast() -> None:
     """Pillow and its plugins are imported with the first image."""
     code = "import sys, gpuimg, gpuimg._decoding.pillow; print(any(name.startswith('PIL') for name in sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT).stdout == "False\n"
+    assert python("-c", code) == "False\n"

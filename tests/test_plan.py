@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,6 @@ import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
 
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
@@ -19,19 +17,9 @@ from gpuimg._plan.compile import compile_plan
 from . import references
 from .compare import FORMULA, GEOMETRY, assert_bytes, assert_close, assert_same
 from .references import to_bytes, to_unit
-from .samples import KINDS, PER_KIND, SIZES, image, images
+from .samples import KINDS, PER_KIND, SIZES, file_of, gray, image, images, rows
 
 kinds = pytest.mark.parametrize(("dtype", "channels"), KINDS)
-
-
-def gray(*rows: list[int]) -> NDArray[np.uint8]:
-    """One one-channel image by its rows."""
-    return np.array(rows, np.uint8)[None, ..., None]
-
-
-def rows(batch: Any) -> Any:
-    """The first channel of the first image as rows."""
-    return batch[0][..., 0].tolist()
 
 
 # -- fill at its place -------------------------------------------------------------------------------------------------
@@ -76,7 +64,7 @@ def test_enlarging_a_crop_over_the_border(dtype: str, channels: int) -> None:
     assert_close(x.compute("float32"), expected, GEOMETRY)
 
 
-def test_a_border_of_edges_repeats_what_is_there_whatever_lies_behind_it() -> None:
+def test_an_edge_border_repeats_the_visible_edge_and_not_the_pixels_beyond_it() -> None:
     x = gray([1, 2, 3])
     assert rows(gi.pad(gi.erase(x, 0, 0, 1, 1, 9), (2, 0, 0, 0), padding_mode="edge")) == [[9, 9, 9, 2, 3]]
     assert rows(gi.pad(gi.resize(gray([0, 100]), (1, 1)), (2, 0, 0, 0), padding_mode="edge")) == [[50, 50, 50]]
@@ -356,11 +344,9 @@ def test_statistics_of_several_moments(dtype: str, channels: int) -> None:
 
 def test_the_region_to_decode_holds_the_pixels_of_the_statistics() -> None:
     pytest.importorskip("nvidia.nvimgcodec")
-    file = io.BytesIO()
     picture = np.zeros((32, 64, 3), np.uint8)
     picture[:, :32] = 200
-    Image.fromarray(picture).save(file, "PNG")
-    x = gi.open_batch([file.getvalue()], device="cpu")
+    x = gi.open_batch([file_of(picture, "PNG")], device="cpu")
     assert np.all(gi.crop(gi.adjust_contrast(x, 0), 0, 0, 4, 4).array() == 100)
     assert np.all(gi.crop(gi.adjust_contrast(x, 0), 0, 60, 4, 4).array() == 100)
 

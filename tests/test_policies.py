@@ -27,6 +27,7 @@ from .distributions import (
     assert_uniform,
     chi_square,
     kolmogorov_smirnov,
+    rng,
 )
 from .references import to_unit
 from .samples import KINDS, image
@@ -58,10 +59,6 @@ POLICIES: dict[str, Callable[..., gi.Batch]] = {
 }
 
 
-def rng(seed: int, n: int = COUNT) -> gi.Rng:
-    return gi.Rng(seed, indices=np.arange(n))
-
-
 def blanks(height: int = 40, width: int = 50, n: int = COUNT) -> NDArray[np.uint8]:
     """Many images that are only recorded on."""
     return np.zeros((n, height, width, 3), np.uint8)
@@ -73,7 +70,7 @@ def pictures(n: int, dtype: str = "float32", channels: int = 3) -> list[NDArray[
 
 
 def recorded(plan: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The op of each image in a stage of a policy, and its magnitude; nothing moved and no color is the identity."""
+    """The op of each image in a segment of a policy, and its magnitude; nothing moved and no color is the identity."""
     matrix = plan.grid.frames[0].matrix
     entry = plan.entries[-1]  # before it, what is painted around a moved image
     ops = np.array([CODES.get(code, IDENTITY) for code in entry.codes.tolist()])
@@ -98,7 +95,7 @@ def recorded(plan: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
 
 
 def moved_from(height: int, width: int, op: int, magnitude: float) -> tuple[Any, Any]:
-    """Where the pixels of an op come from, as torchvision's ``_AutoAugmentBase`` calls its functions."""
+    """Return the source positions of an op's pixels, as torchvision's ``_AutoAugmentBase`` calls its functions."""
     if op == ROTATE:
         return references.rotation(height, width, magnitude)
     shear = math.degrees(math.atan(magnitude))
@@ -248,11 +245,11 @@ def test_auto_augment_sums(policy: str, chances: list[float], bins: list[int]) -
     np.testing.assert_allclose(np.bincount(ops, table[:, 2] * (1 + np.arange(50)), 15), bins)
 
 
-def ends(function: Callable[[int], gi.Batch], stage: int = 0) -> list[dict[str, set[float]]]:
+def ends(function: Callable[[int], gi.Batch], segment: int = 0) -> list[dict[str, set[float]]]:
     """Magnitudes by op, of the lowest bin and of the highest."""
     found = []
     for magnitude in (0, 30):
-        ops, values = recorded(recording_of(function(magnitude)).segments[stage])
+        ops, values = recorded(recording_of(function(magnitude)).segments[segment])
         found.append({OP_NAMES[op]: set(np.round(values[ops == op], 4).tolist()) for op in np.unique(ops).tolist()})
     return found
 
@@ -360,7 +357,7 @@ def test_auto_augment_draws(policy: str) -> None:
 
 
 class Recorded:
-    """What AugMix hands to the functions it is made of, in place of them."""
+    """Stand-ins that record the calls AugMix makes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
@@ -547,33 +544,22 @@ def test_rand_augment_launches() -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_any_batch_size_gives_the_same_bytes(name: str) -> None:
-    generator = np.random.default_rng(3)
+def test_an_image_does_not_depend_on_its_batch(name: str) -> None:
+    """In batches of other sizes, in another order, among other images, and twice in one batch."""
     n = 64 if name == "augmix" else 128
-    images = [image(generator, 24, 20, 3, "uint8") for _ in range(n)]
+    images = pictures(n, "uint8")
 
-    def in_batches_of(size: int) -> list[NDArray[Any]]:
-        results: list[NDArray[Any]] = []
-        for start in range(0, n, size):
-            part = slice(start, start + size)
-            drawn = gi.Rng(13, epoch=2, indices=np.arange(n)[part])
-            results += list(POLICIES[name](images[part], rng=drawn).compute())
-        return results
+    def results(part: NDArray[Any]) -> list[NDArray[Any]]:
+        drawn = gi.Rng(13, epoch=2, indices=part)
+        return list(POLICIES[name]([images[i] for i in part], rng=drawn).compute())
 
-    whole = in_batches_of(n)
-    assert_same(in_batches_of(7), whole)
-    assert_same(in_batches_of(1), whole)
+    whole = results(np.arange(n))
+    for size in (1, 7):
+        parts = np.split(np.arange(n), range(size, n, size))
+        assert_same([one for part in parts for one in results(part)], whole)
+    order = np.random.default_rng(4).permutation(n)[[*range(20), 0, 0]]
+    assert_same(results(order), [whole[i] for i in order])
     assert sum(np.any(one != other) for one, other in zip(whole, images, strict=True)) > n / 3
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_an_image_does_not_depend_on_its_neighbours(name: str) -> None:
-    """In another order, among other images, and twice in one batch."""
-    images = pictures(24, "uint8")
-    whole = list(POLICIES[name](images, rng=rng(14, 24)).compute())
-    order = np.random.default_rng(4).permutation(24)[[*range(20), 0, 0]]
-    again = POLICIES[name]([images[i] for i in order], rng=gi.Rng(14, indices=order)).compute()
-    assert_same(list(again), [whole[i] for i in order])
 
 
 @pytest.mark.parametrize("name", POLICIES)

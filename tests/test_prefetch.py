@@ -27,13 +27,13 @@ class Table:
         self.n = n
         self.bad = bad
         self.delay = delay
-        self.asked: list[int] = []
+        self.requested: list[int] = []
 
     def __len__(self) -> int:
         return self.n
 
     def __getitem__(self, k: int) -> int:
-        self.asked.append(k)
+        self.requested.append(k)
         if self.delay:
             time.sleep(self.delay * (k % 3))
         if k in self.bad:
@@ -182,10 +182,10 @@ def test_dropped_by_a_thread_that_another_one_waits_for() -> None:
 
     class Locked(Table):
         def __getitem__(self, k: int) -> int:
-            self.asked.append(k)
+            self.requested.append(k)
             with lock:
                 assert begin.wait(10.0)
-                while len(self.asked) < 2:
+                while len(self.requested) < 2:
                     time.sleep(0.001)
                 kept.clear()
             return k

@@ -34,6 +34,7 @@ from gpuimg._prepare.options import checked_options
 
 from .forks import Forks, forks
 from .robustness.originals import jpeg, originals, picture
+from .samples import file_of
 from .test_index import SOURCES, make_source
 
 JPEGTRAN = shutil.which("jpegtran")
@@ -50,14 +51,8 @@ def write(root: Path, files: dict[str, bytes]) -> Path:
 
 def many(n: int, size: tuple[int, int] = (40, 60)) -> dict[str, bytes]:
     """Small files in two classes, of several kinds."""
-    data = [jpeg(picture(*size, k), subsampling=k % 3) for k in range(6)] + [saved(picture(*size, 7), "PNG")]
+    data = [jpeg(picture(*size, k), subsampling=k % 3) for k in range(6)] + [file_of(picture(*size, 7), "PNG")]
     return {f"{'ab'[k * 2 // n]}/{k:05}.{'png' if k % 7 == 6 else 'jpg'}": data[k % 7] for k in range(n)}
-
-
-def saved(image: Image.Image, form: str, **options: Any) -> bytes:
-    file = io.BytesIO()
-    image.save(file, form, **options)
-    return file.getvalue()
 
 
 def prepared(source: Any, folder: Path, **options: Any) -> gi.PrepareReport:
@@ -65,7 +60,7 @@ def prepared(source: Any, folder: Path, **options: Any) -> gi.PrepareReport:
 
 
 def of(data: bytes, root: Path, name: str = "c/1.jpg", **options: Any) -> tuple[bytes, str]:
-    """What becomes of one file, and whether it was copied or encoded."""
+    """Prepare one file; return the result and whether it was copied or encoded."""
     shutil.rmtree(root / "in", ignore_errors=True)
     shutil.rmtree(root / "out", ignore_errors=True)
     prepared(gi.folder(write(root / "in", {name: data})), root / "out", **options)
@@ -118,7 +113,7 @@ def test_pixels_are_pillows(name: str, tmp_path: Path) -> None:
     image = image.convert("L" if image.mode == "L" else "RGB")
     short = min(image.size)
     wanted = image.resize([40 * side // short for side in image.size], Image.Resampling.BICUBIC)
-    wanted = Image.open(io.BytesIO(saved(wanted, "JPEG", quality=100, subsampling="4:4:4")))
+    wanted = Image.open(io.BytesIO(file_of(wanted, "JPEG", quality=100, subsampling="4:4:4")))
     result = Image.open(io.BytesIO(found))
     assert (result.mode, result.size) == (wanted.mode, wanted.size)
     difference = np.abs(np.asarray(result).astype(int) - np.asarray(wanted))
@@ -131,7 +126,7 @@ def test_encoded_as_into_memory(tmp_path: Path) -> None:
     data = originals()["large"]
     found, _ = of(data, tmp_path, short_side=64, quality=77)
     small = gi.resize(gi.open_batch([data], device="cpu"), 64, "bicubic").array()[0]
-    assert found == saved(Image.fromarray(small), "JPEG", quality=77, subsampling="4:2:0")
+    assert found == file_of(Image.fromarray(small), "JPEG", quality=77, subsampling="4:2:0")
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -140,7 +135,7 @@ def test_turned_once(orientation: int, form: str, tmp_path: Path) -> None:
     """Results are upright without a tag, whoever reads them."""
     exif = Image.Exif()
     exif[0x0112] = orientation
-    data = saved(picture(40, 60, 1), form, exif=exif, **({"quality": 85} if form == "JPEG" else {}))
+    data = file_of(picture(40, 60, 1), form, exif=exif, **({"quality": 85} if form == "JPEG" else {}))
     found, status = of(data, tmp_path, quality=95, subsampling="444")
     result = Image.open(io.BytesIO(found))
     assert status == "encoded"
@@ -155,13 +150,13 @@ def test_turned_once(orientation: int, form: str, tmp_path: Path) -> None:
 def test_gray_stays_gray(mode: str, tmp_path: Path) -> None:
     image = picture(30, 40, 0).convert("L")
     image = Image.fromarray(np.asarray(image).astype(np.uint16) * 257) if mode == "I;16" else image.convert(mode)
-    found, _ = of(saved(image, "PNG"), tmp_path, name="c/1.png", short_side=20)
+    found, _ = of(file_of(image, "PNG"), tmp_path, name="c/1.png", short_side=20)
     assert Image.open(io.BytesIO(found)).mode == ("RGB" if mode in ("P", "RGBA") else "L")
 
 
 @pytest.mark.parametrize(("alpha", "value"), [("drop", 200), ("black", 0), ("white", 255)])
 def test_transparency(alpha: str, value: int, tmp_path: Path) -> None:
-    data = saved(Image.new("RGBA", (16, 16), (200, 200, 200, 0)), "PNG")
+    data = file_of(Image.new("RGBA", (16, 16), (200, 200, 200, 0)), "PNG")
     found, _ = of(data, tmp_path, name="c/1.png", alpha=alpha)
     assert np.all(np.abs(pixels(found).astype(int) - value) <= 2)
 
@@ -214,12 +209,12 @@ def test_formats_that_stay(tmp_path: Path) -> None:
         ("PNG", "png", "1.png"), ("WEBP", "webp", "1.webp"), ("BMP", "bmp", "1.jpg"), ("JPEG", "jpeg", "1.jpeg"),
         ("PNG", "jpg", "1.png"),
     ):  # fmt: skip
-        data = saved(image, form)
+        data = file_of(image, form)
         found, status = of(data, tmp_path, name=f"c/1.{ending}", to="same", short_side=20)
         assert status == "encoded"
         assert lines(tmp_path / "out")[0]["output"] == f"c/{name}"
         assert Image.open(io.BytesIO(found)).format == ("JPEG" if form == "BMP" else form)
-    data = saved(image, "PNG")
+    data = file_of(image, "PNG")
     assert of(data, tmp_path, name="c/1.png", to="same") == (data, "copied")
 
 
@@ -233,7 +228,7 @@ def test_lossless(tmp_path: Path) -> None:
         assert status == "transformed" or b"\xff\xdd\x00\x04" in one
         assert b"\xff\xdd\x00\x04" in found
         assert "progressive" not in Image.open(io.BytesIO(found)).info
-    data = saved(picture(40, 60, 0), "PNG")
+    data = file_of(picture(40, 60, 0), "PNG")
     assert of(data, tmp_path, name="c/1.png", lossless=True) == (data, "copied")
     assert of(originals()["4:2:0"], tmp_path, lossless=True) == (originals()["4:2:0"], "copied")
     with pytest.raises(ValueError, match="lossless leaves the pixels as they are, and excludes short_side and quality"):
@@ -251,7 +246,7 @@ def test_lossless_without_jpegtran(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_names_and_classes_stay(tmp_path: Path) -> None:
     small = jpeg(picture(20, 20, 0))
-    png = saved(picture(20, 20, 0), "PNG")
+    png = file_of(picture(20, 20, 0), "PNG")
     root = write(tmp_path / "in", {
         "a/1.JPEG": small, "a/1.png": png, "a/deep/er/x.y.jpg": small, "b/\u00fc \u4e2d.jpg": small, "b/__z__.jpg": png,
     })  # fmt: skip
@@ -334,7 +329,7 @@ def test_members_that_lead_out_of_the_folder(tar_size: int | None, tmp_path: Pat
         assert set(tree(out)) == {NAME, "1.jpg", "a..b/2.jpg", "3.jpg"}
 
 
-def test_members_beside_an_image_that_lead_out_of_the_folder(tmp_path: Path) -> None:
+def test_members_next_to_an_image_that_lead_out_of_the_folder(tmp_path: Path) -> None:
     good = jpeg(picture(20, 20, 0))
     path = tar_file(tmp_path / "in.tar", {"1.jpg": good, "1.x\\..\\..\\y": b"", "2.jpg": good})
     report = prepared(gi.tar(path, label=None), tmp_path / "out")
@@ -427,7 +422,7 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
     assert report.index.indexed == 9
     results = _results_of(tmp_path / "out", kind)
     assert SeekIndex(report.index.path).problem_with(results) == ""  # type: ignore[arg-type]
-    small = [saved(Image.fromarray(gi.resize([pixels(one)], 30, "bicubic").array()[0]), "JPEG", quality=90,
+    small = [file_of(Image.fromarray(gi.resize([pixels(one)], 30, "bicubic").array()[0]), "JPEG", quality=90,
                    subsampling="4:2:0") for one in data]  # fmt: skip
     assert sorted(bytes(one) for one, _ in results) == sorted(small)
     if given:
@@ -467,7 +462,7 @@ def test_labels_of_lists_and_of_records(tmp_path: Path) -> None:
 
 @pytest.fixture
 def coco(tmp_path: Path) -> gi.sources.Table:
-    write(tmp_path / "in", {"deep/1.png": saved(picture(40, 80, 0), "PNG"), "2.jpg": jpeg(picture(15, 10, 0))})
+    write(tmp_path / "in", {"deep/1.png": file_of(picture(40, 80, 0), "PNG"), "2.jpg": jpeg(picture(15, 10, 0))})
     (tmp_path / "boxes.json").write_text(json.dumps({
         "images": [{"id": 5, "file_name": "deep/1.png", "height": 40, "width": 80},
                    {"id": 9, "file_name": "2.jpg", "height": 15, "width": 10}],
@@ -526,14 +521,14 @@ def test_a_class_without_images_is_missed(tmp_path: Path) -> None:
 
 
 def test_what_a_format_has_no_room_for(tmp_path: Path) -> None:
-    report = prepared([(saved(Image.new("L", (70_000, 1)), "PNG"), 0)], tmp_path / "out")
+    report = prepared([(file_of(Image.new("L", (70_000, 1)), "PNG"), 0)], tmp_path / "out")
     assert re.search("1 x 70000 cannot be written as JPEG", report.failed[0].reason)
-    report = prepared([(saved(Image.new("L", (70_000, 1)), "PNG"), 0)], tmp_path / "small", max_pixels=60_000)
+    report = prepared([(file_of(Image.new("L", (70_000, 1)), "PNG"), 0)], tmp_path / "small", max_pixels=60_000)
     assert report.encoded == 1
 
 
 def test_a_member_of_the_results_ending(tmp_path: Path) -> None:
-    png = saved(picture(20, 20, 0), "PNG")
+    png = file_of(picture(20, 20, 0), "PNG")
     path = tar_file(tmp_path / "in.tar", {"1.png": png, "1.jpg": b"other"})
     report = prepared(gi.tar(path, image="png", label=None), tmp_path / "out")
     assert report.failed[0].reason == "the result is to be .jpg, and the sample has a member of that ending besides"
@@ -686,7 +681,7 @@ def lines_whole(folder: Path) -> list[str]:
 
 
 def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> None:
-    """What a function of the user's raises ends it, and so does Ctrl-C; threads end."""
+    """An exception in the user's function ends it, and so does Ctrl-C; threads end."""
     source = gi.folder(write(tmp_path / "in", many(300)))
     options = {"short_side": 20, "tar_size": tar_size}
     before = threading.active_count()

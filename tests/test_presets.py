@@ -133,7 +133,7 @@ def test_eval_is_the_calls_it_stands_for(photos: list[NDArray[Any]]) -> None:
 
 
 def chosen(x: gi.Batch, *codes: int) -> NDArray[np.bool_]:
-    """(N,): images to which one of these ops is applied, in any stage."""
+    """(N,): images to which one of these ops is applied, in any segment."""
     found = [np.isin(entry.codes, codes) for plan in recording_of(x).segments for entry in plan.entries]
     applied: NDArray[np.bool_] = np.any(found, axis=0)
     return applied
@@ -174,7 +174,7 @@ def test_deit3_draws_one_of_three(gray: NDArray[np.uint8]) -> None:
     three = np.stack([chosen(x, ops.GRAYSCALE.code), chosen(x, ops.SOLARIZE.code), blurred(x)])
     assert (three.sum(0) == 1).all()
     np.testing.assert_allclose(three.mean(1), 1 / 3, atol=0.03)
-    assert set(np.unique(recording_of(x).segments[0].grid.filter)) <= {layout.CUBIC_RENORMALISED}
+    assert set(np.unique(recording_of(x).segments[0].grid.filter)) <= {layout.CUBIC_RENORMALIZED}
     assert chosen(x, ops.BRIGHTNESS.code).all()
     assert not chosen(x, ops.HUE.code).any()
 

@@ -15,13 +15,9 @@ from gpuimg._random.geometry import resized_crop_boxes
 
 from . import references
 from .compare import GEOMETRY, assert_close, assert_same
-from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_share, assert_uniform, chi_square
+from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_share, assert_uniform, chi_square, rng
 from .references import to_unit
 from .samples import image
-
-
-def rng(seed: int, n: int = COUNT) -> gi.Rng:
-    return gi.Rng(seed, indices=np.arange(n))
 
 
 def blanks(height: int, width: int, n: int = COUNT) -> NDArray[np.uint8]:
@@ -115,7 +111,7 @@ def test_resized_crop_follows_its_distributions() -> None:
     top, left, height, width = box.T
     assert_uniform(height * width / (600_000 * 800_000), 0.02, 0.4)
     assert_uniform(np.log(width / height), math.log(0.5), math.log(1.5))
-    # Which of so many places: even once each is spread over the gap to the next.
+    # Positions are whole pixels: uniform once each is spread over the gap to the next.
     spread = np.random.default_rng(0).random((2, COUNT))
     assert_uniform((top + spread[0]) / (600_000 - height + 1), 0, 1)
     assert_uniform((left + spread[1]) / (800_000 - width + 1), 0, 1)
@@ -412,7 +408,7 @@ def test_scale_jitter_multiplies_what_fits() -> None:
         ("random_crop", (8,), {"padding": 1, "padding_mode": "mirror"}, "padding_mode must be"),
         ("random_resize", (0, 5), {}, "min_size must be a whole number from 1 to 16777216, not 0"),
         ("random_resize", (6, 5), {}, "max_size must be a whole number from 6 to 16777216, not 5"),
-        ("random_short_side_resize", ([],), {}, "min_size must be a whole number or some of them, not none"),
+        ("random_short_side_resize", ([],), {}, "min_size must be a whole number or a sequence of them, not an empty"),
         ("random_short_side_resize", ([4, 2.5],), {}, "min_size must be a whole number from 1 to 16777216, not 2.5"),
         ("random_short_side_resize", (4, 0), {}, "max_size must be a whole number"),
         ("scale_jitter", (0,), {}, "target_size must be a whole number from 1 to 16777216"),

@@ -66,7 +66,7 @@ def test_files_whatever_the_room(paths: list[str], room: int) -> None:
     assert reader.room >= 2 * sum(SIZES)
 
 
-def test_large_files_have_memory_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_have_separate_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_read, "_MOST_ROOM", 1 << 16)
     (tmp_path / "large").write_bytes(bytes(1 << 17))
     (tmp_path / "small").write_bytes(b"small")
@@ -255,7 +255,7 @@ def samples_of(root: Path, kind: str) -> Any:
 
 
 def epoch(root: Path, kind: str, **options: Any) -> tuple[int, set[int], dict[int, str]]:
-    """How many samples a source has, which of them fail, and why."""
+    """Length of a source, and its failures with their reasons."""
     loader = cpu(samples_of(root, kind), batch_size=8, on_error="fill", **options)
     count = sum(len(batch.valid) for batch in loader)
     reasons = {failure.index: failure.reason for failure in loader.failures}
@@ -357,7 +357,7 @@ def test_parts(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         assert bytes(found[-1]) == content(paths[4])
 
 
-def test_a_part_behind_the_end_is_left(paths: list[str]) -> None:
+def test_a_part_beyond_the_end_is_left_out(paths: list[str]) -> None:
     files = OpenFiles(paths)
     spans: list[Any] = [files.span(2, 0, 65), files.span(2, 60, 4), files.span(2, 100, 1)]
     short, whole, none = ChunkReader().read(spans)
@@ -370,7 +370,7 @@ def test_a_part_behind_the_end_is_left(paths: list[str]) -> None:
 # -- in the loader -----------------------------------------------------------------------------------------------------
 
 
-def test_own_classes_are_asked_in_their_own_way(paths: list[str]) -> None:
+def test_subclasses_keep_their_overridden_methods(paths: list[str]) -> None:
     class Other(ImageFiles):
         def __getitem__(self, index: Any) -> tuple[bytes, int]:
             return FILES[index], index

@@ -15,14 +15,10 @@ from numpy.typing import NDArray
 import gpuimg as gi
 from gpuimg._random.rng import as_rng
 
-from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_share, assert_uniform, chi_square
+from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_share, assert_uniform, chi_square, rng
 from .distributions import kolmogorov_smirnov as ks
 
 LARGEST = (1 << 64) - 1
-
-
-def rng(seed: int = 1, n: int = COUNT) -> gi.Rng:
-    return gi.Rng(seed, indices=np.arange(n))
 
 
 def generator(seed: int, epoch: int, draw: int, index: int, stream: int = 0, block: int = 0) -> np.random.Philox:
@@ -420,7 +416,7 @@ def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> N
         gi.Rng(**given)
 
 
-def test_indices_are_asked_for() -> None:
+def test_indices_are_required() -> None:
     with pytest.raises(TypeError, match="indices"):
         gi.Rng(0)  # type: ignore[call-arg]
 

@@ -98,7 +98,7 @@ def test_the_values_are_those_of_a_direct_call(service: Service) -> None:
         assert np.isfinite(np.frombuffer(values, headers["x-dtype"]).reshape(3, 224, 224)).all()
 
 
-def test_bad_uploads_are_told_why_and_the_others_of_their_batch_are_unharmed(service: Service) -> None:
+def test_bad_uploads_get_the_reason_and_the_others_of_their_batch_are_unharmed(service: Service) -> None:
     files = [*PHOTOS, *BAD] * 4
     before = json.loads(service.ask("GET", "/stats")[2])
     with ThreadPoolExecutor(len(files)) as pool:
@@ -162,7 +162,7 @@ def test_an_upload_has_a_deadline() -> None:
         service.end()
 
 
-def test_requests_beyond_the_limits_are_told_to_come_again() -> None:
+def test_requests_beyond_the_limits_get_a_retry_after() -> None:
     """By bytes, which uploads that do not go on hold, and by requests that wait for their batch."""
     service = Service("--held", "1000000", "--places", "1", "--most", "1", "--seconds", "1e6")
     try:
@@ -207,7 +207,7 @@ def test_other_methods_and_paths(service: Service) -> None:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, (0, 130)), (signal.SIGTERM, (0, -signal.SIGTERM))])
-def test_it_ends_when_told_after_what_it_has_got(number: int, status: tuple[int, ...]) -> None:
+def test_a_signal_ends_it_after_the_requests_it_has(number: int, status: tuple[int, ...]) -> None:
     service = Service()
     with socket.create_connection(("127.0.0.1", service.port), timeout=300) as connection:
         head = f"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {len(PHOTOS[0])}\r\n\r\n"
@@ -223,7 +223,7 @@ def test_it_ends_when_told_after_what_it_has_got(number: int, status: tuple[int,
 
 
 def batched(function: Callable[[list[bytes]], list[Any]], files: list[bytes], most: int, wait: float) -> list[Any]:
-    """What a batcher gives for files that come at once."""
+    """Return a batcher's results for simultaneous files."""
     module = bench_serve.example()
 
     async def all_of_them() -> list[Any]:

@@ -30,7 +30,7 @@ from tests.standin.work import (
 
 
 def much_work(gpu: Standin) -> None:
-    """What every fault below shows in."""
+    """The work in which every fault below shows."""
     for size in (30, 50, 20):
         for _ in range(2):
             for image in gi.decode_batch(files([(size, size)] * 3), device="cuda:0"):
@@ -56,7 +56,7 @@ def test_much_work_is_in_order(gpu: Standin) -> None:
 
 
 def _ring(gpu: Standin) -> Any:
-    """What holds arenas and pinned memory."""
+    """The owner of arenas and pinned memory."""
     return type(gpu.runtime.CudaRuntime(0)._resources.arenas)
 
 

@@ -110,7 +110,7 @@ def test_masks_know_no_color() -> None:
         np.testing.assert_array_equal(gi.transform_masks(x, mask), mask[:, :, ::-1])
 
 
-def test_masks_go_through_all_stages() -> None:
+def test_masks_go_through_all_segments() -> None:
     mask = np.random.default_rng(5).integers(0, 256, (2, 30, 40), np.uint8)
     x = gi.gaussian_blur(gi.crop(np.zeros((2, 30, 40, 3), np.uint8), 3, 4, 20, 30), 3)
     x = gi.adjust_sharpness(gi.adjust_sharpness(gi.pad(gi.vertical_flip(x), 1, 9), 0.5), 2.0)
@@ -287,7 +287,7 @@ def test_boxes_keep_their_form() -> None:
 
 
 def test_kept_is_what_is_seen() -> None:
-    # The crop shows columns 20 to 40; turning it brings black into view, not what lies beside it.
+    # The crop shows columns 20 to 40; rotating it brings black into view, not the columns next to it.
     x = gi.rotate(gi.crop(blank(), 0, 20, 40, 20), 30, "bilinear")
     boxes = [[(0, 0, 19, 40), (41, 10, 60, 30), (10, 10, 25, 30), (20, 10, 20, 30)]]
     _, kept = gi.transform_boxes(x, boxes)
@@ -359,7 +359,7 @@ def test_points_are_where_the_pixels_are(name: str) -> None:
     assert checked > 300
 
 
-def test_points_through_stages() -> None:
+def test_points_go_through_all_segments() -> None:
     points = np.array([[(3.0, 4.0), (20.0, 10.0), (-5.0, 80.0)]])
     x = gi.gaussian_blur(gi.crop(blank(), 2, 3, 30, 40), 3)
     x = gi.vertical_flip(gi.resize(x, (60, 20)))
@@ -393,8 +393,8 @@ def test_pixel_indices_and_corners_differ_as_documented() -> None:
     points = np.zeros((2, 1, 2))
     for x, most in ((gi.resize(blank(2), (120, 180)), 1.0), (gi.rotate(blank(2), [120, 180]), np.sqrt(2))):
         corners, centers = (gi.transform_points(x, points, pixel_indices=setting) for setting in (False, True))
-        apart = np.abs(corners - centers) if most == 1.0 else np.linalg.norm(corners - centers, axis=-1)
-        assert most - 1e-9 < apart.max() < most + 1e-9
+        distance = np.abs(corners - centers) if most == 1.0 else np.linalg.norm(corners - centers, axis=-1)
+        assert most - 1e-9 < distance.max() < most + 1e-9
 
 
 def test_points_as_pixel_indices_are_torchvisions() -> None:

@@ -1,10 +1,8 @@
-"""How many threads work, on files as Linux, Slurm and container runtimes write them."""
+"""The number of threads, from files as Linux, Slurm and container runtimes write them."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -16,6 +14,7 @@ import pytest
 from gpuimg._threads.team import side_by_side
 from gpuimg._threads.threads import allowed, cpu_quota, share, threads
 
+from .forks import python
 from .watchdog import no_hang
 
 MOUNT_1 = "33 31 0:29 {} {} rw,relatime shared:9 - cgroup cgroup rw,{}\n"
@@ -166,7 +165,7 @@ def test_tasks_of_a_slurm_node(tmp_path: Path, text: str, node: str, count: int)
 
 
 def process(root: Path, name: str, parent: int, cores: str, *environment: str) -> None:
-    """What Linux says of a process."""
+    """Linux's status file of a process."""
     folder = root / "proc" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "status").write_text(f"Name:\tpython\nPPid:\t{parent}\nCpus_allowed_list:\t{cores}\n")
@@ -213,12 +212,10 @@ def test_affinity_and_launcher_of_a_real_process() -> None:
         "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
         "from gpuimg._threads.threads import allowed; print(*allowed())"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "GPUIMG_NUM_THREADS"}
     cores = len(os.sched_getaffinity(0))
     for peers in (1, cores, 2 * cores):
-        given = environment | {"LOCAL_WORLD_SIZE": str(peers)}
-        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=given)
-        assert found.stdout.split()[0] == "1"
+        found = python("-c", code, GPUIMG_NUM_THREADS=None, LOCAL_WORLD_SIZE=str(peers))
+        assert found.split()[0] == "1"
 
 
 # -- threads that help -------------------------------------------------------------------------------------------------
@@ -230,7 +227,7 @@ def system_threads() -> int:
 
 
 def test_small_calls_leave_no_crowd_of_threads() -> None:
-    """Helpers that wait for Python's lock help the calls after, rather than be joined by more of them."""
+    """Helpers that wait for the GIL serve later calls, so that no more of them are started."""
     before = most = system_threads()
     for _ in range(3000):
         side_by_side(lambda: None, 3)
@@ -239,7 +236,7 @@ def test_small_calls_leave_no_crowd_of_threads() -> None:
 
 
 @pytest.mark.parametrize("helpers", [0, 1, 3])
-def test_work_is_done_once_and_by_no_more_than_were_asked_for(helpers: int) -> None:
+def test_work_is_done_once_and_by_no_more_helpers_than_requested(helpers: int) -> None:
     """By several callers at a time."""
     done: list[tuple[int, int]] = []
     threads_of: dict[int, set[int]] = {}

@@ -1,4 +1,4 @@
-"""What type checkers say of users' programs, and how much of the public API has types."""
+"""Type checkers on users' programs, and the coverage of the public API by types."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_options_of_load_are_its_parameters() -> None:
 
 
 def test_words_are_those_that_are_accepted() -> None:
-    from gpuimg._batch import result_spec as asked
+    from gpuimg._batch import result_spec
     from gpuimg._checks import types
     from gpuimg._decoding.options import ALPHAS, COLORS, DEPTHS, ICC
     from gpuimg._ops import boxes
@@ -137,8 +137,8 @@ def test_words_are_those_that_are_accepted() -> None:
         parts = [alias, *typing.get_args(alias)]
         return {word for part in parts if typing.get_origin(part) is typing.Literal for word in typing.get_args(part)}
 
-    assert words(types.DType) == set(asked.DTYPES)
-    assert words(types.ClipLayout) == {"NHWC", "NCHW", *asked.CLIP_LAYOUTS}
+    assert words(types.DType) == set(result_spec.DTYPES)
+    assert words(types.ClipLayout) == {"NHWC", "NCHW", *result_spec.CLIP_LAYOUTS}
     assert words(types.ColorMode) == set(COLORS)
     assert words(types.Alpha) == set(ALPHAS)
     assert words(types.Depth) == set(DEPTHS)

@@ -562,7 +562,7 @@ def _without(data: bytes, number: int) -> bytes:
 
 
 def test_damage_that_decoders_hide_is_an_error() -> None:
-    """Frames that refer to one that is gone they show all the same, unless they are told to stop."""
+    """Frames that refer to a missing one are shown all the same, unless decoding must stop."""
     for number in range(1, 30):
         bad = _without(made("h264"), number)
         shown = [one.frame.is_corrupt for one in sequentially(bad)]
@@ -644,7 +644,7 @@ def test_nothing_stays_open(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
-def test_codecs_have_no_threads_of_their_own() -> None:
+def test_codecs_start_no_threads() -> None:
     """FFmpeg's would come on top of ours."""
     import threading
 

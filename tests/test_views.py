@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,8 @@ from tests.test_rng import generator
 from tests.test_video import damaged
 from tests.videos import Build, made, make
 
+from .samples import file_of
+
 PHOTOS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
 PHOTO = Image.open(PHOTOS[0]).convert("RGB")
 
@@ -40,14 +41,9 @@ def turned(orientation: int) -> bytes:
     return encoded(PHOTO.resize((150, 100)), exif=exif.tobytes())
 
 
-def png() -> bytes:
-    out = io.BytesIO()
-    PHOTO.resize((70, 90)).save(out, "PNG")
-    return out.getvalue()
-
-
 FILES = [
-    PHOTOS[1].read_bytes(), encoded(PHOTO.resize((90, 130)), progressive=True), turned(6), turned(4), png(),
+    PHOTOS[1].read_bytes(), encoded(PHOTO.resize((90, 130)), progressive=True), turned(6), turned(4),
+    file_of(PHOTO.resize((70, 90)), "PNG"),
     encoded(PHOTO.resize((161, 97)), "4:4:4"), encoded(PHOTO.convert("L").resize((80, 60))),
 ]  # fmt: skip
 CUT = FILES[0][: len(FILES[0]) // 2]
@@ -111,11 +107,11 @@ def test_each_file_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[int] = []
     plain = pillow.decode
 
-    def told(data: bytes, *rest: Any) -> Any:
+    def recording(data: bytes, *rest: Any) -> Any:
         decoded.append(len(data))
         return plain(data, *rest)
 
-    monkeypatch.setattr(pillow, "decode", told)
+    monkeypatch.setattr(pillow, "decode", recording)
     rows = np.array([4, 0, 1, 4, 4, 1])
     gi.random_resized_crop(gi.open_batch(FILES, device="cpu").take(rows), 16, rng=0).array()
     assert sorted(decoded) == sorted([len(FILES[1]), len(FILES[4])])
@@ -334,12 +330,12 @@ def test_frames_are_spread_evenly(frames: int, count: int) -> None:
 
 
 def test_frames_that_make_no_clips() -> None:
-    with pytest.raises(ValueError, match="7 images are no whole number of clips of 3 frames"):
+    with pytest.raises(ValueError, match="the number of images must be a multiple of frames=3, not 7"):
         gi.uniform_temporal_subsample(np.zeros((7, 1, 1, 1), np.uint8), 2, frames=3)
     for count, frames in ((0, 1), (1, 0)):
         with pytest.raises(ValueError, match="must be a whole number of at least 1, not 0"):
             gi.uniform_temporal_subsample(np.zeros((7, 1, 1, 1), np.uint8), count, frames=frames)
-    with pytest.raises(ValueError, match="frames must say how many images are a clip"):
+    with pytest.raises(ValueError, match="frames, the number of images of each clip, is required"):
         gi.uniform_temporal_subsample(np.zeros((6, 1, 1, 1), np.uint8), 2)
 
 
@@ -396,11 +392,11 @@ def test_each_clip_is_decoded_once_and_fails_once(monkeypatch: pytest.MonkeyPatc
     decoded: list[int] = []
     plain = decode.decoded_frames
 
-    def told(opened: Any, *rest: Any) -> Any:
+    def recording(opened: Any, *rest: Any) -> Any:
         decoded.append(CLIPS.index(opened.args[0]))
         return plain(opened, *rest)
 
-    monkeypatch.setattr("gpuimg._runtimes.cpu_call.decoded_frames", told)
+    monkeypatch.setattr("gpuimg._runtimes.cpu_call.decoded_frames", recording)
     x = clips_of(range(len(CLIPS)))
     views = gi.random_resized_crop(x.take([3, 2, 0, 3, 2, 3]), 16, rng=0)
     views.array()
@@ -430,7 +426,7 @@ def test_a_failure_of_a_clip_that_decoding_finds_is_of_all_views() -> None:
 
 @pytest.mark.parametrize("kept", [(1, [0]), (2, [0, 2]), (5, [0, 0, 1, 1, 2])])
 def test_frames_of_clips_and_of_their_views(kept: tuple[int, list[int]]) -> None:
-    """What is left out is not decoded; failures are those of the clips."""
+    """Other frames are not decoded; failures are those of the clips."""
     count, numbers = kept
     for rows in ([0, 1, 2], [1, 1, 2, 0]):
         x = clips_of(range(len(CLIPS))).take(rows)

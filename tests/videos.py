@@ -40,7 +40,7 @@ def number_in(image: NDArray[Any]) -> int:
 
 
 class Build(NamedTuple):
-    """How a video is made."""
+    """Settings of a generated video."""
 
     codec: str
     ending: str = "mp4"

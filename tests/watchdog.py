@@ -1,4 +1,4 @@
-"""Tests of threads: no test may hang, and none may leave a thread behind."""
+"""Watchdog for tests with threads: none may hang or leave a thread running."""
 
 from __future__ import annotations
 

@@ -264,5 +264,5 @@ def interpolation(value: Any, *, antialias: bool = False) -> int:
     if not isinstance(name, str) or name not in _FILTERS:
         raise ValueError(f'interpolation must be "nearest", "bilinear" or "bicubic", not {value!r}')
     if name == "bicubic" and antialias:
-        return layout.CUBIC_RENORMALISED
+        return layout.CUBIC_RENORMALIZED
     return _FILTERS[name]

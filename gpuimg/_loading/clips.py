@@ -15,7 +15,7 @@ from .._checks.arguments import one_of, whole_number
 from .._checks.types import Ints
 from .._data.clips import EncodedClips
 from .._decoding.options import DecodeOptions
-from .._random.clips import anywhere
+from .._random.clips import random_start
 from .._random.rng import Rng
 from .._video.index import VideoIndex, read_index
 
@@ -60,7 +60,7 @@ class Clips:
     def starts(self, rng: Rng, stride: Ints) -> Start:
         """First frames of clips, from how many frames their videos have."""
         if self.start == "random":
-            return anywhere(rng.split("clips"), self.frames, stride)
+            return random_start(rng.split("clips"), self.frames, stride)
         return lambda counts: np.maximum(counts - (self.frames - 1) * stride - 1, 0) // 2 * (self.start == "center")
 
 

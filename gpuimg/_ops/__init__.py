@@ -1,1 +1,1 @@
-"""The functions on batches, which record; and targets that follow the geometry."""
+"""Functions on batches, which record operations, and targets that follow the recorded geometry."""

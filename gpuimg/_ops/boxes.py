@@ -1,7 +1,7 @@
-"""Formats of bounding boxes, upright and rotated; boxes and points cut at the border of an image, or left out.
+"""Bounding box formats, upright and rotated; clamping and filtering of boxes and points by the image border.
 
-Rotated boxes are turned by ``r`` degrees, counter-clockwise, about their first corner (``xywhr``) or their center
-(``cxcywhr``); ``xyxyxyxy`` is all four corners, clockwise as seen, from the first.
+Rotated boxes are turned by ``r`` degrees counter-clockwise about their first corner (``xywhr``) or their center
+(``cxcywhr``). ``xyxyxyxy`` holds all four corners, clockwise on the screen, starting with the first.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from .rows import Rows, rows_of
 
 UPRIGHT = ("xyxy", "xywh", "cxcywh")
 ROTATED = {"xyxyxyxy": 8, "xywhr": 5, "cxcywhr": 5}
-_INSIDE = 1e-9  # of a side: a corner that lies on the border by all but rounding
+# Tolerance of the inside test, relative to the squared side length: corners on the border count as inside despite
+# rounding.
+_INSIDE = 1e-9
 
 
 def width_of(format: Any, name: str = "format") -> int:
-    """How many numbers a box of a format has."""
+    """Return the number of values per box of a format; raise ValueError for an unknown format."""
     if format in UPRIGHT:
         return 4
     if not isinstance(format, str) or format not in ROTATED:
@@ -35,7 +37,7 @@ def width_of(format: Any, name: str = "format") -> int:
 
 
 def to_edges(rows: Floats, format: str) -> Floats:
-    """Upright boxes (M, 4) as (x0, y0, x1, y1)."""
+    """Convert upright boxes (M, 4) to (x0, y0, x1, y1)."""
     if format == "xyxy":
         return rows
     size = rows[:, 2:]
@@ -44,7 +46,7 @@ def to_edges(rows: Floats, format: str) -> Floats:
 
 
 def from_edges(box: Floats, format: str) -> Floats:
-    """Boxes (x0, y0, x1, y1) in an upright format."""
+    """Convert boxes (x0, y0, x1, y1) to an upright format."""
     if format == "xyxy":
         return box
     size = box[:, 2:] - box[:, :2]
@@ -52,7 +54,7 @@ def from_edges(box: Floats, format: str) -> Floats:
 
 
 def corners_of(box: Floats) -> Floats:
-    """Corners (M, 4, 2) of boxes (x0, y0, x1, y1), clockwise as seen."""
+    """Return the corners (M, 4, 2) of boxes (x0, y0, x1, y1), clockwise on the screen."""
     return box[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
 
 
@@ -60,14 +62,14 @@ def corners_of(box: Floats) -> Floats:
 
 
 def _axes(degrees: Floats) -> tuple[Floats, Floats]:
-    """Unit vectors (M, 2) along the width and the height of boxes; y points down."""
+    """Return unit vectors (M, 2) along the width and the height of boxes; y points down."""
     angle = np.deg2rad(degrees)
     cos, sin = np.cos(angle), np.sin(angle)
     return np.stack([cos, -sin], 1), np.stack([sin, cos], 1)
 
 
 def to_corners(rows: Floats, format: str) -> Floats:
-    """Corners (M, 4, 2) of boxes in any format."""
+    """Return the corners (M, 4, 2) of boxes in any format."""
     if format in UPRIGHT:
         return corners_of(to_edges(rows, format))
     if format == "xyxyxyxy":
@@ -79,27 +81,27 @@ def to_corners(rows: Floats, format: str) -> Floats:
 
 
 def from_corners(corners: Floats, format: str) -> Floats:
-    """Boxes in a rotated format by their corners, which for all but ``xyxyxyxy`` are those of a rectangle."""
+    """Convert corners (M, 4, 2) to a rotated format; all but ``xyxyxyxy`` require corners of a rectangle."""
     if format == "xyxyxyxy":
         return corners.reshape(-1, 8)
     first, second, third = corners[:, 0], corners[:, 1], corners[:, 2]
     wide, high = second - first, third - second
     angle = np.rad2deg(np.arctan2(-wide[:, 1], wide[:, 0]))
-    place = first if format == "xywhr" else (first + third) / 2.0
-    return np.concatenate([place, np.stack([np.hypot(*wide.T), np.hypot(*high.T), angle], 1)], 1)
+    anchor = first if format == "xywhr" else (first + third) / 2.0
+    return np.concatenate([anchor, np.stack([np.hypot(*wide.T), np.hypot(*high.T), angle], 1)], 1)
 
 
-def turned_right(corners: Floats) -> Floats:
-    """The corners (M, 4, 2), clockwise also where a mirror turned them."""
+def clockwise(corners: Floats) -> Floats:
+    """Return corners (M, 4, 2) in clockwise order, also where a flip reversed them."""
     (ax, ay), (bx, by) = (corners[:, 1] - corners[:, 0]).T, (corners[:, 3] - corners[:, 0]).T
     mirrored = ax * by - ay * bx < 0.0
     return np.where(mirrored[:, None, None], corners[:, [1, 0, 3, 2]], corners)
 
 
 def rectangle_of(corners: Floats) -> Floats:
-    """The rectangle with the longer diagonal of each parallelogram (M, 4, 2), which shears make of rectangles.
+    """Replace parallelograms (M, 4, 2), which shears make of rectangles, by rectangles of the same longer diagonal.
 
-    torchvision's ``_parallelogram_to_bounding_boxes``.
+    Follows torchvision's ``_parallelogram_to_bounding_boxes``.
     """
     first, second, third, fourth = corners.transpose(1, 0, 2)
     wide, high = second - first, fourth - first
@@ -116,10 +118,13 @@ def rectangle_of(corners: Floats) -> Floats:
 
 
 def cut_at(corners: Floats, limit: Floats) -> Floats:
-    """The smallest boxes of the same angles around what of rotated ones (M, 4, 2) lies in (M, 2) widths and heights.
+    """Shrink rotated boxes (M, 4, 2) to their visible part, keeping their angles.
 
-    Boxes with nothing inside shrink to a point.
+    ``limit`` (M, 2) holds the width and height of each box's image. The result is the smallest box of the same angle
+    that contains the visible part; a box outside its image shrinks to a point.
     """
+    # The visible part is a convex polygon. Its vertices are corners of the box inside the image, corners of the image
+    # inside the box, and crossings of their sides.
     edges = corners_of(np.concatenate([np.zeros_like(limit), limit], 1))
     points = np.concatenate([corners, edges, _crossings(corners, edges)], 1)
     valid: Mask = _within(points, corners) & _within(points, edges)
@@ -127,7 +132,7 @@ def cut_at(corners: Floats, limit: Floats) -> Floats:
     points = np.where(valid[:, :, None], points, origin)
     axes = corners[:, [1, 3]] - origin
     length = np.maximum(np.sum(axes * axes, 2), np.finfo(np.float64).tiny)
-    share = ((points - origin) @ axes.swapaxes(1, 2)) / length[:, None]  # (M, P, 2) along width and height
+    share = ((points - origin) @ axes.swapaxes(1, 2)) / length[:, None]  # (M, P, 2): positions in [0, 1] on both sides
     low = np.where(valid[:, :, None], share, np.inf).min(1)
     high = np.where(valid[:, :, None], share, -np.inf).max(1)
     seen = np.any(valid, 1, keepdims=True)
@@ -138,7 +143,7 @@ def cut_at(corners: Floats, limit: Floats) -> Floats:
 
 
 def _crossings(one: Floats, other: Floats) -> Floats:
-    """Where lines along the sides of two quadrilaterals cross: (M, 16, 2), NaN where they are parallel."""
+    """Intersect the extended sides of two quadrilaterals: points (M, 16, 2), NaN for parallel sides."""
     start_a, start_b = one[:, :, None], other[:, None]
     along_a = (np.roll(one, -1, 1) - one)[:, :, None]
     along_b = (np.roll(other, -1, 1) - other)[:, None]
@@ -152,7 +157,7 @@ def _crossings(one: Floats, other: Floats) -> Floats:
 
 
 def _within(points: Floats, corners: Floats) -> Mask:
-    """(M, P): which points lie inside convex quadrilaterals (M, 4, 2), clockwise as seen."""
+    """Return (M, P): True for points inside convex quadrilaterals (M, 4, 2), given clockwise on the screen."""
     sides = np.roll(corners, -1, 1) - corners
     away = points[:, :, None] - corners[:, None]
     with np.errstate(invalid="ignore"):
@@ -165,25 +170,25 @@ def _within(points: Floats, corners: Floats) -> Mask:
 
 
 def convert_bounding_box_format(boxes: TablePerImage, old_format: BoxFormat, new_format: BoxFormat) -> AsPassed:
-    """Give boxes in another format.
+    """Convert bounding boxes to another format.
 
     Parameters
     ----------
     boxes : (N, K, D) array or list of (K, D) arrays
         Boxes of each image.
     old_format, new_format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
-        Two corners, the first corner with width and height, or the center with width and height; and rotated boxes,
-        of 8 or 5 numbers: four corners, or a fifth number, the angle in degrees, counter-clockwise.
+        Upright formats hold two corners, or the first corner or the center with width and height. Rotated formats hold
+        four corners (8 numbers), or add the angle in degrees, counter-clockwise (5 numbers).
 
     Returns
     -------
     (N, K, D) array or list of (K, D) arrays
-        In the form passed, float32 if they were, else float64.
+        In the form passed; float32 if the boxes were, else float64.
 
     Raises
     ------
     ValueError
-        For NaN, other shapes, an unknown format, or one format upright and the other rotated.
+        For NaN, other shapes, an unknown format, or a conversion between an upright and a rotated format.
 
     References
     ----------
@@ -210,28 +215,28 @@ def _formatted(rows: Rows, corners: Floats, format: str) -> Any:
 
 
 def _canvases(canvas_size: Any, n: int) -> Ints:
-    """(N, 2) heights and widths: of the results of a batch, or given."""
+    """Return heights and widths (N, 2), checked, or those of the results of a batch."""
     if isinstance(canvas_size, Batch):
         canvas_size = canvas_size.sizes
     return arguments.sizes(canvas_size, n, "canvas_size")
 
 
 def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, format: BoxFormat = "xyxy") -> AsPassed:
-    """Cut boxes at the border of their images.
+    """Clip bounding boxes to the borders of their images.
 
     Parameters
     ----------
     boxes : (N, K, D) array or list of (K, D) arrays
-        Boxes of each image, in pixels.
+        Boxes of each image, in pixels, with D numbers each.
     canvas_size : Batch, (height, width) or (N, 2) array
-        Sizes of the images; of a batch, those of its results.
+        Sizes of the images in pixels; a batch stands for the sizes of its results.
     format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
         As in :func:`convert_bounding_box_format`.
 
     Returns
     -------
     (N, K, D) array or list of (K, D) arrays
-        In the form passed. A rotated box keeps its angle: it is the smallest one around the part inside the image.
+        In the form passed. A rotated box keeps its angle and becomes the smallest box around its visible part.
 
     Raises
     ------
@@ -240,7 +245,7 @@ def clamp_bounding_boxes(boxes: TablePerImage, canvas_size: Batch | Size, *, for
 
     Notes
     -----
-    torchvision's soft mode means the same for rotated boxes, but leaves parts of some that could be cut.
+    torchvision's soft mode does the same for rotated boxes, but leaves some of them larger than necessary.
 
     References
     ----------
@@ -268,25 +273,25 @@ def sanitize_bounding_boxes(
     min_size: float = 1.0,
     min_area: float = 1.0,
 ) -> tuple[list[NDArray[Any]], AsPassed]:
-    """Leave out boxes that are too small or reach beyond their images.
+    """Remove bounding boxes that are too small or extend beyond their images.
 
     Parameters
     ----------
     boxes : (N, K, D) array or list of (K, D) arrays
-        Boxes of each image, in pixels.
+        Boxes of each image, in pixels, with D numbers each.
     canvas_size : Batch, (height, width) or (N, 2) array
-        Sizes of the images; of a batch, those of its results.
+        Sizes of the images in pixels; a batch stands for the sizes of its results.
     format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
         As in :func:`convert_bounding_box_format`.
     min_size, min_area : float
-        Least width and height, and least area, in pixels; at least 0.
+        Smallest width and height in pixels, and smallest area in square pixels; at least 0.
 
     Returns
     -------
-    boxes : list of (K, D) arrays
-        The others, of each image.
+    boxes : list of (L, D) arrays
+        The remaining boxes of each image.
     valid : (N, K) bool array or list of (K,) bool arrays
-        Which they are, in the form passed: select their labels with it.
+        True for the boxes that remain, in the form passed; also selects their labels.
 
     Raises
     ------
@@ -310,12 +315,12 @@ def sanitize_bounding_boxes(
     limit = _canvases(canvas_size, len(boxes))[rows.owner][:, ::-1]
     corners = to_corners(rows.flat, format)
     if format in UPRIGHT:
-        wide, high = (corners[:, 2] - corners[:, 0]).T  # below 0 for a box that ends before it starts
+        wide, high = (corners[:, 2] - corners[:, 0]).T  # negative for a box that ends before it starts
     else:
         wide, high = (np.hypot(*(corners[:, k + 1] - corners[:, k]).T) for k in (0, 1))
     inside = np.all((corners >= 0.0) & (corners <= limit[:, None]), (1, 2))
     valid = inside & (wide >= least) & (high >= least) & (wide * high >= area)
-    return rows.chosen(rows.flat.astype(rows.dtype), valid), rows.like(valid)
+    return rows.select(rows.flat.astype(rows.dtype), valid), rows.like(valid)
 
 
 def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPassed:
@@ -326,12 +331,12 @@ def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPasse
     points : (N, K, 2) array or list of (K, 2) arrays
         ``(x, y)`` of each image, in pixels.
     canvas_size : Batch, (height, width) or (N, 2) array
-        Sizes of the images; of a batch, those of its results.
+        Sizes of the images in pixels; a batch stands for the sizes of its results.
 
     Returns
     -------
     (N, K, 2) array or list of (K, 2) arrays
-        In the form passed, from 0 to ``width - 1`` and ``height - 1``, as in torchvision.
+        In the form passed; x from 0 to ``width - 1`` and y from 0 to ``height - 1``, as in torchvision.
 
     Raises
     ------
@@ -354,21 +359,21 @@ def clamp_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> AsPasse
 
 
 def sanitize_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> tuple[list[NDArray[Any]], AsPassed]:
-    """Leave out points that lie outside their images.
+    """Remove points that lie outside their images.
 
     Parameters
     ----------
     points : (N, K, 2) array or list of (K, 2) arrays
         ``(x, y)`` of each image, in pixels.
     canvas_size : Batch, (height, width) or (N, 2) array
-        Sizes of the images; of a batch, those of its results.
+        Sizes of the images in pixels; a batch stands for the sizes of its results.
 
     Returns
     -------
-    points : list of (K, 2) arrays
-        The others, of each image.
+    points : list of (L, 2) arrays
+        The remaining points of each image.
     valid : (N, K) bool array or list of (K,) bool arrays
-        Which they are, in the form passed: select their labels with it.
+        True for the points that remain, in the form passed; also selects their labels.
 
     Raises
     ------
@@ -388,4 +393,4 @@ def sanitize_keypoints(points: TablePerImage, canvas_size: Batch | Size) -> tupl
     rows = rows_of(points, len(points), 2, "points")
     limit = _canvases(canvas_size, len(points))[rows.owner][:, ::-1]
     valid = np.all((rows.flat >= 0.0) & (rows.flat < limit), 1)
-    return rows.chosen(rows.flat.astype(rows.dtype), valid), rows.like(valid)
+    return rows.select(rows.flat.astype(rows.dtype), valid), rows.like(valid)

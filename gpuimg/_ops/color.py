@@ -1,4 +1,4 @@
-"""Color: each function appends one op to the program, which runs in registers, in the order of the calls.
+"""Color functions. Each appends one op to the program of the batch; the ops run in registers, in call order.
 
 The formulas, in :mod:`gpuimg.kernels.color`, are those of ``torchvision.transforms.v2.functional`` for floating-point
 images. Values are clamped after each op, as there, and rounded once, when the result is stored.
@@ -28,13 +28,13 @@ def _factor(images: Any, value: Any, name: str) -> tuple[Recording, Any]:
 
 
 def adjust_brightness(images: Images, brightness_factor: PerImage, *, where: Where | None = None) -> Batch:
-    """Multiply by a factor and clamp.
+    """Adjust brightness: multiply by a factor and clamp.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     brightness_factor : float or (N,) float
-        At least 0: 0 is black, 1 keeps the image, 2 doubles it.
+        Factor, at least 0: 0 is black, 1 keeps the image, 2 doubles its values.
     where : (N,) bool, optional
         The images to change.
 
@@ -58,13 +58,13 @@ def adjust_brightness(images: Images, brightness_factor: PerImage, *, where: Whe
 
 
 def adjust_contrast(images: Images, contrast_factor: PerImage, *, where: Where | None = None) -> Batch:
-    """Blend with the image's mean gray and clamp.
+    """Adjust contrast: blend with the image's mean gray and clamp.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     contrast_factor : float or (N,) float
-        At least 0: 0 is uniform gray, 1 keeps the image.
+        Factor, at least 0: 0 is uniform gray, 1 keeps the image.
     where : (N,) bool, optional
         The images to change.
 
@@ -79,8 +79,8 @@ def adjust_contrast(images: Images, contrast_factor: PerImage, *, where: Where |
 
     Notes
     -----
-    The mean is taken at this point of the chain, after all earlier functions. Computing it costs one more pass over
-    the pixels.
+    The mean is that of the image after all earlier functions of the chain. Computing it costs one more pass over the
+    pixels.
 
     Examples
     --------
@@ -94,13 +94,13 @@ def adjust_contrast(images: Images, contrast_factor: PerImage, *, where: Where |
 
 
 def adjust_saturation(images: Images, saturation_factor: PerImage, *, where: Where | None = None) -> Batch:
-    """Blend each pixel with its gray value and clamp; one-channel images do not change.
+    """Adjust saturation: blend each pixel with its gray value and clamp. One-channel images do not change.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     saturation_factor : float or (N,) float
-        At least 0: 0 is gray, 1 keeps the image.
+        Factor, at least 0: 0 is gray, 1 keeps the image.
     where : (N,) bool, optional
         The images to change.
 
@@ -125,13 +125,13 @@ def adjust_saturation(images: Images, saturation_factor: PerImage, *, where: Whe
 
 
 def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = None) -> Batch:
-    """Rotate the hue in HSV; one-channel images do not change.
+    """Adjust hue: rotate it in HSV. One-channel images do not change.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     hue_factor : float or (N,) float
-        -0.5 to 0.5 of a full turn: 0 keeps the image, 0.5 and -0.5 make complementary colors.
+        Fraction of a full turn, -0.5 to 0.5: 0 keeps the image, 0.5 and -0.5 yield complementary colors.
     where : (N,) bool, optional
         The images to change.
 
@@ -161,19 +161,24 @@ def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = No
 
 
 def adjust_gamma(images: Images, gamma: PerImage, gain: PerImage = 1.0, *, where: Where | None = None) -> Batch:
-    """Raise values to a power, multiply and clamp: ``gain * x ** gamma`` for x in [0, 1].
+    """Apply gamma correction: ``gain * x ** gamma`` for x in [0, 1], clamped.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     gamma, gain : float or (N,) float
-        At least 0. A gamma above 1 darkens, one below 1 brightens; 1 keeps the image.
+        Exponent and factor, at least 0. A gamma above 1 darkens the image, one below 1 brightens it.
     where : (N,) bool, optional
         The images to change.
 
     Returns
     -------
     Batch
+
+    Raises
+    ------
+    ValueError
+        For a negative gamma or gain, NaN, or a shape that does not fit the batch.
 
     Examples
     --------
@@ -186,13 +191,13 @@ def adjust_gamma(images: Images, gamma: PerImage, gain: PerImage = 1.0, *, where
 
 
 def permute_channels(images: Images, permutation: PerImage | Table, *, where: Where | None = None) -> Batch:
-    """Put the channels in another order.
+    """Reorder the channels.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     permutation : (C,) or (N, C) int
-        For each channel of the result the one it is taken from: ``(2, 1, 0)`` exchanges red and blue.
+        Source channel of each channel of the result: ``(2, 1, 0)`` swaps red and blue.
     where : (N,) bool, optional
         The images to change.
 
@@ -203,7 +208,7 @@ def permute_channels(images: Images, permutation: PerImage | Table, *, where: Wh
     Raises
     ------
     ValueError
-        If a permutation has not each channel once, or is NaN.
+        For NaN, another shape, or a permutation that does not hold each channel exactly once.
 
     References
     ----------
@@ -232,16 +237,16 @@ def permute_channels(images: Images, permutation: PerImage | Table, *, where: Wh
 
 
 def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Where | None = None) -> Batch:
-    """Convert to gray, 0.2989 R + 0.587 G + 0.114 B.
+    """Convert to gray: ``0.2989 * R + 0.587 * G + 0.114 * B``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     num_output_channels : {1, 3}
-        3 repeats the gray value.
+        Channels of the results; 3 repeats the gray value.
     where : (N,) bool, optional
-        The images to change. ``num_output_channels`` must then be that of the batch, as all images of a batch have the
-        same number of channels.
+        The images to change. ``num_output_channels`` must then equal the batch's number of channels, since all images
+        of a batch have the same.
 
     Returns
     -------
@@ -250,7 +255,7 @@ def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Whe
     Raises
     ------
     ValueError
-        For another number of channels, or ``where`` with a change of their number.
+        For another number of channels, or ``where`` together with a change of the number of channels.
 
     Examples
     --------
@@ -271,11 +276,11 @@ def rgb_to_grayscale(images: Images, num_output_channels: int = 1, *, where: Whe
 
 
 def invert(images: Images, *, where: Where | None = None) -> Batch:
-    """Make the negative: white minus each value.
+    """Invert the colors: subtract each value from white.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     where : (N,) bool, optional
         The images to change.
 
@@ -293,11 +298,11 @@ def invert(images: Images, *, where: Where | None = None) -> Batch:
 
 
 def solarize(images: Images, threshold: PerImage, *, where: Where | None = None) -> Batch:
-    """Invert the values at or above a threshold.
+    """Invert all values at or above a threshold.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     threshold : float or (N,) float
         In the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
     where : (N,) bool, optional
@@ -325,21 +330,21 @@ def solarize(images: Images, threshold: PerImage, *, where: Where | None = None)
 
 
 def solarize_parameter(threshold: Floats, unit: float) -> Floats:
-    """The op's parameter for thresholds in [0, 1]; ``unit`` is 1 for floating-point images.
+    """Return the op's parameter for thresholds in [0, 1]; ``unit`` is 1 for floating-point images.
 
-    Resampling may leave a byte a rounding error below itself; it still counts as at the threshold.
+    For uint8 images it is slightly lower, since resampling may leave a value a rounding error below its byte.
     """
     return threshold if unit == 1.0 else threshold - 1e-6
 
 
 def posterize(images: Images, bits: PerImage, *, where: Where | None = None) -> Batch:
-    """Keep the highest bits of each value.
+    """Reduce the number of bits of each value.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     bits : int or (N,) int
-        Bits to keep, 0 to 8; 8 keeps 256 levels.
+        Number of high bits to keep, 0 to 8; 8 keeps 256 levels.
     where : (N,) bool, optional
         The images to change.
 
@@ -369,19 +374,19 @@ def posterize(images: Images, bits: PerImage, *, where: Where | None = None) -> 
 
 
 def posterize_parameters(levels: Floats, unit: float) -> tuple[Floats, Floats, Floats]:
-    """Parameters of the op for a number of levels; ``unit`` is 1 for floating-point images."""
+    """Return the op's parameters for a number of levels; ``unit`` is 1 for floating-point images."""
     if unit == 1.0:
         return levels, levels - 1.0, 1.0 / levels
-    # 255.999 / 256: first the byte that torchvision's to_dtype makes, then its high bits.
+    # 255.999 / 256: torchvision's to_dtype first converts the value to a byte, whose high bits are then kept.
     return levels * (255.999 / 256.0), levels - 1.0, 256.0 / levels / 255.0
 
 
 def autocontrast(images: Images, *, where: Where | None = None) -> Batch:
-    """Stretch each channel to the full range; a channel of one value does not change.
+    """Stretch each channel to the full range. A channel of one value does not change.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     where : (N,) bool, optional
         The images to change.
 
@@ -391,7 +396,7 @@ def autocontrast(images: Images, *, where: Where | None = None) -> Batch:
 
     Notes
     -----
-    The darkest and brightest values are taken at this point of the chain; finding them costs one more pass over the
+    The range is that of the image after all earlier functions of the chain. Finding it costs one more pass over the
     pixels.
 
     Examples
@@ -405,11 +410,11 @@ def autocontrast(images: Images, *, where: Where | None = None) -> Batch:
 
 
 def equalize(images: Images, *, where: Where | None = None) -> Batch:
-    """Equalize each channel's histogram of 256 levels.
+    """Equalize the histogram of each channel, with 256 levels.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     where : (N,) bool, optional
         The images to change.
 
@@ -419,7 +424,7 @@ def equalize(images: Images, *, where: Where | None = None) -> Batch:
 
     Notes
     -----
-    The lookup table is that of Pillow's ``ImageOps.equalize``; values are truncated to bytes for it, as in
+    The lookup table is that of Pillow's ``ImageOps.equalize``. Values are truncated to bytes to index it, as in
     torchvision. The histogram costs one more pass over the pixels.
 
     Examples

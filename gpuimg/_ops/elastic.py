@@ -1,4 +1,4 @@
-"""Elastic deformation: every pixel moved by a smooth random displacement."""
+"""Elastic deformation by a smooth random displacement of every pixel."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from .._checks import arguments
 from .._checks.types import Color, Floats, Interpolation, Ints, PerImage, Size, Where
 from .._plan.plan import Entry
 from ..kernels import ops
-from .pixels import checked_seeds, seed_words
+from .pixels import checked_seeds, split_seeds
 
 _INTERPOLATIONS = ("bilinear", "nearest")
 
-# The lattice of nodes lies at another place for each seed, so that no place of images is special: multiples of these,
-# modulo 1, cover a square evenly (Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018).
+# Offset of the lattice of nodes, in node spacings: ``seed * _PHASES`` modulo 1. The offset differs between seeds, so
+# that nodes prefer no position in images. These constants cover the unit square evenly (Roberts, "The unreasonable
+# effectiveness of quasirandom sequences", 2018).
 _PHASES = np.array([0.7548776662466927, 0.5698402909980532])
 
-# Pixels by which the place of a point may be wrong; more in large images, since the kernels' numbers are float32.
+# Tolerance of the iteration that moves points: pixels, plus a share of the largest coordinate, since the kernels
+# compute in float32.
 _EXACT, _ROUNDING = 1e-5, 5e-8
-_TURNS = 400  # of the iteration for it
+_MOST_ITERATIONS = 400
 
 
 def elastic(
@@ -32,21 +34,21 @@ def elastic(
     seed: PerImage,
     where: Where | None = None,
 ) -> Batch:
-    """Move every pixel by a smooth random displacement.
+    """Deform images elastically: move every pixel by a smooth random displacement.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     alpha : float or (x, y)
-        Strength, at least 0, along both axes; each may be (N,), an (N, 2) array has both for each image.
+        Strength along both axes, at least 0; each may be (N,), and an (N, 2) array has both for each image.
     sigma : float or (N,) float
-        Smoothness in pixels: the standard deviation of the Gaussian that noise would be blurred by; at least 1. A
-        larger one also makes displacements smaller.
+        Smoothness in pixels, at least 1: the standard deviation of the Gaussian that blurs the displacements. A larger
+        sigma also makes displacements smaller.
     interpolation : {"bilinear", "nearest"}
     fill : number, (C,), (N,), (N, C) or None
-        Color around the image; None repeats the border.
+        Color around the image, 0 to 255 for uint8 and 0 to 1 for float32; None repeats the border.
     seed : int or (N,) int
-        0 to 2**48 - 1: images of one seed are moved alike. :func:`random_elastic` draws seeds.
+        0 to 2**48 - 1. Images of one seed are deformed alike. :func:`random_elastic` draws seeds.
     where : (N,) bool, optional
         The images to deform.
 
@@ -61,14 +63,14 @@ def elastic(
 
     Notes
     -----
-    Displacements are normal, of standard deviation ``alpha / (4 * sqrt(3 * pi) * sigma)`` pixels: torchvision's for
-    square images. They are cubic B-splines over normal numbers at nodes ``sqrt(3) * sigma`` pixels apart, rather than
-    noise of every pixel under a Gaussian, which these come close to. The numbers depend on the seed and their node
-    alone, so that pixels are the same on every device up to rounding.
+    Displacements are normal with a standard deviation of ``alpha / (4 * sqrt(3 * pi) * sigma)`` pixels, as are
+    torchvision's for square images. torchvision blurs noise of every pixel with a Gaussian; here cubic B-splines with
+    normal coefficients, at nodes with a spacing of ``sqrt(3) * sigma`` pixels, come close to that. The coefficients
+    depend only on the seed and the node, so pixels are the same on every device up to rounding.
 
-    Masks, boxes and points follow: :func:`transform_masks` and so on. Points are within 0.0001 pixels of where the
-    displacement has them; boxes and points of an image that it folds over itself, with an alpha of more than some 4
-    times the square of sigma, are refused.
+    :func:`transform_masks`, :func:`transform_boxes` and :func:`transform_points` follow the displacement; points are
+    exact to 0.0001 pixels. An alpha above about ``4 * sigma**2`` may fold an image over itself: its boxes and points
+    are then refused.
 
     References
     ----------
@@ -92,21 +94,22 @@ def elastic(
     color = arguments.color(0 if fill is None else fill, n, batch.channels, batch.unit)
     nodes = strength / ops.elastic_scale(width)[:, None]
     params = (
-        *seed_words(seeds), 1.0 / (ops.NODE_SPACING * width), *np.mod(seeds[:, None] * _PHASES, 1.0).T, *nodes.T,
+        *split_seeds(seeds), 1.0 / (ops.NODE_SPACING * width), *np.mod(seeds[:, None] * _PHASES, 1.0).T, *nodes.T,
         *color.T, float(fill is None), float(interpolation == "nearest"),
     )  # fmt: skip
     return Batch(batch.with_plan(batch.plan.with_displacement(params, arguments.mask(where, n))))
 
 
 def displaced_points(entry: Entry, owner: Ints, points: Floats) -> Floats:
-    """Where points (M, P, 2) of the sources of images come to lie.
+    """Return the positions of source points (M, P, 2) after a displacement; ``owner`` (M,) names their images.
 
-    Results lie at p where p + d(p) is a point, which is solved for by halving the distance, turn by turn.
+    The displacement d maps a result's position p to the source position p + d(p). A fixed-point iteration inverts it;
+    each step moves by half of the remaining distance.
 
     Raises
     ------
     ValueError
-        For an image that is folded over itself, where a point has no one place.
+        For an image that is folded over itself: a point then has no unique position.
     """
     from ..kernels.cpu.elastic import source_positions
 
@@ -115,7 +118,7 @@ def displaced_points(entry: Entry, owner: Ints, points: Floats) -> Floats:
     images = np.repeat(owner[moved], points.shape[1])
     found, at = wanted.copy(), np.empty_like(wanted)
     exact = _EXACT + _ROUNDING * np.abs(wanted).max(initial=0.0)
-    for _ in range(_TURNS):
+    for _ in range(_MOST_ITERATIONS):
         source_positions(entry.params, images, found, at)
         off = wanted - at
         if np.abs(off).max(initial=0.0) <= exact:
@@ -124,8 +127,8 @@ def displaced_points(entry: Entry, owner: Ints, points: Floats) -> Floats:
     else:
         k = int(images[np.argmax(np.abs(off).max(1))])
         raise ValueError(
-            f"boxes and points of image {k} have no one place: its elastic displacement folds it over itself; use a "
-            "smaller alpha or a larger sigma"
+            f"boxes and points of image {k} have no unique position: its elastic displacement folds it over itself; "
+            "use a smaller alpha or a larger sigma"
         )
     result = points.copy()
     result[moved] = found.reshape(-1, points.shape[1], 2)

@@ -1,6 +1,6 @@
-"""Filters: functions whose pixels depend on their neighbors.
+"""Filters: functions in which a pixel depends on its neighbors.
 
-Geometry or another filter after one of them starts a new pass, which reads float32 results of the one before.
+Geometry or another filter after a filter starts a new pass, which reads the float32 results of the previous pass.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from ..kernels import ops
 
 
 def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, *, where: Where | None = None) -> Batch:
-    """Blur with a Gaussian; the border is reflected.
+    """Blur with a Gaussian filter; the border is reflected.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     kernel_size : int, (x, y), or array of shape (N,) or (N, 2)
-        Size of the filter in pixels, odd. A list or tuple of two is width and height, as in torchvision; each of
-        them may be an (N,) array. Sizes that differ between images are a NumPy array: one number or (x, y) per image.
+        Size of the filter in pixels, odd. A list or tuple of two is width and height, as in torchvision; each may be
+        an (N,) array. To set sizes for each image, pass a NumPy array with one number or (x, y) per image.
     sigma : float, (x, y), or array of shape (N,) or (N, 2), optional
-        Standard deviation in pixels, at least 1e-6, in the same forms; ``0.15 * kernel_size + 0.35`` by default, as
+        Standard deviation in pixels, 1e-6 to 1e6, in the same forms. The default is ``0.15 * kernel_size + 0.35``, as
         in torchvision.
     where : (N,) bool, optional
         The images to blur.
@@ -37,8 +37,8 @@ def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, 
     Raises
     ------
     ValueError
-        For an even size, a sigma below 1e-6, a list or tuple of more than two numbers, or an image that is not
-        larger than half the filter, since its border could not be reflected.
+        For an even size, a sigma below 1e-6, a list or tuple of more than two numbers, or an image that is not larger
+        than half the filter: its border cannot be reflected.
 
     References
     ----------
@@ -72,15 +72,15 @@ def gaussian_blur(images: Images, kernel_size: Size, sigma: Size | None = None, 
 
 
 def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, where: Where | None = None) -> Batch:
-    """Average each pixel with those on a line through it, as a camera does that moves; the border is repeated.
+    """Blur along a line, as a moving camera does; the border is repeated.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     length : int or (N,) int
-        Pixels of the line, 1 to 255; 1 keeps the image.
+        Length of the line in pixels, 1 to 255; 1 keeps the image.
     angle : float or (N,) float
-        Degrees from the x axis, counter-clockwise.
+        Direction of the line in degrees from the x axis, counter-clockwise.
     where : (N,) bool, optional
         The images to blur.
 
@@ -95,8 +95,8 @@ def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, wher
 
     Notes
     -----
-    The mean of ``length`` points, one pixel apart, in the middle of which the pixel lies; between pixels they are
-    interpolated bilinearly, so that a small change of the angle is a small change of the result.
+    Each result is the mean of ``length`` points at a spacing of one pixel, centered on the pixel. Points between pixels
+    are interpolated bilinearly, so that a small change of the angle changes the result by little.
 
     Examples
     --------
@@ -114,14 +114,14 @@ def motion_blur(images: Images, length: PerImage, angle: PerImage = 0.0, *, wher
 
 
 def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Batch:
-    """Give images the artefacts of a JPEG: as if they were compressed and decoded again.
+    """Add JPEG artifacts, as compression and decompression would.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
-        In [0, 1]; values are rounded to bytes first.
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
+        Not normalized; values are rounded to bytes first.
     quality : int or (N,) int
-        1 to 100, as of libjpeg.
+        Quality as in libjpeg, 1 to 100.
     where : (N,) bool, optional
         The images to change.
 
@@ -136,8 +136,8 @@ def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Ba
 
     Notes
     -----
-    Blocks of 8 x 8 pixels, with chroma of half the height and width (4:2:0), standard tables, and libjpeg's integer
-    transforms: the pixels are those that Pillow, or torchvision's ``jpeg``, gives for bytes. No file is made.
+    Computed with 8 x 8 blocks, chroma of half the height and width (4:2:0), the standard tables and libjpeg's integer
+    transforms. For uint8 images the pixels equal those of Pillow and of torchvision's ``jpeg``. No file is created.
 
     References
     ----------
@@ -152,7 +152,7 @@ def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Ba
     """
     batch = recording_of(images)
     if batch.normalized:
-        raise ValueError("jpeg must come before normalize: it is of values in [0, 1]")
+        raise ValueError("jpeg must come before normalize: it needs values in [0, 1]")
     batch = batch.new_segment()
     n = batch.image_count
     given = arguments.per_image(quality, n, "quality", low=1, high=100, whole=True)
@@ -160,7 +160,7 @@ def jpeg(images: Images, quality: PerImage, *, where: Where | None = None) -> Ba
 
 
 def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
-    """A list or tuple (x, y) for all images, or an array with one value or (x, y) for each, as (N, 2)."""
+    """Return (N, 2) values from a list or tuple (x, y), or an array with one value or (x, y) for each image."""
     if isinstance(value, (list, tuple)):
         if len(value) > 2:
             # Not (N,): a last batch of two images would read it as (x, y).
@@ -182,13 +182,13 @@ def _both_axes(value: Any, n: int, name: str, **limits: Any) -> Floats:
 
 
 def adjust_sharpness(images: Images, sharpness_factor: PerImage, *, where: Where | None = None) -> Batch:
-    """Blend each image with a smoothed copy of itself and clamp; the outermost pixels do not change.
+    """Adjust sharpness: blend with a smoothed copy and clamp. The outermost pixels do not change.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     sharpness_factor : float or (N,) float
-        At least 0: 0 smooths the image, 1 keeps it, 2 sharpens it.
+        Factor, at least 0: 0 smooths the image, 1 keeps it, 2 sharpens it.
     where : (N,) bool, optional
         The images to change.
 

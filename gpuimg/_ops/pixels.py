@@ -1,4 +1,4 @@
-"""Changes of pixel values other than color adjustments: erasing, noise, normalizing, user functions."""
+"""Pixel functions other than color adjustments: erasing, noise, masks, normalization, user functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
-_BOUNDLESS = 1e30  # further than any pixel or value, within float32
+_BOUNDLESS = 1e30  # beyond any pixel position or value, within the range of float32
 _MOST_SEED = ops.SEED_WORD**2 - 1
 
 
@@ -34,21 +34,21 @@ def erase(
     seed: PerImage | None = None,
     where: Where | None = None,
 ) -> Batch:
-    """Paint a rectangle, or fill it with noise.
+    """Fill a rectangle with a color or with noise.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     i, j : int or (N,) int
         First row and column of the rectangle, in pixels.
     h, w : int or (N,) int
-        Height and width, at least 0; parts outside the image are left out.
+        Height and width in pixels, at least 0; parts outside the image are ignored.
     v : number, (C,), (N,), (N, C) or "random"
-        Color, 0 to 255 for uint8 and 0 to 1 for float32. After :func:`normalize` it is painted unchanged. ``"random"``
-        gives each pixel and channel a value of its own: from black to white with equal probability, as in the paper,
-        and after :func:`normalize` normal of mean 0 and standard deviation 1, as in torchvision.
+        Color, 0 to 255 for uint8 and 0 to 1 for float32; after :func:`normalize` it is painted unchanged. ``"random"``
+        draws a separate value for each pixel and channel: uniform from black to white, as in the paper, or after
+        :func:`normalize` from a standard normal distribution, as in torchvision.
     seed : int or (N,) int, optional
-        Of the noise for ``"random"``, as for :func:`gaussian_noise`.
+        Seed of the noise for ``"random"``, as in :func:`gaussian_noise`.
     where : (N,) bool, optional
         The images to change.
 
@@ -90,20 +90,23 @@ def erase(
 def _with_noise(
     batch: Recording, rectangle: Any, seed: Any, spread: tuple[Any, Any, float, float], limits: Any, where: Any
 ) -> Batch:
-    """Record noise in a rectangle; ``spread`` is its mean, scale, share of the image kept, and 1 if it is uniform."""
+    """Record noise in a rectangle.
+
+    ``spread`` is the mean and scale of the noise, the weight of the image under it, and 1 for uniform noise, else 0.
+    """
     n = batch.image_count
     plan, frame = batch.plan.with_frame()
-    params = (*rectangle, *seed_words(checked_seeds(seed, n)), *spread, float(batch.channels == 3), *limits)
+    params = (*rectangle, *split_seeds(checked_seeds(seed, n)), *spread, float(batch.channels == 3), *limits)
     return Batch(batch.with_plan(plan.with_entry(ops.NOISE, params, where=arguments.mask(where, n), frame=frame)))
 
 
 def checked_seeds(seed: Any, n: int) -> Ints:
-    """Seeds (N,) of noise."""
+    """Return seeds (N,) of noise, checked."""
     return arguments.per_image(seed, n, "seed", low=0, high=_MOST_SEED, whole=True).astype(np.int64)
 
 
-def seed_words(seeds: Ints) -> tuple[Ints, Ints]:
-    """Both words of seeds, as programs hold them."""
+def split_seeds(seeds: Ints) -> tuple[Ints, Ints]:
+    """Split seeds into their high and low 24 bits: programs hold float32, which is exact up to 2**24."""
     high, low = np.divmod(seeds, ops.SEED_WORD)
     return high, low
 
@@ -117,20 +120,20 @@ def gaussian_noise(
     seed: PerImage,
     where: Where | None = None,
 ) -> Batch:
-    """Add normal noise, drawn anew for each pixel and channel.
+    """Add Gaussian noise, drawn separately for each pixel and channel.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     mean : float or (N,) float
-        For values in [0, 1], also for uint8 images.
+        Mean of the noise, for values in [0, 1], also for uint8 images.
     sigma : float or (N,) float
-        Standard deviation, at least 0, likewise.
+        Standard deviation of the noise, at least 0, likewise for values in [0, 1].
     clip : bool
-        Limit the results to [0, 1]; say False after :func:`normalize`.
+        Clamp the results to [0, 1]; pass False after :func:`normalize`.
     seed : int or (N,) int
-        0 to 2**48 - 1. Noise depends on the seed of its image and the place of the pixel, and on nothing else: images
-        of one seed have the same noise. :func:`random_gaussian_noise` draws seeds.
+        0 to 2**48 - 1. Noise depends only on the image's seed and the pixel's position: images of one seed have the
+        same noise. :func:`random_gaussian_noise` draws seeds.
     where : (N,) bool, optional
         The images to change.
 
@@ -145,9 +148,9 @@ def gaussian_noise(
 
     Notes
     -----
-    The same on CPU and GPU up to rounding. Noise reaches 5.8 standard deviations. torchvision truncates the noise of
-    uint8 images to whole levels; here the result is rounded once, when it is stored. Geometry afterwards starts a new
-    pass, so that the noise is resampled with the image.
+    Noise is the same on CPU and GPU up to rounding, and reaches 5.8 standard deviations. torchvision truncates the
+    noise of uint8 images to whole levels; here the result is rounded once, when it is stored. Later geometry starts a
+    new pass, so that the noise is resampled with the image.
 
     References
     ----------
@@ -180,19 +183,19 @@ def grid_mask(
     *,
     where: Where | None = None,
 ) -> Batch:
-    """Paint a square in each cell of a grid.
+    """Mask a square in each cell of a grid.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     cell : float or (N,) float
         Side of the cells in pixels, at least 1.
     share : float or (N,) float
-        Side of the squares as a share of the cell's, 0 to 1.
+        Side of the squares as a fraction of the cell's side, 0 to 1.
     angle : float or (N,) float
-        Degrees by which the grid is turned about the top left corner of the image, counter-clockwise.
+        Rotation of the grid about the top left corner of the image, in degrees, counter-clockwise.
     offset : (x, y)
-        How far the grid is shifted along its axes, in cells; each may be (N,).
+        Shift of the grid along its axes, in cells; each may be (N,).
     value : number, (C,), (N,) or (N, C)
         Color of the squares, as in :func:`erase`.
     where : (N,) bool, optional
@@ -230,26 +233,26 @@ def grid_mask(
 
 
 def normalize(images: Images, mean: PerImage, std: PerImage, *, where: Where | None = None) -> Batch:
-    """Subtract a mean and divide by a standard deviation, for each channel; the result is floating point.
+    """Normalize each channel: subtract a mean and divide by a standard deviation.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     mean, std : number or (C,)
-        For values in [0, 1], also for uint8 images: :data:`IMAGENET_MEAN` and :data:`IMAGENET_STD`. One number, or a
-        list, tuple or array of one, is for all channels.
+        Mean and standard deviation for values in [0, 1], also for uint8 images: see :data:`IMAGENET_MEAN` and
+        :data:`IMAGENET_STD`. One number, or a list, tuple or array of one, applies to all channels.
     where : (N,) bool, optional
         The images to change.
 
     Returns
     -------
     Batch
-        Its default dtype is float32.
+        Results are floating point, float32 by default.
 
     Raises
     ------
     ValueError
-        For a standard deviation of 0, NaN, or a shape that does not fit the channels.
+        For a standard deviation of 0 or less, NaN, or a shape that does not fit the channels.
 
     Examples
     --------
@@ -276,17 +279,18 @@ def _per_channel(value: Any, channels: int, name: str) -> Floats:
 def pointwise(
     images: Images, function: Callable[..., Any], value: PerImage = 0.0, *, where: Where | None = None
 ) -> Batch:
-    """Run your own Numba function on every pixel, fused with everything else, on CPU and GPU.
+    """Apply a Numba function to every pixel, in the same pass as the other functions, on CPU and GPU.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     function : numba.njit function
-        ``(r, g, b, y, x, value) -> (r, g, b)``, all float32: color in [0, 1], row and column at this point of the
-        chain, and the image's ``value``. A one-channel image passes its value as r, g and b, and keeps the first
-        result. Results are not clamped. Write constants as ``np.float32``: float64 is slow on a GPU.
+        ``(r, g, b, y, x, value) -> (r, g, b)``, all float32: color in [0, 1], row and column of the image that the
+        earlier functions of the chain produce, and the image's ``value``. One-channel images pass their value as r, g
+        and b and use the first result. Results are not clamped. Write constants as ``np.float32``: float64 is slow on
+        a GPU.
     value : float or (N,) float
-        Passed to the function.
+        Value to pass to the function.
     where : (N,) bool, optional
         The images to change.
 

@@ -1,8 +1,8 @@
-"""Resizing, cropping, padding and flipping: geometry that keeps rows and columns.
+"""Resizing, cropping, padding and flipping: geometry without rotation or shear.
 
-Each function multiplies a matrix into the plan; the pixels are resampled once, at the end. Names, argument order and
-meaning follow ``torchvision.transforms.v2.functional``. Positions are in pixels. A chain is resampled with the
-smoothest interpolation of its calls.
+Each function multiplies a matrix into the plan; the pixels are resampled once, when results are computed. Names,
+argument order and meaning follow ``torchvision.transforms.v2.functional``. Positions are in pixels. A chain is
+resampled with the smoothest interpolation among its calls.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Padding, P
 from .._plan.plan import Plan
 from ..kernels import layout
 
-_FAR = 1 << 25  # pixels: further away than any image reaches
+_FAR = 1 << 25  # pixels: beyond the border of any image
 _MIRRORS = {"reflect": layout.REFLECT, "symmetric": layout.SYMMETRIC}
 
 
 def shift_matrix(n: int, x: Any, y: Any) -> Floats:
-    """Matrices (N, 3, 3) that add to x and y."""
+    """Return matrices (N, 3, 3) that add to x and y."""
     matrix = np.tile(np.eye(3), (n, 1, 1))
     matrix[:, 0, 2] = x
     matrix[:, 1, 2] = y
@@ -43,27 +43,26 @@ def resize(
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
-        Images (H, W, C) or (N, H, W, C), uint8 or float32.
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     size : int, (height, width) or None
-        An int, or a list or tuple of one, is the new length of the shorter side; the longer side keeps the aspect
-        ratio, rounded down, as in torchvision. Height and width may each be one number or (N,), or together an (N, 2)
-        array. None: the longer side is ``max_size``, and the shorter one keeps the aspect ratio.
+        New size in pixels. An int, or a list or tuple of one, is the length of the shorter side; the longer side
+        follows from the aspect ratio, rounded down, as in torchvision. Height and width may each be one number or
+        (N,), or together an (N, 2) array. None resizes the longer side to ``max_size``.
     interpolation : {"bilinear", "nearest", "bicubic"}
-        ``"nearest"`` is torch's ``"nearest-exact"``, and Pillow's: the source pixel that contains the center of the
-        new one. torchvision's ``NEAREST`` chooses other pixels.
+        ``"nearest"`` takes the source pixel that contains the center of the new one, as Pillow and torch's
+        ``"nearest-exact"`` do. torchvision's ``NEAREST`` chooses other pixels.
     max_size : int or (N,) int, optional
-        With an int ``size``: largest length of the longer side; the shorter side shrinks to match. With None: the
-        length of the longer side.
+        With an int ``size``, the largest length of the longer side in pixels; the shorter side shrinks to match. With
+        ``size=None``, the length of the longer side.
     antialias : bool
-        Widen the filter when shrinking; no effect on ``"nearest"``.
+        Widen the filter when downsizing; no effect on ``"nearest"``.
     where : (N,) bool, optional
         The images to resize; the others keep their size.
 
     Returns
     -------
     Batch
-        The images may differ in size.
+        Results may differ in size.
 
     Raises
     ------
@@ -94,6 +93,7 @@ def resize(
 
 
 def _resized(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
+    """Return the sizes (N, 2) that images of sizes ``old`` are resized to."""
     size = arguments.unwrapped(size)
     if size is None and max_size is None:
         raise ValueError("size may be None only with max_size, the new length of the longer side")
@@ -131,15 +131,15 @@ def _resize(plan: Plan, new: Ints, filter: int, antialias: bool, where: Mask | N
 def crop(
     images: Images, top: PerImage, left: PerImage, height: PerImage, width: PerImage, *, where: Where | None = None
 ) -> Batch:
-    """Cut out a rectangle; parts of it outside the image are black, as in torchvision.
+    """Crop a rectangle. Parts of it outside the image are black, as in torchvision.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     top, left : int or (N,) int
-        First row and column, in pixels; may be negative.
+        First row and column in pixels; may be negative.
     height, width : int or (N,) int
-        Size of the result, at least 1.
+        Size of the result in pixels, at least 1.
     where : (N,) bool, optional
         The images to crop.
 
@@ -171,28 +171,28 @@ def _height_width(height: Any, width: Any, n: int) -> Ints:
     return np.stack([arguments.integers(height, n, "height", low=1), arguments.integers(width, n, "width", low=1)], 1)
 
 
-def _leaves(corner: Ints, new: Ints, sizes: Ints) -> Mask:
-    """Which rectangles (N,) reach out of images of these sizes."""
+def _extends_beyond(corner: Ints, new: Ints, sizes: Ints) -> Mask:
+    """Return (N,): True for rectangles that extend beyond images of the given sizes."""
     beyond = (corner < 0) | (corner + new > sizes)
-    leaves: Mask = beyond[:, 0] | beyond[:, 1]
-    return leaves
+    either: Mask = beyond[:, 0] | beyond[:, 1]
+    return either
 
 
 def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask | None) -> Plan:
-    """Move to a rectangle of the current grid; outside that grid it shows a color, or for None the edge repeated."""
+    """Crop a rectangle of the current grid. Parts outside the grid show a color, or with None the repeated edge."""
     n = len(plan)
     if where is not None:
         corner = np.where(where[:, None], corner, 0)
         new = np.where(where[:, None], new, plan.sizes)
-    outside = _leaves(corner, new, plan.sizes)
+    outside = _extends_beyond(corner, new, plan.sizes)
     if color is not None and np.any(outside):
-        # The color lies only on the sides where the rectangle leaves the grid: elsewhere a later filter must not see
-        # it. A rectangle wholly outside shows nothing but the color.
+        # Paint only the sides where the rectangle extends beyond the grid: elsewhere a later filter must not see the
+        # color. A rectangle entirely outside shows only the color.
         missed = np.any((corner >= plan.sizes) | (corner + new <= 0), 1)[:, None]
         low = np.where(missed | (corner < 0), 0, -_FAR)
         high = np.where(missed, 0, np.where(corner + new > plan.sizes, plan.sizes, _FAR))
         plan = fill_outside(plan, low, high, color, outside)
-    # Only what lies inside the image is a window; the rest is fill.
+    # The window is the part inside the image; the rest is fill.
     start = np.clip(corner, 0, np.maximum(plan.sizes - 1, 0))
     stop = np.maximum(np.minimum(corner + new, plan.sizes), start + 1)
     cut = (
@@ -204,7 +204,7 @@ def _cut(plan: Plan, corner: Ints, new: Ints, color: Floats | None, where: Mask 
 
 
 def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | None) -> Plan:
-    """Paint everything outside (row, column) ``low`` to ``high``; call before the geometry that brings it into view."""
+    """Paint the outside of (row, column) ``low`` to ``high``; call it before geometry that brings this into view."""
     plan, frame = plan.with_frame()
     low = np.broadcast_to(low, high.shape)
     rectangle = (low[:, 1], low[:, 0], high[:, 1], high[:, 0])
@@ -212,13 +212,14 @@ def fill_outside(plan: Plan, low: Any, high: Ints, color: Floats, where: Mask | 
 
 
 def center_crop(images: Images, output_size: Size, *, where: Where | None = None) -> Batch:
-    """Cut out the middle; smaller images get a black border.
+    """Crop the center. Images smaller than the crop get a black border.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     output_size : int or (height, width)
-        One number, or a list or tuple of one, is both. Each may be (N,); an (N, 2) array has both for each image.
+        Size of the result in pixels. One number, or a list or tuple of one, sets both. Each may be (N,); an (N, 2)
+        array has both for each image.
     where : (N,) bool, optional
         The images to crop.
 
@@ -233,7 +234,7 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
 
     Notes
     -----
-    An odd margin is split as in torchvision: the corner is rounded half to even.
+    The position of the corner is rounded half to even for odd margins, as in torchvision.
 
     Examples
     --------
@@ -246,7 +247,7 @@ def center_crop(images: Images, output_size: Size, *, where: Where | None = None
     n = batch.image_count
     new = arguments.sizes(output_size, n, "output_size")
     spare = plan.sizes - new
-    # torchvision pads first (the smaller half in front) where the image is too small, then crops.
+    # Where the image is too small torchvision pads first, with the smaller half before the image, and then crops.
     corner = np.where(spare < 0, -((-spare) // 2), np.round(spare / 2.0)).astype(np.int64)
     return Batch(batch.with_plan(_cut(plan, corner, new, np.zeros((n, 3)), arguments.mask(where, n))))
 
@@ -263,17 +264,18 @@ def resized_crop(
     *,
     where: Where | None = None,
 ) -> Batch:
-    """Cut out a rectangle and resize it: :func:`crop`, then :func:`resize`.
+    """Crop a rectangle and resize it: :func:`crop`, then :func:`resize`.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     top, left, height, width : int or (N,) int
-        The rectangle, in pixels.
+        Rectangle to crop, in pixels, as in :func:`crop`.
     size : int or (height, width)
-        As in :func:`resize`.
+        Size of the result, as in :func:`resize`.
     interpolation : {"bilinear", "nearest", "bicubic"}
     antialias : bool
+        Widen the filter when downsizing.
     where : (N,) bool, optional
         The images to change; the others keep their size.
 
@@ -302,20 +304,20 @@ def resized_crop(
 
 
 def resized_boxes(images: Images, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool) -> Batch:
-    """As :func:`resized_crop`, of checked boxes (N, 4), top left height width, to sizes (N, 2)."""
+    """Crop checked boxes (N, 4), top left height width, and resize them to sizes (N, 2)."""
     chosen = arguments.interpolation(interpolation, antialias=antialias)
     batch = _cropped(recording_of(images).for_geometry(), boxes[:, :2], boxes[:, 2:], None)
     return Batch(batch.with_plan(_resize(batch.plan, size, chosen, antialias, None)))
 
 
 def _cropped(batch: Recording, corner: Ints, new: Ints, chosen: Mask | None) -> Recording:
-    """Cut out rectangles that are to be resized."""
+    """Crop rectangles that will be resized."""
     black = np.zeros((len(batch), 3))
-    beyond = _leaves(corner, new, batch.sizes)
+    beyond = _extends_beyond(corner, new, batch.sizes)
     if chosen is not None:
         beyond &= chosen
     if batch.plan.is_fresh and beyond.any():
-        # A filter that reaches over the border must read black pixels there: one more pass, for those images only.
+        # A filter that reads across the border must read black pixels there. This costs those images one more pass.
         batch = batch.with_plan(_cut(batch.plan, corner, new, black, beyond)).new_segment()
         chosen = ~beyond if chosen is None else chosen & ~beyond
     return batch.with_plan(_cut(batch.plan, corner, new, black, chosen))
@@ -329,19 +331,19 @@ def pad(
     *,
     where: Where | None = None,
 ) -> Batch:
-    """Add a border.
+    """Pad images with a border.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     padding : int, (x, y) or (left, top, right, bottom)
-        Border in pixels. One number, or a list or tuple of one, is all sides; each number may be (N,). A NumPy array
-        of shape (N, 2) or (N, 4) has a row for each image. Negative numbers crop.
+        Width of the border in pixels. One number, or a list or tuple of one, sets all sides; each number may be (N,).
+        A NumPy array of shape (N, 2) or (N, 4) has a row for each image. Negative numbers crop.
     fill : number, (C,), (N,) or (N, C)
         Color of the border in the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
     padding_mode : {"constant", "edge", "reflect", "symmetric"}
-        ``"edge"`` repeats the outermost pixels, ``"reflect"`` and ``"symmetric"`` mirror the image, without and with
-        its outermost pixels, as often as it takes; all three ignore ``fill``.
+        ``"edge"`` repeats the outermost pixels. ``"reflect"`` and ``"symmetric"`` mirror the image repeatedly, without
+        and with its outermost pixels. All three ignore ``fill``.
     where : (N,) bool, optional
         The images to pad.
 
@@ -356,7 +358,7 @@ def pad(
 
     Notes
     -----
-    The modes are those of :func:`numpy.pad`. torchvision refuses to reflect more than the image has.
+    The modes are those of :func:`numpy.pad`. torchvision refuses to reflect more pixels than the image has.
 
     Examples
     --------
@@ -368,13 +370,13 @@ def pad(
     if padding_mode not in ("constant", "edge", *_MIRRORS):
         raise ValueError(f'padding_mode must be "constant", "edge", "reflect" or "symmetric", not {padding_mode!r}')
     if padding_mode != "constant":
-        batch = batch.new_segment()  # the border is made of the pass's source, so results so far become one
+        batch = batch.new_segment()  # the border is sampled from a pass's source: the results so far become one
     plan = batch.plan
     n = batch.image_count
     left, top, right, bottom = _sides(padding, n)
     before, after = np.stack([top, left], 1), np.stack([bottom, right], 1)
     new = plan.sizes + before + after
-    # What negative numbers cut off is not mirrored.
+    # Pixels that negative numbers crop are not mirrored.
     kept = plan.sizes + np.minimum(before, 0) + np.minimum(after, 0) if padding_mode in _MIRRORS else new
     if np.any(kept < 1):
         k = int(np.argmax(np.any(kept < 1, 1)))
@@ -389,7 +391,7 @@ def pad(
 
 
 def _sides(padding: Any, n: int) -> list[Ints]:
-    """Left, top, right and bottom, (N,) each."""
+    """Return the padding of left, top, right and bottom, (N,) each."""
     padding = arguments.unwrapped(padding)
     if arguments.is_single(padding):
         return [arguments.integers(padding, n, "padding")] * 4
@@ -411,13 +413,13 @@ def _sides(padding: Any, n: int) -> list[Ints]:
 
 
 def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
-    """Mirror left and right.
+    """Flip images horizontally: mirror left and right.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     where : (N,) bool, optional
-        The images to mirror.
+        The images to flip.
 
     Returns
     -------
@@ -438,13 +440,13 @@ def horizontal_flip(images: Images, *, where: Where | None = None) -> Batch:
 
 
 def vertical_flip(images: Images, *, where: Where | None = None) -> Batch:
-    """Mirror top and bottom.
+    """Flip images vertically: mirror top and bottom.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     where : (N,) bool, optional
-        The images to mirror.
+        The images to flip.
 
     Returns
     -------

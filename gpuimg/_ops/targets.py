@@ -1,6 +1,6 @@
-"""Masks, boxes and points, moved by the geometry that is recorded in a batch.
+"""Masks, boxes and points that follow the geometry recorded in a batch.
 
-Targets are those of the source images, whatever has been recorded since; color functions do not change them.
+Targets refer to the source images, whatever has been recorded since; color functions do not change them.
 Coordinates are continuous, ``(x, y)`` in pixels: pixel ``i`` covers ``[i, i + 1)``, and the image ``[0, width]`` and
 ``[0, height]``.
 """
@@ -24,6 +24,7 @@ from ..kernels import layout
 from .boxes import (
     ROTATED,
     UPRIGHT,
+    clockwise,
     corners_of,
     cut_at,
     from_corners,
@@ -31,15 +32,15 @@ from .boxes import (
     rectangle_of,
     to_corners,
     to_edges,
-    turned_right,
     width_of,
 )
 from .elastic import displaced_points
 from .rows import Rows, rows_of
 
-_FILLED = 1e30  # marks filled pixels, far above any label
-_SLACK = 1e-3  # pixels by which a box may leave its image: rounding of float32 coordinates
-_SIDE_POINTS = 16  # of a box's side, between which a displacement bends it by less than the tolerance of boxes
+_FILLED = 1e30  # value of filled pixels, far above any label
+_SLACK = 1e-3  # pixels by which a box may extend beyond its image: rounding of float32 coordinates
+# Points per side of a box that a displacement moves; between them it bends the side by less than the boxes' tolerance.
+_SIDE_POINTS = 16
 _THIN = 1e-6  # pixels: a box no thicker than this has no area, and a cut no larger than this is rounding
 
 
@@ -47,28 +48,28 @@ _THIN = 1e-6  # pixels: a box no thicker than this has no area, and a cut no lar
 
 
 def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsPassed:
-    """Move label masks as the images of a batch, by nearest neighbor.
+    """Transform label masks like the images of a batch, by nearest neighbor.
 
     Parameters
     ----------
     images : Batch
         The batch whose recorded geometry is applied.
     masks : list of (H, W) arrays or (N, H, W) array
-        Integer or boolean labels from -2**24 to 2**24, each mask of the size of its source image; a last axis of
-        length 1 is allowed. NumPy or CuPy arrays; the result is on the device of the masks.
+        Integer or boolean labels from -2**24 to 2**24. Each mask has the size of its source image; a last axis of
+        length 1 is allowed. NumPy or CuPy arrays; results are on the device of the masks.
     fill : int
-        Label for filled pixels: around a rotated, padded or shifted image. The fill of the images is not used.
+        Label of the pixels around a rotated, padded or shifted image. The fill of the images is not used.
 
     Returns
     -------
     (N, h, w) array or list of (h, w) arrays
-        Of the dtype of the masks and the sizes of ``images``; a list if these differ.
+        Masks with the dtype passed and the sizes of ``images``; a list if the sizes differ.
 
     Raises
     ------
     ValueError
-        For another number of masks than images, a mask of another size than its image, labels out of range or a fill
-        that the dtype cannot hold. The message names the mask.
+        If the numbers of masks and images differ, a mask and its source image differ in size, or a label is out of
+        range or ``fill`` does not fit the dtype. The message names the mask.
     TypeError
         For masks that are not integer or boolean, or differ in dtype.
 
@@ -77,11 +78,10 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
     Where the images repeat their edge (``fill=None``, ``padding_mode="edge"``) the masks do too. Erasing an image does
     not change its mask. The mask of an image that could not be read is 0.
 
-    Masks after crops, flips and pads equal torchvision's. After resizes they do not: torchvision resizes masks by
-    ``NEAREST``, which shifts them against the images by half a pixel of the result; here it is ``NEAREST_EXACT``, which
-    does not. Both agree when enlarging by whole factors. After :func:`rotate`, :func:`affine` and :func:`perspective`
-    single pixels may differ, where a position lies halfway between two source pixels, and with ``fill=None``
-    torchvision fills with 0.
+    Masks after crops, flips and pads equal torchvision's. After resizes they differ: torchvision's ``NEAREST`` shifts
+    masks against the images by half a pixel of the result; ``NEAREST_EXACT``, used here, does not. Both agree when
+    enlarging by whole factors. After :func:`rotate`, :func:`affine` and :func:`perspective` single pixels may differ,
+    where a position lies halfway between two source pixels; with ``fill=None`` torchvision fills with 0.
 
     Examples
     --------
@@ -99,31 +99,31 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
     uniform = not np.any(batch.sizes[1:] != batch.sizes[:-1])
     if not len(batch):
         return np.zeros((0, 0, 0), dtype)
-    # The kernels read bytes as multiples of 1/255, and float32 values unchanged.
+    # Kernels read bytes as multiples of 1/255, and float32 values unchanged.
     scale = 255.0 if dtype.itemsize == 1 and dtype.kind != "i" else 1.0
     source = [_as_source(mask, scale) for mask in labels] if isinstance(labels, list) else _as_source(labels, scale)
     segments = tuple(plan.for_masks(_FILLED) for plan in batch.segments)
     recording = recording_of(source)
     moved = Batch(recording.with_segments(tuple(plan for plan in segments if not plan.changes_nothing)))
 
-    def finished(values: Any) -> Any:
+    def as_labels(values: Any) -> Any:
         seen = values < _FILLED / 1e10
         result = (values * seen * scale).round().astype(dtype)[..., 0]
         result[~seen[..., 0]] = fill
         return result
 
     if uniform:
-        return finished(moved.array("float32"))
-    return [finished(image) for image in moved.compute("float32")]
+        return as_labels(moved.array("float32"))
+    return [as_labels(image) for image in moved.compute("float32")]
 
 
 def _as_source(mask: Any, scale: float) -> Any:
-    """A mask as an image of one channel that the kernels read."""
+    """Return a mask as a one-channel image: unsigned bytes as they are, other labels as float32."""
     return (mask.view("uint8") if scale == 255.0 else mask.astype("float32"))[..., None]
 
 
 def _masks(masks: Any, batch: Recording) -> Any:
-    """Checked masks: one (N, H, W) array, or a list of (H, W) arrays."""
+    """Check masks; return one (N, H, W) array or a list of (H, W) arrays."""
     stacked = not isinstance(masks, (list, tuple))
     arrays: Any = native(masks) if stacked else [native(mask) for mask in masks]
     if stacked and (not hasattr(arrays, "ndim") or arrays.ndim not in (3, 4)):
@@ -155,13 +155,14 @@ def _masks(masks: Any, batch: Recording) -> Any:
 
 
 def _unread(batch: Recording) -> Mask:
-    """(N,): images whose header could not be read; one black pixel stands for each."""
+    """Return (N,): True for images whose header could not be read, which one black pixel replaces."""
     failed = np.isin(np.arange(len(batch)) // (batch.frames or 1), list(batch.source.failures))
     unread: Mask = failed & np.all(batch.source.sizes == 1, 1)
     return unread
 
 
 def _kind(value: Any) -> str:
+    """Describe an argument for an error message: dtype and shape, or the type."""
     if not hasattr(value, "dtype"):
         return type(value).__name__
     return f"{value.dtype} of shape {tuple(value.shape)}" if hasattr(value, "shape") else str(value.dtype)
@@ -171,7 +172,7 @@ def _kind(value: Any) -> str:
 
 
 def _project(matrix: Floats, points: Floats) -> Floats:
-    """Points (M, P, 2) through the matrix (M, 3, 3) of their image."""
+    """Apply matrices (M, 3, 3) to points (M, P, 2)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = points @ matrix[:, :2, :2].swapaxes(1, 2) + matrix[:, None, :2, 2]
         result: Floats = moved / _depth(matrix, points)[..., None]
@@ -183,13 +184,13 @@ def _inverse(matrix: Floats) -> Floats:
 
 
 def _depth(matrix: Floats, points: Floats) -> Floats:
-    """(M, P): the divisor of projected points."""
+    """Return the homogeneous coordinate (M, P) that projected points are divided by."""
     depth: Floats = (points @ matrix[:, 2, :2, None])[..., 0] + matrix[:, 2, 2, None]
     return depth
 
 
 def _enclosing(matrix: Floats, corners: Floats) -> Floats:
-    """Boxes (M, 4) around moved corners; infinite if the horizon of a perspective passes between them."""
+    """Return boxes (M, 4) around projected corners; infinite if the horizon of a perspective passes between them."""
     depth = _depth(matrix, corners)
     points = _project(matrix, corners)
     box = np.concatenate([points.min(1), points.max(1)], 1)
@@ -197,13 +198,15 @@ def _enclosing(matrix: Floats, corners: Floats) -> Floats:
     return np.where(split[:, None], (-np.inf, -np.inf, np.inf, np.inf), box)
 
 
+# Matrices (N, 3, 3) to the coordinates of a visible rectangle, and the rectangle (N, 4), x0 y0 x1 y1.
 _Limit = tuple[Floats, Floats]
 
 
-def _stages(batch: Recording) -> Iterator[tuple[Entry | None, list[_Limit]]]:
-    """Segments from one displacement to the next: the displacement in front of them, if there is one, and their limits.
+def _limits_by_displacement(batch: Recording) -> Iterator[tuple[Entry | None, list[_Limit]]]:
+    """Yield each elastic displacement of a batch with the limits that follow it; first None with those before any.
 
-    A limit is a visible rectangle (N, 4), after the matrices (N, 3, 3) to it from what comes out of the displacement.
+    The matrices of a limit lead from the result of the displacement, or from the source image. The last limit of each
+    item is the grid on which the next displacement works, or the result of the batch.
     """
     displacement: Entry | None = None
     limits: list[_Limit] = []
@@ -226,48 +229,48 @@ def _stages(batch: Recording) -> Iterator[tuple[Entry | None, list[_Limit]]]:
 
 @dataclass(frozen=True)
 class Moved:
-    """Boxes as (x0, y0, x1, y1) in pixels of the result."""
+    """Boxes after the geometry of a batch, in pixels of the result; (M, 4) is x0 y0 x1 y1."""
 
-    corners: Floats  # (M, 4, 2), moved
-    whole: Floats  # (M, 4), around them
-    seen: Floats  # (M, 4), the part that no crop cut off
-    areas: Floats  # (M,), pixels of that part; 0 if only rounding leaves any
-    centered: Mask  # (M,): no crop cut off the center
+    corners: Floats  # (M, 4, 2)
+    whole: Floats  # (M, 4), the box around the corners
+    visible: Floats  # (M, 4), the part that no crop removed
+    areas: Floats  # (M,), square pixels of the visible part; 0 where only rounding leaves any
+    centered: Mask  # (M,), True where no crop removed the center
 
 
 def move_boxes(batch: Recording, corners: Floats, owner: Ints, *, upright: bool = True) -> Moved:
-    """Move boxes (M, 4, 2) through all segments; what one crop cuts off is not seen again.
+    """Move the corners (M, 4, 2) of boxes through all segments; a part that one crop removes stays invisible.
 
-    A displacement bends the sides of boxes: upright ones become those around them.
+    A displacement bends the sides of boxes: an upright box becomes the upright box around its bent sides.
     """
-    whole = seen = corners
+    whole = visible = corners
     center = whole.mean(1, keepdims=True)
-    there, centered = np.ones((2, len(corners)), bool)
-    for displacement, limits in _stages(batch):
+    has_area, centered = np.ones((2, len(corners)), bool)
+    for displacement, limits in _limits_by_displacement(batch):
         if displacement is not None:
             center = displaced_points(displacement, owner, center)
-            seen = corners_of(_around(displacement, owner, seen))
+            visible = corners_of(_around(displacement, owner, visible))
             bent = _around(displacement, owner, whole) if upright else None
             whole = displaced_points(displacement, owner, whole) if bent is None else corners_of(bent)
         for matrix, rectangle in limits:
-            to_frame, limit = matrix[owner], rectangle[owner]
-            at = _project(to_frame, center)[:, 0]
+            to_limit, limit = matrix[owner], rectangle[owner]
+            at = _project(to_limit, center)[:, 0]
             centered &= np.all((limit[:, :2] < at) & (at < limit[:, 2:]), 1)
-            box = _enclosing(to_frame, seen)
+            box = _enclosing(to_limit, visible)
             inside = np.clip(box, limit[:, [0, 1, 0, 1]], limit[:, [2, 3, 2, 3]])
-            there &= np.all(inside[:, 2:] - inside[:, :2] > _THIN, 1)
-            with np.errstate(invalid="ignore"):  # an infinite box in an infinite frame
+            has_area &= np.all(inside[:, 2:] - inside[:, :2] > _THIN, 1)
+            with np.errstate(invalid="ignore"):  # inf - inf, for an infinite box in an infinite limit
                 cut = np.any(np.abs(inside - box) > _THIN, 1)
-            seen = seen.copy()
-            seen[cut] = _project(_inverse(to_frame[cut]), corners_of(inside[cut]))
-        boxes = _enclosing(to_frame, whole)
-        whole, center, seen = _project(to_frame, whole), _project(to_frame, center), corners_of(inside)
-    areas = np.where(there, np.prod(inside[:, 2:] - inside[:, :2], 1), 0.0)
+            visible = visible.copy()
+            visible[cut] = _project(_inverse(to_limit[cut]), corners_of(inside[cut]))
+        boxes = _enclosing(to_limit, whole)
+        whole, center, visible = _project(to_limit, whole), _project(to_limit, center), corners_of(inside)
+    areas = np.where(has_area, np.prod(inside[:, 2:] - inside[:, :2], 1), 0.0)
     return Moved(whole, boxes, inside, areas, centered)
 
 
 def _around(displacement: Entry, owner: Ints, corners: Floats) -> Floats:
-    """Boxes (M, 4) around the displaced sides of quadrilaterals (M, 4, 2)."""
+    """Return boxes (M, 4) around the displaced sides of quadrilaterals (M, 4, 2)."""
     share = np.arange(_SIDE_POINTS) / _SIDE_POINTS
     sides = corners[:, :, None] + (np.roll(corners, -1, 1) - corners)[:, :, None] * share[:, None]
     points = displaced_points(displacement, owner, sides.reshape(len(corners), 4 * _SIDE_POINTS, 2))
@@ -275,7 +278,7 @@ def _around(displacement: Entry, owner: Ints, corners: Floats) -> Floats:
 
 
 def checked_boxes(boxes: Any, batch: Recording, format: str) -> tuple[Rows, Floats]:
-    """Checked boxes, and their corners (M, 4, 2); rotated ones may lie outside their images."""
+    """Check boxes; return them with their corners (M, 4, 2). Rotated boxes may lie outside their images."""
     rows = rows_of(boxes, len(batch), width_of(format), "boxes")
     if format in ROTATED:
         return rows, to_corners(rows.flat, format)
@@ -283,13 +286,13 @@ def checked_boxes(boxes: Any, batch: Recording, format: str) -> tuple[Rows, Floa
     size = batch.source.sizes[rows.owner][:, ::-1]
     reversed_ = np.any(found[:, :2] > found[:, 2:], 1)
     out = np.any((found[:, :2] < -_SLACK) | (found[:, 2:] > size + _SLACK), 1) & ~_unread(batch)[rows.owner]
-    for wrong, words in ((reversed_, "ends before it starts"), (out, "reaches beyond the image")):
+    for wrong, fault in ((reversed_, "ends before it starts"), (out, "reaches beyond the image")):
         if np.any(wrong):
             k = int(np.argmax(wrong))
             i = int(rows.owner[k])
             height, width = batch.source.sizes[i].tolist()
             raise ValueError(
-                f"box {k - int(np.argmax(rows.owner == i))} of image {i} ({height} x {width}) {words}: "
+                f"box {k - int(np.argmax(rows.owner == i))} of image {i} ({height} x {width}) {fault}: "
                 f"{rows.flat[k].tolist()} ({format})"
             )
     return rows, corners_of(found)
@@ -304,48 +307,46 @@ def transform_boxes(
     clip: bool = True,
     centers: bool = False,
 ) -> tuple[AsPassed, AsPassed]:
-    """Move bounding boxes as the images of a batch, and tell which of them are still visible.
+    """Transform bounding boxes like the images of a batch, and report which of them are still visible.
 
     Parameters
     ----------
     images : Batch
         The batch whose recorded geometry is applied.
     boxes : (N, K, 4) array or list of (K, 4) arrays
-        In pixels of the source images.
+        Boxes of each image, in pixels of the source images.
     format : {"xyxy", "xywh", "cxcywh", "xyxyxyxy", "xywhr", "cxcywhr"}
-        Two corners, the first corner with width and height, or the center with width and height. Rotated boxes have 8
-        or 5 numbers, as in :func:`convert_bounding_box_format`.
+        As in :func:`convert_bounding_box_format`; rotated boxes have 8 or 5 numbers in place of 4.
     min_area : float or (N,) float
-        A box is kept if more than this many pixels of the result show it.
+        A box counts as visible if more than this area of it is, in square pixels of the result; at least 0.
     clip : bool
-        Cut the boxes at the border of the result, and at that of every crop before. Rotated ones are cut at the border
-        of the result only, keeping their angle; ``"xyxyxyxy"`` is never cut.
+        Clip boxes at the borders of the result and of every earlier crop. Rotated boxes are clipped at the border of
+        the result only, keeping their angle; ``"xyxyxyxy"`` is never clipped.
     centers : bool
-        Also require that no crop cut off the center of the box, as after :func:`random_iou_crop`.
+        Count a box as visible only if no crop removed its center, as after :func:`random_iou_crop`.
 
     Returns
     -------
     boxes : (N, K, 4) array or list of (K, 4) arrays
-        All boxes, in the order, form and format passed; float32 if they were, else float64. An upright box that is
-        turned is replaced by the smallest upright box around its moved corners; a rotated box stays one, but of a shear
-        or a perspective, which make of it the rectangle with its longer diagonal. ``"xyxyxyxy"`` gives the corners
-        themselves.
+        All boxes, in the order, form and format passed; float32 if they were, else float64. A rotation replaces an
+        upright box by the smallest upright box around its moved corners. A rotated box stays a rectangle: after a shear
+        or a perspective it is the one with the longer diagonal. ``"xyxyxyxy"`` holds the moved corners themselves.
     kept : (N, K) bool array or list of (K,) bool arrays
-        Which boxes are visible: select them with ``boxes[i][kept[i]]``, and their labels likewise.
+        True for visible boxes. Select them with ``boxes[i][kept[i]]``, and their labels likewise.
 
     Raises
     ------
     ValueError
-        For boxes that reach beyond their source image or end before they start, NaN, another number of images, or an
+        For boxes that extend beyond their source image or end before they start, NaN, another number of images, or an
         unknown format. The message names the image.
 
     Notes
     -----
-    Exact for flips, crops and resizes. Visible boxes equal torchvision's, except after ``rotate(expand=True)`` and a
-    ``center_crop`` larger than the image: there torchvision's lie up to a pixel beside the pixels of its image.
-    ``kept`` does not depend on ``clip``. If the horizon of a perspective passes through a box, the box becomes the
-    whole result. Whether a rotated box is visible is told from the upright box around it. No box of an image that could
-    not be read is kept.
+    Boxes are exact for flips, crops and resizes. Visible boxes equal torchvision's, except after
+    ``rotate(expand=True)`` and after a ``center_crop`` larger than the image, where torchvision's boxes are up to a
+    pixel off its own images. ``kept`` does not depend on ``clip``. If the horizon of a perspective passes through a
+    box, the box becomes the whole result. The visibility of a rotated box is that of the upright box around it. Boxes
+    of images that could not be read are not kept.
 
     References
     ----------
@@ -371,14 +372,14 @@ def transform_boxes(
 
 
 def _as_moved(batch: Recording, moved: Moved, rows: Rows, format: str, clip: bool) -> Floats:
-    """Moved boxes in their format."""
+    """Return moved boxes in their format."""
     if format in UPRIGHT:
-        return from_edges(moved.seen if clip else moved.whole, format)
-    # Where a horizon passes through a box, that around it: the whole result.
+        return from_edges(moved.visible if clip else moved.whole, format)
+    # A box that a horizon passes through becomes the whole result.
     limit = batch.sizes[rows.owner][:, ::-1].astype(np.float64)
     around = corners_of(np.concatenate([np.zeros_like(limit), limit], 1))
     bounded = np.all(np.isfinite(moved.whole), 1)[:, None, None]
-    corners = turned_right(np.where(bounded, moved.corners, around))
+    corners = clockwise(np.where(bounded, moved.corners, around))
     if format == "xyxyxyxy":
         return from_corners(corners, format)
     corners = rectangle_of(corners)
@@ -386,7 +387,7 @@ def _as_moved(batch: Recording, moved: Moved, rows: Rows, format: str, clip: boo
 
 
 def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: bool = False) -> AsPassed:
-    """Move points as the images of a batch.
+    """Transform points like the images of a batch.
 
     Parameters
     ----------
@@ -401,20 +402,21 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
     Returns
     -------
     (N, K, 2) array or list of (K, 2) arrays
-        In the form passed, float32 if they were, else float64. Not clipped: compare with ``x.sizes``.
+        In the form passed; float32 if the points were, else float64. Not clipped: compare with ``images.sizes``.
 
     Raises
     ------
     ValueError
-        For another number of images than in the batch, other shapes, or NaN. The message names the image.
+        For another number of images than the batch has, other shapes, or NaN. The message names the image.
 
     Notes
     -----
-    Either way points stay on the pixels they mark. torchvision's keypoints mix the two: it flips them as with
-    ``pixel_indices=True``, and resizes, rotates and warps them as with ``pixel_indices=False``; crops and pads are the
-    same in both. Results therefore differ from torchvision's by 1 pixel for flips with False, and with True by half of
-    ``abs(scale - 1)`` pixels for resizes and up to 1.4 pixels for rotations. After ``rotate(expand=True)`` and a
-    ``center_crop`` larger than the image torchvision's keypoints also lie up to a pixel beside the pixels of its image.
+    With both values of ``pixel_indices`` points stay on the pixels they mark. torchvision mixes the two conventions: it
+    flips keypoints as with ``pixel_indices=True``, and resizes, rotates and warps them as with False; crops and pads
+    are the same in both. Results therefore differ from torchvision's. With False they differ by 1 pixel for flips; with
+    True by ``abs(scale - 1) / 2`` pixels for resizes and by up to 1.4 pixels for rotations. After
+    ``rotate(expand=True)`` and after a ``center_crop`` larger than the image, torchvision's keypoints are also up to a
+    pixel off its own images.
 
     Examples
     --------
@@ -427,7 +429,7 @@ def transform_points(images: Batch, points: TablePerImage, *, pixel_indices: boo
     rows = rows_of(points, len(batch), 2, "points")
     shift = 0.5 if arguments.flag(pixel_indices, "pixel_indices") else 0.0
     moved = rows.flat[:, None] + shift
-    for displacement, (*_, (forward, _)) in _stages(batch):
+    for displacement, (*_, (forward, _)) in _limits_by_displacement(batch):
         moved = moved if displacement is None else displaced_points(displacement, rows.owner, moved)
         moved = _project(forward[rows.owner], moved)
     return rows.like((moved[:, 0] - shift).astype(rows.dtype))

@@ -1,4 +1,4 @@
-"""Rotation, affine and perspective maps, recorded as matrices like those of :mod:`gpuimg._ops.resize_crop`."""
+"""Rotation, affine and perspective transforms, recorded as matrices as in :mod:`gpuimg._ops.resize_crop`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .resize_crop import fill_outside, shift_matrix
 
 
 def _cos_sin(degrees: Floats) -> tuple[Floats, Floats]:
-    """Cosine and sine, exact at multiples of a quarter turn."""
+    """Return cosine and sine, exact at multiples of 90 degrees."""
     turn = np.mod(degrees, 360.0)
     quarter = turn / 90.0
     exact = quarter == np.round(quarter)
@@ -26,7 +26,7 @@ def _cos_sin(degrees: Floats) -> tuple[Floats, Floats]:
 
 
 def _inverse_affine(angle: Floats, translate: Floats, scale: Floats, shear: Floats, center: Floats) -> Floats:
-    """Output -> source matrices of torchvision's ``_get_inverse_affine_matrix``: clockwise angle, degrees."""
+    """Return output -> source matrices as torchvision's ``_get_inverse_affine_matrix``: clockwise angle in degrees."""
     shear_x, shear_y = shear[:, 0], shear[:, 1]
     cos_r, sin_r = _cos_sin(angle - shear_y)
     cos_y, _ = _cos_sin(shear_y)
@@ -50,7 +50,7 @@ def _inverse_affine(angle: Floats, translate: Floats, scale: Floats, shear: Floa
 def _warp(
     batch: Recording, local: Floats, new: Ints, interpolation: Interpolation, fill: Any, where: Mask | None
 ) -> Batch:
-    """Record a warp: color around the image unless ``fill`` is None, then the matrix."""
+    """Record a warp: the color around the image unless ``fill`` is None, then the matrices ``local``."""
     plan = batch.plan
     chosen = arguments.interpolation(interpolation)
     if fill is not None:
@@ -60,6 +60,7 @@ def _warp(
 
 
 def _center(center: Any, batch: Recording) -> Floats:
+    """Return the center (N, 2), x and y; by default that of each image."""
     if center is None:
         return batch.sizes[:, ::-1] / 2.0
     return arguments.pair(center, batch.image_count, "center", ("x", "y"))
@@ -75,22 +76,22 @@ def rotate(
     *,
     where: Where | None = None,
 ) -> Batch:
-    """Rotate counter-clockwise.
+    """Rotate images counter-clockwise.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     angle : float or (N,) float
-        Degrees.
+        Angle in degrees, counter-clockwise.
     interpolation : {"nearest", "bilinear", "bicubic"}
-        A chain is resampled once, with the smoothest interpolation of its calls: after a bilinear resize, bilinear.
+        A chain is resampled once, with the smoothest interpolation among its calls: bilinear after a bilinear resize.
     expand : bool
-        Enlarge each result to hold the whole rotated image; ``center`` then has no effect.
+        Enlarge each result to contain the whole rotated image; ``center`` then has no effect.
     center : (x, y), optional
-        Center of rotation in pixels from the top left corner; each may be (N,). The middle by default.
+        Center of rotation in pixels from the top left corner; each may be (N,). The default is the image center.
     fill : number, (C,), (N,), (N, C) or None
-        Color around the image, 0 to 255 for uint8 and 0 to 1 for float32. None repeats the edge of the image; in
-        torchvision None is black.
+        Color around the image, 0 to 255 for uint8 and 0 to 1 for float32. None repeats the edge of the image, whereas
+        torchvision fills with black.
     where : (N,) bool, optional
         The images to rotate.
 
@@ -105,9 +106,9 @@ def rotate(
 
     Notes
     -----
-    At the border the image is blended with ``fill`` by the share of the filter inside it. torchvision's bilinear
-    blend with a given ``fill`` counts that share twice, so that an image of 200 on a fill of 200 comes out as 150
-    there. Multiples of 90 degrees of a square image are exact.
+    At the border the image is blended with ``fill``, weighted by the fraction of the filter inside the image.
+    torchvision's bilinear blend applies that fraction twice: there an image of 200 on a fill of 200 becomes 150.
+    Rotations of square images by multiples of 90 degrees are exact.
 
     References
     ----------
@@ -138,7 +139,7 @@ def rotate(
 
 
 def _expanded(sizes: Ints, local: Floats) -> Ints:
-    """Size of the box around rotated images, with torchvision's cut at 1e-4 pixel; exact for quarter turns."""
+    """Return the sizes (N, 2) around rotated images, truncated at 1e-4 pixel as in torchvision; exact at 90 degrees."""
     half = (sizes[:, ::-1] / 2.0)[:, :, None]
     corners = half * np.array([(-1, -1, 1, 1), (-1, 1, -1, 1)], np.float64)
     moved = np.trunc((local[:, :2, :2] @ corners + half) / 1e-4) * 1e-4
@@ -161,25 +162,25 @@ def affine(
     *,
     where: Where | None = None,
 ) -> Batch:
-    """Rotate, shift, scale and shear, keeping the size.
+    """Rotate, translate, scale and shear images, keeping their size.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     angle : float or (N,) float
-        Degrees, **clockwise**, as torchvision's ``affine`` (and unlike :func:`rotate`).
+        Angle in degrees, **clockwise**, as in torchvision's ``affine`` and unlike :func:`rotate`.
     translate : (x, y)
-        Shift in pixels after the rotation; each may be (N,).
+        Shift in pixels, applied after the rotation; each may be (N,).
     scale : float or (N,) float
-        At least 1e-6.
+        Scale factor, at least 1e-6.
     shear : float or (x, y)
-        Degrees, -89 to 89; one number is along x, and a list or tuple of one is along both, as in torchvision. Each
-        may be (N,).
+        Shear in degrees, -89 to 89. One number shears along x, a list or tuple of one along both axes, as in
+        torchvision. Each may be (N,).
     interpolation : {"nearest", "bilinear", "bicubic"}
     fill : number, (C,), (N,), (N, C) or None
-        As in :func:`rotate`.
+        Color around the image, as in :func:`rotate`.
     center : (x, y), optional
-        In pixels; the middle by default.
+        Center of rotation, scale and shear in pixels, as in :func:`rotate`.
     where : (N,) bool, optional
         The images to change.
 
@@ -222,16 +223,16 @@ def perspective(
     *,
     where: Where | None = None,
 ) -> Batch:
-    """Move four points of the image to four others by a perspective map.
+    """Apply the perspective transform that moves four points of the image to four others.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     startpoints, endpoints : (4, 2) or (N, 4, 2) array_like
-        ``(x, y)`` in pixels: points of the image, and where each moves to.
+        Points of the image, and their positions in the result: ``(x, y)`` in pixels.
     interpolation : {"bilinear", "nearest", "bicubic"}
     fill : number, (C,), (N,), (N, C) or None
-        As in :func:`rotate`.
+        Color around the image, as in :func:`rotate`.
     where : (N,) bool, optional
         The images to change.
 
@@ -242,7 +243,8 @@ def perspective(
     Raises
     ------
     ValueError
-        For points of another shape, NaN, or three points in a line.
+        For points of another shape, NaN, three points on a line, or a transform whose horizon passes through the top
+        left corner.
 
     Examples
     --------
@@ -261,6 +263,7 @@ def perspective(
 
 
 def _points(value: Any, n: int, name: str) -> Floats:
+    """Check four points of each image; return (N, 4, 2)."""
     array = arguments.finite(value, name)
     if array.shape[-2:] != (4, 2) or array.ndim > 3 or (array.ndim == 3 and not arguments.fits(array, n)):
         raise ValueError(f"{name} must have shape (4, 2) or {arguments.shapes(n, 4, 2)}, not {array.shape}")
@@ -272,7 +275,7 @@ def _points(value: Any, n: int, name: str) -> Floats:
 
 
 def on_a_line(points: Floats) -> Mask:
-    """Whether three of four points (..., 4, 2) lie on a line."""
+    """Return (...): True where three of four points (..., 4, 2) lie on a line."""
     flat = np.zeros(points.shape[:-2], np.bool_)
     for k in range(4):
         one, two, three = (points[..., (k + step) % 4, :] for step in range(3))
@@ -283,7 +286,7 @@ def on_a_line(points: Floats) -> Mask:
 
 
 def _homography(source: Floats, target: Floats) -> Floats:
-    """Matrices (N, 3, 3) with last element 1 that map each source point to its target."""
+    """Return matrices (N, 3, 3) with last element 1 that map each source point to its target."""
     n = len(source)
     x, y = source[..., 0], source[..., 1]
     zero, one = np.zeros_like(x), np.ones_like(x)

@@ -201,7 +201,7 @@ def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
 
 def _overshoots(plan: Plan, grid: Grid) -> Mask:
     """Return images whose filter may leave [0, 1] but must not: Pillow and torchvision clamp resampled bytes."""
-    cubic: Mask = (grid.filter == layout.CUBIC_RENORMALISED) | (grid.filter == layout.CUBIC_CLAMPED)
+    cubic: Mask = (grid.filter == layout.CUBIC_RENORMALIZED) | (grid.filter == layout.CUBIC_CLAMPED)
     return cubic & plan.of_bytes
 
 
@@ -231,8 +231,8 @@ def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:
     """Return programs over a grid, with one instruction for each element of ``slots``."""
     entries = plan.entries[: len(slots)]
     overshoots = _overshoots(plan, grid)
-    lead = ops.ENTRY_HEADER + _CLAMP.width if overshoots.any() else 0
-    widths = [ops.ENTRY_HEADER + entry.params.shape[1] for entry in entries]
+    lead = ops.INSTRUCTION_HEADER + _CLAMP.width if overshoots.any() else 0
+    widths = [ops.INSTRUCTION_HEADER + entry.params.shape[1] for entry in entries]
     # Zeros at the end: the END code, and room for the look-ahead of the last instruction.
     programs = np.zeros((len(plan), lead + sum(widths) + 4), np.float32)
     if lead:
@@ -242,14 +242,14 @@ def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:
     for entry, width, slot in zip(entries, widths, slots, strict=True):
         programs[:, at] = entry.codes
         programs[:, at + 1] = width
-        params = programs[:, at + ops.ENTRY_HEADER : at + width]
+        params = programs[:, at + ops.INSTRUCTION_HEADER : at + width]
         params[:] = entry.params
         if entry.taken_over is not None:
             statistical = ops.HAS_STATISTIC[entry.codes]
             params[statistical, ops.SLOT] = slot[statistical]
         if entry.frame:
             frame = grid.frames[entry.frame]
-            params[:, : ops.FRAME_WORDS] = _from_center(frame.matrix, grid.sizes).reshape(-1, 9)
+            params[:, : ops.MATRIX_WIDTH] = _from_center(frame.matrix, grid.sizes).reshape(-1, 9)
             if np.any(entry.codes == ops.PAINT.code):
                 _set_edges(params, grid, frame)
         at += width

@@ -140,7 +140,7 @@ class Plan:
         if where is not None:
             codes = np.where(where, codes, np.int32(ops.SKIP.code))
         check_channels(codes, self.channels)
-        first = ops.FRAME_WORDS if frame else 0
+        first = ops.MATRIX_WIDTH if frame else 0
         statistical = bool(ops.HAS_STATISTIC[codes].any())
         column = np.zeros((n, max(first + len(params), ops.SLOT + 1 if statistical else 0)), np.float32)
         for k, value in enumerate(params, first):

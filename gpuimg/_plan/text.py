@@ -15,7 +15,7 @@ from .plan import Plan
 _FILTERS = {
     layout.NEAREST: "nearest",
     layout.LINEAR: "bilinear",
-    layout.CUBIC_RENORMALISED: "bicubic",
+    layout.CUBIC_RENORMALIZED: "bicubic",
     layout.CUBIC_CLAMPED: "bicubic",
 }
 _BORDERS = {

@@ -1,1 +1,1 @@
-"""Random numbers, and the functions that draw them and then call those of ``_ops``."""
+"""Random functions, which draw parameters and then call the functions of ``_ops``; the generator they draw from."""

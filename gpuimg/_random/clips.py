@@ -30,21 +30,21 @@ def random_clips(
     on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
 ) -> Batch:
-    """Open clips that begin anywhere in their videos, as far as whole clips fit.
+    """Open clips that start at random frames of their videos, such that whole clips fit.
 
     Parameters
     ----------
     sources, frames, stride
         As in :func:`open_clips`.
     rng : Rng or int
-        One draw for each clip.
+        Generator for the clips, or a seed; one draw for each clip.
     short, device, color, on_error, max_pixels
-        As in :func:`open_clips`. A video that is too short for a whole clip is taken from its beginning.
+        As in :func:`open_clips`. The clip of a video that is too short starts at its first frame.
 
     Returns
     -------
     Batch
-        As of :func:`open_clips`.
+        Clips, as from :func:`open_clips`.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def random_clips(
     n = source_count(sources)
     frames = arguments.whole_number(frames, "frames")
     steps = strides(stride, n)
-    start = anywhere(as_rng(rng, n, "random_clips"), frames, steps)
+    start = random_start(as_rng(rng, n, "random_clips"), frames, steps)
     runtime = runtime_for(device)
     names = SourceNames(sources)
     options = clip_options(color, max_pixels)
@@ -76,8 +76,11 @@ def random_clips(
     return Batch(Recording(runtime, clips))
 
 
-def anywhere(rng: Rng, frames: int, stride: Ints) -> Start:
-    """First frames (N,) of whole clips, all as likely, from how many frames there are; 0 where none fits."""
+def random_start(rng: Rng, frames: int, stride: Ints) -> Start:
+    """Return a function from the videos' frame counts (N,) to first frames (N,) of whole clips, drawn uniformly.
+
+    The first frame is 0 where no whole clip fits.
+    """
     unit = rng.units(1)[:, 0]
 
     def start(counts: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""Random color: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
+"""Random color functions: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
 
 ``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed.
 """
@@ -31,18 +31,19 @@ def color_jitter(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Change brightness, contrast, saturation and hue by random amounts, in a random order for each image.
+    """Jitter brightness, contrast, saturation and hue, in a random order for each image.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     brightness, contrast, saturation : float or (low, high), optional
-        Range of the factor; one number ``f`` is ``(max(0, 1 - f), 1 + f)``.
+        Range of the factor, at least 0; one number ``f`` stands for ``(max(0, 1 - f), 1 + f)``.
     hue : float or (low, high), optional
-        Range of the hue factor, within -0.5 to 0.5; one number is (-number, number).
+        Range of the hue factor, within -0.5 to 0.5; one number ``f`` stands for ``(-f, f)``.
     p : float or (N,) float
-        Probability of any change.
+        Probability of any change of an image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -55,7 +56,7 @@ def color_jitter(
 
     Notes
     -----
-    torchvision draws one order and one set of factors for a whole batch; here each image has its own.
+    torchvision draws one order and one set of factors for a whole batch; here they are drawn for each image.
 
     Examples
     --------
@@ -85,6 +86,7 @@ def color_jitter(
 
 
 def _factor_range(value: Any, name: str) -> tuple[float, float] | None:
+    """Return the checked range of a factor; None if it changes nothing."""
     if value is None:
         return None
     if arguments.is_single(value):
@@ -95,6 +97,7 @@ def _factor_range(value: Any, name: str) -> tuple[float, float] | None:
 
 
 def _hue_range(value: Any) -> tuple[float, float] | None:
+    """Return the checked range of the hue factor; None if it changes nothing."""
     if value is None:
         return None
     if arguments.is_single(value):
@@ -114,17 +117,19 @@ def random_photometric_distort(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Change brightness, contrast, saturation, hue and the order of channels, each with probability ``p``, as SSD.
+    """Distort brightness, contrast, saturation, hue and channel order, each with probability ``p``, as SSD does.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     brightness, contrast, saturation : (low, high)
-        Range of the factor.
+        Range of the factor, at least 0.
     hue : (low, high)
         Range of the hue factor, within -0.5 to 0.5.
     p : float or (N,) float
+        Probability of each change of an image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -137,7 +142,7 @@ def random_photometric_distort(
 
     Notes
     -----
-    Contrast comes before or after saturation and hue, with equal probability; the order of the channels last.
+    Contrast changes before or after saturation and hue, with equal probability; channels are permuted last.
 
     References
     ----------
@@ -169,13 +174,15 @@ def random_photometric_distort(
 
 
 def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
-    """Put the channels in a random order, each of them equally likely, with probability ``p``.
+    """Permute the channels at random with probability ``p``; all orders are equally likely.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -194,13 +201,15 @@ def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | 
 
 
 def random_grayscale(images: Images, p: PerImage = 0.1, *, rng: Rng | int) -> Batch:
-    """Make images gray with probability ``p``, keeping their number of channels.
+    """Convert images to gray with probability ``p``, keeping their number of channels.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -221,9 +230,11 @@ def random_invert(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -240,15 +251,17 @@ def random_invert(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch
 
 
 def random_solarize(images: Images, threshold: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Invert values at or above a threshold with probability ``p``.
+    """Invert all values at or above a threshold with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     threshold : float or (N,) float
-        As in :func:`solarize`.
+        Threshold, as in :func:`solarize`.
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -265,15 +278,17 @@ def random_solarize(images: Images, threshold: PerImage, p: PerImage = 0.5, *, r
 
 
 def random_posterize(images: Images, bits: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Keep the highest bits of images with probability ``p``.
+    """Reduce the number of bits of each value with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     bits : int or (N,) int
-        As in :func:`posterize`.
+        Number of bits to keep, as in :func:`posterize`.
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -290,13 +305,15 @@ def random_posterize(images: Images, bits: PerImage, p: PerImage = 0.5, *, rng: 
 
 
 def random_autocontrast(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Stretch the contrast of images with probability ``p``.
+    """Stretch each channel to the full range with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -314,13 +331,15 @@ def random_autocontrast(images: Images, p: PerImage = 0.5, *, rng: Rng | int) ->
 
 
 def random_equalize(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Equalize the histogram of images with probability ``p``.
+    """Equalize the histogram of each channel with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------

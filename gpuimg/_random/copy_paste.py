@@ -1,4 +1,4 @@
-"""Copy-paste for instance segmentation: objects of one image laid onto another, with masks and boxes."""
+"""Copy-paste for instance segmentation: objects of one image pasted onto another, with masks and boxes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .rng import Rng, as_rng
 
 
 class CopyPaste(NamedTuple):
-    """Images with objects of others, their masks, and which objects these are.
+    """Images with pasted objects, their masks and the origin of each object.
 
     Attributes
     ----------
     images : Batch
         float32 images.
     masks : (N, H, W) int32
-        For each pixel 0, or which of the image's objects it shows, counted from 1.
+        The object that each pixel shows, numbered from 1 within its image; 0 is background.
     objects : list of (K, 2) int64
-        For each of them the image that it comes from and its label there, by which its class is found.
+        Origin of the K objects of each image: index of the source image, and label in its mask.
     """
 
     images: Batch
@@ -34,12 +34,12 @@ class CopyPaste(NamedTuple):
     objects: list[Ints]
 
     def boxes(self) -> list[Floats]:
-        """Boxes around what is visible of the objects.
+        """Return boxes around the visible parts of the objects.
 
         Returns
         -------
         list of (K, 4) float64
-            ``x0, y0, x1, y1``; every object has at least one pixel.
+            ``x0, y0, x1, y1`` in pixels; every object has at least one pixel.
         """
         return [_boxes(mask, len(each)) for mask, each in zip(self.masks, self.objects, strict=True)]
 
@@ -53,22 +53,24 @@ def copy_paste(
     rng: Rng | int,
     partner: PerImage | None = None,
 ) -> CopyPaste:
-    """Lay objects of another image onto each image. Computed at once, in float32.
+    """Paste objects of another image onto each image. Computed immediately in float32.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
-        All of one size; no clips.
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
+        All of one size; clips are refused.
     masks : (N, H, W) array or list of (H, W) arrays
-        NumPy arrays of whole numbers: 0, or the label of the object that a pixel shows. Of the images as they are now:
-        move those of the source images by :func:`transform_masks`.
+        NumPy arrays of integers: the label of the object that each pixel shows, 0 for background. They match the
+        images as passed: apply :func:`transform_masks` to masks of the source images first.
     share : float or (N,) float
-        Probability for each object of the other image to be pasted.
+        Probability, 0 to 1, that an object of the other image is pasted.
     min_area : float or (N,) float
-        Objects of the image itself of which fewer pixels stay visible become background.
+        An image's own object becomes background if fewer pixels of it stay visible.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
     partner : (N,) int, optional
-        Index of the image whose objects are pasted. By default the previous image in the batch, as in :func:`mixup`.
+        Index of the image whose objects are pasted. The default is the previous image in the batch, as in
+        :func:`mixup`.
 
     Returns
     -------
@@ -80,11 +82,11 @@ def copy_paste(
         For images of different sizes, masks of another number or size, a share outside 0 to 1, or partners that do not
         fit.
     TypeError
-        For masks that are no whole numbers.
+        For masks that are neither integer nor boolean.
 
     Notes
     -----
-    Objects are pasted where they lie in their own image, with hard edges; the paper jitters the scale of images before
+    Objects keep their position and are pasted with hard edges. The paper jitters the scale of images first
     (:func:`scale_jitter`, :func:`random_crop`).
 
     References
@@ -120,15 +122,15 @@ def copy_paste(
     for i, j in enumerate(other.tolist()):
         chosen = known[j][unit[i, : len(known[j])] < chance[i]]
         pasted[i] = np.isin(labels[j], chosen)
-        stays = _visible(labels[i], known[i], ~pasted[i], max(least[i], 1.0))
+        visible = _visible(labels[i], known[i], ~pasted[i], max(least[i], 1.0))
         own, of_other = np.where(pasted[i], 0, labels[i]), np.where(pasted[i], labels[j], 0)
-        result[i] = _renumbered(own, stays) + _renumbered(of_other, chosen, len(stays))
-        objects.append(np.array([*((i, k) for k in stays), *((j, k) for k in chosen)], np.int64).reshape(-1, 2))
+        result[i] = _renumbered(own, visible) + _renumbered(of_other, chosen, len(visible))
+        objects.append(np.array([*((i, k) for k in visible), *((j, k) for k in chosen)], np.int64).reshape(-1, 2))
     return CopyPaste(_pasted(batch, other, pasted), result, objects)
 
 
 def _checked(masks: Any, batch: Batch) -> Ints:
-    """Labels (N, H, W)."""
+    """Check masks; return their labels (N, H, W)."""
     n = len(batch)
     if len(masks) != n:
         raise ValueError(f"got masks for {len(masks)} images, but the batch has {n}")
@@ -145,16 +147,16 @@ def _checked(masks: Any, batch: Batch) -> Ints:
     return found
 
 
-def _visible(mask: Ints, known: Ints, there: Mask, least: float) -> Ints:
-    """Which labels have at least so many pixels where something is visible."""
-    found, counts = np.unique(mask[there], return_counts=True)
+def _visible(mask: Ints, known: Ints, unpasted: Mask, least: float) -> Ints:
+    """Return the known labels with at least ``least`` pixels outside the pasted objects."""
+    found, counts = np.unique(mask[unpasted], return_counts=True)
     enough = np.isin(known, found[counts >= least])
     kept: Ints = known[enough]
     return kept
 
 
 def _renumbered(mask: Ints, labels: Ints, before: int = 0) -> Ints:
-    """Labels, which are sorted, as numbers from 1 on, or behind ``before``; 0 for all others."""
+    """Number the pixels of sorted ``labels`` from ``before + 1``; all other pixels become 0."""
     if not len(labels):
         return np.zeros_like(mask)
     at = np.minimum(np.searchsorted(labels, mask), len(labels) - 1)
@@ -163,7 +165,7 @@ def _renumbered(mask: Ints, labels: Ints, before: int = 0) -> Ints:
 
 
 def _boxes(mask: NDArray[np.int32], count: int) -> Floats:
-    """Boxes (K, 4) around the pixels of objects 1 to K."""
+    """Return boxes (K, 4) around the pixels of objects 1 to K."""
     boxes = np.zeros((count, 4))
     rows, columns = np.nonzero(mask)
     number = mask[rows, columns] - 1
@@ -175,7 +177,7 @@ def _boxes(mask: NDArray[np.int32], count: int) -> Floats:
 
 
 def _pasted(batch: Batch, partner: Ints, pasted: Mask) -> Batch:
-    """Images of which some pixels are those of their partners."""
+    """Replace the pixels of ``pasted`` (N, H, W) by those of each image's partner."""
     runtime = recording_of(batch).runtime
     own = recording_of(batch.compute("float32")).source
     if not isinstance(own, Pixels):

@@ -1,4 +1,4 @@
-"""Shared by the random functions: the generator, ranges passed by users, and the sides of random rectangles."""
+"""Helpers of the random functions: generators, checked ranges, sides of random rectangles."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .._checks import arguments
 from .._checks.types import Floats
 from .rng import Rng, as_rng
 
-TRIES = 10  # to fit a rectangle into an image, as in torchvision
+TRIES = 10  # rectangles drawn to find one that fits into the image, as in torchvision
 
 
 def limits(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf) -> tuple[float, float]:
-    """A checked (low, high) range."""
+    """Return a checked (low, high) range."""
     if not isinstance(value, (Sequence, np.ndarray)) or isinstance(value, str) or len(value) != 2:
         raise ValueError(f"{name} must be (low, high), not {value!r}")
     array = arguments.numbers(value, name)
@@ -28,7 +28,7 @@ def limits(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf)
 
 
 def limits_of_each(value: Any, n: int, name: str, *, low: float, high: float) -> tuple[Floats, Floats]:
-    """A checked (low, high) range whose limits are scalar or (N,), as two (N, 1) arrays."""
+    """Return a checked (low, high) range, whose limits may be (N,), as two (N, 1) arrays."""
     if isinstance(value, tuple) and len(value) == 2 and not all(map(arguments.is_single, value)):
         each = arguments.pair(value, n, name, ("low", "high"), low=low, high=high)
         reversed_ = each[:, 0] > each[:, 1]
@@ -43,19 +43,19 @@ def limits_of_each(value: Any, n: int, name: str, *, low: float, high: float) ->
 
 
 def whole_limits(value: Any, name: str, low: int, high: int) -> tuple[int, int]:
-    """A checked range of whole numbers, both limits included, or one number for both."""
+    """Return a checked range of whole numbers, both limits included; one number stands for both."""
     few, most = (value, value) if arguments.is_single(value) else limits(value, name)
     first = arguments.whole_number(_whole(few), name, low, high)
     return first, arguments.whole_number(_whole(most), name, first, high)
 
 
 def _whole(value: Any) -> Any:
-    """A float that is a whole number as one."""
+    """Convert a float without fraction to an int."""
     return int(value) if isinstance(value, float) and value == round(value) else value
 
 
 def symmetric(value: Any, name: str) -> tuple[float, float]:
-    """A range passed as (low, high), or as one number for (-number, number)."""
+    """Return a checked (low, high) range; one number ``f`` stands for (-f, f)."""
     if not arguments.is_single(value):
         return limits(value, name)
     number = one_number(value, name)
@@ -63,7 +63,7 @@ def symmetric(value: Any, name: str) -> tuple[float, float]:
 
 
 def one_number(value: Any, name: str) -> float:
-    """A single number of at least 0 that stands for a range."""
+    """Return a single number of at least 0 that stands for a range."""
     number = float(arguments.numbers(value, name))
     if not 0.0 <= number < np.inf:
         raise ValueError(f"{name} must be a number of at least 0, or (low, high), not {value!r}")
@@ -71,7 +71,7 @@ def one_number(value: Any, name: str) -> float:
 
 
 def beta_parameter(value: Any, name: str) -> float:
-    """The parameter of a symmetric beta distribution; float64 holds its draws from 1e-6."""
+    """Return the parameter of a symmetric beta distribution, at least 1e-6: draws of smaller ones underflow float64."""
     number = arguments.numbers(value, name)
     if number.ndim or not 1e-6 <= number < np.inf:
         raise ValueError(f"{name} must be one number of at least 1e-06, not {value!r}")
@@ -79,15 +79,15 @@ def beta_parameter(value: Any, name: str) -> float:
 
 
 def prepare(images: Any, rng: Any, name: str) -> tuple[Batch, Rng]:
-    """The batch and the generator of a call to the function ``name``."""
+    """Return the batch and the generator for a call of the function ``name``."""
     batch = as_batch(images)
     return batch, as_rng(rng, len(batch), name, batch.frames)
 
 
 def drawn_sides(area: Any, unit: Floats, scale: tuple[Any, Any], ratio: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Sides (N, TRIES) of random rectangles, first the one that a ratio above 1 makes longer.
+    """Return the sides (N, TRIES) of random rectangles; the first side is the one that a ratio above 1 makes longer.
 
-    ``area`` is (N, 1), and so may be the limits of ``scale``.
+    ``area`` is (N, 1) and in square pixels; the limits of ``scale`` are scalars or (N, 1).
     """
     target = area * (scale[0] + (scale[1] - scale[0]) * unit[:, :TRIES])
     logs = np.log(ratio)

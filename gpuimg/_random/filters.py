@@ -1,4 +1,4 @@
-"""Random blur and sharpness: draw, then call."""
+"""Random filters: draw, then call."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from .rng import Rng
 def random_gaussian_blur(
     images: Images, kernel_size: Size, sigma: float | Range = (0.1, 2.0), p: PerImage = 1.0, *, rng: Rng | int
 ) -> Batch:
-    """Blur by a random amount with probability ``p``.
+    """Blur with a Gaussian of random width, with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     kernel_size : int, (x, y), or array of shape (N,) or (N, 2)
-        As in :func:`gaussian_blur`.
+        Size of the filter in pixels, as in :func:`gaussian_blur`.
     sigma : float or (low, high)
-        Range of the standard deviation in pixels, at least 1e-6; one number, or a list or tuple of one, is used for
-        every blurred image.
+        Range of the standard deviation in pixels, at least 1e-6. One number, or a list or tuple of one, applies to
+        all blurred images.
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -59,15 +61,17 @@ def random_gaussian_blur(
 
 
 def random_sharpness(images: Images, sharpness_factor: PerImage, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Adjust the sharpness with probability ``p``; torchvision's ``RandomAdjustSharpness``.
+    """Adjust sharpness with probability ``p``, as torchvision's ``RandomAdjustSharpness``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     sharpness_factor : float or (N,) float
-        As in :func:`adjust_sharpness`.
+        Factor, as in :func:`adjust_sharpness`.
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -86,17 +90,19 @@ def random_sharpness(images: Images, sharpness_factor: PerImage, p: PerImage = 0
 def random_motion_blur(
     images: Images, length: float | Range = (3, 9), degrees: Range = (-90.0, 90.0), p: PerImage = 0.5, *, rng: Rng | int
 ) -> Batch:
-    """Blur along a line of random length and angle with probability ``p``.
+    """Blur along a line of random length and angle, with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     length : int or (low, high)
         Range of the length in pixels, both limits included, as in :func:`motion_blur`.
     degrees : (low, high)
-        Range of the angle from the x axis, counter-clockwise.
+        Range of the angle in degrees from the x axis, counter-clockwise.
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -122,15 +128,17 @@ def random_motion_blur(
 
 
 def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
-    """Give images the artefacts of a JPEG of random quality with probability ``p``.
+    """Add the artifacts of JPEG compression at a random quality, with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     quality : int or (low, high)
-        Range of the quality, both limits included, as in :func:`jpeg`.
+        Range of the quality, both limits included, within 1 to 100, as in :func:`jpeg`.
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -153,17 +161,18 @@ def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage 
     return filters.jpeg(batch, generator.integers(low, high + 1), where=where)
 
 
-# DeiT III blurs with standard deviations up to 2; the kernel reaches three of them to each side.
+# Pixels. DeiT III blurs with standard deviations up to 2; the kernel covers three of them on each side.
 _THREE_AUGMENT_KERNEL = 13
 
 
 def three_augment(images: Images, *, rng: Rng | int) -> Batch:
-    """Make each image gray, solarized or blurred, with equal probability: DeiT III's 3-Augment.
+    """Apply 3-Augment of DeiT III: convert to gray, solarize or blur, with equal probability.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -172,12 +181,12 @@ def three_augment(images: Images, *, rng: Rng | int) -> Batch:
     Raises
     ------
     ValueError
-        For an image with a side below 7 pixels, too small for the blur to reflect its border.
+        For an image with a side below 7 pixels: the blur cannot reflect its border.
 
     References
     ----------
-    Touvron, Cord, Jégou: "DeiT III: Revenge of the ViT", ECCV 2022. It solarizes at half of white, and blurs with
-    standard deviations of 0.1 to 2.
+    Touvron, Cord, Jégou: "DeiT III: Revenge of the ViT", ECCV 2022. Solarizes at half of white, and blurs with
+    standard deviations of 0.1 to 2 pixels.
 
     Examples
     --------

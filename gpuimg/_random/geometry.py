@@ -1,7 +1,7 @@
 """Random geometry: draw, then call. Defaults are those of ``torchvision.transforms.v2``.
 
 Every function takes ``rng``: a :class:`gpuimg.Rng` for the samples of the batch, or an int seed (for samples 0 to
-N - 1). Each makes a fixed number of draws, so a sample draws the same numbers in any batch.
+N - 1). A function makes the same number of draws for every image, so a sample draws the same numbers in any batch.
 """
 
 from __future__ import annotations
@@ -32,17 +32,19 @@ def random_resized_crop(
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     size : int or (height, width)
-        Size of the result; one number, or a list or tuple of one, is both. Each may be (N,), as for views of
-        different sizes.
+        Size of the result in pixels. One number, or a list or tuple of one, sets both. Each may be (N,), for example
+        for views of different sizes.
     scale : (low, high)
-        Area of the rectangle as a share of the image's, 0 to 1; in a tuple each may be (N,).
+        Range of the rectangle's area as a fraction of the image's, 0 to 1; in a tuple each limit may be (N,).
     ratio : (low, high)
-        Width over height of the rectangle; its logarithm is drawn uniformly.
+        Range of the rectangle's width divided by its height; the logarithm is drawn uniformly.
     interpolation : {"bilinear", "nearest", "bicubic"}
     antialias : bool
+        Widen the filter when downsizing.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -51,11 +53,11 @@ def random_resized_crop(
     Raises
     ------
     ValueError
-        For reversed ranges, a share outside 0 to 1, or sizes below 1.
+        For reversed ranges, an area outside 0 to 1, or sizes below 1.
 
     Notes
     -----
-    If none of ten rectangles fits into the image, the largest one of an allowed ratio is cut from its middle, as in
+    If none of ten rectangles fits into the image, the largest centered rectangle of an allowed ratio is cropped, as in
     torchvision.
 
     Examples
@@ -74,14 +76,14 @@ def random_resized_crop(
 
 
 def resized_crop_boxes(sizes: Ints, rng: Rng, scale: tuple[Any, Any], ratio: tuple[float, float]) -> Ints:
-    """Boxes (N, 4), top left height width, distributed as in torchvision's ``RandomResizedCrop``; one draw."""
+    """Draw boxes (N, 4), top left height width, distributed as in torchvision's ``RandomResizedCrop``; one draw."""
     unit = rng.units(2 * TRIES + 2)
     height, width = sizes[:, :1].astype(np.float64), sizes[:, 1:].astype(np.float64)
     w, h = drawn_sides(height * width, unit, scale, ratio)
     fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
     rows, first = np.arange(len(sizes)), np.argmax(fits, 1)
     found = fits.any(1)
-    # If no try fits: the middle of the image, cut to the nearest allowed ratio.
+    # If no rectangle fits: the center of the image, cropped to the nearest allowed ratio.
     whole_h, whole_w = height[:, 0], width[:, 0]
     whole = whole_w / whole_h
     narrow, wide = whole < ratio[0], whole > ratio[1]
@@ -107,18 +109,19 @@ def random_crop(
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     size : int or (height, width)
-        One number, or a list or tuple of one, is both.
+        Size of the result in pixels; one number, or a list or tuple of one, sets both.
     padding : int, (x, y) or (left, top, right, bottom), optional
-        Border to add before the crop, as in :func:`pad`.
+        Border in pixels to add before the crop, as in :func:`pad`.
     pad_if_needed : bool
-        Pad images that are too small by the missing pixels, on both sides; otherwise they are refused.
+        Pad images smaller than the crop by the missing pixels on both sides; otherwise they are refused.
     fill : number, (C,), (N,) or (N, C)
         Color of the border, as in :func:`pad`.
     padding_mode : {"constant", "edge", "reflect", "symmetric"}
-        As in :func:`pad`.
+        Content of the border, as in :func:`pad`.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -127,7 +130,7 @@ def random_crop(
     Raises
     ------
     ValueError
-        For an image smaller than the crop, which the message names, and as :func:`pad`.
+        For an image smaller than the crop (the message names it), and as :func:`pad`.
 
     Examples
     --------
@@ -155,13 +158,15 @@ def random_crop(
 
 
 def random_horizontal_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Mirror left and right with probability ``p``, a number or (N,).
+    """Flip images horizontally with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -179,13 +184,15 @@ def random_horizontal_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int)
 
 
 def random_vertical_flip(images: Images, p: PerImage = 0.5, *, rng: Rng | int) -> Batch:
-    """Mirror top and bottom with probability ``p``, a number or (N,).
+    """Flip images vertically with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -212,16 +219,17 @@ def random_rotation(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Rotate by a random angle.
+    """Rotate images by a random angle.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     degrees : float or (low, high)
-        Range of the angle, counter-clockwise; one number is (-number, number).
+        Range of the angle in degrees, counter-clockwise; one number ``d`` stands for ``(-d, d)``.
     interpolation, expand, center, fill
         As in :func:`rotate`.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -255,22 +263,23 @@ def random_affine(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Rotate, shift, scale and shear at random, keeping the size.
+    """Rotate, translate, scale and shear images at random, keeping their size.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     degrees : float or (low, high)
-        Range of the clockwise angle; one number is (-number, number).
+        Range of the angle in degrees, **clockwise**; one number ``d`` stands for ``(-d, d)``.
     translate : (x, y), optional
-        Largest shift as a share of width and height, 0 to 1; shifts are rounded to whole pixels.
+        Largest shift as a fraction of width and height, 0 to 1; shifts are rounded to whole pixels.
     scale : (low, high), optional
-        Range of the scale, at least 1e-6.
+        Range of the scale factor, at least 1e-6.
     shear : float, (low, high) or (x low, x high, y low, y high), optional
-        Range in degrees; one number is (-number, number), and without y limits shear is along x only.
+        Range of the shear in degrees; one number ``s`` stands for ``(-s, s)``. Without y limits, shear is along x only.
     interpolation, fill, center
         As in :func:`affine`.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -302,6 +311,7 @@ def random_affine(
 
 
 def _shear_ranges(shear: Any) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return the checked ranges of the shear along x and y."""
     if shear is None:
         return (0.0, 0.0), (0.0, 0.0)
     if np.ndim(shear) and len(shear) == 4:
@@ -312,22 +322,24 @@ def _shear_ranges(shear: Any) -> tuple[tuple[float, float], tuple[float, float]]
 def random_zoom_out(
     images: Images, fill: Color = 0, side_range: Range = (1.0, 4.0), p: PerImage = 0.5, *, rng: Rng | int
 ) -> Batch:
-    """Place images at a random position on a larger canvas with probability ``p``: SSD's zoom-out.
+    """Place images at a random position on a larger canvas with probability ``p``, as SSD's zoom-out.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     fill : number, (C,), (N,) or (N, C)
         Color of the canvas, as in :func:`pad`.
     side_range : (low, high)
-        Sides of the canvas as multiples of the image's, at least 1.
+        Range of the canvas's sides as multiples of the image's, at least 1.
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
     Batch
-        Of the sizes of the canvases, which differ between images.
+        Results have the sizes of the canvases, which differ between images.
 
     Raises
     ------
@@ -363,18 +375,19 @@ def random_perspective(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Move the corners inwards by random amounts, with probability ``p``.
+    """Apply a random perspective with probability ``p``: move the corners inwards by random amounts.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     distortion_scale : float
-        0 to 1: how far a corner may move, as a share of the way to the middle.
+        Largest displacement of a corner as a fraction of the distance to the center, 0 to 1.
     p : float or (N,) float
-        Probability of a change.
+        Probability for each image, 0 to 1.
     interpolation, fill
         As in :func:`perspective`.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -387,7 +400,7 @@ def random_perspective(
 
     Notes
     -----
-    At a scale above 0.5, three corners may end up on one line; such an image does not change.
+    With a scale above 0.5, three corners may end up on one line; such an image does not change.
 
     Examples
     --------
@@ -404,23 +417,24 @@ def random_perspective(
     bound = np.floor(distortion_scale * (batch.sizes[:, ::-1] // 2))
     unit = generator.units(8).reshape(n, 4, 2)
     near = np.floor(unit * (bound + 1.0)[:, None])
-    # torchvision draws the far corners from [size - bound - 1, size), one place more than the near ones reach.
+    # torchvision draws the far corners from [size - bound - 1, size), one pixel further than the near corners move.
     far = size[:, None] - bound[:, None] - 1.0 + near
     is_far = np.array([(False, False), (True, False), (True, True), (False, True)])
     end = np.where(is_far, far, near)
     start = np.where(is_far, size[:, None] - 1.0, 0.0)
-    # Images of one row or column have no four corners to move, and some positions of corners no map leads to.
-    where &= np.all(size > 1.0, 1) & _can_be_viewed(end)
+    # Images of one row or column do not have four distinct corners, and no transform leads to some sets of corners.
+    where &= np.all(size > 1.0, 1) & _has_transform(end)
     safe: Floats = np.array([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)])
     start = np.where(where[:, None, None], start, safe)
     end = np.where(where[:, None, None], end, safe)
     return warp.perspective(batch, start, end, interpolation, fill, where=where)
 
 
-def _can_be_viewed(end: Floats) -> Mask:
-    """Whether a map that is finite at the origin moves a rectangle's corners to ``end`` (N, 4, 2)."""
+def _has_transform(end: Floats) -> Mask:
+    """Return (N,): True where a transform, finite at the origin, moves a rectangle's corners to ``end`` (N, 4, 2)."""
     (x0, y0), (x1, y1), (x2, y2), (x3, y3) = end.transpose(1, 2, 0)
-    # Heckbert's square-to-quadrilateral map, times its denominator; its inverse's last element is the depth there.
+    # Heckbert's square-to-quadrilateral transform, times its denominator. The last element of its inverse is the
+    # divisor at the origin: zero there puts the horizon through the image's top left corner.
     x, y = x0 - x1 + x2 - x3, y0 - y1 + y2 - y3
     scale = (x1 - x2) * (y3 - y2) - (x3 - x2) * (y1 - y2)
     g, h = x * (y3 - y2) - (x3 - x2) * y, (x1 - x2) * y - x * (y1 - y2)

@@ -1,4 +1,4 @@
-"""The random crop of SSD, which depends on its overlap with the boxes."""
+"""SSD's random crop, chosen by its overlap with bounding boxes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .._ops.targets import checked_boxes, move_boxes
 from .rng import Rng, as_rng
 
 _OPTIONS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
-_ROUNDS = 50  # with the default options, one in seven leaves an image as it is: (6/7)**50 = 4e-4 go on for longer
+# Overlaps drawn at most. One of the seven default options ends the search, so (6/7)**50 = 4e-4 of all images need more.
+_ROUNDS = 50
 
 
 def random_iou_crop(
@@ -31,33 +32,34 @@ def random_iou_crop(
     sampler_options: Sequence[float] | None = None,
     trials: int = 40,
 ) -> Batch:
-    """Crop each image around some of its boxes, as in the training of SSD.
+    """Crop each image around some of its boxes, as SSD does in training.
 
-    For each image, a minimal overlap is drawn from the options. Then rectangles are drawn until one contains the center
+    For each image a minimum overlap is drawn from the options. Then rectangles are drawn until one contains the center
     of a box and has at least that intersection over union with it. After ``trials`` rectangles without success another
-    overlap is drawn. An overlap of 1 or more keeps the image unchanged.
+    overlap is drawn. An overlap of 1 or more leaves the image unchanged.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     boxes : (N, K, 4) array or list of (K, 4) arrays
-        In pixels of the source images, as for :func:`transform_boxes`; what is recorded so far is applied to them.
+        Boxes in pixels of the source images, as for :func:`transform_boxes`; the geometry recorded so far is applied
+        to them.
     rng : Rng or int
-        A generator for the samples of the batch, or a seed.
+        Generator for the samples of the batch, or a seed.
     format : {"xyxy", "xywh", "cxcywh"}
     min_scale, max_scale : float
-        Range of the rectangle's height and width, as shares of the image's.
+        Range of the rectangle's height and width as fractions of the image's, above 0 and at most 1.
     min_aspect_ratio, max_aspect_ratio : float
-        Range of width divided by height.
+        Range of the rectangle's width divided by its height, above 0.
     sampler_options : sequence of float, optional
-        Minimal overlaps, 0 or more; (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1) by default.
+        Minimum overlaps to draw from, at least 0; (0, 0.1, 0.3, 0.5, 0.7, 0.9, 1) by default.
     trials : int
-        Rectangles to try for each overlap drawn.
+        Number of rectangles to try for each overlap, at least 1.
 
     Returns
     -------
     Batch
-        Use ``transform_boxes(result, boxes, centers=True)`` for its boxes: it clips them, and keeps those whose
+        Transform the boxes with ``transform_boxes(result, boxes, centers=True)``: it clips them and keeps those whose
         center is inside, as torchvision does.
 
     Raises
@@ -67,8 +69,8 @@ def random_iou_crop(
 
     Notes
     -----
-    Images without boxes do not change, nor do those for which 50 overlaps drawn led to no crop; torchvision then goes
-    on until one does.
+    Images without boxes do not change, nor do those for which 50 overlaps yield no crop; torchvision continues until
+    one does.
 
     References
     ----------
@@ -90,19 +92,19 @@ def random_iou_crop(
     trials = whole_number(trials, "trials")
     rows, corners = checked_boxes(boxes, recording_of(batch), format)
     moved = move_boxes(recording_of(batch), corners, rows.owner)
-    seen = moved.areas > 0.0
-    padded = _padded(moved.seen[seen], rows.owner[seen], n)
+    visible = moved.areas > 0.0
+    padded = _padded(moved.visible[visible], rows.owner[visible], n)
     own = generator.fork()
     result = np.zeros((n, 4), np.int64)  # top, left, height, width
     found = np.zeros(n, bool)
-    going = np.isin(np.arange(n), rows.owner[seen])
+    pending = np.isin(np.arange(n), rows.owner[visible])
     for _ in range(_ROUNDS):
-        if not going.any():
+        if not pending.any():
             break
         unit = own.units(1 + 4 * trials)
         wanted = options[np.minimum((unit[:, 0] * len(options)).astype(np.int64), len(options) - 1)]
-        going &= wanted < 1.0
-        k = np.flatnonzero(going)
+        pending &= wanted < 1.0
+        k = np.flatnonzero(pending)
         window = _windows(batch.sizes[k], unit[k, 1:].reshape(-1, trials, 4), min_scale, max_scale)
         height, width = window[..., 2], window[..., 3]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -114,13 +116,13 @@ def random_iou_crop(
         chosen = k[taken]
         result[chosen] = window[taken, first[taken]]
         found[chosen] = True
-        going[chosen] = False
+        pending[chosen] = False
     top, left, height, width = np.where(found[:, None], result, (0, 0, 1, 1)).T
     return crop(batch, top, left, height, width, where=found)
 
 
 def _checked_options(sampler_options: Any, scales: tuple[float, float], ratios: tuple[float, float]) -> Floats:
-    """The overlaps to draw from; refuses ranges that are reversed or out of bounds."""
+    """Return the overlaps to draw from; raise ValueError for ranges that are reversed or out of bounds."""
     min_scale, max_scale = scales
     min_aspect_ratio, max_aspect_ratio = ratios
     if not 0.0 < min_scale <= max_scale <= 1.0:
@@ -139,7 +141,7 @@ def _checked_options(sampler_options: Any, scales: tuple[float, float], ratios: 
 
 
 def _padded(boxes: Floats, owner: Ints, n: int) -> Floats:
-    """Boxes (M, 4) of n images as (n, K, 4), padded with NaN."""
+    """Return boxes (M, 4) of n images as (n, K, 4), padded with NaN."""
     counts = np.bincount(owner, minlength=n)
     place = np.arange(len(owner)) - (np.cumsum(counts) - counts)[owner]
     padded = np.full((n, int(counts.max(initial=0)), 4), np.nan)
@@ -148,7 +150,7 @@ def _padded(boxes: Floats, owner: Ints, n: int) -> Floats:
 
 
 def _windows(sizes: Ints, unit: Floats, min_scale: float, max_scale: float) -> Ints:
-    """Rectangles (N, T, 4), top, left, height and width, from numbers (N, T, 4) in [0, 1)."""
+    """Return rectangles (N, T, 4), top left height width, from random numbers (N, T, 4) in [0, 1)."""
     share = min_scale + (max_scale - min_scale) * unit[..., :2]
     width, height = (sizes[:, None, ::-1] * share).astype(np.int64).transpose(2, 0, 1)
     left = ((sizes[:, 1:] - width) * unit[..., 2]).astype(np.int64)
@@ -157,7 +159,7 @@ def _windows(sizes: Ints, unit: Floats, min_scale: float, max_scale: float) -> I
 
 
 def _best_overlap(windows: Ints, boxes: Floats) -> Floats:
-    """(N, T): largest intersection over union of a window (N, T, 4) and the boxes (N, K, 4) centered in it, or -1."""
+    """Return (N, T): largest IoU of windows (N, T, 4) with boxes (N, K, 4) centered in them; -1 without such a box."""
     start, size = windows[:, :, None, 1::-1], windows[:, :, None, :1:-1]
     low, high = boxes[:, None, :, :2], boxes[:, None, :, 2:]
     center = (low + high) / 2.0

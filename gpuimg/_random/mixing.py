@@ -1,4 +1,4 @@
-"""Mixing images of a batch: MixUp and CutMix, with the partners and weights for their labels."""
+"""Mixing of images: MixUp and CutMix, with the partners and weights to mix labels."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .rng import Rng, as_rng
 
 
 class Mix(NamedTuple):
-    """Mixed images, and the partners and weights to mix their labels; of clips, N counts the clips.
+    """Mixed images, and the partners and weights to mix their labels. For clips, N is the number of clips.
 
     Attributes
     ----------
     images : Batch
         float32 images.
     partner : (N,) int64
-        Index of the image, or clip, mixed in.
+        Index of the partner: the image, or clip, mixed in.
     weight : (N,) float64
         Weight of the image's own label; the partner's label has 1 minus it.
     """
@@ -40,11 +40,11 @@ class Mix(NamedTuple):
         Parameters
         ----------
         labels : (N,) int or (N, num_classes) float
-            Classes, or their probabilities.
+            Class of each image, or the probabilities of all classes.
         num_classes : int
             Number of classes.
         partner_labels : (N,) int or (N, num_classes) float, optional
-            Labels of the partner batch, if ``partner`` was another batch.
+            Labels of the partner batch, if ``partner`` was a batch.
 
         Returns
         -------
@@ -63,6 +63,7 @@ class Mix(NamedTuple):
 
 
 def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any]:
+    """Return labels as probabilities (N, num_classes), float32; classes become one-hot."""
     array = np.asarray(labels)
     if array.shape == (n, num_classes) and array.dtype.kind == "f":
         return array.astype(np.float32)
@@ -78,18 +79,19 @@ def _probabilities(labels: Any, n: int, num_classes: int) -> np.ndarray[Any, Any
 
 
 def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
-    """Blend each image with another one. Computed at once, in float32.
+    """Apply MixUp: blend each image with a partner. Computed immediately in float32.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
-        All of one size.
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
+        Each image has the size of its partner.
     alpha : float
-        The weight of each image is drawn from Beta(alpha, alpha); at least 1e-6.
+        Parameter of the distribution Beta(alpha, alpha) of the weights, at least 1e-6.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
     partner : (N,) int or Batch, optional
-        Index of the image to mix in, or a batch with as many images of the same size. By default the previous image
-        in the batch, as in torchvision.
+        Index of the image to mix in, or a batch with as many images of the same size. The default is the previous
+        image in the batch, as in torchvision.
 
     Returns
     -------
@@ -98,7 +100,7 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
     Raises
     ------
     ValueError
-        For an alpha below 1e-6, images of different sizes, or partners that do not fit.
+        For an alpha below 1e-6, an image and a partner of different sizes, or partners that do not fit.
 
     References
     ----------
@@ -119,18 +121,18 @@ def mixup(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIma
 
 
 def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerImage | Batch | None = None) -> Mix:
-    """Paste a rectangle of another image into each image. Computed at once, in float32.
+    """Apply CutMix: paste a rectangle of a partner into each image. Computed immediately in float32.
 
     Parameters
     ----------
     images, alpha, rng, partner
-        As in :func:`mixup`; the area of the rectangle is 1 minus the draw, as a share of the image's, before it is cut
-        at the border.
+        As in :func:`mixup`. The area of the rectangle, before it is clipped at the border, is 1 minus the drawn weight
+        as a fraction of the image's.
 
     Returns
     -------
     Mix
-        Its weights are the shares of the area that remain.
+        Weights are the fractions of the images' areas that remain.
 
     Raises
     ------
@@ -157,7 +159,7 @@ def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIm
     height, width = batch.sizes[::frames].T
     center_x, center_y = np.floor(unit[:, 0] * width), np.floor(unit[:, 1] * height)
     half = 0.5 * np.sqrt(1.0 - drawn)
-    # torchvision truncates the half sides, then cuts at the border.
+    # torchvision truncates half of each side to whole pixels, then clips at the border.
     half_w, half_h = np.floor(half * width), np.floor(half * height)
     x0, x1 = np.maximum(center_x - half_w, 0), np.minimum(center_x + half_w, width)
     y0, y1 = np.maximum(center_y - half_h, 0), np.minimum(center_y + half_h, height)
@@ -170,12 +172,13 @@ def cutmix(images: Images, *, alpha: float = 1.0, rng: Rng | int, partner: PerIm
 
 
 def _alphas(alpha: Any) -> tuple[float, float]:
+    """Return both parameters of the beta distribution, checked."""
     one = beta_parameter(alpha, "alpha")
     return one, one
 
 
 def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
-    """Both batches, and the index of the partner of each image or clip."""
+    """Return the batch, the partners' batch and the index of each image's, or clip's, partner in it."""
     n = recording_of(batch).units
     if isinstance(partner, Batch):
         if (len(partner), partner.frames) != (len(batch), batch.frames):
@@ -190,27 +193,29 @@ def _partners(batch: Batch, partner: Any) -> tuple[Batch, Batch, Ints]:
 def blend(
     images: Images, others: Images, weight: PerImage, *, partner: PerImage | None = None, rectangle: Table | None = None
 ) -> Batch:
-    """Mix two batches: ``weight * images[i] + (1 - weight) * others[partner[i]]``. Computed at once, in float32.
+    """Blend batches: ``weight * images[i] + (1 - weight) * others[partner[i]]``. Computed immediately in float32.
 
     Parameters
     ----------
-    images, others : Batch, list of arrays or array
-        All of one size and on one device.
+    images, others : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
+        On one device; each image has the size of its partner.
     weight : float or (N,) float
-        0 to 1.
+        Weight of ``images``, 0 to 1.
     partner : (N,) int, optional
-        Index in ``others``; the same index by default.
+        Index of each image's partner in ``others``; the same index by default.
     rectangle : (N, 4) int, optional
-        ``x0, y0, x1, y1`` of a rectangle that shows only the partner; parts outside the image are ignored.
+        Rectangle that shows only the partner: ``x0, y0, x1, y1`` in pixels. Parts outside the image are ignored.
 
     Returns
     -------
     Batch
+        float32 images.
 
     Raises
     ------
     ValueError
-        For images of different sizes, numbers, channels or devices, or weights outside 0 to 1.
+        For an image and a partner of different sizes, batches that differ in number of images, channels or device, or
+        weights outside 0 to 1.
 
     Examples
     --------
@@ -229,7 +234,7 @@ def blend(
         raise ValueError(f"others must have {n} images, not {len(other)}, unless partner says which to use")
     shares = arguments.per_image(weight, n, "weight", low=0.0, high=1.0)
     index = np.arange(n)
-    if partner is not None:  # of images, also where these are clips
+    if partner is not None:  # counts images, in batches of clips too
         index = arguments.integers(partner, len(one), "partner", low=0, high=len(other) - 1)
     boxes = np.zeros((n, 4), np.int64) if rectangle is None else _rectangles(rectangle, one)
     if np.any(one.sizes != other.sizes[index]):
@@ -245,7 +250,7 @@ def blend(
 
 
 def _mixed(one: Batch, other: Batch, weight: Floats, partner: Ints, rectangle: Ints) -> Recording:
-    """Results of :func:`blend` for checked arguments."""
+    """Blend with checked arguments."""
     own, others = (recording_of(batch.compute("float32")).source for batch in (one, other))
     if not (isinstance(own, Pixels) and isinstance(others, Pixels)):
         raise TypeError("computed batches hold pixels")
@@ -258,7 +263,7 @@ def _mixed(one: Batch, other: Batch, weight: Floats, partner: Ints, rectangle: I
 
 
 def _rectangles(rectangle: Any, batch: Batch) -> Ints:
-    """Rectangles (N, 4), cut at the border."""
+    """Return checked rectangles (N, 4), clipped at the border."""
     n = recording_of(batch).image_count
     array = arguments.finite(rectangle, "rectangle")
     if array.ndim != 2 or array.shape[1] != 4 or not arguments.fits(array, n) or np.any(array != np.round(array)):

@@ -33,19 +33,19 @@ _TILES = 4  # top left, top right, bottom left, bottom right
 
 
 class Mosaic(NamedTuple):
-    """Mosaics of images, and what becomes of boxes, labels and masks; of clips, N counts the clips.
+    """Mosaics of images, and methods to move boxes, labels and masks into them. For clips, N is the number of clips.
 
     Attributes
     ----------
     images : Batch
         float32 images.
     shown : (N, 4) int64
-        Index of the image, or clip, that each mosaic shows top left, top right, bottom left and bottom right.
+        Indices of the images, or clips, that each mosaic shows top left, top right, bottom left and bottom right.
     corners : (N, 2) int64
-        x and y, in pixels, of where the four meet.
+        x and y, in pixels, of the point at which the four images meet.
     tiles : Batch
-        The images as they lie in the mosaics: all of those top left, then top right, and so on. They are for targets;
-        their pixels are not computed.
+        The images at their positions in the mosaics: those top left of all mosaics, then those top right, and so on.
+        They serve to transform targets; their pixels are not computed.
     """
 
     images: Batch
@@ -61,35 +61,33 @@ class Mosaic(NamedTuple):
         Parameters
         ----------
         boxes : (N, K, 4) array or list of (K, 4) arrays
-            In pixels of the source images, as for :func:`transform_boxes`.
-        format : str
-            As there.
-        min_area : float
-            As there.
+            Boxes in pixels of the source images, as for :func:`transform_boxes`.
+        format, min_area
+            As in :func:`transform_boxes`.
 
         Returns
         -------
         boxes : list of (L, 4) arrays
-            Those of the four images of each mosaic, one behind the other.
+            Boxes of each mosaic: those of its four images, concatenated.
         kept : list of (L,) bool arrays
-            Which are visible.
+            True for visible boxes.
 
         Raises
         ------
         ValueError
             As :func:`transform_boxes`.
         """
-        parts = self._of_tiles(boxes, "boxes")
+        parts = self._for_tiles(boxes, "boxes")
         moved, kept = transform_boxes(self.tiles, parts, format=format, min_area=min_area)
-        return self._joined(moved), self._joined(kept)
+        return self._concatenated(moved), self._concatenated(kept)
 
     def labels(self, labels: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        """What belongs to the boxes, in their order.
+        """Arrange labels in the order of the boxes of the mosaics.
 
         Parameters
         ----------
         labels : list of (K, ...) arrays
-            A row for each box of each source image: classes, for example.
+            One row, for example a class, for each box of each source image.
 
         Returns
         -------
@@ -100,17 +98,17 @@ class Mosaic(NamedTuple):
         ValueError
             For another number of images.
         """
-        return self._joined([np.asarray(part) for part in self._of_tiles(labels, "labels")])
+        return self._concatenated([np.asarray(part) for part in self._for_tiles(labels, "labels")])
 
     def masks(self, masks: MaskPerImage, *, fill: int = 0) -> AsPassed:
-        """Lay label masks as the images.
+        """Arrange label masks like the images.
 
         Parameters
         ----------
         masks : list of (H, W) arrays or (N, H, W) array
-            As for :func:`transform_masks`.
+            Masks of the source images, as for :func:`transform_masks`.
         fill : int
-            Label around the images.
+            Label of the pixels around the images.
 
         Returns
         -------
@@ -122,21 +120,21 @@ class Mosaic(NamedTuple):
             As :func:`transform_masks`.
         """
         n = len(self.images)
-        moved = transform_masks(self.tiles, self._of_tiles(masks, "masks"), fill=fill)
+        moved = transform_masks(self.tiles, self._for_tiles(masks, "masks"), fill=fill)
         corners = np.repeat(self.corners, self.images.frames or 1, 0)
         for tile in range(1, _TILES):
             for i, (x0, y0, x1, y1) in enumerate(_quadrants(corners, self.images.sizes, tile).tolist()):
                 moved[i][y0:y1, x0:x1] = moved[tile * n + i][y0:y1, x0:x1]
         return moved[:n]
 
-    def _of_tiles(self, each: Any, name: str) -> list[Any]:
-        """What goes with each source image, for each tile."""
+    def _for_tiles(self, each: Any, name: str) -> list[Any]:
+        """Return the items of ``each``, one for each source image, in the order of the tiles."""
         if len(each) != len(self.images):
             raise ValueError(f"got {name} for {len(each)} images, but the batch has {len(self.images)}")
         return [each[i] for i in rows_of(self.shown.T.reshape(-1), self.images.frames).tolist()]
 
-    def _joined(self, parts: Any) -> list[np.ndarray[Any, Any]]:
-        """Parts of the four tiles of each mosaic, one behind the other."""
+    def _concatenated(self, parts: Any) -> list[np.ndarray[Any, Any]]:
+        """Concatenate the parts of the four tiles of each mosaic."""
         n = len(self.images)
         return [np.concatenate([parts[tile * n + i] for tile in range(_TILES)]) for i in range(n)]
 
@@ -150,40 +148,40 @@ def mosaic(
     rng: Rng | int,
     partner: Table | None = None,
 ) -> Mosaic:
-    """Lay four images around a random point. Computed at once, in float32.
+    """Combine four images around a random point. Computed immediately in float32.
 
-    Each is as large as half of the result at most.
+    Each image is at most as large as half of the result.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
-        Of any sizes.
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
+        Images of any sizes.
     size : int or (height, width)
-        Of the results.
+        Size of the results in pixels, at least 2.
     center : (low, high)
-        Range of the point at which the images meet, as a share of both sides, 0 to 1.
+        Range of the point at which the images meet, as a fraction of both sides, 0 to 1.
     fill : number, (C,), (N,) or (N, C)
         Color around the images, as in :func:`pad`.
     rng : Rng or int
-        One draw an image, or clip.
+        Generator for the images, or clips, or a seed.
     partner : (N, 3) int, optional
-        Indices of the other images. By default the three before it in the batch.
+        Indices of the other images. The default is the three previous images in the batch.
 
     Returns
     -------
     Mosaic
-        Image ``i`` and its partners are in a random order.
+        Mosaic ``i`` shows image ``i`` and its partners in random order.
 
     Raises
     ------
     ValueError
-        For reversed or out-of-range limits, and partners that do not fit.
+        For reversed or out-of-range limits, or partners that do not fit.
 
     Notes
     -----
-    Images keep their proportions: they are resized to fit into half of the height and width, and cut off where the part
-    of the result that they are laid into is smaller. Random affine maps and crops of the result are calls of their
-    own; YOLO's results are twice as large as its images, which it then cuts out.
+    Images keep their aspect ratio: they are resized to fit into half of the height and width, and cropped where their
+    quadrant of the result is smaller. Random affine transforms and crops of the result are separate calls; YOLO
+    creates mosaics of twice its image size and then crops them.
 
     References
     ----------
@@ -209,19 +207,19 @@ def mosaic(
     limit = canvas[:: batch.frames or 1, ::-1]
     corners = np.clip(np.round((low + (high - low) * generator.units(2)) * limit), 1, limit - 1).astype(np.int64)
     color = arguments.color(fill, recording_of(batch).image_count, batch.channels, recording_of(batch).unit)
-    small = resize(batch, _fitting(batch.sizes, canvas))
-    tiles = _laid(small.take(shown.T.reshape(-1)), corners, canvas, color, range(_TILES))
+    small = resize(batch, _half_sizes(batch.sizes, canvas))
+    tiles = _placed(small.take(shown.T.reshape(-1)), corners, canvas, color, range(_TILES))
     mixed = small.compute("float32")
-    result = _laid(mixed.take(shown[:, 0]), corners, canvas, color, [0])
+    result = _placed(mixed.take(shown[:, 0]), corners, canvas, color, [0])
     every = np.repeat(corners, batch.frames or 1, 0)
     for tile in range(1, _TILES):
-        other = _laid(mixed.take(shown[:, tile]), corners, canvas, color, [tile])
+        other = _placed(mixed.take(shown[:, tile]), corners, canvas, color, [tile])
         result = blend(result, other, 1.0, rectangle=_quadrants(every, canvas, tile))
     return Mosaic(result, shown, corners, tiles)
 
 
 def _shown(partner: Any, n: int) -> Ints:
-    """Indices (N, 4) of images and their partners."""
+    """Return indices (N, 4) of images and their partners."""
     own = np.arange(n)[:, None]
     if partner is None:
         return (own - np.arange(_TILES)) % max(n, 1)
@@ -232,31 +230,31 @@ def _shown(partner: Any, n: int) -> Ints:
     return np.stack([own[:, 0], *parts], 1)
 
 
-def _fitting(sizes: Ints, canvas: Ints) -> Ints:
-    """Sizes (N, 2) of images that fit into half of a canvas."""
+def _half_sizes(sizes: Ints, canvas: Ints) -> Ints:
+    """Return the sizes (N, 2) of images resized to fit into half of a canvas."""
     half = canvas // 2
     scale = np.min(half / sizes, 1, keepdims=True)
-    fitting: Ints = np.clip(np.round(sizes * scale), 1, half).astype(np.int64)
-    return fitting
+    resized: Ints = np.clip(np.round(sizes * scale), 1, half).astype(np.int64)
+    return resized
 
 
-def _laid(images: Batch, corners: Ints, canvas: Ints, color: Floats, tiles: Sequence[int]) -> Batch:
-    """Images at their places on canvases: those of each tile, one tile after the other."""
+def _placed(images: Batch, corners: Ints, canvas: Ints, color: Floats, tiles: Sequence[int]) -> Batch:
+    """Pad images to canvases, at the positions of their tiles; ``images`` holds those of each tile in turn."""
     count = len(tiles)
     tile = np.repeat(tiles, len(canvas))
     corner = np.tile(np.repeat(corners, images.frames or 1, 0), (count, 1))
     size, limit = images.sizes[:, ::-1], np.tile(canvas[:, ::-1], (count, 1))
     start = corner - size * np.stack([tile % 2 == 0, tile < 2], 1)
-    shades = color[:, : images.channels] if images.channels == 3 else color[:, :1]
+    fill = color[:, : images.channels] if images.channels == 3 else color[:, :1]
     return pad(
         images,
         np.concatenate([start, limit - start - size], 1),
-        np.tile(shades, (count, 1)) / recording_of(images).unit,
+        np.tile(fill, (count, 1)) / recording_of(images).unit,
     )
 
 
 def _quadrants(corners: Ints, canvas: Ints, tile: int) -> Ints:
-    """Rectangles (N, 4), x0 y0 x1 y1, of a tile."""
+    """Return the rectangles (N, 4), x0 y0 x1 y1, that a tile fills."""
     x, y = corners.T
     zero = np.zeros_like(x)
     left, right = (zero, x) if tile % 2 == 0 else (x, canvas[:, 1])

@@ -1,4 +1,4 @@
-"""Random erasing, masks, noise and displacements: draw, then call.
+"""Random erasing, masks, noise and elastic deformation: draw, then call.
 
 ``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed.
 """
@@ -17,11 +17,11 @@ from .._ops.elastic import elastic
 from .draws import TRIES, drawn_sides, limits, one_number, prepare, whole_limits
 from .rng import Rng
 
-_MOST_HOLES = 64
+_MOST_HOLES = 64  # rectangles of an image: each is a step of its program
 
 
 def seeds(generator: Rng) -> Ints:
-    """Seeds (N,) for :func:`gpuimg.gaussian_noise`; one draw."""
+    """Draw seeds (N,) of 48 bits for :func:`gpuimg.gaussian_noise`; one draw."""
     drawn: Ints = (generator.words(1)[:, 0] >> np.uint64(16)).astype(np.int64)
     return drawn
 
@@ -35,19 +35,21 @@ def random_erasing(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Paint a rectangle of random area, aspect ratio and position with probability ``p``.
+    """Erase a rectangle of random area, aspect ratio and position, with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     scale : (low, high)
-        Area of the rectangle as a share of the image's, 0 to 1.
+        Range of the rectangle's area as a fraction of the image's, 0 to 1.
     ratio : (low, high)
-        Height over width of the rectangle; its logarithm is drawn uniformly.
+        Range of the rectangle's height divided by its width; the logarithm is drawn uniformly.
     value : number, (C,), (N,), (N, C) or "random"
         Color of the rectangle, or noise, as in :func:`erase`.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -86,7 +88,7 @@ def random_erasing(
 
 
 def _seeds_for(value: Any, generator: Rng) -> Ints | None:
-    """Seeds where the value is noise."""
+    """Draw seeds if the value is noise."""
     return seeds(generator) if isinstance(value, str) else None
 
 
@@ -100,19 +102,21 @@ def coarse_dropout(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Paint several rectangles of random sizes at random places with probability ``p``.
+    """Erase several rectangles of random sizes at random positions, with probability ``p``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     holes : int or (low, high)
-        How many rectangles, both limits included; at most 64.
+        Range of the number of rectangles, both limits included, within 1 to 64.
     height, width : (low, high)
-        Sides of a rectangle as shares of the image's, 0 to 1; each has at least one pixel.
+        Range of a rectangle's sides as fractions of the image's, 0 to 1; sides are at least one pixel.
     value : number, (C,), (N,), (N, C) or "random"
         Color of the rectangles, or noise, as in :func:`erase`.
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -160,21 +164,23 @@ def random_grid_mask(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Paint a square in each cell of a grid of random size, angle and place, with probability ``p``: GridMask.
+    """Apply GridMask with probability ``p``: mask squares of a grid of random cell size, angle and offset.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     cell : (low, high)
         Range of the side of the cells in pixels, at least 1.
     share : float or (N,) float
-        Side of the squares as a share of the cell's, 0 to 1; 1 minus the paper's r.
+        Side of the squares as a fraction of the cell's side, 0 to 1; 1 minus the paper's r.
     degrees : (low, high)
-        Range of the angle of the grid, counter-clockwise.
+        Range of the grid's angle in degrees, counter-clockwise.
     value : number, (C,), (N,) or (N, C)
         Color of the squares, as in :func:`erase`.
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -187,7 +193,7 @@ def random_grid_mask(
 
     Notes
     -----
-    The defaults are the paper's for ImageNet, but for the probability, which it raises from 0 to 0.8 in training.
+    The defaults are the paper's for ImageNet, except for the probability, which it raises from 0 to 0.8 in training.
 
     References
     ----------
@@ -215,19 +221,21 @@ def random_gaussian_noise(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Add normal noise, drawn anew for each pixel and channel, with probability ``p``.
+    """Add Gaussian noise with probability ``p``, drawn separately for each pixel and channel.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     mean : float or (N,) float
-        For values in [0, 1], also for uint8 images.
+        Mean of the noise, for values in [0, 1], also for uint8 images.
     sigma : float or (low, high)
-        Standard deviation, or a range to draw it from for each image.
+        Standard deviation of the noise, at least 0, or the range from which it is drawn for each image.
     clip : bool
-        As in :func:`gaussian_noise`.
+        Clamp the results to [0, 1], as in :func:`gaussian_noise`.
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -262,15 +270,17 @@ def random_elastic(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Move every pixel by a smooth displacement, drawn anew for each image, with probability ``p``.
+    """Deform images elastically with probability ``p``; the displacement is drawn for each image.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     alpha, sigma, interpolation, fill
         As in :func:`elastic`.
     p : float or (N,) float
+        Probability for each image, 0 to 1.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------

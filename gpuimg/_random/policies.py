@@ -1,6 +1,6 @@
-"""Augmentation policies: a few numbers for each image say which op to apply, and how strongly.
+"""Augmentation policies: draw an op and its strength for each image, then apply them to the whole batch.
 
-One step of a policy is one matrix and one column of the program for the whole batch, whichever ops were drawn.
+One step of a policy is one matrix and one step of the program for the whole batch, whichever ops were drawn.
 Operations, magnitudes and probabilities are those of ``torchvision.transforms.v2`` (``_auto_augment.py``).
 """
 
@@ -40,46 +40,47 @@ from .policy_tables import (
 )
 from .rng import Rng
 
-# Op codes of the policies' ops, in their order: those that move pixels change no color.
+# Op codes of the policies' ops, in the order of policy_tables; ops that move pixels have no color op.
 _COLOR_OPS = (
     op_table.BRIGHTNESS, op_table.SATURATION, op_table.CONTRAST, op_table.SHARPNESS, op_table.POSTERIZE,
     op_table.SOLARIZE, op_table.AUTOCONTRAST, op_table.EQUALIZE, op_table.INVERT,
 )  # fmt: skip
 _CODES = np.array([op_table.SKIP.code] * BRIGHTNESS + [op.code for op in _COLOR_OPS], np.int32)
 
-# Magnitude of a bin: a function of the bin's position in [0, 1] and of the image's (width, height).
+# Magnitudes (N,) of an op, from strengths (N,) in [0, 1] and the images' sizes (N, 2), width and height in pixels.
 _Magnitude = Callable[[Floats, Floats], Floats]
 
 
 class _Op(NamedTuple):
-    op: int
+    op: int  # of policy_tables
     magnitude: _Magnitude
-    signed: bool
+    signed: bool  # negative for half of the images
 
 
-def _linear(last: float) -> _Magnitude:
-    return lambda share, size: share * last
+def _linear(most: float) -> _Magnitude:
+    return lambda strength, size: strength * most
 
 
-def _of_width(share_of: float) -> _Magnitude:
-    return lambda share, size: share * (share_of * size[:, 0])
+def _of_width(most: float) -> _Magnitude:
+    return lambda strength, size: strength * (most * size[:, 0])
 
 
-def _of_height(share_of: float) -> _Magnitude:
-    return lambda share, size: share * (share_of * size[:, 1])
+def _of_height(most: float) -> _Magnitude:
+    return lambda strength, size: strength * (most * size[:, 1])
 
 
-def _bits(most: int, fewer: int) -> _Magnitude:
-    return lambda share, size: np.round(most - share * fewer)
+def _bits(most: int, spread: int) -> _Magnitude:
+    return lambda strength, size: np.round(most - strength * spread)
 
 
-def _threshold(share: Floats, size: Floats) -> Floats:
-    return 1.0 - share
+def _threshold(strength: Floats, size: Floats) -> Floats:
+    return 1.0 - strength
 
 
 def _space(
     shear: float, translate_x: _Magnitude, translate_y: _Magnitude, rotate: float, factor: float, bits: _Magnitude
 ) -> tuple[_Op, ...]:
+    """Return the ops that a policy chooses from, with their largest magnitudes; rotation in degrees."""
     none = _linear(0.0)
     return (
         _Op(IDENTITY, none, False),
@@ -112,22 +113,23 @@ def rand_augment(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Apply RandAugment: a few ops, drawn for each image, all of one strength.
+    """Apply RandAugment: several ops drawn for each image, all of the same strength.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     num_ops : int
-        Number of ops for each image, applied one after the other.
+        Number of ops applied to each image in turn, at least 0.
     magnitude : int
         Strength of the ops, 0 to ``num_magnitude_bins - 1``.
     num_magnitude_bins : int
         Number of strengths, at least 2.
     interpolation : {"nearest", "bilinear", "bicubic"}
-        Of the ops that move pixels.
+        Interpolation of the ops that move pixels.
     fill : number, (C,), (N,) or (N, C)
-        Color around moved images.
+        Color around moved images, 0 to 255 for uint8 and 0 to 1 for float32.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -140,8 +142,8 @@ def rand_augment(
 
     Notes
     -----
-    Signed strengths are negative for half of the images. Each op is a separate pass over the pixels, as if the ops were
-    applied one by one.
+    Ops whose strength has a sign use the negative one for half of the images. Each op is a separate pass over the
+    pixels, as if the ops were applied one by one.
 
     References
     ----------
@@ -156,11 +158,11 @@ def rand_augment(
     batch, generator = prepare(images, rng, "rand_augment")
     num_ops = whole_number(num_ops, "num_ops", 0)
     bins = whole_number(num_magnitude_bins, "num_magnitude_bins", 2)
-    strength = whole_number(magnitude, "magnitude", 0, bins - 1)
-    share = np.full(len(batch), strength / (bins - 1))
+    chosen = whole_number(magnitude, "magnitude", 0, bins - 1)
+    strength = np.full(len(batch), chosen / (bins - 1))
     for _ in range(num_ops):
         which, sign = generator.choice(len(_RAND_AUGMENT)), _signs(generator)
-        batch = _step(batch, _RAND_AUGMENT, which, share, sign, interpolation, fill)
+        batch = _step(batch, _RAND_AUGMENT, which, strength, sign, interpolation, fill)
     return batch
 
 
@@ -172,16 +174,17 @@ def trivial_augment(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Apply TrivialAugment (wide): one op of random strength for each image.
+    """Apply TrivialAugment (wide): one random op of random strength for each image.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     num_magnitude_bins : int
         Number of strengths, at least 2; each is drawn with equal probability.
     interpolation, fill
         As in :func:`rand_augment`.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -201,8 +204,8 @@ def trivial_augment(
     batch, generator = prepare(images, rng, "trivial_augment")
     bins = whole_number(num_magnitude_bins, "num_magnitude_bins", 2)
     which = generator.choice(len(_TRIVIAL_AUGMENT))
-    share = generator.integers(0, bins) / (bins - 1)
-    return _step(batch, _TRIVIAL_AUGMENT, which, share, _signs(generator), interpolation, fill)
+    strength = generator.integers(0, bins) / (bins - 1)
+    return _step(batch, _TRIVIAL_AUGMENT, which, strength, _signs(generator), interpolation, fill)
 
 
 def auto_augment(
@@ -213,16 +216,17 @@ def auto_augment(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Apply AutoAugment: one of the learned pairs of ops for each image.
+    """Apply AutoAugment: a random one of the learned pairs of ops for each image.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     policy : {"imagenet", "cifar10", "svhn"}
         The data set on which the pairs were learned.
     interpolation, fill
         As in :func:`rand_augment`.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -269,25 +273,26 @@ def augmix(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Apply AugMix: mix each image with results of short random chains of ops. Computed at once, in float32.
+    """Apply AugMix: mix each image with results of random chains of ops. Computed immediately in float32.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
-        All of one size.
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
+        Images of any sizes.
     severity : int
         Strength of the ops, 1 to 10.
     mixture_width : int
-        Number of chains.
+        Number of chains, at least 1.
     chain_depth : int
-        Number of ops of each chain; -1 draws 1 to 3.
+        Number of ops of each chain, at least 1; -1 draws 1 to 3 for each image.
     alpha : float
         Parameter of the beta and Dirichlet distributions of the mixing weights, at least 1e-6.
     all_ops : bool
-        Whether to include brightness, color, contrast and sharpness.
+        Include brightness, color, contrast and sharpness.
     interpolation, fill
         As in :func:`rand_augment`.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -297,7 +302,7 @@ def augmix(
     Raises
     ------
     ValueError
-        For parameters out of range, or images of different sizes.
+        For parameters out of range.
 
     References
     ----------
@@ -320,20 +325,20 @@ def augmix(
     color_only = (BRIGHTNESS, COLOR, CONTRAST, SHARPNESS)
     flag(all_ops, "all_ops")
     space = tuple(op for op in _AUGMIX if all_ops or op.op not in color_only)
-    kept = generator.beta(alpha, alpha)
+    own = generator.beta(alpha, alpha)  # weights of the images themselves
     gammas = np.stack([generator.gamma(alpha) for _ in range(mixture_width)], 1)
-    weights = (1.0 - kept)[:, None] * gammas / np.maximum(gammas.sum(1, keepdims=True), 1e-300)
+    weights = (1.0 - own)[:, None] * gammas / np.maximum(gammas.sum(1, keepdims=True), 1e-300)
     mixed = batch.compute("float32")
-    so_far = kept
+    so_far = own
     for k in range(mixture_width):
         depth = np.full(n, chain_depth) if chain_depth > 0 else generator.integers(1, 4)
         chain = batch
         for step in range(int(chain_depth) if chain_depth > 0 else 3):
             which = generator.choice(len(space))
-            share = generator.integers(0, severity) / 9.0
+            strength = generator.integers(0, severity) / 9.0
             sign = _signs(generator)
             codes = (_Op(IDENTITY, _linear(0.0), False), *space)
-            chain = _step(chain, codes, np.where(step < depth, which + 1, 0), share, sign, interpolation, fill)
+            chain = _step(chain, codes, np.where(step < depth, which + 1, 0), strength, sign, interpolation, fill)
         # A running mean: after chain k, mixed holds the image and the first k chains, of total weight so_far.
         total = so_far + weights[:, k]
         mixed = mixing.blend(mixed, chain, so_far / np.maximum(total, 1e-300))
@@ -349,33 +354,34 @@ def _step(
     batch: Batch,
     space: tuple[_Op, ...],
     which: Ints,
-    share: Floats,
+    strength: Floats,
     sign: Floats,
     interpolation: Interpolation,
     fill: Any,
 ) -> Batch:
-    """Apply to each image the op of ``space`` that it drew."""
+    """Apply op ``space[which[i]]`` to image i, at a strength in [0, 1] and with a sign of 1 or -1."""
     size = batch.sizes[:, ::-1].astype(np.float64)
     ops = np.array([op.op for op in space])[which]
-    strengths = np.stack([op.magnitude(share, size) for op in space], 1)[np.arange(len(which)), which]
+    magnitudes = np.stack([op.magnitude(strength, size) for op in space], 1)[np.arange(len(which)), which]
     signed = np.array([op.signed for op in space])[which]
-    return apply_ops(batch, ops, np.where(signed, strengths * sign, strengths), interpolation, fill)
+    return apply_ops(batch, ops, np.where(signed, magnitudes * sign, magnitudes), interpolation, fill)
 
 
 def apply_ops(batch: Batch, ops: Ints, magnitudes: Floats, interpolation: Interpolation, fill: Any) -> Batch:
-    """Apply op ``ops[i]`` (of this module) with ``magnitudes[i]`` to image i."""
-    # What is recorded does not depend on which ops were drawn: another image's sharpness must not decide whether this
-    # one's pixels are resampled once or twice.
+    """Apply op ``ops[i]`` of policy_tables with ``magnitudes[i]`` to image i."""
+    # The recorded steps do not depend on the ops drawn: the sharpness of one image must not decide whether another
+    # image is resampled once or twice.
     batch = Batch(recording_of(batch).for_geometry())
     moved = (ops >= SHEAR_X) & (ops <= ROTATE)
     batch = _move(batch, ops, np.where(moved, magnitudes, 0.0), moved, interpolation, fill)
-    return Batch(recording_of(batch).with_plan(_color_entry(batch, ops, magnitudes).as_sharpened()))
+    return Batch(recording_of(batch).with_plan(_with_color_step(batch, ops, magnitudes).as_sharpened()))
 
 
 def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation: Interpolation, fill: Any) -> Batch:
+    """Shear, translate or rotate the images in ``moved``."""
     n = len(batch)
     zero = np.zeros(n)
-    # torchvision's affine takes degrees and shears by their tangent, about the top left corner.
+    # torchvision's policies shear about the top left corner; affine takes the angle whose tangent is the magnitude.
     degrees = np.rad2deg(np.arctan(magnitudes))
     shear_x = np.where(ops == SHEAR_X, degrees, zero)
     shear_y = np.where(ops == SHEAR_Y, degrees, zero)
@@ -388,8 +394,8 @@ def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation
     return affine(batch, angle, (shift_x, shift_y), 1.0, (shear_x, shear_y), interpolation, fill, center, where=moved)
 
 
-def _color_entry(batch: Batch, ops: Ints, magnitudes: Floats) -> Any:
-    """One column of the program with an op of its own for each image."""
+def _with_color_step(batch: Batch, ops: Ints, magnitudes: Floats) -> Any:
+    """Return the plan with one more step, in which each image has a separate color op."""
     params = np.zeros((len(op_table.POSTERIZE.parameters), len(batch)))
     factor = (ops >= BRIGHTNESS) & (ops <= SHARPNESS)
     params[0] = np.where(factor, 1.0 + magnitudes, 0.0)

@@ -16,11 +16,11 @@ OP_NAMES = (
 
 
 def _table(rows: tuple[tuple[tuple[int, float, int], tuple[int, float, int]], ...]) -> Floats:
-    """Sub-policies as (P, 2, 3): op, probability, magnitude bin of 10."""
+    """Return sub-policies as (P, 2, 3): op, probability, and magnitude bin, 0 to 9."""
     return np.array(rows, np.float64)
 
 
-# The published policies; the bin is 0 for ops without a strength.
+# The published policies; ops without a strength have bin 0.
 AUTO_AUGMENT_POLICIES = {
     "imagenet": _table(
         (

@@ -1,4 +1,4 @@
-"""Random numbers that depend on the sample, not on the batch, the worker or the device."""
+"""Random numbers that depend on the sample and not on the batch, the worker or the device."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .._checks import arguments
 from .._checks.text import counted, images_or_clips
 from .._checks.types import Floats, Indices, Ints, Mask, PerImage
 
-_WORDS = 4  # of a Philox block
+_WORDS = 4  # 64-bit words of a Philox block
 _LARGEST = (1 << 64) - 1
 _MOST_VIEWS = 1 << 32
 
 
 class Rng:
-    """Draws for the samples of one batch: the k-th draw of a sample is the same in any batch.
+    """Random generator for the samples of one batch. The k-th draw of a sample is the same in any batch.
 
-    A counter-based generator: the key is (seed, epoch), the counter holds stream, sample index and draw number. Each
-    method is one draw and returns one value for each sample.
+    The generator is counter-based: its key is (seed, epoch), and its counter holds the stream, the sample index and the
+    number of the draw. Each method makes one draw and returns one value for each sample.
 
     Parameters
     ----------
@@ -36,12 +36,12 @@ class Rng:
     Raises
     ------
     ValueError
-        For a seed or epoch that is no whole number or out of range, or indices of another shape or kind.
+        For a seed or epoch that is not a whole number or out of range, or indices of another shape or dtype.
 
     Notes
     -----
-    Philox4x64-10, bit for bit as ``numpy.random.Philox``, with the key (seed, epoch) and the counter (block of the
-    draw + 2**32 * view, draw number, sample index, stream). The number of draws so far is its only state.
+    The algorithm is Philox4x64-10, bit for bit as ``numpy.random.Philox``, with the key (seed, epoch) and the counter
+    (block of the draw + 2**32 * view, draw number, sample index, stream). The number of draws so far is the only state.
 
     References
     ----------
@@ -74,23 +74,24 @@ class Rng:
 
     @property
     def _count(self) -> arguments.Count:
-        """Samples, for checks of what may be given for each of them."""
+        """Number of samples, to check per-sample arguments."""
         return arguments.Count(len(self))
 
     def __repr__(self) -> str:
         return f"<gpuimg.Rng seed {self.seed}, epoch {self.epoch}, {counted(len(self), 'sample')}>"
 
     def split(self, name: str) -> Rng:
-        """Return an independent stream for the same samples, at its first draw.
+        """Return an independent stream for the same samples.
 
         Parameters
         ----------
         name : str
-            The same name returns the same stream; a stream split from a stream depends on both names.
+            Name of the stream. The same name returns the same stream; names of nested splits combine.
 
         Returns
         -------
         Rng
+            For the same samples, at its first draw.
         """
         if not isinstance(name, str):
             raise TypeError(f"name must be a string, not {type(name).__name__}")
@@ -103,7 +104,7 @@ class Rng:
     def views(self, count: int) -> Rng:
         """Return draws for several views of each sample, at the first draw of the same stream.
 
-        The first view of a sample draws what the sample itself does, each other view draws its own.
+        The first view of a sample draws the same numbers as the sample; every other view draws different ones.
 
         Parameters
         ----------
@@ -113,13 +114,13 @@ class Rng:
         Returns
         -------
         Rng
-            For ``count`` times as many samples: the first view of all of them, then the second, and so on, as of
-            ``x.take(np.tile(np.arange(len(rng)), count))``.
+            For ``count`` times as many samples: the first view of all samples, then the second, and so on, in the order
+            of ``x.take(np.tile(np.arange(len(rng)), count))``.
 
         Raises
         ------
         ValueError
-            For a count below 1, or more than 2**32 views of a sample, views of views counted.
+            For a count below 1, or more than 2**32 views of a sample, including views of views.
 
         Examples
         --------
@@ -141,11 +142,14 @@ class Rng:
         return other
 
     def fork(self) -> Rng:
-        """Return a separate stream, for a function that needs more draws for some samples than for others; one draw.
+        """Return a separate stream, for functions that need more draws for some samples than for others.
+
+        Makes one draw, so that every call returns another stream.
 
         Returns
         -------
         Rng
+            For the same samples, at its first draw.
         """
         other = self.split(f"draw {self._draw}")
         self._draw += 1
@@ -177,7 +181,7 @@ class Rng:
         Parameters
         ----------
         count : int
-            How many numbers for each sample.
+            Number of values for each sample.
 
         Returns
         -------
@@ -186,7 +190,7 @@ class Rng:
         return _to_unit(self.words(count))
 
     def uniform(self, low: PerImage = 0.0, high: PerImage = 1.0) -> Floats:
-        """Draw from [low, high); the limits may be (N,).
+        """Draw uniformly from [low, high); the limits may be (N,).
 
         Returns
         -------
@@ -232,13 +236,13 @@ class Rng:
 
         Notes
         -----
-        The method rejects less than 5 % of its tries. Eight are made; if all are rejected, with a probability below
+        The method rejects less than 5 % of its tries. If all of eight tries are rejected, with a probability below
         1e-10, the mode is returned.
         """
         return np.exp(self._log_gamma(shape))
 
     def _log_gamma(self, shape: Any) -> Floats:
-        """Logarithms of a gamma draw: draws of small shapes underflow in float64."""
+        """Return logarithms of a gamma draw: draws of small shapes would underflow in float64."""
         shapes = arguments.per_image(shape, self._count, "shape", low=1e-6)
         tries = 8
         unit = _to_unit(self.words(3 * tries + 1))
@@ -258,7 +262,7 @@ class Rng:
         return np.log(taken) + np.where(shapes < 1.0, boost, 0.0)
 
     def beta(self, a: PerImage, b: PerImage) -> Floats:
-        """Draw from a beta distribution, as the share of one gamma draw in the sum of two; this makes two draws.
+        """Draw from a beta distribution, as one gamma draw divided by the sum of two; makes two draws.
 
         Returns
         -------
@@ -317,18 +321,19 @@ class Rng:
         Parameters
         ----------
         options : int or sequence
-            An int stands for the numbers from 0 to it, exclusive.
+            Options to choose from; an int stands for ``range(options)``.
         p : sequence of float, optional
             Probabilities that add up to 1; equal ones by default.
 
         Returns
         -------
         (N,) array
+            The options drawn, with the dtype of ``options``.
 
         Raises
         ------
         ValueError
-            For no options, or probabilities that do not fit.
+            For no options, or probabilities of another number, below 0 or with another sum.
         """
         values = np.arange(options) if isinstance(options, (int, np.integer)) else np.asarray(options)
         if values.ndim != 1 or not len(values):
@@ -365,7 +370,7 @@ class Rng:
 
 
 class _OfFrames(Rng):
-    """Draws of an Rng of clips, each given to all frames of its clip."""
+    """Random generator for the frames of clips: all frames of a clip draw the same numbers."""
 
     def __init__(self, clips: Rng, frames: int) -> None:
         super().__init__(clips.seed, epoch=clips.epoch, indices=np.repeat(clips.indices, frames))
@@ -390,10 +395,10 @@ class _OfFrames(Rng):
 
 
 def as_rng(rng: Any, n: int, name: str, frames: int | None = None) -> Rng:
-    """The ``rng`` passed for a batch of ``n`` images: an Rng, or a seed for samples 0 to n - 1.
+    """Return the generator for a batch of ``n`` images, from an Rng or a seed for samples 0 to n - 1.
 
-    Where these are clips of so many frames, it may be one of the clips: their frames then have the same draws. So do
-    those of a seed.
+    For clips with ``frames`` frames each, an Rng may have one sample per clip. All frames of a clip then draw the same
+    numbers, as they do with a seed.
     """
     clips = n // (frames or 1)
     if isinstance(rng, Rng):
@@ -404,12 +409,12 @@ def as_rng(rng: Any, n: int, name: str, frames: int | None = None) -> Rng:
             raise ValueError(f"rng is for {len(rng)} samples, but the batch has {images_or_clips(n, frames)}{missing}")
         return rng
     if isinstance(rng, (int, np.integer)) and not isinstance(rng, bool):
-        # Another stream for each function: two of them called with the same seed must not make the same choices.
+        # A separate stream for each function: two functions called with the same seed must make independent choices.
         own = Rng(int(rng), indices=np.arange(clips)).split(name)
         return own if frames is None else _OfFrames(own, frames)
     raise TypeError(f"rng must be a gpuimg.Rng or an int seed, not {rng!r}")
 
 
 def _to_unit(words: NDArray[np.uint64]) -> Floats:
-    """Words as numbers in [0, 1), from their upper 53 bits."""
+    """Convert 64-bit words to numbers in [0, 1), from their upper 53 bits."""
     return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

@@ -1,4 +1,4 @@
-"""Random sizes: draw, then resize. Defaults are those of ``torchvision.transforms.v2``.
+"""Random resizing: draw a size, then resize. Defaults are those of ``torchvision.transforms.v2``.
 
 ``rng`` is a :class:`gpuimg.Rng` for the samples of the batch, or an int seed. Results differ in size: crop or pad them,
 or use ``compute()``.
@@ -28,16 +28,18 @@ def random_resize(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Resize so that the shorter side has a random length.
+    """Resize images so that the shorter side has a random length.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     min_size, max_size : int
         Range of the length in pixels, both limits included; torchvision leaves out the upper one.
     interpolation : {"bilinear", "nearest", "bicubic"}
     antialias : bool
+        Widen the filter when downsizing.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -66,7 +68,7 @@ def random_resize(
 
 
 def _with_short_side(old: Ints, short: Ints) -> Ints:
-    """Sizes (N, 2) of which the shorter side is given, the other rounded down."""
+    """Return sizes (N, 2) with the given shorter side; the longer side is rounded down."""
     sizes: Ints = short[:, None] * old // old.min(1, keepdims=True)
     return sizes
 
@@ -80,18 +82,20 @@ def random_short_side_resize(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Resize so that the shorter side has one of some lengths: torchvision's ``RandomShortestSize``.
+    """Resize images so that the shorter side has a length drawn from a list, as ``RandomShortestSize``.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     min_size : int or sequence of int
-        Lengths to choose from, in pixels.
+        Lengths of the shorter side to choose from, in pixels.
     max_size : int, optional
-        Largest length of the longer side; the shorter side shrinks to match.
+        Largest length of the longer side in pixels; the shorter side shrinks to match.
     interpolation : {"bilinear", "nearest", "bicubic"}
     antialias : bool
+        Widen the filter when downsizing.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -121,7 +125,7 @@ def random_short_side_resize(
     options = list(min_size) if isinstance(min_size, Iterable) else [min_size]
     lengths = [arguments.whole_number(one, "min_size", 1, layout.EXACT) for one in options]
     if not lengths:
-        raise ValueError("min_size must be a whole number or some of them, not none")
+        raise ValueError("min_size must be a whole number or a sequence of them, not an empty sequence")
     short = np.asarray(generator.choice(lengths), np.int64)
     old = batch.sizes
     new = _with_short_side(old, short)
@@ -141,18 +145,20 @@ def scale_jitter(
     *,
     rng: Rng | int,
 ) -> Batch:
-    """Resize to a random multiple of the size that fits into a target, keeping the aspect ratio.
+    """Resize images to a random multiple of the largest size that fits a target, keeping the aspect ratio.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     target_size : int or (height, width)
-        One number, or a list or tuple of one, is both; torchvision's is (width, height).
+        Target size in pixels. One number, or a list or tuple of one, sets both; torchvision's is (width, height).
     scale_range : (low, high)
         Range of the multiple, at least 1e-6.
     interpolation : {"bilinear", "nearest", "bicubic"}
     antialias : bool
+        Widen the filter when downsizing.
     rng : Rng or int
+        Generator for the samples of the batch, or a seed.
 
     Returns
     -------
@@ -177,6 +183,6 @@ def scale_jitter(
     batch, generator = prepare(images, rng, "scale_jitter")
     target = arguments.sizes(target_size, recording_of(batch).image_count, "target_size")
     scale = generator.uniform(*limits(scale_range, "scale_range", low=1e-6))
-    fit = (target / batch.sizes).min(1)
-    new = np.clip(np.floor(batch.sizes * (fit * scale)[:, None]), 1, layout.EXACT)
+    to_target = (target / batch.sizes).min(1)
+    new = np.clip(np.floor(batch.sizes * (to_target * scale)[:, None]), 1, layout.EXACT)
     return resize_crop.resize(batch, new, interpolation, antialias=antialias)

@@ -361,7 +361,7 @@ class _Reader:
         frame = entry["frame"]
         _demand(isinstance(frame, int) and 0 <= frame < len(grid.frames), "the frames it refers to")
         known = [ops.OPS[code] for code in found]
-        _demand(frame or not any(op.frame for op in known), "the frames it refers to")
+        _demand(frame or not any(op.coordinates for op in known), "the frames it refers to")
         taken_over = None if entry["taken_over"] is None else self._grids[entry["taken_over"]]
         _demand(
             taken_over is not None or not any(op.statistic for op in known),

@@ -61,7 +61,7 @@ class Upload:
         self.totals: Any = np.zeros(1, segments.TOTALS)[0]
         self._for_all(
             lambda first, stop, scratch: select_segments(
-                *self._files, *self._wanted, most_blocks, first, stop, self._images, scratch
+                *self._files, self._wanted[0], most_blocks, first, stop, self._images, scratch
             )
         )
         parts = np.zeros(n, segments.PART)

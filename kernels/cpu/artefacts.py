@@ -1,4 +1,7 @@
-"""What compressing an image as a JPEG does to its pixels: transformed, quantised and back, block by block."""
+"""JPEG compression artifacts on a CPU: pixels are transformed, quantized and transformed back, block by block.
+
+The result is that of encoding with libjpeg at 4:2:0 and decoding again, without the Huffman code, which is lossless.
+"""
 
 from __future__ import annotations
 
@@ -35,17 +38,17 @@ _LUMA, _CHROMA = (np.array(steps, np.int32) for steps in STEPS)
 
 
 def work_for(height: Any, width: Any) -> Any:
-    """Elements of the memory that :func:`compress` works in: two planes of chroma, as wide as whole blocks."""
+    """Return the elements of the scratch of :func:`compress`: two planes of chroma, as wide as whole blocks."""
     return 2 * (-(-height // 2)) * _SIDE * -(-width // (2 * _SIDE))
 
 
-#: The same of int32: a block, and the steps of its coefficients.
+#: Elements of its int32 scratch: a block, and the quantization steps of its coefficients.
 WORK_INTS = 2 * _BLOCK
 
 
 def _make_pass(transform, bits, step):
-    """A pass of a transform over a block: eight terms, ``step`` elements from one to the next, eight times."""
-    other = 1 if step == _SIDE else _SIDE  # from one such row or column to the next
+    """Return a pass of a transform over a block, in place: over its rows with ``step`` 1, its columns with 8."""
+    other = 1 if step == _SIDE else _SIDE  # elements from one such row or column to the next
 
     @loop
     def run(block):
@@ -62,13 +65,14 @@ def _make_pass(transform, bits, step):
     return run
 
 
+# In the order of libjpeg: forward over rows first, inverse over columns first. The order decides how values round.
 _forward_rows, _forward_columns = _make_pass(forward, FORWARD_FIRST, 1), _make_pass(forward, FORWARD_SECOND, _SIDE)
 _inverse_columns, _inverse_rows = _make_pass(inverse, FIRST, _SIDE), _make_pass(inverse, SECOND, 1)
 
 
 @loop
 def _code_block(block, steps):
-    """A block around zero as it comes back."""
+    """Transform, quantize and transform back a block of level-shifted samples, in place."""
     _forward_rows(block)
     _forward_columns(block)
     for k in range(_BLOCK):
@@ -79,7 +83,7 @@ def _code_block(block, steps):
 
 @loop
 def _code_plane(plane, height, width, base, quality, work):
-    """Bytes of a plane as they come back, in place; its ends are repeated for whole blocks."""
+    """Compress and decompress a plane of bytes, in place; its last row and column are repeated for whole blocks."""
     # One table of steps for the plane, scaled to the quality; then block by block.
     block, steps = work[:_BLOCK], work[_BLOCK : 2 * _BLOCK]
     for k in range(_BLOCK):
@@ -99,7 +103,7 @@ def _code_plane(plane, height, width, base, quality, work):
 
 @loop
 def _halve(plane, height, width, out, out_width):
-    """Chroma of a quarter of the pixels; the last column of pixels is repeated for whole blocks."""
+    """Reduce chroma to half its width and height; the last column of pixels is repeated for whole blocks."""
     for y in range((height + 1) // 2):
         above = plane[2 * y * width : (2 * y + 1) * width]
         bottom = min(2 * y + 1, height - 1)
@@ -111,14 +115,15 @@ def _halve(plane, height, width, out, out_width):
 
 
 @loop
-def _chroma_at(plane, near, far, column, beside, bias):
-    return mixed(i32(plane[near + column]), i32(plane[far + column]), i32(plane[near + beside]),
-                 i32(plane[far + beside]), bias)  # fmt: skip
+def _chroma_at(plane, near, far, column, side, bias):
+    # ``near`` and ``far`` are where two chroma rows begin, ``column`` and ``side`` the nearer and the farther column.
+    return mixed(i32(plane[near + column]), i32(plane[far + column]), i32(plane[near + side]),
+                 i32(plane[far + side]), bias)  # fmt: skip
 
 
 @loop
 def _to_colors(r, g, b, height, width, cb, cr, chroma_width):
-    """Luma, in the red plane, and chroma as colors."""
+    """Convert luma, which is in the red plane, and chroma planes to colors of 0 to 1."""
     last_row, last_column = (height - 1) // 2, (width - 1) // 2
     smooth = last_column > 1  # libjpeg repeats the chroma of narrower images
     for y in range(height):
@@ -127,10 +132,10 @@ def _to_colors(r, g, b, height, width, cb, cr, chroma_width):
         for x in range(width):
             k = y * width + x
             column = x >> 1
-            beside = second_nearest(i32(x), last_column) if smooth else column
-            bias = i32(8 - (x & 1))
-            blue = _chroma_at(cb, near, far, column, beside, bias)
-            red = _chroma_at(cr, near, far, column, beside, bias)
+            side = second_nearest(i32(x), last_column) if smooth else column
+            bias = i32(8 - (x & 1))  # of 16: exact halves alternate
+            blue = _chroma_at(cb, near, far, column, side, bias)
+            red = _chroma_at(cr, near, far, column, side, bias)
             one, two, three = rgb_of(i32(r[k]), blue, red)
             r[k], g[k], b[k] = f32(one) * _UNIT, f32(two) * _UNIT, f32(three) * _UNIT
 
@@ -146,7 +151,7 @@ def _compress_gray(quality, r, g, b, height, width, ints):
 
 
 def compress(params_, statistics_, r_, g_, b_, height, width, work_, ints_):
-    """The grid as it comes back from a JPEG of 4:2:0."""
+    """Replace the grid with its pixels after a JPEG of 4:2:0, or of gray."""
     n = height * width
     params, ints = array_at(params_, 2), array_at(ints_, WORK_INTS)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
@@ -154,6 +159,7 @@ def compress(params_, statistics_, r_, g_, b_, height, width, work_, ints_):
     if params[1] == f32(0.0):
         _compress_gray(quality, r, g, b, height, width, ints)
         return
+    # The planes of the grid hold luma and chroma as float32 bytes meanwhile; chroma is then reduced to scratch.
     for k in range(n):
         red, green, blue = i32(color.store_byte(r[k])), i32(color.store_byte(g[k])), i32(color.store_byte(b[k]))
         one, other = chroma_of(red, green, blue)

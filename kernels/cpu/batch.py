@@ -1,6 +1,6 @@
-"""The CPU runtime's batch: one call per thread takes images, decodes and runs them, until none is left; no GIL.
+"""The CPU runtime's batch loop: one call per thread, without the GIL, decodes and processes images until none is left.
 
-:mod:`.records` has the records that the host fills for it.
+Threads claim images with an atomic counter. :mod:`.records` defines the records that the host fills for the loop.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ _tables_of = records_of(TABLE)
 
 @loop
 def _set_stored_region(image, region):
-    """Fill in where the region of a turned image lies in the file."""
+    """Fill in the region of the stored image that an image's region is, once turned."""
     x0, y0, x1, y1 = image.region[0], image.region[1], image.region[2], image.region[3]
-    # From the image as shown back to the image as stored: the turn's steps in reverse.
+    # From the image as shown back to the image as stored: the turn's steps in reverse. A turn exchanges the sides
+    # first, so shown_size serves the flips here.
     if image.turn & FLIP_COLUMNS:
         x0, x1 = image.shown_size[1] - x1, image.shown_size[1] - x0
     if image.turn & FLIP_ROWS:
@@ -42,7 +43,7 @@ def _set_stored_region(image, region):
 
 @loop
 def _copy_turned(stored, height, width, channels, turn, out):
-    """Copy pixels as they are shown; ``height`` and ``width`` are those after turning."""
+    """Copy stored pixels to the orientation that is shown; ``height`` and ``width`` are those after turning."""
     # Steps, in stored pixels, to the shown pixel below and to the right.
     down, across = (1, height) if turn & SWAP else (width, 1)
     start = 0
@@ -62,13 +63,13 @@ def _copy_turned(stored, height, width, channels, turn, out):
 
 @loop
 def _region_size(image):
-    """Height and width of an image's region, as shown."""
+    """Return the height and width of an image's region, as shown."""
     return image.region[3] - image.region[1], image.region[2] - image.region[0]
 
 
 @loop
 def _decode(batch, image, header, scratch, thread, status, out):
-    """Decode the region of an image, as it is shown, into ``out``."""
+    """Decode the region of an image into ``out``, in the orientation that is shown."""
     request = thread.request
     request.data, request.size = image.data, image.size
     request.scale, request.channels = image.scale, batch.channels
@@ -77,6 +78,7 @@ def _decode(batch, image, header, scratch, thread, status, out):
     request.access.entry, request.access.entry_bytes = image.access.entry, image.access.entry_bytes
     request.access.every, request.access.learns = image.access.every, image.access.learns
     stored, work = bytes_of(scratch.stored), bytes_of(scratch.work)
+    # Decoded in place where the stored orientation is the shown one, else by way of scratch.
     to = stored if image.turn else out
     call_decode(batch.decoder, (header, request, to, _tables_of(scratch.tables), work, work.size, status))
     if image.turn and status.result == DONE:
@@ -86,11 +88,12 @@ def _decode(batch, image, header, scratch, thread, status, out):
 
 @loop
 def _run_passes(i, image, passes, source, row, scratch, streamed):
-    """Run image ``i`` through its passes, from the one that it begins with.
+    """Run image ``i`` through its passes, from its first one on.
 
-    ``source`` are its pixels, ``row`` the elements from one row of them to the next.
+    ``source`` describes its pixels, ``row`` is the number of elements from one row of them to the next.
     """
     last = passes.size - 1
+    # Results between passes alternate between the two halves of a buffer.
     between = bytes_of(scratch.between)
     half = between.size // 2
     side = 0
@@ -100,24 +103,26 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
         program = floats_at(one.programs + i * _FLOAT_BYTES * one.program_words, one.program_words)
         calls = _calls_at(one.float_calls if source.scale == f32(1.0) else one.byte_calls, 1)[0]
         record.stride = row
+        # In bytes; 0 for a pass that computes statistics only, after which the source stays as it is.
         size = one.itemsize * one.channels * record.height * record.width
         out = bytes_at(image.out, size) if p == last else between[side * half : side * half + size]
         run_image(calls, source, record, program, one, scratch, out, streamed and p == last)
-        if size and p != last:  # the result of this segment is the source of the next one, which writes the other half
+        if size and p != last:  # this segment's result is the source of the next one, in float32
             side = 1 - side
             region = longs_at(passes[p + 1].regions + i * _REGION_BYTES, 4)
             source.channels = one.channels
             row = record.width * source.channels
-            corner = region[1] * row + region[0] * source.channels
+            corner = region[1] * row + region[0] * source.channels  # elements
             source.address, source.elements = address_of(out) + _FLOAT_BYTES * corner, size // _FLOAT_BYTES - corner
             source.scale = f32(1.0)
 
 
 @loop
 def _find_source(batch, image, header, scratch, thread, status, out):
-    """Note where an image's region lies; it is decoded to ``out``, where that is the result, else to scratch.
+    """Fill in ``thread.source`` with an image's pixels, decoded to ``out`` where that is the result, else to scratch.
 
-    Elements after the region that may be read count as well, so that the result is the same wherever the pixels were.
+    ``source.elements`` includes elements after the region that may be read. They decide which of two loops, whose sums
+    round differently, samples the last pixels, so their number must not depend on where the pixels come from.
     """
     kind, source = image.kind, thread.source
     source.channels, source.scale = batch.channels, batch.scale
@@ -126,7 +131,7 @@ def _find_source(batch, image, header, scratch, thread, status, out):
         return
     height, width = _region_size(image)
     size = height * width * batch.channels
-    if kind == UNPADDED:
+    if kind == UNPADDED:  # is copied to memory that may be read past its end
         size = image.elements
     to = (bytes_of(scratch.source) if out.size == 0 else out)[:size]
     if kind == ENCODED:
@@ -143,9 +148,9 @@ def _find_source(batch, image, header, scratch, thread, status, out):
 
 @loop
 def _run_views(i, images, passes, scratch, thread, streamed):
-    """Run an image and all views of it through their passes."""
+    """Run an image and the images linked to it by ``next_view``, which read the same pixels, through their passes."""
     source = thread.source
-    # A pass for a segment's result moves the source; each view begins with the image's own.
+    # Passes overwrite the source with their results, so each view begins with the image's own again.
     address, elements, channels, scale = source.address, source.elements, source.channels, source.scale
     row = images[i].row
     while i >= 0:
@@ -159,32 +164,34 @@ def _run_views(i, images, passes, scratch, thread, streamed):
 
 @kept
 def run_images(order, queue_, images, headers, passes, statuses, batch_, scratch_, thread_, running_):
-    """Take images in an order that threads share, decode and run each; return whether none is left.
+    """Claim images in an order that threads share, decode and process each; return whether none is left.
 
     Parameters
     ----------
     order : (n,) int64
     queue : (1,) QUEUE
-        This record, and the others, come in arrays: Numba takes 2 us to open a record that Python passes.
+        This record, and the others, are passed in arrays: Numba takes 2 us to unwrap a record that Python passes.
     images, headers, statuses : (N,) IMAGE, (N,) jpeg.layout.HEADER, (N,) jpeg.layout.STATUS
-        Statuses, which say how decoding each image ended, are filled. What did not decode is not run.
+        Statuses are filled with the outcome of decoding. Images that could not be decoded are not processed.
     passes : (P,) PASS
-        Without any, the decoded pixels are the result.
+        If empty, the decoded pixels are the result.
     batch : (1,) BATCH
     scratch, thread : (1,) SCRATCH, (1,) THREAD
-        Of the thread that calls.
+        Those of the calling thread.
     running : (1,) RUNNING
-        A thread for which there is no place waits here, rather than in Python, where it would also wait for the GIL.
+        Limits threads over all batches. One in excess waits here, rather than in Python, where it would also wait for
+        the GIL.
     """
     queue, batch, scratch, thread, running = queue_[0], batch_[0], scratch_[0], thread_[0], running_[0]
     begin = now(thread.time)
+    # Add oneself first, and step back if that was one too many: no lock, and never more than ``most`` threads run.
     while add_to(running, "threads", 1) >= thread.most:
         add_to(running, "threads", -1)
         pause()
         late = thread.limit != 0 and now(thread.time) - begin > thread.limit
         if queue.stop != 0 or queue.next >= order.size or late:
             return queue.stop == 0 and queue.next >= order.size
-    start = now(thread.time)
+    start = now(thread.time)  # the wait above does not count as work
     whole = False
     while queue.stop == 0:
         at = add_to(queue, "next", 1)
@@ -193,10 +200,11 @@ def run_images(order, queue_, images, headers, passes, statuses, batch_, scratch
             break
         i = order[at]
         image = images[i]
-        out = bytes_at(image.out, image.out_bytes if passes.size == 0 else 0)
+        out = bytes_at(image.out, image.out_bytes if passes.size == 0 else 0)  # empty: decode to scratch
         _find_source(batch, image, headers[i], scratch, thread, statuses[i], out)
         if statuses[i].result == DONE and passes.size:
             _run_views(i, images, passes, scratch, thread, batch.streamed != 0)
+        # After an image, so that each call completes at least one and a batch is always finished.
         if thread.limit and now(thread.time) - begin > thread.limit:
             break
     add_to(running, "threads", -1)

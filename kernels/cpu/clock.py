@@ -1,4 +1,4 @@
-"""The time, and pauses, in code that holds no GIL."""
+"""A monotonic clock and a pause for code that runs without the GIL, from the C library."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from .intrinsics import address_of
 _CLOCK = int(getattr(time, "CLOCK_MONOTONIC", 1))  # that of time.perf_counter on Linux
 _clock_gettime = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.int64))
 _usleep = types.ExternalFunction("usleep", types.int32(types.uint32))
-_PAUSE = 50  # microseconds
+_PAUSE = 50  # microseconds: far below the time of an image, far above that of a system call
 
 
 @loop
 def _read_clock(scratch):
-    """Nanoseconds; ``scratch`` are two int64, a timespec of seconds and nanoseconds."""
+    """Return the time in nanoseconds; ``scratch`` has two int64, a timespec of seconds and nanoseconds."""
+    # Both fields of a timespec have 64 bits on the 64-bit systems that gpuimg runs on.
     _clock_gettime(np.int32(_CLOCK), address_of(scratch))
     return scratch[0] * 1_000_000_000 + scratch[1]
 
 
 @loop
 def _no_clock(scratch):
-    """Where the system has no POSIX: no times, and no limit on a call."""
+    """Return 0 on systems without POSIX: there are no times, and no limit on a call."""
     return 0
 
 
 @loop
 def _pause():
-    """Let others run."""
+    """Let other threads run for a while."""
     _usleep(np.uint32(_PAUSE))
 
 
 @loop
 def _no_pause():
-    """Where the system has no POSIX: go on at once."""
+    """Return at once, on systems without POSIX."""
     return
 
 

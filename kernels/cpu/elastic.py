@@ -1,4 +1,8 @@
-"""Pixels moved by a smooth random displacement."""
+"""Elastic deformation on a CPU: pixels moved by a smooth random displacement.
+
+Formulas are in :mod:`kernels.displacement`, which the CUDA kernel calls as well. Here a row of pixels first mixes the
+four rows of nodes around it, so that a pixel then mixes four nodes instead of sixteen.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +16,26 @@ from ..ops import ELASTIC, NODE_SPACING
 from ..scalar import f32, i32, loop
 from .intrinsics import array_at, copy
 
-_WORDS = ELASTIC.width
-_BESIDE = NODES + 2  # nodes more than an axis has by its length: those around, a phase, and rounding
+_PARAMETERS = ELASTIC.width
+_EXTRA_NODES = NODES + 2  # along an axis, in addition to its length in nodes: the four of a position, phase, rounding
 _HALF = f32(0.5)
 _RED, _REPEAT, _NEAREST = ELASTIC.at("red"), ELASTIC.at("repeat"), ELASTIC.at("nearest")
 
 
 def _nodes(size: Any) -> Any:
-    """The most nodes along an axis of ``size`` pixels."""
-    return (size / NODE_SPACING).astype(np.int64) + _BESIDE
+    """Return the most nodes along an axis of ``size`` pixels."""
+    return (size / NODE_SPACING).astype(np.int64) + _EXTRA_NODES
 
 
 def work_for(height: Any, width: Any) -> Any:
-    """Elements of the memory that :func:`elastic` works in: three planes, positions of a row, and all nodes."""
+    """Return the elements of the scratch of :func:`elastic`: three planes, positions of a row, and all nodes."""
+    # Two numbers a node; one more row of nodes is room for the rows of mixed nodes, one for x and one for y.
     return 3 * height * width + 2 * width + 2 * (_nodes(height) + 1) * _nodes(width)
 
 
 @loop
 def _lay_nodes(params, columns, rows, out):
-    """Normal numbers of all nodes, for x and for y."""
+    """Compute the normal numbers of all nodes: those for x, row by row, then those for y."""
     n = rows * columns
     for j in range(rows):
         for i in range(columns):
@@ -41,7 +46,7 @@ def _lay_nodes(params, columns, rows, out):
 
 @loop
 def _mix_rows(nodes, columns, row, below, out):
-    """The nodes that a row of pixels lies between, mixed."""
+    """Mix the four rows of nodes around a row of pixels, by its position ``below`` the second one, 0 to 1."""
     b0, b1, b2, b3 = weights(below)
     one, two = nodes[row * columns :], nodes[(row + 1) * columns :]
     three, four = nodes[(row + 2) * columns :], nodes[(row + 3) * columns :]
@@ -51,7 +56,7 @@ def _mix_rows(nodes, columns, row, below, out):
 
 @loop
 def _row_positions(params, y, nodes, rows, columns, mixed_x, mixed_y, xs, ys):
-    """Where the pixels of a row lie in the source."""
+    """Compute the source positions of a row of pixels."""
     step = density(params[2])
     row, below = first_node(f32(y) + _HALF, step, params[4])
     _mix_rows(nodes, columns, row, below, mixed_x)
@@ -68,9 +73,9 @@ def _row_positions(params, y, nodes, rows, columns, mixed_x, mixed_y, xs, ys):
 
 @loop
 def _sample_row(params, height, width, xs, ys, before, r, g, b):
-    """A row of pixels at these positions of three planes, which lie one after the other."""
+    """Sample a row of pixels at source positions, bilinear or nearest; ``before`` holds three planes in sequence."""
     n = height * width
-    # What lies outside has the color given, or repeats the edge: place() moves positions, share() drops weights.
+    # Outside, pixels have a fill color or repeat the edge: place() moves positions, share() drops weights.
     repeat, nearest = params[_REPEAT], params[_NEAREST]
     red, green, blue = params[_RED], params[_RED + 1], params[_RED + 2]
     second, third = before[n:], before[2 * n :]
@@ -79,20 +84,21 @@ def _sample_row(params, height, width, xs, ys, before, r, g, b):
         top, below = place(ys[x], height, repeat, nearest)
         x0, x1 = share(left, f32(1.0) - across, width), share(left + 1, across, width)
         y0, y1 = share(top, f32(1.0) - below, height), share(top + 1, below, height)
+        # Weights are final, so indices only have to be legal. left and top are -1 or more, see place().
         column, other = min(max(left, 0), width - 1), min(left + 1, width - 1)
         above, under = min(max(top, 0), height - 1) * width, min(top + 1, height - 1) * width
         one, two, three, four = above + column, above + other, under + column, under + other
         w1, w2, w3, w4 = y0 * x0, y0 * x1, y1 * x0, y1 * x1
-        rest = f32(1.0) - (x0 + x1) * (y0 + y1)
+        rest = f32(1.0) - (x0 + x1) * (y0 + y1)  # weight of the fill color
         r[x] = w1 * before[one] + w2 * before[two] + w3 * before[three] + w4 * before[four] + rest * red
         g[x] = w1 * second[one] + w2 * second[two] + w3 * second[three] + w4 * second[four] + rest * green
         b[x] = w1 * third[one] + w2 * third[two] + w3 * third[three] + w4 * third[four] + rest * blue
 
 
 def elastic(params_, statistics_, r_, g_, b_, height, width, work_, ints):
-    """Move the pixels of the grid."""
+    """Move the pixels of the grid, in place."""
     n = height * width
-    params = array_at(params_, _WORDS)
+    params = array_at(params_, _PARAMETERS)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
     columns = first_node(f32(width), density(params[2]), params[3])[0] + NODES
     rows = first_node(f32(height), density(params[2]), params[4])[0] + NODES
@@ -112,7 +118,7 @@ def elastic(params_, statistics_, r_, g_, b_, height, width, work_, ints):
 
 @kept
 def source_positions(params, owner, points, out):
-    """Where positions ``points`` (M, 2) of results lie in their sources, by the parameters (N, ...) of their images."""
+    """Map ``points`` (M, 2) of results to their sources' positions, by the parameters of the images ``owner`` (M,)."""
     for k in range(len(points)):
         given = params[owner[k]]
         x, y = displacement(

@@ -1,4 +1,8 @@
-"""What Numba cannot say: vectors, stores past the caches, and calls of compiled loops by their addresses."""
+"""Intrinsics that Numba lacks: vectors, stores past the caches, atomic counters, and calls of loops by their addresses.
+
+Each function ``generate`` emits LLVM IR in place of a call. Arrays that are built here from an address own no memory
+and are not reference-counted; the caller keeps what they point to alive.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,8 @@ from numba.np.arrayobj import populate_array
 
 from ..scalar import loop
 
-LINE = 16  # float32 of a line of the caches
-BLOCK = 16  # float32 of a block, see sample.py
+LINE = 16  # float32 values of a cache line of 64 bytes
+BLOCK = 16  # float32 values of a block, see sample.py
 
 _QUAD = ir.VectorType(ir.FloatType(), 4)
 
@@ -27,12 +31,12 @@ SOURCES = {"uint8": BYTES, "float32": FLOATS}
 
 
 def record_pointer(dtype):
-    """The type of a pointer to a record."""
+    """Return the type of a pointer to a record."""
     return types.CPointer(from_dtype(dtype))
 
 
 def pointer(context, builder, kind, array, index=None, target=None):
-    """Address of an array or of an element, as that of another type if given."""
+    """Return the address of an array or of an element, as a pointer to another type if given."""
     address = context.make_array(kind)(context, builder, array).data
     if index is not None:
         address = builder.gep(address, [index])
@@ -40,20 +44,20 @@ def pointer(context, builder, kind, array, index=None, target=None):
 
 
 def shuffle(builder, one, other, lanes):
-    """Lanes of two vectors, counted through both."""
+    """Return a vector of chosen lanes of two, numbered through both."""
     picks = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), list(lanes))
     return builder.shuffle_vector(one, other, picks)
 
 
 def spread(builder, value, n):
-    """A value in every lane of a vector."""
+    """Return a vector with a value in every lane; LLVM makes that a broadcast."""
     one = builder.insert_element(ir.Constant(ir.VectorType(value.type, n), ir.Undefined), value, ir.IntType(32)(0))
     return shuffle(builder, one, one, [0] * n)
 
 
 @intrinsic
 def array_at(typing_context, address, size):
-    """So many elements at a pointer as an array; Numba's ``carray`` needs its allocator."""
+    """``size`` elements at a pointer, as an array; Numba's ``carray`` needs its allocator, which loops do without."""
     kind = types.Array(address.dtype, 1, "C")
 
     def generate(context, builder, signature, args):
@@ -77,7 +81,7 @@ def record_at(typing_context, address):
 
 @intrinsic
 def load_bytes(typing_context, array, index):
-    """Four consecutive bytes of a uint8 array as one little-endian uint32."""
+    """Four consecutive bytes of a uint8 array as one little-endian uint32: a pixel, and a byte that is not used."""
 
     def generate(context, builder, signature, args):
         value = builder.load(pointer(context, builder, signature.args[0], args[0], args[1], ir.IntType(32)))
@@ -102,25 +106,27 @@ def move_quad(typing_context, row, k, quads, at):
 
 @intrinsic
 def sum_blocks(typing_context, blocks, first, offsets, weights, x, step, taps, out, k):
-    """``out[k:k + 16]`` as the weighted sum of ``taps`` blocks; theirs are the entries at ``x``, ``x + step``, ...
+    """``out[k:k + 16]`` as the weighted sum of ``taps`` blocks.
 
-    Numba has LLVM's vectoriser of straight-line code turned off, and a block is just that.
+    Offsets and weights of the taps are at ``x``, ``x + step``, ... of their tables; ``first`` is subtracted from
+    offsets. Written out, since Numba turns off LLVM's vectorizer of straight-line code, which a block is.
     """
 
     def generate(context, builder, signature, args):
         kinds = signature.args
         blocks, first, offsets, weights, x, step, taps, out, k = args
         vector = ir.VectorType(ir.FloatType(), BLOCK)
+        # Variables on the stack, which LLVM turns into registers.
         total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * BLOCK))
         at = cgutils.alloca_once_value(builder, x)
         with cgutils.for_range(builder, taps):
             here = builder.load(at)
             offset = builder.load(pointer(context, builder, kinds[2], offsets, here))
             weight = builder.load(pointer(context, builder, kinds[3], weights, here))
-            start = builder.sub(builder.sext(offset, first.type), first)
+            start = builder.sub(builder.sext(offset, first.type), first)  # offsets are int32, indices 64 bits
             block = builder.load(pointer(context, builder, kinds[0], blocks, start, vector))
             block.align = 4
-            # "contract" alone: one rounding, as fused operations have it, but no other order of the sum.
+            # "contract" allows a fused multiply-add, with one rounding; the order of the sum stays as written.
             weighted = builder.fmul(block, spread(builder, weight, BLOCK), flags=("contract",))
             builder.store(builder.fadd(weighted, builder.load(total), flags=("contract",)), total)
             builder.store(builder.add(here, step), at)
@@ -132,7 +138,7 @@ def sum_blocks(typing_context, blocks, first, offsets, weights, x, step, taps, o
 
 @intrinsic
 def split_four_quads(typing_context, blocks, k, r, g, b, x):
-    """First three lanes of the quads at ``k`` in four blocks to ``r[x:x + 4]``, ``g[x:x + 4]`` and ``b[x:x + 4]``."""
+    """Store three lanes of the quads at ``k`` of four blocks to ``r[x:x + 4]``, ``g[x:x + 4]`` and ``b[x:x + 4]``."""
 
     def generate(context, builder, signature, args):
         def address(position, index, step=0):
@@ -142,6 +148,7 @@ def split_four_quads(typing_context, blocks, k, r, g, b, x):
         rows = [builder.load(address(0, 1, BLOCK * step)) for step in range(4)]
         for row in rows:
             row.align = 4
+        # A transpose of 4 x 4 whose fourth row is not needed: pairs of pixels first, then both pairs.
         red_green_1, red_green_2 = (shuffle(builder, rows[i], rows[i + 1], [0, 4, 1, 5]) for i in (0, 2))
         blue_1, blue_2 = (shuffle(builder, rows[i], rows[i + 1], [2, 6, 3, 7]) for i in (0, 2))
         planes = (
@@ -159,7 +166,7 @@ def split_four_quads(typing_context, blocks, k, r, g, b, x):
 def caller(kind):
     """An intrinsic ``(address, arguments)`` that calls a piece of these types.
 
-    Arrays and records are passed as pointers; all else is cast.
+    Arrays and records are passed as pointers; other arguments are cast to the types of the function.
     """
 
     @intrinsic
@@ -192,7 +199,7 @@ def copy(values, out):
 
 @intrinsic
 def address_of(typing_context, array):
-    """Where an array begins."""
+    """The address of an array's first element, as a number."""
 
     def generate(context, builder, signature, args):
         return builder.ptrtoint(pointer(context, builder, signature.args[0], args[0]), ir.IntType(64))
@@ -202,13 +209,13 @@ def address_of(typing_context, array):
 
 @intrinsic
 def stream_line(typing_context, values, out, k):
-    """``out[k:k + 16] = values[k:k + 16]`` past the caches; that part of ``out`` must be a line of them."""
+    """``out[k:k + 16] = values[k:k + 16]`` past the caches; that part of ``out`` must be one cache line."""
 
     def generate(context, builder, signature, args):
         line = ir.VectorType(ir.FloatType(), LINE)
         value = builder.load(pointer(context, builder, signature.args[0], args[0], args[2], line))
         value.align = 4
-        # A store of a whole line that is aligned to it: only such a one goes past the caches without reading the line.
+        # Only an aligned store of a whole cache line goes past the caches without reading the line first.
         store = builder.store(value, pointer(context, builder, signature.args[1], args[1], args[2], line))
         store.align = 4 * LINE
         store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
@@ -219,7 +226,7 @@ def stream_line(typing_context, values, out, k):
 
 @intrinsic
 def fence(typing_context):
-    """Let other threads see stores in their order; those past the caches may overtake others."""
+    """Order memory accesses for other threads; stores past the caches are not ordered otherwise."""
 
     def generate(context, builder, signature, args):
         builder.fence("seq_cst")
@@ -229,7 +236,7 @@ def fence(typing_context):
 
 
 def _make_array_at(kind):
-    """An intrinsic ``(address, size)``: the elements at an address, which is a number, as an array."""
+    """Return an intrinsic ``(address, size)``: the elements at an address, which is a number, as an array."""
 
     @intrinsic
     def at_address(typing_context, address, size):
@@ -251,13 +258,14 @@ bytes_at, longs_at, floats_at = (_make_array_at(kind) for kind in (types.uint8, 
 
 
 def _make_array_of(kind):
-    """An intrinsic ``(buffer)``: the elements of a record with an address and a size, as an array."""
+    """Return an intrinsic ``(buffer)``: the elements of a record with an address and a size, as an array."""
 
     @intrinsic
     def of_buffer(typing_context, buffer):
         array_kind = types.Array(kind, 1, "C")
 
         def generate(context, builder, signature, args):
+            # By the offsets of its fields, so that any record with these two serves.
             address, size = (
                 builder.load(cgutils.get_record_member(builder, args[0], buffer.offset(name), ir.IntType(64)))
                 for name in ("address", "size")
@@ -278,17 +286,18 @@ bytes_of, ints_of, uints_of, floats_of = (
 
 
 def records_of(dtype):
-    """An intrinsic ``(buffer)``: the records of a record with an address and a size, as an array."""
+    """Return an intrinsic ``(buffer)``: the records at the address in a record, as an array of its size."""
     return _make_array_of(from_dtype(dtype))
 
 
 def records_at(dtype):
-    """An intrinsic ``(address, size)``: the records at an address as an array."""
+    """Return an intrinsic ``(address, size)``: the records at an address as an array."""
     return _make_array_at(from_dtype(dtype))
 
 
 def check_place(builder, index, count, size):
-    """With NUMBA_BOUNDSCHECK=1 the process ends where ``count`` elements from an index on are not all in an array."""
+    """Emit, with NUMBA_BOUNDSCHECK=1, an end of the process unless elements ``index`` to ``index + count`` exist."""
+    # Numba checks its own indexing in such builds, but knows nothing of the addresses that intrinsics compute.
     if not numba.config.BOUNDSCHECK:
         return
     end = builder.add(index, count)
@@ -299,7 +308,7 @@ def check_place(builder, index, count, size):
 
 
 def _viewer(kind):
-    """An intrinsic ``(bytes_array, at, size)``: elements of another type from a byte on, as an array."""
+    """Return an intrinsic ``(bytes_array, at, size)``: elements of another type from a byte on, as an array."""
 
     @intrinsic
     def view(typing_context, memory, at, size):
@@ -308,9 +317,9 @@ def _viewer(kind):
         def generate(context, builder, signature, args):
             array = context.make_array(array_kind)(context, builder)
             one = context.get_constant(types.intp, context.get_abi_sizeof(context.get_data_type(kind)))
-            made = context.make_array(signature.args[0])(context, builder, args[0])
-            check_place(builder, args[1], builder.mul(args[2], one), builder.extract_value(made.shape, 0))
-            start = builder.bitcast(builder.gep(made.data, [args[1]]), array.data.type)
+            source = context.make_array(signature.args[0])(context, builder, args[0])
+            check_place(builder, args[1], builder.mul(args[2], one), builder.extract_value(source.shape, 0))
+            start = builder.bitcast(builder.gep(source.data, [args[1]]), array.data.type)
             populate_array(array, start, [args[2]], [one], one, None)
             return array._getvalue()
 
@@ -323,14 +332,14 @@ uints_in, shorts_in = _viewer(types.uint32), _viewer(types.int16)
 
 
 def records_in(dtype):
-    """An intrinsic ``(bytes_array, at, size)``: records from a byte on, as an array."""
+    """Return an intrinsic ``(bytes_array, at, size)``: records from a byte on, as an array."""
     return _viewer(from_dtype(dtype))
 
 
 @intrinsic(prefer_literal=True)
 def add_to(typing_context, record, field, value):
-    """Add to an int64 field of a record that other threads add to as well; returns what it was before."""
-    name = field.literal_value
+    """Add to an int64 field of a record atomically, and return its value before."""
+    name = field.literal_value  # a string that is known when the caller is compiled
 
     def generate(context, builder, signature, args):
         address = cgutils.get_record_member(builder, args[0], record.offset(name), ir.IntType(64))

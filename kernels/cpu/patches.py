@@ -1,8 +1,9 @@
-"""Two-dimensional taps, bilinear or nearest: the patch of source pixels around each position, a row of it in one load.
+"""Sampling with two-dimensional taps, bilinear or nearest-neighbor, a row of taps in one load.
 
-A load holds the pixels of several taps, whose channels lie side by side; its lanes are summed over the rows of the
-patch with the weights in y, then weighted in x by lane, and only at the end summed by channel. So a tap costs a
-fraction of a vector, and its weights in x are never written to memory.
+The patch of a pixel is the rectangle of source pixels around its position that has its taps. A load holds the pixels of
+several taps, whose channels lie side by side; its lanes are summed over the rows of the patch with the weights in y,
+then weighted in x by lane, and only at the end summed by channel. So a tap costs a fraction of a vector, and its
+weights in x are never written to memory.
 """
 
 from __future__ import annotations
@@ -19,34 +20,35 @@ from .intrinsics import BYTES, FLOATS, INTS, SOURCES, array_at, bytes_at, caller
 from .positions import project_row
 from .vectors import LANES, PIXELS, make_sum_four_patches
 
-# Further from a position than any tap: the lanes of no tap are there.
+# Distance of lanes that have no tap, in units of the filter: farther than any tap, so that they weigh nothing.
 _NOWHERE = f32(1e9)
 
-_COLORS_A_LOAD = LANES // 3  # taps
+_COLORS_A_LOAD = LANES // 3  # taps of color that a load holds whole
 _HALF = LANES // 2  # lanes of the loads of small patches
 
 
 @scalar
 def _inverse(filter, support):
-    """Units of the filter a source pixel; the one pixel of "nearest" is never away from its position."""
+    """Return units of the filter per source pixel; 0 for "nearest", whose one tap always has weight 1."""
     return f32(0.0) if filter == NEAREST else f32(1.0) / support
 
 
 @loop
 def _lay_axis(positions, filter, support, low, high, taps, starts, distances, total):
-    """First pixel of each position's taps, its distance in units of the filter, and the sum of the weights.
+    """Compute the first pixel of each position's taps, its distance in units of the filter, and the sum of weights.
 
-    Patches are moved into the window whole, so that they need no clamping: what they gain there weighs nothing.
+    Patches are moved into the window as a whole, so that they need no clamping: taps that they gain there are too far
+    away to have a weight.
     """
     inverse = _inverse(filter, support)
     reach = sampling.reach(filter, support, taps)
     low_f, high_f = f32(low), f32(high)
     last = f32(high - taps)
     for x in range(positions.size):
-        centre = sampling.tap_centre(positions[x], filter, low_f, high_f)
-        start = confine(sampling.first_tap(centre, reach), low_f, last)
+        center = sampling.tap_center(positions[x], filter, low_f, high_f)
+        start = confine(sampling.first_tap(center, reach), low_f, last)
         starts[x] = i32(start)
-        distances[x] = (start + f32(0.5) - centre) * inverse
+        distances[x] = (start + f32(0.5) - center) * inverse
         total[x] = f32(0.0)
     for t in range(taps):
         step = f32(t) * inverse
@@ -56,7 +58,8 @@ def _lay_axis(positions, filter, support, low, high, taps, starts, distances, to
 
 @loop
 def _weigh_rows(distances, rows, inverse, scale, total_x, total_y, weights):
-    """Weights of each pixel's rows, such that those of all its taps add up to ``scale``."""
+    """Compute the weights of each pixel's rows, such that those of all its taps add up to ``scale``."""
+    # Both axes are normalized here, in the weights of rows: those in x stay as the filter has them.
     n = distances.size
     for x in range(n):
         total_x[x] = scale / (total_x[x] * total_y[x])
@@ -69,7 +72,7 @@ def _weigh_rows(distances, rows, inverse, scale, total_x, total_y, weights):
 
 @loop
 def _lay_steps(steps, taps, channels, inverse):
-    """Distance of the tap of each lane from the first one; lanes of no tap are far away."""
+    """Compute the distance of each lane's tap from the first tap, for all loads of a row; _NOWHERE without a tap."""
     for k in range(steps.size):
         lane = k % LANES
         tap = k if channels == 1 else k // LANES * _COLORS_A_LOAD + lane // 3
@@ -79,11 +82,11 @@ def _lay_steps(steps, taps, channels, inverse):
 
 @loop
 def _sum_patch(source, channels, stride, rows, columns, inverse, starts, distances, weights, x, r, g, b):
-    """One pixel, tap by tap: where a load would leave the source."""
+    """Sum the patch of one pixel tap by tap, where a load would leave the source."""
     n = r.size
     at = starts[x]
     distance = distances[x]
-    second = 1 if channels == 3 else 0
+    second = 1 if channels == 3 else 0  # elements from a channel to the next; 0 reads gray three times
     red, green, blue = f32(0.0), f32(0.0), f32(0.0)
     for j in range(rows):
         for i in range(columns):
@@ -97,7 +100,7 @@ def _sum_patch(source, channels, stride, rows, columns, inverse, starts, distanc
 
 @loop
 def _last(starts, x):
-    """The last of four numbers."""
+    """Return the largest of four numbers."""
     return max(max(starts[x], starts[x + up(1)]), max(starts[x + up(2)], starts[x + up(3)]))
 
 
@@ -106,9 +109,9 @@ def _make_row(channels: int, lanes: int) -> Any:
 
     @loop
     def sum_row(source, end, stride, rows, loads, starts, distances, weights, steps, r, g, b):
-        """A row of pixels from their patches, four at a time; the last four overlap those before.
+        """Sum the patches of a row of pixels, four pixels at a time; the last four overlap those before.
 
-        Says whether that is all of them: patches whose first load begins after ``end`` are left out.
+        Fours with a patch that begins after element ``end`` are left out. Returns whether there were none.
         """
         n = r.size
         complete = n >= PIXELS
@@ -130,12 +133,13 @@ _sum_gray_row, _sum_small_gray_row = _make_row(1, LANES), _make_row(1, _HALF)
 def _sum_patches(
     source_, size, channels, stride, rows, columns, inverse, starts_, distances_, weights_, steps_, loads, r_, g_, b_, n
 ):  # fmt: skip
-    """A row of pixels from their patches."""
+    """Sum the patches of a row of pixels: vectors where loads stay within the source, else tap by tap."""
     source, starts, distances = array_at(source_, size), array_at(starts_, n), array_at(distances_, n)
     weights, steps = array_at(weights_, rows * n), array_at(steps_, loads * LANES)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
     lanes = _HALF if columns * channels <= _HALF else LANES
-    # The last element at which a patch may begin so that none of its loads, whole vectors, leaves the source.
+    # The last element at which a patch may begin so that none of its loads, which are whole vectors, leaves the source.
+    # Negative, and so before every patch, where the source is too small.
     end = size - (rows - 1) * stride - (loads - 1) * (lanes // channels * channels) - lanes
     if channels == 3 and lanes == _HALF:
         complete = _sum_small_color_row(
@@ -169,25 +173,25 @@ SUM_PATCHES_PIECES = {name: Piece(f"sum_patches_{name}", _sum_patches, _types(ki
 _call_sum_patches = caller(_types(BYTES))  # or any other pointer
 
 
-# Columns taken at a time, so that what is laid out for a row stays in the first-level cache. Narrower tiles, whose
-# patches share more lines of it, lose more by their short loops (measured: 16 columns take twice the time).
+# Columns taken at a time, so that the tables of a row stay in the first-level cache. Narrower tiles, whose patches
+# share more cache lines, lose more by their short loops (measured: 16 columns take twice the time).
 _TILE = 256
 
 
 def patches_space(nx: Any, ny: Any) -> Any:
-    """Elements of ``floats`` for ``nx`` by ``ny`` taps; both may be arrays."""
+    """Return the elements of ``floats`` that ``nx`` by ``ny`` taps need; both may be arrays."""
     return (6 + ny) * _TILE + (nx // _COLORS_A_LOAD + 1) * LANES
 
 
 @loop
 def sample_patches(calls, source, record, y0, y1, planes, floats, ints):
-    """Rows ``y0`` to ``y1`` of a bilinear grid, or a nearest-neighbor one."""
+    """Sample rows ``y0`` to ``y1`` of a bilinear or a nearest-neighbor grid."""
     pixels, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
     height, width, stride = record.height, record.width, record.stride
     x_low, y_low, x_high, y_high = record.window[0], record.window[1], record.window[2], record.window[3]
-    columns, rows = min(record.taps[0], x_high - x_low), min(record.taps[1], y_high - y_low)
+    columns, rows = min(record.taps[0], x_high - x_low), min(record.taps[1], y_high - y_low)  # of a patch
     n = min(width, _TILE)
-    # Of every column of a tile: positions, distances of the first tap, sums of weights, weights of the patch's rows.
+    # For every column of a tile: positions, distances of the first tap, sums of weights, weights of the patch's rows.
     xs, ys, left, below = floats[:n], floats[n : 2 * n], floats[2 * n : 3 * n], floats[3 * n : 4 * n]
     total_x, total_y, weights = floats[4 * n : 5 * n], floats[5 * n : 6 * n], floats[6 * n : (6 + rows) * n]
     end = (6 + rows) * n
@@ -206,7 +210,7 @@ def sample_patches(calls, source, record, y0, y1, planes, floats, ints):
             _lay_axis(xs, filter, support_x, x_low, x_high, columns, starts, left, total_x)
             _lay_axis(ys, filter, support_y, y_low, y_high, rows, lines, below, total_y)
             _weigh_rows(below, rows, inverse_y, source.scale, total_x, total_y, weights)
-            for x in range(n):
+            for x in range(n):  # from pixels to elements
                 starts[x] = lines[x] * stride + starts[x] * channels
             at = (y - y0) * width + x0
             _call_sum_patches(

@@ -1,7 +1,7 @@
-"""The CPU runtime's programs: each op is a loop over a row of pixels, or over the whole grid, made from the op table.
+"""Ops of a program on a CPU: each is a loop over a row of pixels, or over the whole grid, built from the op table.
 
-On a CPU the program runs with the operation loop outside and the pixel loop inside, so that LLVM vectorises each
-formula; the formulas themselves are the scalar functions the CUDA kernel calls too.
+The loop over operations is outside and the loop over pixels inside, so that LLVM vectorizes each formula. The formulas
+are the scalar functions that the CUDA kernels call, too.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ..compiled import Piece
 from ..ops import (
     CHANNELS,
     ELASTIC,
-    FRAME_WORDS,
     HISTOGRAM,
     JPEG,
     LEVELS,
+    MATRIX_WIDTH,
     MEAN,
     MOST_TAPS,
     MOTION,
@@ -49,7 +49,7 @@ def _make_row(op: Op, functions: tuple[Any, ...] = ()) -> Any:
     width = op.width
 
     def row(params_, statistics_, y, height, r_, g_, b_, xs, ys, n):
-        """The op over one row of pixels."""
+        """Apply the op to one row of pixels."""
         params, tables = array_at(params_, width), array_at(statistics_, 1)
         r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
         values = read(params, 0, tables, 0)
@@ -57,17 +57,17 @@ def _make_row(op: Op, functions: tuple[Any, ...] = ()) -> Any:
         for x in range(n):
             r[x], g[x], b[x] = apply(r[x], g[x], b[x], zero, zero, values)
 
-    def framed_row(params_, statistics_, y, height, r_, g_, b_, xs_, ys_, n):
-        """The op over one row of pixels, whose positions in its frame are found first."""
+    def positioned_row(params_, statistics_, y, height, r_, g_, b_, xs_, ys_, n):
+        """Apply the op to one row of pixels, whose positions in the op's coordinates are computed first."""
         params, tables = array_at(params_, width), array_at(statistics_, 1)
         r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
         xs, ys = array_at(xs_, n), array_at(ys_, n)
-        project_row(params[:FRAME_WORDS], y, 0, height, n, xs, ys)
+        project_row(params[:MATRIX_WIDTH], y, 0, height, n, xs, ys)
         values = read(params, 0, tables, 0)
         for x in range(n):
             r[x], g[x], b[x] = apply(r[x], g[x], b[x], xs[x], ys[x], values)
 
-    return framed_row if op.frame else row
+    return positioned_row if op.coordinates else row
 
 
 #: The loops of ops over a row, by their codes; those of users' functions are made for each plan.
@@ -87,7 +87,7 @@ call_grid = caller(_GRID)
 
 
 def _mean(params_, statistics_, r_, g_, b_, height, width, work, counts):
-    """The mean gray of the grid, into its slot."""
+    """Write the mean gray of the grid to its slot."""
     n = height * width
     params = array_at(params_, SLOT + 1)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
@@ -101,7 +101,7 @@ def _mean(params_, statistics_, r_, g_, b_, height, width, work, counts):
 
 
 def _range(params_, statistics_, r_, g_, b_, height, width, work, counts):
-    """Low end and gain of each channel, into their slot."""
+    """Write the low end and gain of each channel to their slot."""
     n = height * width
     params = array_at(params_, SLOT + 1)
     slot = i32(params[SLOT]) * STATISTICS_WORDS
@@ -119,7 +119,7 @@ def _range(params_, statistics_, r_, g_, b_, height, width, work, counts):
 
 
 def _histogram(params_, statistics_, r_, g_, b_, height, width, work, counts_):
-    """The equalizing table of each channel, into their slot."""
+    """Write the equalizing table of each channel to their slot."""
     n = height * width
     params = array_at(params_, SLOT + 1)
     counts = array_at(counts_, LEVELS)
@@ -131,12 +131,12 @@ def _histogram(params_, statistics_, r_, g_, b_, height, width, work, counts_):
             counts[level] = 0
         for k in range(n):
             counts[color.to_byte(plane[k])] += 1
-        last = i32(0)
+        last = i32(0)  # pixels of the brightest level that occurs, which Pillow leaves out of the total
         for level in range(LEVELS):
             if counts[level] > 0:
                 last = counts[level]
         step = statistics.equalize_step(i32(n), last)
-        below = i32(0)
+        below = i32(0)  # pixels darker than the level
         for level in range(LEVELS):
             words[slot + LEVELS * c + level] = statistics.equalize_level(level, below, step)
             below += counts[level]
@@ -145,7 +145,7 @@ def _histogram(params_, statistics_, r_, g_, b_, height, width, work, counts_):
 @loop
 def _sharpen(factor, plane, height, width, work):
     """Mix every pixel of a plane that has eight neighbors with its smoothed self, in place."""
-    # Rows as they were before the one above, and this one, were changed.
+    # The row above and this one as they were before they were changed: two rows, rather than a copy of the plane.
     above = work[:width]
     present = work[width : 2 * width]
     copy(plane, above)
@@ -161,7 +161,7 @@ def _sharpen(factor, plane, height, width, work):
 
 
 def _sharpness(params_, statistics_, r_, g_, b_, height, width, work_, counts):
-    """Mix the grid with its smoothed self."""
+    """Sharpen, or blur, the three planes of the grid."""
     n = height * width
     factor = array_at(params_, 1)[0]
     work = array_at(work_, 2 * width)
@@ -172,9 +172,10 @@ def _sharpness(params_, statistics_, r_, g_, b_, height, width, work_, counts):
 
 @loop
 def _add_shifted(source, left, weight, other, out):
-    """Add a row moved by whole columns, and mixed with itself one column on; its ends are repeated."""
+    """Add ``weight`` times a row shifted by ``left`` columns, and ``other`` times the column after; ends repeat."""
     width = out.size
-    # Columns before ``start`` read left of the row, those from ``stop`` on right of it.
+    # Columns before ``start`` read left of the row, those from ``stop`` on right of it. Between them nothing is
+    # clamped, so that loop vectorizes.
     start = min(max(-left, 0), width)
     stop = max(min(width - 1 - left, width), start)
     first, last = source[0], source[width - 1]
@@ -190,14 +191,18 @@ def _add_shifted(source, left, weight, other, out):
 
 @loop
 def _move(taps, step_x, step_y, plane, height, width, before):
-    """Average a plane along a line through each pixel, in place; pixels between are interpolated."""
+    """Average a plane along a line through each pixel, in place; points between pixels are interpolated.
+
+    The line has ``taps`` points, ``step_x`` and ``step_y`` pixels from one to the next.
+    """
+    # Point by point rather than pixel by pixel: each adds the whole plane, shifted by the same distance.
     copy(plane, before)
     for k in range(height * width):
         plane[k] = f32(0.0)
     share = f32(1.0) / f32(taps)
     for k in range(taps):
         t = f32(k) - f32(taps - 1) * f32(0.5)  # the line's middle is at the pixel
-        x = clamp(t * step_x, f32(-width), f32(width))
+        x = clamp(t * step_x, f32(-width), f32(width))  # beyond, all pixels are those of the border
         y = clamp(t * step_y, f32(-height), f32(height))
         left, top = floor(x), floor(y)
         across, down = x - left, y - top
@@ -212,7 +217,7 @@ def _move(taps, step_x, step_y, plane, height, width, before):
 
 
 def _motion(params_, statistics_, r_, g_, b_, height, width, work_, counts):
-    """Average the grid along lines."""
+    """Blur the three planes of the grid along lines."""
     n = height * width
     params = array_at(params_, 3)
     work = array_at(work_, n)

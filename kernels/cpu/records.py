@@ -1,7 +1,7 @@
 """Records that the CPU runtime and its native loops share.
 
-Addresses point to memory that the caller keeps alive during the call. All fields without another unit are counts or
-numbers; none is negative where nothing else is said.
+Addresses point to memory that the caller keeps alive during the call. Fields without a unit are counts; values are not
+negative unless the comment says so.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ..ops import OPS
 # Kinds of image.
 PIXELS: Final = 0  # uint8 or float32 at ``source``
 UNPADDED: Final = 1  # at ``source``, but nothing may be read after the last element
-ENCODED: Final = 2  # a JPEG that is decoded here
-BLACK: Final = 3
-VIEW: Final = 4  # another image's ``next_view`` leads to it
+ENCODED: Final = 2  # a JPEG that is decoded by the native loop
+BLACK: Final = 3  # all zeros: the file could not be read or decoded
+VIEW: Final = 4  # processed with another image that has the same pixels, whose ``next_view`` leads here
 
-# Bits of ``turn``: sides are exchanged, then rows and columns are taken from the other end.
+# Bits of ``turn``: first the sides are exchanged, then rows are reversed, then columns.
 SWAP: Final = 1
 FLIP_ROWS: Final = 2
 FLIP_COLUMNS: Final = 4
@@ -34,18 +34,18 @@ IMAGE: Final = np.dtype(
         ("kind", "<i8"),  # one of the kinds above
         ("data", "<i8"),  # address of the file
         ("size", "<i8"),  # bytes of the file
-        ("turn", "<i8"),  # how the stored image is turned: the bits above
+        ("turn", "<i8"),  # from the stored to the shown orientation: the bits above
         ("shown_size", "<i8", 2),  # height and width after that, pixels
-        ("region", "<i8", 4),  # x0, y0, x1, y1 of the pixels that are read, as shown
+        ("region", "<i8", 4),  # x0, y0, x1, y1 of the pixels that are read, in the shown orientation
         ("source", "<i8"),  # address of the region's first element
         ("elements", "<i8"),  # elements from there on that may be read
         ("row", "<i8"),  # elements from one row to the next
-        ("first_pass", "<i8"),  # passes before it leave the image as it is
+        ("first_pass", "<i8"),  # index of its first pass: those before it would not change the image
         ("out", "<i8"),  # address of the result
         ("out_bytes", "<i8"),
         ("access", ACCESS),  # its entry in a seek index
         ("scale", "<i8"),  # eighths of its stored size that it is decoded at: 8, 4, 2 or 1
-        ("next_view", "<i8"),  # the next image of the batch that reads the same pixels, or -1
+        ("next_view", "<i8"),  # index of the next image of the batch that reads the same pixels, or -1
         ("corner", "<i8", 2),  # x and y of this view's first pixel, from the region's corner
     ],
     align=True,
@@ -54,12 +54,12 @@ IMAGE: Final = np.dtype(
 #: A pass over the grid of every image, as :func:`set_pass` fills it.
 PASS: Final = np.dtype(
     [
-        ("records", "<i8"),  # address of the images' records, see kernels/layout.py
-        ("programs", "<i8"),  # address of their programs, float32, one after the other
-        ("program_words", "<i8"),  # float32 of one of them
+        ("records", "<i8"),  # address of the images' grids, layout.RECORD
+        ("programs", "<i8"),  # address of the images' programs, float32, of equal lengths, one after the other
+        ("program_words", "<i8"),  # float32 values of one program
         ("first_slot", "<i8"),  # statistics from this slot on are computed in this pass
-        ("byte_calls", "<i8"),  # address of the calls for sources of uint8, 0 where there is none
-        ("float_calls", "<i8"),  # and of float32
+        ("byte_calls", "<i8"),  # address of the CALLS for sources of uint8, 0 where no source is
+        ("float_calls", "<i8"),  # and for sources of float32
         ("channels", "<i8"),  # of the result: 1 or 3
         ("itemsize", "<i8"),  # bytes of an element of the result; 0 in a pass for statistics only
         ("regions", "<i8"),  # address of the (N, 4) int64 regions of its source that the segment reads
@@ -67,7 +67,7 @@ PASS: Final = np.dtype(
     align=True,
 )
 
-#: What all threads of a call read.
+#: Settings of a call, which all its threads read.
 BATCH: Final = np.dtype(
     [
         ("channels", "<i8"),  # of the source: 1 or 3
@@ -78,16 +78,16 @@ BATCH: Final = np.dtype(
     align=True,
 )
 
-#: What all threads of a call write; :func:`.intrinsics.add_to` is how they take numbers.
+#: Counters that all threads of a call change, atomically by :func:`.intrinsics.add_to`.
 QUEUE: Final = np.dtype(
     [
-        ("next", "<i8"),  # position in the order of the next image that nobody has taken
-        ("stop", "<i8"),  # 1 where no more are to be taken
+        ("next", "<i8"),  # position in the order of the next image that no thread has claimed; may pass the end
+        ("stop", "<i8"),  # 1 where no more images may be claimed
     ],
     align=True,
 )
 
-#: Threads of all batches of a process that are in the native loop.
+#: The number of threads of the process that are in the native loop, of all batches; changed atomically.
 RUNNING: Final = np.dtype([("threads", "<i8")], align=True)
 
 
@@ -131,11 +131,11 @@ SOURCE: Final = np.dtype(
 THREAD: Final = np.dtype(
     [
         ("most", "<i8"),  # threads that may be in the native loop, at least 1
-        ("limit", "<i8"),  # nanoseconds that the call may take, but for its last image; 0 for no limit
+        ("limit", "<i8"),  # nanoseconds after which no further image is claimed; 0 for no limit
         ("decoding", "<i8"),  # nanoseconds spent decoding; added to
         ("total", "<i8"),  # nanoseconds spent in all; added to
         ("time", "<i8", 2),  # scratch of the clock: seconds and nanoseconds
-        ("request", REQUEST),  # scratch: what the decoder is to do
+        ("request", REQUEST),  # scratch: the argument of the decoder
         ("source", SOURCE),  # scratch
     ],
     align=True,
@@ -143,27 +143,27 @@ THREAD: Final = np.dtype(
 
 _BUFFER: Final = np.dtype([("address", "<i8"), ("size", "<i8")], align=True)  # size in elements
 
-#: Memory of a thread, for the largest image of a call; as :func:`scratch_of` makes it.
+#: Buffers of a thread, large enough for the largest image of a call; :func:`scratch_of` fills it.
 SCRATCH: Final = np.dtype(
     [
         ("statistics", _BUFFER),  # float32: the slots of an image
-        ("positions", _BUFFER),  # float32: x and y of a row's pixels in an earlier frame
+        ("positions", _BUFFER),  # float32: x and y of a row's pixels in the coordinates of an earlier grid
         ("planes", _BUFFER),  # float32: three planes of equal size, of some rows of the grid or all
         ("floats", _BUFFER),  # float32: positions, weights and sums while sampling; copies of planes
         ("ints", _BUFFER),  # int32: offsets of taps; histograms
         ("packed", _BUFFER),  # uint32: a row of pixels
-        ("between", _BUFFER),  # uint8: two halves, results of a segment that the next one reads
+        ("between", _BUFFER),  # uint8: two halves, which alternate as a segment's result and the next one's source
         ("source", _BUFFER),  # uint8: an image's decoded region, with ``SOURCE_SLACK``
-        ("stored", _BUFFER),  # uint8: the same before it is turned
-        ("tables", _BUFFER),  # jpeg.layout.TABLE: Huffman tables, kept from file to file
-        ("work", _BUFFER),  # uint8: of the JPEG decoder
+        ("stored", _BUFFER),  # uint8: the same in the stored orientation
+        ("tables", _BUFFER),  # jpeg.layout.TABLE: Huffman tables, used again by files with equal definitions
+        ("work", _BUFFER),  # uint8: scratch of the JPEG decoder
     ],
     align=True,
 )
 
 
 def scratch_of(buffers: Mapping[str, tuple[Any, int]]) -> Any:
-    """Return a (1,) SCRATCH of arrays, which the caller keeps alive, and how many elements of each are used."""
+    """Return a (1,) SCRATCH for arrays, which the caller keeps alive, and the number of usable elements of each."""
     numbers = [number for name in SCRATCH.names or () for number in (buffers[name][0].ctypes.data, buffers[name][1])]
     return np.array(numbers, np.int64).view(SCRATCH)  # all at once: setting the fields one by one takes 20 us
 
@@ -173,16 +173,16 @@ def scratch_of(buffers: Mapping[str, tuple[Any, int]]) -> Any:
 #: Addresses of the loops that a plan needs, 0 for others; :func:`.run.call_table` fills it.
 CALLS: Final = np.dtype(
     [
-        ("lay_taps", "<i8"),
+        ("lay_taps", "<i8"),  # steps of sampling
         ("mix_rows", "<i8"),
         ("add_taps", "<i8"),
         ("sum_patches", "<i8"),
-        ("separable", "<i8"),  # three ways to sample
+        ("separable", "<i8"),  # three ways to sample a grid, of type sample.SAMPLE
         ("patched", "<i8"),
         ("gathered", "<i8"),
         ("store", "<i8"),
-        ("rows", "<i8", len(OPS)),  # of ops, by their codes: one row of pixels
-        ("grids", "<i8", len(OPS)),  # of ops that take a statistic or read neighbors: the whole grid
+        ("rows", "<i8", len(OPS)),  # by op code: the op over one row of pixels
+        ("grids", "<i8", len(OPS)),  # by op code: the statistic of a whole grid, or an op that reads neighbors
         ("reads_neighbors", "<i8", len(OPS)),  # no address, but 1 where an op changes the whole grid
     ],
     align=True,

@@ -1,4 +1,7 @@
-"""The CPU runtime's run: one image at a time through sampling, its program and the store, without the GIL."""
+"""One pass of the CPU runtime over an image: sampling, its program, and the store, without the GIL.
+
+The loops of a plan are called by address (:data:`.records.CALLS`), so that this one is compiled once for all plans.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 from .. import color
 from ..compiled import kept
 from ..layout import LINEAR
-from ..ops import END, ENTRY_HEADER, OPS, SLOT
+from ..ops import END, INSTRUCTION_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
 from .intrinsics import caller, copy, fence, floats_of, ints_of
 from .patches import SUM_PATCHES_PIECES
@@ -38,7 +41,7 @@ _call_sample = caller(SAMPLE)
 def call_table(
     source: str, kind: int, planar: bool, ops: Any, separable: Any, filters: Any, functions: tuple[Any, ...]
 ) -> Any:
-    """Return a (1,) CALLS with the loops that a plan needs: others are not compiled.
+    """Return a (1,) CALLS with the loops that a plan needs; others are not compiled.
 
     Parameters
     ----------
@@ -46,15 +49,16 @@ def call_table(
     kind, planar
         Of the result.
     ops : (len(OPS),) bool
-        Which ops the programs hold.
+        The ops that occur in the programs.
     separable : (N,) bool
-        Which images may be sampled in two one-dimensional passes.
+        The images that may be sampled in two one-dimensional passes.
     filters : (N,) int
     functions : tuple
-        Of the user's.
+        The user's functions.
     """
     table = np.zeros(1, CALLS)
     calls = table[0]
+    # The same choice as in _sample, per image.
     patched = ~separable & (filters <= LINEAR)
     if np.any(separable):
         calls["mix_rows"] = MIX_ROWS_PIECES[source].address
@@ -81,14 +85,14 @@ def call_table(
 
 @loop
 def _next_stop(calls, program, at, first_slot):
-    """Position of the next entry from ``at`` that needs the whole grid, or of the end.
+    """Return the position of the next instruction from ``at`` that needs the whole grid, or of the end.
 
-    That is one whose statistics are still to be computed, or one that reads neighbors.
+    That is one whose statistic is still to be computed, or one that reads neighbors.
     """
     while program[at] != _END:
-        code = i32(program[at])  # an entry: op code, words to the next entry, parameters
+        code = i32(program[at])  # an instruction: op code, float32 to the next instruction, parameters
         if calls.grids[code] != 0:
-            if calls.reads_neighbors[code] != 0 or i32(program[at + ENTRY_HEADER + SLOT]) >= first_slot:
+            if calls.reads_neighbors[code] != 0 or i32(program[at + INSTRUCTION_HEADER + SLOT]) >= first_slot:
                 return at
         at += i32(program[at + 1])
     return at
@@ -96,18 +100,18 @@ def _next_stop(calls, program, at, first_slot):
 
 @loop
 def _run_row(calls, program, start, stop, statistics_, y, height, r, g, b, xs, ys):
-    """The entries ``start`` to ``stop`` of a program over one row."""
+    """Run the instructions from ``start`` to ``stop`` of a program over one row, in place."""
     at = start
     while at < stop and program[at] != _END:
         address = calls.rows[i32(program[at])]
-        if address != 0:
-            call_row(address, (program[at + ENTRY_HEADER :], statistics_, y, height, r, g, b, xs, ys, r.size))
+        if address != 0:  # an op without a formula of one pixel, such as "skip", has no loop
+            call_row(address, (program[at + INSTRUCTION_HEADER :], statistics_, y, height, r, g, b, xs, ys, r.size))
         at += i32(program[at + 1])
 
 
 @loop
 def _sample(calls, source, record, y0, y1, scratch):
-    """Rows ``y0`` to ``y1`` of the grid into the planes."""
+    """Sample rows ``y0`` to ``y1`` of the grid into the planes, by the fastest of three ways that the grid allows."""
     address = calls.gathered
     if record.separable == 1:
         address = calls.separable
@@ -118,9 +122,9 @@ def _sample(calls, source, record, y0, y1, scratch):
 
 @loop
 def _run_grid(calls, program, stop, first_slot, record, scratch):
-    """Run the entries up to the last one that needs the whole grid; return the position to go on from.
+    """Run the instructions up to the last one that needs the whole grid; return the position to continue from.
 
-    ``stop`` is the first such entry. Its statistics are taken of what the entries before it make of the grid.
+    ``stop`` is the first such instruction. Its statistic is that of the grid after the instructions before it.
     """
     height, width = record.height, record.width
     planes, positions = floats_of(scratch.planes), floats_of(scratch.positions)
@@ -134,9 +138,12 @@ def _run_grid(calls, program, stop, first_slot, record, scratch):
             row = slice(y * width, (y + 1) * width)
             _run_row(calls, program, start, stop, statistics_, y, height, r[row], g[row], b[row], xs, ys)
         code = i32(program[stop])
-        call_grid(calls.grids[code], (program[stop + ENTRY_HEADER :], statistics_, r, g, b, height, width, work, ints))
+        call_grid(
+            calls.grids[code], (program[stop + INSTRUCTION_HEADER :], statistics_, r, g, b, height, width, work, ints)
+        )
         after = stop + i32(program[stop + 1])
-        # An entry with a statistic still has to be run over the rows; one that reads neighbors has changed the grid.
+        # One that reads neighbors has changed the grid. One with a statistic has filled its slot, and still has to run
+        # over the rows.
         start = after if calls.reads_neighbors[code] != 0 else stop
         stop = _next_stop(calls, program, after, first_slot)
     return start
@@ -146,9 +153,9 @@ def _run_grid(calls, program, stop, first_slot, record, scratch):
 def run_image(calls, source, record, program, one, scratch, out, streamed):
     """Sample, run the program, store: one image through one pass.
 
-    ``out`` are bytes, whatever they hold: what knows the types of source and result is in ``calls``.
-    With statistics still to compute (from the pass's ``first_slot`` on) or neighbors to read, the whole grid is kept in
-    the planes meanwhile, otherwise a few rows. An empty ``out`` makes a pass for its statistics only.
+    ``out`` is passed as bytes; the loops in ``calls`` know the types of source and result. If statistics are still to
+    be computed (from the pass's ``first_slot`` on) or neighbors are read, the planes hold the whole grid, otherwise a
+    few rows. An empty ``out`` makes a pass for its statistics only.
     """
     height, width = record.height, record.width
     stop = _next_stop(calls, program, 0, one.first_slot)
@@ -163,7 +170,7 @@ def run_image(calls, source, record, program, one, scratch, out, streamed):
     statistics_ = floats_of(scratch.statistics)
     plane = planes.size // 3
     xs, ys = positions[:width], positions[width : 2 * width]
-    # Rows are sampled in runs, so that tap tables are laid once a run; a run stays within the planes.
+    # Rows are sampled in runs, as many as the planes hold: tap tables are laid once a run.
     run = height if whole else min(height, plane // width)
     for y0 in range(0, height, run):
         y1 = min(y0 + run, height)
@@ -177,14 +184,15 @@ def run_image(calls, source, record, program, one, scratch, out, streamed):
                 row = slice(k * width, (k + 1) * width)
                 one_r, one_g, one_b = r[row], g[row], b[row]
                 _run_row(calls, program, start, program.size, statistics_, y + k, height, one_r, one_g, one_b, xs, ys)
+            # The rows just computed are still in the first-level cache. ``r``, ``g`` and ``b`` begin with them.
             call_store(calls.store, (r, g, b, rows * width, out, y * width, height * width, one.channels, streamed))
     if streamed:
-        fence()
+        fence()  # stores past the caches are not ordered otherwise, and another thread reads the result
 
 
 @kept
 def mix_image(one, other, width, channels, weight, box, out):
-    """One image mixed with another; inside the box (x0, y0, x1, y1) the other alone is shown."""
+    """Mix one image with another by weight; inside the box (x0, y0, x1, y1), in pixels, only the other is shown."""
     row = width * channels
     left = box[0] * channels
     right = box[2] * channels

@@ -1,7 +1,11 @@
-"""The CPU runtime's sampling: rows of the grid from rows of the source, vectorised by LLVM.
+"""The CPU runtime's sampling: rows of the grid from rows of the source, vectorized by LLVM.
 
-Two ways: two one-dimensional passes where x depends on the column only and y on the row only, and two-dimensional
-taps for everything else. Positions and weights are the scalar functions the CUDA kernel calls too.
+There are two one-dimensional passes where x depends on the column only and y on the row only (separable), and
+two-dimensional taps for everything else: in patches (:mod:`.patches`) for short filters, gathered one by one for
+others. Positions and weights are computed by the scalar functions that the CUDA kernels call, too.
+
+The tap table of an axis has a row for each tap, with an element for each position: its weight, and its offset in the
+source. Offsets of x are counted in elements of a row, those of y in elements from row to row.
 """
 
 from __future__ import annotations
@@ -43,13 +47,13 @@ from .vectors import LANES
 
 u32 = np.uint32
 
-# Rows that the horizontal pass takes at a time: they share its weights and offsets. A block is one pixel of each of
-# them, as quads: its channels and a lane that nobody uses.
+# Rows that the horizontal pass takes at a time: they share its weights and offsets. A block has one pixel of each of
+# them, each as a quad: its three channels and an unused lane.
 _ROWS = BLOCK // 4
 
-_VECTOR = 16  # float32 of the widest vectors: loops over whole ones have no remainder
+_VECTOR = 16  # float32 values of the widest vectors: loops over multiples of that have no remainder
 
-# Elements after a row: what a quad reads there, and up to a whole vector.
+# Elements after a row: 3 that a quad may read there, and the rest of a whole vector.
 _TAIL = 3 + _VECTOR - 1
 
 # Loads may touch this many elements after the last pixel.
@@ -60,28 +64,30 @@ SOURCE_SLACK = LANES - 1
 
 
 def _lay_taps(positions_, n, support, filter, low, high, step, taps, scale, weights_, offsets_, total_):
-    """Weights and element offsets of the taps of every position along one axis.
+    """Compute weights and element offsets of the taps of every position along one axis.
 
-    ``weights`` and ``offsets`` hold ``taps`` rows of ``n``; the weights of a position add up to ``scale``.
+    ``weights`` and ``offsets`` hold ``taps`` rows of ``n``; the weights of a position add up to ``scale``; ``step`` is
+    the number of elements from a pixel of the axis to the next. ``positions`` are overwritten.
     """
     positions, total = array_at(positions_, n), array_at(total_, n)
     weights, offsets = array_at(weights_, n * taps), array_at(offsets_, n * taps)
     low_f = f32(low)
     high_f = f32(high)
-    if filter > GAUSSIAN:  # mirrored borders: nearest-neighbor at a position inside
+    if filter > GAUSSIAN:  # mirrored borders: nearest-neighbor at the mirrored position, which is inside
         for x in range(n):
             positions[x] = sampling.folded(positions[x], filter, low_f, high_f)
         filter = i32(NEAREST)
     inverse = f32(1.0) / support
     reach = sampling.reach(filter, support, taps)
     for x in range(n):
-        positions[x] = sampling.tap_centre(positions[x], filter, low_f, high_f)
+        positions[x] = sampling.tap_center(positions[x], filter, low_f, high_f)
         total[x] = f32(0.0)
+    # Tap by tap, with the loop over positions inside, which vectorizes.
     for t in range(taps):
         weight = weights[t * n : (t + 1) * n]
         offset = offsets[t * n : (t + 1) * n]
         step_t = f32(t)
-        if filter == GAUSSIAN:
+        if filter == GAUSSIAN:  # in a separate loop, since its exponential does not vectorize
             for x in range(n):
                 tap = sampling.first_tap(positions[x], reach) + step_t
                 weight[x] = sampling.gaussian_weight(tap, positions[x], inverse)
@@ -93,7 +99,7 @@ def _lay_taps(positions_, n, support, filter, low, high, step, taps, scale, weig
             tap = sampling.first_tap(positions[x], reach) + step_t
             total[x] += weight[x]
             offset[x] = sampling.tap_index(tap, filter, low_f, high_f) * step
-    # Taps outside the window weigh nothing: the others are divided by their sum.
+    # Taps outside the window weigh nothing, so the others are divided by their sum.
     for x in range(n):
         total[x] = scale / total[x]
     for t in range(taps):
@@ -114,14 +120,14 @@ _call_lay_taps = caller(_LAY_TAPS)
 
 
 def _mix_rows(source_, size, base, offsets_, weights_, y, height, taps, least, out_, out_size):
-    """Weighted sum of source rows, interleaved: the vertical pass, four rows at a time.
+    """Compute the weighted sum of source rows, channels interleaved: the vertical pass, four rows at a time.
 
-    ``out`` is filled up to ``least`` elements at least.
+    At least ``least`` elements of ``out`` are filled, all of them where the source has as many.
     """
     source, out = array_at(source_, size), array_at(out_, out_size)
     offsets, weights = array_at(offsets_, height * taps), array_at(weights_, height * taps)
     for t in range(0, taps, 4):
-        # Rows after the last tap are that tap's, with no weight, so that the loops below have four rows always.
+        # Past the last tap its row is repeated with weight 0, so that the loops below always have four rows.
         last = taps - 1
         a0 = base + offsets[t * height + y]
         a1 = base + offsets[min(t + 1, last) * height + y]
@@ -131,12 +137,14 @@ def _mix_rows(source_, size, base, offsets_, weights_, y, height, taps, least, o
         w1 = weights[(t + 1) * height + y] if t + 1 < taps else f32(0.0)
         w2 = weights[(t + 2) * height + y] if t + 2 < taps else f32(0.0)
         w3 = weights[(t + 3) * height + y] if t + 3 < taps else f32(0.0)
-        # Whole vectors where there is something to read: a remainder takes as long as all before it.
+        # All of ``out``, which is whole vectors, where the source may be read so far: a remainder takes as long as all
+        # vectors before it.
         n = out.size if max(a0, a1, a2, a3) + out.size <= source.size else least
         s0 = source[a0 : a0 + n]
         s1 = source[a1 : a1 + n]
         s2 = source[a2 : a2 + n]
         s3 = source[a3 : a3 + n]
+        # The first four taps assign, the others add; bilinear and nearest filters have two or fewer.
         if t == 0 and taps <= 2:
             for k in range(n):
                 out[k] = w0 * f32(s0[k]) + w1 * f32(s1[k])
@@ -164,21 +172,21 @@ _call_mix_rows = caller(_mix_rows_types(BYTES))  # or any other pointer
 
 @loop
 def _spread(row, channels, pixels, j, blocks):
-    """One interleaved row as row ``j`` of the blocks; reads up to three elements after its last pixel."""
+    """Copy an interleaved row to row ``j`` of the blocks; reads up to three elements after its last pixel."""
     for p in range(pixels):
         move_quad(row, up(p * channels), blocks, up(BLOCK * p + 4 * j))
 
 
 @loop
 def _mix_columns(blocks, first, offsets, weights, width, taps, out):
-    """Weighted sums of blocks: the horizontal pass."""
+    """Compute the weighted sums of blocks: the horizontal pass."""
     for x in range(width):
         sum_blocks(blocks, up(first), offsets, weights, up(x), up(width), up(taps), out, up(BLOCK * x))
 
 
 @loop
 def _split(blocks, j, r, g, b):
-    """Row ``j`` of the blocks, by channel."""
+    """Copy row ``j`` of the blocks to planes of its channels."""
     width = r.size
     whole = width - width % 4
     for x in range(0, whole, 4):
@@ -191,7 +199,8 @@ def _split(blocks, j, r, g, b):
 
 
 def work_space(height: Any, width: Any, nx: Any, ny: Any, columns: Any) -> tuple[Any, Any]:
-    """Elements of ``floats`` and ``ints`` for a grid, its taps and columns of the source; all may be arrays."""
+    """Return the elements of ``floats`` and ``ints`` for a grid, its taps and source columns; all may be arrays."""
+    # The parts are those of _work_space and _separable, or of _gathered, or of sample_patches.
     taps = height * ny + width * nx
     rows = 3 * columns + _TAIL + BLOCK * (columns + width)
     for_separable = taps + height + width + np.maximum(width, height) + rows
@@ -199,7 +208,8 @@ def work_space(height: Any, width: Any, nx: Any, ny: Any, columns: Any) -> tuple
     return np.maximum(for_separable, for_gathered), np.maximum(taps, (nx + ny) * width)
 
 
-#: Rows of a grid into the planes: calls, source, record of the grid, first row and the one after the last, scratch.
+#: The type of the three ways to sample rows of a grid into the planes. Arguments: calls, source, record of the grid,
+#: first row and the one after the last, scratch.
 SAMPLE = types.void(
     record_pointer(CALLS), record_pointer(SOURCE), record_pointer(RECORD), types.int64, types.int64,
     record_pointer(SCRATCH),
@@ -208,7 +218,7 @@ SAMPLE = types.void(
 
 @loop
 def _plane_rows(planes, at, width):
-    """A row of the grid in each plane, from element ``at`` on."""
+    """Return a row of the grid in each plane, from element ``at`` on."""
     plane = planes.size // 3
     return (
         planes[at : at + width], planes[plane + at : plane + at + width],
@@ -218,7 +228,7 @@ def _plane_rows(planes, at, width):
 
 @loop
 def _work_space(floats, ints, height, width, nx, ny):
-    """Parts of the work space: positions, weights and offsets of both axes, sums, blocks; and where its rest begins."""
+    """Divide the work space: positions, weights, offsets of y, then of x; sums, blocks; and where its rest begins."""
     taps_y, taps_x = height * ny, width * nx
     ys = floats[:height]
     wy = floats[height : height + taps_y]
@@ -232,11 +242,11 @@ def _work_space(floats, ints, height, width, nx, ny):
     return ys, wy, ints[:taps_y], xs, wx, ints[taps_y : taps_y + taps_x], total, summed, end + BLOCK * width
 
 
-# One body, as is _gathered: its parts share the work space, and passing that on takes a dozen arguments a call.
+# Like _gathered, one function: its parts share the work space, and would each take a dozen arguments.
 def _separable(calls_, source_, record_, y0, y1, scratch_):
-    """Rows ``y0`` to ``y1`` of a grid whose x depends on the column only: two one-dimensional passes.
+    """Sample rows ``y0`` to ``y1`` of a separable grid by two one-dimensional passes.
 
-    The tap tables of the first rows stay in the scratch for those after them.
+    The call for row 0 computes the tap tables; later calls for the same grid find them in the scratch.
     """
     calls, source, record, scratch = record_at(calls_), record_at(source_), record_at(record_), record_at(scratch_)
     values, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
@@ -245,8 +255,10 @@ def _separable(calls_, source_, record_, y0, y1, scratch_):
     ints = ints_of(scratch.ints)
     height, width = record.height, record.width
     nx, ny = record.taps[0], record.taps[1]
+    # Of each axis: s positions, w weights, o offsets.
     ys, wy, oy, xs, wx, ox, total, summed, end = _work_space(floats, ints, height, width, nx, ny)
     if y0 == 0:
+        # Of the matrix, x needs the column's factor and the shift, y the row's; the others have no effect.
         m, support, filter = record.matrix, record.support, record.filter
         for y in range(height):
             v = f32(y) - f32(height - 1) * f32(0.5)
@@ -262,7 +274,7 @@ def _separable(calls_, source_, record_, y0, y1, scratch_):
         _call_lay_taps(
             calls.lay_taps, (xs, xs.size, support[0], filter, x_low, x_high, BLOCK, nx, f32(1.0), wx, ox, total)
         )
-    # Only columns that have a tap are mixed.
+    # Only source columns that have a tap are mixed. Offsets of x are in blocks: BLOCK elements a pixel.
     first = ox[0]
     last = ox[0]
     for k in range(width * nx):
@@ -274,9 +286,10 @@ def _separable(calls_, source_, record_, y0, y1, scratch_):
     mixed = floats[end : end + (least + _TAIL) // _VECTOR * _VECTOR]
     end += mixed.size
     blocks = floats[end : end + BLOCK * pixels]
-    mixed[least:] = f32(0.0)  # read into lanes nobody uses; garbage there may be slow to multiply
+    mixed[least:] = f32(0.0)  # is read into unused lanes; denormal numbers there would be slow to multiply
     for y in range(y0, y1, _ROWS):
-        # Vertically into rows of interleaved pixels, these into blocks, horizontally into blocks, by channel to planes.
+        # The vertical pass to rows of interleaved pixels, those to blocks, the horizontal pass from blocks to blocks,
+        # and those by channel to planes.
         rows = min(_ROWS, y1 - y)
         for j in range(rows):
             _call_mix_rows(
@@ -299,7 +312,7 @@ SEPARABLE_PIECE = Piece("separable", _separable, SAMPLE)
 
 
 def _add_byte_taps(source_, size, channels, columns_, rows_, wx_, wy_, packed_, r_, g_, b_, n):
-    """Add one tap of each pixel of a row, by way of packed pixels: all but the load vectorises (measured: 3x)."""
+    """Add one tap of each pixel of a row, by way of packed pixels: all but the load vectorizes (measured: 3x)."""
     source, packed = array_at(source_, size), array_at(packed_, n)
     columns, rows, wx, wy = array_at(columns_, n), array_at(rows_, n), array_at(wx_, n), array_at(wy_, n)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
@@ -318,7 +331,7 @@ def _add_float_taps(source_, size, channels, columns_, rows_, wx_, wy_, packed, 
     source = array_at(source_, size)
     columns, rows, wx, wy = array_at(columns_, n), array_at(rows_, n), array_at(wx_, n), array_at(wy_, n)
     r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
-    second = up(1 if channels == 3 else 0)
+    second = up(1 if channels == 3 else 0)  # elements from a channel to the next
     for x in range(n):
         weight = wx[x] * wy[x]
         at = up(columns[x] + rows[x])
@@ -341,7 +354,7 @@ _call_add_taps = caller(_add_taps_types(BYTES))  # or any other pointer
 
 
 def _gathered(calls_, source_, record_, y0, y1, scratch_):
-    """Rows ``y0`` to ``y1`` of any grid: two-dimensional taps, a row of pixels at a time."""
+    """Sample rows ``y0`` to ``y1`` of any grid by two-dimensional taps, one tap of a row of pixels at a time."""
     calls, source, record, scratch = record_at(calls_), record_at(source_), record_at(record_), record_at(scratch_)
     pixels, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
     planes = floats_of(scratch.planes)
@@ -350,7 +363,7 @@ def _gathered(calls_, source_, record_, y0, y1, scratch_):
     packed = uints_of(scratch.packed)
     height, width = record.height, record.width
     nx, ny = record.taps[0], record.taps[1]
-    # Of every column of a row: its position, and weights and offsets of its taps, one tap of all columns after another.
+    # For every column of a row: its position, and tap tables of both axes, as both coordinates vary along the row.
     xs, ys, total = floats[:width], floats[width : 2 * width], floats[2 * width : 3 * width]
     wx = floats[3 * width : (3 + nx) * width]
     wy = floats[(3 + nx) * width : (3 + nx + ny) * width]
@@ -371,6 +384,7 @@ def _gathered(calls_, source_, record_, y0, y1, scratch_):
             r[x] = f32(0.0)
             g[x] = f32(0.0)
             b[x] = f32(0.0)
+        # One tap of all pixels of the row at a time: there the weights of both axes are multiplied, and offsets added.
         for j in range(ny):
             for i in range(nx):
                 cx = slice(i * width, (i + 1) * width)
@@ -388,7 +402,7 @@ GATHERED_PIECE = Piece("gathered", _gathered, SAMPLE)
 
 
 def _patched(calls_, source_, record_, y0, y1, scratch_):
-    """Rows ``y0`` to ``y1`` of any grid whose filter is nearest-neighbor or linear: the taps of a pixel at once."""
+    """Sample rows ``y0`` to ``y1`` of a grid with a nearest-neighbor or linear filter, all taps of a pixel at once."""
     scratch = record_at(scratch_)
     planes = floats_of(scratch.planes)
     floats = floats_of(scratch.floats)

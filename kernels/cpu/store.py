@@ -1,4 +1,4 @@
-"""The CPU runtime's stores: rows of results, cast, in their layout."""
+"""Stores of the CPU runtime: rows of float32 planes cast to the dtype and layout of the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _as_float32(x):
     return x
 
 
-# Kinds of result: their name, what is stored of a value, and the type of it.
+# Kinds of result: name, function from a float32 to the stored value, and the type of that.
 _KINDS = {
     FLOAT32: ("float32", _as_float32, types.float32),
     UINT8: ("uint8", color.store_byte, types.uint8),
@@ -30,8 +30,11 @@ BYTES_OF = {kind: stored.bitwidth // 8 for kind, (_, _, stored) in _KINDS.items(
 
 @loop
 def _stream(values, out):
-    """Fill an array that will not be in the caches when it is read: lines of it are written unread."""
-    # Up to the first whole line of 64 bytes, then lines, then the rest.
+    """Copy to an array past the caches, for results that will not be in the caches when they are read.
+
+    Whole cache lines are written without being read first.
+    """
+    # Up to the first multiple of 64 bytes, then whole lines, then the rest; ``out`` is aligned to 4 bytes.
     lead = min(out.size, -(address_of(out) // 4) % LINE)
     whole = out.size - (out.size - lead) % LINE
     copy(values, out[:lead])
@@ -45,13 +48,13 @@ def _make_plane(kind: int) -> Any:
 
     @loop
     def store_plane(row, out, streamed):
-        """One channel of some rows, cast, to consecutive elements."""
+        """Cast one channel of some rows to consecutive elements; only float32 can be streamed."""
         for x in range(row.size):
             out[x] = convert(row[x])
 
     @loop
     def store_floats(row, out, streamed):
-        if streamed and address_of(out) % 4 == 0:  # as not every array that a user made
+        if streamed and address_of(out) % 4 == 0:  # a user's ``out=`` may begin at any byte
             _stream(row, out)
         else:
             copy(row, out)
@@ -64,7 +67,7 @@ def _make_store(kind: int, planar: bool) -> Any:
     store_plane = _make_plane(kind)
 
     def store_planar(r_, g_, b_, n, out_, at, plane, channels, streamed):
-        """Rows of the result from pixel ``at`` on, a plane a channel; ``plane`` is the number of its pixels."""
+        """Store ``n`` pixels from pixel ``at`` on, one plane for each channel; ``plane`` is the pixels of a plane."""
         r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
         out = array_at(out_, plane * channels)
         store_plane(r, out[at : at + n], streamed)
@@ -73,7 +76,7 @@ def _make_store(kind: int, planar: bool) -> Any:
             store_plane(b, out[2 * plane + at : 2 * plane + at + n], streamed)
 
     def store_pixels(r_, g_, b_, n, out_, at, plane, channels, streamed):
-        """Rows of the result from pixel ``at`` on, channels together."""
+        """Store ``n`` pixels from pixel ``at`` on, channels interleaved."""
         r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
         out = array_at(out_, plane * channels)
         if channels == 1:

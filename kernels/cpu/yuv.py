@@ -1,4 +1,4 @@
-"""Planes of video frames to rows of pixels on the CPU."""
+"""Conversion of video frames from planes of Y'CbCr to interleaved pixels, on a CPU; formulas are in kernels/yuv.py."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from ..yuv import GRAY, LUMA, OFFSET, U, V, chroma_term, level
 
 @loop
 def _terms(u, v, step, row, out):
-    """What chroma adds to a color. Steps are constants, so that the loops vectorise."""
+    """Compute the contribution of a row of chroma to one color; ``row`` is that color's of the matrix."""
     of_u, of_v, offset = row[U], row[V], row[OFFSET]
+    # Two loops with constant steps, which vectorize: planes of U and V (1), or one plane with both in turn (2).
     if step == 1:
         for k in range(out.size):
             out[k] = chroma_term(f32(u[k]), f32(v[k]), of_u, of_v, offset)
@@ -24,6 +25,7 @@ def _terms(u, v, step, row, out):
 
 @loop
 def _doubled(values, out):
+    """Repeat each value: a chroma sample serves two columns of pixels."""
     for k in range(values.size):
         out[up(2 * k)] = values[k]
         out[up(2 * k + 1)] = values[k]
@@ -31,15 +33,17 @@ def _doubled(values, out):
 
 @loop
 def _levels(y, luma, terms, out):
+    """Compute a row of one color as bytes, from luma and the contribution of chroma."""
     for k in range(out.size):
         out[k] = np.uint8(level(f32(y[k]), luma, terms[k]))
 
 
 @loop
 def _interleave(planes, width, out):
-    """A row of pixels of three planes, each as wide as a row and ``N`` more."""
+    """Interleave a row of three planes, each as wide as the row and ``N`` bytes more."""
     size = width + N
     k = 0
+    # Vectors while their writes, SPILL bytes past the last pixel included, stay in the row; then pixel by pixel.
     while 3 * (k + N) + SPILL <= out.size:
         rgb_of_planes(planes, up(k), up(size + k), up(2 * size + k), out, up(3 * k))
         k += N
@@ -55,10 +59,10 @@ def rgb_of_frame(y, u, v, layout, region, matrix, terms, planes, out):
     Parameters
     ----------
     y, u, v : (n,) uint8 or uint16
-        Planes; of interleaved chroma both begin at their first sample.
+        Planes. If chroma is interleaved, ``u`` and ``v`` are the same plane, each from its first sample on.
     layout : (5,) int64
-        Elements from row to row of luma and of chroma, from sample to sample of chroma, and by how many bits columns
-        and rows of chroma are shifted, 0 to 1 and 0 to 1.
+        Elements from row to row of luma, from row to row of chroma, and from sample to sample of chroma; then the
+        shifts from columns and from rows of luma to those of chroma, 0 or 1 bit each.
     region : (4,) int64
         x0, y0, x1, y1.
     matrix : (4, 4) float32
@@ -72,14 +76,14 @@ def rgb_of_frame(y, u, v, layout, region, matrix, terms, planes, out):
     first, last = x0 >> shift_x, (x1 - 1) >> shift_x
     count = last - first + 1
     wide = width + 3  # a pair of pixels may begin before the region and end after it
-    single = terms[3 * wide : 3 * wide + count]
-    skipped = x0 - (first << shift_x)
+    single = terms[3 * wide : 3 * wide + count]  # terms at the width of chroma
+    skipped = x0 - (first << shift_x)  # columns of the first pair that lie before the region
     plane = width + N
     luma = matrix[0, LUMA]
     before = np.int64(-1)
     for row in range(y0, y1):
         chroma = row >> shift_y
-        if chroma != before:
+        if chroma != before:  # two rows of 4:2:0 share their terms
             start = chroma * c_row + first * step
             for c in range(3):
                 if shift_x:

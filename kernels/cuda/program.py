@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import color
 from ..layout import HEIGHT, WIDTH
-from ..ops import END, ENTRY_HEADER, MOST_TAPS, MOTION, MOVING, PLAIN, Op
+from ..ops import END, INSTRUCTION_HEADER, MOST_TAPS, MOTION, MOVING, PLAIN, Op
 from ..program import PIXEL_OPS, formula_of, reads_neighbors, values_of
 from ..scalar import confine, f32, i32, scalar, word
 from .sample import frame_point, make_sample, u32
@@ -21,7 +21,7 @@ _MOST_TAPS = f32(MOST_TAPS)
 def _step(op: Op, functions: tuple[Any, ...]) -> Any:
     """Return a scalar function that applies an op to one pixel at grid point ``(u, v)``."""
     values, formula = values_of(op), formula_of(op, functions)
-    if op.frame:
+    if op.coordinates:
 
         @scalar
         def step(program, p, tables, table, u, v, r, g, b):
@@ -65,7 +65,7 @@ def _make_program(functions: tuple[Any, ...], full: bool) -> Any:
         at = start
         while at < stop and word(program, at, 0) != _END:
             code = i32(word(program, at, 0))
-            r, g, b = dispatch(code, program, i32(at + ENTRY_HEADER), tables, table, u, v, r, g, b)
+            r, g, b = dispatch(code, program, i32(at + INSTRUCTION_HEADER), tables, table, u, v, r, g, b)
             at = i32(at + i32(word(program, at, 1)))
         return r, g, b
 
@@ -112,7 +112,7 @@ def make_pixel(functions: tuple[Any, ...], build: str) -> Any:
         # interpolates. A last iteration, k = -1, runs the rest of the program.
         k = i32(8 if inside else 0)
         if moving:
-            k = i32(i32(confine(word(program, middle, ENTRY_HEADER), f32(1.0), _MOST_TAPS)) - i32(1))
+            k = i32(i32(confine(word(program, middle, INSTRUCTION_HEADER), f32(1.0), _MOST_TAPS)) - i32(1))
         while k >= -1:
             u, v = u0, v0
             if k >= 0:
@@ -120,9 +120,9 @@ def make_pixel(functions: tuple[Any, ...], build: str) -> Any:
                 around_g += g
                 around_b += b
                 if moving:
-                    t = f32(k) + _HALF - word(program, middle, ENTRY_HEADER) * _HALF
-                    u += t * word(program, middle, ENTRY_HEADER + 1)
-                    v += t * word(program, middle, ENTRY_HEADER + 2)
+                    t = f32(k) + _HALF - word(program, middle, INSTRUCTION_HEADER) * _HALF
+                    u += t * word(program, middle, INSTRUCTION_HEADER + 1)
+                    v += t * word(program, middle, INSTRUCTION_HEADER + 2)
                 elif k > 0:
                     cell = i32(k if k > 4 else k - 1)
                     row = i32(u32(cell) // u32(3))
@@ -130,12 +130,12 @@ def make_pixel(functions: tuple[Any, ...], build: str) -> Any:
                     v += f32(row - i32(1))
                 r, g, b = sample(source, channels, scale, ints, floats, record, u, v)
             elif inside:
-                factor = word(program, middle, ENTRY_HEADER)
+                factor = word(program, middle, INSTRUCTION_HEADER)
                 r = color.sharpen(r, around_r, factor)
                 g = color.sharpen(g, around_g, factor)
                 b = color.sharpen(b, around_b, factor)
             elif moving:
-                share = f32(1.0) / word(program, middle, ENTRY_HEADER)
+                share = f32(1.0) / word(program, middle, INSTRUCTION_HEADER)
                 r, g, b = (around_r + r) * share, (around_g + g) * share, (around_b + b) * share
             begin = start if k >= 0 else middle
             end = middle if k >= 0 else stop

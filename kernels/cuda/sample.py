@@ -9,7 +9,7 @@ import numpy as np
 from .. import sampling
 from ..layout import (
     CUBIC_CLAMPED,
-    CUBIC_RENORMALISED,
+    CUBIC_RENORMALIZED,
     FILTER,
     GAUSSIAN,
     LINEAR,
@@ -141,7 +141,7 @@ def _walk(kind, count, source, base, stride, x, y, inverse_x, inverse_y, first_x
 for _channels in (1, 3):
     for _filter, _make in (
         (GAUSSIAN, _make_outer), (CUBIC_CLAMPED, _make_outer), (NEAREST, _make_outer),
-        (CUBIC_RENORMALISED, _make_inner), (LINEAR, _make_inner),
+        (CUBIC_RENORMALIZED, _make_inner), (LINEAR, _make_inner),
     ):  # fmt: skip
         _walk = _either(_filter, _channels, _make(_filter, _channels), _walk)
 
@@ -163,8 +163,8 @@ def make_sample(full: bool) -> Any:
             x = sampling.folded(x, filter, x_low, x_high)
             y = sampling.folded(y, filter, y_low, y_high)
             filter = i32(NEAREST)
-        x = sampling.tap_centre(x, filter, x_low, x_high)
-        y = sampling.tap_centre(y, filter, y_low, y_high)
+        x = sampling.tap_center(x, filter, x_low, x_high)
+        y = sampling.tap_center(y, filter, y_low, y_high)
         support_x, support_y = word(floats, record, SUPPORT), word(floats, record, SUPPORT + 1)
         taps_x, taps_y = f32(word(ints, record, TAPS)), f32(word(ints, record, TAPS + 1))
         first_x = sampling.first_tap(x, sampling.reach(filter, support_x, taps_x))

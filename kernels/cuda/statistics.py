@@ -13,7 +13,7 @@ from numba import cuda, types
 
 from .. import color, statistics
 from ..layout import HEIGHT, RECORD_WORDS, WIDTH
-from ..ops import CHANNELS, END, ENTRY_HEADER, LEVELS, MEAN, PLAIN, RANGE, SLOT, STATISTICS_WORDS
+from ..ops import CHANNELS, END, INSTRUCTION_HEADER, LEVELS, MEAN, PLAIN, RANGE, SLOT, STATISTICS_WORDS
 from ..program import has_statistic, takes
 from ..scalar import f32, i32, scalar, word
 from .program import make_pixel
@@ -49,7 +49,7 @@ def _find_statistic(programs, start, stop, slot):
     at = start
     while at < stop and word(programs, at, 0) != _END:
         if has_statistic(i32(word(programs, at, 0))):
-            if i32(word(programs, at, ENTRY_HEADER + SLOT)) == slot:
+            if i32(word(programs, at, INSTRUCTION_HEADER + SLOT)) == slot:
                 return at
         at = i32(at + i32(word(programs, at, 1)))
     return stop
@@ -222,7 +222,7 @@ def make_statistics(functions: tuple[Any, ...], build: str = PLAIN) -> Any:
             )  # fmt: skip
             code = i32(word(programs, found[0], 0))
             if _takes_mean(code):
-                gray_channels = i32(word(programs, found[0], ENTRY_HEADER + CHANNELS))
+                gray_channels = i32(word(programs, found[0], INSTRUCTION_HEADER + CHANNELS))
                 value = statistics.to_fixed(color.gray_of(r, g, b, gray_channels))
             else:
                 _add_pixel(code, r, g, b, shared_counts)

@@ -1,4 +1,4 @@
-"""Entries of a seek index, built of files: where their MCU rows and segments begin."""
+"""Builder of seek-index entries: decode a file without storing pixels, and record where rows and segments begin."""
 
 from __future__ import annotations
 
@@ -27,47 +27,48 @@ from .tables import ZIGZAG, build_tables
 
 i64 = np.int64
 
-_SKIPPED = i64(0)  # no literal: Numba would compile a variant for that
+_SKIPPED = i64(0)  # not a literal, for which Numba would compile a variant
 
 _WORK: Final = np.dtype([("stream", STREAM), ("sections", SECTIONS), ("mcu", MCU)], align=True)
 _work_in = records_in(_WORK)
 WORK_BYTES: Final = _WORK.itemsize  # scratch of a thread
 
-#: How building the entry of a file ended.
+#: The outcome of building the entry of a file.
 BUILT: Final = np.dtype(
     [
-        ("result", "<i8"),  # as of decoding, or TOO_LARGE
-        ("row", "<i8"),  # the MCU row it ended in, from 0
+        ("result", "<i8"),  # of decoding, or TOO_LARGE
+        ("row", "<i8"),  # the MCU row in which decoding ended, from 0
         ("rows", "<i8"),  # MCU rows of the image
         ("size", "<i8"),  # bytes of the entry, 0 for none
     ],
     align=True,
 )
-TOO_LARGE: Final = -1  # the result where the numbers of a file do not fit into an entry
+TOO_LARGE: Final = -1  # the result where a file's size, positions or predictors do not fit into an entry
 
 
 @loop
 def _record_segments(header, data, every, tables, memory, entry, built):
-    """Decode a file and record where each segment begins; return how that ended."""
+    """Decode a file and record where each segment begins; return the result."""
     work = _work_in(memory, 0, 1)[0]
     stream, mcu, sections = work.stream, work.mcu, work.sections
     rows, columns = grid(header)
     locate_sections(rows, segments_of(columns, every), sections)
     step = every if every else columns
     list_blocks(header, mcu)
+    # Interval 0: only files without restart intervals have entries.
     begin(data, header.scan, i64(0), stream)
     stream.marker = 0
     stream.skips = 0
     reader = stream, mcu, tables, ZIGZAG
     nothing = shorts_in(memory, 0, 0)  # coefficients are not stored
-    for r in range(rows):
-        built.row = r
-        before = i64(0)
-        for m in range(0, columns, step):
-            fits, before = record_start(entry, sections, rows, r, m // step, before, stream)
+    for row in range(rows):
+        built.row = row
+        before = i64(0)  # bit of the segment before; the first one of a row has none
+        for column in range(0, columns, step):
+            fits, before = record_start(entry, sections, rows, row, column // step, before, stream)
             if not fits:
                 return TOO_LARGE
-            result = decode_mcus(data, min(step, columns - m), i64(0), reader, nothing, memory, _SKIPPED)
+            result = decode_mcus(data, min(step, columns - column), i64(0), reader, nothing, memory, _SKIPPED)
             if result != DONE:
                 return result
     return DONE
@@ -75,7 +76,7 @@ def _record_segments(header, data, every, tables, memory, entry, built):
 
 @loop
 def _build(header, data, every, tables, memory, out, built):
-    """Build the entry of one file."""
+    """Build the entry of one file, with whole rows if its segments do not fit."""
     rows, columns = grid(header)
     built.result, built.row, built.rows, built.size = BAD_TABLE, 0, rows, 0
     if data.size > LARGEST_FILE:
@@ -85,10 +86,11 @@ def _build(header, data, every, tables, memory, out, built):
         return
     size = entry_bytes(rows, segments_of(columns, every))
     built.result = _record_segments(header, data, every, tables, memory, out[:size], built)
-    if built.result == TOO_LARGE and every:  # a segment of more than 8 KB: rows alone
+    if built.result == TOO_LARGE and every:  # perhaps a segment of more than LARGEST_STEP bits, 8 KiB: try whole rows
         size = entry_bytes(rows, i64(1))
         built.result = _record_segments(header, data, i64(0), tables, memory, out[:size], built)
     if built.result == DONE:
+        # The checksum of the entry covers its head's other fields, so it comes last.
         head = head_of(out)
         head.file_sum, head.file_bytes = i64(checksum(data, 0)), data.size
         head.entry_sum = entry_sum(out[:size], every)
@@ -97,7 +99,7 @@ def _build(header, data, every, tables, memory, out, built):
 
 @kept
 def room_for_entries(headers, every, room):
-    """Fill in the bytes that the entries of files may take at most, 0 for files that have none.
+    """Compute the most bytes that the entry of each file can take, 0 for files that get none.
 
     Parameters
     ----------
@@ -123,17 +125,17 @@ def build_entries(headers, addresses, sizes, every, tables, memory, out, begins,
     ----------
     headers : (N,) HEADER
     addresses, sizes : (N,) int64
-        Of the files' bytes.
+        Address and number of each file's bytes.
     every : int
         MCUs of a segment, 0 for whole rows.
     tables : (TABLES,) TABLE
-        Look-up tables of the files before, at first zeros.
+        The calling thread's look-up tables, which later calls use again; zeros before the first one.
     memory : (WORK_BYTES,) uint8
-        Scratch, a multiple of 8 in memory.
+        Scratch, aligned to 8 bytes.
     out : (M,) uint8
         Filled with the entries.
     begins : (N + 1,) int64
-        Where each has its room, and the end of the last one's. A file without room is passed over.
+        Offsets in ``out`` of the room for each entry, and the end of the last one's. Files without room are skipped.
     built : (N,) BUILT
         Filled for files with room.
     """

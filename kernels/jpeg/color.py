@@ -1,7 +1,10 @@
-"""Chroma upsampling ("fancy") and YCbCr to RGB as vector code: rows of pixels, bit for bit libjpeg-turbo's.
+"""Chroma upsampling ("fancy") and YCbCr to RGB as vector code: rows of pixels, bit for bit those of libjpeg-turbo.
 
-References: libjpeg's jdsample.c and jdcolor.c; JFIF (T.871). Chroma between its own rows and columns is 3/4 of the
-nearer and 1/4 of the farther one, in whole numbers whose rounding alternates.
+Chroma between two of its rows, or columns, is 3/4 of the nearer and 1/4 of the farther one, in whole numbers whose
+rounding alternates. Rows come first: :func:`sum_rows` leaves four times the chroma of a row of pixels as int16, and the
+columns are mixed while pixels are converted.
+
+References: libjpeg's jdsample.c and jdcolor.c; JFIF (T.871).
 """
 
 from __future__ import annotations
@@ -13,18 +16,19 @@ from numba.extending import intrinsic
 from ..cpu.intrinsics import shuffle, spread
 from .vectors import I8, I16, I32, load, place, splat, store, vector
 
-#: Pixels that one call of ``rgb_upsampled`` makes, and of the others.
+#: Pixels of one call of ``rgb_upsampled``, and of the other functions; N is also the number of 16-bit lanes.
 WIDE = 32
 N = 16
-#: Bytes after the last pixel that are written too.
+#: Bytes that are written after the last pixel: four pixels are 12 bytes of a 16-byte store.
 SPILL = 4
 
-# 65536 times the factors of red and blue, less 1 and 2, and of green.
+# The factors of JFIF in 16.16 fixed point, reduced to what 16 bits hold: Cr in red 1.402 - 1, Cb in blue 1.772 - 2,
+# Cb in green -0.34414, Cr in green -0.71414 + 1. The whole parts are added as they are.
 _RED, _BLUE, _GREEN_B, _GREEN_R = 26345, -14942, -22554, 18734
 
 
 def _high(builder, v, factor):
-    """The upper halves of products of 16 bits."""
+    """Return the upper 16 bits of the products of 16-bit lanes with a factor."""
     wide = vector(I32, N)
     product = builder.mul(builder.sext(v, wide), splat(I32, factor, N))
     return builder.trunc(builder.ashr(product, splat(I32, 16, N)), v.type)
@@ -37,16 +41,18 @@ def _clamped(builder, v):
 
 
 def _to_rgb(builder, y, cb, cr):
-    """Sixteen pixels of 16-bit lanes; chroma less 128."""
+    """Convert sixteen pixels of 16-bit lanes, chroma less 128, to three vectors of bytes."""
     one, wide = splat(I16, 1, N), vector(I32, N)
 
     def product(v, factor):
-        # Twice the upper half of the product, rounded: what instructions for 16-bit products give.
+        # The upper half of twice the product, halved with rounding, as libjpeg-turbo has it: processors return the
+        # upper half of a 16-bit product, but do not round it.
         doubled = builder.add(_high(builder, builder.add(v, v), factor), one)
         return builder.ashr(doubled, one)
 
     red = builder.add(builder.add(y, cr), product(cr, _RED))
     blue = builder.add(builder.add(y, builder.add(cb, cb)), product(cb, _BLUE))
+    # Green needs both products before the one rounding.
     sums = builder.mul(builder.sext(cb, wide), splat(I32, _GREEN_B, N))
     sums = builder.add(sums, builder.mul(builder.sext(cr, wide), splat(I32, _GREEN_R, N)))
     sums = builder.ashr(builder.add(sums, splat(I32, 32768, N)), splat(I32, 16, N))
@@ -55,11 +61,13 @@ def _to_rgb(builder, y, cb, cr):
 
 
 def _store_pixels(builder, out, r, g, b):
-    """Sixteen pixels, and four bytes after them."""
+    """Interleave and store sixteen pixels, and SPILL bytes after them."""
 
     def halves(x, y):
         return [shuffle(builder, x, y, [lane for k in range(h, h + 8) for lane in (k, N + k)]) for h in (0, 8)]
 
+    # By halves of 8 pixels: bytes RG and B0 as 16-bit lanes, those interleaved to RGB0, then the zeros squeezed out of
+    # each four pixels. A store of 16 bytes ends in garbage, which the next one overwrites.
     pairs = vector(I16, 8)
     for half, (red_green, blue_zero) in enumerate(zip(halves(r, g), halves(b, splat(I8, 0, N)), strict=True)):
         x, y = builder.bitcast(red_green, pairs), builder.bitcast(blue_zero, pairs)
@@ -73,7 +81,7 @@ def _store_pixels(builder, out, r, g, b):
 def _make_pixels(convert):
     @intrinsic
     def pixels(typing_context, planes, y, cb, cr, out, at):
-        """Sixteen pixels of three planes, each at its place."""
+        """Store sixteen pixels, whose samples begin at ``y``, ``cb`` and ``cr`` of ``planes``, to ``out[at]``."""
 
         def generate(context, builder, signature, args):
             kinds = signature.args
@@ -93,7 +101,7 @@ def _make_pixels(convert):
     return pixels
 
 
-#: From Y, Cb and Cr, and from R, G and B.
+#: From planes of Y, Cb and Cr with chroma at full size, and from planes of R, G and B.
 rgb_of_ycc, rgb_of_planes = _make_pixels(True), _make_pixels(False)
 
 
@@ -132,21 +140,21 @@ def round_rows(typing_context, sums, at, bias, planes, k):
 
 
 def _lanes(builder, value):
-    """A number in every lane."""
+    """Return a vector with a number, which is not constant, in every lane."""
     return spread(builder, builder.trunc(value, I16), N)
 
 
 def _make_upsampled(odd):
     @intrinsic
     def rgb_upsampled(typing_context, planes, y, sums, cb, cr, out, at, low, high):
-        """32 pixels from luma and, for each two of them, four times chroma around them.
+        """Store 32 pixels from luma and 16 columns of ``sums``: four times the chroma of this row, by column.
 
-        ``low`` and ``high`` are the roundings of the left and the right pixel of two.
+        ``low`` and ``high`` are the roundings of the left and the right pixel of a column.
         """
 
         def generate(context, builder, signature, args):
             kinds = signature.args
-            # Three parts of the chroma at hand and one of its left or right neighbor, less 128.
+            # Sums are scaled by 4, and mixing columns scales by 4 again: 128 is 2048. Subtracted with the rounding.
             left, right = (builder.sub(_lanes(builder, value), splat(I16, 2048, N)) for value in args[7:9])
 
             def chroma(start):
@@ -155,6 +163,7 @@ def _make_upsampled(odd):
                     return load(builder, place(context, builder, kinds[2], args[2], k, N), vector(I16, N))
 
                 def mixed(near, far, bias):
+                    # 3/4 of the nearer column and 1/4 of the farther one: at most 16 * 255, so int16 holds it.
                     total = builder.add(builder.add(builder.mul(near, splat(I16, 3, N)), bias), far)
                     return builder.ashr(total, splat(I16, 4, N))
 
@@ -183,5 +192,5 @@ def _make_upsampled(odd):
     return rgb_upsampled
 
 
-#: From an even column on, and from an odd one.
+#: For pixels from an even column on, and from an odd one: the first two then belong to two chroma columns.
 rgb_even, rgb_odd = _make_upsampled(False), _make_upsampled(True)

@@ -1,4 +1,9 @@
-"""A region of a baseline JPEG as pixels, at its size or a half, a quarter or an eighth of it: MCU row by MCU row."""
+"""Decoder of a region of a baseline JPEG, at full, half, quarter or eighth size: MCU row by MCU row.
+
+Each row is decoded to coefficients, those are transformed to planes, and pixels are made of the planes as soon as all
+chroma rows that they need are there. MCUs outside the region are jumped over where a seek index or restart markers
+allow that, and else read by the Huffman decoder alone.
+"""
 
 from __future__ import annotations
 
@@ -20,78 +25,82 @@ from .tables import ZIGZAG, build_tables
 
 i64 = np.int64
 
-# Numbers that are no literals: Numba would compile a variant for each of those.
+# Values of an argument of decode_mcus; not literals, for each of which Numba would compile a variant.
 _SKIPPED, _STORED = i64(0), i64(1)
 
-_WORTH_A_JUMP = 2  # MCUs: to skip one is as fast
+_WORTH_A_JUMP = 2  # MCUs: a jump refills the buffer, which takes as long as skipping one
 
 _MCU_SIDE = 16  # pixels, of the largest
 
-#: The first part of the scratch: what does not depend on the image's width.
+#: The first part of the scratch, whose size does not depend on the image's width.
 _WORK: Final = np.dtype([("stream", STREAM), ("sections", SECTIONS), ("mcu", MCU), ("shape", SHAPE)], align=True)
 _WORK_BYTES: Final = _WORK.itemsize
 _work_in = records_in(_WORK)
 
 
 def work_bytes(width: int) -> int:
-    """Bytes of scratch for an image of ``width`` columns."""
+    """Return the bytes of scratch that images of up to ``width`` columns need."""
+    # An upper bound for every sampling, so the columns are those of the widest row of MCUs, and blocks those of 4:2:0
+    # in each 8 columns. _decode_rows takes the parts in its own order.
     columns = width + _MCU_SIDE
-    planes = (2 * _MCU_SIDE * 3 + 2) * (columns + 2 * PAD)
+    planes = (2 * _MCU_SIDE * 3 + 2) * (columns + 2 * PAD)  # two MCU rows of three components
     coefficients = (columns // 8) * MOST_BLOCKS * 64 * 2
-    sums = 2 * 2 * (columns + 2 * PAD)
+    sums = 2 * 2 * (columns + 2 * PAD)  # int16, of two components
     return _WORK_BYTES + planes + coefficients + columns // 8 * MOST_BLOCKS + sums + 3 * 64 * 2 + 1024
 
 
 @loop
-def _at_row(r, rows, access, entry, sections, stream):
-    """At the beginning of an MCU row: record it where the entry learns, else return whether the entry has it there."""
-    if sections.segments == 0 or r >= rows:
+def _at_row(row, rows, access, entry, sections, stream):
+    """Record the start of an MCU row if the entry learns, else return whether the entry agrees with the stream."""
+    if sections.segments == 0 or row >= rows:
         return True
     if access.learns:
-        record_start(entry, sections, rows, r, i64(0), i64(0), stream)
+        record_start(entry, sections, rows, row, i64(0), i64(0), stream)  # a row that does not fit stays unknown
         return True
-    return at_recorded_start(entry, sections, rows, r, i64(0), stream)
+    return at_recorded_start(entry, sections, rows, row, i64(0), stream)
 
 
 @loop
 def _last_start(goal, here, rows, columns, every, entry, sections):
-    """Row and segment of the last known start up to an MCU, and its bit; 0 where none is known after ``here``."""
-    r, s = goal // columns, goal % columns // every
-    bit = segment_start(entry, sections, rows, r, s)
-    while bit == 0 and (r - 1) * columns > here:
-        r, s = r - 1, i64(0)
-        bit = segment_start(entry, sections, rows, r, s)
-    return r, s, bit
+    """Return row, segment and bit of the last known start up to MCU ``goal``; bit 0 where none is after ``here``."""
+    row, segment = goal // columns, goal % columns // every
+    bit = segment_start(entry, sections, rows, row, segment)
+    while bit == 0 and (row - 1) * columns > here:  # rows of an entry that is learned may be unknown
+        row, segment = row - 1, i64(0)
+        bit = segment_start(entry, sections, rows, row, segment)
+    return row, segment, bit
 
 
 @loop
-def _byte_after(r, stop, rows, columns, every, entry, sections):
-    """A byte after the MCU in which a region ends in a row, and what is read ahead; NEVER where none is known."""
-    s = -(-stop // every)
+def _byte_after(row, stop, rows, columns, every, entry, sections):
+    """Return how far a file is read for MCUs of a row up to column ``stop``, in bytes; NEVER where that is unknown."""
+    segment = -(-stop // every)
     bit = i64(0)
-    if s < sections.segments:
-        bit = segment_start(entry, sections, rows, r, s)
-    elif r + 1 < rows:
-        bit = segment_start(entry, sections, rows, r + 1, i64(0))
+    if segment < sections.segments:
+        bit = segment_start(entry, sections, rows, row, segment)
+    elif row + 1 < rows:
+        bit = segment_start(entry, sections, rows, row + 1, i64(0))
     return (bit >> 3) + READ_AHEAD if bit else NEVER
 
 
 @loop
 def _go_to(goal, here, stop, rows, columns, data, interval, reader, access, entry, coefficients, lasts, work, status):
-    """From one MCU to a later one, by jumping where an entry allows that, and skipping; return how it ended.
+    """Move the stream from MCU ``here`` to ``goal``, by jumps where an entry allows them; return the result.
 
-    The MCUs after it that are wanted end in column ``stop``.
+    MCUs are numbered row by row. The caller then decodes MCUs up to column ``stop`` of the goal's row.
     """
     stream, sections = work.stream, work.sections
     if sections.segments and goal - here >= _WORTH_A_JUMP:
         every = access.every if sections.segments > 1 else columns
-        r, s, bit = _last_start(goal, here, rows, columns, every, entry, sections)
-        if bit and r * columns + s * every - here >= _WORTH_A_JUMP:
+        row, segment, bit = _last_start(goal, here, rows, columns, every, entry, sections)
+        if bit and row * columns + segment * every - here >= _WORTH_A_JUMP:
+            # If the next row is reached by a jump, too, bytes after the region's end in this one are not cleaned.
             jumps_again = columns - stop + goal % columns >= _WORTH_A_JUMP
-            until = _byte_after(r, stop, rows, columns, every, entry, sections) if jumps_again else NEVER
+            until = _byte_after(row, stop, rows, columns, every, entry, sections) if jumps_again else NEVER
             jump(data, bit, until, stream)
-            set_predictors(entry, sections, r, s, stream)
-            here = r * columns + s * every
+            set_predictors(entry, sections, row, segment, stream)
+            here = row * columns + segment * every
+    # Skip what is left row by row, so that each row's start is checked or recorded.
     while here < goal:
         status.row = here // columns
         n = min(goal, (status.row + 1) * columns) - here
@@ -106,18 +115,19 @@ def _go_to(goal, here, stop, rows, columns, data, interval, reader, access, entr
 
 @loop
 def _decode_rows(header, data, request, out, tables, memory, status):
-    """Decode the region, or as much of it as there is; return how it ended."""
+    """Decode the requested region up to the first error; return the result."""
     region, scale, channels, access = request.region, request.scale, request.channels, request.access
     single = header.components == 1
     across, down = factors(header)
-    rows, total = grid(header)  # of the image; those that are decoded are the ones below
+    rows, total = grid(header)  # MCU rows, and MCUs in a row, of the whole image
     first, end, top, bottom = mcus_of(header, scale, region, rows, total)
-    columns = end - first
+    columns = end - first  # MCUs of a row that are decoded
 
-    # Coefficients of one MCU row, and the planes of two. Arrays of int16 come first, so that they are aligned.
+    # The scratch holds coefficients of one MCU row, and planes of two: chroma is interpolated between their rows.
+    # Arrays of int16 come first, so that they are aligned; every size so far is a multiple of 2.
     work = _work_in(memory, 0, 1)[0]
     stream, sections, mcu, shape = work.stream, work.sections, work.mcu, work.shape
-    per = (across * down + 2) if not single else 1
+    per = (across * down + 2) if not single else 1  # blocks of an MCU
     at = _WORK_BYTES
     coefficients = shorts_in(memory, at, columns * per * 64)
     at += columns * per * 128
@@ -133,22 +143,23 @@ def _decode_rows(header, data, request, out, tables, memory, status):
     planes = memory[at : at + lay_out(header, scale, columns, shape)]
 
     for k in range(coefficients.size):
-        coefficients[k] = 0  # as the transforms leave them
+        coefficients[k] = 0  # the decoder writes only others than zero, and the transforms leave zeros again
     for c in range(header.components):
         read_steps(data, header.quant[c], steps[64 * c : 64 * c + 64])
     list_blocks(header, mcu)
     interval = header.restart
     begin(data, header.scan, interval, stream)
     stream.marker = 0
+    # Intervals are skipped by their markers alone only where all markers of the scan are as they should be.
     stream.skips = interval and restarts_follow(data, header.scan, (rows * total - 1) // interval)
     entry = bytes_at(access.entry, access.entry_bytes)
-    done = i64(0)
+    done = i64(0)  # rows of pixels written
     reader = stream, mcu, tables, ZIGZAG
     _at_row(i64(0), rows, access, entry, sections, stream)
-    here = i64(0)
-    for r in range(top, bottom):
-        status.row = r
-        goal = r * total + first
+    here = i64(0)  # the stream's MCU, counted row by row
+    for row in range(top, bottom):
+        status.row = row
+        goal = row * total + first
         result = _go_to(
             goal, here, end, rows, total, data, interval, reader, access, entry, coefficients, lasts, work, status
         )
@@ -157,28 +168,28 @@ def _decode_rows(header, data, request, out, tables, memory, status):
         if result != DONE:
             return result
         here = goal + columns
-        if end == total and not _at_row(r + 1, rows, access, entry, sections, stream):
+        if end == total and not _at_row(row + 1, rows, access, entry, sections, stream):
             return MISMATCHED
-        transform_row(r, columns, channels == 1, mcu, shape, coefficients, lasts, steps, planes)
+        transform_row(row, columns, channels == 1, mcu, shape, coefficients, lasts, steps, planes)
         if channels == 1 and not single:
-            clear_chroma(columns, mcu, coefficients)
-        done = make_rows(header, r, rows, first, region, columns, channels, shape, planes, sums, out, tail, done)
+            clear_chroma(columns, mcu, coefficients)  # was not transformed, and so is not zero
+        done = make_rows(header, row, rows, first, region, columns, channels, shape, planes, sums, out, tail, done)
     return DONE
 
 
 def _decode(header_, request_, out_, tables_, work_, work_size, status_):
-    """Pixels of a region, (x1 - x0) * channels a row; gray is Y.
+    """Decode the pixels of a region, (x1 - x0) * channels bytes a row; gray is luma.
 
     Parameters
     ----------
     header, request, status : HEADER, REQUEST, STATUS
         The status is filled.
     out : uint8
-        Filled with the pixels; row after row.
+        Filled with the pixels, row after row.
     tables : (TABLES,) TABLE
-        Those of the files before, at first zeros.
+        The calling thread's tables, which later calls use again; zeros before the first one.
     work : (work_size,) uint8
-        Scratch of ``work_bytes`` or more, a multiple of 8 in memory.
+        Scratch of ``work_bytes`` or more, aligned to 8 bytes.
     """
     header, request, status = record_at(header_), record_at(request_), record_at(status_)
     region, data = request.region, bytes_at(request.data, request.size)
@@ -191,11 +202,11 @@ def _decode(header_, request_, out_, tables_, work_, work_size, status_):
         return
     sections = _work_in(memory, 0, 1)[0].sections
     sections.segments = 0
-    if not header.restart:
+    if not header.restart:  # restart markers serve as well as an entry
         status.entry = open_entry(data, request.access, rows, columns, sections)
     status.result = _decode_rows(header, data, request, out, tables, memory, status)
     if status.result != DONE and sections.segments and not request.access.learns:
-        # The entry may be what is wrong: once more without it.
+        # The entry may be wrong rather than the file: decode once more without it.
         sections.segments = 0
         status.entry = MISMATCH
         status.result = _decode_rows(header, data, request, out, tables, memory, status)

@@ -1,4 +1,8 @@
-"""Segments of files for a GPU: their bytes, tables and numbers, written as the words that are uploaded."""
+"""Writer of the upload that :mod:`.segments` planned: bytes of segments, Huffman tables and the records of each.
+
+Positions in a seek index are data from outside. Every copy is therefore bounded by the room that the plan reserved, and
+a segment that does not end where the entry has the next one makes its image ``REFUSED``.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +24,9 @@ from .vectors import MASKED, copy_masked, trailing_zeros
 
 i64, i32, u32 = np.int64, np.int32, np.uint32
 
-BUCKETS: Final = 1024  # of sizes
-_BUCKET_BITS = 6  # a size is sorted by without these
-_PADDING = 7  # bits before a restart marker, at most
+BUCKETS: Final = 1024  # of segment sizes, by which segments are sorted
+_BUCKET_BITS = 6  # lowest bits of a size that the sort ignores: buckets of 64 bits
+_PADDING = 7  # bits of padding before a restart marker at most
 
 _sets_in, _images_in, _groups_in, _segments_in = (records_in(dtype) for dtype in (SET, IMAGE, GROUP, SEGMENT))
 
@@ -32,9 +36,10 @@ _sets_in, _images_in, _groups_in, _segments_in = (records_in(dtype) for dtype in
 
 @loop
 def _copy_clean(data, raw, stop, out, at):
-    """Copy bytes without the zeros after 0xFF, up to a marker; return where that ended in both."""
+    """Copy ``data[raw:stop]`` up to a marker, without the zeros stuffed after 0xFF; return the ends in both arrays."""
     while raw < stop:
         if raw + MASKED <= data.size and at + MASKED <= out.size:
+            # All 32 bytes are copied, but only those up to the first 0xFF count; later copies overwrite the others.
             mask = copy_masked(data, up(raw), out, up(at))
             step = min(MASKED if mask == u32(0) else i64(trailing_zeros(mask)), stop - raw)
             raw += step
@@ -45,7 +50,7 @@ def _copy_clean(data, raw, stop, out, at):
         if byte == 0xFF:  # data if a zero follows, else the beginning of a marker
             if raw + 1 >= data.size or data[raw + 1] != 0:
                 break
-        if at >= out.size:  # of a file that is not what its entry says
+        if at >= out.size:  # only where positions of the entry are wrong: the plan reserved enough for right ones
             break
         raw += 2 if byte == 0xFF else 1
         out[at] = byte
@@ -54,14 +59,14 @@ def _copy_clean(data, raw, stop, out, at):
 
 
 @loop
-def _low(one, other):
-    """Two numbers of 16 bits in a word."""
-    return i32(u32(one & 0xFFFF) | u32(other & 0xFFFF) << u32(16))
+def _pack_shorts(low, high):
+    """Return two numbers of 16 bits in one int32."""
+    return i32(u32(low & 0xFFFF) | u32(high & 0xFFFF) << u32(16))
 
 
 @loop
 def _set_segment(segment, word, shift, end, slack, block, blocks, i):
-    """Fill in a segment whose bytes begin at a word, with predictors of zero."""
+    """Fill in a segment of image ``i``, with predictors of zero."""
     segment.word, segment.shift = word, shift
     segment.end, segment.slack = end, slack
     segment.block, segment.blocks = block, blocks
@@ -71,41 +76,42 @@ def _set_segment(segment, word, shift, end, slack, block, blocks, i):
 
 @loop
 def _copy_segments_of_entry(i, data, header, access, image, entry, sections, out, segments):
-    """Copy the bytes of the segments that an entry has, and fill them in; return whether the entry fits."""
+    """Copy the bytes of the window's segments, and fill in their records; return whether the entry fits the file."""
     rows, columns = grid(header)
     locate_sections(rows, image.entry_segments, sections)
     step = access.every if image.entry_segments > 1 else columns
-    per = image.blocks // ((image.bottom - image.top) * (image.right - image.left))
-    n, at = i64(0), i64(0)
+    per = image.blocks // ((image.bottom - image.top) * (image.right - image.left))  # blocks of an MCU
+    n, at = i64(0), i64(0)  # segments and bytes written
     block = image.first_block
-    for r in range(image.top, image.bottom):
-        bit = segment_start(entry, sections, rows, r, image.left // step)
-        for m in range(image.left, image.right, step):
-            # Segments are numbered through the image: the next one may be in the next row.
-            number = r * sections.segments + m // step
+    for row in range(image.top, image.bottom):
+        bit = segment_start(entry, sections, rows, row, image.left // step)
+        for column in range(image.left, image.right, step):
+            # Segments are numbered through the image, since the next one may be in the next row. It ends this one, and
+            # its predictors are those that decoding this one must arrive at.
+            number = row * sections.segments + column // step
             is_last = number + 1 == rows * sections.segments
-            row, s = (number + 1) // sections.segments, (number + 1) % sections.segments
+            next_row, next_segment = (number + 1) // sections.segments, (number + 1) % sections.segments
             after = 8 * data.size
             if not is_last:
-                after = segment_start(entry, sections, rows, row, s)
+                after = segment_start(entry, sections, rows, next_row, next_segment)
             if not 8 * header.scan <= bit < after <= 8 * data.size:
                 return False
-            blocks = (min(m + step, columns) - m) * per
+            blocks = (min(column + step, columns) - column) * per
             start = at
             stop = min(-(-after // 8), (bit >> 3) + blocks * LONGEST_BLOCK)
             raw, at = _copy_clean(data, bit >> 3, stop, out, at)
-            if not is_last and raw < stop:
+            if not is_last and raw < stop:  # a marker where there must be data, or no room
                 return False
-            end = 8 * (at - start) - (0 if is_last else -after & 7)
+            end = 8 * (at - start) - (0 if is_last else -after & 7)  # without the next segment's bits of the last byte
             if end <= 0:
                 return False
             segment = segments[n]
             _set_segment(segment, image.word + start // 4, bit & 7, end, end if is_last else 0, block, blocks, i)
-            here = shorts_in(entry, predictors_at(sections, r, m // step), 3)
-            following = here if is_last else shorts_in(entry, predictors_at(sections, row, s), 3)
-            segment.before = _low(i64(here[0]), i64(here[1]))
-            segment.between = _low(i64(here[2]), i64(following[0]))
-            segment.after = _low(i64(following[1]), i64(following[2]))
+            here = shorts_in(entry, predictors_at(sections, row, column // step), 3)
+            following = here if is_last else shorts_in(entry, predictors_at(sections, next_row, next_segment), 3)
+            segment.before = _pack_shorts(i64(here[0]), i64(here[1]))
+            segment.between = _pack_shorts(i64(here[2]), i64(following[0]))
+            segment.after = _pack_shorts(i64(following[1]), i64(following[2]))
             at = (at + 3) & ~3  # segments begin at words
             block += blocks
             bit = after
@@ -115,26 +121,28 @@ def _copy_segments_of_entry(i, data, header, access, image, entry, sections, out
 
 @loop
 def _copy_intervals(i, data, header, region, image, out, segments):
-    """Copy the bytes of restart intervals, and fill them in as segments; return whether they are there."""
+    """Copy the bytes of the needed restart intervals, and fill them in as segments; return whether all were found."""
     rows, columns = grid(header)
-    k, last, first, end = wanted_intervals(header, region)
-    size, total = header.restart, rows * columns
-    per = image.blocks // ((image.bottom - image.top) * columns)
+    first_interval, last, first, end = wanted_intervals(header, region)
+    size, total = header.restart, rows * columns  # MCUs of an interval, and of the image
+    per = image.blocks // ((image.bottom - image.top) * columns)  # blocks of an MCU
     begin = header.scan
-    for _ in range(k):
+    for _ in range(first_interval):
         begin = next_marker(data, begin) + 2
-    n, at = i64(0), i64(0)
-    for number in range(k, last + 1):
+    n, at = i64(0), i64(0)  # segments and bytes written
+    for number in range(first_interval, last + 1):
         stop = next_marker(data, begin)
         if is_needed(number, size, columns, first, end):
             start = at
-            m = number * size
+            m = number * size  # its first MCU, counted row by row
             blocks = (min(m + size, total) - m) * per
             is_last = m + size >= total
-            enough = min(stop, begin + blocks * LONGEST_BLOCK)  # so that the bits are an int32 of whatever file
+            enough = min(stop, begin + blocks * LONGEST_BLOCK)  # keeps the number of bits an int32, whatever the file
             raw, at = _copy_clean(data, begin, enough, out, at)
             if raw < (enough if is_last else stop):
                 return False
+            # Predictors are zero at every interval's start, so nothing is known of those at its end. The last interval
+            # may be followed by anything.
             bits = 8 * (at - start)
             slack = bits if is_last else min(bits, _PADDING)
             block = image.first_block + (m - image.top * columns) * per
@@ -147,7 +155,7 @@ def _copy_intervals(i, data, header, region, image, out, segments):
 
 @loop
 def _copy_segments(i, data, header, region, access, image, sections, out, segments):
-    """Copy the bytes of an image's segments, and fill them in; return whether they are there."""
+    """Copy the bytes of an image's segments, and fill in their records; return whether all were found."""
     if image.entry_segments == 0:
         return _copy_intervals(i, data, header, region, image, out, segments)
     entry = bytes_at(access.entry, access.entry_bytes)
@@ -159,7 +167,7 @@ def _copy_segments(i, data, header, region, access, image, sections, out, segmen
 
 @loop
 def _slot(header, c, is_ac):
-    """The first component that has the same table, counted from the AC tables' first slot on for those."""
+    """Return the slot of a component's table: the first component with the same table, plus 3 for AC tables."""
     tables = header.ac_table if is_ac else header.dc_table
     first = c
     for other in range(c, -1, -1):
@@ -170,7 +178,7 @@ def _slot(header, c, is_ac):
 
 @loop
 def _write_codes(data, at, is_ac, scratch, codes):
-    """Fill in what finds the codes of a table, and its symbols."""
+    """Fill in the limits, starts and symbols of a table whose definition lies at a place of the file."""
     limits, starts = scratch.limits, scratch.starts
     read_codes(data, at, is_ac == 1, limits, starts)
     symbols = 0
@@ -186,7 +194,7 @@ def _write_codes(data, at, is_ac, scratch, codes):
 
 @loop
 def _write_set(data, header, scratch, set_):
-    """Fill in the tables of images; the set is zeros before."""
+    """Fill in a set, which is zeros, with the tables of an image."""
     mcu = scratch.mcu
     for c in range(header.components):
         for is_ac in range(2):
@@ -203,7 +211,9 @@ def _write_set(data, header, scratch, set_):
 
 @loop
 def _biases(across, down):
-    """What is added before chroma is rounded, see upload.py."""
+    """Return ``IMAGE.biases`` for a subsampling."""
+    # As libjpeg: sums of four parts alternate 8 and 7 of 16 from column to column (h2v2); sums of two alternate 1 and 2
+    # of 4, here 4 and 8 of 16, from column to column (h2v1) or from row to row (h1v2).
     if across == 2:
         return 0x7878 if down == 2 else 0x8484
     return 0x8844 if down == 2 else 0
@@ -211,7 +221,11 @@ def _biases(across, down):
 
 @loop
 def _write_image(data, header, region, image, channels, place, out):
-    """Fill in an image's record; ``place`` are where its first pixel comes to, and the steps from there."""
+    """Fill in an image's record.
+
+    ``place`` holds the element of the result for the image's first pixel, and the steps to the pixel at its right and
+    to the one below.
+    """
     across, down = factors(header)
     out.first_block, out.blocks = image.first_block, image.blocks
     out.per = luma_blocks(header) + (2 if header.components == 3 else 0)
@@ -225,9 +239,9 @@ def _write_image(data, header, region, image, channels, place, out):
     out.out[0], out.out[1] = i32(element & 0xFFFFFFFF), i32(element >> 32)
     out.color = GRAY if channels == 1 else header.color
     out.biases = _biases(across, down)
-    for c in range(3):
+    for c in range(3):  # of gray images, three times the steps of luma
         at = header.quant[c if c < header.components else 0]
-        wide = data[at] >> 4
+        wide = data[at] >> 4  # 1 for steps of 16 bits, big-endian
         for k in range(64):
             step = i64(data[at + 1 + k])
             if wide:
@@ -237,7 +251,8 @@ def _write_image(data, header, region, image, channels, place, out):
 
 @loop
 def _sorted_by(keys, order, most, counts, out):
-    """An order that is sorted by its keys below a number, equal ones as they were."""
+    """Sort indices stably by their keys, which are below ``most``: a counting sort."""
+    # counts[k + 1] counts key k; its running sum makes counts[k] the position of the next index with key k.
     for k in range(most + 1):
         counts[k] = 0
     for k in range(order.size):
@@ -252,10 +267,12 @@ def _sorted_by(keys, order, most, counts, out):
 
 @loop
 def _sort(segments, images, totals, work):
-    """Sort segments by their pairs, the longest ones first, so that neighboring threads end together.
+    """Sort segments by pairs, and within a pair from the longest to the shortest.
 
-    The order is in the second ``segments.size`` elements of ``work`` then.
+    The sorted indices are left in ``work[segments.size : 2 * segments.size]``.
     """
+    # The threads of a block wait for the slowest one, so segments of similar sizes belong together. Two stable sorts:
+    # by size, then by pair.
     n = segments.size
     keys, order, other, counts = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n :]
     for k in range(n):
@@ -269,7 +286,7 @@ def _sort(segments, images, totals, work):
 
 @loop
 def _write_groups(pairs, totals, groups):
-    """Fill in blocks of threads: THREADS of a pair's segments each, and what is left."""
+    """Fill in the groups: each takes the next THREADS segments of a pair, the last one what is left."""
     n = i64(0)
     for k in range(totals.pairs):
         pair = pairs[k]
@@ -283,7 +300,7 @@ def _write_groups(pairs, totals, groups):
 
 @loop
 def _copy_segment(segment, out):
-    """Copy a record."""
+    """Copy a record, field by field: Numba copies no records."""
     _set_segment(
         out, segment.word, segment.shift, segment.end, segment.slack, segment.block, segment.blocks, segment.image
     )
@@ -294,21 +311,21 @@ def _copy_segment(segment, out):
 def write_segments(
     headers, addresses, sizes, access, regions, channels, places, first, stop, images, totals, scratch, segments, out
 ):  # fmt: skip
-    """Write the bytes of the segments of images from one to another, and the images' records.
+    """Write the images ``first`` to ``stop``: their records and the bytes of their segments.
 
-    Images whose segments are not where they should be are then ``REFUSED``.
+    Images with segments that do not lie where the entry has them become ``REFUSED``.
 
     Parameters
     ----------
     headers, addresses, sizes, access, regions, channels, images, totals, scratch
-        As in :mod:`.segments`.
+        As in :mod:`.segments`; ``channels`` of the result are 1 or 3.
     places : (N, 3) int64
-        Element where pixel (0, 0) of an image as stored comes to, and the steps to the pixel at its right and below.
+        Element of the result for pixel (0, 0) of an image as stored, and the steps to the pixel at its right and below.
     first, stop : int
     segments : (totals.segments,) SEGMENT
-        Filled.
+        Filled, in the order of the images.
     out : (4 * totals.words,) uint8
-        The upload; a multiple of 4 in memory. Filled.
+        The upload, aligned to 4 bytes. Filled.
     """
     records = _images_in(out, 4 * totals.image_word, totals.images)
     for i in range(first, stop):
@@ -319,7 +336,7 @@ def write_segments(
         own = segments[image.first_segment : image.first_segment + image.segments]
         if not _copy_segments(i, data, header, regions[i], access[i], image, scratch.sections, room, own):
             image.status = REFUSED
-            for k in range(image.segments):  # nothing to decode for these threads
+            for k in range(image.segments):  # they stay in their groups, with nothing to decode
                 _set_segment(own[k], image.word, 0, 0, 0, image.first_block, 0, i)
         _write_image(data, header, regions[i], image, channels, places[i], records[image.place])
 
@@ -333,13 +350,14 @@ def write_tables(headers, addresses, sizes, images, owners, pairs, totals, scrat
     headers, addresses, sizes, images, owners, pairs, totals, scratch
         As in :mod:`.segments`.
     segments : (totals.segments,) SEGMENT
-        Those of all images.
+        Those of all images, from :func:`write_segments`.
     work : (3 * totals.segments + max(BUCKETS, N) + 1,) int32
         Scratch.
     out : (4 * totals.words,) uint8
-        The upload; a multiple of 4 in memory. Filled.
+        The upload, aligned to 4 bytes. Filled.
     """
     start, stop = 4 * totals.set_word, 4 * (totals.set_word + totals.sets * SET_WORDS)
+    # Bits are added to sets one by one, and slots without a table are uploaded, too.
     for k in range(start, stop):
         out[k] = 0
     sets = _sets_in(out, start, totals.sets)

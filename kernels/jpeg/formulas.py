@@ -1,6 +1,6 @@
-"""Formulas of JPEG in whole numbers, as scalar functions for both runtimes: bit for bit libjpeg-turbo's.
+"""Integer formulas of JPEG as scalar functions for both runtimes, bit for bit those of libjpeg-turbo.
 
-The transforms have the terms, and the wraps, of :mod:`gpuimg.kernels.jpeg.idct`.
+The transforms have the terms of :mod:`gpuimg.kernels.jpeg.idct`, and wrap at 16 bits where those do.
 
 References: libjpeg's jfdctint.c, jidctint.c, jccolor.c, jdcolor.c, jcdctmgr.c, jcparam.c; ITU-T T.81, tables K.1, K.2.
 """
@@ -12,9 +12,9 @@ from typing import Final
 from ..scalar import f32, i32, scalar
 from .idct import EVEN2, EVEN3, ODD0, ODD1, ODD2, ODD3, SCALE_BITS, SUM3, SUM4
 
-CENTER: Final = 128  # what stands for no light, or no color
+CENTER: Final = 128  # the level shift of samples before the transform, and the value of chroma for gray
 
-#: Steps of the coefficients at quality 50, row by row: of luma, then of chroma.
+#: Quantization steps at quality 50, row by row: of luma, then of chroma (T.81, tables K.1 and K.2).
 STEPS: Final = (
     (
         16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56, 14, 17, 22, 29,
@@ -27,30 +27,31 @@ STEPS: Final = (
     ),
 )  # fmt: skip
 
-# Of the forward transform's first pass, whose results have two bits more than its second.
+# Between the passes of the forward transform, values keep this many fraction bits; the second pass drops them.
 _MORE: Final = 2
 FORWARD_FIRST: Final = SCALE_BITS - _MORE
 FORWARD_SECOND: Final = SCALE_BITS + _MORE
 
-# 65536 times what colors add to luma and chroma, and the other way round.
+# Factors of JFIF's color conversion in 16.16 fixed point: R, G, B in Y, Cb and Cr.
 _Y = i32(19595), i32(38470), i32(7471)
 _CB = i32(-11058), i32(-21710), i32(32768)
 _CR = i32(32768), i32(-27439), i32(-5329)
+# Cr in red, Cb and Cr in green, Cb in blue.
 _RED, _GREEN_B, _GREEN_R, _BLUE = i32(91881), i32(-22554), i32(-46802), i32(116130)
-_BITS = i32(16)
+_BITS = i32(16)  # fraction bits of the factors
 _HALF = i32(32768)
-_CHROMA_HALF = i32((CENTER << 16) + 32767)
+_CHROMA_HALF = i32((CENTER << 16) + 32767)  # as jccolor.c: less than a half, so that the largest result is 255
 
 
 @scalar
 def short(x):
-    """The lower 16 bits as a number."""
+    """Return the lower 16 bits as a signed number."""
     return i32(i32(x << 16) >> 16)
 
 
 @scalar
 def limited(x, low, high):
-    """A whole number limited to ``[low, high]``."""
+    """Return a whole number limited to ``[low, high]``."""
     return min(max(x, i32(low)), i32(high))
 
 
@@ -64,7 +65,8 @@ def _sum(one, other, factors):
 
 @scalar
 def _odd(v0, v1, v2, v3):
-    """What both transforms make of four terms: of coefficients 7, 5, 3, 1, or coefficients 1, 3, 5, 7."""
+    """Return the odd part of either transform: of coefficients 7, 5, 3, 1 (inverse), or differences (forward)."""
+    # Each result has one product of the pair (v0, v3) or (v1, v2), and one of the sums that two results share.
     z3, z4 = short(i32(v0 + v2)), short(i32(v1 + v3))
     z3, z4 = _sum(z3, z4, SUM3), _sum(z3, z4, SUM4)
     return (
@@ -75,7 +77,7 @@ def _odd(v0, v1, v2, v3):
 
 @scalar
 def inverse(v0, v1, v2, v3, v4, v5, v6, v7, bits):
-    """The one-dimensional inverse transform, of whose results ``bits`` are dropped."""
+    """Return the one-dimensional inverse transform of eight coefficients, rounded and shifted right by ``bits``."""
     even2, even3 = _sum(v2, v6, EVEN2), _sum(v2, v6, EVEN3)
     even0 = i32(short(i32(v0 + v4)) << SCALE_BITS)
     even1 = i32(short(i32(v0 - v4)) << SCALE_BITS)
@@ -91,13 +93,14 @@ def inverse(v0, v1, v2, v3, v4, v5, v6, v7, bits):
 
 @scalar
 def forward(v0, v1, v2, v3, v4, v5, v6, v7, bits):
-    """The one-dimensional transform; its results are eight times as large after both passes."""
+    """Return the one-dimensional transform of eight samples; after both passes coefficients are scaled by 8."""
+    # Sums of samples that mirror each other have the even coefficients, differences the odd ones.
     s0, s1, s2, s3 = i32(v0 + v7), i32(v1 + v6), i32(v2 + v5), i32(v3 + v4)
     o0, o1, o2, o3 = _odd(i32(v3 - v4), i32(v2 - v5), i32(v1 - v6), i32(v0 - v7))
     e0, e1, e2, e3 = i32(s0 + s3), i32(s1 + s2), i32(s1 - s2), i32(s0 - s3)
     even2, even3 = _sum(e3, e2, EVEN2), _sum(e3, e2, EVEN3)
     half = i32(1 << (bits - 1))
-    c0, c4 = i32(e0 + e1), i32(e0 - e1)
+    c0, c4 = i32(e0 + e1), i32(e0 - e1)  # without a factor, so their scale is the one between the passes
     if bits == FORWARD_FIRST:
         c0, c4 = i32(c0 << _MORE), i32(c4 << _MORE)
     else:
@@ -108,22 +111,21 @@ def forward(v0, v1, v2, v3, v4, v5, v6, v7, bits):
     )  # fmt: skip
 
 
-# -- quantisation ------------------------------------------------------------------------------------------------------
+# -- quantization ------------------------------------------------------------------------------------------------------
 
 
 @scalar
 def step_of(base, quality):
-    """A step at a quality from 1 to 100."""
+    """Return the quantization step at a quality from 1 to 100, given that at 50."""
     scale = i32(i32(5000) // quality) if quality < 50 else i32(200 - 2 * quality)
     return limited(i32(i32(base * scale + 50) // 100), 1, 255)
 
 
 @scalar
 def coded(coefficient, step):
-    """A coefficient of :func:`forward` as it comes back: the nearest multiple of its step.
-
-    Numbers are below 2^16, so that the division in float32 never rounds up to the next multiple.
-    """
+    """Return a coefficient of :func:`forward`, quantized and dequantized: the nearest multiple of its step."""
+    # The coefficient is scaled by 8, so the divisor is, too. Numbers are below 2^16: in float32, half a unit more keeps
+    # quotients that are whole from being rounded below that, and never reaches the next whole number.
     wide = f32(i32(step << 3))
     size = i32((f32(abs(coefficient)) + f32(i32(step << 2)) + f32(0.5)) / wide)
     return i32(i32(-size if coefficient < 0 else size) * step)
@@ -139,32 +141,35 @@ def _weighed(r, g, b, factors, half):
 
 @scalar
 def luma_of(r, g, b):
-    """Luma of bytes."""
+    """Return the luma of a color, all as bytes."""
     return _weighed(r, g, b, _Y, _HALF)
 
 
 @scalar
 def chroma_of(r, g, b):
-    """Both chroma values of bytes."""
+    """Return Cb and Cr of a color, all as bytes."""
     return _weighed(r, g, b, _CB, _CHROMA_HALF), _weighed(r, g, b, _CR, _CHROMA_HALF)
 
 
 @scalar
 def halved(a, b, c, d, column):
-    """A chroma value of four; in every second column it is rounded the other way."""
+    """Return the mean of four chroma values; the bias alternates between 1 and 2 of 4 by column, as in jcsample.c."""
     return i32(i32(a + b + c + d + i32(1) + i32(column & 1)) >> 2)
 
 
 @scalar
-def mixed(near, far, beside, corner, bias):
-    """Chroma of a pixel: 3/4 of the nearer and 1/4 of the farther row, and so along the row."""
-    here, there = i32(3 * near + far), i32(3 * beside + corner)
+def mixed(near, far, side, corner, bias):
+    """Return the chroma of a pixel: 9/16 of its sample, 3/16 of those in the nearer row and column, 1/16 of the corner.
+
+    ``near`` and ``side`` are in the nearer row, ``far`` and ``corner`` in the farther one.
+    """
+    here, there = i32(3 * near + far), i32(3 * side + corner)
     return i32(i32(3 * here + there + bias) >> 4)
 
 
 @scalar
 def rgb_of(luma, cb, cr):
-    """Red, green and blue as bytes."""
+    """Return red, green and blue of a color as bytes."""
     cb, cr = i32(cb - CENTER), i32(cr - CENTER)
     red = i32(luma + i32(i32(_RED * cr + _HALF) >> _BITS))
     blue = i32(luma + i32(i32(_BLUE * cb + _HALF) >> _BITS))
@@ -174,5 +179,5 @@ def rgb_of(luma, cb, cr):
 
 @scalar
 def second_nearest(x, most):
-    """The chroma row or column, of those up to ``most``, that is second nearest to a pixel's."""
+    """Return the second nearest chroma row or column, 0 to ``most``, of a pixel's row or column."""
     return limited(i32(i32(x >> 1) + (i32(1) if x & 1 else i32(-1))), 0, most)

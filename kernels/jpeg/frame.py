@@ -1,4 +1,4 @@
-"""What the MCUs of a frame are made of, and how many there are."""
+"""The geometry of a JPEG: the blocks of an MCU, the grid of MCUs, and those of them that a region needs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ..scalar import loop
 
 i64 = np.int64
 
-MOST_BLOCKS: Final = 6  # of the largest MCU
-FULL: Final = 8  # the scale of the image as it is, in eighths: pixels of a side of a block
+MOST_BLOCKS: Final = 6  # of the largest MCU, that of 4:2:0
+FULL: Final = 8  # the scale of the image at full size, in eighths: pixels of a side of a block
 
-#: Which blocks an MCU has, in the order of the file, and what they are decoded with.
+#: The blocks of an MCU, in the order of the file: the component and the Huffman tables of each.
 MCU: Final = np.dtype(
     [
         ("blocks", "<i8"),  # their number, 1 to MOST_BLOCKS; the lists below have as many
@@ -27,7 +27,7 @@ MCU: Final = np.dtype(
 
 @loop
 def factors(header):
-    """How many times finer than chroma luma is, across and down: 1 or 2; also the blocks of luma in an MCU."""
+    """Return the subsampling of chroma, across and down, each 1 or 2; also the blocks of luma in an MCU."""
     if header.components == 1:  # an MCU of one component is a block, whatever its factors are
         return i64(1), i64(1)
     return header.sampling[0] >> 4, header.sampling[0] & 15
@@ -35,30 +35,28 @@ def factors(header):
 
 @loop
 def chroma_side(header, scale):
-    """Pixels of a side of a block of chroma where those of luma have ``scale``.
-
-    They are twice as many where that makes upsampling needless, as in libjpeg.
-    """
+    """Return the side in pixels of a decoded block of chroma, where that of luma is ``scale``."""
+    # As libjpeg: a reduced image of 4:2:0 gets chroma from blocks of twice the side, which then needs no upsampling.
     across, down = factors(header)
     return 2 * scale if across == 2 and down == 2 and scale < FULL else scale
 
 
 @loop
 def scaled(size, scale):
-    """A side of the image at a scale in eighths, rounded up."""
+    """Return a side of the image at a scale in eighths, rounded up."""
     return (size * scale + FULL - 1) // FULL
 
 
 @loop
 def grid(header):
-    """The number of MCU rows, and of MCUs in a row."""
+    """Return the number of MCU rows, and of MCUs in a row."""
     across, down = factors(header)
     return -(-header.height // (8 * down)), -(-header.width // (8 * across))
 
 
 @loop
 def list_blocks(header, mcu):
-    """Fill in which blocks an MCU has: those of luma, row by row, then one of each other component."""
+    """Fill in the blocks of an MCU: those of luma, row by row, then one of each other component."""
     across, down = factors(header)
     blocks = 0
     for c in range(header.components):
@@ -71,9 +69,15 @@ def list_blocks(header, mcu):
 
 @loop
 def _mcu_range(low, high, blocks, factor, side, count):
-    """MCUs that pixels ``low`` to ``high`` along an axis need, with the neighbors of chroma that is upsampled."""
+    """Return the MCUs, first and end, that pixels ``low`` to ``high`` along an axis need.
+
+    ``blocks`` are those of luma in an MCU, ``factor`` is by how much chroma is upsampled, ``side`` the pixels of a
+    block.
+    """
     if factor == 1:
         return low // (side * blocks), (high - 1) // (side * blocks) + 1
+    # Pixel x lies between chroma samples (x - 1) >> 1 and (x + 1) >> 1: the one it is in, and its nearer neighbor. Of
+    # the first pixel the left one counts, of the last pixel, high - 1, the right one.
     first = max(((low + 1) >> 1) - 1, 0) // side
     end = (high >> 1) // side + 1
     return first, min(end, count)
@@ -81,8 +85,9 @@ def _mcu_range(low, high, blocks, factor, side, count):
 
 @loop
 def mcus_of(header, scale, region, rows, columns):
-    """MCU columns, from and to, and rows, that a region needs."""
+    """Return the MCU columns, first and end, and MCU rows, first and end, that a region needs."""
     across, down = factors(header)
+    # Where chroma blocks come out larger than luma's, nothing is upsampled and no neighbor is needed.
     finer = chroma_side(header, scale) == scale
     first, end = _mcu_range(region[0], region[2], across, across if finer else i64(1), scale, columns)
     top, bottom = _mcu_range(region[1], region[3], down, down if finer else i64(1), scale, rows)

@@ -1,4 +1,9 @@
-"""Headers of JPEG files, a whole batch in one call: sizes, orientation, and what the decoder needs of the tables."""
+"""Headers of JPEG files, a whole batch in one call: sizes, EXIF orientation, and the places of tables and scan data.
+
+A file is a sequence of marker segments: FF, a code, and except for a few codes a length of two bytes that counts itself
+and the data. Only files of which every byte up to the scan is understood become ``BASELINE``. Whatever is unusual,
+damaged or rare is left to other decoders, which then also report what is wrong.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +17,22 @@ from .layout import BASELINE, GRAY, JPEG, NO_FRAMES, OTHER, RGB, YCBCR
 _ORIENTATION_TAG = 0x0112
 _TIFF = 42  # the number after the byte order
 _IFD = 13  # the last of the types of TIFF 6.0 and its supplements
-_ENTRY = 12  # bytes of an entry of a TIFF directory
+_ENTRY = 12  # bytes of an entry of a TIFF directory: tag 2, type 2, count 4, and 4 of the value or its offset
 _BITS = 8  # of a sample
-_LARGEST = 4  # sampling factor
-_NARROWEST = 5  # columns of an image whose chroma libjpeg smooths
-_TAIL = 1 << 16  # last bytes that an end of image is looked for in: cameras put things after it
+_LARGEST = 4  # sampling factor that T.81 allows
+_NARROWEST = 5  # columns from which on libjpeg's smooth upsampling applies to an image of 4:2:x
+_TAIL = 1 << 16  # bytes at the end in which the end-of-image marker is looked for: cameras append other data
 
 
 @loop
 def _big(data, at):
-    """Two bytes as a number."""
+    """Return two bytes as a big-endian number."""
     return data[at] << 8 | data[at + 1]
 
 
 @loop
 def _number(data, at, size, little):
-    """A number of a TIFF file in its byte order."""
+    """Return a number of a TIFF file in its byte order."""
     value = 0
     for k in range(size):
         value |= data[at + k] << 8 * (k if little else size - 1 - k)
@@ -36,7 +41,7 @@ def _number(data, at, size, little):
 
 @loop
 def _whole_number_bytes(kind):
-    """Bytes of a value of a TIFF type of whole numbers; 0 for other types."""
+    """Return the bytes of a value of a TIFF type of whole numbers; 0 for other types."""
     if kind == 6:  # SBYTE; the values of BYTE and UNDEFINED are bytes, not numbers
         return 1
     if kind == 3 or kind == 8:  # SHORT, SSHORT
@@ -46,7 +51,7 @@ def _whole_number_bytes(kind):
 
 @loop
 def orientation_in(data, start, stop):
-    """Orientation 1 to 8 of the TIFF file in ``data[start:stop]``; 1 where there is none or it cannot be read.
+    """Return the orientation, 1 to 8, in the TIFF file ``data[start:stop]``; 1 where it is missing or unreadable.
 
     EXIF wants one SHORT. As in Pillow's ``exif_transpose``, any type of whole number will do, the first of several
     values is taken if all of them are there, and the 42 of the header may be in either byte order. (Pillow also takes
@@ -54,7 +59,7 @@ def orientation_in(data, start, stop):
     """
     if stop - start < 8:
         return 1
-    little = data[start] == 0x49
+    little = data[start] == 0x49  # "II" is little-endian, "MM" big-endian
     if data[start + 1] != data[start] or (data[start] != 0x49 and data[start] != 0x4D):
         return 1
     if _number(data, start + 2, 2, False) != _TIFF and _number(data, start + 2, 2, True) != _TIFF:
@@ -71,7 +76,7 @@ def orientation_in(data, start, stop):
         if tag == _ORIENTATION_TAG and 1 <= kind <= _IFD and count:
             size = _whole_number_bytes(kind)
             at = entry + 8
-            if count * size > 4:
+            if count * size > 4:  # the entry then holds their offset
                 at = start + _number(data, at, 4, little)
             value = _number(data, at, size, little) if at + count * size <= stop else 0
             return value if 1 <= value <= 8 else 1
@@ -81,13 +86,13 @@ def orientation_in(data, start, stop):
 
 @kept
 def read_orientation(block):
-    """Orientation of an EXIF block, as an array of bytes; see :func:`orientation_in`."""
+    """Return the orientation of an EXIF block, given as an array of bytes; see :func:`orientation_in`."""
     return orientation_in(block, 0, block.size)
 
 
 @loop
 def _is_exif(data, at, stop):
-    """Whether "Exif" and two zeros are at a place."""
+    """Return whether "Exif" and two zeros are at a place."""
     return (
         at + 6 <= stop and data[at] == 0x45 and data[at + 1] == 0x78 and data[at + 2] == 0x69 and data[at + 3] == 0x66
         and data[at + 4] == 0 and data[at + 5] == 0
@@ -96,7 +101,7 @@ def _is_exif(data, at, stop):
 
 @loop
 def _read_huffman(data, at, stop, header):
-    """Note where tables lie; return whether they fill the segment."""
+    """Record the places of Huffman tables; return whether they fill the marker segment exactly."""
     while at + 17 <= stop:  # kind << 4 | number, 16 counts of codes by length, their symbols
         kind, table = data[at] >> 4, data[at] & 15
         count = 0
@@ -111,7 +116,7 @@ def _read_huffman(data, at, stop, header):
 
 @loop
 def _read_quant(data, at, stop, places):
-    """Note where tables lie; return whether they fill the segment."""
+    """Record the places of quantization tables; return whether they fill the marker segment exactly."""
     while at < stop:  # precision << 4 | number, 64 steps of one or two bytes
         wide, table = data[at] >> 4, data[at] & 15
         end = at + 1 + 64 * (1 + wide)
@@ -124,7 +129,8 @@ def _read_quant(data, at, stop, places):
 
 @loop
 def _read_frame(data, at, size, process, header):
-    """The frame header whose segment's length lies at a place."""
+    """Read the frame header whose length field lies at a place."""
+    # Offsets from there: precision 2, height 3, width 5, components 7, then 3 bytes each: id, sampling, table.
     header.process = process
     header.height = _big(data, at + 3)
     header.width = _big(data, at + 5)
@@ -137,8 +143,8 @@ def _read_frame(data, at, size, process, header):
 
 @loop
 def _sampling_is_ours(header):
-    """Whether the chroma of an image is upsampled by this decoder: 4:4:4, 4:2:2, 4:2:0 and 4:4:0."""
-    if header.components == 1:
+    """Return whether this decoder implements the subsampling of an image: 4:4:4, 4:2:2, 4:2:0 or 4:4:0."""
+    if header.components == 1:  # its factors have no effect, but must be legal
         return 1 <= header.sampling[0] >> 4 <= _LARGEST and 1 <= header.sampling[0] & 15 <= _LARGEST
     if header.sampling[1] != 0x11 or header.sampling[2] != 0x11:
         return False
@@ -150,7 +156,8 @@ def _sampling_is_ours(header):
 
 @loop
 def _scan_is_ours(data, frame, scan, places, header):
-    """Whether the first scan holds all components in their order, each with tables; notes those."""
+    """Return whether the first scan holds all components in their order, each with tables; record those tables."""
+    # Offsets from the length field: count 2; then id and tables of each component; 3 bytes of the progressive mode.
     n = header.components
     if _big(data, scan) != 6 + 2 * n or data[scan + 2] != n:
         return False
@@ -172,7 +179,7 @@ def _scan_is_ours(data, frame, scan, places, header):
 
 @loop
 def _color_of(data, frame, components, jfif, adobe):
-    """What the components are, as libjpeg decides. ``adobe`` is the transform of Adobe's marker, or -1."""
+    """Return the color space, by the rules of libjpeg. ``adobe`` is the transform flag of Adobe's marker, or -1."""
     if components == 1:
         return GRAY
     if jfif:
@@ -185,7 +192,8 @@ def _color_of(data, frame, components, jfif, adobe):
 
 @loop
 def _is_whole(data, scan):
-    """Whether an end of image is among the last bytes, and after the scan's beginning: a thumbnail has one, too."""
+    """Return 1 if the last bytes hold an end-of-image marker, else 0."""
+    # Not before the scan: the thumbnail in an EXIF block has such a marker, too.
     at = data.size - 2
     first = max(scan, data.size - _TAIL)
     while at >= first:
@@ -203,8 +211,8 @@ def _is_frame(marker):
 
 @loop
 def _read(data, header, places):
-    """All of one file's header, which must follow each other without gaps."""
-    header.kind = JPEG  # whatever is wrong below: Pillow says what
+    """Read the marker segments of one file up to the first scan; they must follow each other without gaps."""
+    header.kind = JPEG  # each return below leaves the file, and the report of what is wrong with it, to Pillow
     header.orientation = 1
     size = data.size
     at = 2
@@ -217,7 +225,7 @@ def _read(data, header, places):
             return
         marker, length = data[at + 1], _big(data, at + 2)
         start, stop = at + 4, at + 2 + length
-        # Segments have a length of two bytes; markers without one, and what is no marker, are for other decoders.
+        # Markers without a length (FF D0 to D9), and what is no marker, are for other decoders.
         if data[at] != 0xFF or marker < 0xC0 or 0xD0 <= marker <= 0xD9 or length < 2 or stop > size:
             return
         if marker == 0xDA:
@@ -233,7 +241,7 @@ def _read(data, header, places):
             whole = _read_quant(data, start, stop, places) and whole
         elif marker == 0xDD and length == 4:
             header.restart = _big(data, start)
-        elif marker < 0xE0 or (marker > 0xEF and marker != 0xFE):  # not for this decoder, or for none
+        elif marker < 0xE0 or (marker > 0xEF and marker != 0xFE):  # neither APPn nor COM: rare or reserved
             whole = False
         elif marker == 0xE0 and length >= 16 and _big(data, start) == 0x4A46 and _big(data, start + 2) == 0x4946:
             jfif = jfif or data[start + 4] == 0
@@ -246,6 +254,7 @@ def _read(data, header, places):
         at = stop
     if not frame:
         return
+    # Sizes, orientation and scan are now reliable. Whether this decoder can decode the file is decided below.
     header.strict = 1
     header.scan = at + 2 + _big(data, at + 2)
     header.whole = _is_whole(data, header.scan)
@@ -261,14 +270,14 @@ def _read(data, header, places):
 
 @partial(kept, nogil=False)  # a microsecond a file
 def read_headers(addresses, sizes, headers, places):
-    """Headers of files in memory.
+    """Read the headers of files in memory.
 
     Parameters
     ----------
     addresses, sizes : (N,) int64
-        Of the files' bytes.
+        Address and number of each file's bytes.
     headers : (N,) HEADER
-        Zeros; filled. Where the kind is not ``BASELINE``, and ``strict`` not 1, sizes may be missing.
+        Zeros; filled. Sizes may be missing where the kind is not ``BASELINE`` and ``strict`` not 1.
     places : (4,) int64
         Scratch.
     """

@@ -1,11 +1,13 @@
-"""The inverse DCT of libjpeg ("islow") as vector code: one block, lanes are columns; bit for bit libjpeg-turbo's.
+"""The inverse DCT of libjpeg ("islow") as vector code, one block at a time, bit for bit that of libjpeg-turbo.
 
-Also its reduced forms, which give a block at a half, a quarter or an eighth of its size.
+A vector holds a row of the block, so that its lanes are columns. A first pass transforms the columns, the block is
+transposed, and a second pass transforms the rows. Also the reduced forms, which return a block at half or quarter size;
+at an eighth a pixel is the DC coefficient alone.
 
 References: C. Loeffler, A. Ligtenberg and G. Moschytz, "Practical fast 1-D DCT algorithms with 11 multiplications",
-ICASSP 1989, as in libjpeg's jidctint.c; jidctred.c. Products are of 16-bit numbers only, which processors have
-instructions for, so terms are regrouped as libjpeg-turbo's vector code has them; so is where sums wrap and where
-results saturate.
+ICASSP 1989, as in libjpeg's jidctint.c; jidctred.c. Processors multiply and add pairs of 16-bit numbers in one
+instruction, so libjpeg-turbo regroups the terms into such products; its sums that wrap at 16 bits, and its results that
+saturate, are the same here.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ from numba.extending import intrinsic
 from ..cpu.intrinsics import shuffle
 from .vectors import I8, I16, I32, load, place, splat, store, vector
 
-SCALE_BITS: Final = 13
-FIRST: Final = 11  # bits that the pass over columns of eight drops
-SECOND: Final = 18  # and the one over rows
-# The same, by the side of the result: libjpeg's reduced forms have other factors, and so other numbers of bits.
+SCALE_BITS: Final = 13  # fraction bits of the factors
+FIRST: Final = 11  # bits dropped after the first pass: SCALE_BITS, less 2 that are kept for the second
+SECOND: Final = 18  # bits dropped after the second pass: SCALE_BITS, the 2, and 3 for the transform's scale of 8
+# The same by the side of the result: sums of the reduced forms have one and two fraction bits more, for exact factors.
 _DROPPED = {8: (FIRST, SECOND), 4: (12, 19), 2: (13, 20)}
-# Rows and columns of coefficients that reach the result, by its side.
+# Rows and columns of coefficients that contribute to the result, by its side.
 _USED = {8: range(8), 4: (0, 1, 2, 3, 5, 6, 7), 2: (0, 1, 3, 5, 7)}
 _ROW = vector(I16, 8)
 _WIDE = vector(I32, 8)
@@ -36,7 +38,8 @@ def _fixed(x: float) -> int:
     return int(x * (1 << SCALE_BITS) + 0.5)
 
 
-# Factors of the transform, in the order in which it names its terms.
+# Pairs of factors of the pairs of terms in _pass8. Sums of two of libjpeg's factors are one here: each product then
+# has a coefficient, or a sum of two, as its other operand, which 16 bits hold.
 _HALF, _K1, _K2, _K5 = _fixed(0.541196100), -_fixed(0.899976223), -_fixed(2.562915447), _fixed(1.175875602)
 EVEN2: Final = (_HALF, _HALF - _fixed(1.847759065))
 EVEN3: Final = (_HALF + _fixed(0.765366865), _HALF)
@@ -49,7 +52,7 @@ ODD3: Final = (_fixed(0.298631336) + _K1, _K1)
 
 
 class _Lanes(NamedTuple):
-    """32-bit lanes, or zeros (``value`` None): terms that are known to be zero are left out of the code."""
+    """A vector of 32-bit lanes, or zeros (``value`` None): no code is emitted for terms that are known to be zero."""
 
     builder: ir.IRBuilder
     value: ir.Value | None
@@ -66,19 +69,19 @@ class _Lanes(NamedTuple):
         return _Lanes(self.builder, self.builder.sub(value, other.value))
 
     def times(self, factor):
-        """The product with a number of 16 bits."""
+        """Return the product with a number of 16 bits."""
         if self.value is None:
             return self
         return _Lanes(self.builder, self.builder.mul(self.value, _like(self.value, factor)))
 
     def scaled(self, more=0):
-        """With as many fraction bits as products have, or more."""
+        """Return the lanes shifted to the fraction bits that products have, and ``more``."""
         if self.value is None:
             return self
         return _Lanes(self.builder, self.builder.shl(self.value, _like(self.value, SCALE_BITS + more)))
 
     def wrapped(self, combine, other):
-        """Sum or difference in 16 bits."""
+        """Return the sum or difference, wrapped at 16 bits."""
         if other.value is None:
             return self
         one = splat(I16, 0, 8) if self.value is None else self.builder.trunc(self.value, _ROW)
@@ -86,24 +89,25 @@ class _Lanes(NamedTuple):
         return _Lanes(self.builder, self.builder.sext(both, _WIDE))
 
     def rounded(self, bits):
-        """Without the lowest bits, rounded."""
+        """Return the lanes shifted right by ``bits``, rounded to the nearest, halves up."""
         value = self.builder.add(self.value, _like(self.value, 1 << bits - 1))
         return _Lanes(self.builder, self.builder.ashr(value, _like(self.value, bits)))
 
 
 def _like(value, number):
-    """A number in as many lanes."""
+    """Return a vector with a number in as many lanes as ``value`` has."""
     return splat(I32, number, value.type.count)
 
 
 def _pass8(builder, v, bits):
-    """The one-dimensional transform of eight vectors."""
+    """Transform eight vectors, one for each frequency, to eight, one for each position."""
 
     def sum_of(one, other, factors):
         return one.times(factors[0]) + other.times(factors[1])
 
     even2, even3 = sum_of(v[2], v[6], EVEN2), sum_of(v[2], v[6], EVEN3)
-    # Sums of two coefficients wrap at 16 bits, as in libjpeg-turbo's vectors: coefficients of any size come out alike.
+    # Sums of two coefficients wrap at 16 bits, as in libjpeg-turbo's vectors, so that absurd coefficients of damaged
+    # files yield the same pixels, too.
     even0 = v[0].wrapped(builder.add, v[4]).scaled()
     even1 = v[0].wrapped(builder.sub, v[4]).scaled()
     sums = even0 + even3, even1 + even2, even1 - even2, even0 - even3
@@ -112,13 +116,15 @@ def _pass8(builder, v, bits):
     z3, z4 = a.wrapped(builder.add, c), b.wrapped(builder.add, d)
     z3, z4 = sum_of(z3, z4, SUM3), sum_of(z3, z4, SUM4)
     odds = sum_of(a, d, ODD0) + z4, sum_of(b, c, ODD1) + z3, sum_of(b, c, ODD2) + z4, sum_of(a, d, ODD3) + z3
+    # The cosines are symmetric about the middle: positions k and 7 - k differ in the sign of the odd part only.
     first = [(even + odd).rounded(bits) for even, odd in zip(sums, odds, strict=True)]
     last = [(even - odd).rounded(bits) for even, odd in zip(sums, odds, strict=True)]
     return first + last[::-1]
 
 
 def _pass4(builder, v, bits):
-    """The same to four vectors: the frequencies that they can hold, and a part of those above."""
+    """Transform eight vectors to four: jidctred.c averages pairs of positions, which weakens higher frequencies."""
+    # Frequency 4 vanishes in the averages.
     even0 = v[0].scaled(1)
     even2 = v[2].times(_fixed(1.847759065)) + v[6].times(-_fixed(0.765366865))
     far = v[7].times(-_fixed(0.211164243)) + v[5].times(_fixed(1.451774981))
@@ -129,11 +135,12 @@ def _pass4(builder, v, bits):
     return [part.rounded(bits) for part in (one + near, other + far, other - far, one - near)]
 
 
+# Factors of the odd frequencies where four positions are averaged; the even ones vanish but for 0.
 _ODD2 = {1: 3.624509785, 3: -1.272758580, 5: 0.850430095, 7: -0.720959822}
 
 
 def _pass2(builder, v, bits):
-    """The same to two vectors."""
+    """Transform eight vectors to two."""
     even = v[0].scaled(2)
     odd = _Lanes(builder, None)
     for k, factor in _ODD2.items():
@@ -146,7 +153,7 @@ def _signed(x: float) -> int:
 
 
 def _saturated(builder, value, low, high, kind):
-    """Lanes limited to a range and narrowed."""
+    """Return the lanes limited to a range and narrowed; LLVM makes that one packing instruction."""
     n = value.type.count
     least, most = splat(I32, low, n), splat(I32, high, n)
     value = builder.select(builder.icmp_signed("<", value, least), least, value)
@@ -154,19 +161,20 @@ def _saturated(builder, value, low, high, kind):
     return builder.trunc(value, vector(kind, n))
 
 
-def _words(builder, lanes):
-    """As 16 bits, between the passes."""
+def _to_shorts(builder, lanes):
+    """Return the lanes saturated to 16 bits, as they are kept between the passes."""
     return _saturated(builder, lanes.value, -32768, 32767, I16)
 
 
-def _pixels(builder, lanes):
-    """As bytes from 0 on."""
+def _to_pixels(builder, lanes):
+    """Return the lanes as bytes, level-shifted by 128."""
     value = _saturated(builder, lanes.value, -128, 127, I8)
+    # Flipping the sign bit adds 128 to a signed byte, and makes it unsigned.
     return builder.xor(value, splat(I8, -128, value.type.count))
 
 
 def _interleaved(builder, one, other):
-    """Low and high halves of two vectors, their lanes in turn."""
+    """Return two vectors with the lanes of both in turn: those of the low halves, and those of the high halves."""
     n = one.type.count
     return [
         shuffle(builder, one, other, [lane for k in range(start, start + n // 2) for lane in (k, n + k)])
@@ -175,14 +183,16 @@ def _interleaved(builder, one, other):
 
 
 def _transposed(builder, v):
-    """Eight vectors of eight lanes, rows as columns."""
+    """Transpose eight vectors of eight lanes."""
+    # The index of an element has 3 bits of row and 3 of lane. Interleaving vectors k and k + 4 rotates these 6 bits by
+    # one, so three times exchanges rows and lanes.
     for _ in range(3):
         v = [half for k in range(4) for half in _interleaved(builder, v[k], v[k + 4])]
     return v
 
 
 def _rows_of_bytes(builder, v):
-    """Eight vectors of eight bytes, columns as rows: as above, two rows a vector."""
+    """Transpose eight vectors of eight bytes, as :func:`_transposed`, but with two rows in a vector."""
     a = [shuffle(builder, v[k], v[k + 4], [lane for j in range(8) for lane in (j, 8 + j)]) for k in range(4)]
     for _ in range(2):
         a = [half for k in range(2) for half in _interleaved(builder, a[k], a[k + 2])]
@@ -190,17 +200,18 @@ def _rows_of_bytes(builder, v):
 
 
 def _transform8(builder, v, known):
-    """Dequantised rows to rows of bytes; only ``known`` rows and columns hold anything."""
+    """Transform dequantized rows ``v`` to rows of bytes; beyond ``known`` rows and columns all are zero."""
     first, second = _DROPPED[8]
-    rows = [_words(builder, one) for one in _pass8(builder, v, first)]
-    columns = [_wide(builder, row) for row in _transposed(builder, rows)[:known]] + v[known:]
-    return _rows_of_bytes(builder, [_pixels(builder, one) for one in _pass8(builder, columns, second)])
+    rows = [_to_shorts(builder, one) for one in _pass8(builder, v, first)]
+    columns = [_wide(builder, row) for row in _transposed(builder, rows)[:known]] + v[known:]  # v's others are zeros
+    return _rows_of_bytes(builder, [_to_pixels(builder, one) for one in _pass8(builder, columns, second)])
 
 
 def _transform4(builder, v, known):
-    """The same to four rows of four bytes."""
+    """Transform dequantized rows to four rows of four bytes."""
     first, second = _DROPPED[4]
-    rows = [_words(builder, one) for one in _pass4(builder, v, first)]
+    rows = [_to_shorts(builder, one) for one in _pass4(builder, v, first)]
+    # Four rows of eight to eight columns of four, two columns in a vector: column k is in half k % 2 of quads[k // 2].
     pairs = [half for k in range(2) for half in _interleaved(builder, rows[k], rows[k + 2])]
     quads = [half for k in range(2) for half in _interleaved(builder, pairs[k], pairs[k + 2])]
     columns = [_Lanes(builder, None)] * 8
@@ -208,46 +219,45 @@ def _transform4(builder, v, known):
         if k < known:
             start = 4 * (k % 2)
             columns[k] = _wide(builder, shuffle(builder, quads[k // 2], quads[k // 2], range(start, start + 4)))
-    v = [_pixels(builder, one) for one in _pass4(builder, columns, second)]
+    v = [_to_pixels(builder, one) for one in _pass4(builder, columns, second)]
     a = [half for k in range(2) for half in _interleaved(builder, v[k], v[k + 2])]
     return [half for k in range(2) for half in _interleaved(builder, a[k], a[k + 2])]
 
 
 def _transform2(builder, v, known):
-    """The same to two rows of two bytes.
-
-    Between the passes libjpeg-turbo keeps all bits of the first column.
-    """
+    """Transform dequantized rows to two rows of two bytes."""
+    # Between the passes libjpeg-turbo keeps all 32 bits of the first column; the others saturate. There are only two
+    # rows, so the second pass has both in one vector: 4 odd columns of each, multiplied and added horizontally.
     first, second = _DROPPED[2]
     one, other = _pass2(builder, v, first)
     even = _Lanes(builder, shuffle(builder, one.value, other.value, (0, 8))).scaled(2)
     lanes = [n + k for n in (0, 8) for k in _ODD2]
-    odd = builder.sext(shuffle(builder, _words(builder, one), _words(builder, other), lanes), _WIDE)
+    odd = builder.sext(shuffle(builder, _to_shorts(builder, one), _to_shorts(builder, other), lanes), _WIDE)
     odd = builder.mul(odd, ir.Constant(_WIDE, [_signed(factor) for factor in _ODD2.values()] * 2))
-    for evens in ((0, 2, 4, 6), (0, 2)):  # the sums of lanes and of their neighbors
+    for evens in ((0, 2, 4, 6), (0, 2)):  # each lane and its neighbor are added: 8 lanes to 4 to 2
         odd = builder.add(shuffle(builder, odd, odd, evens), shuffle(builder, odd, odd, [k + 1 for k in evens]))
     odd = _Lanes(builder, odd)
-    both = shuffle(builder, (even + odd).value, (even - odd).value, (0, 2, 1, 3))
-    pixels = _pixels(builder, _Lanes(builder, both).rounded(second))
+    both = shuffle(builder, (even + odd).value, (even - odd).value, (0, 2, 1, 3))  # left, right of row 0, then of 1
+    pixels = _to_pixels(builder, _Lanes(builder, both).rounded(second))
     return [shuffle(builder, pixels, pixels, (k, k + 1)) for k in (0, 2)]
 
 
 def _wide(builder, row):
-    """16-bit lanes as 32-bit ones."""
+    """Return 16-bit lanes widened to 32 bits."""
     return _Lanes(builder, builder.sext(row, vector(I32, row.type.count)))
 
 
 def _first_wrapped(builder, first, others):
-    """The first row, from which the pass over columns makes what libjpeg-turbo has where no other row holds anything.
+    """Return the first row, wrapped to 14 bits where all other rows are zero, as in libjpeg-turbo.
 
-    It then multiplies by four in 16 bits, which wrap; the whole transform saturates. Only absurd coefficients differ.
-    ``others`` are the addresses of the other rows' coefficients.
+    It then multiplies by four in 16 bits, which wrap, where the whole transform saturates. Only absurd coefficients
+    differ, so the test of the other rows, at the addresses ``others``, comes after that of the first.
     """
     two = splat(I16, 2, 8)
     wrapped = builder.ashr(builder.shl(first, two), two)
     result = cgutils.alloca_once_value(builder, first)
     with cgutils.if_unlikely(builder, _any(builder, builder.xor(first, wrapped))):
-        # Loaded again: kept, they would take the registers of what is always done.
+        # Rows are loaded again, after a barrier: kept in registers, they would displace those of the usual path.
         builder.asm(ir.FunctionType(ir.VoidType(), []), "", "~{memory}", [], True)
         rows = [load(builder, address, _ROW) for address in others]
         alone = builder.not_(_any(builder, functools.reduce(builder.or_, rows)))
@@ -256,7 +266,7 @@ def _first_wrapped(builder, first, others):
 
 
 def _any(builder, row):
-    """Whether a row holds anything."""
+    """Emit whether any lane of a row is not zero."""
     return builder.icmp_unsigned("!=", builder.bitcast(row, ir.IntType(128)), ir.Constant(ir.IntType(128), 0))
 
 
@@ -265,7 +275,10 @@ def _make(transformed, side, known):
 
     @intrinsic
     def transform(typing_context, coefficients, at, quant, q, out, o, stride):
-        """One block to bytes, as many rows as columns; the block is zero afterwards."""
+        """Dequantize and transform one block to ``side`` rows of bytes, ``stride`` from row to row; zero the block.
+
+        The block is at ``coefficients[at]``, its quantization steps at ``quant[q]``, the pixels go to ``out[o]``.
+        """
 
         def generate(context, builder, signature, args):
             kinds = signature.args
@@ -279,7 +292,7 @@ def _make(transformed, side, known):
                 k: builder.mul(load(builder, row_at(block, k), _ROW), load(builder, row_at(steps, k), _ROW))
                 for k in used
             }
-            if side != 2:
+            if side != 2:  # that form has no such shortcut
                 rows[0] = _first_wrapped(builder, rows[0], [row_at(block, k) for k in used[1:]])
             for k in range(known):
                 store(builder, splat(I16, 0, 8), row_at(block, k))
@@ -294,8 +307,8 @@ def _make(transformed, side, known):
     return transform
 
 
-#: Of any block, and of blocks whose coefficients are in the upper left corner of 4 x 4 or 2 x 2.
+#: To 8 x 8 pixels: any block, and blocks with coefficients in the upper left 4 x 4 or 2 x 2 only.
 transform8, transform4, transform2 = (_make(_transform8, 8, known) for known in (8, 4, 2))
-#: The same at a half of the size, and at a quarter.
+#: The same to 4 x 4 pixels, and any block to 2 x 2.
 half8, half4, half2 = (_make(_transform4, 4, known) for known in (8, 4, 2))
 quarter8 = _make(_transform2, 2, 8)

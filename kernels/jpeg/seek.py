@@ -1,21 +1,22 @@
-"""Random access: entries of a seek index, which say where MCU rows, and segments of them, begin.
+"""Entries of a seek index: the positions in a JPEG at which decoding can start, and how they are read and recorded.
 
-An entry is these bytes, numbers with the lowest byte first:
+An entry holds the start of each MCU row, and of segments of the row, with the DC predictors there. Its bytes are, in
+little-endian order:
 
 ====================  ==========================================================================
 0, 8 bytes            checksum of the file
 8, 4 bytes            bytes of the file
-12, 4 bytes           checksum of all else in the entry, and of ``every``
+12, 4 bytes           checksum of the rest of the entry, and of ``every``
 16, 4 bytes a row     bit of the file at which the MCU row begins; 0 where that is not known
-then 6 bytes each     of every segment, row by row: its three DC predictors, int16
-then 2 bytes each     of every segment but the first of a row: bits from the one before, uint16
+then 6 bytes each     for every segment, row by row: its three DC predictors, int16
+then 2 bytes each     for every segment but the first of a row: bits from the one before, uint16
 ====================  ==========================================================================
 
-Segments of a row are of ``every`` MCUs, the last one of fewer. An entry may instead have one segment a row: its size
-tells. The bits are those of the file as it is, with the zeros that are stuffed after 0xFF.
+A segment has ``every`` MCUs, the last one of a row perhaps fewer. An entry may instead have one segment a row, which is
+recognized by the entry's size. Bits are counted in the file as stored, with the zeros that are stuffed after 0xFF.
 
-A number that does not fit is never entered. A built entry is then one of whole rows, or there is none; in an entry that
-is learned the row stays unknown, so that decoding goes through it from the last known one.
+A number that does not fit into its field is never recorded. :mod:`.build` then falls back to whole rows, or to no
+entry; in a learned entry the row stays unknown, and is decoded from the last known row before it.
 """
 
 from __future__ import annotations
@@ -32,41 +33,42 @@ from .vectors import load_big
 
 up, u64, i64, u32 = np.uintp, np.uint64, np.int64, np.uint32
 
-LARGEST_STEP: Final = (1 << 16) - 1  # bits
-LARGEST_POSITION: Final = (1 << 32) - 1  # bits: files of 512 MiB may have rows beyond it
+LARGEST_STEP: Final = (1 << 16) - 1  # bits from a segment's start to the next
+LARGEST_POSITION: Final = (1 << 32) - 1  # bits: rows beyond 512 MiB of a file cannot be recorded
 LARGEST_FILE: Final = (1 << 32) - 1  # bytes
 
 _ROWS: Final = ENTRY_HEAD.itemsize  # byte of an entry where the rows' bits begin
 
-#: Where the sections of an entry lie that is used.
+#: The offsets of the sections of an entry in use.
 SECTIONS: Final = np.dtype(
     [
-        ("segments", "<i8"),  # of a row, at least 1; 0 where there is no entry to use
+        ("segments", "<i8"),  # number in a row, at least 1; 0 where no entry can be used
         ("predictors", "<i8"),  # byte of the entry where the predictors begin
-        ("steps", "<i8"),  # and the steps
+        ("steps", "<i8"),  # byte of the entry where the steps between segments begin
     ],
     align=True,
 )
 
 _heads_in = records_in(ENTRY_HEAD)
 
-_PRIME = u64(0x9E3779B97F4A7C15)  # odd: 2**64 over the golden ratio, whose bits are even
-_TURN = u64(29)
+_FACTOR = u64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: odd, so invertible, and zeros and ones are as frequent
+_ROTATION = u64(29)  # bits
 
 
 @loop
 def _mix(sum_, word):
-    """A sum and the next word: one to one for either, so that one changed word always changes the sum."""
+    """Return a checksum with the next 64 bits mixed in: bijective in either, so one changed word changes the sum."""
     x = sum_ ^ word
-    return (x << _TURN | x >> u64(64 - 29)) * _PRIME
+    return (x << _ROTATION | x >> u64(64 - 29)) * _FACTOR
 
 
 @loop
 def checksum(data, start):
-    """64 bits of the bytes from one on: no change of up to eight bytes in a row leaves them as they are.
+    """Return a checksum of 64 bits of ``data[start:]``, which any change within eight consecutive bytes changes.
 
-    Four sums of every fourth word each, the highest byte of a word first, are mixed with the rest and the size.
+    Four sums, each of every fourth big-endian 64-bit word, are mixed with the remaining bytes and their number.
     """
+    # Four, since multiplications depend on each other within a sum only, and so overlap.
     a, b, c, d = u64(1), u64(2), u64(3), u64(4)
     at = start
     while at + 32 <= data.size:
@@ -85,26 +87,26 @@ def checksum(data, start):
 
 @loop
 def segments_of(columns, every):
-    """Segments of a row of ``columns`` MCUs."""
+    """Return the number of segments of a row of ``columns`` MCUs."""
     return -(-columns // every) if every else i64(1)
 
 
 @loop
 def entry_bytes(rows, segments):
-    """Bytes of an entry."""
-    # 4 bytes a row, 6 a segment, and 2 for each but the first of a row.
+    """Return the size of an entry in bytes."""
+    # 4 bytes a row, 6 a segment, and 2 for each but the first of a row: 4 + 6 s + 2 (s - 1) a row.
     return _ROWS + rows * (2 + 8 * segments)
 
 
 @loop
 def head_of(entry):
-    """The first bytes of an entry as a record."""
+    """Return the first bytes of an entry as a record."""
     return _heads_in(entry, 0, 1)[0]
 
 
 @loop
 def locate_sections(rows, segments, sections):
-    """Fill in where the sections of an entry lie."""
+    """Fill in the offsets of an entry's sections, for ``segments`` in each row."""
     sections.segments = segments
     sections.predictors = _ROWS + 4 * rows
     sections.steps = _ROWS + rows * (4 + 6 * segments)
@@ -112,24 +114,25 @@ def locate_sections(rows, segments, sections):
 
 @loop
 def open_entry(data, access, rows, columns, sections):
-    """Check the entry that a file has, and locate its sections; return ``USED`` where it fits, else why not.
+    """Check a file's entry and locate its sections; return ``USED`` if it can be used, else the reason why not.
 
-    ``sections.segments`` is 0 in all other cases.
+    ``sections.segments`` is 0 unless ``USED`` is returned.
     """
     sections.segments = 0
     if access.entry == 0 or (access.learns and data.size > LARGEST_FILE):
         return UNUSED
+    # The size is checked first: with it, all offsets below stay within the entry.
     entry = bytes_at(access.entry, access.entry_bytes)
     segments = segments_of(columns, access.every)
     if entry.size != entry_bytes(rows, segments):
-        segments = i64(1)
+        segments = i64(1)  # built with whole rows, as :func:`.build._build` falls back to
     if entry.size != entry_bytes(rows, segments):
         return DAMAGED
     head = head_of(entry)
     found = i64(checksum(data, 0))
-    if access.learns and head.file_bytes == 0:  # a new one, which another thread may open too
+    if access.learns and head.file_bytes == 0:  # new; another thread may be opening it, and writes the same values
         head.file_sum = found
-        fence()  # whoever sees the size sees the sum
+        fence()  # a thread that sees the size also sees the sum
         head.file_bytes = data.size
     if head.file_bytes != data.size:
         return OTHER_SIZE
@@ -143,7 +146,7 @@ def open_entry(data, access, rows, columns, sections):
 
 @loop
 def entry_sum(entry, every):
-    """The checksum that an entry has of itself, of its file, and of how it is to be read."""
+    """Return the checksum that an entry stores of itself, of its file, and of the segment length it was built with."""
     head = head_of(entry)
     total = _mix(checksum(entry, _ROWS), u64(head.file_sum))
     total = _mix(total, u64(every) << u64(32) | u64(head.file_bytes))
@@ -151,61 +154,62 @@ def entry_sum(entry, every):
 
 
 @loop
-def segment_start(entry, sections, rows, r, s):
-    """The bit of the file at which segment ``s`` of row ``r`` begins, or 0 where that is not known."""
-    bit = i64(uints_in(entry, _ROWS, rows)[r])
+def segment_start(entry, sections, rows, row, segment):
+    """Return the bit of the file at which a segment of an MCU row begins, or 0 where that is not known."""
+    bit = i64(uints_in(entry, _ROWS, rows)[row])
     if bit:
-        steps = shorts_in(entry, sections.steps + 2 * r * (sections.segments - 1), s)
-        for k in range(s):
-            bit += steps[k] & 0xFFFF
+        steps = shorts_in(entry, sections.steps + 2 * row * (sections.segments - 1), segment)
+        for k in range(segment):
+            bit += steps[k] & 0xFFFF  # read as int16, recorded as uint16
     return bit
 
 
 @loop
-def predictors_at(sections, r, s):
-    """The byte of an entry where the three predictors lie with which a segment begins, int16."""
-    return sections.predictors + 6 * (r * sections.segments + s)
+def predictors_at(sections, row, segment):
+    """Return the byte of an entry where the three int16 predictors at a segment's start lie."""
+    return sections.predictors + 6 * (row * sections.segments + segment)
 
 
 @loop
-def set_predictors(entry, sections, r, s, stream):
-    """Take over the predictors with which a segment begins."""
-    fence()  # after the row's bit, which another thread that learns writes last
-    known = shorts_in(entry, predictors_at(sections, r, s), 3)
+def set_predictors(entry, sections, row, segment, stream):
+    """Set the stream's predictors to those recorded for a segment's start."""
+    fence()  # after the row's bit was read, which another thread that learns writes last
+    recorded = shorts_in(entry, predictors_at(sections, row, segment), 3)
     for c in range(3):
-        stream.predictors[c] = known[c]
+        stream.predictors[c] = recorded[c]
 
 
 @loop
-def at_recorded_start(entry, sections, rows, r, s, stream):
-    """Whether the stream is where the entry says that a segment begins; true where it does not say."""
-    bit = segment_start(entry, sections, rows, r, s)
+def at_recorded_start(entry, sections, rows, row, segment, stream):
+    """Return whether the stream is at the recorded start of a segment; true where none is recorded."""
+    bit = segment_start(entry, sections, rows, row, segment)
     if bit == 0:
         return True
-    known = shorts_in(entry, predictors_at(sections, r, s), 3)
+    recorded = shorts_in(entry, predictors_at(sections, row, segment), 3)
     for c in range(3):
-        if known[c] != stream.predictors[c]:
+        if recorded[c] != stream.predictors[c]:
             return False
     return place(stream) == bit
 
 
 @loop
-def record_start(entry, sections, rows, r, s, before, stream):
-    """Enter that a segment begins here, unless a number does not fit; ``before`` is the bit of the segment before it.
+def record_start(entry, sections, rows, row, segment, before, stream):
+    """Record that a segment begins at the stream's position, unless a number does not fit its field.
 
-    Returns whether all numbers fit, and the bit at which it begins.
+    ``before`` is the bit at which the segment before it in the row begins. Returns whether all numbers fit, and the bit
+    at which this one begins.
     """
     bit = place(stream)
-    if bit - before > LARGEST_STEP if s > 0 else bit > LARGEST_POSITION:
+    if bit - before > LARGEST_STEP if segment > 0 else bit > LARGEST_POSITION:
         return False, bit
-    known = shorts_in(entry, predictors_at(sections, r, s), 3)
+    recorded = shorts_in(entry, predictors_at(sections, row, segment), 3)
     for c in range(3):
-        known[c] = stream.predictors[c]
-        if known[c] != stream.predictors[c]:
+        recorded[c] = stream.predictors[c]
+        if recorded[c] != stream.predictors[c]:  # damaged files have predictors of more than 16 bits
             return False, bit
-    if s > 0:
-        shorts_in(entry, sections.steps + 2 * (r * (sections.segments - 1) + s - 1), 1)[0] = bit - before
+    if segment > 0:
+        shorts_in(entry, sections.steps + 2 * (row * (sections.segments - 1) + segment - 1), 1)[0] = bit - before
         return True, bit
-    fence()  # another thread that learns of the same file may read this: the predictors come first
-    uints_in(entry, _ROWS, rows)[r] = bit
+    fence()  # another thread that learns the same file may read this: the predictors must be visible before the bit
+    uints_in(entry, _ROWS, rows)[row] = bit
     return True, bit

@@ -1,7 +1,9 @@
-"""Segments of files for a GPU: which ones regions need, and what is to be uploaded for them.
+"""Selection of the segments that a GPU decodes, and the plan of their upload.
 
-Segments are those of an entry of a seek index, or the restart intervals of a file that has them. :mod:`.fill` writes
-what is uploaded.
+A segment is a run of MCUs that can be decoded without those before it: one of a seek-index entry, or a restart interval
+of a file that has those. :func:`select_segments` finds the segments that a region needs, :func:`plan_upload` computes
+sizes and offsets in the upload buffer, and :mod:`.fill` writes it. Offsets in the buffer are counted in 4-byte words,
+as the kernels read them.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from ..scalar import loop
 from . import upload
 from .frame import FULL, MCU, factors, grid, mcus_of
 from .huffman import restarts_follow
-from .layout import BASELINE, LONGEST, RGB, USED
+from .layout import BASELINE, LONGEST, USED
 from .seek import SECTIONS, open_entry, segment_start
 from .tables import read_codes
 from .vectors import MASKED
@@ -25,60 +27,60 @@ i64, i32, u32 = np.int64, np.int32, np.uint32
 
 # Statuses of an image.
 TAKEN: Final = 0
-LEFT_OUT: Final = 1  # for other decoders: no entry, or not for this one
-REFUSED: Final = 2  # its entry does not fit the file, or is damaged
+LEFT_OUT: Final = 1  # for another decoder: no index entry, no baseline JPEG, or too large
+REFUSED: Final = 2  # the index entry does not match the file, or is damaged
 
-#: An image of the batch: which of its segments are decoded, and where they lie in the upload.
+#: An image of the batch: the window of MCUs that is decoded, and the place of its segments in the upload.
 SELECTED: Final = np.dtype(
     [
-        ("status", "<i8"),  # one of those above; of images that are not TAKEN nothing else is set
-        ("set", "<i8"),  # which of the sets of tables
-        ("pair", "<i8"),  # of its part of the batch and these
-        ("top", "<i8"),  # MCUs that are decoded, in rows top to bottom and columns left to right
+        ("status", "<i8"),  # one of those above; nothing else is set unless it is TAKEN
+        ("set", "<i8"),  # index of its set of Huffman tables
+        ("pair", "<i8"),  # index of its PAIR
+        ("top", "<i8"),  # the window: MCU rows top to bottom and columns left to right, ends excluded
         ("bottom", "<i8"),
         ("left", "<i8"),
         ("right", "<i8"),
-        ("segments", "<i8"),
-        ("blocks", "<i8"),  # of coefficients
-        ("bytes", "<i8"),  # that its segments take at most, a multiple of 4
-        ("first_block", "<i8"),  # in its part of the batch
-        ("place", "<i8"),  # among the images that are taken
-        ("entry_segments", "<i8"),  # of a row of its entry, 0 for restart intervals
-        ("first_segment", "<i8"),  # among those of all images
-        ("word", "<i8"),  # of the upload, where its segments' bytes begin
+        ("segments", "<i8"),  # number of segments in the window
+        ("blocks", "<i8"),  # number of blocks of 64 coefficients in the window
+        ("bytes", "<i8"),  # upper bound of its segments' bytes in the upload, a multiple of 4
+        ("first_block", "<i8"),  # index of its first block in its part of the batch
+        ("place", "<i8"),  # index among the images that are taken
+        ("entry_segments", "<i8"),  # segments of an MCU row in its index entry; 0 for restart intervals
+        ("first_segment", "<i8"),  # index of its first segment among those of all images
+        ("word", "<i8"),  # word of the upload where its segments' bytes begin
     ],
     align=True,
 )
 
-#: A part of the batch, which is decoded at a time.
+#: A part of the batch: images that are decoded by the same launches, which bounds the memory of coefficients.
 PART: Final = np.dtype(
     [
-        ("first_image", "<i8"),  # place among the images that are taken
+        ("first_image", "<i8"),  # its ``SELECTED.place``
         ("images", "<i8"),
         ("first_group", "<i8"),
         ("groups", "<i8"),
-        ("blocks", "<i8"),  # of coefficients
-        ("most_blocks", "<i8"),  # of an image
-        ("most_pixels", "<i8"),  # that are wanted of an image
+        ("blocks", "<i8"),  # blocks of coefficients of all its images
+        ("most_blocks", "<i8"),  # of one image: the size of the launch of the inverse DCT
+        ("most_pixels", "<i8"),  # requested of one image: the size of the launch that converts colors
     ],
     align=True,
 )
 
-#: A pair of a part of the batch and a set of tables: segments of both may be in one group.
+#: A part of the batch and a set of tables. Only segments that share both may share a block of threads.
 PAIR: Final = np.dtype(
     [
         ("part", "<i8"),
         ("set", "<i8"),
         ("segments", "<i8"),
-        ("first_segment", "<i8"),  # in the order in which they are uploaded
+        ("first_segment", "<i8"),  # in the order of the upload, which is sorted by pairs
     ],
     align=True,
 )
 
-#: How much there is of everything, and the words of the upload where each kind begins, one after the other.
+#: The number of records of each kind, and the words of the upload where each kind begins, in the order of the buffer.
 TOTALS: Final = np.dtype(
     [
-        ("images", "<i8"),  # that are taken
+        ("images", "<i8"),  # TAKEN ones
         ("sets", "<i8"),
         ("pairs", "<i8"),
         ("parts", "<i8"),
@@ -89,66 +91,68 @@ TOTALS: Final = np.dtype(
         ("group_word", "<i8"),
         ("segment_word", "<i8"),
         ("bytes_word", "<i8"),
-        ("words", "<i8"),  # all of them
+        ("words", "<i8"),  # size of the upload
     ],
     align=True,
 )
 
-#: Scratch of a thread.
+#: Scratch of a thread; ``limits`` and ``starts`` as in a TABLE.
 SCRATCH: Final = np.dtype(
     [("sections", SECTIONS), ("limits", "<i8", LONGEST + 1), ("starts", "<i8", LONGEST + 1), ("mcu", MCU)], align=True
 )
 
-MOST_WORDS: Final = (1 << 31) - 1  # of a batch: places among them are int32
-LONGEST_BLOCK: Final = 512  # bytes of a block at most: 64 symbols of 31 bits, a zero after each byte
-_SPARE = MASKED + 16  # bytes: what a vector writes after a segment, and the rest of a word
+MOST_WORDS: Final = (1 << 31) - 1  # of an upload: offsets in it are int32
+LONGEST_BLOCK: Final = 512  # bytes of a block at most: 64 symbols of 16 + 15 bits, and a stuffed zero after each byte
+_SPARE = MASKED + 16  # bytes: those that a vector store writes past a segment, and the rest of a word
 
 
-# -- which segments ----------------------------------------------------------------------------------------------------
+# -- selection ---------------------------------------------------------------------------------------------------------
 
 
 @loop
-def _same_table(data, at, other, its):
-    """Whether two definitions of a Huffman table are the same."""
+def _same_table(data, at, other_data, other_at):
+    """Return whether two definitions of a Huffman table are equal."""
+    # 16 counts of codes by their length, then a symbol for each code.
     symbols = 0
     for k in range(LONGEST):
-        if data[at + k] != other[its + k]:
+        if data[at + k] != other_data[other_at + k]:
             return False
         symbols += data[at + k]
     for k in range(LONGEST, LONGEST + symbols):
-        if data[at + k] != other[its + k]:
+        if data[at + k] != other_data[other_at + k]:
             return False
     return True
 
 
 @loop
 def place_of_table(header, c, is_ac):
-    """Where the definition of a component's table lies in its file."""
+    """Return the byte of the file where the definition of a component's table begins."""
     return header.huffman[header.ac_table[c] if is_ac else header.dc_table[c]]
 
 
 @loop
-def _same_tables(data, header, other, its):
-    """Whether images have the same tables for the same blocks."""
-    if header.components != its.components or luma_blocks(header) != luma_blocks(its):
+def _same_tables(data, header, other_data, other):
+    """Return whether two images use equal tables for the same blocks of an MCU."""
+    if header.components != other.components or luma_blocks(header) != luma_blocks(other):
         return False
     for c in range(header.components):
         for is_ac in range(2):
-            if not _same_table(data, place_of_table(header, c, is_ac), other, place_of_table(its, c, is_ac)):
+            at, other_at = place_of_table(header, c, is_ac), place_of_table(other, c, is_ac)
+            if not _same_table(data, at, other_data, other_at):
                 return False
     return True
 
 
 @loop
 def luma_blocks(header):
-    """Blocks of luma in an MCU."""
+    """Return the number of blocks of luma in an MCU."""
     across, down = factors(header)
     return across * down
 
 
 @loop
 def _legal_tables(data, header, scratch):
-    """Whether all tables of an image are legal."""
+    """Return whether all tables of an image are legal."""
     for c in range(header.components):
         for is_ac in range(2):
             if not read_codes(data, place_of_table(header, c, is_ac), is_ac == 1, scratch.limits, scratch.starts):
@@ -158,7 +162,8 @@ def _legal_tables(data, header, scratch):
 
 @loop
 def is_needed(interval, size, columns, first, end):
-    """Whether a restart interval has MCUs in some columns."""
+    """Return whether a restart interval of ``size`` MCUs touches the MCU columns ``first`` to ``end``."""
+    # Intervals run across ends of rows. Of one that reaches into the next row, the part there begins in column 0.
     column = interval * size % columns
     after = column + size
     return (column < end and after > first) or after - columns > first
@@ -166,7 +171,7 @@ def is_needed(interval, size, columns, first, end):
 
 @loop
 def wanted_intervals(header, region):
-    """The first and the last restart interval that a region may need, and the MCU columns that it needs."""
+    """Return the first and the last restart interval that a region may need, and the MCU columns that it needs."""
     rows, columns = grid(header)
     first, end, top, bottom = mcus_of(header, FULL, region, rows, columns)
     size = header.restart
@@ -175,15 +180,20 @@ def wanted_intervals(header, region):
 
 @loop
 def _set_window(header, region, every, segments, image):
-    """Fill in the MCUs that a region needs, whole segments of them, and how many segments those are."""
+    """Fill in the window of MCUs that a region needs, extended to whole segments, and the number of those.
+
+    ``segments`` are those of an MCU row in the index entry, 0 for restart intervals.
+    """
     rows, columns = grid(header)
     first, end, top, bottom = mcus_of(header, FULL, region, rows, columns)
     if segments:
-        step = every if segments > 1 else columns
+        step = every if segments > 1 else columns  # an entry may have fallen back to one segment a row
         image.left, image.right = first // step * step, min(-(-end // step) * step, columns)
         image.top, image.bottom = top, bottom
         image.segments = (bottom - top) * (-(-end // step) - first // step)
     else:
+        # Intervals may begin and end in any column, so the window has whole rows, and unneeded intervals in them stay
+        # zero.
         size = header.restart
         begin, last, _, _ = wanted_intervals(header, region)
         image.left, image.right = 0, columns
@@ -197,31 +207,35 @@ def _set_window(header, region, every, segments, image):
 
 @loop
 def _bytes_of_entry(data, entry, sections, rows, step, image):
-    """Bytes of the file that segments of an entry have."""
+    """Return the number of bytes of the file that the segments of a window take, from one row to the next.
+
+    Positions come from outside and may be nonsense, hence no negative sizes; :mod:`.fill` checks each segment.
+    """
     total = i64(0)
     left, right = image.left // step, -(-image.right // step)
-    for r in range(image.top, image.bottom):
+    for row in range(image.top, image.bottom):
         stop = 8 * data.size
         if right < sections.segments:
-            stop = segment_start(entry, sections, rows, r, right)
-        elif r + 1 < rows:
-            stop = segment_start(entry, sections, rows, r + 1, i64(0))
-        total += max((stop >> 3) - (segment_start(entry, sections, rows, r, left) >> 3), 0)
+            stop = segment_start(entry, sections, rows, row, right)
+        elif row + 1 < rows:
+            stop = segment_start(entry, sections, rows, row + 1, i64(0))
+        total += max((stop >> 3) - (segment_start(entry, sections, rows, row, left) >> 3), 0)
     return total
 
 
 @loop
-def _select(header, data, access, region, channels, most_blocks, scratch, image):
+def _select(header, data, access, region, most_blocks, scratch, image):
     """Select the segments of an image; return its status."""
-    if header.kind != BASELINE or (channels == 1 and header.color == RGB):
+    if header.kind != BASELINE:
         return LEFT_OUT
     rows, columns = grid(header)
     sections = scratch.sections
-    sections.segments = 0
+    sections.segments = 0  # means restart intervals below
     if header.restart:
+        # All markers must be there and in order: intervals are found by counting them.
         if not restarts_follow(data, header.scan, (rows * columns - 1) // header.restart):
             return LEFT_OUT
-    elif access.entry == 0 or access.learns:
+    elif access.entry == 0 or access.learns:  # an entry that is still learned may lack rows
         return LEFT_OUT
     elif open_entry(data, access, rows, columns, sections) != USED:
         return REFUSED
@@ -235,15 +249,16 @@ def _select(header, data, access, region, channels, most_blocks, scratch, image)
     if sections.segments:
         step = access.every if sections.segments > 1 else columns
         size = _bytes_of_entry(data, bytes_at(access.entry, access.entry_bytes), sections, rows, step, image)
-    # After a file's last segment may be anything. Each segment has bytes that are another's, too, and the rest of a
-    # word.
+    # The bound by blocks is for the last segment, which ends at the file's end, whatever follows the image there. Each
+    # segment adds up to 8 bytes: it shares its first and last byte with its neighbors, and begins at a word.
     image.bytes = (min(size, image.blocks * LONGEST_BLOCK) + image.segments * 8 + _SPARE) & ~3
     return TAKEN
 
 
 @loop
 def _find_set(i, headers, addresses, sizes, owners, totals):
-    """The number of an image's set of tables."""
+    """Return the index of image ``i``'s set of tables, a new one unless an image before it has the same."""
+    # Linear search: the files of an encoder share their tables, so a batch has few sets.
     data, header = bytes_at(addresses[i], sizes[i]), headers[i]
     for k in range(totals.sets):
         owner = owners[k]
@@ -256,7 +271,8 @@ def _find_set(i, headers, addresses, sizes, owners, totals):
 
 @loop
 def _find_pair(part, set_, pairs, totals):
-    """The number of a pair."""
+    """Return the index of the PAIR of a part and a set, a new one where there is none."""
+    # Parts are filled one after the other, so the pairs of the current one are the last.
     k = totals.pairs - 1
     while k >= 0 and pairs[k].part == part:
         if pairs[k].set == set_:
@@ -271,7 +287,7 @@ def _find_pair(part, set_, pairs, totals):
 
 @loop
 def _join_part(image, region, most_blocks, most_images, parts, totals):
-    """Put an image into the last part of the batch, or into a new one; return its number."""
+    """Add an image to the last part of the batch, or to a new one if that is full; return the part's index."""
     k = totals.parts - 1
     if k < 0 or parts[k].blocks + image.blocks > most_blocks or parts[k].images == most_images:
         k += 1
@@ -290,15 +306,15 @@ def _join_part(image, region, most_blocks, most_images, parts, totals):
 
 @loop
 def _most_words(image):
-    """Words of the upload that an image takes at most, with private tables and groups."""
+    """Return the most words of the upload that an image can take: as if it shared no tables and no groups."""
     groups = image.segments // upload.THREADS + 1
     rest = upload.SET_WORDS + upload.IMAGE_WORDS + groups * upload.GROUP_WORDS + image.segments * upload.SEGMENT_WORDS
     return image.bytes // 4 + rest
 
 
 @loop
-def _lay_out(size, pairs, parts, totals):
-    """Fill in where everything lies; ``size`` are bytes of segments."""
+def _set_offsets(size, pairs, parts, totals):
+    """Fill in groups, first segments and the words where each kind of record begins; ``size`` in bytes of segments."""
     first = i64(0)
     for k in range(totals.pairs):
         pair = pairs[k]
@@ -320,22 +336,21 @@ def _lay_out(size, pairs, parts, totals):
 
 @kept
 def select_segments(
-    headers, addresses, sizes, access, regions, channels, most_blocks, first, stop, images, scratch
+    headers, addresses, sizes, access, regions, most_blocks, first, stop, images, scratch
 ):  # fmt: skip
-    """Select the images from one to another that are decoded by segments, and which of those.
+    """Select, of the images ``first`` to ``stop``, those that can be decoded by segments, and the segments.
 
     Parameters
     ----------
     headers : (N,) HEADER
     addresses, sizes : (N,) int64
-        Of the files' bytes.
+        Address and number of each file's bytes.
     access : (N,) ACCESS
         Entries of a seek index.
     regions : (N, 4) int64
-        What is wanted: x0, y0, x1, y1 as stored.
-    channels : int
+        Requested pixels: x0, y0, x1, y1 as stored.
     most_blocks : int
-        That an image may have.
+        Images with more blocks of coefficients in their window are left out.
     first, stop : int
     images : (N,) SELECTED
         Filled; of images that are not taken only the status.
@@ -343,25 +358,25 @@ def select_segments(
     """
     for i in range(first, stop):
         data, image = bytes_at(addresses[i], sizes[i]), images[i]
-        image.status = _select(headers[i], data, access[i], regions[i], channels, most_blocks, scratch, image)
+        image.status = _select(headers[i], data, access[i], regions[i], most_blocks, scratch, image)
 
 
 @kept
 def plan_upload(
     headers, addresses, sizes, regions, most_blocks, most_images, images, owners, pairs, parts, totals
 ):  # fmt: skip
-    """Divide the images into parts that are decoded at a time, and say where what is uploaded lies.
+    """Divide the images into parts, and compute where each record and each image's bytes lie in the upload.
 
-    Images for which there are not enough words left are then ``LEFT_OUT``.
+    Images that would make the upload larger than ``MOST_WORDS`` become ``LEFT_OUT``.
 
     Parameters
     ----------
     headers, addresses, sizes, regions, images
-        As :func:`select_segments` had or filled them.
+        Those of :func:`select_segments`.
     most_blocks, most_images : int
-        Of a part, which bounds the memory that decoding takes.
+        Limits of a part. The first bounds the memory of coefficients, the second is that of a launch's grid.
     owners : (N,) int64
-        Filled with the image whose tables each set has.
+        Filled: for each set, the first image that has its tables.
     pairs : (N,) PAIR
         Filled.
     parts : (N,) PART
@@ -370,6 +385,8 @@ def plan_upload(
         Zeros; filled.
     """
     size, left = i64(0), i64(MOST_WORDS - upload.BEYOND)
+    # In bytes of segments, and in words that are left: exact sizes are known only at the end, when sets and groups are,
+    # so each image is charged the most that it can take.
     for i in range(sizes.size):
         image = images[i]
         if image.status == TAKEN and _most_words(image) > left:
@@ -383,6 +400,6 @@ def plan_upload(
             image.first_segment, image.word = totals.segments, size // 4
             totals.segments += image.segments
             size += image.bytes
-    _lay_out(size, pairs, parts, totals)
+    _set_offsets(size, pairs, parts, totals)
     for i in range(sizes.size):
-        images[i].word += totals.bytes_word
+        images[i].word += totals.bytes_word  # was counted from the first segment's bytes

@@ -1,9 +1,9 @@
-"""The records that segments of JPEGs are uploaded to a GPU as: one buffer of int32 a batch, with the parts below.
+"""Records of the upload for JPEGs whose segments a GPU decodes: one buffer of 4-byte words for a batch.
 
-The parts are sets of tables, images, groups, segments, and the segments' bytes, in this order. The host fills them by
-name. The kernels read the buffer as one array of 4-byte words: CUDA kernels of Numba take arrays of one type, and each
-further array, or a view of records, would be another upload or another argument of every launch. Their constants are
-offsets in words, computed from the dtypes.
+The buffer holds sets of tables, images, groups, segments, and the segments' bytes, in this order. The host fills the
+records by field names. The kernels read the buffer as one array of int32: CUDA kernels of Numba take arrays of one
+type, and each further array, or a view of records, would be another upload or another argument of every launch. Their
+constants are offsets in words, computed from the dtypes.
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from .layout import LONGEST
 from .layout import SYMBOLS as _SYMBOLS
 
 SLOTS: Final = 6  # tables of a set: three for DC coefficients, then three for AC coefficients
-_STATES: Final = 14  # room for two of each of the six blocks of an MCU at most
+_STATES: Final = 14  # two for each of the at most six blocks of an MCU, and two spare: codes begin at word 16
 
 _CODE: Final = np.dtype(
     [
-        ("limits", "<i4", LONGEST),  # by bits of code, from 1 on: the first number that is no code of this length
-        ("starts", "<i4", LONGEST),  # added to a code of these bits: the number of its symbol
-        ("symbols", "<i4", _SYMBOLS // 4),  # four a word, the first one lowest
+        ("limits", "<i4", LONGEST),  # by code length, from 1 bit on: the first number that is no code of this length
+        ("starts", "<i4", LONGEST),  # by code length: added to a code, the index of its symbol
+        ("symbols", "<i4", _SYMBOLS // 4),  # four in a word, the first one in the lowest byte
     ],
     align=True,
 )
 
-#: Huffman tables of images whose components have the same ones.
+#: A set of Huffman tables, shared by the images whose components use equal ones.
 SET: Final = np.dtype(
     [
-        ("used", "<i4"),  # a bit for each slot that has a table
-        ("states", "<i4"),  # two for each block of an MCU, first its DC coefficient, then the others
-        ("state", "<i4", _STATES),  # of each: the table's slot in bits 0-2, the component above
+        ("used", "<i4"),  # bit k is 1 where slot k has a table
+        ("states", "<i4"),  # states of the decoder: two for each block of an MCU, for its DC and its AC coefficients
+        ("state", "<i4", _STATES),  # of each: the table's slot in bits 0-2, the component in the bits above
         ("codes", _CODE, SLOTS),
     ],
     align=True,
 )
 
-#: The work of a block of threads: segments of the same tables, as even in their sizes as they come.
+#: The work of a block of threads: segments that use the same tables, of sizes as similar as possible.
 GROUP: Final = np.dtype(
     [
-        ("set", "<i4"),  # the word where its tables begin
-        ("first", "<i4"),  # the word of the first segment
+        ("set", "<i4"),  # word of the buffer where its SET begins
+        ("first", "<i4"),  # word of the buffer where its first SEGMENT begins; the others follow
         ("count", "<i4"),  # segments, 1 to THREADS
     ],
     align=True,
@@ -53,53 +53,53 @@ THREADS: Final = 64  # of a block
 #: The work of a thread: a segment.
 SEGMENT: Final = np.dtype(
     [
-        ("word", "<i4"),  # where its bytes begin, the first one lowest
-        ("shift", "<i4"),  # bits of the first byte that are another segment's, 0 to 7
+        ("word", "<i4"),  # word of the buffer where its bytes begin, the first one in the lowest byte
+        ("shift", "<i4"),  # bits of the first byte that belong to the segment before, 0 to 7
         ("end", "<i4"),  # bits from the first byte to the segment's end
-        ("slack", "<i4"),  # by how many bits it may end before; with 0 the predictors after it are known, too
-        ("block", "<i4"),  # its first block of coefficients
+        ("slack", "<i4"),  # bits by which it may end early; 0 where the predictors after it are known and are checked
+        ("block", "<i4"),  # index of its first block of coefficients
         ("blocks", "<i4"),
-        ("image", "<i4"),  # its image's place in the batch
-        ("before", "<i4"),  # the first two predictors, int16 each, the first one in the lower half
-        ("between", "<i4"),  # the third one, and the first one of the next segment
-        ("after", "<i4"),  # the others of the next segment
+        ("image", "<i4"),  # its image's index in the batch
+        ("before", "<i4"),  # its first two predictors as int16, the first one in the lower half
+        ("between", "<i4"),  # lower half: its third predictor; upper half: the first one of the next segment
+        ("after", "<i4"),  # the second and the third one of the next segment
     ],
     align=True,
 )
 
-#: An image: the MCUs of which something is wanted, and where its pixels come to.
+#: An image: its window of MCUs, the requested pixels, and their place in the result.
 IMAGE: Final = np.dtype(
     [
         ("first_block", "<i4"),
         ("blocks", "<i4"),
         ("per", "<i4"),  # blocks of an MCU, 1 to 6
-        ("across", "<i4"),  # how many times finer luma is than chroma: 1 or 2
+        ("across", "<i4"),  # subsampling of chroma, 1 or 2
         ("down", "<i4"),
-        ("columns", "<i4"),  # MCUs of a row
+        ("columns", "<i4"),  # MCUs of a row of the window
         ("rows", "<i4"),
-        ("left", "<i4"),  # the first pixel's column and row
+        ("left", "<i4"),  # column and row of the window's first pixel
         ("top", "<i4"),
-        ("width", "<i4"),  # of the image, as stored
+        ("width", "<i4"),  # of the whole image as stored, pixels
         ("height", "<i4"),
-        ("region", "<i4", 4),  # x0, y0, x1, y1 of the pixels that are wanted, as stored
-        ("out", "<i4", 2),  # element at which pixel (0, 0) would come to lie, 64 bits, the lower half first
-        ("step_x", "<i4"),  # elements from pixel to pixel
-        ("step_y", "<i4"),
+        ("region", "<i4", 4),  # x0, y0, x1, y1 of the requested pixels, as stored
+        ("out", "<i4", 2),  # element of the result for pixel (0, 0), requested or not; 64 bits, low half first
+        ("step_x", "<i4"),  # elements from a pixel to the next
+        ("step_y", "<i4"),  # and to the one below
         ("color", "<i4"),  # of the result, as in layout.py
-        ("biases", "<i4"),  # four bits each, for pixels of even rows and columns, odd columns, odd rows, both
-        ("steps", "<i4", (3, 64)),  # of each component in the order of the file: quantization steps, and places
+        ("biases", "<i4"),  # rounding of chroma, 4 bits each: even row and column, odd column, odd row, both odd
+        ("steps", "<i4", (3, 64)),  # by component and zigzag index: quantization step, and the coefficient's place
     ],
     align=True,
 )
 
-PLACE_SHIFT: Final = 16  # bits of a step, below its coefficient's place in the block
-BEYOND: Final = 16  # words after the last one of a batch: decoders read ahead
+PLACE_SHIFT: Final = 16  # bits of a quantization step; the coefficient's place in the block is in the bits above
+BEYOND: Final = 16  # words after the last one of a batch, since decoders read ahead
 
-LANES: Final = 8  # threads of a block of coefficients
-BLOCKS_AT_ONCE: Final = 32  # that a block of threads transforms
-PIXELS_AT_ONCE: Final = 256
-COEFFICIENTS: Final = 64  # of a block
-PLANE_WORDS: Final = 16  # of its bytes
+LANES: Final = 8  # threads that transform a block of coefficients together
+BLOCKS_AT_ONCE: Final = 32  # blocks of coefficients that a block of threads transforms
+PIXELS_AT_ONCE: Final = 256  # pixels that a block of threads converts
+COEFFICIENTS: Final = 64  # of a block, int16
+PLANE_WORDS: Final = 16  # of a block's 64 samples, one byte each
 
 # -- for CUDA: sizes and offsets in 4-byte words -----------------------------------------------------------------------
 

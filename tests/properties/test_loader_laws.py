@@ -180,7 +180,7 @@ def test_ranks_that_become_more_or_fewer(
             for rank in range(worlds[1]):
                 loader = cpu(source, tiny, shard=(rank, worlds[1]), **fixed, **then)
                 loader.load_state_dict(states)
-                # Where nothing was left (a rank behind in its batches had padding to come) the next epoch begins.
+                # Where nothing was left (a slower rank only had padding to come) the next epoch begins.
                 rest = list(loader) if loader.state_dict()["epoch"] == 0 else []
                 batches.add(len(rest))
                 seen += [int(i) for batch in rest for i in batch.indices[batch.valid]]
@@ -192,7 +192,7 @@ def test_ranks_that_become_more_or_fewer(
 @settings(max_examples=40)
 @given(at=st.integers(0, 11), stage=st.sampled_from(["read", "decode", "preprocess", "consumer"]), threads=options)
 def test_a_failure_in_any_stage_comes_in_its_place(at: int, stage: str, threads: dict[str, int]) -> None:
-    """What was before the failure is given, nothing behind it, and all threads end."""
+    """Batches before a failure are returned, none after it, and all threads end."""
     n, size = 60, threads["batch_size"]
     bad = min(at * size + size // 2, n - 1)
 

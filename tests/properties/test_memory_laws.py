@@ -27,7 +27,7 @@ _PATTERN = 0xA5
 
 
 class Fence:
-    """Arrays of exactly the size asked for, each between bytes that nothing may change."""
+    """Arrays of exactly the requested size, each between guard bytes that must not change."""
 
     around: ClassVar[list[NDArray[np.uint8]]] = []
 
@@ -42,14 +42,14 @@ class Fence:
 
     @classmethod
     def intact(cls) -> bool:
-        """Whether all fences stand; they are forgotten."""
+        """Return True if all guard bytes are intact, and forget them."""
         around = list(cls.around)
         cls.around.clear()
         return all(np.all(part == _PATTERN) for part in around)
 
 
 class Fenced(Scratch):
-    """Scratch memory without an element more than was asked for."""
+    """Scratch memory of exactly the requested size."""
 
     def flat(self, name: str, elements: int, dtype: Any) -> NDArray[Any]:
         return Fence.array(elements, dtype)

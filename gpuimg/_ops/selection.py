@@ -1,4 +1,4 @@
-"""Several parts of each image, and some frames of each clip: views, which share the decoding of their image."""
+"""Several crops of each image and selected frames of each clip; each image is decoded once for all its crops."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from .._checks import arguments
 from .._checks.types import Ints, Size
 from .._data.images import EncodedImages, rows_of
 from .resize_crop import crop, horizontal_flip
-from .resize_crop import vertical_flip as _flip_rows  # which is an argument, too
+from .resize_crop import vertical_flip as _vertical_flip  # ten_crop has a parameter vertical_flip
 
 
 def five_crop(images: Images, size: Size) -> Batch:
-    """Cut out the four corners and the middle of each image.
+    """Crop the four corners and the center of each image.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     size : int or (height, width)
-        Of the parts; one number, or a list or tuple of one, is both. Each may be (N,); an (N, 2) array has both for
-        each image.
+        Size of the crops in pixels. One number, or a list or tuple of one, sets both. Each may be (N,); an (N, 2)
+        array has both for each image.
 
     Returns
     -------
     Batch
-        Of 5 N images: the parts of the first image (top left, top right, bottom left, bottom right, middle), those of
-        the second, and so on; or of 5 N clips, likewise. Each image is decoded once.
+        5 N images, or clips: the crops of the first image (top left, top right, bottom left, bottom right, center),
+        then those of the second, and so on. Each image is decoded once.
 
     Raises
     ------
     ValueError
-        For an image smaller than the parts, or a size below 1.
+        For an image smaller than the crops, or a size below 1.
 
     References
     ----------
-    torchvision ``transforms/v2/functional/_geometry.py``, ``five_crop``, which gives a tuple of five.
+    torchvision ``transforms/v2/functional/_geometry.py``, ``five_crop``, which returns a tuple of five.
 
     Examples
     --------
@@ -48,11 +48,11 @@ def five_crop(images: Images, size: Size) -> Batch:
     [0, 2, 6, 8, 4]
     """
     batch = as_batch(images)
-    return _five_crop(batch, _fitting(batch, size))
+    return _five_crop(batch, _crop_sizes(batch, size))
 
 
-def _fitting(batch: Batch, size: Any) -> Ints:
-    """Checked sizes (N, 2) of parts that lie inside the images."""
+def _crop_sizes(batch: Batch, size: Any) -> Ints:
+    """Return sizes (N, 2) of crops; raise ValueError if an image is smaller."""
     new = arguments.sizes(size, recording_of(batch).image_count)
     small = np.any(batch.sizes < new, 1)
     if np.any(small):
@@ -65,33 +65,36 @@ def _five_crop(batch: Batch, new: Ints) -> Batch:
     spare = batch.sizes - new
     middle = np.round(spare / 2.0)
     corners = np.stack([spare * 0, spare * (0, 1), spare * (1, 0), spare, middle])
-    parts, rows, part = _repeated(batch, 5)
-    return crop(parts, *corners[part, rows].T, *new[rows].T)
+    repeated, rows, k = _repeated(batch, 5)
+    return crop(repeated, *corners[k, rows].T, *new[rows].T)
 
 
 def _repeated(batch: Batch, count: int) -> tuple[Batch, Ints, Ints]:
-    """Each image, or clip, so many times, one behind the other; the images that these are, and which time it is."""
+    """Repeat each image, or clip, ``count`` times in a row.
+
+    Returns the batch and, for each of its images, the index in the original batch and the number of the repetition.
+    """
     n = recording_of(batch).units
-    units, time = np.repeat(np.arange(n), count), np.tile(np.arange(count), n)
-    return batch.take(units), rows_of(units, batch.frames), np.repeat(time, batch.frames or 1)
+    units, repetition = np.repeat(np.arange(n), count), np.tile(np.arange(count), n)
+    return batch.take(units), rows_of(units, batch.frames), np.repeat(repetition, batch.frames or 1)
 
 
 def ten_crop(images: Images, size: Size, vertical_flip: bool = False) -> Batch:
-    """Cut out the four corners and the middle of each image and of its mirror image.
+    """Crop the four corners and the center of each image and of its mirror image.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
     size : int or (height, width)
-        As in :func:`five_crop`.
+        Size of the crops, as in :func:`five_crop`.
     vertical_flip : bool
-        Mirror top and bottom rather than left and right.
+        Flip images vertically instead of horizontally.
 
     Returns
     -------
     Batch
-        Of 10 N images, or clips: the five parts of the first, the five of its mirror image, and so on. Each image is
-        decoded once.
+        10 N images, or clips: the five crops of the first image, the five of its mirror image, and so on. Each image
+        is decoded once.
 
     Raises
     ------
@@ -106,33 +109,34 @@ def ten_crop(images: Images, size: Size, vertical_flip: bool = False) -> Batch:
     [0, 2, 6, 8, 4, 2, 0, 8, 6, 4]
     """
     batch = as_batch(images)
-    new = _fitting(batch, size)
-    both, rows, time = _repeated(batch, 2)
-    mirrored = _flip_rows if arguments.flag(vertical_flip, "vertical_flip") else horizontal_flip
-    return _five_crop(mirrored(both, where=time == 1), new[rows])
+    new = _crop_sizes(batch, size)
+    both, rows, repetition = _repeated(batch, 2)
+    flip = _vertical_flip if arguments.flag(vertical_flip, "vertical_flip") else horizontal_flip
+    return _five_crop(flip(both, where=repetition == 1), new[rows])
 
 
 def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int | None = None) -> Batch:
-    """Keep some frames of each clip, evenly spaced, from the first to the last.
+    """Keep evenly spaced frames of each clip, from the first to the last.
 
     Parameters
     ----------
-    images : Batch, list of arrays or array
-        Clips, or the frames of all clips, one clip after the other.
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
+        Clips, or the frames of all clips in order.
     num_samples : int
-        Frames to keep of each clip; with more than it has, some stand several times.
+        Number of frames to keep of each clip, at least 1; frames repeat if the clip has fewer.
     frames : int, optional
-        Frames of each clip, where ``images`` is not of clips.
+        Number of frames of each clip; required unless ``images`` is a batch of clips.
 
     Returns
     -------
     Batch
-        Of ``num_samples`` images for each clip; of clips where ``images`` is. What is left out is not computed.
+        ``num_samples`` frames of each clip; a batch of clips if ``images`` is one. Other frames are not computed.
 
     Raises
     ------
     ValueError
-        For a number below 1, images that are no whole number of clips, or ``frames`` missing or of other clips.
+        For a number below 1, a number of images that is not a multiple of ``frames``, or ``frames`` missing or unlike
+        that of the batch.
 
     Notes
     -----
@@ -153,12 +157,12 @@ def uniform_temporal_subsample(images: Images, num_samples: int, *, frames: int 
     batch = as_batch(images)
     count = arguments.whole_number(num_samples, "num_samples")
     if frames is None and batch.frames is None:
-        raise ValueError("frames must say how many images are a clip: these are no clips")
+        raise ValueError("frames, the number of images of each clip, is required: the batch does not hold clips")
     length = arguments.whole_number(batch.frames if frames is None else frames, "frames")
     if batch.frames not in (None, length):
         raise ValueError(f"frames is {length}, but the batch has {recording_of(batch).shown}")
     if len(batch) % length:
-        raise ValueError(f"{len(batch)} images are no whole number of clips of {length} frames")
+        raise ValueError(f"the number of images must be a multiple of frames={length}, not {len(batch)}")
     kept = np.arange(count) * (length - 1) // max(count - 1, 1)
     rows = np.arange(len(batch)).reshape(-1, length)[:, kept].reshape(-1)
     recording = recording_of(batch)
