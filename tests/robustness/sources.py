@@ -203,7 +203,7 @@ class Guarded(ChunkReader):
         super().fill(table, memory[_GUARD : _GUARD + out.size])
         out[:] = memory[_GUARD : _GUARD + out.size]
         assert (memory[:_GUARD] == 0xA5).all(), "written in front of the buffer"
-        assert (memory[_GUARD + out.size :] == 0xA5).all(), "written behind the buffer"
+        assert (memory[_GUARD + out.size :] == 0xA5).all(), "written past the buffer"
 
 
 def _samples(table: Table, files: list[bytes]) -> list[bytes]:
@@ -238,7 +238,7 @@ class Checker:
             self._intact = (folder / "index").read_bytes()
 
     def __call__(self, seed: int) -> tuple[str, str]:
-        """What became of damage ``seed``, and what it was.
+        """Return the outcome of damage ``seed``, and its description.
 
         Raises
         ------
@@ -302,7 +302,7 @@ def _child(kind: str, first: int, stop: int) -> None:
 
 
 def run(kind: str, first: int, stop: int) -> Iterator[tuple[str, str]]:
-    """Outcome and finding, if there is one, of each seed; a child is started anew behind one that ends it."""
+    """Outcome and finding, if there is one, of each seed; a child is restarted after one that ends it."""
     command = (sys.executable, "-X", "faulthandler", "-m", "tests.robustness.sources", "--child", kind)
     while first < stop:
         try:
@@ -315,7 +315,7 @@ def run(kind: str, first: int, stop: int) -> Iterator[tuple[str, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Check so many data sets of each kind, or of those named; gives 1 where there are findings."""
+    """Check a number of data sets of each kind, or of those named; return 1 if there are findings."""
     if arguments[0] == "--child":
         _child(arguments[1], int(arguments[2]), int(arguments[3]))
         return 0
