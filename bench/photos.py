@@ -213,10 +213,10 @@ def _make_dense(index: int) -> bytes:
     rng = np.random.default_rng([list(SETS).index("dense"), index])
     luma = rng.standard_normal((*SIZE, 1), np.float32)
     chroma = rng.standard_normal((*SIZE, 3), np.float32)
-    chroma = (chroma + np.roll(chroma, 1, 0) + np.roll(chroma, 1, 1) + np.roll(chroma, (1, 1), (0, 1))) / 2
+    smeared = (chroma + np.roll(chroma, 1, 0) + np.roll(chroma, 1, 1) + np.roll(chroma, (1, 1), (0, 1))) / 2
     # Shot noise of 6.5 levels at mid gray; demosaicing smears its chroma over 2 x 2 pixels.
     amount = 6.5 * np.sqrt(0.35 + 0.65 / 128 * pixels.mean(2, keepdims=True))
-    return _encode((pixels + amount * (0.8 * luma + 0.5 * chroma)) / 255, 96)
+    return _encode((pixels + amount * (0.8 * luma + 0.5 * smeared)) / 255, 96)
 
 
 def make(name: str, index: int) -> bytes:

@@ -1,4 +1,4 @@
-"""For code that wants a ``torch.utils.data`` dataset: a loader's batches as tensors.
+"""``torch.utils.data`` dataset of a loader's batches as tensors.
 
 >>> import gpuimg.torch  # doctest: +SKIP
 """
@@ -24,14 +24,16 @@ from .sources.stream import Stream
 try:
     import torch
     from torch.utils import data
-    from torch.utils.data._utils.collate import default_collate_fn_map  # where its documentation says to register types
+    from torch.utils.data._utils.collate import (
+        default_collate_fn_map,  # its documentation names this map for registering types
+    )
 except ImportError as error:
     raise ImportError(f"gpuimg.torch needs torch; {install_hint('torch')}") from error
 
 
-#: Images of one size are one tensor, others a list of tensors, which type checkers cannot know.
+#: One tensor for images of one size, else a list of tensors.
 Images: TypeAlias = "torch.Tensor | Any"
-#: A tensor where the labels are numbers or arrays of one shape, else whatever the source has.
+#: A tensor if the labels are numbers or arrays of one shape, else the labels of the source.
 Labels: TypeAlias = "torch.Tensor | Any"
 
 
@@ -43,7 +45,7 @@ class Tensors(NamedTuple):
 
 
 class ValidTensors(NamedTuple):
-    """One batch: images, labels, and which samples are to be counted, (N,) bool."""
+    """One batch: images, labels, and a mask (N,) bool that is False for samples to be ignored."""
 
     images: Images
     labels: Labels
@@ -53,39 +55,39 @@ class ValidTensors(NamedTuple):
 class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch is not type-checked here
     """Batches of :func:`gpuimg.load` as ``(images, labels)`` tensors, which share the loader's memory.
 
-    A :class:`gpuimg.Loader` can be iterated over without this; it is for trainers that insist on a ``DataLoader``:
-    ``DataLoader(dataset, batch_size=None)``, because the batches are made already.
+    A :class:`gpuimg.Loader` can be iterated over directly; this class is for trainers that require a ``DataLoader``:
+    ``DataLoader(dataset, batch_size=None)``, as the items are batches already.
 
     Parameters
     ----------
     source, preprocess, **options
-        Of :func:`gpuimg.load`; ``layout`` is ``"NCHW"`` by default.
+        Arguments of :func:`gpuimg.load`; ``layout`` is ``"NCHW"`` by default.
     with_valid : bool
-        Give ``(images, labels, valid)``, where ``valid`` (N,) bool is that of :class:`gpuimg.LoadedBatch`: False for
-        samples that come a second time to give every rank the same number, and for those that could not be decoded
-        under ``on_error="fill"``. An evaluation on several ranks must leave these out.
+        Return ``(images, labels, valid)``, where ``valid`` (N,) bool is that of :class:`gpuimg.LoadedBatch`: False for
+        samples that are repeated to pad all ranks to the same number, and for those that could not be decoded under
+        ``on_error="fill"``. An evaluation on several ranks must ignore these.
 
     Raises
     ------
     ValueError, TypeError
         As :func:`gpuimg.load`, at the call. TypeError from a ``DataLoader`` without ``batch_size=None``, at its first
-        batch: it would make batches of batches.
+        batch, as it would collate batches into larger ones.
 
     Warns
     -----
     RuntimeWarning
-        Where ``drop_last`` leaves no batch at all.
+        If ``drop_last`` leaves no batch at all.
 
     Notes
     -----
-    Several ``DataLoader`` workers take turns at the batches of the rank: these are the same, as many and in the same
-    order, as with one or none, so that ``len`` is true and a state goes on with any number of workers. Under
-    ``on_error="skip"`` a worker takes the next samples of its own batches for those it skips, so that the batches, but
-    not how many they are, depend on the number of workers. ``max_failures`` and the fraction it may be are of each
-    worker's samples. Workers are not needed, as the loader has threads, and a GPU does not work in forked ones.
+    Several ``DataLoader`` workers take turns at the batches of the rank. The batches and their order are the same as
+    with one worker or none, so ``len`` is correct and a state can be resumed with any number of workers. Under
+    ``on_error="skip"`` a worker replaces skipped samples with the next samples of its batches, so the content of the
+    batches, but not their number, depends on the number of workers. ``max_failures`` applies to each worker's samples
+    separately. Workers are not needed, as the loader has threads, and a GPU cannot be used in forked ones.
 
-    With ``persistent_workers`` each loop of the ``DataLoader`` is the next epoch; workers started anew for each loop
-    begin with the same one again, so call :meth:`set_epoch` before it.
+    With ``persistent_workers`` each loop of the ``DataLoader`` is the next epoch. Workers that are restarted for each
+    loop begin with the same epoch again, so call :meth:`set_epoch` before each loop.
 
     Examples
     --------
@@ -114,7 +116,7 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
         self._as_tensors = _valid_tensors if with_valid else _tensors
 
     def __len__(self) -> int:
-        """Batches of a loop, all workers of a ``DataLoader`` together."""
+        """Number of batches of a loop, all workers of a ``DataLoader`` together."""
         return len(self._loader)
 
     def __repr__(self) -> str:
@@ -126,22 +128,22 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
         Parameters
         ----------
         epoch : int
-            Counted from 0.
+            Epoch number, counted from 0.
         """
         beginning = {"epoch": whole_number(epoch, "epoch", 0), "levels": [], "taken": 0, "given": 0}
         self.load_state_dict({**self._loader.state_dict(), **beginning})
 
     def state_dict(self) -> dict[str, Any]:
-        """As :meth:`gpuimg.Loader.state_dict`: where a loop in this process stands.
+        """Return the position of a loop in this process, as :meth:`gpuimg.Loader.state_dict`.
 
-        The dataset in the main process knows nothing of what workers of a ``DataLoader`` gave. In one of them the state
-        is behind the turn of all workers that its last batch is of; a loader with states of its own
-        (``torchdata.stateful_dataloader``) asks each for it and gives it back to the same.
+        The dataset in the main process does not know the progress of ``DataLoader`` workers. In a worker, the state is
+        the position after the current batches of all workers. A stateful loader (``torchdata.stateful_dataloader``)
+        saves the state of each worker and restores it in the same one.
         """
         return self._here().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """As :meth:`gpuimg.Loader.load_state_dict`; in the main process for all workers that begin afterwards."""
+        """Resume as :meth:`gpuimg.Loader.load_state_dict`; in the main process, for all workers started later."""
         self._loader.load_state_dict(state)
         self._of_worker = None
 
@@ -156,12 +158,12 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
         return (self._as_tensors(batch) for batch in self._here())
 
     def _here(self) -> Loader:
-        """The loader of this process: of one of several workers, that of its turns."""
+        """Return the loader of this process; in one of several workers, the loader of its batches."""
         worker = data.get_worker_info()
         if worker is None or worker.num_workers == 1:
             return self._loader
         if self._of_worker is None:
-            self._of_worker = self._loader._dealt(worker.id, worker.num_workers)
+            self._of_worker = self._loader._for_worker(worker.id, worker.num_workers)
         return self._of_worker
 
 
@@ -180,9 +182,9 @@ def _tensor(value: Any) -> Any:
 
 
 def _refuse(_: list[Any], **__: Any) -> NoReturn:
-    """Instead of torch's collation, which would stack batches or fail at the last one, which is smaller."""
+    """Reject collation by torch, which would stack batches, or fail at the last one, which is smaller."""
     raise TypeError(
-        "the dataset gives batches, but this DataLoader makes batches of them, as its batch_size is not None; use "
+        "the dataset yields batches, but this DataLoader would collate them again, as its batch_size is not None; use "
         "DataLoader(dataset, batch_size=None)"
     )
 

@@ -30,7 +30,7 @@ needs_no_gpu = pytest.mark.skipif(probe.driver_devices() > 0, reason="about mach
 def run(
     *arguments: str, cwd: Path | None = None, block: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m gpuimg`` in a separate process, optionally with a module made unimportable."""
+    """``python -m gpuimg`` in a separate process, optionally with a module made unimportable."""
     start = f"import sys; sys.modules[{block!r}] = None; " if block else "import sys; "
     code = f"{start}from gpuimg._cli.main import main; sys.exit(main({list(arguments)!r}))"
     return subprocess.run(
@@ -295,7 +295,7 @@ def test_preview_finds_modules_of_the_working_directory(mine: str) -> None:
         (["--function", "MINE:no"], "has no function 'no'"),
         (["--function", "MINE:fails"], "the preprocessing failed: TypeError: angle must be a number"),
         (["--function", "MINE:fails"], "line 11)"),
-        (["--function", "MINE:loses"], "the preprocessing gave a batch of 1 for 2 images"),
+        (["--function", "MINE:loses"], "the preprocessing returned a batch of 1 for 2 images"),
         (["--function", "MINE:flip", "--size", "8"], "--size is for presets"),
         (["--size", "0"], "--size must be at least 1, not 0"),
         (["-n", "0"], "-n must be at least 1, not 0"),
@@ -492,10 +492,10 @@ def test_probe_is_a_program_without_dependencies() -> None:
 
 @pytest.mark.slow
 def test_warm_compiles_what_a_preset_needs_once() -> None:
-    """Reuse the cache of other tests, here and below, so that this is quick after them."""
+    """Kernels that other tests compiled are reused here and below, so this is quick after them."""
     first, again = (run("warm", "--preset", "imagenet_eval") for _ in range(2))
     assert re.match(r"compiled   \d+ loops for imagenet_eval in ", first.stdout)
-    folder = Path(first.stdout.splitlines()[1].removeprefix("kept in    "))
+    folder = Path(first.stdout.splitlines()[1].removeprefix("cached in  "))
     names = {path.name.partition("-")[0] for path in folder.glob("*.kernel")}
     assert {"separable", "row_normalize", "run_images"} <= names
     assert again.stdout.startswith("compiled   0 loops")
@@ -523,7 +523,7 @@ def test_warm_names_the_presets_there_are() -> None:
 @pytest.mark.slow
 def test_warm_compiles_for_gpus_that_are_not_here(tmp_path: Path) -> None:
     pytest.importorskip("numba_cuda")
-    warmed = run("warm", "--preset", "imagenet_eval").stdout.splitlines()[1].removeprefix("kept in    ")
+    warmed = run("warm", "--preset", "imagenet_eval").stdout.splitlines()[1].removeprefix("cached in  ")
     (tmp_path / "gpuimg").mkdir()
     for path in Path(warmed).glob("*.kernel"):  # of the CPU, which are not what this is about
         shutil.copy(path, tmp_path / "gpuimg")

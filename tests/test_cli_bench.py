@@ -1,4 +1,4 @@
-"""``gpuimg bench``: the report on a data set, the comparisons it runs, and its exit status."""
+"""``gpuimg bench``: its report on a data set, the comparison programs, and how it ends."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_report_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines["samples"] == str(count)
     assert re.fullmatch(rf"imagenet_train, batches of {count}, cpu \(\d+ threads?\)", lines["measured"])
     assert re.fullmatch(r"[\d,]+ images/s", lines["gpuimg"])
-    assert re.fullmatch(r"[\d,]+ images/s in \d+ threads?; gpuimg has [\d.]+ times as many", lines["Pillow"])
+    assert re.fullmatch(r"[\d,]+ images/s in \d+ threads?; gpuimg: [\d.]+ times as fast", lines["Pillow"])
     problem = contenders.torchvision_problem()
     assert problem is None or lines["torchvision"] == f"left out: {problem}"
 
@@ -121,7 +121,7 @@ def test_an_empty_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "no class folders" in capsys.readouterr().err
 
 
-# -- comparisons -------------------------------------------------------------------------------------------------------
+# -- comparison programs -----------------------------------------------------------------------------------------------
 
 
 def files_of(contents: list[Any]) -> contenders.Files:
@@ -138,7 +138,7 @@ def test_pillows_chain_normalizes(color: tuple[int, int, int]) -> None:
     files = files_of([one_color(color)])
     expected = (np.array(color) / 255 - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
     for draw in range(4):
-        image = contenders._by_pillow(files, 0, draw)
+        image = contenders._preprocessed(files, 0, draw)
         assert image.shape == (3, 224, 224)
         assert image.dtype == np.float32
         np.testing.assert_allclose(image, np.broadcast_to(expected[:, None, None], image.shape), rtol=1e-5)

@@ -232,13 +232,13 @@ print([os.waitpid(child, 0)[1] for child in children])
 
 
 def test_forked_children_read(tmp_path: Path) -> None:
-    """Run in a separate process: other libraries' threads do not survive a fork."""
+    """In a separate process: threads of other libraries do not like to be forked."""
     built(files(20), tmp_path / "index")
     assert python("-c", FORKED, tmp_path / "index") == "[0, 0, 0, 0]\n"
 
 
 def test_opening_reads_the_header_alone(tmp_path: Path) -> None:
-    """A million samples: neither time nor memory may depend on them. The file is a hole after the header."""
+    """A million samples: neither time nor memory may depend on them. The file after the header is a hole here."""
     from gpuimg._index.format import Header
 
     header = Header(8, True, 10**6, 0, 0, 0)
@@ -266,11 +266,11 @@ REFUSED: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "another file": (lambda data: files(1)[0], r"is not a seek index: it begins with b'\\xff\\xd8"),
     "as text": (lambda data: data.replace(b"\r\n", b"\n"), "is not a seek index: it begins with"),
     "half a header": (lambda data: data[:30], "is cut off: 30 bytes, of which the header takes 56"),
-    "byte order": (lambda data: changed(data, 8, data[8:12][::-1]), "was written with the highest byte first"),
-    "version": (lambda data: changed(data, 12, b"\x02"), "has version 2; this reads version 1"),
-    "flipped": (lambda data: flipped(data, 25), "is damaged: its header does not have its checksum"),
+    "byte order": (lambda data: changed(data, 8, data[8:12][::-1]), "is big-endian"),
+    "version": (lambda data: changed(data, 12, b"\x02"), "has version 2; this gpuimg reads version 1"),
+    "flipped": (lambda data: flipped(data, 25), "is damaged: the checksum of its header is wrong"),
     "cut off": (lambda data: data[:-1], r"is cut off: \d+ of \d+ bytes"),
-    "longer": (lambda data: data + b"x", r"is damaged: \d+ bytes, where its header says \d+"),
+    "longer": (lambda data: data + b"x", r"is damaged: \d+ bytes, but \d+ by its header"),
 }
 
 
@@ -320,14 +320,14 @@ def test_whose_it_is(tmp_path: Path) -> None:
     assert index.problem_with(gi.folder(tmp_path / "moved")) == ""
     paths = [tmp_path / "moved" / "class" / f"{name}.jpg" for name in "bac"]
     assert index.problem_with(gi.file_list(paths)).endswith("samples have other names, or another order")
-    assert index.problem_with(pairs(data[:2])).endswith("is of 3 samples, and the source has 2")
+    assert index.problem_with(pairs(data[:2])).endswith("is for 3 samples, but the source has 2")
 
 
 # -- of every source ---------------------------------------------------------------------------------------------------
 
 
 def make_source(kind: str, root: Path, data: list[bytes]) -> tuple[Any, str | None, list[str]]:
-    """Return a source of a kind, the default name of its index, and the arguments that pass it to the command."""
+    """A source of a kind with these samples, the default name of its index, and the arguments of the command for it."""
     if kind == "pairs":
         return pairs(data), None, []
     if kind == "mappings":
@@ -393,9 +393,9 @@ SOURCES = (
 def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.CaptureFixture[str]) -> None:
     data = files(9)
     wanted = entry_bytes(built(data, tmp_path / "index"))
-    source, name, options = make_source(kind, tmp_path, data)
+    source, name, arguments = make_source(kind, tmp_path, data)
     if name is None:
-        with pytest.raises(ValueError, match="path is needed: there is no single file or folder"):
+        with pytest.raises(ValueError, match=r"path is needed: .* is not read from a single local file or folder"):
             gi.build_index(source)
         gi.build_index(source, tmp_path / "other")
     else:
@@ -405,8 +405,8 @@ def test_every_source(kind: str, tmp_path: Path, watched: None, capfd: pytest.Ca
         (tmp_path / f"{name}.gpuimg-index").rename(tmp_path / "other")
     assert entry_bytes(SeekIndex(tmp_path / "other")) == wanted
     assert SeekIndex(tmp_path / "other").problem_with(source) == ""
-    if options:
-        assert cli.main(["index", *options]) == 0
+    if arguments:
+        assert cli.main(["index", *arguments]) == 0
         assert (tmp_path / f"{name}.gpuimg-index").read_bytes() == (tmp_path / "other").read_bytes()
         assert "9 images" in capfd.readouterr().out
 
@@ -453,7 +453,7 @@ def test_what_stops_it(tmp_path: Path, watched: None) -> None:
         gi.build_index(Broken(files(5) * 100, KeyboardInterrupt()), tmp_path / "index", threads=3)
     with pytest.raises(TypeError, match=r"source\[0\] must be a pair"):
         gi.build_index([b"..."], tmp_path / "index")
-    with pytest.raises(TypeError, match="gives a decoded image"):
+    with pytest.raises(TypeError, match="returns a decoded image"):
         gi.build_index([(picture(8, 8, 0), 1)], tmp_path / "index")
     assert not (tmp_path / "index").exists()
 
@@ -476,7 +476,7 @@ def test_arguments(options: dict[str, Any], message: str, tmp_path: Path) -> Non
 
 def test_nothing_else_is_written_over(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").write_bytes(files(1)[0])
-    with pytest.raises(ValueError, match=r"photo\.jpg is there already, and is not a seek index"):
+    with pytest.raises(ValueError, match=r"photo\.jpg exists and is not a seek index"):
         gi.build_index(pairs(files(1)), tmp_path / "photo.jpg")
     assert (tmp_path / "photo.jpg").read_bytes() == files(1)[0]
     assert os.listdir(tmp_path) == ["photo.jpg"]
@@ -572,13 +572,13 @@ def test_places_beyond_48_bits_are_refused(tmp_path: Path) -> None:
     partial = PartialIndex(str(tmp_path / "some"), 8, 3, 0)
     assert not list(partial.before())
     kinds, nothing = np.array([layout.INDEXED], np.uint64), np.zeros(1, np.int64)
-    for size in (layout.PLACE - partial._header.table_end, layout.PLACE + 1 - partial._header.table_end):
+    for size in (layout.OFFSET - partial._header.table_end, layout.OFFSET + 1 - partial._header.table_end):
         built = Built(kinds, np.array([size]), b"", nothing, {})
-        if size + partial._header.table_end <= layout.PLACE:
+        if size + partial._header.table_end <= layout.OFFSET:
             partial.add(built)
             data = (tmp_path / "some.partial").read_bytes()
-            word = int.from_bytes(data[layout.word_at(0) :][:8], "little")
-            assert (word >> 48, word & layout.PLACE) == (layout.INDEXED, partial._header.table_end)
+            word = int.from_bytes(data[layout.record_at(0) :][:8], "little")
+            assert (word >> 48, word & layout.OFFSET) == (layout.INDEXED, partial._header.table_end)
         else:
             with pytest.raises(ValueError, match="would be larger than 281,474,976,710,655 bytes; build several"):
                 partial.add(built)
@@ -604,7 +604,7 @@ def test_entries_that_overlap_are_not_read_again_and_again(tmp_path: Path) -> No
     table = np.full(samples + 1, size, "<u8")
     table[::2] = header.table_end
     path = tmp_path / "index"
-    path.write_bytes(header.packed() + layout.word(table, np.uint64(layout.INDEXED)).astype("<u8").tobytes())
+    path.write_bytes(header.packed() + layout.pack_record(table, np.uint64(layout.INDEXED)).astype("<u8").tobytes())
     os.truncate(path, size)
     found = SeekIndex(path).read(range(samples))
     assert found.memory.size <= 2 * size
@@ -618,9 +618,9 @@ def test_partial_whose_entries_go_back(many: list[bytes], tmp_path: Path) -> Non
     path = tmp_path / "index.partial"
     data = bytearray(path.read_bytes())
     header = layout.parse(bytes(data))
-    word = layout.word_at(5)
-    data[word : word + 6] = layout.word_at(len(many) + 1).to_bytes(6, "little")
-    words_sum = zlib.crc32(data[layout.word_at(0) : layout.word_at(header.size)])
+    word = layout.record_at(5)
+    data[word : word + 6] = layout.record_at(len(many) + 1).to_bytes(6, "little")
+    words_sum = zlib.crc32(data[layout.record_at(0) : layout.record_at(header.size)])
     data[: layout.HEADER_BYTES] = header._replace(largest=words_sum << 32 | header.largest & (1 << 32) - 1).packed()
     path.write_bytes(data)
     assert gi.build_index(pairs(many), tmp_path / "index").resumed == 0
@@ -763,8 +763,8 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
     with tarfile.open(shard, "w") as file:
         file.add(_file(tmp_path, files(1)[0]), "1.jpg")
     for arguments, message in (
-        ([tmp_path / "what"], "cannot tell what .*what is; say so by --kind, one of array_record, coco"),
-        ([tmp_path / "nowhere"], "there is no file or folder .*nowhere"),
+        ([tmp_path / "what"], "unknown kind of source: .*what; pass --kind, one of array_record, coco"),
+        ([tmp_path / "nowhere"], "no such file or folder: .*nowhere"),
         ([tmp_path / "empty"], "no class folders"),
         ([tmp_path / "nothing.tar"], "No such file"),
         ([tmp_path / "boxes.json"], "COCO annotations need --images"),
@@ -772,7 +772,7 @@ def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> No
         ([tmp_path / "what", shard, "--kind", "recordio"], "a recordio is one file or folder, not 2"),
         ([shard, "--every", "0"], "every must be"),
         ([shard, "--every", "-1"], "--every must be"),
-        ([shard, "--out", tmp_path / "what"], "is there already, and is not a seek index"),
+        ([shard, "--out", tmp_path / "what"], "exists and is not a seek index"),
         ([shard, "--out", tmp_path / "no" / "index"], "No such file or directory"),
         ([shard, "--image", "png"], "a.tar"),
     ):
@@ -803,6 +803,6 @@ threading.Thread(target=now, daemon=True).start()
 sys.exit(main.main(["index", {str(data_set)!r}]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command goes on from here\n")
+    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command resumes\n")
     assert not (tmp_path / "set.gpuimg-index").exists()
     assert command(data_set) == 0

@@ -167,8 +167,8 @@ def test_columns(item: Any, options: dict[str, Any], labels: Any) -> None:
 
 
 @pytest.mark.parametrize(("options", "message"), [
-    ({}, "has no 'image', but 'jpg', 'fine', 'coarse'; name the one with images by image="),
-    ({"image": "jpg"}, "has no 'label', but 'jpg', 'fine', 'coarse'; name the one with labels by label=, or"),
+    ({}, "has no 'image', but 'jpg', 'fine', 'coarse'; pass the name of the image column as image="),
+    ({"image": "jpg"}, "has no 'label', but 'jpg', 'fine', 'coarse'; pass the name of the label column as label=, or"),
     ({"image": "jpg", "label": "class"}, "has no 'class', but 'jpg', 'fine'"),
 ])  # fmt: skip
 def test_columns_that_are_not_there(options: dict[str, Any], message: str) -> None:
@@ -305,7 +305,7 @@ def test_a_launcher_that_says_no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("at", range(8))
 @pytest.mark.parametrize(("world", "batch_size"), [(1, 8), (1, 5), (3, 4), (2, 8)])
 def test_resume_anywhere_with_another_world_and_batch_size(at: int, world: int, batch_size: int) -> None:
-    """The batches before and those of all ranks after hold every sample of the epochs once."""
+    """Batches delivered before and those of all ranks after contain every sample of the epochs once."""
     source = Source(27)
     loader = cpu(source, shuffle=True, seed=5, epochs=2)
     before = [int(i) for _, batch in zip(range(at), loader, strict=False) for i in batch.indices]
@@ -477,7 +477,7 @@ def test_no_good_sample_at_all() -> None:
 
 
 def test_an_endless_loader_remembers_its_last_failures_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuimg._loading.loader._KEPT", 25)
+    monkeypatch.setattr("gpuimg._loading.loader._STORED", 25)
     with cpu(Source(8, range(1, 8)), on_error="fill", epochs=None) as loader:
         for k, _ in zip(range(10), loader, strict=False):
             assert len(loader.failures) == min(7 * (k + 1), 25)
@@ -863,7 +863,7 @@ class Busy:
 
 @pytest.mark.parametrize("kind", ["paths", "bytes", "table"])
 def test_waiting_for_python_is_not_reading(tmp_path: Path, kind: str) -> None:
-    """Files in memory while threads are busy in Python: the storage is not the bottleneck."""
+    """Files in memory while other threads are busy in Python: storage is not the limit."""
     paths = [tmp_path / f"{k}.jpg" for k in range(32)]  # few: each wait for the GIL takes 5 ms and more
     for path, data in zip(paths, FILES, strict=False):
         path.write_bytes(data)
@@ -892,7 +892,7 @@ class Opening:
         return self.paths[i].read_bytes(), i
 
 
-def test_waits_for_the_gil_do_not_count_as_slow_storage() -> None:
+def test_waits_for_the_gil_differ_from_slow_storage() -> None:
     for _ in range(3):  # on a busy machine readers wait for the lock as well, for any time
         slow = cpu(Slow(24), readers=1)
         list(slow)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.watchdog import no_hang
 
-# An alarm ends a child that hangs, with a distinct exit status.
+# A child that waits for ever is ended by its alarm, with its own exit status.
 FORKED = """
 import os, signal, sys
 import gpuimg as gi
@@ -40,7 +40,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), next(it) is not None)
     ("it = gi.prefetch(range(9), workers=2)", "assert list(gi.prefetch(range(9), workers=2)) == list(range(9))"),
 ])  # fmt: skip
 def test_a_forked_child_cannot_go_on_with_its_parents_iterator(begin: str, then: str) -> None:
-    """The child raises instead of hanging, can start again, and ends; the parent continues."""
+    """The child raises an error instead of hanging, can start again, and ends; the parent continues."""
     with no_hang():
         done = subprocess.run(
             [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED.format(begin=begin, then=then)],
@@ -50,4 +50,4 @@ def test_a_forked_child_cannot_go_on_with_its_parents_iterator(begin: str, then:
     assert done.stderr == ""
     assert last == "7 True"
     assert len(said) == 2
-    assert all("begin a new loop in the child" in line for line in said)
+    assert all("start a new loop in the child" in line for line in said)

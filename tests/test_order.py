@@ -43,7 +43,7 @@ def test_all_orders_are_equally_likely(n: int) -> None:
 
 
 def test_places_are_independent_of_samples() -> None:
-    """The position of a sample is uniform, and neighbors do not stay neighbors."""
+    """The place of a sample is uniform, and neighbors do not stay neighbors."""
     n = 1 << 16
     order = shuffled(np.arange(n), n, 11, 0)
     counts = np.histogram2d(np.arange(n), order, bins=16, range=[[0, n], [0, n]])[0].ravel()
@@ -104,7 +104,7 @@ def test_shares_are_what_is_left(n: int, levels: tuple[tuple[int, ...], ...], wo
 
 @given(n=st.integers(1, 30), world=st.integers(1, 6), rank=st.integers(0, 5))
 def test_padding_without_end_comes_to_all_samples(n: int, world: int, rank: int) -> None:
-    """A rank without a good sample in its shard must find good ones in other shards."""
+    """A rank without good samples in its share finds the good ones elsewhere."""
     share = Share(n, (), rank % world, world)
     places, real = share.places(0, 2 * n + 1)
     assert set(places[~real].tolist()) == set(range(n))

@@ -60,7 +60,7 @@ def prepared(source: Any, folder: Path, **options: Any) -> gi.PrepareReport:
 
 
 def of(data: bytes, root: Path, name: str = "c/1.jpg", **options: Any) -> tuple[bytes, str]:
-    """Prepare one file; return the result and whether it was copied or encoded."""
+    """Result of one file, and its status: copied or encoded."""
     shutil.rmtree(root / "in", ignore_errors=True)
     shutil.rmtree(root / "out", ignore_errors=True)
     prepared(gi.folder(write(root / "in", {name: data})), root / "out", **options)
@@ -257,7 +257,7 @@ def test_names_and_classes_stay(tmp_path: Path) -> None:
     assert gi.folder(tmp_path / "out").classes == ["a", "b"]
     prepared(gi.folder(root), tmp_path / "shards", tar_size=10**6)
     shards = gi.tar(tmp_path / "shards" / "shard-000000.tar")
-    keys = [os.fsdecode(shards._names[i]) for i in range(5)]
+    keys = [shards.key(i) for i in range(5)]
     assert keys == ["a/1", "a/1_1", "a/deep/er/x_y", "b/z_", "b/\u00fc \u4e2d"]
     assert [label for _, label in shards] == [0, 0, 0, 1, 1]
 
@@ -268,7 +268,7 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     prepared(gi.folder(root), tmp_path / "out")
     assert os.listdir(os.fsencode(tmp_path / "out" / "a")) == [b"\xff.jpg"]
     prepared(gi.folder(root), tmp_path / "shards", tar_size=10**6)
-    assert gi.tar(tmp_path / "shards" / "shard-000000.tar")._names[0] == b"a/\xff"
+    assert gi.tar(tmp_path / "shards" / "shard-000000.tar").key(0) == os.fsdecode(b"a/\xff")
 
 
 def tar_file(path: Path, members: dict[str, bytes]) -> Path:
@@ -318,7 +318,7 @@ def test_members_that_lead_out_of_the_folder(tar_size: int | None, tmp_path: Pat
     assert report.samples == len(members)
     names = {f"in.tar: {name.removesuffix('.jpg')}" for name in HOSTILE}
     assert {one.source for one in report.failed} == names
-    assert all(re.match(r"a result cannot be called '.*', which", one.reason) for one in report.failed)
+    assert all(re.match(r"a result cannot be named '.*', which", one.reason) for one in report.failed)
     assert report.copied == 3
     assert all(path.is_relative_to(tmp_path / "deep") for path in {*tmp_path.parent.rglob("*")} - before)
     assert not Path("/tmp/gpuimg-absolute.jpg").exists()
@@ -329,7 +329,7 @@ def test_members_that_lead_out_of_the_folder(tar_size: int | None, tmp_path: Pat
         assert set(tree(out)) == {NAME, "1.jpg", "a..b/2.jpg", "3.jpg"}
 
 
-def test_members_next_to_an_image_that_lead_out_of_the_folder(tmp_path: Path) -> None:
+def test_other_members_that_lead_out_of_the_folder(tmp_path: Path) -> None:
     good = jpeg(picture(20, 20, 0))
     path = tar_file(tmp_path / "in.tar", {"1.jpg": good, "1.x\\..\\..\\y": b"", "2.jpg": good})
     report = prepared(gi.tar(path, label=None), tmp_path / "out")
@@ -531,7 +531,10 @@ def test_a_member_of_the_results_ending(tmp_path: Path) -> None:
     png = file_of(picture(20, 20, 0), "PNG")
     path = tar_file(tmp_path / "in.tar", {"1.png": png, "1.jpg": b"other"})
     report = prepared(gi.tar(path, image="png", label=None), tmp_path / "out")
-    assert report.failed[0].reason == "the result is to be .jpg, and the sample has a member of that ending besides"
+    assert (
+        report.failed[0].reason
+        == "the result would be .jpg, but the sample already has another member with that ending"
+    )
 
 
 def test_arguments(tmp_path: Path) -> None:
@@ -548,7 +551,7 @@ def test_arguments(tmp_path: Path) -> None:
         assert not (tmp_path / "out").exists()
     with pytest.raises(TypeError):
         prepared(5, tmp_path / "out")
-    with pytest.raises(ValueError, match="lies in the source"):
+    with pytest.raises(ValueError, match="is inside the source"):
         prepared(source, tmp_path / "in" / "small")
     with pytest.raises(ValueError, match="is not empty, and was not prepared by gpuimg"):
         prepared(source, tmp_path)
@@ -681,7 +684,7 @@ def lines_whole(folder: Path) -> list[str]:
 
 
 def test_interrupted(tar_size: int | None, tmp_path: Path, watched: None) -> None:
-    """An exception in the user's function ends it, and so does Ctrl-C; threads end."""
+    """An exception of a user's function ends the call, and so does Ctrl-C; threads end."""
     source = gi.folder(write(tmp_path / "in", many(300)))
     options = {"short_side": 20, "tar_size": tar_size}
     before = threading.active_count()
@@ -745,10 +748,10 @@ def test_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
 def test_command_errors(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     root = bad_set(tmp_path)
     for arguments, message in (
-        ([tmp_path / "nowhere", tmp_path / "out"], "there is no file or folder"),
+        ([tmp_path / "nowhere", tmp_path / "out"], "no such file or folder"),
         ([root, tmp_path / "out", "--tar", "much"], "--tar must be a size such as 500M"),
         ([root, tmp_path / "out", "--quality", 0], "quality must be"),
-        ([root, root], "lies in the source"),
+        ([root, root], "is inside the source"),
         ([root, tmp_path], "is not empty"),
         ([root, tmp_path / "out", "--lossless", "--short-side", 3], "lossless leaves the pixels as they are"),
     ):
@@ -774,6 +777,6 @@ threading.Thread(target=now, daemon=True).start()
 sys.exit(main.main(["prepare", {str(root)!r}, {str(tmp_path / "out")!r}, "--short-side", "20", "--no-measure"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command goes on from here\n")
+    assert (done.returncode, done.stderr) == (130, "gpuimg: interrupted; the same command resumes\n")
     assert len(lines_whole(tmp_path / "out")) < 3000
     assert command(root, tmp_path / "out", "--short-side", 20, "--no-measure", "--json") == 0

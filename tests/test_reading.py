@@ -255,7 +255,7 @@ def samples_of(root: Path, kind: str) -> Any:
 
 
 def epoch(root: Path, kind: str, **options: Any) -> tuple[int, set[int], dict[int, str]]:
-    """Length of a source, and its failures with their reasons."""
+    """Number of samples of a source, and the failing ones with the reason."""
     loader = cpu(samples_of(root, kind), batch_size=8, on_error="fill", **options)
     count = sum(len(batch.valid) for batch in loader)
     reasons = {failure.index: failure.reason for failure in loader.failures}
@@ -357,7 +357,7 @@ def test_parts(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         assert bytes(found[-1]) == content(paths[4])
 
 
-def test_a_part_beyond_the_end_is_left_out(paths: list[str]) -> None:
+def test_a_part_after_the_end_is_left(paths: list[str]) -> None:
     files = OpenFiles(paths)
     spans: list[Any] = [files.span(2, 0, 65), files.span(2, 60, 4), files.span(2, 100, 1)]
     short, whole, none = ChunkReader().read(spans)
@@ -370,7 +370,7 @@ def test_a_part_beyond_the_end_is_left_out(paths: list[str]) -> None:
 # -- in the loader -----------------------------------------------------------------------------------------------------
 
 
-def test_subclasses_keep_their_overridden_methods(paths: list[str]) -> None:
+def test_derived_classes_are_read_by_their_methods(paths: list[str]) -> None:
     class Other(ImageFiles):
         def __getitem__(self, index: Any) -> tuple[bytes, int]:
             return FILES[index], index

@@ -113,7 +113,7 @@ def test_restart_markers_need_no_entry(interval: int, sampling: str, decoder: De
 
 
 def markers(data: bytes) -> list[int]:
-    """Return the positions of restart markers."""
+    """Offsets of the restart markers."""
     start = jpegs.scan_start(data)
     return [k for k in range(start, len(data) - 1) if data[k] == 0xFF and 0xD0 <= data[k + 1] <= 0xD7]
 
@@ -150,7 +150,7 @@ def test_regions_at_a_reduced_scale(scale: int, decoder: Decoder, photo: Image.I
                 np.testing.assert_array_equal(found.pixels, plain.pixels)
 
 
-# -- entries that do not fit -------------------------------------------------------------------------------------------
+# -- entries that do not match -----------------------------------------------------------------------------------------
 
 
 def rewritten(entry: Entry, at: int, change: int) -> Entry:
@@ -276,8 +276,8 @@ def test_a_learned_file_that_changed_is_not_used(decoder: Decoder, photo: Image.
 LONGEST = 2 + 0xFFFF  # bytes of a segment
 
 
-def shifted(data: bytes, size: int) -> NDArray[np.uint8]:
-    """Insert ``size`` bytes of metadata and fill bytes before a file's tables; most of their pages take no memory."""
+def padded_after(data: bytes, size: int) -> NDArray[np.uint8]:
+    """A file with metadata and fill bytes of this size in front; most pages of them take no memory."""
     memory = np.frombuffer(mmap.mmap(-1, size + len(data)), np.uint8)
     memory[:2] = np.frombuffer(data[:2], np.uint8)
     for at in range(2, size + 3 - LONGEST, LONGEST):
@@ -289,11 +289,11 @@ def shifted(data: bytes, size: int) -> NDArray[np.uint8]:
 
 @pytest.mark.parametrize("beyond", [True, False], ids=["all rows", "some rows"])
 def test_rows_beyond_32_bits_stay_unknown(beyond: bool, decoder: Decoder, photo: Image.Image) -> None:
-    """Positions are bits: those of files of 512 MiB do not fit."""
+    """Positions are in bits: those of files of 512 MiB do not fit."""
     image = photo.resize((80, 400))
     data = encoded(image, "4:4:4", quality=90)
     middle = (jpegs.scan_start(data) + len(data)) // 2
-    large = shifted(data, (512 << 20) - (0 if beyond else middle))
+    large = padded_after(data, (512 << 20) - (0 if beyond else middle))
     whole = pillow_pixels(data)
     learned = np.zeros_like(entry_of(data, 0))
     for _ in range(2):  # what the first turn learns, the second one uses
@@ -342,7 +342,7 @@ def located(rows: Any, segments: Any, sections: Any) -> Any:
 def test_numbers_of_an_entry_at_their_limits(
     bit: int, step: int, predictors: tuple[int, ...], fits: tuple[bool, bool]
 ) -> None:
-    """Mismatches are reported, and a position that does not match, or whose predictors do not, is not used."""
+    """A mismatch is reported, and a position that does not match, or whose predictors do not, is not recorded."""
     rows, segments = 3, 2
     entry = np.zeros(16 + rows * (2 + 8 * segments), np.uint8)
     sections, stream = np.zeros(1, seek_loops.SECTIONS)[0], np.zeros(1, huffman.STREAM)[0]
@@ -451,7 +451,7 @@ def test_open_batch(files: list[bytes], index: gi.SeekIndex) -> None:
 
 
 def test_open_batch_warns_of_entries_that_do_not_fit(files: list[bytes], index: gi.SeekIndex) -> None:
-    with pytest.warns(RuntimeWarning, match=r"has 4 entries that do not fit"):
+    with pytest.warns(RuntimeWarning, match=r"4 entries of the seek index .* do not match their files"):
         found = crops(files[:4], index=index, indices=[1, 2, 3, 0])
     np.testing.assert_array_equal(found, crops(files[:4]))
 
@@ -487,7 +487,7 @@ def test_load(kind: str, files: list[bytes], index: gi.SeekIndex) -> None:
 
 def test_load_counts_files_that_changed_and_warns_once(files: list[bytes], index: gi.SeekIndex) -> None:
     changed = [files[0][:-2] + b"\xff\xff\xd9", *files[1:]]
-    with pytest.warns(RuntimeWarning, match=r"(?s)1 entry that.*stats\(\) counts those of later batches") as caught:
+    with pytest.warns(RuntimeWarning, match=r"(?s)1 entry of.*stats\(\) counts those of later batches") as caught:
         found, loader = loaded(changed, index=index)
     assert len([one for one in caught if "seek index" in str(one.message)]) == 1
     assert loader.stats()["index"] == {"used": 3 * 4, "misfits": 3}
@@ -496,7 +496,7 @@ def test_load_counts_files_that_changed_and_warns_once(files: list[bytes], index
 
 
 def test_load_refuses_an_index_of_another_source(files: list[bytes], index: gi.SeekIndex) -> None:
-    with pytest.raises(ValueError, match="is of 7 samples, and the source has 6"):
+    with pytest.raises(ValueError, match="is for 7 samples, but the source has 6"):
         loaded(files[1:], index=index)
 
 

@@ -154,7 +154,7 @@ def test_failures() -> None:
 @pytest.mark.parametrize(
     ("error", "match", "make"),
     [
-        (TypeError, "is used up after one epoch", lambda: gi.iterable(iter([]))),
+        (TypeError, "is exhausted after one epoch", lambda: gi.iterable(iter([]))),
         (TypeError, "must be a function or an iterable, not int", lambda: gi.iterable(5)),  # type: ignore[arg-type]
         (TypeError, "needs a function that takes", lambda: gi.iterable([], sharded=True)),
         (ValueError, "buffer", lambda: gi.iterable([], buffer=0)),
@@ -164,8 +164,8 @@ def test_failures() -> None:
         (TypeError, "has no length", lambda: len(cpu(stream(5)))),
         (TypeError, "gpuimg.iterable makes a source", lambda: cpu(iter([]))),
         (ValueError, "it gave no samples", lambda: list(cpu(stream(0), epochs=None))),
-        (TypeError, "must give an iterator, not int", lambda: list(cpu(gi.iterable(lambda: 5)))),  # type: ignore[arg-type,return-value]
-        (ValueError, "one worker", lambda: cpu(stream(5))._dealt(0, 2)),
+        (TypeError, "must return an iterator, not int", lambda: list(cpu(gi.iterable(lambda: 5)))),  # type: ignore[arg-type,return-value]
+        (ValueError, "one worker", lambda: cpu(stream(5))._for_worker(0, 2)),
     ],
 )
 def test_what_is_refused(error: type[Exception], match: str, make: Any) -> None:

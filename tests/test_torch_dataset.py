@@ -96,7 +96,7 @@ def test_a_batch_size_of_the_data_loader_is_refused(options: dict[str, Any], wit
     with pytest.raises(TypeError, match=r"DataLoader\(dataset, batch_size=None\)") as raised:
         next(iter(data.DataLoader(dataset(with_valid=with_valid), **options)))
     # torch's error is in a cycle with the iterator over the workers. A garbage collection, in any thread and test,
-    # would close its queues first and then wait 5 seconds for the worker, which never gets the signal to end.
+    # would close its queues first and then wait for the worker, which never gets a signal to end: for 5 seconds.
     raised.value.__traceback__ = None
     del raised
 

@@ -131,7 +131,7 @@ def test_bad_videos_are_skipped(files: list[Path], tmp_path: Path) -> None:
     assert sorted(str(failure)[:6] for failure in loader.failures) == ["clip 2", "clip 3"]
 
 
-def test_an_index_is_read_once_and_again_where_a_file_changed(files: list[Path]) -> None:
+def test_an_index_is_read_once_and_again_if_the_file_changed(files: list[Path]) -> None:
     opener = VideoClips(gi.Clips(1))
     rng = gi.Rng(0, indices=range(2))
 

@@ -45,30 +45,30 @@ def in_turn(workers: list[Any]) -> list[tuple[Any, ...]]:
 ])  # fmt: skip
 def test_workers_together_give_the_batches_of_one(workers: int, options: dict[str, Any]) -> None:
     whole = loader(37, **options)
-    dealt = [loader(37, **options)._dealt(worker, workers) for worker in range(workers)]
+    split = [loader(37, **options)._for_worker(worker, workers) for worker in range(workers)]
     for _ in range(2):  # the next loop is the next epochs
         expected = [content(batch) for batch in whole]
-        assert in_turn(dealt) == expected
-        assert sum(map(len, dealt)) == len(whole) == len(expected)
-        assert {worker.epoch for worker in dealt} == {whole.epoch}
+        assert in_turn(split) == expected
+        assert sum(map(len, split)) == len(whole) == len(expected)
+        assert {worker.epoch for worker in split} == {whole.epoch}
 
 
 def test_endless_workers() -> None:
     whole = [content(batch) for batch in islice(loader(10, epochs=None), 12)]
-    dealt = [loader(10, epochs=None)._dealt(worker, 2) for worker in range(2)]
-    pairs = [[content(next(worker)) for worker in dealt] for _ in range(6)]
-    for worker in dealt:
+    split = [loader(10, epochs=None)._for_worker(worker, 2) for worker in range(2)]
+    pairs = [[content(next(worker)) for worker in split] for _ in range(6)]
+    for worker in split:
         worker.close()
     assert [one for pair in pairs for one in pair] == whole
 
 
 def test_a_loop_that_is_left_early() -> None:
-    dealt = [loader(37)._dealt(worker, 2) for worker in range(2)]
-    for worker in dealt:
+    split = [loader(37)._for_worker(worker, 2) for worker in range(2)]
+    for worker in split:
         next(iter(worker))
     later = loader(37)
     list(later)
-    assert in_turn(dealt) == [content(batch) for batch in later]
+    assert in_turn(split) == [content(batch) for batch in later]
 
 
 @pytest.mark.parametrize("at", range(6))
@@ -76,17 +76,17 @@ def test_a_loop_that_is_left_early() -> None:
 def test_each_worker_goes_on_from_its_own_state(at: int, epochs: int) -> None:
     options = {"epochs": epochs, "batch_size": 3}
     expected = [content(batch) for batch in loader(20, **options)]
-    dealt = [loader(20, **options)._dealt(worker, 3) for worker in range(3)]
+    split = [loader(20, **options)._for_worker(worker, 3) for worker in range(3)]
     # The first workers are a turn ahead of the others, as when a training loop stops between them.
     given = [at + (worker < 2) for worker in range(3)]
-    for worker, number in zip(dealt, given, strict=True):
+    for worker, number in zip(split, given, strict=True):
         for _ in islice(worker, number):
             pass
     fresh = []
-    for k, worker in enumerate(dealt):
+    for k, worker in enumerate(split):
         one = loader(20, **options)
         one.load_state_dict(worker.state_dict())
-        fresh.append(one._dealt(k, 3))
+        fresh.append(one._for_worker(k, 3))
         worker.close()
     for k, worker in enumerate(fresh):
         if rest := expected[k::3][given[k] :]:  # else it is at its end, or at the next epochs
@@ -101,24 +101,24 @@ def test_workers_go_on_from_the_state_of_a_loader(at: int) -> None:
     state = one.state_dict()
     whole = loader(37, epochs=2)
     whole.load_state_dict(state)
-    dealt = []
+    split = []
     for worker in range(3):
         other = loader(37, epochs=2)
         other.load_state_dict(state)
-        dealt.append(other._dealt(worker, 3))
-    assert in_turn(dealt) == [content(batch) for batch in whole]
+        split.append(other._for_worker(worker, 3))
+    assert in_turn(split) == [content(batch) for batch in whole]
 
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_workers_that_skip(workers: int) -> None:
     """As many batches, every good sample once, bad ones never; each worker makes up for its own."""
     source = Source(40, (3, 17, 30), (5, 8, 39))
-    dealt = [
-        cpu(source, small, shuffle=True, batch_size=4, on_error="skip")._dealt(worker, workers)
+    split = [
+        cpu(source, small, shuffle=True, batch_size=4, on_error="skip")._for_worker(worker, workers)
         for worker in range(workers)
     ]
     seen, batches = [], 0
-    for worker in dealt:
+    for worker in split:
         with pytest.warns(RuntimeWarning, match=r"could not be decoded and (was|were) left out"):
             found = list(worker)
         assert {len(batch.indices) for batch in found} == {4}
@@ -133,10 +133,11 @@ def test_workers_that_skip(workers: int) -> None:
 def test_failures_allowed_are_of_a_workers_own_samples() -> None:
     source = Source(40, range(0, 40, 4))  # a quarter, all of them of the first worker where batches are of one
     one, other = (
-        cpu(source, small, batch_size=1, on_error="fill", max_failures=0.5)._dealt(worker, 2) for worker in range(2)
+        cpu(source, small, batch_size=1, on_error="fill", max_failures=0.5)._for_worker(worker, 2)
+        for worker in range(2)
     )
     with pytest.warns(RuntimeWarning, match="10 samples"):
         assert len(list(one)) == 20
     assert len(list(other)) == 20
     with pytest.raises(gi.DecodeError):
-        list(cpu(source, small, batch_size=1, on_error="fill", max_failures=0.4)._dealt(0, 2))
+        list(cpu(source, small, batch_size=1, on_error="fill", max_failures=0.4)._for_worker(0, 2))

@@ -1,4 +1,4 @@
-"""``gpuimg bench``: how fast a data set is loaded here, what limits it, and what Pillow and torchvision make of it."""
+"""``gpuimg bench``: loading speed of a data set, the bottleneck, and a comparison with Pillow and torchvision."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from . import contenders, info, preview
 from .source import SourceError, add_source, opened
 
 _ROUNDS = 3
-_LOOKED_AT = 256  # samples whose headers are read
-_PRESET = "imagenet_train"  # what the others' chain is that of
+_SAMPLED = 256  # samples whose headers are read
+_PRESET = "imagenet_train"  # the preset that Pillow and torchvision run, too
 
-# What to do about what limits, where it is worth it.
+# The bottleneck by its name in ``Loader.stats``, with remedies.
 _ADVICE = {
     "read": "the storage: more readers (readers=), larger files (gpuimg prepare --tar), smaller images "
     "(gpuimg prepare --short-side)",
     "decode": "decoding: a seek index (gpuimg index), smaller images (gpuimg prepare --short-side), draft=, more cores",
-    "kernels": "what is made of the pixels: smaller results, fewer or cheaper functions, more cores",
+    "kernels": "image operations: smaller results, fewer or cheaper functions, more cores",
     "record": "Python in the preprocessing: larger batches, fewer calls",
-    "python": "Python's lock, which other threads hold: larger batches, fewer calls",
-    "cores": "the cores: other threads or processes keep them busy",
-    "consumer": "the consumer, which here does nothing: the loader is as fast as a Python loop takes batches",
+    "python": "the GIL, which other threads hold: larger batches, fewer calls",
+    "cores": "the cores, which other threads or processes keep busy",
+    "consumer": "the consumer, which does nothing here: the loader is as fast as an empty Python loop",
 }
 
 
@@ -46,29 +46,31 @@ def add_parser(commands: Any) -> None:
     """Add the command and its options."""
     command = commands.add_parser(
         "bench",
-        help="measure how fast a data set of yours is loaded, what limits it, and what others make of it",
-        description="Load a data set for a while and say how many images a second come, what limits that, and what "
-        "Pillow in threads and torchvision in worker processes make of it, by turns. These run the chain of "
-        "imagenet_train, and are left out for another.",
+        help="measure loading speed and bottleneck of a data set, compared with Pillow and torchvision",
+        description="Load a data set for a while and report images/s and the bottleneck. Pillow in threads and "
+        "torchvision in worker processes run in turn with gpuimg for comparison; they run only the preset "
+        "imagenet_train.",
     )
     add_source(command)
     what = command.add_mutually_exclusive_group()
     what.add_argument("--preset", metavar="NAME", help=f"{', '.join(sorted(preview.PRESETS))} (default: {_PRESET})")
-    what.add_argument("--function", metavar="MODULE:FUNCTION", help="your own (batch, rng) -> Batch")
+    what.add_argument("--function", metavar="MODULE:FUNCTION", help="your function (batch, rng) -> Batch")
     command.add_argument("--batch-size", type=int, default=64, metavar="N", help="(default: %(default)s)")
-    command.add_argument("--seconds", type=float, default=60.0, metavar="S", help="in all, about (default: 60)")
+    command.add_argument(
+        "--seconds", type=float, default=60.0, metavar="S", help="total duration, approximately (default: 60)"
+    )
     command.add_argument("--index", metavar="PATH", help="a seek index of the data set, see gpuimg index")
     command.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
     command.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def run(options: Namespace) -> int:
-    """Measure, print the report, and give the exit status.
+    """Measure, print the report, and return the exit status.
 
     Raises
     ------
     SourceError
-        For what the user can mend.
+        For errors that the user can correct.
     """
     try:
         report = _measured(options)
@@ -98,18 +100,18 @@ def _measured(options: Namespace) -> dict[str, Any]:
         seed=time.time_ns(), epochs=None, on_error="fill", label=None, shard=(0, 1), index=options.index,
     )  # fmt: skip
     cores = threads()
-    racers: dict[str, Callable[[], Iterator[int]]] = {"gpuimg": partial(_gpuimg, loader)}
+    contestants: dict[str, Callable[[], Iterator[int]]] = {"gpuimg": partial(_gpuimg, loader)}
     left_out = {}
     if name == _PRESET and not options.function:
         files = contenders.Files(source, Columns(label=None))
-        racers["Pillow"] = partial(contenders.pillow, files, batch_size, cores)
+        contestants["Pillow"] = partial(contenders.pillow, files, batch_size, cores)
         left_out = {"torchvision": contenders.torchvision_problem()}
         if left_out["torchvision"] is None:
-            racers["torchvision"] = partial(contenders.torchvision, files, batch_size, cores)
+            contestants["torchvision"] = partial(contenders.torchvision, files, batch_size, cores)
     if not options.json:
         print("warming up; the first run compiles the kernels, which takes some seconds ...", file=sys.stderr)
     _rate(_gpuimg(loader), 0.05 * options.seconds)
-    rates = _race(racers, 0.95 * options.seconds)
+    rates = _compare(contestants, 0.95 * options.seconds)
     stats = loader.stats()
     images = _images(source, device)
     mean = rates["gpuimg"] * images["mean_bytes"] / 1e6
@@ -129,15 +131,15 @@ def _gpuimg(loader: Loader) -> Iterator[int]:
         loader.close()
 
 
-def _race(racers: dict[str, Callable[[], Iterator[int]]], seconds: float) -> dict[str, float]:
-    """Images/s of each: medians of rounds in which they take turns."""
-    each = seconds / (_ROUNDS * len(racers))
-    rounds = [{name: _rate(begin(), each) for name, begin in racers.items()} for _ in range(_ROUNDS)]
-    return {name: statistics.median(one[name] for one in rounds) for name in racers}
+def _compare(contestants: dict[str, Callable[[], Iterator[int]]], seconds: float) -> dict[str, float]:
+    """Return the images/s of each contestant: medians of rounds in which they run in turn."""
+    each = seconds / (_ROUNDS * len(contestants))
+    rounds = [{name: _rate(begin(), each) for name, begin in contestants.items()} for _ in range(_ROUNDS)]
+    return {name: statistics.median(one[name] for one in rounds) for name in contestants}
 
 
 def _rate(batches: Iterator[int], seconds: float) -> float:
-    """Images/s after the first batch, which waits for what is started."""
+    """Return images/s after the first batch, which includes start-up."""
     with closing(batches):  # type: ignore[type-var]
         next(batches)
         start = time.perf_counter()
@@ -151,8 +153,8 @@ def _rate(batches: Iterator[int], seconds: float) -> float:
 
 
 def _images(source: Any, device: str) -> dict[str, Any]:
-    """What some of the images are like."""
-    step = -(-len(source) // _LOOKED_AT)
+    """Return sizes of some of the images, and how many of them are bad."""
+    step = -(-len(source) // _SAMPLED)
     numbers = range(0, len(source), step)
     samples = read_samples(source, numbers, [True] * len(numbers), Columns(label=None), ChunkReader())
     files = [bytes(sample.data) for sample in samples if sample.error is None]
@@ -166,7 +168,7 @@ def _images(source: Any, device: str) -> dict[str, Any]:
 
 
 def _lines(report: dict[str, Any]) -> Iterator[str]:
-    """The report for people to read."""
+    """Yield the lines of the report."""
     images, rates = report["images"], report["images_per_second"]
     bad = f"; {counted(images['bad'], 'image')} of {images['looked_at']} cannot be decoded" if images["bad"] else ""
     yield f"samples      {report['samples']:,}"
@@ -177,20 +179,17 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
     where = info.describe_device(report["device"])
     yield f"measured     {report['preprocess']}, batches of {report['batch_size']}, {report['device']} ({where})"
     for name, rate in rates.items():
-        yield f"{name:13}{rate:,.0f} images/s{_beside(name, report)}"
+        yield f"{name:13}{rate:,.0f} images/s{_comparison(name, report)}"
     for name, reason in report["left_out"].items():
         yield f"{name:13}left out: {reason}"
     yield f"limit        {_ADVICE[report['limit']]}"
-    yield (
-        f"storage      {report['megabytes_per_second']:,.0f} MB/s, which it must deliver; what was read lately comes "
-        "from memory"
-    )
+    yield (f"storage      {report['megabytes_per_second']:,.0f} MB/s required; recently read files come from memory")
 
 
-def _beside(name: str, report: dict[str, Any]) -> str:
-    """In how many threads or processes the others ran, and how often gpuimg's rate is theirs."""
+def _comparison(name: str, report: dict[str, Any]) -> str:
+    """Return the number of threads or processes of a contestant, and gpuimg's rate relative to its rate."""
     if name == "gpuimg":
         return ""
     one, many = ("process", "processes") if name == "torchvision" else ("thread", "threads")
     rates = report["images_per_second"]
-    return f" in {counted(report['threads'], one, many)}; gpuimg has {rates['gpuimg'] / rates[name]:.1f} times as many"
+    return f" in {counted(report['threads'], one, many)}; gpuimg: {rates['gpuimg'] / rates[name]:.1f} times as fast"

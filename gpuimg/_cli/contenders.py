@@ -1,7 +1,7 @@
-"""What ``gpuimg bench`` runs beside gpuimg: the chain of ``imagenet_train`` by the means at hand.
+"""Comparison programs of ``gpuimg bench``: the operations of ``imagenet_train`` with Pillow and torchvision.
 
-Each is a function that begins to go through a data set and gives the images of each batch as it comes; closed, it ends
-its threads or processes.
+Each is a generator that loads a data set and yields the number of images of each batch. Closing it ends its threads or
+processes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SHIFT = np.array([mean / std for mean, std in zip(IMAGENET_MEAN, IMAGENET_STD, 
 
 
 class Files:
-    """The files of a source as bytes; None for one that cannot be read."""
+    """File bytes of the samples of a source; None for one that cannot be read."""
 
     def __init__(self, source: Any, columns: Columns) -> None:
         self._source = source
@@ -48,7 +48,7 @@ class Files:
 
 
 def _orders(count: int) -> Iterator[int]:
-    """Numbers of samples, each epoch in another order, for ever."""
+    """Yield indices of samples without end, shuffled in each epoch."""
     rng = np.random.default_rng()
     while True:
         yield from rng.permutation(count).tolist()
@@ -58,10 +58,10 @@ def _orders(count: int) -> Iterator[int]:
 
 
 def pillow(files: Files, batch_size: int, threads: int) -> Iterator[int]:
-    """Pillow and NumPy in threads, two batches ahead."""
+    """Load with Pillow and NumPy in threads, two batches ahead."""
     pool = ThreadPoolExecutor(threads)
     try:
-        jobs = (pool.submit(_by_pillow, files, index, k) for k, index in enumerate(_orders(len(files))))
+        jobs = (pool.submit(_preprocessed, files, index, k) for k, index in enumerate(_orders(len(files))))
         ahead = deque(islice(jobs, 2 * batch_size))
         while True:
             batch = []
@@ -74,8 +74,8 @@ def pillow(files: Files, batch_size: int, threads: int) -> Iterator[int]:
         pool.shutdown(cancel_futures=True)
 
 
-def _by_pillow(files: Files, index: int, draw: int) -> NDArray[np.float32]:
-    """An image of the chain; zeros for what is no image."""
+def _preprocessed(files: Files, index: int, draw: int) -> NDArray[np.float32]:
+    """Load and preprocess one image; zeros if it is bad."""
     from PIL import Image
 
     image = _decoded(files[index])
@@ -105,13 +105,13 @@ def _decoded(data: bytes | None) -> Image.Image | None:
 
 
 def torchvision_problem() -> str | None:
-    """Why torchvision cannot run."""
+    """Return why torchvision cannot run, None if it can."""
     absent = [name for name in ("torch", "torchvision") if find_spec(name) is None]
     return f"{' and '.join(absent)} not installed" if absent else None
 
 
 class _Transformed:
-    """A data set of torch's kind."""
+    """Map-style data set for torch's ``DataLoader``."""
 
     def __init__(self, files: Files) -> None:
         import torch
@@ -133,7 +133,7 @@ class _Transformed:
 
 
 def torchvision(files: Files, batch_size: int, workers: int) -> Iterator[int]:
-    """Pillow and torchvision's transforms in processes of torch's DataLoader."""
+    """Load with Pillow and torchvision's transforms in the worker processes of torch's ``DataLoader``."""
     from torch.utils.data import DataLoader
 
     loader = DataLoader(

@@ -1,4 +1,4 @@
-"""``gpuimg index``: build the seek index of a data set, or count what it consists of."""
+"""``gpuimg index``: build the seek index of a data set, or count its files by kind."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 from .._checks.text import counted
 from .._index.report import IndexReport
 from .._loading.build_index import build_index
+from ..sources._table import origin_of
 from .source import LISTED, SourceError, add_source, amount, opened, progress_of
 
 
@@ -21,31 +22,31 @@ def add_parser(commands: Any) -> None:
     command = commands.add_parser(
         "index",
         help="build the seek index of a data set, with which crops are decoded faster",
-        description="Build the seek index of a data set; of an interrupted build go on where that was. The exit status "
-        "is 1 where files cannot be read or decoded: these are listed and left out.",
+        description="Build the seek index of a data set, or resume an interrupted build. The exit status is 1 if files "
+        "cannot be read or decoded; these are listed and left out.",
     )  # fmt: skip
     add_source(command)
     command.add_argument(
-        "--every", default="8", metavar="K", help='entries every so many MCUs, or "rows" (default: %(default)s)'
+        "--every", default="8", metavar="K", help='MCUs between entries, or "rows" (default: %(default)s)'
     )
-    command.add_argument("--out", metavar="PATH", help="of the index (default: beside the source)")
-    command.add_argument("--threads", type=int, metavar="N", help="that work (default: all cores)")
-    command.add_argument("--dry-run", action="store_true", help="count only: read headers and write nothing")
+    command.add_argument("--out", metavar="PATH", help="path of the index (default: next to the source)")
+    command.add_argument("--threads", type=int, metavar="N", help="number of threads (default: all cores)")
+    command.add_argument("--dry-run", action="store_true", help="only read headers and count; write nothing")
     command.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Build, print the report, and give the exit status.
+    """Build, print the report, and return the exit status.
 
     Raises
     ------
     SourceError
-        For what the user can mend.
+        For errors that the user can correct.
     """
     try:
         every = options.every if options.every == "rows" else _number(options.every)
         source = opened(options, label=None)
-        if options.out is None and not options.dry_run and source._origin() is None:
+        if options.out is None and not options.dry_run and origin_of(source) is None:
             raise ValueError("--out is needed: the source consists of several files")
         with progress_of(quiet=options.json) as progress:
             report = build_index(
@@ -54,9 +55,7 @@ def run(options: argparse.Namespace) -> int:
     except (ValueError, TypeError) as error:
         raise SourceError(str(error)) from error
     except KeyboardInterrupt:
-        print(
-            f"gpuimg: interrupted{'' if options.dry_run else '; the same command goes on from here'}", file=sys.stderr
-        )
+        print(f"gpuimg: interrupted{'' if options.dry_run else '; the same command resumes'}", file=sys.stderr)
         return 130
     print(_as_json(report) if options.json else "\n".join(_lines(report)))
     return 1 if report.refused else 0
@@ -77,7 +76,7 @@ def _as_json(report: IndexReport) -> str:
 
 
 def _lines(report: IndexReport) -> Iterator[str]:
-    """The report for people to read."""
+    """Yield the lines of the report."""
     baseline = report.indexed + report.restart + report.too_large
     kinds = {
         "baseline JPEG": baseline,
@@ -102,7 +101,7 @@ def _lines(report: IndexReport) -> Iterator[str]:
     else:
         yield f"index      {report.path}"
         yield f"           {amount(report.bytes)}{share} ({every})"
-    resumed = f"; {report.resumed:,} were there from before" if report.resumed else ""
+    resumed = f"; {report.resumed:,} samples resumed" if report.resumed else ""
     yield f"seconds    {report.seconds:.1f}{resumed}"
     for one in report.refused[:LISTED]:
         yield f"refused    sample {one.index} ({one.source}): {one.reason}"

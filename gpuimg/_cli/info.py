@@ -1,6 +1,6 @@
-"""What this installation has and what it lacks, in words: the text of ``gpuimg info``.
+"""``gpuimg info``: versions, devices and decoders of this installation, and missing packages.
 
-Versions are read from the packages' metadata: nothing heavy is imported to print them.
+Versions are read from package metadata, without importing the packages.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .._runtimes.devices import on_cpu
 from .._threads.threads import allowed, threads
 from .._version import install_hint
 
-# What is installed under which names; the first one found counts.
+# Distribution names of each package.
 _PACKAGES = {
     "numpy": ("numpy",),
     "numba": ("numba",),
@@ -35,14 +35,14 @@ _WIDTH = 14
 
 
 def describe_device(name: str) -> str:
-    """The GPU's name, or the number of threads on the CPU."""
+    """Return the GPU's name, or the number of threads on the CPU."""
     if on_cpu(name):
         return counted(threads(), "thread")
     return probe.device_names()[int(name.partition(":")[2] or 0)]
 
 
 def versions() -> dict[str, list[str]]:
-    """``"version (distribution)"`` of each package of interest; several where it is installed under several names."""
+    """Return ``"version (distribution)"`` for each package, several if several of its distributions are installed."""
     found: dict[str, list[str]] = {}
     for package, names in _PACKAGES.items():
         found[package] = []
@@ -56,18 +56,18 @@ def versions() -> dict[str, list[str]]:
 
 
 def default_device() -> tuple[str, str]:
-    """The device used by default, and why."""
+    """Return the default device and the reason for it."""
     problem = probe.gpu_problem()
-    asked = os.environ.get("GPUIMG_DEVICE")
-    if asked:
-        return asked, "GPUIMG_DEVICE"
+    requested = os.environ.get("GPUIMG_DEVICE")
+    if requested:
+        return requested, "GPUIMG_DEVICE"
     if problem is None:
         return "cuda", "a GPU, CuPy and nvImageCodec work together"
     return "cpu", problem.reason
 
 
 def decoders(gpu: bool) -> dict[str, str]:
-    """What decodes which files; with ``gpu`` also those that it decodes itself."""
+    """Return the decoder of each kind of file; with ``gpu``, including those on the GPU."""
     found = versions()
     formats = "progressive and other JPEG, PNG, WebP, AVIF, GIF, TIFF, BMP, PNM, JPEG 2000"
     heic = ", HEIC" if found["pillow-heif"] else ""
@@ -80,7 +80,7 @@ def decoders(gpu: bool) -> dict[str, str]:
 
 
 def missing() -> list[str]:
-    """What could be here and is not, each with the line that gets it."""
+    """Return missing or broken packages, each with the command that installs them."""
     found = versions()
     problem = probe.gpu_problem()
     lines = []
@@ -97,7 +97,7 @@ def missing() -> list[str]:
 
 
 def facts() -> dict[str, Any]:
-    """Everything, for a program to read."""
+    """Return all information as JSON types."""
     device, reason = default_device()
     cuda = probe.driver_cuda()
     return {
@@ -115,7 +115,7 @@ def facts() -> dict[str, Any]:
 
 
 def report() -> str:
-    """Everything, as lines of text."""
+    """Return all information as lines of text."""
     found = facts()
     default, cuda = found["default"], found["cuda"]
     rows = [("gpuimg", found["gpuimg"]), ("Python", f"{found['python']}, {found['platform']}")]
@@ -126,5 +126,7 @@ def report() -> str:
     rows += [("default", f"{default['device']}: {default['reason']}")]
     rows += [("", ""), *found["decoders"].items()]
     lines = [f"{name:{_WIDTH}}{value}".rstrip() for name, value in rows]
-    wanted = found["missing"]
-    return "\n".join([*lines, "", "missing" + ("" if wanted else "       nothing"), *(f"  {line}" for line in wanted)])
+    lacking = found["missing"]
+    return "\n".join(
+        [*lines, "", "missing" + ("" if lacking else "       nothing"), *(f"  {line}" for line in lacking)]
+    )

@@ -1,4 +1,4 @@
-"""Words in pictures, by Pillow."""
+"""Text in pictures, drawn with Pillow."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-#: Pixels from one line to the next.
+#: Line height in pixels.
 LINE = 13
-_SIZE = 11  # of the letters, whose tails hang below their line by less than the gap to the next
+_SIZE = 11  # font size in pixels; descenders fit into the gap between lines
 _INDENT = "  "
 
 
@@ -22,7 +22,7 @@ def _font() -> Any:
 
 
 def wrap(lines: Iterable[str], width: int) -> list[str]:
-    """Break lines of text to fit into ``width`` pixels; what is broken off is indented."""
+    """Wrap lines of text to ``width`` pixels; continuation lines are indented."""
     return [part for line in lines for part in _broken(line, width)]
 
 
@@ -36,7 +36,7 @@ def _broken(line: str, width: int) -> Iterator[str]:
         if part.strip():
             yield part
             part = _INDENT
-        while word and not _fits(part + word, width):  # a word longer than a line, such as the name of a file
+        while word and not _fits(part + word, width):  # a word longer than a line, such as a file name
             count = max((n for n in range(1, len(word)) if _fits(part + word[:n], width)), default=1)
             yield part + word[:count]
             part, word = _INDENT, word[count:]
@@ -46,25 +46,25 @@ def _broken(line: str, width: int) -> Iterator[str]:
 
 
 def _fits(text: str, width: int) -> bool:
-    return bool(_font().getlength(_spaced(text)) < width)  # a last letter may hang over its own width by a pixel
+    return bool(_font().getlength(_spaced(text)) < width)  # not "<=": the last letter may be a pixel wider
 
 
 def _spaced(text: str) -> str:
-    """Text whose words stand apart: in small print this font's spaces nearly vanish."""
+    """Double the spaces, which nearly vanish in this font at a small size."""
     return text.replace(" ", "  ")
 
 
 def draw(
     picture: np.ndarray[Any, np.dtype[np.uint8]], text: str, left: int, top: int, color: int | tuple[int, ...] = 0
 ) -> None:
-    """Write one line of text into an (H, W, 3) picture, in place; what reaches out of it is cut.
+    """Write one line of text into an (H, W, 3) picture, in place and clipped.
 
     Parameters
     ----------
     picture : (H, W, 3) uint8
     text : str
     left, top : int
-        Corner of the line, at least 0.
+        Position of the line's corner in pixels, at least 0.
     color : int or (3,)
     """
     from PIL import Image, ImageDraw

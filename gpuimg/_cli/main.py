@@ -1,8 +1,8 @@
 """The ``gpuimg`` command.
 
-``demo`` shows the library at work, ``preview`` what a preprocessing makes of your images, and ``info``
-says what this installation can do; ``warm`` compiles the kernels in advance, ``index`` builds the seek index of a data
-set, ``prepare`` makes a copy of it with smaller images, and ``bench`` measures how fast it is loaded.
+``demo`` augments photos, ``preview`` shows the results of a preprocessing function on your images, ``info`` describes
+the installation, and ``warm`` compiles the kernels in advance. ``index`` builds the seek index of a data set,
+``prepare`` writes a copy of it with smaller images, and ``bench`` measures how fast it is loaded.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from .source import SourceError
 from .warm import capability_of, warm, warm_gpu
 
 _SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".jp2"}
-_SIZE = 224  # of the results, the usual input of a network
-_CELL = 120  # of the pictures on the sheet
+_SIZE = 224  # pixels; side of the results, the usual input of a network
+_CELL = 120  # pixels; longer side of pictures on the sheet
 _COLUMNS = 6
 _GAP = 6
 _MARGIN = 18
-_MOST = 24  # photos on a sheet
+_MOST = 24  # photos shown at most
 _ROUNDS = 7
-_RULE = 215  # gray of the line between originals and results
+_RULE = 215  # gray level of the line between originals and results
 
 
 class _UserError(Exception):
-    """What the user can mend: printed without a traceback."""
+    """An error that the user can correct; printed without a traceback."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,8 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        The exit status: 0, 1 where ``index`` or ``prepare`` found files that cannot be decoded, or 2 where the user can
-        mend what went wrong.
+        The exit status: 0; 1 if ``index`` or ``prepare`` found files that cannot be decoded; 2 for errors that the user
+        can correct.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -101,30 +101,30 @@ def _check_threads() -> None:
         raise _UserError(str(error)) from error
 
 
-# The commands, by what they are for.
+# The commands by purpose.
 _GROUPS = {
-    "to see what gpuimg does": ("demo", "preview"),
-    "for a data set": ("bench", "index", "prepare"),
-    "of this installation": ("info", "warm"),
+    "demonstration": ("demo", "preview"),
+    "data sets": ("bench", "index", "prepare"),
+    "installation": ("info", "warm"),
 }
 
 
 class _Commands:
-    """Adds commands and keeps what each is for, which argparse would list without groups."""
+    """Adds commands, and lists them in groups, which argparse cannot."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._parsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS)
-        self._words: dict[str, str] = {}
+        self._help: dict[str, str] = {}
 
     def add_parser(self, name: str, help: str, description: str | None = None) -> argparse.ArgumentParser:
-        self._words[name] = help
-        said = description or f"{help[0].upper()}{help[1:]}."
-        parser: argparse.ArgumentParser = self._parsers.add_parser(name, description=said)
+        self._help[name] = help
+        text = description or f"{help[0].upper()}{help[1:]}."
+        parser: argparse.ArgumentParser = self._parsers.add_parser(name, description=text)
         return parser
 
     def in_groups(self) -> str:
         groups = (
-            "\n".join([title, *(f"  {name:9} {self._words[name]}" for name in names)])
+            "\n".join([title, *(f"  {name:9} {self._help[name]}" for name in names)])
             for title, names in _GROUPS.items()
         )
         return "\n\n".join([*groups, "gpuimg COMMAND --help has a command's options."])
@@ -142,35 +142,35 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--photos", type=Path, metavar="DIR", help="folder of photos (default: examples/photos)")
     demo.add_argument("--out", type=Path, default=Path("contact_sheet.png"), metavar="PNG", help="%(default)s")
     demo.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
-    demo.add_argument("--seed", type=int, default=0, help="of the random parameters (default: %(default)s)")
-    show = commands.add_parser("preview", help="write a sheet of what a preset or a function of yours makes of images")
+    demo.add_argument("--seed", type=int, default=0, help="seed of the random parameters (default: %(default)s)")
+    show = commands.add_parser("preview", help="write a sheet with the results of a preset or of your function")
     show.add_argument("images", nargs="+", type=Path, metavar="IMAGE", help="one row of the sheet each")
     what = show.add_mutually_exclusive_group()
     what.add_argument(
         "--preset", metavar="NAME", help=f"{', '.join(sorted(preview.PRESETS))} (default: imagenet_train)"
     )
-    what.add_argument("--function", metavar="MODULE:FUNCTION", help="your own (batch, rng) -> Batch")
+    what.add_argument("--function", metavar="MODULE:FUNCTION", help="your function (batch, rng) -> Batch")
     show.add_argument("-n", type=int, default=8, metavar="N", help="draws of each image (default: %(default)s)")
-    show.add_argument("--seed", type=int, default=0, help="of the draws, which are epochs 0 to N - 1 (default: 0)")
-    show.add_argument("--size", type=int, help="of a preset's results (default: its own)")
+    show.add_argument("--seed", type=int, default=0, help="seed of the draws, which are epochs 0 to N - 1 (default: 0)")
+    show.add_argument("--size", type=int, help="size of a preset's results (default: that of the preset)")
     show.add_argument("--out", type=Path, default=Path("preview.png"), metavar="PNG", help="%(default)s")
     show.add_argument("--device", help='"cpu", "cuda", "cuda:1" (default: a GPU if one works)')
-    facts = commands.add_parser("info", help="versions, devices, decoders, and what is missing")
-    facts.add_argument("--json", action="store_true", help="print it as JSON")
+    facts = commands.add_parser("info", help="show versions, devices, decoders, and missing packages")
+    facts.add_argument("--json", action="store_true", help="print the information as JSON")
     bench.add_parser(commands)
     index.add_parser(commands)
     prepare.add_parser(commands)
-    heat = commands.add_parser("warm", help="compile kernels now, as when a container image is built")
+    heat = commands.add_parser("warm", help="compile kernels now, for instance into a container image")
     which = heat.add_mutually_exclusive_group()
-    which.add_argument("--preset", metavar="NAME", help="what this preset needs (default: imagenet_train)")
-    which.add_argument("--all", action="store_true", help="everything")
+    which.add_argument("--preset", metavar="NAME", help="the kernels of this preset (default: imagenet_train)")
+    which.add_argument("--all", action="store_true", help="all kernels")
     heat.add_argument(
         "--capability",
         action="append",
         metavar="9.0",
-        help="for GPUs of this compute capability too, which need not be here (default: those that are)",
+        help="also for GPUs of this compute capability, present or not (default: those present)",
     )
-    heat.add_argument("--json", action="store_true", help="print what was compiled as JSON")
+    heat.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.epilog = commands.in_groups()
     return parser
 
@@ -207,11 +207,11 @@ def _photos(folder: Path | None) -> list[Path]:
         if found is None:
             raise _UserError(
                 "no photos: examples/photos is part of the source tree, not of the installed package; "
-                "name a folder of your own: gpuimg demo --photos DIR"
+                "name a folder with photos: gpuimg demo --photos DIR"
             )
         folder = found
     if not folder.is_dir():
-        raise _UserError(f"no such folder: {folder}; name one that has photos: gpuimg demo --photos DIR")
+        raise _UserError(f"no such folder: {folder}; name one with photos: gpuimg demo --photos DIR")
     photos = sorted(path for path in folder.iterdir() if path.suffix.lower() in _SUFFIXES)
     if not photos:
         raise _UserError(f"no photos in {folder} (looked for {', '.join(sorted(_SUFFIXES))})")
@@ -221,7 +221,7 @@ def _photos(folder: Path | None) -> list[Path]:
 
 
 def _working(device: str | None) -> str:
-    """Full name of the device asked for, or of the default one."""
+    """Return the full name of the requested or default device."""
     try:
         return runtime_for(device).name
     except (ValueError, RuntimeError) as error:
@@ -229,7 +229,7 @@ def _working(device: str | None) -> str:
 
 
 def _augment(x: Batch, rng: np.random.Generator) -> Batch:
-    """Augment as for training: draw numbers, one for each image, then call."""
+    """Augment as for training: draw one number per image, then call."""
     n = len(x)
     height, width = (x.sizes.min(1) * rng.uniform(0.65, 1.0, n) * rng.uniform(0.8, 1.0, (2, n))).astype(int)
     height, width = np.maximum(height, 1), np.maximum(width, 1)
@@ -241,7 +241,7 @@ def _augment(x: Batch, rng: np.random.Generator) -> Batch:
     x = adjust_contrast(x, rng.uniform(0.7, 1.3, n))
     x = adjust_saturation(x, rng.uniform(0.4, 1.6, n))
     x = adjust_hue(x, rng.uniform(-0.08, 0.08, n))
-    # Strong operations on some of the images only.
+    # Strong operations, only on some of the images.
     choice = rng.random(n)
     x = rgb_to_grayscale(x, 3, where=choice < 0.1)
     x = solarize(x, 160, where=(choice >= 0.1) & (choice < 0.2))
@@ -251,7 +251,7 @@ def _augment(x: Batch, rng: np.random.Generator) -> Batch:
 
 
 def _images_per_second(photos: list[Path], device: str, seed: int) -> float:
-    """Files to pixels on the host, so that a GPU has finished when the clock stops."""
+    """Measure from files to pixels on the host, so that a GPU has finished when the clock stops."""
     seconds = []
     for round_ in range(_ROUNDS):
         rng = np.random.default_rng([seed, round_])
@@ -262,7 +262,7 @@ def _images_per_second(photos: list[Path], device: str, seed: int) -> float:
 
 
 def _fitted(batch: Batch) -> Batch:
-    """Shrink (or enlarge) images to fit into a cell, keeping their shape."""
+    """Resize images to fit into a cell, keeping their aspect ratio."""
     factor = _CELL / batch.sizes.max(1)
     height, width = np.maximum(np.rint(batch.sizes.T * factor), 1)
     return resize(batch, (height, width)).compute()
@@ -273,7 +273,7 @@ def _sheet(originals: list[Any], results: list[Any]) -> np.ndarray[Any, np.dtype
     columns = min(_COLUMNS, len(originals))
     rows = -(-len(originals) // columns)
     pitch = _CELL + _GAP
-    middle = _MARGIN + rows * pitch - _GAP + _MARGIN  # of the line
+    middle = _MARGIN + rows * pitch - _GAP + _MARGIN  # row of the line
     sheet = np.full((2 * middle, 2 * _MARGIN + columns * pitch - _GAP, 3), 255, np.uint8)
     sheet[middle - 1 : middle + 1, _MARGIN:-_MARGIN] = _RULE
     for top, pictures in ((_MARGIN, originals), (middle + _MARGIN, results)):
@@ -293,7 +293,7 @@ def _preview(options: argparse.Namespace) -> None:
         if value is not None and value < least:
             raise _UserError(f"{'-' if name == 'n' else '--'}{name} must be at least {least}, not {value}")
     if options.function and options.size:
-        raise _UserError("--size is for presets; a function of yours has a size of its own")
+        raise _UserError("--size is for presets; your function determines its size itself")
     missing = [str(path) for path in options.images if not path.is_file()]
     if missing:
         raise _UserError(f"no such image: {', '.join(missing)}")
@@ -324,8 +324,8 @@ def _warm(options: argparse.Namespace) -> None:
     report: dict[str, Any] = {"for": name or "everything", "compiled": compiled, "seconds": seconds}
     report["folder"] = None if folder is None else str(folder)
     if not options.json:
-        print(f"compiled   {compiled} loops for {report['for']} in {seconds:.1f} s; the others were there")
-        print(f"kept in    {folder or 'nowhere: no folder can be written to, see the warning above'}", flush=True)
+        print(f"compiled   {compiled} loops for {report['for']} in {seconds:.1f} s; the others were in the cache")
+        print(f"cached in  {folder or 'nowhere: no folder is writable, see the warning above'}", flush=True)
     report["gpus"] = []
     for major, minor in capabilities:
         compiled, seconds = warm_gpu(name, (major, minor))

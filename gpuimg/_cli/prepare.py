@@ -22,35 +22,40 @@ def add_parser(commands: Any) -> None:
     """Add the command and its options."""
     command = commands.add_parser(
         "prepare",
-        help="make a copy of a data set with smaller images, which takes less to decode",
-        description="Make a copy of a data set with smaller images; of an interrupted one go on where that was. The "
-        "exit status is 1 where files cannot be read or decoded: these are listed and left out.",
+        help="write a copy of a data set with smaller images, which decode faster",
+        description="Write a copy of a data set with smaller images, or resume an interrupted call. The exit status "
+        "is 1 if files cannot be read or decoded; these are listed and left out.",
     )  # fmt: skip
     add_source(command)
-    command.add_argument("destination", metavar="DST", help="folder that is empty or not there yet")
+    command.add_argument("destination", metavar="DST", help="folder that is empty or does not exist")
     command.add_argument("--short-side", type=int, metavar="N", help="shrink larger images to this shorter side")
     command.add_argument("--max-pixels", type=int, metavar="N", help="shrink images with more pixels")
-    command.add_argument("--quality", type=int, metavar="Q", help="of JPEG and WebP (default: 90)")
-    command.add_argument("--subsampling", choices=("420", "444", "keep"), help="of chroma (default: 420)")
+    command.add_argument("--quality", type=int, metavar="Q", help="quality of JPEG and WebP (default: 90)")
+    command.add_argument("--subsampling", choices=("420", "444", "keep"), help="chroma subsampling (default: 420)")
     command.add_argument("--restart", choices=("rows", "none"), default="none", help="restart markers (default: none)")
     command.add_argument("--to", choices=("jpeg", "same"), default="jpeg", help="same: keep PNG and WebP")
-    command.add_argument("--lossless", action="store_true", help="leave the pixels as they are; needs jpegtran")
-    command.add_argument("--alpha", choices=("drop", "black", "white"), default="drop", help="what is transparent")
+    command.add_argument("--lossless", action="store_true", help="leave the pixels unchanged; needs jpegtran")
+    command.add_argument(
+        "--alpha",
+        choices=("drop", "black", "white"),
+        default="drop",
+        help="transparency: drop alpha, or blend with a color",
+    )
     command.add_argument("--tar", metavar="SIZE", help="write tar files of at most SIZE, such as 500M or 1G")
     command.add_argument("--label", metavar="NAME", help='feature or column with the label; "none" for no labels')
-    command.add_argument("--index", action="store_true", help="write the seek index, too")
-    command.add_argument("--no-measure", action="store_true", help="leave out images/s before and after")
-    command.add_argument("--threads", type=int, metavar="N", help="that work (default: all cores)")
+    command.add_argument("--index", action="store_true", help="also write the seek index")
+    command.add_argument("--no-measure", action="store_true", help="do not measure images/s before and after")
+    command.add_argument("--threads", type=int, metavar="N", help="number of threads (default: all cores)")
     command.add_argument("--json", action="store_true", help="print the report as JSON")
 
 
 def run(options: Namespace) -> int:
-    """Prepare, print the report, and give the exit status.
+    """Prepare, print the report, and return the exit status.
 
     Raises
     ------
     SourceError
-        For what the user can mend.
+        For errors that the user can correct.
     """
     try:
         chosen = {} if options.label is None else {"label": None if options.label == "none" else options.label}
@@ -66,7 +71,7 @@ def run(options: Namespace) -> int:
     except (ValueError, TypeError) as error:
         raise SourceError(str(error)) from error
     except KeyboardInterrupt:
-        print("gpuimg: interrupted; the same command goes on from here", file=sys.stderr)
+        print("gpuimg: interrupted; the same command resumes", file=sys.stderr)
         return 130
     print(_as_json(report) if options.json else "\n".join(_lines(report)))
     return 1 if report.failed else 0
@@ -91,10 +96,10 @@ def _as_json(report: PrepareReport) -> str:
 
 
 def _lines(report: PrepareReport) -> Iterator[str]:
-    """The report for people to read."""
+    """Yield the lines of the report."""
     yield f"samples    {counted(report.samples, 'image')}"
     kinds = {
-        "encoded": report.encoded, "transformed without a loss": report.transformed, "copied": report.copied,
+        "encoded": report.encoded, "transformed losslessly": report.transformed, "copied": report.copied,
         "failed": len(report.failed),
     }  # fmt: skip
     for name, count in kinds.items():
@@ -104,7 +109,7 @@ def _lines(report: PrepareReport) -> Iterator[str]:
     yield f"bytes      {amount(report.source_bytes)} before, {amount(report.bytes)} after{share}"
     where = f" ({counted(report.shards, 'tar file')})" if report.shards else ""
     yield f"written    {report.path}{where}"
-    resumed = f"; {report.resumed:,} were there from before" if report.resumed else ""
+    resumed = f"; {report.resumed:,} samples resumed" if report.resumed else ""
     yield f"seconds    {report.seconds:.1f}{resumed}"
     if report.train is not None:
         gain = report.train.after / max(report.train.before, 1)

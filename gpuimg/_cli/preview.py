@@ -1,4 +1,4 @@
-"""The sheet of ``gpuimg preview``: images, and what a random preprocessing makes of them, with its parameters."""
+"""``gpuimg preview``: a sheet of images and their randomly preprocessed versions, with the parameters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Preprocess = Callable[[Batch, Rng], Any]
 
 
 class Column(NamedTuple):
-    """Tiles below each other, with the words under each."""
+    """A column of pictures with captions."""
 
     title: str
     pictures: list[Picture]
@@ -39,23 +39,23 @@ PRESETS: dict[str, Callable[..., Preprocess]] = {
     if inspect.isfunction(function) and function.__module__ == presets.__name__ and not name.startswith("_")
 }
 
-_CELL = 168  # pixels of a tile's longer side, which is about 30 characters of print
+_CELL = 168  # pixels; longer side of a picture, about 30 characters of text
 _GAP = 8
 _MARGIN = 16
-_BLACK, _GRAY = 40, 120  # of the print
+_BLACK, _GRAY = 40, 120  # gray levels of the text
 
 
 class PreviewError(Exception):
-    """What the user can mend: printed without a traceback."""
+    """An error that the user can correct; printed without a traceback."""
 
 
 def preset(name: str, size: int | None) -> Preprocess:
-    """A preset by its name, for results of this size.
+    """Return a preset by name, for results of this size.
 
     Raises
     ------
     PreviewError
-        For an unknown name, listing those there are.
+        For an unknown name, listing the known ones.
     """
     if name not in PRESETS:
         raise PreviewError(f"no preset {name!r}; there are {', '.join(sorted(PRESETS))}")
@@ -63,12 +63,12 @@ def preset(name: str, size: int | None) -> Preprocess:
 
 
 def imported(name: str) -> Preprocess:
-    """The function that ``module:function`` names; modules of the working directory are found, too.
+    """Import the function named ``module:function``; the working directory is searched, too.
 
     Raises
     ------
     PreviewError
-        For a name without a colon, a module that cannot be imported, or a function that is not in it.
+        If the name has no colon, the module cannot be imported, or it has no such function.
     """
     module_name, colon, function_name = name.partition(":")
     if not (module_name and colon and function_name):
@@ -78,7 +78,7 @@ def imported(name: str) -> Preprocess:
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
-        raise PreviewError(f"module {module_name!r} cannot be imported: {_in_words(error)}") from error
+        raise PreviewError(f"module {module_name!r} cannot be imported: {_described(error)}") from error
     function: Any = module
     for part in function_name.split("."):
         function = getattr(function, part, None)
@@ -89,14 +89,14 @@ def imported(name: str) -> Preprocess:
 
 
 def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, device: str) -> Picture:
-    """Draw one row an image: the original, then what each of the first ``count`` epochs makes of it, in each view.
+    """Draw one row per image: the original, then its versions in each of the first ``count`` epochs.
 
-    What every result went through with the same parameters is printed once, above them.
+    Operations that all results share, with the same parameters, are printed once at the top.
 
     Raises
     ------
     PreviewError
-        For what the preprocessing raises, or a result that is not a batch of as many images.
+        If the preprocessing raises an exception, or its result does not have the right number of images.
     DecodeError
         For images that cannot be decoded.
     """
@@ -106,11 +106,11 @@ def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, devi
     for epoch in range(count):
         result = _called(preprocess, images, Rng(seed, epoch=epoch, indices=np.arange(len(paths))))
         batch = result.images if isinstance(result, Mix) else result
-        pictures, words = displayed(batch, _CELL), [_words(result, i) for i in range(len(batch))]
+        pictures, captions = displayed(batch, _CELL), [_caption(result, i) for i in range(len(batch))]
         for at in range(0, len(batch), len(paths)):
             title = f"epoch {epoch}" if len(batch) == len(paths) else f"epoch {epoch}, view {at // len(paths)}"
             here = slice(at, at + len(paths))
-            columns.append(Column(title, pictures[here], words[here]))
+            columns.append(Column(title, pictures[here], captions[here]))
     drawn = [lines for column in columns[1:] for lines in column.captions]
     same = [line for line in drawn[0] if all(line in lines for lines in drawn)]
     if all(lines == same for lines in drawn):
@@ -121,7 +121,7 @@ def sheet(paths: list[Path], preprocess: Preprocess, count: int, seed: int, devi
 
 
 def _called(preprocess: Preprocess, images: Batch, rng: Rng) -> Batch | Mix:
-    """What the preprocessing gives, computed once so that its failures come to light here."""
+    """Call the preprocessing and compute its result once, so that its failures are raised here."""
     try:
         result = preprocess(images, rng)
         batch = as_batch(result.images if isinstance(result, Mix) else result)
@@ -129,32 +129,32 @@ def _called(preprocess: Preprocess, images: Batch, rng: Rng) -> Batch | Mix:
     except DecodeError:
         raise
     except Exception as error:
-        raise PreviewError(f"the preprocessing failed: {_in_words(error)}") from error
+        raise PreviewError(f"the preprocessing failed: {_described(error)}") from error
     if not len(batch) or len(batch) % len(images):
-        raise PreviewError(f"the preprocessing gave a batch of {len(batch)} for {len(images)} images")
+        raise PreviewError(f"the preprocessing returned a batch of {len(batch)} for {len(images)} images")
     return result if isinstance(result, Mix) else batch
 
 
-def _in_words(error: Exception) -> str:
-    """An error of the user's code, and the line of it."""
+def _described(error: Exception) -> str:
+    """Describe an error of the user's code, with its file and line."""
     ours = str(Path(__file__).parents[1])
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((ours, "<frozen "))]
     places = [f" ({frame.filename}, line {frame.lineno})" for frame in frames if "importlib" not in frame.filename]
     return f"{type(error).__name__}: {error}{places[-1] if places else ''}"
 
 
-# -- print -------------------------------------------------------------------------------------------------------------
+# -- text --------------------------------------------------------------------------------------------------------------
 
 
-def _words(batch: Batch | Mix, i: int) -> list[str]:
-    """What image ``i`` went through, in short lines."""
+def _caption(batch: Batch | Mix, i: int) -> list[str]:
+    """Return the operations on image ``i`` as short lines."""
     if isinstance(batch, Mix):
         return [f"mixed with image {batch.partner[i]}", f"own weight {batch.weight[i]:.3g}"]
     return short_lines(batch, i) or ["unchanged"]
 
 
 def _laid_out(heading: str, columns: list[Column]) -> Picture:
-    """The columns side by side, a heading above them; rows are as high as their highest tile with its words."""
+    """Lay out columns next to each other under a heading; a row is as high as its highest picture with caption."""
     pitch = _CELL + _GAP
     width = 2 * _MARGIN + len(columns) * pitch - _GAP
     headings = lettering.wrap([heading], width - 2 * _MARGIN)

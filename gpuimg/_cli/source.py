@@ -1,4 +1,4 @@
-"""What the commands share that go through a data set: telling what it is, opening it, and showing how far they are."""
+"""Source arguments of the commands on data sets: detecting the kind, opening, and showing progress."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .._loading.in_order import Progress
 from .._loading.stats import progress_bar
 from ..sources.folder import EXTENSIONS
 
-LISTED = 20  # files that are refused, on a terminal
-_EVERY_S = 5.0  # between lines of progress
+LISTED = 20  # bad files listed at most
+_EVERY_S = 5.0  # seconds between lines of progress
 
-# How a file begins: place and bytes.
+# Magic bytes of formats: offset, bytes, kind.
 _MAGIC = (
     (257, b"ustar", "tar"), (0, b"PAR1", "parquet"), (0, b"\x0a\x23\xd7\xce", "recordio"),
     (16, b"\xde\xc0\xef\xbe", "lmdb"),
 )  # fmt: skip
-# What names look like, for formats without such a mark.
+# File names of formats without magic bytes.
 _NAMES = (
     (r"\.tar$", "tar"), (r"\.rec$", "recordio"), (r"\.parquet$", "parquet"), (r"\.array_?record", "array_record"),
     (r"\.tfrecords?|-\d{5}-of-\d{5}$", "tfrecord"), (r"\.(txt|lst|list)$", "file_list"), (r"\.json$", "coco"),
@@ -34,27 +34,29 @@ _NAMES = (
 
 
 class SourceError(Exception):
-    """What the user can mend."""
+    """An error that the user can correct; printed without a traceback."""
 
 
 def add_source(command: Any) -> None:
-    """Add the source and the options that say what it is."""
+    """Add the source argument and the options that describe it."""
     command.add_argument(
         "source", nargs="+", metavar="SOURCE",
         help="folder of class folders or of images, text file of paths, tar, TFRecord, .rec, LMDB, Parquet or "
         "ArrayRecord files, or COCO annotations",
     )  # fmt: skip
-    command.add_argument("--kind", choices=sorted(_OPENERS), help="what the source is (default: by name and content)")
+    command.add_argument("--kind", choices=sorted(_OPENERS), help="kind of the source (default: by name and content)")
     command.add_argument("--images", type=Path, metavar="DIR", help="folder of the images of COCO annotations")
     command.add_argument(
         "--image", metavar="NAME",
         help="feature or column with the image, or endings in tar files: jpg,png (default: as in Python)",
     )  # fmt: skip
-    command.add_argument("--format", choices=("raw", "datum"), default="raw", help="of LMDB values (default: raw)")
+    command.add_argument(
+        "--format", choices=("raw", "datum"), default="raw", help="format of LMDB values (default: raw)"
+    )
 
 
 def _given(**options: Any) -> dict[str, Any]:
-    """Options that are not left to their defaults."""
+    """Return the options that are not None."""
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -76,7 +78,7 @@ def _tar(options: argparse.Namespace, _: dict[str, Any]) -> Any:
 
 
 def _folder(options: argparse.Namespace) -> Any:
-    """Of class folders, or of images."""
+    """Open a folder of class folders, or of images."""
     root = _one(options)
     with os.scandir(root) as entries:
         found = list(entries)
@@ -100,18 +102,18 @@ _OPENERS: dict[str, Callable[[argparse.Namespace, dict[str, Any]], Any]] = {
 
 
 def opened(options: argparse.Namespace, **labels: str | None) -> Any:
-    """The source that a command line names; ``label=`` is for those that can choose one."""
+    """Open the source that a command line names; ``label=`` is for sources with a choice of labels."""
     options.kind = options.kind or _kind_of(options.source[0])
     return _OPENERS[options.kind](options, labels)
 
 
 def _kind_of(path: str) -> str:
-    """What a source is, by how it begins and by its name.
+    """Detect the kind of a source by its first bytes and its name.
 
     Raises
     ------
     ValueError
-        Where neither tells.
+        If neither identifies it.
     """
     if os.path.isdir(path):
         return "lmdb" if os.path.exists(os.path.join(path, "data.mdb")) else "folder"
@@ -125,8 +127,8 @@ def _kind_of(path: str) -> str:
         if re.search(pattern, os.path.basename(path), re.IGNORECASE):
             return kind
     if not os.path.lexists(path):
-        raise ValueError(f"there is no file or folder {path}")
-    raise ValueError(f"cannot tell what {path} is; say so by --kind, one of {', '.join(sorted(_OPENERS))}")
+        raise ValueError(f"no such file or folder: {path}")
+    raise ValueError(f"unknown kind of source: {path}; pass --kind, one of {', '.join(sorted(_OPENERS))}")
 
 
 # -- progress ----------------------------------------------------------------------------------------------------------
@@ -134,7 +136,7 @@ def _kind_of(path: str) -> str:
 
 @contextmanager
 def progress_of(quiet: bool) -> Iterator[bool | Progress]:
-    """A progress bar where tqdm is installed, else a line now and then; on a terminal alone."""
+    """Show a progress bar if tqdm is installed, else a line every few seconds; only on a terminal."""
     if quiet or not sys.stderr.isatty():
         yield False
         return
@@ -149,15 +151,15 @@ def progress_of(quiet: bool) -> Iterator[bool | Progress]:
 def _lines_of_progress() -> Progress:
     last = time.monotonic()
 
-    def tell(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         nonlocal last
         if time.monotonic() - last >= _EVERY_S:
             last = time.monotonic()
             print(f"{done:,} of {total:,} images ({done / total:.0%})", file=sys.stderr, flush=True)
 
-    return tell
+    return report
 
 
 def amount(size: int) -> str:
-    """Bytes for people to read."""
+    """Return a number of bytes as text in kB or MB."""
     return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:.1f} kB"

@@ -1,4 +1,4 @@
-"""``gpuimg warm``: compile kernels now, so that no process waits for it later; those of GPUs need no GPU for it."""
+"""``gpuimg warm``: compile kernels in advance; GPU kernels can be compiled without a GPU."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from .._random.mixing import blend
 from .._random.rng import Rng
 from .._version import install_hint
 
-_IMAGES = 4  # enough for each branch of a random preset to be drawn by some of the seeds below
+_IMAGES = 4  # images per batch; with the seeds below, enough to draw each branch of a random preset
 _SEEDS = range(8)
 
 
 def warm(preset: str | None) -> tuple[int, float, Path | None]:
-    """Compile what a preset needs, or for None everything; gives loops compiled, seconds, and where they are kept."""
+    """Compile the loops of a preset, or all for None; return their number, seconds, and the cache folder."""
     from ..kernels import compiled  # imports Numba, which takes as long as all of gpuimg
 
     start = time.perf_counter()
@@ -56,7 +56,7 @@ def warm(preset: str | None) -> tuple[int, float, Path | None]:
 
 
 def _convert_frames() -> None:
-    """A frame of a video of 8 bits, and one of more, to RGB and to gray."""
+    """Compile the conversion of video frames, of 8 bits and of more, to RGB and gray."""
     from ..kernels import yuv
     from ..kernels.cpu.yuv import gray_of_frame, rgb_of_frame
 
@@ -68,19 +68,19 @@ def _convert_frames() -> None:
 
 
 def _batches(preset: str) -> Iterator[Batch]:
-    """Recorded batches of a preset, as many as need all that it may need."""
+    """Yield recorded batches of a preset that together use all its operations."""
     function = getattr(presets, preset)(32)
     for seed in _SEEDS:
         yield function(open_batch([_file("JPEG")] * _IMAGES, device="cpu"), Rng(seed, indices=np.arange(_IMAGES)))
 
 
 def capability_of(name: str) -> tuple[int, int]:
-    """A compute capability from its name.
+    """Parse a compute capability.
 
     Raises
     ------
     ValueError
-        For a name that is none, or one that the installed toolkit does not compile for.
+        If it is invalid, or not supported by the installed toolkit.
     ImportError
         Without numba-cuda.
     """
@@ -97,7 +97,7 @@ def capability_of(name: str) -> tuple[int, int]:
 
 
 def warm_gpu(preset: str | None, capability: tuple[int, int]) -> tuple[int, float]:
-    """Compile what a preset needs on a GPU, or for None everything; gives kernels compiled, and seconds."""
+    """Compile the GPU kernels of a preset, or all for None; return their number, and seconds."""
     from ..kernels import cuda as kernels
 
     start = time.perf_counter()
@@ -108,7 +108,7 @@ def warm_gpu(preset: str | None, capability: tuple[int, int]) -> tuple[int, floa
 
 
 def _needed(preset: str) -> list[Any]:
-    """Kernels that batches of a preset launch, whatever dtype their results have."""
+    """Return the kernels that batches of a preset launch, for all dtypes of results."""
     from ..kernels import cuda as kernels
     from ..kernels import ops
 
@@ -133,7 +133,7 @@ def _needed(preset: str) -> list[Any]:
 
 
 def _file(form: str) -> bytes:
-    """A small image in color."""
+    """Return a small color image file."""
     from PIL import Image
 
     file = io.BytesIO()

@@ -1,1 +1,1 @@
-"""The seek index: a file beside a data set that says where in its JPEG files the rows of blocks begin."""
+"""The seek index: a file with the positions of the rows of blocks in the JPEG files of a data set."""

@@ -1,4 +1,4 @@
-"""What kind of file each sample is, and the entries of those that have one."""
+"""Building a seek index: the kind of each sample's file, and its entry."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from . import format as layout
 
 Kinds = NDArray[np.uint64]
 
-_ANY_SIZE = 1 << 62  # a header costs nothing, and how many pixels are too many is for those who decode
-_PROGRESSIVE = 2  # low half of the frame's marker
-_DENSEST = 256  # pixels a byte: 64 a block, of which each takes two bits at least
-_ALIGNED = 8  # bytes
+_ANY_SIZE = 1 << 62  # pixels; no limit here, as only headers are read
+_PROGRESSIVE = 2  # lower 4 bits of the SOF2 marker
+_DENSEST = 256  # pixels per byte at most: a block of 64 pixels takes at least 2 bits
+_ALIGNED = 8  # bytes; alignment of entries while they are built
 
-# CRC-32 of the counts and symbols of the Huffman tables K.3 to K.6 of ITU-T T.81, which encoders take that do not
-# make any of their own.
+# CRC-32 of the counts and symbols of the Huffman tables K.3 to K.6 of ITU-T T.81, used by encoders that do not optimize
+# theirs.
 _USUAL = frozenset({0x9898900E, 0x06F8F02E, 0x57A406EB, 0xA1415F28})
 
 
 class Built(NamedTuple):
-    """What became of some samples.
+    """Result of building entries for some samples.
 
     Attributes
     ----------
     kinds : (N,) uint64
-        As in the words of the table.
+        Kinds of files, as in the table of the index.
     sizes : (N,) int64
-        Bytes of what stands for each among the entries.
+        Bytes of each sample in ``content``.
     content : bytes
-        These, one after another; where nothing is built, only :attr:`texts` are known.
+        Entries or refusal texts, concatenated; empty if nothing is built.
     files : (N,) int64
-        Bytes of the files.
+        Sizes of the files in bytes.
     texts : dict of int to bytes
-        Of those that are refused, see :func:`refusal`.
+        Texts of the refused samples by position, see :func:`refusal`.
     """
 
     kinds: Kinds
@@ -51,19 +51,19 @@ class Built(NamedTuple):
 
 
 def refusal(name: str, reason: str) -> bytes:
-    """What stands among the entries for a sample that is refused."""
+    """Return the text stored in place of the entry of a refused sample."""
     return f"{name}\0{reason}".encode("utf-8", "backslashreplace")
 
 
 class EntryMaker:
-    """Makes entries; one a thread.
+    """Builds entries; one per thread.
 
     Parameters
     ----------
     every : int
-        MCUs of a segment; 0 for whole rows.
+        MCUs between two entries of a row; 0 for one entry per row.
     builds : bool
-        Otherwise files are only looked at; sizes are then what entries may take at most.
+        If False, only headers are read, and ``sizes`` are upper bounds.
     """
 
     def __init__(self, every: int, builds: bool = True) -> None:
@@ -74,7 +74,7 @@ class EntryMaker:
         self._memory = np.empty(build.WORK_BYTES, np.uint8)
 
     def __call__(self, data: Sequence[Any], names: Sequence[str], unreadable: dict[int, str]) -> Built:
-        """The entries of file bytes; ``unreadable`` has why some could not be read."""
+        """Build the entries of file bytes; ``unreadable`` maps positions to the reason why a file could not be read."""
         headers = jpeg.read_headers(data)
         reasons = dict(unreadable)
         kinds = np.zeros(len(data), np.uint64)
@@ -96,10 +96,10 @@ class EntryMaker:
         return Built(kinds, sizes, content, headers.sizes, texts)
 
     def _contents(self, headers: jpeg.Headers, room: Ints, kinds: Kinds, reasons: dict[int, str]) -> list[bytes] | None:
-        """Entries; what went wrong is noted. None where none are to be built."""
+        """Build entries, and record failures in ``kinds`` and ``reasons``; None if nothing is to be built."""
         if not self._builds:
             return None
-        begins = np.zeros(room.size + 1, np.int64)
+        begins = np.zeros(room.size + 1, np.int64)  # aligned start of each entry in `out`, and the end
         np.cumsum(room + -room % _ALIGNED, out=begins[1:])
         out = np.empty(begins[-1], np.uint8)
         built = np.zeros(room.size, self._loops.BUILT)
@@ -117,7 +117,7 @@ class EntryMaker:
 
 
 def _kind(header: Any, data: Any) -> tuple[int, str]:
-    """The kind of a file by its header, and why it is refused, if it is."""
+    """Return the kind of a file by its header, and the reason if it is refused, else ""."""
     if header["kind"] != records.BASELINE:
         try:
             other = pillow.read_header(data, _ANY_SIZE)
@@ -135,7 +135,7 @@ def _kind(header: Any, data: Any) -> tuple[int, str]:
 
 
 def _has_usual_tables(header: Any, data: Any) -> bool:
-    """Whether all Huffman tables that are used are those of the standard."""
+    """Return True if all used Huffman tables are those of the standard."""
     components = int(header["components"])
     used = {*header["dc_table"][:components].tolist(), *header["ac_table"][:components].tolist()}
     for table in used:

@@ -1,6 +1,6 @@
-"""How a seek index lies in its file: a header, a table with a word for each sample, and their entries.
+"""File format of the seek index: a header, a table with one record of 64 bits per sample, and the entries.
 
-``docs/architecture.md`` describes it for other readers.
+``docs/architecture.md`` describes it for other programs.
 """
 
 from __future__ import annotations
@@ -11,52 +11,54 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-MAGIC: Final = b"\x89GPSI\r\n\x1a"  # as PNG's: shows what transfers as text, or of seven bits, do to a file
+MAGIC: Final = b"\x89GPSI\r\n\x1a"  # as in PNG: shows whether a transfer as text or with 7 bits changed the file
 VERSION: Final = 1
 _ORDER: Final = 0x01020304
 
-#: Magic, byte order, version, MCUs of a segment (0: rows), whether it is finished, samples, bytes of the file, bytes of
-#: the largest entry, checksum of names; then a CRC-32 of all this.
+#: Magic, byte order, version, MCUs between entries (0: rows), finished (0 or 1), number of samples, bytes of the file,
+#: bytes of the largest entry, checksum of names. A CRC-32 of all this follows.
 _HEADER = struct.Struct("<8sIIIIQQQI")
 _CHECKSUM = struct.Struct("<I")
 HEADER_BYTES: Final = _HEADER.size + _CHECKSUM.size
-WORD_BYTES: Final = 8
+RECORD_BYTES: Final = 8
 
-# A word of the table: where a sample's entry begins, and above that what kind of file it is. An entry ends where the
-# next begins; the word behind the last sample's has that place alone.
+# A table record has the file offset of a sample's entry in the lower 48 bits and the kind of its file above. An entry
+# ends where the next one begins. A record after the last sample holds only the end of the last entry.
 _KIND_AT: Final = 48
-PLACE: Final = (1 << _KIND_AT) - 1
+OFFSET: Final = (1 << _KIND_AT) - 1
 
-# Kinds of files, in 4 bits. None means that the sample is not looked at yet.
+# Kinds of files, in 4 bits. 0 means that the sample has not been processed yet.
 INDEXED: Final = 1
-RESTART: Final = 2  # it has restart markers, and needs no entry
+RESTART: Final = 2  # has restart markers, and needs no entry
 PROGRESSIVE: Final = 3
-OTHER_JPEG: Final = 4  # arithmetic, 12 bits, CMYK, rare sampling, several scans: for another decoder
+OTHER_JPEG: Final = 4  # arithmetic, 12 bits, CMYK, rare sampling, several scans: left to another decoder
 OTHER_FORMAT: Final = 5
-TOO_LARGE: Final = 6  # its numbers do not fit into an entry
-REFUSED: Final = 7  # cannot be read or decoded; in place of an entry is the reason, in UTF-8
+TOO_LARGE: Final = 6  # its offsets do not fit into an entry
+REFUSED: Final = 7  # cannot be read or decoded; name and reason in UTF-8 take the place of the entry
 KINDS: Final = range(INDEXED, REFUSED + 1)
 
-# Of JPEG files that our decoder takes: the subsampling in the 4 bits above, and one for Huffman tables of their own.
+# Of JPEG files that our decoder takes: the subsampling in the next 4 bits, then 1 bit for optimized Huffman tables.
 SAMPLINGS: Final = ("", "gray", "4:4:4", "4:2:2", "4:2:0", "4:4:0")
 OPTIMIZED: Final = 1 << 8
 
 
 class Header(NamedTuple):
-    """What stands in front.
+    """Header of an index file.
 
     Attributes
     ----------
     every : int
-        MCUs of a segment; 0 for whole rows.
+        MCUs between two entries of a row; 0 for one entry per row.
     finished : bool
+        False while the index is being built.
     samples : int
+        Number of samples.
     size : int
-        Bytes of the file; while it is not finished, samples that are done.
+        Bytes of the file; until it is finished, the number of samples done.
     largest : int
-        Bytes of the largest entry; while it is not finished, checksums of what is done.
+        Bytes of the largest entry; until it is finished, checksums of the records and entries written so far.
     names : int
-        Checksum of some of the samples' names, see ``names.py``.
+        Checksum of some sample names, see ``names.py``.
     """
 
     every: int
@@ -67,50 +69,50 @@ class Header(NamedTuple):
     names: int
 
     def packed(self) -> bytes:
-        """The bytes of it."""
+        """Return the header as bytes."""
         every, finished, *rest = self
         front = _HEADER.pack(MAGIC, _ORDER, VERSION, every, finished, *rest)
         return front + _CHECKSUM.pack(zlib.crc32(front))
 
     @property
     def table_end(self) -> int:
-        """Where the entries begin."""
-        return int(word_at(self.samples + 1))
+        """Offset of the first entry."""
+        return int(record_at(self.samples + 1))
 
 
-def word_at(i: Any) -> Any:
-    """Where the word of a sample lies, or of each of several."""
-    return HEADER_BYTES + WORD_BYTES * i
+def record_at(i: Any) -> Any:
+    """Return the file offset of a sample's record; for arrays too."""
+    return HEADER_BYTES + RECORD_BYTES * i
 
 
-def word(place: Any, kind: Any) -> Any:
-    """A word of the table, or each of several."""
-    return (kind << np.uint64(_KIND_AT)) | place
+def pack_record(offset: Any, kind: Any) -> Any:
+    """Return a table record of offset and kind; for arrays too."""
+    return (kind << np.uint64(_KIND_AT)) | offset
 
 
-def kind_of(words: Any) -> Any:
-    """The kind in a word, or in each of several, with its subsampling and tables."""
-    return words >> np.uint64(_KIND_AT)
+def kind_of(records: Any) -> Any:
+    """Return the kind in a record, with its subsampling and tables; for arrays too."""
+    return records >> np.uint64(_KIND_AT)
 
 
 def parse(data: bytes) -> Header:
-    """The header at the start of a file.
+    """Parse the header at the start of a file.
 
     Raises
     ------
     ValueError
-        With the reason, where it is none, or one of another version or byte order, or damaged.
+        With the reason, if it is no seek index, has another version or byte order, or is damaged.
     """
     if data[: len(MAGIC)] != MAGIC:
         found = f"begins with {data[: len(MAGIC)]!r}, not {MAGIC!r}" if data else "is empty"
         raise ValueError(f"is not a seek index: it {found}")
     if len(data) < HEADER_BYTES:
-        raise ValueError(f"is cut off: {len(data)} bytes, of which the header takes {HEADER_BYTES}")
+        raise ValueError(f"is cut off: {len(data)} bytes, but the header takes {HEADER_BYTES}")
     _, order, version, every, finished, *rest = _HEADER.unpack_from(data)
     if order == int.from_bytes(_ORDER.to_bytes(4, "little"), "big"):
-        raise ValueError("was written with the highest byte first; this reads the lowest byte first")
+        raise ValueError("is big-endian; this gpuimg reads little-endian indexes")
     if order == _ORDER and version != VERSION:
-        raise ValueError(f"has version {version}; this reads version {VERSION}")
+        raise ValueError(f"has version {version}; this gpuimg reads version {VERSION}")
     if _CHECKSUM.unpack_from(data, _HEADER.size)[0] != zlib.crc32(data[: _HEADER.size]):
-        raise ValueError("is damaged: its header does not have its checksum")
+        raise ValueError("is damaged: the checksum of its header is wrong")
     return Header(every, bool(finished), *rest)

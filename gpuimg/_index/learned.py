@@ -1,4 +1,4 @@
-"""A seek index in memory, of the rows that decoding passes."""
+"""A seek index in memory, filled during decoding."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from .._decoding.jpeg import Headers
 from ..kernels.jpeg.layout import ACCESS
 from .seek import Seek
 
-_ALIGNMENT = 8  # of an entry, whose first number has as many bytes
+_ALIGNMENT = 8  # bytes; alignment of an entry, which begins with a number of 8 bytes
 
 
 class LearnedIndex:
-    """Where the MCU rows of each sample's JPEG begin, as far as it was decoded: 10 bytes a row and 32 a sample.
+    """Positions of the MCU rows of each sample's JPEG, as far as it was decoded: 10 bytes per row and 32 per sample.
 
-    Decoding fills the entries. It may be used by several threads at a time.
+    The decoder writes the entries. Several threads may use the index at once.
 
     Attributes
     ----------
     size : int
-        Bytes of the entries.
+        Total bytes of the entries.
     path : str
-        What it is called in messages.
+        Name of the index in messages.
     """
 
     path = "in memory"
 
     def __init__(self, samples: int) -> None:
         self._entries = np.zeros((samples, 2), np.int64)  # address and bytes
-        self._blocks: list[np.ndarray[Any, Any]] = []  # what they lie in
+        self._blocks: list[np.ndarray[Any, Any]] = []  # memory of the entries
         self._process, self._lock = os.getpid(), threading.Lock()
         self.size = 0
 
     def seek(self, indices: Ints, headers: Headers) -> Seek:
-        """Entries of samples, made where there are none."""
-        if self._process != os.getpid():  # in a forked child a thread of the parent's may have held the lock
+        """Return the entries of samples, after allocating those that do not exist yet."""
+        if self._process != os.getpid():  # after a fork, the lock may stay locked by a thread of the parent
             self._process, self._lock = os.getpid(), threading.Lock()
         with self._lock:
             if not np.all(self._entries[indices, 0]):
@@ -50,14 +50,14 @@ class LearnedIndex:
         return Seek(access, self, self.path, warns=False)
 
     def _add(self, indices: Ints, headers: Headers) -> None:
-        """Make room for the entries of files that can have one."""
+        """Allocate entries for files that can have one."""
         from ..kernels.jpeg.build import room_for_entries  # imports Numba, which takes as long as all of gpuimg
 
         room = np.empty(len(indices), np.int64)
         room_for_entries(headers.records, 0, room)
         room[self._entries[indices, 0] != 0] = 0
         here = np.flatnonzero(room)
-        if not len(here):  # as of a batch whose other files can never have one: nothing may be kept of it
+        if not len(here):  # the other files of the batch can never have one: store nothing
             return
         padded = -(-room[here] // _ALIGNMENT) * _ALIGNMENT
         block = np.zeros(int(padded.sum()), np.uint8)

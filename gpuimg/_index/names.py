@@ -1,17 +1,17 @@
-"""What tells the samples of one source from those of another, cheaply."""
+"""A cheap checksum that identifies the samples of a source."""
 
 from __future__ import annotations
 
 import zlib
 from typing import Any
 
-_MOST = 64  # samples that are looked at
+_MOST = 64  # samples whose names are used
 
 
 def checksum_of_names(source: Any) -> int:
-    """CRC-32 of the names of some samples of a source, the first and the last among them; 0 where they have none.
+    """Return the CRC-32 of the names of some samples, including the first and the last; 0 if they have none.
 
-    Names are those of messages from their last slash on: a data set may be moved.
+    The part of a name up to its last slash is left out, so that a data set may be moved.
     """
     describe = getattr(source, "describe", None)
     if describe is None or not len(source):
@@ -19,6 +19,6 @@ def checksum_of_names(source: Any) -> int:
     some = sorted({k * (len(source) - 1) // (_MOST - 1) for k in range(_MOST)})
     try:
         names = [str(describe(i)).rpartition("/")[2] for i in some]
-    except Exception:  # a source need not have names for all
+    except Exception:  # `describe` may fail for some samples
         return 0
     return zlib.crc32("\0".join(names).encode("utf-8", "backslashreplace"))

@@ -1,4 +1,4 @@
-"""What building an index found."""
+"""Report of ``gpuimg.build_index``."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from .entries import Built
 
 @dataclass(frozen=True)
 class IndexReport:
-    """What :func:`gpuimg.build_index` found and wrote.
+    """Result of :func:`gpuimg.build_index`.
 
     Attributes
     ----------
     path : str or None
-        The index; None where nothing was written.
+        Path of the index; None if nothing was written.
     every : int or str
-        MCUs of a segment, or ``"rows"``.
+        MCUs between two entries of a row, or ``"rows"``.
     samples : int
-        Of the source. Each is counted in one of the next seven numbers.
+        Number of samples in the source. Each is counted in exactly one of the next seven numbers.
     indexed : int
         Baseline JPEG files that have an entry.
     restart : int
-        Baseline JPEG files with restart markers, which serve as well.
+        Baseline JPEG files with restart markers, which need no entry.
     progressive : int
-        Progressive JPEG files: these can only be decoded whole.
+        Progressive JPEG files, which can only be decoded whole.
     other_jpeg : int
         JPEG files of other kinds: CMYK, 12 bits, arithmetic coding, rare subsampling, several scans.
     other_formats : int
         PNG, WebP and so on.
     too_large : int
-        Baseline JPEG files whose numbers an entry has no room for, as of over 512 MB.
+        Baseline JPEG files whose offsets do not fit into an entry, such as files of over 512 MB.
     refused : tuple of Failure
         Samples that cannot be read or decoded, with their index in the source.
     subsampling : dict of str to int
         Baseline JPEG files by their subsampling: ``"4:2:0"``, ``"4:4:4"``, ``"gray"`` and so on.
     optimized : int
-        Baseline JPEG files with other Huffman tables than those of the standard.
+        Baseline JPEG files with Huffman tables other than those of the standard.
     bytes : int
-        Of the index; where nothing was written, what it may take at most.
+        Size of the index; if nothing was written, its maximum size.
     indexed_bytes : int
-        Of the files that have an entry.
+        Total size of the files that have an entry.
     resumed : int
-        Samples that an earlier, interrupted call had done.
+        Samples that an earlier, interrupted call had finished.
     seconds : float
-        It took.
+        Duration of the call.
     """
 
     path: str | None
@@ -70,7 +70,7 @@ class IndexReport:
 
 
 class Tally:
-    """Counts what became of samples, in their order."""
+    """Counts samples by outcome, in order."""
 
     def __init__(self) -> None:
         self.samples = self.largest = self._bytes = self._indexed_bytes = 0
@@ -78,7 +78,7 @@ class Tally:
         self._refused: list[Failure] = []
 
     def add(self, built: Built) -> None:
-        """Count some more."""
+        """Count the next samples."""
         for k, text in sorted(built.texts.items()):
             name, _, reason = text.decode("utf-8", "replace").partition("\0")
             self._refused.append(Failure(self.samples + k, name, reason))
@@ -90,7 +90,7 @@ class Tally:
         self.largest = max(self.largest, int(built.sizes[indexed].max(initial=0)))
 
     def report(self, path: str | None, every: int, resumed: int, seconds: float) -> IndexReport:
-        """All of it."""
+        """Return the report."""
         by = self._kinds.reshape(2, 16, 16)  # tables, subsampling, kind
         kinds = by.sum((0, 1)).tolist()
         samplings = zip(layout.SAMPLINGS[1:], by.sum((0, 2))[1:].tolist(), strict=False)
@@ -107,7 +107,7 @@ class Tally:
             refused=tuple(self._refused),
             subsampling={name: count for name, count in samplings if count},
             optimized=int(by[1].sum()),
-            bytes=layout.word_at(self.samples + 1) + self._bytes,
+            bytes=layout.record_at(self.samples + 1) + self._bytes,
             indexed_bytes=self._indexed_bytes,
             resumed=resumed,
             seconds=seconds,

@@ -1,4 +1,4 @@
-"""Entries of a seek index for the files of a batch, as decoders take them, and what became of each."""
+"""Entries of a seek index for the files of a batch, as decoders take them, and the status of each."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ _REASONS = {
     layout.OTHER_SIZE: "the file has another size",
     layout.OTHER_FILE: "the file has changed",
     layout.DAMAGED: "the entry is damaged, or of another file",
-    layout.MISMATCH: "decoding does not pass where the entry says",
+    layout.MISMATCH: "decoding reached other positions than the entry has",
 }
-_NAMED = 3  # files in a warning
+_NAMED = 3  # files named in a warning
 
 
 @dataclass(frozen=True)
 class Seek:
-    """Entries of a batch's files.
+    """Seek index entries of a batch's files.
 
     Attributes
     ----------
     access : (N,) layout.ACCESS
-        See :mod:`gpuimg.kernels.jpeg.layout`; zeros for a file that has none.
+        See :mod:`gpuimg.kernels.jpeg.layout`; zeros for a file without an entry.
     memory : object
-        What keeps the entries alive.
+        Owner of the memory of the entries.
     index : str
-        What the index is called in messages.
+        Name of the index in messages.
     warns : bool
-        Whether a warning tells of entries that do not fit.
+        Warn of entries that do not match their files.
     entry_status : (N,) int64
-        Filled when the files are decoded: what became of each entry.
+        Status of each entry, set when the files are decoded: 0 (not used), ``layout.USED`` or a reason above it.
     """
 
     access: Records
@@ -49,35 +49,37 @@ class Seek:
 
     @staticmethod
     def of(addresses: Any, sizes: Any, memory: Any, every: int, index: str, *, warns: bool = True) -> Seek:
-        """Of entries at addresses, 0 for files that have none, in memory that is kept."""
+        """Create from addresses of entries, 0 for files without one, and the owner of their memory."""
         access = np.zeros(len(sizes), layout.ACCESS)
         access["entry"], access["entry_bytes"], access["every"] = addresses, sizes, every
         return Seek(access, memory, index, warns)
 
     def part(self, indices: Any) -> Seek:
-        """That of some files."""
+        """Select the entries of some files."""
         return Seek(np.ascontiguousarray(self.access[indices]), self.memory, self.index, self.warns)
 
     def take_over(self, part: Seek, indices: Any) -> None:
-        """Note what became of the entries of some files, unless that is known already."""
+        """Copy the status of entries of some files; a mismatch outranks use, and use no status."""
         np.maximum.at(self.entry_status, indices, part.entry_status)
 
     @property
     def used(self) -> int:
-        """Files that were decoded with their entries."""
+        """Number of files that were decoded with their entries."""
         return int(np.count_nonzero(self.entry_status == layout.USED))
 
     def misfits(self) -> dict[int, str]:
-        """Entries that did not fit their files, which were decoded without: why, by index."""
+        """Return the reason, by position, of each entry that did not match its file and was not used."""
         found = np.flatnonzero(self.entry_status > layout.USED)
         return {i: _REASONS[int(self.entry_status[i])] for i in found.tolist()}
 
 
 def misfit_warning(index: str, misfits: Mapping[str, str]) -> str:
-    """What is said of entries that do not fit: why, by the names of the files."""
+    """Return the warning for entries that do not match their files, given the reasons by file name."""
     listed = [f"{name}: {reason}" for name, reason in list(misfits.items())[:_NAMED]]
     if len(misfits) > _NAMED:
         listed.append(f"and {len(misfits) - _NAMED:,} more")
-    do = "1 entry that does not fit its file" if len(misfits) == 1 else f"{len(misfits):,} entries that do not fit"
-    what = f"the seek index {index} has {do}; such files are decoded without"
-    return f"{what}, and if they have changed, build it again:\n  " + "\n  ".join(listed)
+    if len(misfits) == 1:
+        what = f"1 entry of the seek index {index} does not match its file, which was decoded without it"
+    else:
+        what = f"{len(misfits):,} entries of the seek index {index} do not match their files, decoded without them"
+    return f"{what}; rebuild the index if files changed:\n  " + "\n  ".join(listed)

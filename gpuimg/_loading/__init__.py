@@ -1,1 +1,1 @@
-"""Feeding a training loop: reading, order, threads, batches ahead of their consumer."""
+"""The loader: sharding, reading, and pipelines that compute batches ahead of their consumer."""

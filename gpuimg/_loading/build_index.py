@@ -1,4 +1,4 @@
-"""Building the seek index of a source: read and looked at on several threads, written in order."""
+"""``gpuimg.build_index``: files are read and scanned on several threads, and the index is written in order."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .._index.report import IndexReport, Tally
 from .._index.writing import PartialIndex
 from .._io.native_read import ChunkReader, prepare
 from .._threads.threads import threads as allowed_threads
-from ..sources import Table
+from ..sources._table import origin_of
 from .in_order import Chunk, InOrder, Progress, Work, shown
 from .samples import Columns, SampleNames, read_samples
 from .settings import check_columns, check_source
 
 ENDING = ".gpuimg-index"
-_MOST_EVERY = 1 << 16  # MCUs of a segment: more than any row has
+_MOST_EVERY = 1 << 16  # MCUs between entries: more than any row has
 
 
 def build_index(
@@ -34,51 +34,51 @@ def build_index(
     image: str = "image",
     dry_run: bool = False,
 ) -> IndexReport:
-    """Build the seek index of a source: where in its JPEG files the rows of blocks begin.
+    """Build the seek index of a source: positions of the rows of blocks in its JPEG files.
 
-    With an index, a crop is decoded without what lies above and beside it.
+    With an index, a crop is decoded without the rows above it and the blocks to its left and right.
 
     Parameters
     ----------
     source : object with ``len`` and ``source[i]``
-        As in :func:`load`; labels are not looked at. It is called on several threads.
+        As in :func:`load`; labels are not used. It is called on several threads.
     path : path, optional
-        Of the index. By default it lies beside the folder or file of a source that has just one, with
-        ``.gpuimg-index`` added to its name. An index that is there is replaced, once the new one is whole.
+        Path of the index. By default the path of the source's folder or file, if it has exactly one, with
+        ``.gpuimg-index`` appended. An existing index is replaced once the new one is complete.
     every : int or "rows"
-        MCUs, of 16 x 16 pixels at the usual 4:2:0, from one entry in a row to the next. Fewer make a larger index and
-        faster crops. ``"rows"``: an entry for the beginning of each row alone.
+        MCUs (16 x 16 pixels at the usual 4:2:0) between two entries in a row. Fewer make a larger index and faster
+        crops. ``"rows"``: only one entry per row, at its beginning.
     threads : int, optional
-        That work; by default ``GPUIMG_NUM_THREADS``, or the cores this process may use.
+        Number of threads; by default ``GPUIMG_NUM_THREADS``, or the cores this process may use.
     progress : bool or function
-        Show a progress bar (needs tqdm). A function is called with how many samples are done, and how many there are.
+        Show a progress bar (needs tqdm). A function is called with the number of samples done and their total number.
     image : str
-        Of a source of mappings, as in :func:`load`.
+        For a source of mappings, as in :func:`load`.
     dry_run : bool
-        Read headers and count, and write nothing.
+        Only read headers and count; write nothing.
 
     Returns
     -------
     IndexReport
-        Counts of the kinds of files, and those that cannot be read or decoded: these are no error.
+        Counts by kind of file, and the files that cannot be read or decoded, which raise no error.
 
     Raises
     ------
     ValueError
-        For arguments out of range, without a path where there is no default, and for a path under which there is
-        something else than a seek index.
+        For arguments out of range, without a path if there is no default, and if the path exists and is no seek index.
     TypeError
-        For what is no source, or where it does not give images.
+        If ``source`` is no source, or does not yield images.
     OSError
-        Where the index cannot be written; ``BlockingIOError`` where another process is about to.
+        If the index cannot be written; ``BlockingIOError`` if another process is writing it.
     ImportError
         For ``progress=True`` without tqdm.
 
     Notes
     -----
-    Half as expensive as decoding, and the files are read once. The index is written to ``path + ".partial"`` and
-    renamed when it is whole. After an interruption, of any kind, the same call goes on where that was, and the result
-    has the same bytes. It depends on neither threads nor the place of the data set, which is not written to.
+    Takes half the time of decoding, and reads every file once. The index is written to ``path + ".partial"`` and
+    renamed when it is complete. After an interruption of any kind the same call resumes, and the result has the same
+    bytes. The bytes depend neither on the number of threads nor on the location of the data set. Nothing is written to
+    the data set.
 
     Examples
     --------
@@ -131,15 +131,15 @@ def _checked_every(every: Any) -> int:
 
 
 def _default_path(source: Any) -> str:
-    """Beside what a source is read from."""
-    origin = source._origin() if isinstance(source, Table) else None
+    """Return the path next to the folder or file that a source is read from."""
+    origin = origin_of(source)
     if origin is None:
-        raise ValueError(f"path is needed: there is no single file or folder that {source!r} is read from")
+        raise ValueError(f"path is needed: {source!r} is not read from a single local file or folder")
     return os.path.abspath(os.fsdecode(origin)) + ENDING
 
 
 def _making(source: Any, columns: Columns, maker: Callable[[], EntryMaker]) -> Callable[[Any], Work[Built]]:
-    """For each thread a function that reads samples and makes their entries."""
+    """Return a function that creates one worker per thread, which reads samples and builds their entries."""
 
     def of_thread(_: Any) -> Work[Built]:
         make, reader = maker(), ChunkReader()

@@ -1,4 +1,4 @@
-"""Clips of videos in a loader: which frames of a sample's video, and the indexes of videos seen before."""
+"""Clips of videos in a loader: the choice of frames, and a cache of the indexes of videos."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from .._random.rng import Rng
 from .._video.index import VideoIndex, read_index
 
 _STARTS = ("random", "first", "center")
-_KEPT = 1_000  # indexes: of 300 frames each, some 10 MB
+_CACHED = 1_000  # indexes of videos; with 300 frames each they take about 10 MB
 
 
 @dataclass(frozen=True)
 class Clips:
-    """What :func:`gpuimg.load` takes of each video: one clip.
+    """Clip that :func:`gpuimg.load` takes from each video.
 
     Attributes
     ----------
     frames : int
         Frames of a clip, T.
     stride : int
-        From frame to frame: 1 takes all, 2 every other one.
+        Distance between frames of the clip, in frames of the video: 1 takes all, 2 every other one.
     start : {"random", "first", "center"}
-        Where a clip begins: anywhere, which depends on the seed, the epoch and the sample alone; at the video's
-        beginning; so that as much is left out before as behind.
+        First frame: random, determined by seed, epoch and sample index; the first frame of the video; or such that
+        the clip is in the middle of the video.
     short : {"repeat", "wrap", "error"}
         As in :func:`open_clips`.
 
@@ -58,21 +58,21 @@ class Clips:
         one_of(self.start, "start", _STARTS)
 
     def starts(self, rng: Rng, stride: Ints) -> Start:
-        """First frames of clips, from how many frames their videos have."""
+        """Return a function from frame counts of videos to the first frames of their clips."""
         if self.start == "random":
             return random_start(rng.split("clips"), self.frames, stride)
         return lambda counts: np.maximum(counts - (self.frames - 1) * stride - 1, 0) // 2 * (self.start == "center")
 
 
 class VideoClips:
-    """Opens the clips of a loader's samples."""
+    """Opens the clips of a loader's samples and caches the indexes of their videos."""
 
     def __init__(self, clips: Clips) -> None:
         self._clips = clips
         self._known: dict[tuple[str, int, int], VideoIndex] = {}
 
     def open(self, data: Sequence[Any], names: Sequence[str], rng: Rng, options: DecodeOptions) -> EncodedClips:
-        """Clips of paths or file bytes, one for each sample of ``rng``; those that cannot be opened are failures."""
+        """Open clips of paths or file bytes, one for each sample of ``rng``; errors are recorded as failures."""
         clips = self._clips
         stride = np.full(len(data), clips.stride)
         return clips_of(
@@ -81,25 +81,25 @@ class VideoClips:
         )  # fmt: skip
 
     def _read(self, data: Any, max_pixels: int) -> VideoIndex:
-        """The index of a video; that of a file is kept for the next epoch, those used last."""
+        """Return the index of a video; those of the files used last are cached for the next epoch."""
         key = _identity(data)
         index = None if key is None else self._known.pop(key, None)
         if index is None:
             index = read_index(data, max_pixels)
         if key is not None:
             self._known[key] = index
-            with suppress(RuntimeError, StopIteration):  # another thread did the same
-                while len(self._known) > _KEPT:
+            with suppress(RuntimeError, StopIteration):  # another thread evicted it first
+                while len(self._known) > _CACHED:
                     self._known.pop(next(iter(self._known)), None)
         return index
 
 
 def _identity(data: Any) -> tuple[str, int, int] | None:
-    """What a file is known by, until it changes."""
+    """Return path, modification time in ns and size of a file; None for file bytes."""
     if not isinstance(data, str):
         return None
     try:
         found = os.stat(data)
-    except (OSError, ValueError):  # is said when it is read
+    except (OSError, ValueError):  # reported when the file is read
         return None
     return data, found.st_mtime_ns, found.st_size

@@ -1,4 +1,4 @@
-"""Feeding a training loop: batches read, decoded and augmented ahead of their consumer."""
+"""``gpuimg.load``: batches that are read, decoded and augmented ahead of a training loop."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .settings import (
     Settings,
     UserFunction,
     adapted,
+    check_choices,
     check_columns,
     check_source,
-    check_words,
     opened_index,
-    opener,
     readers_for,
     runtimes_for,
     stream_address,
+    video_clips,
 )
 from .streams import check_stream
 
@@ -75,75 +75,74 @@ def load(
     Parameters
     ----------
     source : object with ``len`` and ``source[i]``
-        ``source[i]`` gives ``(file bytes or path, label)``, or a mapping, as Hugging Face's ``datasets`` does with
-        ``ds.cast_column("image", datasets.Image(decode=False))``; it is called on several threads. :func:`folder`,
-        :func:`tar` and others make sources, :func:`iterable` one of what can only be iterated over.
+        ``source[i]`` returns ``(file bytes or path, label)``, or a mapping, as Hugging Face's ``datasets`` does with
+        ``ds.cast_column("image", datasets.Image(decode=False))``. It is called on several threads. :func:`folder`,
+        :func:`tar` and others return sources; :func:`iterable` makes one of an iterable.
     preprocess : function, optional
-        ``(batch, rng) -> Batch``, as those of :mod:`gpuimg.presets`, where ``rng`` is the :class:`Rng` of the batch's
-        samples. With a third parameter it is given the batch's labels too, and returns ``(images, labels)``. It is
-        called on several threads. It may return several views of each sample, as
+        ``(batch, rng) -> Batch``, such as those of :mod:`gpuimg.presets`, where ``rng`` is the :class:`Rng` of the
+        batch's samples. With a third parameter it gets the batch's labels too, and returns ``(images, labels)``. It is
+        called on several threads. It may return several versions of each sample, as
         :func:`gpuimg.presets.dino_train` does.
     batch_size : int
-        Images of a batch of one rank.
+        Number of images per batch and rank.
     device : str, optional
         As in :func:`open_batch`.
     devices : sequence of str, optional
-        Several devices, in turn: batch ``k`` is made by device ``k % len(devices)``.
+        Several devices, used in turn: batch ``k`` is computed on device ``k % len(devices)``.
     dtype, layout
-        As in :meth:`Batch.array`; those with T are for ``clips``.
+        As in :meth:`Batch.array`; layouts with T are for ``clips``.
     shuffle : bool
-        Each epoch has another order, which depends on ``seed`` and the epoch alone.
+        Shuffle each epoch differently; the order depends only on ``seed`` and the epoch.
     seed : int
-        Of the order and of ``rng``, 0 to 2**64 - 1.
+        Seed of the order and of ``rng``, 0 to 2**64 - 1.
     epochs : int or None
-        Epochs of one ``for`` loop over the loader; the next loop goes on with the epoch after. None: endless.
+        Epochs of one ``for`` loop over the loader; the next loop continues with the epoch after. None: endless.
     drop_last : bool
-        Leave out what does not fill a batch on every rank. Otherwise the last batch of an epoch is smaller, and
-        samples from the epoch's beginning, not ``valid``, give every rank the same number.
+        Leave out samples that do not fill a batch on every rank. Otherwise the last batch of an epoch is smaller, and
+        ranks are padded to the same number with samples from the start of the epoch, which are not ``valid``.
     prefetch : int
-        Batches ready or in the making ahead of the consumer, for each device. With those the consumer holds, and twice
-        ``batch_size`` files, of a source behind URLs some 4 MiB for each reader, they bound the memory.
+        Batches ready or in progress ahead of the consumer, per device. Memory is bounded by these, the batches that the
+        consumer holds, and ``2 * batch_size`` files; for URLs, about 4 MiB per reader instead.
     readers : int
-        Maximum number of threads that read from the source; extra ones wake only when the first falls behind. By
-        default 4, and 16 for a source behind URLs, each of which has up to 4 requests under way. More for storage that
-        answers late.
+        Maximum number of threads that read from the source; all but the first sleep until it is too slow. By default 4,
+        or 16 for URLs, with up to 4 concurrent requests each. Increase it for storage with high latency.
     decoders : int
-        Batches that are made at a time, for each device: while one is decoded, the next one's headers are read and its
-        calls recorded. On the CPU they share ``GPUIMG_NUM_THREADS`` threads.
+        Batches that are computed concurrently, per device: while one is decoded, the next one's headers are read and
+        its calls recorded. On the CPU they share ``GPUIMG_NUM_THREADS`` threads.
     shard : (rank, world) or "auto"
-        This process's share: every rank gets the same number of batches and, but for the padding above, no sample is
-        on two of them. ``"auto"``: as the launcher's environment variables say (``RANK`` and ``WORLD_SIZE``, Slurm's
-        in a job step, Open MPI's, MPICH's), else all. Lightning's own launcher sets no ``RANK``: give
-        ``(trainer.global_rank, trainer.world_size)`` there.
+        This process's share of the samples: every rank gets the same number of batches, and no two ranks get the same
+        sample, except for padding. ``"auto"``: from the launcher's environment variables (``RANK`` and
+        ``WORLD_SIZE``, or those of Slurm in a job step, Open MPI or MPICH), else all samples. Lightning's launcher sets
+        no ``RANK``: pass ``(trainer.global_rank, trainer.world_size)`` there.
     on_error : {"raise", "skip", "fill"}
-        For samples that cannot be read or decoded. ``"raise"``: a :class:`DecodeError` in place of the batch.
-        ``"skip"``: the next sample takes the place, so that batches stay full (at the end of an epoch with samples of
-        its beginning, not ``valid``); batches are then made one after another. ``"fill"``: a black image, not
-        ``valid``.
+        Policy for samples that cannot be read or decoded. ``"raise"``: raise a :class:`DecodeError` in place of the
+        batch. ``"skip"``: replace it with the next sample, so that batches stay full (at the end of an epoch with
+        samples from its start, not ``valid``); batches are then computed one after another. ``"fill"``: replace it with
+        a black image, not ``valid``.
     max_failures : int or float, optional
-        Under ``"skip"`` and ``"fill"``: more failures in one epoch than this number, or than this fraction of the
-        rank's samples, raise a :class:`DecodeError`.
+        Under ``"skip"`` and ``"fill"``: limit of failures per epoch, as a number or as a fraction of the rank's
+        samples; more of them raise a :class:`DecodeError`.
     progress : bool
-        Show a progress bar (needs tqdm) with images/s and what limits them.
+        Show a progress bar (needs tqdm) with images/s and the bottleneck.
     stream : int or stream, optional
-        The consumer's CUDA stream, by default CuPy's current one: a batch is ready for work enqueued there, and its
-        memory is used again after what was enqueued there before the batch was let go.
+        The consumer's CUDA stream, by default CuPy's current one. A batch is ready for work enqueued there, and its
+        memory is reused only after the work enqueued there before the batch was released.
     color, alpha, max_pixels, max_bytes, draft, depth, icc
-        As in :func:`open_batch`. With ``clips``, ``max_bytes`` is for videos that are read as a whole.
+        As in :func:`open_batch`. With ``clips``, ``max_bytes`` applies to videos that are read into memory.
     image : str
-        Of a source of mappings: the entry with file bytes or a path, or a mapping of ``"bytes"`` and ``"path"``.
+        For a source of mappings: the key of the file bytes or path, or of a mapping of ``"bytes"`` and ``"path"``.
     label : str or None
-        Of a source of mappings: the entry with the label. None: the label is a dict of all entries but the image.
-        Where the image is the only entry, there is no label.
+        For a source of mappings: the key of the label. None: the label is a dict of all entries but the image. If the
+        image is the only entry, the label is None.
     index : path, SeekIndex or "memory", optional
-        A seek index of the source, see :func:`build_index`: parts of JPEGs that are not needed are then not decoded.
-        ``"memory"``: where MCU rows begin is kept as they are decoded, for the epochs after (some 300 bytes for an
-        image of 500 x 375). The pixels are the same. Entries that do not fit their files are not used, but counted in
-        :meth:`Loader.stats`, and a warning tells of the first.
+        A seek index of the source, see :func:`build_index`, with which only the needed parts of JPEGs are decoded.
+        ``"memory"``: positions of MCU rows are recorded during decoding for later epochs (about 300 bytes for an image
+        of 500 x 375). The pixels are the same. Entries that do not match their files are not used; they are counted in
+        :meth:`Loader.stats`, and the first cause a warning.
     clips : Clips, optional
-        The samples are videos, of each of which this is taken: ``gpuimg.Clips(frames=16, stride=2)``. ``preprocess``
-        is then given a batch of clips, see :func:`open_clips`. Files behind paths are not read as a whole. Indexes of
-        the 1,000 files used last are kept.
+        The samples are videos, and one such clip is taken from each: ``gpuimg.Clips(frames=16, stride=2)``.
+        ``preprocess`` then gets a batch of clips, see :func:`open_clips`. Of files at paths only the needed parts are
+        read. The indexes of the 1,000 files used last are cached.
 
     Returns
     -------
@@ -153,28 +152,28 @@ def load(
     Raises
     ------
     ValueError, TypeError
-        For arguments out of range, and the per-thread default stream, at the call; for what ``preprocess`` or the
-        source give back, in the loop.
+        At the call, for arguments out of range and for the per-thread default stream; in the loop, for wrong results of
+        ``preprocess`` or the source.
     DecodeError
         In the loop, naming index, source and reason.
     ImportError
         For ``progress`` without tqdm.
     RuntimeError
-        In the loop, where a forked child goes on with an iterator of its parent: a new loop in the child works.
+        In the loop, if a forked child continues an iterator of its parent; a new loop in the child works.
 
     Notes
     -----
-    A sample's pixels depend on the seed, the epoch, and its index alone: not on the number of threads, ranks or
-    devices, nor, unless ``preprocess`` mixes images, on the batch size. Memory of a batch is used again once
-    nothing refers to it, tensors made of it included. Threads end with the loop, with an exception in it, and with
+    A sample's pixels depend only on the seed, the epoch, and its index: not on the number of threads, ranks or
+    devices, nor, unless ``preprocess`` mixes images, on the batch size. The memory of a batch is reused once nothing
+    refers to it, including tensors that share it. Threads end with the loop, with an exception in it, and with
     :meth:`Loader.close`.
 
-    On a GPU ``stream`` must be the one that reads the batches. PyTorch's current stream is not CuPy's: a loop under
-    ``torch.cuda.stream(side)`` gives ``stream=side``, which must be there as long as the loop. One that reads a batch
-    on another stream as well lets ``stream`` wait for that one before it lets the batch go
-    (``stream.wait_stream(other)`` in PyTorch): DLPack orders the first reading, and nothing tells of the last. JAX
-    computes on streams of its own: there, call ``block_until_ready`` on what was computed first. ``torch.as_tensor``
-    orders nothing at all, so it is right on ``stream`` alone; ``torch.from_dlpack`` is right on any.
+    On a GPU, ``stream`` must be the stream that reads the batches. PyTorch's current stream is not CuPy's: a loop under
+    ``torch.cuda.stream(side)`` passes ``stream=side``, which must exist as long as the loop. A loop that also reads a
+    batch on another stream must let ``stream`` wait for that one before it releases the batch
+    (``stream.wait_stream(other)`` in PyTorch): DLPack orders the first read, but not the last. JAX computes on private
+    streams: there, call ``block_until_ready`` on the results before releasing the batch. ``torch.as_tensor`` does not
+    order anything, so use it only on ``stream``; ``torch.from_dlpack`` is correct on any stream.
 
     Examples
     --------
@@ -196,7 +195,7 @@ def load(
     decoders = whole_number(decoders, "decoders")
     shuffle, drop_last, progress = flag(shuffle, "shuffle"), flag(drop_last, "drop_last"), flag(progress, "progress")
     epochs = None if epochs is None else whole_number(epochs, "epochs")
-    check_words(layout, dtype, on_error, clips is not None)
+    check_choices(layout, dtype, on_error, clips is not None)
     if isinstance(source, Stream):
         check_stream(source, on_error, max_failures, index, clips)
     options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc)
@@ -213,7 +212,7 @@ def load(
         Settings(
             source, adapted(preprocess), batch_size, runtimes, dtype, layout, shuffle, int(seed),
             drop_last, prefetch, readers, decoders, rank, world, on_error, stream_address(stream), options,
-            columns, opened_index(index, source), opener(clips, draft, index),
+            columns, opened_index(index, source), video_clips(clips, draft, index),
         ),
         epochs, max_failures, progress,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The loader: where it stands, and the loops over it."""
+"""``Loader``: its position, the loops over it, and their statistics."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from .._checks.text import counted
 from .._index.seek import misfit_warning
 from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
-from .pipeline import LoadedBatch, Made, Pipeline
+from .pipeline import FinishedBatch, LoadedBatch, Pipeline
 from .prefetch import Ending, Stopped
 from .settings import Settings, failure_limit
 from .sharding import Position, resumed
 from .stats import Stats, progress_bar
 from .streams import StreamPipeline
 
-_LISTED = 20  # failures in the warning at the end
-_KEPT = 10_000  # failures that a loader remembers: an endless one would fill the memory with them
+_LISTED = 20  # failures listed in the warning at the end of a loop
+_STORED = 10_000  # failures that a loader stores, so that an endless one does not fill the memory
 
 
 class Loader:
-    """What :func:`gpuimg.load` gives: iterate over it, once for each run of ``epochs`` epochs.
+    """Iterable of batches, returned by :func:`gpuimg.load`; each ``for`` loop goes through ``epochs`` epochs.
 
-    A ``for`` loop begins where the last complete one ended; after a loop that was left early, with the epoch after
-    it; after :meth:`load_state_dict`, where that state was taken. Also an iterator (``next``, and a loop goes on from
-    there) and a context manager.
+    A ``for`` loop begins with the epoch after the last complete loop. After a loop that was left early it begins with
+    the next epoch, and after :meth:`load_state_dict` at the position of that state. The loader is also an iterator
+    (``next(loader)``; a loop then continues from there) and a context manager that ends the threads.
 
     Attributes
     ----------
     failures : list of Failure
-        Samples that could not be read or decoded, by index in the source, of the batches given so far: the last
-        10,000. :meth:`stats` counts all of a loop.
-    shard : (rank, world)
+        Samples that could not be read or decoded, by index in the source: the last 10,000 of the batches delivered so
+        far. :meth:`stats` counts all failures of a loop.
+    shard : (int, int)
+        Rank and world size.
     """
 
     def __init__(self, settings: Settings, epochs: int | None, max_failures: float | None, progress: bool) -> None:
@@ -46,26 +47,25 @@ class Loader:
         self._max_failures = max_failures
         if settings.of_stream and settings.workers > 1:
             raise ValueError(
-                "a stream is gone over by one worker, not by several of a DataLoader: use num_workers=0 or 1; the "
-                "loader has threads"
+                "a stream needs one worker, not several of a DataLoader: use num_workers=0 or 1; the loader has threads"
             )
         samples = settings.share().count(settings.batch_size, settings.drop_last) // settings.workers
         self._most = failure_limit(max_failures, samples)
         self._progress_bar = progress_bar() if progress else None
-        self._process = -1  # the memory below is this process's
+        self._process = -1  # id of the process that the memory below belongs to
         self._memory: list[ResultMemory] = []
         self._position = Position()
-        self._inside = False  # a loop began at an earlier position than the one reached
-        self._last: int | None = None  # the epoch behind the loop at hand
+        self._inside = False  # the position is within a loop that has delivered a batch
+        self._last: int | None = None  # the epoch after the last one of the current loop
         self._loop: weakref.ref[_Loop] | None = None
         self._own: _Loop | None = None  # for next(loader)
         self._stats = Stats()
-        self._warned = False  # of entries that do not fit their files
+        self._warned = False  # of seek index entries that do not match their files
         self.failures: list[Failure] = []
         self.shard = settings.rank, settings.world
 
     def __len__(self) -> int:
-        """Batches of a whole loop."""
+        """Number of batches of a complete loop."""
         if self._epochs is None:
             raise TypeError("an endless loader has no length")
         settings = self._settings
@@ -74,12 +74,12 @@ class Loader:
         epoch = -(-settings.share().count(settings.batch_size, settings.drop_last) // settings.batch_size)
         return len(range(settings.worker, self._epochs * epoch, settings.workers))
 
-    def _dealt(self, worker: int, workers: int) -> Loader:
-        """A loader at the same position that makes every so many batches, those of one of several workers."""
+    def _for_worker(self, worker: int, workers: int) -> Loader:
+        """Return a loader at the same position that makes the batches of one of several ``DataLoader`` workers."""
         settings = replace(self._settings, worker=worker, workers=workers)
-        dealt = Loader(settings, self._epochs, self._max_failures, progress=False)
-        dealt._position, dealt._inside = self._position, self._inside
-        return dealt
+        loader = Loader(settings, self._epochs, self._max_failures, progress=False)
+        loader._position, loader._inside = self._position, self._inside
+        return loader
 
     def __repr__(self) -> str:
         settings = self._settings
@@ -106,7 +106,7 @@ class Loader:
         start, last = self._reached(), self._last_epoch()
         self._last = last
         bar = None if self._progress_bar is None else self._progress_bar(**self._bar(start, last))
-        if self._process != os.getpid():  # in a forked child a thread of the parent's may have held the pool's lock
+        if self._process != os.getpid():  # after a fork, a lock of the parent's memory pool may stay locked
             self._process = os.getpid()
             self._memory = [runtime.result_memory(self._settings.stream) for runtime in self._settings.runtimes]
         kind = StreamPipeline if self._settings.of_stream else Pipeline
@@ -118,11 +118,11 @@ class Loader:
 
     def __next__(self) -> LoadedBatch:
         if self._own is None:
-            self._own = self._begin(weakref.ref(self))  # no cycle: dropping the loader must end the threads
+            self._own = self._begin(weakref.ref(self))  # a weak reference: deleting the loader must end the threads
         return next(self._own)
 
     def _bar(self, start: Position, last: int | None) -> dict[str, Any]:
-        """Options of the progress bar."""
+        """Return the options of the progress bar."""
         settings = self._settings
         whole = settings.share().count(settings.batch_size, settings.drop_last)
         rest = settings.share(start.levels).count(settings.batch_size, settings.drop_last) - start.given
@@ -131,12 +131,12 @@ class Loader:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(
-            "a Loader can be neither pickled nor copied: its loop has threads; pickle loader.state_dict(), and give "
-            "that to load_state_dict() of another loader, made with gpuimg.load of the same source"
+            "a Loader cannot be pickled or copied, as its loop has threads; pickle loader.state_dict() and pass it to "
+            "load_state_dict() of another loader, created with gpuimg.load for the same source"
         )
 
     def close(self) -> None:
-        """End the threads of a loop that is going on; its iterator is then at its end."""
+        """End the threads of a running loop; its iterator is then exhausted."""
         running = self._loop() if self._loop is not None else None
         if running is not None:
             running.close()
@@ -148,40 +148,40 @@ class Loader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- where it stands ---------------------------------------------------------------------------------------
+    # -- position ----------------------------------------------------------------------------------------------
 
     def _reached(self) -> Position:
-        """The position, at the next epoch's beginning rather than at an epoch's end."""
+        """Return the position, normalized to the start of the next epoch at the end of an epoch."""
         at = self._position
         settings = self._settings
         complete = at.given >= settings.share(at.levels).count(settings.batch_size, settings.drop_last)
         return Position(at.epoch + 1) if complete else at
 
     def _last_epoch(self) -> int | None:
-        """The epoch behind the last one of a loop that begins or is at this position."""
+        """Return the epoch after the last one of a loop that begins or is at this position; None: endless."""
         if self._epochs is None:
             return None
         epoch = self._position.epoch if self._inside else self._reached().epoch
         return (epoch // self._epochs + 1) * self._epochs
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the consumer stands: behind the last batch it was given. Plain numbers, for any file format.
+        """Return the position after the last delivered batch, as plain numbers for any file format.
 
         Returns
         -------
         dict
-            For :meth:`load_state_dict` of a loader of the same source, with any batch size, number of ranks, threads
-            and devices. Under ``on_error="skip"`` ranks advance at their own pace: keep the state of each.
+            State for :meth:`load_state_dict` of a loader of the same source, with any batch size, number of ranks,
+            threads and devices. Under ``on_error="skip"`` ranks advance at different speeds: store the state of each.
 
         Raises
         ------
         RuntimeError
-            In one of several workers of a ``DataLoader`` under ``on_error="skip"``.
+            If this is one of several workers of a ``DataLoader`` under ``on_error="skip"``.
         """
         if self._settings.workers > 1 and self._settings.on_error == "skip":
             raise RuntimeError(
-                'under on_error="skip" several DataLoader workers have no common position; use one worker, whose '
-                'loader has threads, or on_error="fill"'
+                'under on_error="skip" several DataLoader workers have no common position; use one worker (the '
+                'loader has threads) or on_error="fill"'
             )
         at, settings = self._reached(), self._settings
         return {
@@ -191,18 +191,18 @@ class Loader:
         }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Go on where a state was taken, exact to the sample; the next loop begins there.
+        """Resume at the position of a state, exact to the sample; the next loop begins there.
 
         Parameters
         ----------
         state : dict or list of dict
-            Of :meth:`state_dict`. A list of the states of all ranks, where they were taken under ``on_error="skip"``
-            by another number of ranks.
+            Result of :meth:`state_dict`. A list of the states of all ranks, if they were saved under
+            ``on_error="skip"`` with another number of ranks.
 
         Raises
         ------
         ValueError
-            For a state of another source or order, or states that do not belong together.
+            For a state of another source or order, or states that were not saved together.
         """
         states = [state] if isinstance(state, Mapping) else sorted(state, key=lambda one: int(one["rank"]))
         settings = self._settings
@@ -224,58 +224,72 @@ class Loader:
         self._position = position
         self._inside = False
 
-    # -- how it goes -------------------------------------------------------------------------------------------
+    # -- statistics --------------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
-        """Time and queue depth of each stage of the loop at hand, or of the last one.
+        """Return timings and counts of the current loop, or of the last one.
 
         Returns
         -------
         dict
-            ``images``; ``failures``, the samples that could not be read or decoded; ``seconds``, since the first batch
-            was asked for; ``images_per_second``; ``read``, ``record`` (Python and headers), ``decode`` and ``kernels``
-            with the ``seconds`` of all their threads together; in ``read`` and ``record`` besides ``held``, the seconds
-            that their threads stood ready and could not go on, because other threads held Python's lock (the GIL) or
-            all cores, and in ``read`` how long it was ``waited`` for; ``ready``, the batches that were ready on average
-            when one was asked for; ``consumer`` with the ``seconds`` it was busy and ``waited``; ``cores``, how many
-            this process kept busy on average; with a seek index ``index``: how many entries were ``used``, and how
-            many were ``misfits``, which do not fit their files; where there were any ``unwritten``, the images that a
-            GPU's decoder reported as decoded, but had not written, so that the CPU decoded them; ``clips_on_cpu``,
-            where there were any clips of videos that a GPU does not decode, so that the CPU did; and ``limit``, what
-            the consumer waited for:
+            ``images``, ``failures``
+                Number of images, and of samples that could not be read or decoded.
+            ``seconds``, ``images_per_second``
+                Time since the first batch was requested, and the rate.
+            ``read``, ``record``, ``decode``, ``kernels``
+                For each part of the pipeline, the ``seconds`` of all its threads together; ``record`` is Python code
+                and headers. ``read`` and ``record`` also have ``held``: seconds in which their threads were runnable,
+                but other threads held the GIL or all cores. ``read`` also has ``waited``: seconds in which batches
+                waited for it.
+            ``ready``
+                Mean number of batches that were ready when one was requested.
+            ``consumer``
+                ``seconds`` that it was busy, and that it ``waited``.
+            ``cores``
+                Mean number of cores that this process kept busy.
+            ``index``
+                With a seek index: the number of entries that were ``used``, and of ``misfits``, which do not match
+                their files.
+            ``unwritten``
+                If there were any: images that a GPU decoder reported as decoded but had not written. The CPU decoded
+                them.
+            ``clips_on_cpu``
+                If there were any: clips of videos that the GPU does not decode. The CPU decoded them.
+            ``limit``
+                What the consumer waited for, as follows.
 
             ``"read"``, ``"record"``, ``"decode"`` or ``"kernels"``
-                That stage's own work: more ``readers`` for slow storage, more cores for the others.
+                That part of the pipeline: use more ``readers`` for slow storage, more cores for the others.
             ``"python"``
-                Python's lock, which the loop's own Python code, or another thread's, holds.
+                The GIL, held by the Python code of the loop or of another thread.
             ``"cores"``
-                A core: the loop and the loader together want more than there are.
+                A core: loop and loader together need more than there are.
             ``"consumer"``
                 Nothing: the loop itself takes the time.
         """
         return self._stats.summary()
 
-    def _deliver(self, made: Made) -> LoadedBatch:
-        made.runtime.wait_event(made.event, self._settings.stream)
-        self._position = made.position
+    def _deliver(self, finished: FinishedBatch) -> LoadedBatch:
+        finished.runtime.wait_event(finished.event, self._settings.stream)
+        self._position = finished.position
         self._inside = True
-        self.failures += made.failures
-        del self.failures[:-_KEPT]
-        failed = self._stats.add(made)
-        self._warn_of_misfits(made)
+        self.failures += finished.failures
+        del self.failures[:-_STORED]
+        failed = self._stats.add(finished)
+        self._warn_of_misfits(finished)
         if self._most is not None and failed > self._most:
             total = self._stats.images if self._settings.of_stream else self._settings.samples
             error = DecodeError(tuple(self.failures[-failed:]), total)
             error.add_note(f"these are more than max_failures allows: {self._most} in an epoch")
             raise error
-        return made.batch
+        return finished.batch
 
-    def _warn_of_misfits(self, made: Made) -> None:
-        """Once: that entries of the seek index do not fit their files."""
+    def _warn_of_misfits(self, finished: FinishedBatch) -> None:
+        """Warn once per loader of seek index entries that do not match their files."""
         index = self._settings.index
-        if index is not None and made.entries is not None and made.entries.misfits and not self._warned:
+        if index is not None and finished.entries is not None and finished.entries.misfits and not self._warned:
             self._warned = True
-            text = misfit_warning(str(index.path), made.entries.misfits)
+            text = misfit_warning(str(index.path), finished.entries.misfits)
             warnings.warn(f"{text}\nLoader.stats() counts those of later batches", RuntimeWarning, stacklevel=4)
 
     def _closed(self, running: _Loop) -> None:
@@ -284,7 +298,7 @@ class Loader:
             self._own = None
 
     def _ended(self) -> None:
-        """A loop came to its end."""
+        """Finish a complete loop: set the position, and warn of failures."""
         self._position = self._reached() if self._last is None else Position(self._last)
         self._inside = False
         if self._stats.failed:
@@ -300,14 +314,14 @@ class Loader:
 
 
 def _identity(settings: Settings) -> dict[str, Any]:
-    """What of the source must be the same where a state is loaded."""
+    """Return the properties of the source that must be equal when a state is loaded."""
     if not settings.of_stream:
         return {"samples": settings.samples}
     return {"samples": None, "buffer": settings.source.buffer if settings.shuffle else None}
 
 
 class _Loop(Iterator[LoadedBatch]):
-    """One loop over a loader. The threads know the pipeline only, so that dropping this ends them."""
+    """One loop over a loader. The threads refer only to the pipeline, so that deleting this ends them."""
 
     def __init__(self, owner: Callable[[], Loader | None], pipeline: Pipeline, bar: Any) -> None:
         self._owner = owner
@@ -344,7 +358,7 @@ class _Loop(Iterator[LoadedBatch]):
 
 
 def _stop(pipeline: Pipeline, bar: Any) -> None:
-    if pipeline.batches.is_from_parent:  # neither the threads nor the bar are this process's
+    if pipeline.batches.is_from_parent:  # threads and bar belong to the parent process
         return
     pipeline.stop()
     if bar is not None:

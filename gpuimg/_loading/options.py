@@ -1,4 +1,4 @@
-"""The options of :func:`gpuimg.load`, for functions that pass them on."""
+"""Types of the keyword arguments of :func:`gpuimg.load`, for functions that pass them on."""
 
 from __future__ import annotations
 

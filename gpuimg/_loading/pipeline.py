@@ -1,8 +1,8 @@
-"""The stages between a source and its consumer: readers, then batches that are recorded, decoded and run.
+"""Pipeline of a loader: readers, then batches that are recorded, decoded and computed.
 
-Reading goes ahead sample by sample in the order of the epoch, whatever becomes of the samples. A batch is formed by one
-thread at a time from what was read, and made beside the others. Where bad samples are skipped, which samples a batch
-holds depends on those before it having been decoded: such batches are made one after another.
+Readers go ahead in the order of the epoch, independently of the batches. One thread at a time forms a batch of the
+samples that were read; several batches are then computed concurrently. With ``on_error="skip"`` the samples of a batch
+depend on the decoding of earlier ones, so these batches are computed one after another.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ from .._random.rng import Rng
 from .._runtimes.protocol import ResultMemory, Runtime
 from .._threads.turn import Turn
 from ..errors import DecodeError, Failure
+from ..sources._table import is_remote
 from .prefetch import Prefetcher, Stopped
-from .samples import Sample, SampleNames, collate, label_examples, name_videos, read_samples, renew
-from .settings import Settings, is_remote
+from .samples import Sample, SampleNames, collate, label_examples, name_videos, read_samples, reread
+from .settings import Settings
 from .sharding import Position, Share, shuffled
 from .waits import Watch
-from .worker_split import Deal, Epoch
+from .worker_split import BatchSchedule, Epoch
 
-# Samples read by one job, of a batch that has them: enough to make the hand-over between threads cheap, few enough to
-# be spread over all threads and not to keep each other's memory for long.
+# Samples per read job: many enough to amortize the hand-over between threads, few enough to occupy all threads and to
+# release memory early, as the samples of a job share a buffer.
 _LEAST_CHUNK, _MOST_CHUNK = 8, 32
-# Behind URLs by their bytes: a few requests of some MiB outdo many small ones.
+# For URLs the size of a job is in bytes: a few requests of several MiB are faster than many small ones.
 _REMOTE_BYTES = 4 << 20
 _LEAST_REMOTE, _MOST_REMOTE = 4, 128
 
@@ -53,69 +54,69 @@ class LoadedBatch(NamedTuple):
     Attributes
     ----------
     images : array or Batch
-        (N, H, W, C) or (N, C, H, W), CuPy on a GPU and NumPy on the CPU, ready for the consumer's stream. A
-        :class:`gpuimg.Batch` without ``preprocess``, or where the images differ in size; type checkers take it for
-        an array, and learn better from ``isinstance(batch.images, gpuimg.Batch)``. Of clips as the layout says.
-        Of several views of each sample, as ``preprocess`` makes them with :meth:`Batch.take`, the first of all samples
-        come first, then the second, and so on; ``labels``, ``indices`` and ``valid`` are those of the samples.
+        (N, H, W, C) or (N, C, H, W), CuPy on a GPU and NumPy on the CPU, ready for the consumer's stream; for clips,
+        in the requested layout. A :class:`gpuimg.Batch` without ``preprocess``, or if the images differ in size; it is
+        typed as an array, so narrow it with ``isinstance(batch.images, gpuimg.Batch)``. If ``preprocess`` returns
+        several versions of each sample, as with :meth:`Batch.take`, the first version of all samples comes first, then
+        the second, and so on; ``labels``, ``indices`` and ``valid`` have one entry per sample.
     labels : array or list
-        int64 for whole numbers, float64 for other numbers, stacked arrays for arrays of one shape, a list for
-        everything else; None if no sample has one. The label of a sample that could not be read is -1, NaN, zeros or
-        None. Where no sample of a batch could be read, the type is that of the batches before, or, before any, that of
-        up to eight samples spread over the source; None where these cannot be read either.
+        int64 for integers, float64 for other numbers, stacked arrays for arrays of one shape, a list for all other
+        types; None if no sample has a label. The label of a sample that could not be read is -1, NaN, zeros or None. If
+        no sample of a batch could be read, the type is that of earlier batches or, without any, that of up to eight
+        samples spread over the source; None if these cannot be read either.
     indices : (N,) int64
         The samples' indices in the source.
     valid : (N,) bool
-        False for what is not to be counted: images that are black for want of pixels under ``on_error="fill"``, and
-        samples that come a second time to give every rank the same number.
+        False for samples to be ignored: black images in place of bad ones under ``on_error="fill"``, and samples that
+        are repeated to pad all ranks to the same number.
     """
 
-    images: Array  # which a Batch is not: users whose images are none ask with isinstance
-    labels: NDArray[Any] | Any  # whatever the source has, and arrays of what NumPy has types for
+    images: Array  # or a Batch, see above
+    labels: NDArray[Any] | Any  # of any type, see above
     indices: Ints
     valid: Mask
 
 
-class Opened(NamedTuple):
-    """Samples whose headers were read."""
+class OpenedBatch(NamedTuple):
+    """Samples of a batch and their images, of which only the headers were read."""
 
     samples: list[Sample]
     images: Encoded
 
 
-class Chunk(NamedTuple):
-    """Samples that one job read."""
+class ReadChunk(NamedTuple):
+    """Samples that one read job returned."""
 
     samples: list[Sample]
-    seconds: float  # of reading,
-    held: float  # and of waiting for Python's lock or for a core
+    seconds: float  # of reading
+    held: float  # seconds of waiting for the GIL or a core
 
 
-class Entries(NamedTuple):
-    """What became of a batch's entries of a seek index."""
+class EntryUse(NamedTuple):
+    """Use of the entries of a seek index in one batch."""
 
-    used: int
-    misfits: dict[str, str]  # why, by the samples' names
+    used: int  # entries used in decoding
+    misfits: dict[str, str]  # reason by sample name, of entries that do not match their files
 
 
-class Made(NamedTuple):
-    """One batch, and what became known with it."""
+class FinishedBatch(NamedTuple):
+    """A computed batch with its position, failures and timings."""
 
     batch: LoadedBatch
     epoch: int
-    position: Position  # after it
+    position: Position  # after this batch
     failures: list[Failure]
     runtime: Runtime
-    event: Any  # after the work on it
+    event: Any  # recorded after the work on the batch
     seconds: dict[str, float]
-    held: float  # of recording: waits for Python's lock or a core
-    entries: Entries | None
-    unwritten: int  # images that a decoder of a GPU did not write
-    clips_on_cpu: int  # clips that a GPU does not decode
+    held: float  # seconds that recording waited for the GIL or a core
+    entries: EntryUse | None
+    unwritten: int  # images that a GPU decoder reported as decoded but did not write
+    clips_on_cpu: int  # clips of formats that the GPU does not decode
 
 
 class Pipeline:
-    """The threads of one pass over the data, from a position to the end of an epoch."""
+    """Threads of one loop over the data, from a position to the end of epoch ``last_epoch - 1``."""
 
     def __init__(
         self, settings: Settings, memory: Sequence[ResultMemory], position: Position, last_epoch: int | None
@@ -123,19 +124,19 @@ class Pipeline:
         self._settings = settings
         self._memory = memory
         self._start = position, last_epoch
-        self._deal = Deal(settings, position, last_epoch)
+        self._schedule = BatchSchedule(settings, position, last_epoch)
         self._read: deque[Sample] = deque()
         self._lock = threading.Lock()
         self._stopped = False
         self._turn = Turn()
-        self._labels: list[Any] | None = None  # of the last batch that has any
-        self._reader: Prefetcher[Chunk] | None = None
-        self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # of a sample, as those read last had it
+        self._labels: list[Any] | None = None  # of the last batch that had any
+        self._reader: Prefetcher[ReadChunk] | None = None
+        self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # mean size of a sample in the chunk read last
         chunk = min(max(2 * settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK)
         self._chunk = min(chunk, settings.batch_size)
-        self._room = FIRST_ROOM  # for the files of a chunk, as those read last had it
-        self.read_seconds = self.read_held = 0.0  # of chunks that were used
-        self.read_waited = 0.0  # of readers that are gone
+        self._room = FIRST_ROOM  # bytes for the files of a chunk, from the chunk read last
+        self.read_seconds = self.read_held = 0.0  # seconds, of chunks that were used
+        self.read_waited = 0.0  # seconds, of readers that have ended
         _keep_freed_memory()
         prepare()
         devices = len(settings.runtimes)
@@ -143,12 +144,12 @@ class Pipeline:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def _reading(self, epochs: Iterator[Epoch]) -> Iterator[Callable[[], Chunk]]:
-        """Jobs that read: all samples of some epochs, or those of one and then its padding for ever."""
+    def _reading(self, epochs: Iterator[Epoch]) -> Iterator[Callable[[], ReadChunk]]:
+        """Yield read jobs for all samples of some epochs; under "skip" also for endless padding of the one epoch."""
         settings, chunk, remote = self._settings, self._chunk, is_remote(self._settings.source)
         for epoch in epochs:
             read = partial(self._read_samples, settings.share(epoch.position.levels), epoch.position.epoch)
-            for start, stop in self._deal.spans(epoch):
+            for start, stop in self._schedule.spans(epoch):
                 at = start
                 while at < stop:
                     end = min(at + (self._remote_chunk() if remote else chunk), stop)
@@ -159,10 +160,10 @@ class Pipeline:
                     yield partial(read, at, at + chunk)
 
     def _remote_chunk(self) -> int:
-        """Samples of a job where those that lie side by side are one request."""
+        """Return the samples per job for URLs, where neighboring samples share a request."""
         return min(max(_REMOTE_BYTES // max(self._bytes, 1), _LEAST_REMOTE), _MOST_REMOTE)
 
-    def _read_samples(self, share: Share, epoch: int, start: int, stop: int) -> Chunk:
+    def _read_samples(self, share: Share, epoch: int, start: int, stop: int) -> ReadChunk:
         settings = self._settings
         begin, cpu = time.perf_counter(), time.thread_time()
         places, real = share.places(start, stop)
@@ -171,7 +172,7 @@ class Pipeline:
             samples = name_videos(
                 settings.source, indices.tolist(), real.tolist(), settings.columns, settings.options.max_bytes
             )
-            return Chunk(samples, time.perf_counter() - begin, 0.0)
+            return ReadChunk(samples, time.perf_counter() - begin, 0.0)
         reader = ChunkReader(self._room, settings.options.max_bytes)
         samples = read_samples(settings.source, indices.tolist(), real.tolist(), settings.columns, reader)
         if isinstance(settings.index, SeekIndex):
@@ -183,7 +184,7 @@ class Pipeline:
             self._bytes = sum(len(sample.data) for sample in samples) // len(samples)
         seconds = time.perf_counter() - begin
         worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
-        return Chunk(samples, min(worked, seconds), max(seconds - worked, 0.0))
+        return ReadChunk(samples, min(worked, seconds), max(seconds - worked, 0.0))
 
     def _start_reading(self, epochs: Iterator[Epoch]) -> None:
         settings = self._settings
@@ -219,52 +220,54 @@ class Pipeline:
 
     # -- batches -----------------------------------------------------------------------------------------------
 
-    def _jobs(self) -> Iterator[Callable[[], Made]]:
-        """Jobs that make batches; drawn by one thread at a time."""
+    def _jobs(self) -> Iterator[Callable[[], FinishedBatch]]:
+        """Yield jobs that compute batches; one thread at a time advances this iterator."""
         if self._settings.on_error == "skip":
             yield from self._refilling()
             return
-        self._start_reading(self._deal.epochs())
+        self._start_reading(self._schedule.epochs())
         numbers = count()
-        for epoch in self._deal.epochs():
-            for batch in self._deal.own(epoch):
-                samples = [self._next_sample() for _ in range(self._deal.size(epoch, batch))]
-                yield partial(self._make, next(numbers), samples, epoch.position.epoch, self._deal.after(epoch, batch))
+        for epoch in self._schedule.epochs():
+            for batch in self._schedule.own(epoch):
+                samples = [self._next_sample() for _ in range(self._schedule.size(epoch, batch))]
+                yield partial(
+                    self._make, next(numbers), samples, epoch.position.epoch, self._schedule.after(epoch, batch)
+                )
                 del samples
 
-    def _refilling(self) -> Iterator[Callable[[], Made]]:
-        """As :meth:`_jobs`, where samples that are skipped make room for those behind them."""
+    def _refilling(self) -> Iterator[Callable[[], FinishedBatch]]:
+        """Yield jobs as :meth:`_jobs`, with skipped samples replaced by the ones after them."""
         numbers = count()
-        for epoch in self._deal.epochs():
+        for epoch in self._schedule.epochs():
             self._start_reading(iter([epoch]))
             position = epoch.position
-            for batch in self._deal.own(epoch):
-                made = self._refilled(next(numbers), self._deal.size(epoch, batch), position)
-                position = made.position
-                if self._settings.workers > 1:  # whose places are no single range
-                    made = made._replace(position=self._deal.after(epoch, batch))
-                yield partial(_same, made)
-                del made
+            for batch in self._schedule.own(epoch):
+                finished = self._refilled(next(numbers), self._schedule.size(epoch, batch), position)
+                position = finished.position
+                if self._settings.workers > 1:  # the places of one worker are not a single range
+                    finished = finished._replace(position=self._schedule.after(epoch, batch))
+                yield partial(_same, finished)
+                del finished
 
-    def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> Made:
-        """A batch of these samples and no others."""
+    def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> FinishedBatch:
+        """Compute a batch of exactly these samples."""
         raises = self._settings.on_error == "raise"
         while True:
             with self._turn:
                 opened = self._open(samples, epoch)
-                if self._renewed(opened):
+                if self._reread_failed(opened):
                     continue
                 if raises:
                     _raise(opened)
-                made = self._run(number, opened, epoch, after)
-            if not self._renewed(opened):
+                finished = self._run(number, opened, epoch, after)
+            if not self._reread_failed(opened):
                 break
         if raises:
             _raise(opened)
-        return made
+        return finished
 
-    def _refilled(self, number: int, size: int, position: Position) -> Made:
-        """A batch of the next good samples."""
+    def _refilled(self, number: int, size: int, position: Position) -> FinishedBatch:
+        """Compute a batch of the next good samples."""
         good: list[Sample] = []
         failures: list[Failure] = []
         taken = position.taken
@@ -275,22 +278,22 @@ class Pipeline:
             opened = self._open(good, position.epoch)
             if not opened.images.failures:
                 after = replace(position, taken=taken, given=position.given + size)
-                made = self._run(number, opened, position.epoch, after)
+                finished = self._run(number, opened, position.epoch, after)
                 if not opened.images.failures:
-                    return made._replace(failures=failures)
-            if self._renewed(opened):
+                    return finished._replace(failures=failures)
+            if self._reread_failed(opened):
                 continue
             failures += _failures(opened)
             good = [sample for k, sample in enumerate(good) if k not in opened.images.failures]
             if not good and taken - position.taken > self._settings.samples + size:
-                raise DecodeError(tuple(failures), len(failures))  # there is no good sample at all
+                raise DecodeError(tuple(failures), len(failures))  # no sample at all is good
 
-    def _renewed(self, opened: Opened) -> bool:
-        """Whether failed samples have other bytes now that they were read again, see :func:`renew`."""
+    def _reread_failed(self, opened: OpenedBatch) -> bool:
+        """Read failed samples again; return True if any has other bytes now, see :func:`reread`."""
         settings, failed = self._settings, [opened.samples[k] for k in opened.images.failures]
-        return sum(renew(sample, settings.columns, settings.options.max_bytes) for sample in failed) > 0
+        return sum(reread(sample, settings.columns, settings.options.max_bytes) for sample in failed) > 0
 
-    def _open(self, samples: list[Sample], epoch: int) -> Opened:
+    def _open(self, samples: list[Sample], epoch: int) -> OpenedBatch:
         settings = self._settings
         data, names = [sample.data for sample in samples], SampleNames(samples)
         images: Encoded
@@ -301,10 +304,10 @@ class Pipeline:
             images = open_images(data, settings.options, "fill", names)
             images = replace(images, seek=self._seek(samples, images))
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
-        return Opened(samples, images)
+        return OpenedBatch(samples, images)
 
     def _known_labels(self, samples: list[Sample]) -> list[Any]:
-        """Labels that show the type of these samples' labels: their own, or where none could be read, others."""
+        """Return labels that show the label type: those of these samples or, if none could be read, of others."""
         known = [sample.label for sample in samples if sample.error is None or sample.label is not None]
         if known:
             self._labels = known
@@ -313,7 +316,7 @@ class Pipeline:
         return self._labels or []
 
     def _seek(self, samples: list[Sample], images: EncodedImages) -> Seek | None:
-        """Entries of a seek index for the samples."""
+        """Return the entries of the seek index for the samples."""
         index = self._settings.index
         if isinstance(index, SeekIndex):
             addresses, sizes = np.array([sample.entry for sample in samples], np.int64).T
@@ -323,7 +326,7 @@ class Pipeline:
             return index.seek(np.array([sample.index for sample in samples], np.int64), images.headers)
         return None
 
-    def _run(self, number: int, opened: Opened, epoch: int, after: Position) -> Made:
+    def _run(self, number: int, opened: OpenedBatch, epoch: int, after: Position) -> FinishedBatch:
         settings = self._settings
         samples, files = opened
         which = number % len(settings.runtimes)
@@ -352,15 +355,15 @@ class Pipeline:
         timings = recording_of(source).timings
         seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
-        return Made(
+        return FinishedBatch(
             batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
             timings.unwritten, timings.clips_on_cpu,
         )  # fmt: skip
 
-    # -- ending ------------------------------------------------------------------------------------------------
+    # -- end ---------------------------------------------------------------------------------------------------
 
     def reading(self) -> tuple[float, float, float]:
-        """Seconds that readers read, that they were held up, and that forming batches waited for them."""
+        """Return the seconds of reading, of waits for the GIL or a core in it, and of batches waiting for readers."""
         reader = self._reader
         return self.read_seconds, self.read_held, self.read_waited + (reader.waited if reader is not None else 0.0)
 
@@ -375,31 +378,31 @@ class Pipeline:
 
 @cache
 def _keep_freed_memory() -> None:
-    """Once: let the allocator keep the memory of one batch's files for those of the next.
+    """Make the allocator reuse the memory of one batch's files for the next; called once per process.
 
-    glibc gives it back to the system when a batch is dropped, and each file then faults it in again: 4 % of the time of
-    an image. It keeps up to twice the largest block it has seen freed, of those below 32 MiB; other allocators are
-    not affected.
+    By default glibc returns the memory to the system when a batch is freed, and each new file causes page faults again:
+    4 % of the time per image. glibc keeps up to twice the size of the largest block freed so far, if that was below
+    32 MiB. Other allocators are not affected.
     """
-    np.empty((32 << 20) - (64 << 10), np.uint8)  # freed at once; no page of it is touched
+    np.empty((32 << 20) - (64 << 10), np.uint8)  # freed immediately; none of its pages is touched
 
 
-def _same(made: Made) -> Made:
-    return made
+def _same(finished: FinishedBatch) -> FinishedBatch:
+    return finished
 
 
-def _entries(images: Encoded) -> Entries | None:
+def _entries(images: Encoded) -> EntryUse | None:
     seek = images.seek
-    return None if seek is None else Entries(seek.used, {images.names[k]: why for k, why in seek.misfits().items()})
+    return None if seek is None else EntryUse(seek.used, {images.names[k]: why for k, why in seek.misfits().items()})
 
 
-def _failures(opened: Opened) -> list[Failure]:
-    """Failures by index in the source; padding would name a sample twice."""
+def _failures(opened: OpenedBatch) -> list[Failure]:
+    """Return failures by index in the source, without padding, which would repeat samples."""
     found = sorted(opened.images.failures.items())
     return [f._replace(index=opened.samples[k].index) for k, f in found if opened.samples[k].real]
 
 
-def _raise(opened: Opened) -> None:
+def _raise(opened: OpenedBatch) -> None:
     failures = _failures(opened)
     if failures:
         errors = [sample.error for sample in opened.samples if sample.error is not None]

@@ -1,4 +1,4 @@
-"""Running a producer ahead of its consumer on threads, in order, with bounded memory, and ending cleanly."""
+"""Prefetching on threads: results in order, bounded memory, and clean termination."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from .._checks.arguments import whole_number
 
 T = TypeVar("T")
 
-# Seconds that a stop waits for a thread that is inside somebody's code: a read from a dead file system, say. A batch
-# that is being made may take a few, where a kernel is compiled or the machine has other work.
+# Seconds that a stop waits for a thread that is in foreign code, such as a read from a file system that hangs. A batch
+# may take a few seconds itself while a kernel is compiled or the machine is busy.
 _PATIENCE = 15.0
 
-# Seconds that a consumer waits for one result before spare threads are woken.
+# Seconds that a consumer waits for one result before the spare threads are woken.
 _HURRY = 0.01
 
 
 class Stopped(Exception):  # noqa: N818 - not an error, as StopIteration
-    """Somebody wants the next result of what was stopped."""
+    """Raised by ``get`` after the prefetcher was stopped."""
 
 
 class Prefetcher(Generic[T]):
-    """Threads that draw jobs one after another and run them side by side; results are given in the jobs' order.
+    """Threads that run jobs concurrently; the consumer gets the results in the order of the jobs.
 
-    Drawing a job may take its time (it may wait for another one's results); one thread at a time draws. A job is drawn
-    only while less than ``depth`` results wait or are being made. An exception, of a job or of the drawing, is given in
-    the place of the result, and is the last.
+    A thread takes the next job from the iterator ``jobs``, one thread at a time, and then runs it. Taking a job may
+    block, for instance on the results of another prefetcher. A job is taken only while fewer than ``depth`` results are
+    ready or in progress. An exception, of a job or of the iterator, is raised in place of the result and ends the
+    sequence.
 
-    With ``spare`` all threads but one sleep until the consumer has had to wait, and from then on while half of the
-    depth is ready or being made: more threads than keep up with the consumer are in each other's way.
+    With ``spare``, all threads but the first sleep until the consumer has had to wait once. From then on they sleep
+    while half of ``depth`` results are ready or in progress: more threads than needed slow each other down.
     """
 
     def __init__(
@@ -44,23 +45,25 @@ class Prefetcher(Generic[T]):
     ) -> None:
         self._jobs = jobs
         self._depth = depth
-        self._woken = depth // 2 if spare else depth
-        self._behind = not spare
-        self._turn = threading.Lock()
+        self._low = depth // 2 if spare else depth  # results below which the other threads help
+        self._is_slow = not spare  # the consumer had to wait
+        self._turn = threading.Lock()  # of the thread that takes a job
         self._process = os.getpid()
-        self._state = threading.RLock()  # a garbage collection inside it may stop this very Prefetcher
-        self._filled = threading.Condition(self._state)  # awaited by the consumer,
-        self._space = threading.Condition(self._state)  # by the thread whose turn it is,
-        self._need = threading.Condition(self._state)  # and by the others: to wake one of them for nothing is dear
+        # Reentrant: a garbage collection while it is locked may stop this very Prefetcher.
+        self._state = threading.RLock()
+        self._filled = threading.Condition(self._state)  # a result is ready; awaited by the consumer
+        self._space = threading.Condition(self._state)  # fewer than depth results; awaited by the thread taking a job
+        # More threads are needed; awaited by the spare ones. Separate conditions, as needless wake-ups are expensive.
+        self._need = threading.Condition(self._state)
         self._ready: dict[int, tuple[T | None, BaseException | None]] = {}
-        self._drawn = 0
-        self._given = 0
-        self._end: int | None = None
+        self._taken = 0  # jobs taken
+        self._given = 0  # results given to the consumer
+        self._end: int | None = None  # number of results, once known
         self._stopping = False
-        self.busy = 0.0  # seconds in jobs, of all threads together
-        self.waited = 0.0  # seconds that the consumer waited for a result,
-        self.waited_first = 0.0  # and of them for the first one, with which everything starts
-        self.depths = 0  # sum of the number of results that were ready when one was asked for
+        self.busy = 0.0  # seconds in jobs, all threads together
+        self.waited = 0.0  # seconds that the consumer waited for results
+        self.waited_first = 0.0  # of these, seconds for the first result, which includes start-up
+        self.depths = 0  # sum over get() of the number of results that were ready
         self._threads = [
             threading.Thread(target=self._work, args=(k == 0,), name=f"gpuimg-{name}-{k}", daemon=True)
             for k in range(workers)
@@ -70,12 +73,12 @@ class Prefetcher(Generic[T]):
 
     @property
     def given(self) -> int:
-        """Results given so far."""
+        """Number of results given to the consumer."""
         return self._given
 
     @property
     def is_from_parent(self) -> bool:
-        """Whether this is a forked child: it has none of the threads, and its locks may be held for ever."""
+        """True in a forked child, which has none of the threads and whose locks may stay locked for ever."""
         return self._process != os.getpid()
 
     def _work(self, first: bool) -> None:
@@ -83,7 +86,7 @@ class Prefetcher(Generic[T]):
             if not first:
                 self._await_need()
             with self._turn:
-                number = self._draw()
+                number = self._reserve()
                 if number is None:
                     return
                 try:
@@ -101,31 +104,32 @@ class Prefetcher(Generic[T]):
                 self._put(number, None, error)
                 return
             self._put(number, result, None, time.perf_counter() - start)
-            del job, result  # what a consumer has dropped must not live on here
+            del job, result  # else a result would stay alive here after the consumer released it
 
     @property
     def _over(self) -> bool:
-        """Whether nothing more is drawn."""
+        """True if no more jobs are taken."""
         return self._stopping or self._end is not None
 
     @property
     def _needs_help(self) -> bool:
-        """Whether more threads than the first are to work."""
-        return self._behind and self._drawn < self._given + self._woken
+        """True if the spare threads are to work."""
+        return self._is_slow and self._taken < self._given + self._low
 
     def _await_need(self) -> None:
         with self._state:
             while not self._over and not self._needs_help:
                 self._need.wait()
 
-    def _draw(self) -> int | None:
+    def _reserve(self) -> int | None:
+        """Wait for room and return the number of the next job; None if there are no more."""
         with self._state:
-            while not self._over and self._drawn >= self._given + self._depth:
+            while not self._over and self._taken >= self._given + self._depth:
                 self._space.wait()
             if self._over:
                 return None
-            self._drawn += 1
-            return self._drawn - 1
+            self._taken += 1
+            return self._taken - 1
 
     def _finish(self, number: int) -> None:
         with self._state:
@@ -141,21 +145,21 @@ class Prefetcher(Generic[T]):
             self._filled.notify()
 
     def get(self) -> T:
-        """Give the next result, or raise what was raised in its place.
+        """Return the next result, or raise the exception in its place.
 
         Raises
         ------
         StopIteration
-            After the last one.
+            After the last result.
         Stopped
-            Once it was stopped.
+            After the prefetcher was stopped.
         RuntimeError
             In a forked child.
         """
         if self.is_from_parent:
             raise RuntimeError(
-                f"this iterator was begun in process {self._process}, whose threads a forked child does not have; "
-                "begin a new loop in the child"
+                f"this iterator was started in process {self._process}, whose threads a forked child does not have; "
+                "start a new loop in the child"
             )
         start = time.perf_counter()
         with self._state:
@@ -165,8 +169,8 @@ class Prefetcher(Generic[T]):
                     raise Stopped
                 if self._end is not None and self._given >= self._end:
                     raise StopIteration
-                if not self._filled.wait(None if self._behind else _HURRY):
-                    self._behind = True
+                if not self._filled.wait(None if self._is_slow else _HURRY):
+                    self._is_slow = True
                     self._need.notify_all()
             result, error = self._ready.pop(self._given)
             self._given += 1
@@ -179,14 +183,14 @@ class Prefetcher(Generic[T]):
         if error is not None:
             try:
                 if isinstance(error, StopIteration):  # would end the consumer's loop silently
-                    raise RuntimeError("StopIteration was raised where the next result was being made") from error
+                    raise RuntimeError("StopIteration was raised while the next result was computed") from error
                 raise error
             finally:
                 del error  # the traceback refers to this frame
-        return result  # type: ignore[return-value]  # there is one where there is no error
+        return result  # type: ignore[return-value]  # None only with an error
 
     def signal(self) -> None:
-        """Tell the threads to end; those in a job end after it. A forked child has none to tell."""
+        """Signal the threads to end, after the job they are in. Does nothing in a forked child."""
         if self.is_from_parent:
             return
         with self._state:
@@ -215,7 +219,7 @@ class Prefetcher(Generic[T]):
 
 
 class Ending:
-    """Ends an object's threads, once: when it is called, when the object is dropped, or at the interpreter's exit."""
+    """Ends an object's threads once: when called, when the object is garbage, or at interpreter exit."""
 
     def __init__(self, owner: object, end: Callable[[], None]) -> None:
         self._end = end
@@ -228,25 +232,25 @@ class Ending:
 
 
 def _dropped(end: Callable[[], None]) -> None:
-    """End threads; on any thread but the main one without waiting for it.
+    """End threads; unless called on the main thread, do so in the background.
 
-    An object in a reference cycle is dropped by a garbage collection, which may happen in any thread: in one of those
-    to be ended, or in one that holds what they wait for.
+    A garbage collection, which deletes objects in reference cycles, may run on any thread: on one of those to be ended,
+    or on one that has locked what they wait for. Waiting there would deadlock.
     """
     if threading.get_ident() == threading.main_thread().ident:
         end()
     else:
-        _thread.start_new_thread(_end_on_a_thread, (end,))  # Thread.start would wait, too
+        _thread.start_new_thread(_end_on_a_thread, (end,))  # Thread.start would wait for the thread, too
 
 
 def _end_on_a_thread(end: Callable[[], None]) -> None:
-    """End threads on a ``Thread``: joining them on a raw one leaves a dummy in ``threading.enumerate`` for ever."""
-    # Without ``daemon`` the constructor would look for this thread, and make that dummy.
+    """End threads on a ``Thread``: joining them on a raw thread leaves a dummy in ``threading.enumerate`` for ever."""
+    # Without ``daemon=`` the constructor would call ``current_thread``, which creates that dummy.
     threading.Thread(target=end, name="gpuimg-end", daemon=True).start()
 
 
 class Prefetched(Iterator[T]):
-    """What :func:`gpuimg.prefetch` gives: an iterator; also a context manager, whose end stops the threads."""
+    """Iterator returned by :func:`gpuimg.prefetch`; as a context manager it stops the threads at the end."""
 
     def __init__(self, prefetcher: Prefetcher[T]) -> None:
         self._prefetcher = prefetcher
@@ -262,7 +266,7 @@ class Prefetched(Iterator[T]):
             raise
 
     def close(self) -> None:
-        """Stop and end the threads; the iterator is then at its end."""
+        """End the threads; the iterator is then exhausted."""
         self._end()
 
     def __enter__(self) -> Self:
@@ -272,12 +276,12 @@ class Prefetched(Iterator[T]):
         self.close()
 
 
-def stop(stages: tuple[Prefetcher[Any], ...]) -> None:
-    """End the threads of several stages that wait for one another."""
-    for stage in stages:
-        stage.signal()
-    for stage in stages:
-        stage.join()
+def stop(prefetchers: tuple[Prefetcher[Any], ...]) -> None:
+    """End the threads of several prefetchers that may wait for one another."""
+    for one in prefetchers:
+        one.signal()
+    for one in prefetchers:
+        one.join()
 
 
 def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Prefetched[T]:
@@ -286,28 +290,27 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     Parameters
     ----------
     iterable : iterable
-        With several workers a sequence, that is with ``len`` and items by index, whose items may be got on several
-        threads at a time.
+        With several workers, a sequence (``len`` and items by index) whose items several threads may get at once.
     depth : int
-        Items made ahead, at least 1: what bounds the memory.
+        Number of items prepared ahead, at least 1; it bounds the memory.
     workers : int
-        Threads.
+        Number of threads.
 
     Returns
     -------
     iterator
-        Of the same items in the same order. An exception of the producer is raised in the place of its item and ends
-        the iterator. Its threads end at the end of the items, with ``close()``, at the end of a ``with`` block, and
-        when the iterator is dropped.
+        The same items in the same order. An exception of the producer is raised in place of its item and ends the
+        iterator. The threads end after the last item, with ``close()``, at the end of a ``with`` block, and when the
+        iterator is garbage.
 
     Raises
     ------
     ValueError
         For a depth or a number of workers below 1.
     TypeError
-        For what cannot be iterated over, or not by several workers.
+        If the object is not iterable or, with several workers, no sequence.
     RuntimeError
-        From the iterator, where a forked child goes on with its parent's.
+        From the iterator, if a forked child continues one of its parent.
 
     Examples
     --------
@@ -317,7 +320,7 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     """
     depth, workers = whole_number(depth, "depth"), whole_number(workers, "workers")
     if workers == 1:
-        return Prefetched(Prefetcher(_drawn(iter(iterable)), depth, 1, "prefetch"))
+        return Prefetched(Prefetcher(_as_jobs(iter(iterable)), depth, 1, "prefetch"))
     items: Any = iterable
     if not (hasattr(items, "__len__") and hasattr(items, "__getitem__")):
         raise TypeError(
@@ -327,8 +330,8 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     return Prefetched(Prefetcher(jobs, depth, workers, "prefetch"))
 
 
-def _drawn(items: Iterator[T]) -> Iterator[Callable[[], T]]:
-    """Jobs of items whose making is the drawing itself."""
+def _as_jobs(items: Iterator[T]) -> Iterator[Callable[[], T]]:
+    """Wrap items as jobs; the work is done when the iterator advances."""
     for item in items:
         yield partial(_same, item)
 

@@ -1,4 +1,4 @@
-"""Which share of the samples this process has, as its launcher says."""
+"""Rank and world size of this process, from the environment variables of its launcher."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from .._checks.arguments import whole_number
 
 # (rank, world size) by launcher: torchrun and Accelerate; a Slurm job step; Open MPI; MPICH and Intel MPI. Outside a
-# step, in an sbatch script, SLURM_NTASKS speaks of tasks that are not this process's peers.
+# step, in an sbatch script, SLURM_NTASKS counts tasks that are not peers of this process.
 _LAUNCHERS = (
     ("RANK", "WORLD_SIZE"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
@@ -21,13 +21,13 @@ _LAUNCHERS = (
 
 
 def as_shard(shard: Any) -> tuple[int, int]:
-    """Rank and world size of what the user passed: a pair, or "auto".
+    """Return rank and world size for the ``shard`` argument: a pair, or "auto".
 
     Raises
     ------
     ValueError
-        For a rank that is not below the world size, for a launcher that gives a world size alone, and for anything
-        else.
+        If the rank is not below the world size, the launcher sets a world size but no rank, or the argument is neither
+        a pair nor "auto".
     """
     if isinstance(shard, str) and shard == "auto":
         return _launched()
@@ -37,14 +37,14 @@ def as_shard(shard: Any) -> tuple[int, int]:
 
 
 def _launched() -> tuple[int, int]:
-    """Rank and world size of the first launcher that gives both; all samples without one."""
+    """Return rank and world size of the first launcher that sets both; (0, 1) without one."""
     for rank, world in _LAUNCHERS:
         if rank in os.environ and world in os.environ:
             return _checked(_number(rank), _number(world), rank, world)
-    if os.environ.get("WORLD_SIZE", "1") != "1":  # Lightning's own launcher: every process would have all samples
+    if os.environ.get("WORLD_SIZE", "1") != "1":  # Lightning's launcher: every process would have all samples
         raise ValueError(
-            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but RANK, which says what this process's share is, is not set: "
-            "give shard=(rank, world), in Lightning shard=(trainer.global_rank, trainer.world_size)"
+            f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but RANK, the number of this process, is not set: "
+            "pass shard=(rank, world), in Lightning shard=(trainer.global_rank, trainer.world_size)"
         )
     return 0, 1
 

@@ -1,4 +1,4 @@
-"""What a source gives for one sample, and the labels of several as one array."""
+"""Reading samples from a source, and collating their labels."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ import numpy as np
 
 from .._io.file_bytes import printable, read
 from .._io.native_read import ChunkReader
-from ..sources._table import read_together
+from ..sources._table import is_remote, read_together
 from ..sources.folder import ImageFiles
 from ..sources.stream import Stream
 from .waits import Watch
 
-_PROBES = 8  # samples that are read at most to find out what labels look like
+_PROBES = 8  # samples read at most to find the type of the labels
 
 
 @dataclass
 class Sample:
-    """What was read of one sample."""
+    """One sample as read from a source."""
 
     source: Any
     index: int
-    real: bool  # not padding
+    real: bool  # False for padding
     path: str | None = None
     data: Any = b""
     label: Any = None
     error: Exception | None = None
-    entry: tuple[int, int] = (0, 0)  # of a seek index: its address and bytes,
-    memory: Any = None  # and what it is in
-    renewed: bool = False  # read again, see :func:`renew`
+    entry: tuple[int, int] = (0, 0)  # of a seek index: address and size in bytes
+    memory: Any = None  # owner of the memory of the entry
+    was_reread: bool = False  # see :func:`reread`
 
     @property
     def name(self) -> str:
-        """The sample in a message."""
+        """Name of the sample in messages."""
         try:
             return str(self.source.describe(self.index))
-        except Exception:  # a source need not have it, and it must not hide the failure it is asked about
+        except Exception:  # `describe` is optional, and its failure must not hide the one being reported
             return printable(self.path) if self.path else f"sample {self.index}"
 
     @property
     def reason(self) -> str:
-        """Why there are no data."""
+        """The reason why the sample could not be read."""
         error = self.error
         text = str((error.strerror if isinstance(error, OSError) else None) or error or type(error).__name__)
         return f"cannot be read: {text.removeprefix(f'{self.name}: ')}"
 
 
 class SampleNames(Sequence[str]):
-    """Names of samples, made when they are asked for."""
+    """Names of samples as a sequence; each is computed on access."""
 
     def __init__(self, samples: list[Sample]) -> None:
         self._samples = samples
@@ -65,7 +65,7 @@ class SampleNames(Sequence[str]):
 
 
 class Columns(NamedTuple):
-    """Which entries of a mapping are the image and the label; None for all others."""
+    """Names of the image and label columns of a mapping; a label of None stands for all other columns."""
 
     image: str = "image"
     label: str | None = "label"
@@ -74,13 +74,13 @@ class Columns(NamedTuple):
 def read_samples(
     source: Any, indices: Sequence[int], reals: Sequence[bool], columns: Columns, reader: ChunkReader
 ) -> list[Sample]:
-    """Read several samples; what goes wrong inside the source is a failure of the sample."""
+    """Read several samples; an exception of the source is recorded in its sample."""
     samples = [Sample(source, index, real) for index, real in zip(indices, reals, strict=True)]
-    return finished(samples, _items(source, indices, reader), columns, reader)
+    return with_data(samples, _items(source, indices, reader), columns, reader)
 
 
-def finished(samples: list[Sample], items: Sequence[Any], columns: Columns, reader: ChunkReader) -> list[Sample]:
-    """Samples of which a source gave these items, with what is behind their paths."""
+def with_data(samples: list[Sample], items: Sequence[Any], columns: Columns, reader: ChunkReader) -> list[Sample]:
+    """Fill samples with the items that a source returned for them, and read the files at their paths."""
     for sample, item in zip(samples, items, strict=True):
         if isinstance(item, Exception):
             sample.error = item
@@ -100,20 +100,20 @@ def finished(samples: list[Sample], items: Sequence[Any], columns: Columns, read
     return samples
 
 
-def renew(sample: Sample, columns: Columns, max_bytes: int) -> bool:
-    """Read a sample again, once, that did not decode and may have come from a cache of files behind URLs.
+def reread(sample: Sample, columns: Columns, max_bytes: int) -> bool:
+    """Read a sample again, once, if it could not be decoded and may have come from the disk cache of remote files.
 
-    The cache then has what was read now. Returns whether that is other than what did not decode.
+    If the cached bytes are still the same, they are removed and read from the server. Return True if the bytes changed.
     """
     source = sample.source
-    if sample.renewed or sample.error is not None or not read_together(source) or not source._caches:
+    if sample.was_reread or sample.error is not None or not read_together(source) or not source.has_disk_cache:
         return False
-    sample.renewed = True
+    sample.was_reread = True
     reader = ChunkReader(max_bytes=max_bytes)
-    for forgets in (False, True):  # another thread may have read the same block anew already
-        if forgets:
-            with suppress(OSError, ValueError):  # the server may be gone
-                source._forget(sample.index)
+    for evict in (False, True):  # first without eviction: another thread may have read the block again already
+        if evict:
+            with suppress(OSError, ValueError):  # the server may be unreachable
+                source.forget(sample.index)
         (again,) = read_samples(source, [sample.index], [sample.real], columns, reader)
         if again.error is None and bytes(again.data) != bytes(sample.data):
             sample.data, sample.label = again.data, again.label
@@ -124,7 +124,7 @@ def renew(sample: Sample, columns: Columns, max_bytes: int) -> bool:
 def name_videos(
     source: Any, indices: Sequence[int], reals: Sequence[bool], columns: Columns, max_bytes: int
 ) -> list[Sample]:
-    """As :func:`read_samples`, but what is behind a path is left to the decoder, which reads no more than it needs."""
+    """Read samples as :func:`read_samples`, but leave files at paths to the decoder, which reads only parts of them."""
     samples = [Sample(source, index, real) for index, real in zip(indices, reals, strict=True)]
     for sample in samples:
         item = _video(source, sample.index, max_bytes)
@@ -140,18 +140,18 @@ def name_videos(
 
 
 def _video(source: Any, index: int, max_bytes: int) -> Any:
-    """What a source gives, with the path of a file rather than its bytes."""
-    if isinstance(source, ImageFiles) and read_together(source) and not source._is_remote:
-        return os.fsdecode(source._path(index)), source._label(index)
+    """Return an item of a source, with the path of a local file instead of its bytes."""
+    if read_together(source) and isinstance(source, ImageFiles) and not is_remote(source):
+        return os.fsdecode(source.path(index)), source.label(index)
     if read_together(source):
-        return source._read_several([index], ChunkReader(max_bytes=max_bytes))[0]
+        return source.read_several([index], ChunkReader(max_bytes=max_bytes))[0]
     return _item(source, index)
 
 
 def _items(source: Any, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
-    """What a source gives; an exception that it raises in its place."""
+    """Return items of a source, with an exception in place of each that fails."""
     if read_together(source):
-        return source._read_several(indices, reader)  # type: ignore[no-any-return]
+        return source.read_several(indices, reader)
     with Watch(len(indices)) as watch:
         items = [_item(source, index) for index in indices]
     reader.add(watch.seconds, watch.cpu)
@@ -166,14 +166,14 @@ def _item(source: Any, index: int) -> Any:
 
 
 def _is_ready(data: Any) -> bool:
-    """Whether there is nothing to read: bytes, or what a ``ChunkReader`` gives."""
+    """Return True for file bytes: ``bytes``, or an array as ``ChunkReader`` returns it."""
     if type(data) is np.ndarray:
         return bool(data.dtype == np.uint8 and data.ndim == 1 and data.flags.c_contiguous)
     return type(data) is bytes
 
 
 def _read_plainly(sample: Sample, max_bytes: int) -> None:
-    """Bring the data into one of the forms that are decoded."""
+    """Convert the data to file bytes by reading a path or another accepted type."""
     try:
         sample.data = read(sample.data, max_bytes)
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
@@ -183,7 +183,7 @@ def _read_plainly(sample: Sample, max_bytes: int) -> None:
 
 
 def _pair(item: Any, index: int, columns: Columns) -> tuple[Any, Any]:
-    """Data and label of what a source gave: a pair, or a mapping as of Hugging Face's ``datasets``."""
+    """Return data and label of an item: a pair, or a mapping as in Hugging Face's ``datasets``."""
     if isinstance(item, (tuple, list)) and len(item) == 2:
         data, label = item
         hint = "with torchvision's ImageFolder, ImageFolder(root, loader=lambda path: path)"
@@ -197,8 +197,8 @@ def _pair(item: Any, index: int, columns: Columns) -> tuple[Any, Any]:
         )
     if _is_decoded(data):
         raise TypeError(
-            f"source[{index}] gives a decoded image ({type(data).__name__}), but gpuimg decodes by itself: let the "
-            f"source give file bytes or paths; {hint}"
+            f"source[{index}] returns a decoded image ({type(data).__name__}), but gpuimg decodes itself: let the "
+            f"source return file bytes or paths; {hint}"
         )
     return data, label
 
@@ -206,7 +206,9 @@ def _pair(item: Any, index: int, columns: Columns) -> tuple[Any, Any]:
 def _of_columns(item: Mapping[str, Any], index: int, columns: Columns) -> tuple[Any, Any]:
     names = ", ".join(map(repr, item))
     if columns.image not in item:
-        raise TypeError(f"source[{index}] has no {columns.image!r}, but {names}; name the one with images by image=")
+        raise TypeError(
+            f"source[{index}] has no {columns.image!r}, but {names}; pass the name of the image column as image="
+        )
     image = item[columns.image]
     if isinstance(image, Mapping):
         image = image.get("bytes") if image.get("bytes") is not None else image.get("path")
@@ -215,25 +217,25 @@ def _of_columns(item: Mapping[str, Any], index: int, columns: Columns) -> tuple[
         return image, others or None
     if columns.label not in item and (others or columns.label != "label"):
         raise TypeError(
-            f"source[{index}] has no {columns.label!r}, but {names}; name the one with labels by label=, or give "
-            "label=None for a dict of all but the image"
+            f"source[{index}] has no {columns.label!r}, but {names}; pass the name of the label column as label=, "
+            "or label=None for a dict of all columns but the image"
         )
     return image, item.get(columns.label)
 
 
 def _is_decoded(data: Any) -> bool:
-    """Whether these are pixels: an image of Pillow, or an array of more than one dimension."""
+    """Return True for pixels: a Pillow image, or an array of more than one dimension."""
     return type(data).__module__.partition(".")[0] == "PIL" or len(getattr(data, "shape", ())) > 1
 
 
 def label_examples(source: Any, columns: Columns) -> list[Any]:
-    """One or two labels of samples that can be read, of at most eight samples spread over a source."""
-    if isinstance(source, Stream):  # gives no sample by its number
+    """Return one or two labels of readable samples, among at most eight samples spread over a source."""
+    if isinstance(source, Stream):  # cannot be indexed
         return []
     found: list[Any] = []
     for index in range(0, len(source), -(-len(source) // _PROBES)):
-        if isinstance(source, ImageFiles) and read_together(source):
-            found.append(source._label(index))  # known without the file
+        if read_together(source) and isinstance(source, ImageFiles):
+            found.append(source.label(index))  # known without the file
         elif not isinstance(item := _item(source, index), Exception):
             found.append(_pair(item, index, columns)[1])
         if len(found) == 2:
@@ -242,12 +244,12 @@ def label_examples(source: Any, columns: Columns) -> list[Any]:
 
 
 def collate(labels: list[Any], missing: list[bool], known: list[Any]) -> Any:
-    """Labels of samples as one array where they, that is those known, are numbers or arrays of one shape."""
+    """Collate labels into one array if the ``known`` ones are numbers or arrays of one shape, else into a list."""
     if all(label is None for label in known):
         return None
-    if all(map(_fits, known)):
+    if all(map(_is_int64, known)):
         return np.array([-1 if gone else label for label, gone in zip(labels, missing, strict=True)], np.int64)
-    if all(isinstance(label, (float, np.floating)) or _fits(label) for label in known):
+    if all(isinstance(label, (float, np.floating)) or _is_int64(label) for label in known):
         return np.array([np.nan if gone else label for label, gone in zip(labels, missing, strict=True)], np.float64)
     first = known[0]
     if all(isinstance(label, np.ndarray) and label.shape == first.shape for label in known):
@@ -256,6 +258,6 @@ def collate(labels: list[Any], missing: list[bool], known: list[Any]) -> Any:
     return [None if gone else label for label, gone in zip(labels, missing, strict=True)]
 
 
-def _fits(label: Any) -> bool:
-    """Whether a label is a whole number of 64 bits."""
+def _is_int64(label: Any) -> bool:
+    """Return True for an integer of 64 bits."""
     return isinstance(label, (int, np.integer)) and -(1 << 63) <= int(label) < 1 << 63

@@ -1,9 +1,13 @@
-"""Which samples come when: the order of an epoch, a rank's share of it, and what of it was taken already.
+"""Order of the samples of an epoch, the share of each rank, and positions at which a run can be resumed.
 
-An epoch is an order of all samples. What is left of it at some point is described by levels: at each level ``world``
-ranks took turns (rank ``r`` has places ``r``, ``r + world``, ...) and each took a number of its places. A run that is
-resumed with another number of ranks deals out what the levels before left over. So a position is a few numbers,
-whatever the size of the data set, and no sample is lost or doubled when the number of ranks or the batch size change.
+An epoch is a permutation of all samples; a place is a position in it. The rest of an epoch is described by levels. At
+each level, ``world`` ranks split the places that earlier levels left over: rank ``r`` has the places ``r``,
+``r + world``, ... of these, and took a number of them. A run that is resumed with another number of ranks starts a new
+level. So a position is a few numbers, whatever the size of the data set, and no sample is lost or repeated if the
+number of ranks or the batch size changes.
+
+For example, 2 ranks have each taken 3 of 10 places, and 6 to 9 are left. After resuming with 3 ranks, rank 0 has the
+places 6 and 9, rank 1 has 7, and rank 2 has 8.
 """
 
 from __future__ import annotations
@@ -17,25 +21,26 @@ import numpy as np
 
 from .._checks.types import Ints, Mask
 
-#: In place of the length of a source that has none.
+#: Length of a source without a length.
 ENDLESS = 1 << 62
 
 _STREAM = np.uint64(int.from_bytes(hashlib.blake2b(b"shuffle", digest_size=8).digest(), "little"))
 
-#: Places taken by each rank of one part of an epoch.
+#: Number of places that each rank took at one level.
 Level: TypeAlias = tuple[int, ...]
 
 
 def shuffled(places: Any, n: int, seed: int, epoch: int) -> Ints:
-    """Samples at the given places of a pseudo-random order of ``n`` samples; nothing of size ``n`` is made.
+    """Return the samples at some places of a pseudo-random permutation of ``n`` samples, in constant memory.
 
     Parameters
     ----------
     places : (M,) int
         From 0 to n - 1.
     n : int
+        Number of samples.
     seed, epoch : int
-        0 to 2**64 - 1; others give another order.
+        0 to 2**64 - 1; they select the permutation.
 
     Returns
     -------
@@ -51,7 +56,7 @@ def shuffled(places: Any, n: int, seed: int, epoch: int) -> Ints:
 
 @dataclass(frozen=True)
 class Share:
-    """One rank's share of what is left of an epoch of ``n`` samples."""
+    """One rank's share of the rest of an epoch of ``n`` samples."""
 
     n: int
     levels: tuple[Level, ...]
@@ -60,28 +65,28 @@ class Share:
 
     @property
     def left(self) -> int:
-        """Samples left for all ranks together."""
+        """Number of samples left for all ranks together."""
         left = self.n
         for taken in self.levels:
-            left -= sum(min(count, _lane(left, rank, len(taken))) for rank, count in enumerate(taken))
+            left -= sum(min(count, _places_of(left, rank, len(taken))) for rank, count in enumerate(taken))
         return left
 
     @property
     def first(self) -> int:
-        """The first place of what is left, where all ranks took the same number at every level."""
+        """The first place left, if all ranks took the same number at every level."""
         return self.n - self.left
 
     def count(self, batch_size: int, drop_last: bool) -> int:
-        """Samples that this rank delivers, padding included: the same number for every rank."""
+        """Return the number of samples, padding included, that this and every other rank delivers."""
         if drop_last:
             return self.left // (self.world * batch_size) * batch_size
         return -(-self.left // self.world)
 
     def places(self, start: int, stop: int) -> tuple[Ints, Mask]:
-        """Places in the epoch's order of the rank's samples ``start`` to ``stop - 1``, and which are not padding.
+        """Return the places of the rank's samples ``start`` to ``stop - 1``, and a mask that is False for padding.
 
-        Behind its last sample a share goes on with the epoch's first ones, as padding: the ranks with one each, and
-        each with those behind its own, so that it comes to all samples where bad ones make it go on.
+        A share is continued after its last sample with padding from the start of the epoch: first one place for each
+        rank, then the places after it, so that a rank that replaces bad samples reaches all samples in the end.
         """
         left = self.left
         k = np.arange(start, stop, dtype=np.int64) * self.world + self.rank
@@ -89,14 +94,14 @@ class Share:
         found = np.where(real, k, 0)
         for taken in reversed(self.levels):
             found = _place_before(found, taken)
-        behind = k - left
-        return np.where(real, found, (behind % self.world + behind // self.world) % self.n), real
+        extra = k - left
+        return np.where(real, found, (extra % self.world + extra // self.world) % self.n), real
 
     def after(self, taken: Level) -> tuple[Level, ...]:
-        """Levels of the epoch once the ranks of this share's world took so many of their places."""
+        """Return the levels of the epoch after each rank took ``taken[rank]`` of its places."""
         if len(set(taken)) > 1:
             return (*self.levels, taken)
-        # All ranks alike is a number of first places; those of several levels add up.
+        # The same number for all ranks means the first places that were left. Such levels are merged into one.
         first = min(taken[0] * len(taken), self.left)
         if self.levels and len(self.levels[-1]) == 1:
             return (*self.levels[:-1], (self.levels[-1][0] + first,))
@@ -105,7 +110,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Position:
-    """Where one rank stands: ``taken`` places of its share of an epoch, of which ``given`` became samples."""
+    """Position of one rank: ``taken`` places of its share of an epoch, of which ``given`` were delivered as samples."""
 
     epoch: int = 0
     levels: tuple[Level, ...] = ()
@@ -114,18 +119,18 @@ class Position:
 
 
 def resumed(states: Sequence[Mapping[str, Any]], samples: int, rank: int, world: int) -> Position:
-    """Where states of a loader (see :meth:`gpuimg.Loader.state_dict`), in the order of their ranks, leave one rank.
+    """Return the position at which a rank resumes from states of :meth:`gpuimg.Loader.state_dict`, sorted by rank.
 
     Raises
     ------
     ValueError
-        For states that do not belong together, or are too few.
+        If the states were not saved together, or some ranks are missing.
     """
     first = states[0]
     for one in states:
         for name in ("seed", "epoch", "levels", "world"):
             if one[name] != first[name]:
-                raise ValueError(f"the states do not belong together: {name} is {first[name]} and {one[name]}")
+                raise ValueError(f"the states were not saved together: {name} is {first[name]} and {one[name]}")
     ranks, before = [int(one["rank"]) for one in states], int(first["world"])
     if len(states) > 1 and ranks != list(range(before)):
         raise ValueError(f"these are states of ranks {ranks}, not of all {before}")
@@ -143,13 +148,13 @@ def resumed(states: Sequence[Mapping[str, Any]], samples: int, rank: int, world:
     return Position(epoch, Share(samples, levels, 0, before).after(taken) if any(taken) else levels)
 
 
-def _lane(n: int, rank: int, world: int) -> int:
-    """How many of ``n`` places are the rank's."""
+def _places_of(n: int, rank: int, world: int) -> int:
+    """Return how many of ``n`` places belong to the rank."""
     return max(0, -(-(n - rank) // world))
 
 
 def _place_before(k: Ints, taken: Level) -> Ints:
-    """Places, before a level, of the ``k``-th ones that it left."""
+    """Map the ``k``-th place that a level left over to its place before that level."""
     world = len(taken)
     order = np.argsort(taken, kind="stable")
     starts = np.sort(np.asarray(taken, np.int64))

@@ -1,4 +1,4 @@
-"""What a loop over a loader took, and what limits it."""
+"""Timings of a loop over a loader, and its bottleneck."""
 
 from __future__ import annotations
 
@@ -8,54 +8,54 @@ from typing import Any
 
 from .._threads.threads import usable_cores
 from .._version import install_hint
-from .pipeline import Made, Pipeline
+from .pipeline import FinishedBatch, Pipeline
 
-_LITTLE = 0.05  # a consumer that waits for less of its time than this is what limits
-_ALL = 0.9  # of the cores, on average: all of them are busy
+_LITTLE = 0.05  # fraction of its time; a consumer that waits for less is the limit itself
+_ALL = 0.9  # fraction of the cores; with more in use on average, all of them count as busy
 
 
 class Stats:
-    """What one loop took."""
+    """Timings of one loop."""
 
     def __init__(self, pipeline: Pipeline | None = None) -> None:
         self._pipeline = pipeline
         self._begin = time.perf_counter()
         self._seconds = {"record": 0.0, "decode": 0.0, "kernels": 0.0}
-        self._held = 0.0  # of recording: waits for Python's lock or a core
+        self._held = 0.0  # seconds that recording waited for the GIL or a core
         self._cpu = time.process_time()
         self._frozen: dict[str, Any] | None = None
         self._epoch = -1
-        self._failed_before = 0  # failures of the epochs before
+        self._failed_before = 0  # failures in earlier epochs
         self.images = 0
         self.failed = 0
-        self._unwritten = 0  # images that a decoder of a GPU did not write
-        self._clips_on_cpu = 0  # clips that a GPU does not decode
-        self._entries: dict[str, int] = {}  # of a seek index: those used, and those that did not fit
+        self._unwritten = 0  # images that a GPU decoder reported as decoded but did not write
+        self._clips_on_cpu = 0  # clips of formats that the GPU does not decode
+        self._entries: dict[str, int] = {}  # entries of a seek index: used, and not matching their files
 
-    def add(self, made: Made) -> int:
-        """Count a batch; gives the failures of its epoch."""
-        if made.epoch != self._epoch:
-            self._epoch, self._failed_before = made.epoch, self.failed
-        self.images += len(made.batch.indices)
-        self.failed += len(made.failures)
-        self._held += made.held
-        self._unwritten += made.unwritten
-        self._clips_on_cpu += made.clips_on_cpu
-        if made.entries is not None:
-            for name, count in (("used", made.entries.used), ("misfits", len(made.entries.misfits))):
+    def add(self, finished: FinishedBatch) -> int:
+        """Count a batch; return the number of failures in its epoch so far."""
+        if finished.epoch != self._epoch:
+            self._epoch, self._failed_before = finished.epoch, self.failed
+        self.images += len(finished.batch.indices)
+        self.failed += len(finished.failures)
+        self._held += finished.held
+        self._unwritten += finished.unwritten
+        self._clips_on_cpu += finished.clips_on_cpu
+        if finished.entries is not None:
+            for name, count in (("used", finished.entries.used), ("misfits", len(finished.entries.misfits))):
                 self._entries[name] = self._entries.get(name, 0) + count
-        for name, seconds in made.seconds.items():
+        for name, seconds in finished.seconds.items():
             self._seconds[name] += seconds
         return self.failed - self._failed_before
 
     def freeze(self) -> None:
-        """Keep the numbers and let the pipeline go."""
+        """Store the summary and release the pipeline."""
         if self._frozen is None:
             self._frozen = self.summary()
         self._pipeline = None
 
     def summary(self) -> dict[str, Any]:
-        """See :meth:`Loader.stats`."""
+        """Return the result of :meth:`Loader.stats`."""
         if self._frozen is not None:
             return self._frozen
         seconds = time.perf_counter() - self._begin
@@ -63,54 +63,54 @@ class Stats:
         pipeline = self._pipeline
         batches = pipeline.batches if pipeline is not None else None
         waited = batches.waited if batches is not None else 0.0
-        stages: dict[str, dict[str, float]] = {"read": {"seconds": 0.0, "held": 0.0, "waited": 0.0}}
+        parts: dict[str, dict[str, float]] = {"read": {"seconds": 0.0, "held": 0.0, "waited": 0.0}}
         if pipeline is not None:
-            stages["read"] = dict(zip(("seconds", "held", "waited"), pipeline.reading(), strict=True))
-        stages |= {name: {"seconds": taken} for name, taken in self._seconds.items()}
-        stages["record"]["held"] = self._held
+            parts["read"] = dict(zip(("seconds", "held", "waited"), pipeline.reading(), strict=True))
+        parts |= {name: {"seconds": taken} for name, taken in self._seconds.items()}
+        parts["record"]["held"] = self._held
         return {
             "images": self.images,
             "failures": self.failed,
             "seconds": seconds,
             "images_per_second": self.images / seconds,
-            **stages,
+            **parts,
             "ready": batches.depths / batches.given if batches is not None and batches.given else 0.0,
             "consumer": {"seconds": seconds - waited, "waited": waited},
             "cores": cores,
             **({"unwritten": self._unwritten} if self._unwritten else {}),
             **({"clips_on_cpu": self._clips_on_cpu} if self._clips_on_cpu else {}),
             **({"index": dict(self._entries)} if self._entries else {}),
-            "limit": "consumer" if self._keeps_up(waited, seconds) else _limit(stages, waited, cores),
+            "limit": "consumer" if self._keeps_up(waited, seconds) else _limit(parts, waited, cores),
         }
 
     def _keeps_up(self, waited: float, seconds: float) -> bool:
-        """Whether the consumer hardly waits, once there is a first batch."""
+        """Return True if the consumer hardly waits after the first batch."""
         batches = self._pipeline.batches if self._pipeline is not None else None
         first = batches.waited_first if batches is not None and batches.given > 1 else 0.0
         return waited - first < _LITTLE * (seconds - first)
 
 
-def _limit(stages: dict[str, dict[str, float]], waited: float, cores: float) -> str:
-    """What a consumer waited for."""
-    if stages["read"]["waited"] > 0.5 * waited:
-        stage = "read"
+def _limit(parts: dict[str, dict[str, float]], waited: float, cores: float) -> str:
+    """Return the part of the pipeline that the consumer waited for, or "cores" or "python"."""
+    if parts["read"]["waited"] > 0.5 * waited:
+        part = "read"
     else:
-        stage = max(("record", "decode", "kernels"), key=lambda name: sum(stages[name].values()))
-    if stages[stage]["seconds"] >= stages[stage].get("held", 0.0):
-        return stage
+        part = max(("record", "decode", "kernels"), key=lambda name: sum(parts[name].values()))
+    if parts[part]["seconds"] >= parts[part].get("held", 0.0):
+        return part
     return "cores" if cores > _ALL * usable_cores() else "python"
 
 
 def progress_bar() -> Any:
-    """The class of tqdm's bars: a widget in notebooks that have ipywidgets, else text.
+    """Return tqdm's class of progress bars: a widget in notebooks that have ipywidgets, else text.
 
     Raises
     ------
     ImportError
-        With what to install, where it is missing.
+        If tqdm is missing, with the command that installs it.
     """
     try:
-        # Where a notebook lacks ipywidgets, tqdm.auto gives the bars of text, too, but with a warning.
+        # Without ipywidgets, tqdm.auto returns text bars too, but with a warning.
         if find_spec("ipywidgets"):
             from tqdm.auto import tqdm
         else:

@@ -1,4 +1,4 @@
-"""Time that a thread worked, apart from time that it waited for Python's lock (the GIL) or for a core."""
+"""Separating the time a thread worked from the time it waited for the GIL or a core."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import math
 import time
 from typing import Self
 
-_BRIEF = 1e-3  # seconds that are not worth asking about
-_NAP, _NAPS = 1e-4, 3
-_PROMPT = 5e-4  # seconds in which a thread goes on whose lock and core are free: timers are late by some of that
-_RELEASES = 4  # of the lock for a sample: a file is opened, looked at, read and closed
+_BRIEF = 1e-3  # seconds of waiting that are not examined
+_NAP, _NAPS = 1e-4, 3  # seconds of a sleep, and number of sleeps
+_PROMPT = 5e-4  # seconds within which a thread resumes if GIL and core are free; timers alone may be late by part of it
+_RELEASES = 4  # releases of the GIL per sample: open, fstat, read and close of its file
 
 
 class Watch:
     """Measures a block of Python code on this thread.
 
-    What the code did not compute it waited: for a disk or a network, or to go on. Nothing tells the two apart
-    afterwards, so a thread that waited takes short naps: how long it needs to get on from them is what each of its
-    calls that let go of the lock may have waited too.
+    Time without computation was spent on waiting: for a disk or a network, or for the GIL or a core after a call that
+    released the GIL. The two cannot be distinguished afterwards. So a thread that waited sleeps briefly: the delay
+    until it resumes is an estimate of the wait after each of its calls that released the GIL.
 
     Parameters
     ----------
     samples : int
-        That the code is about, each with a few such calls.
+        Samples that the code processes, with a few such calls each.
 
     Attributes
     ----------
     seconds : float
-        Work, with waits for what is outside.
+        Work, including waits for disks and networks.
     held : float
-        Waits for the lock or for a core.
+        Estimated waits for the GIL or a core.
     cpu : float
-        Of this thread.
+        CPU time of this thread.
     """
 
     def __init__(self, samples: int) -> None:
@@ -51,7 +51,7 @@ class Watch:
 
 
 def _delay() -> float:
-    """Seconds by which this thread goes on too late after a pause: the least of a few, as any may be late by chance."""
+    """Return the seconds by which this thread resumes late after a sleep: the least of a few sleeps."""
     least = math.inf
     for _ in range(_NAPS):
         start = time.perf_counter()

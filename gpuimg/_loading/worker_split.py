@@ -1,7 +1,7 @@
-"""Which batches of a loop a loader makes: all of its rank's, or those of one of several workers, which take turns.
+"""Schedule of the batches of a loop, and its split among the workers of a ``DataLoader``.
 
-Workers deal out batches, not samples: the batches are those of a loader alone, as many and in the same order where one
-asks the workers in turn.
+Batches are split, not samples: worker ``w`` of ``n`` makes the batches ``w, w + n, ...`` of its rank. A consumer that
+takes one batch from each worker in turn gets the batches of a loader without workers, in the same order.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from .sharding import Position
 
 
 class Epoch(NamedTuple):
-    """What a loop has of one epoch."""
+    """The part of an epoch that a loop goes through."""
 
-    position: Position  # where the loop enters it
+    position: Position  # at which the loop enters the epoch
     left: int  # samples of the rank from there on
-    first: int  # batches of the loop before it
+    first: int  # number of batches of the loop in earlier epochs
 
 
-class Deal:
-    """The batches of a loop from a position to the epoch ``last``, all of them where that is None."""
+class BatchSchedule:
+    """Batches of a loop, from a position to the epoch before ``last``; endless if that is None."""
 
     def __init__(self, settings: Settings, position: Position, last: int | None) -> None:
         self._settings = settings
@@ -32,7 +32,7 @@ class Deal:
         self._last = last
 
     def epochs(self) -> Iterator[Epoch]:
-        """The epochs of the loop."""
+        """Yield the epochs of the loop."""
         first = 0
         for position in _epochs(self._position, self._last):
             epoch = Epoch(position, self._left(position), first)
@@ -40,27 +40,28 @@ class Deal:
             yield epoch
 
     def own(self, epoch: Epoch) -> range:
-        """Batches of an epoch that this loader makes, counted from where the loop enters it."""
+        """Return the batches of an epoch that this worker makes, numbered from where the loop enters the epoch."""
         settings = self._settings
         first = (settings.worker - epoch.first) % settings.workers
         return range(first, self._batches(epoch.left), settings.workers)
 
     def size(self, epoch: Epoch, batch: int) -> int:
-        """Samples of a batch."""
+        """Return the number of samples of a batch."""
         return min(self._settings.batch_size, epoch.left - batch * self._settings.batch_size)
 
     def spans(self, epoch: Epoch) -> Iterator[tuple[int, int]]:
-        """Places of the rank's share of an epoch that this loader's batches hold, from and to."""
+        """Yield ranges (start, stop) of places in the rank's share of an epoch that this worker reads."""
         start, step = epoch.position.taken, self._settings.batch_size
-        if self._settings.workers == 1:  # in one piece: readers take as much at a time as they like
+        if self._settings.workers == 1:  # a single range, which readers split into chunks of any size
             yield start, start + epoch.left
             return
         for batch in self.own(epoch):
             yield start + batch * step, start + batch * step + self.size(epoch, batch)
 
     def after(self, epoch: Epoch, batch: int) -> Position:
-        """Where the consumer of a batch stands: behind it, and with several workers behind the whole turn."""
+        """Return the position after a batch: with several workers, after the current batches of all of them."""
         workers = self._settings.workers
+        # Batches of this epoch, rounded up to a whole turn of the workers since the loop began.
         batches = (epoch.first + batch) // workers * workers + workers - epoch.first
         position, left = epoch.position, epoch.left
         while batches > self._batches(left) and (self._last is None or position.epoch + 1 < self._last):
@@ -79,7 +80,7 @@ class Deal:
 
 
 def _epochs(position: Position, last: int | None) -> Iterator[Position]:
-    """A position, and the starts of the epochs behind it up to the one before ``last``."""
+    """Yield a position, then the starts of the following epochs up to the one before ``last``."""
     yield position
     epochs = count(position.epoch + 1) if last is None else range(position.epoch + 1, last)
     for epoch in epochs:

@@ -1,1 +1,1 @@
-"""Copies of a data set with smaller images, made once so that training decodes less."""
+"""``gpuimg.prepare``: copies of a data set with smaller images, which decode faster in training."""

@@ -1,4 +1,4 @@
-"""Pixels to file bytes, by Pillow; and JPEG files changed without a loss, by jpegtran."""
+"""Encoding with Pillow, and lossless transformation of JPEG files with jpegtran."""
 
 from __future__ import annotations
 
@@ -15,53 +15,53 @@ from .._decoding import jpeg
 from ..kernels.jpeg.layout import BASELINE
 from .options import Options
 
-_OUTPUT_WITH_WARNINGS = 2  # of jpegtran's exit status
-_SAMPLED = {"4:4:4", "4:2:2", "4:2:0"}  # what Pillow writes
-_USUAL = "4:2:0"
+_OUTPUT_WITH_WARNINGS = 2  # exit status of jpegtran
+_SAMPLED = {"4:4:4", "4:2:2", "4:2:0"}  # subsamplings that Pillow writes
+_USUAL = "4:2:0"  # replaces all others
 
-#: Endings of the files of each format, the usual one first.
+#: File name endings by format, the usual one first.
 ENDINGS = {
     "JPEG": ("jpg", "jpeg", "jfif", "jpe"), "PNG": ("png",), "WEBP": ("webp",), "TIFF": ("tif", "tiff"),
     "BMP": ("bmp",), "PNM": ("ppm", "pgm", "pbm", "pnm"), "JPEG2K": ("jp2", "j2k"), "GIF": ("gif",),
     "AVIF": ("avif",), "HEIC": ("heic", "heif"),
 }  # fmt: skip
-#: Formats that stay what they are where that is asked for; all others become JPEG.
+#: Formats kept under ``to="same"``, by codec; all others become JPEG.
 _SAME = {"png": "PNG", "webp": "WEBP"}
 
 
 def encoder_version() -> str:
-    """Of the library that encodes: another one may give other bytes."""
+    """Return name and version of the encoder: another version may write other bytes."""
     from PIL import __version__
 
     return f"Pillow {__version__}"
 
 
 def format_of(codec: str, options: Options) -> str:
-    """The format of a result: Pillow's name of it, of which :data:`ENDINGS` has the endings."""
+    """Return the format of a result as Pillow names it, a key of :data:`ENDINGS`."""
     return _SAME.get(codec, "JPEG") if options.to == "same" else "JPEG"
 
 
 def encoded(pixels: Any, form: str, sampling: str, options: Options) -> bytes:
-    """A file of pixels (H, W, C), of which the first channel alone is taken where ``sampling`` is gray.
+    """Encode pixels (H, W, C), only the first channel if ``sampling`` is "gray".
 
     Raises
     ------
     ValueError
-        For what the format has no room for.
+        If the format does not support the image, for example its size.
     """
     from PIL import Image
 
     image = Image.fromarray(pixels[..., 0] if sampling == "gray" else pixels)
-    told: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     if form != "PNG":
-        told["quality"] = options.quality
+        parameters["quality"] = options.quality
     if form == "JPEG":
         wanted = sampling if options.subsampling == "keep" else options.subsampling
-        told |= {"subsampling": wanted if wanted in _SAMPLED else _USUAL}
-        told |= {"restart_marker_rows": 1} if options.restart == "rows" else {}
+        parameters |= {"subsampling": wanted if wanted in _SAMPLED else _USUAL}
+        parameters |= {"restart_marker_rows": 1} if options.restart == "rows" else {}
     with _memory_file() as file:
         try:
-            image.save(file, form, **told)
+            image.save(file, form, **parameters)
         except (OSError, ValueError) as error:
             raise ValueError(f"{image.height} x {image.width} cannot be written as {form}: {error}") from None
         file.seek(0)
@@ -69,19 +69,20 @@ def encoded(pixels: Any, form: str, sampling: str, options: Options) -> bytes:
 
 
 def _memory_file() -> IO[bytes]:
-    """A file without a name: Pillow lets other threads run while it writes to one, and not while it gives bytes."""
+    """Return an anonymous file: Pillow releases the GIL when it writes to a file descriptor, but not to ``BytesIO``."""
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("gpuimg"), "w+b")
     return cast("IO[bytes]", tempfile.TemporaryFile())
 
 
-# -- files that may stay as they are -----------------------------------------------------------------------------------
+# -- files that are copied ---------------------------------------------------------------------------------------------
 
 
 def may_stay(header: Any, data: Any, options: Options) -> bool:
-    """Whether a JPEG file of the right size is as it would be written: its bytes are the best copy then.
+    """Return True if a JPEG file of the right size already meets the options, so that its bytes can be copied.
 
-    That is a baseline file, upright, sampled and with restart markers as asked for, and as coarsely quantised at least.
+    The file must be baseline and upright, have the requested subsampling and restart markers, and be quantized at least
+    as coarsely as the requested quality.
     """
     if header["kind"] != BASELINE:
         return False
@@ -96,16 +97,16 @@ def may_stay(header: Any, data: Any, options: Options) -> bool:
 
 
 def _coarseness(header: Any, data: Any) -> int:
-    """Sum of the steps to which the luma of a baseline JPEG is rounded."""
+    """Return the sum of the luma quantization steps of a baseline JPEG."""
     at = int(header["quant"][0])
-    long = bytes(data[at : at + 1])[0] >> 4
+    long = bytes(data[at : at + 1])[0] >> 4  # upper half of the first byte: 1 for steps of 16 bits
     table = bytes(data[at + 1 : at + 1 + (128 if long else 64)])
     return int(np.frombuffer(table, ">u2" if long else "u1").sum())
 
 
 @lru_cache(maxsize=8)
 def _coarseness_of(quality: int) -> int:
-    """That of files that are written."""
+    """Return the sum of the luma quantization steps that Pillow writes at a quality."""
     from PIL import Image
 
     with _memory_file() as file:
@@ -119,12 +120,12 @@ def _coarseness_of(quality: int) -> int:
 
 
 def jpegtran_path() -> str:
-    """Where the program is.
+    """Return the path of the program.
 
     Raises
     ------
     FileNotFoundError
-        Where it is not on the PATH, with what to install.
+        If it is not on the PATH, with the packages that have it.
     """
     found = shutil.which("jpegtran")
     if found is None:
@@ -136,12 +137,12 @@ def jpegtran_path() -> str:
 
 
 def transformed(program: str, data: bytes, options: Options) -> bytes:
-    """A JPEG file as a baseline one with the same coefficients, and with restart markers where these are asked for.
+    """Convert a JPEG file to baseline with the same coefficients, and with restart markers if requested.
 
     Raises
     ------
     ValueError
-        With what jpegtran says, where it fails.
+        With the message of jpegtran, if it fails.
     """
     markers = ["-restart", "1"] if options.restart == "rows" else []
     done = subprocess.run([program, "-copy", "all", *markers], input=data, capture_output=True, check=False)

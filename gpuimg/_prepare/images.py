@@ -1,4 +1,4 @@
-"""From samples to results: read, decoded, resized and encoded, a chunk at a time on each thread."""
+"""Processing of samples: each thread reads, decodes, resizes and encodes one chunk at a time."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .names import Keys, Naming, problem_with, result_ending, scaled_label
 from .options import Options
 from .writing import Result, Writer, failure
 
-# Results are resampled once more in training, and what is lost here is lost for good: photos of 1280x960 shrunk to 512
-# and then to 224 are 1 dB closer to those shrunk at once than with "bilinear", in 7 % more bytes.
+# Results are resampled again in training. Compared with "bilinear", photos of 1280x960 shrunk to 512 and then to 224
+# are 1 dB closer to photos shrunk to 224 at once, with 7 % more bytes.
 FILTER: Final = "bicubic"
 
-# Pixels of results that a thread has in memory at a time, unless one image has more.
+# Pixels of results that a thread holds in memory at a time, unless one image has more.
 _MOST_PIXELS = 1 << 23
 
 
 class Plan:
-    """What the threads of a call share."""
+    """Arguments and state shared by the threads of one call."""
 
     def __init__(
         self, source: Any, columns: Columns, options: Options, naming: Naming, keys: Keys, writer: Writer,
@@ -41,8 +41,8 @@ class Plan:
         self.naming, self.keys, self.jpegtran = naming, keys, jpegtran
 
 
-class Maker:
-    """Makes results; one a thread."""
+class ResultMaker:
+    """Turns chunks of samples into results; one per thread."""
 
     def __init__(self, plan: Plan, stopped: Stopped) -> None:
         from .._runtimes.cpu import CpuRuntime  # imports Numba, which takes as long as all of gpuimg
@@ -52,7 +52,7 @@ class Maker:
         self._runtime = CpuRuntime(1)
 
     def __call__(self, chunk: range) -> Chunk[list[Result]]:
-        """Results of samples; not of all where the call is stopped."""
+        """Return the results of a chunk of samples, incomplete if the call is stopped."""
         plan = self._plan
         samples = read_samples(plan.source, chunk, [True] * len(chunk), plan.columns, self._reader)
         data = [b"" if one.error is not None else one.data for one in samples]
@@ -66,7 +66,7 @@ class Maker:
         return Chunk(results, sum(map(len, data)))
 
     def _results(self, samples: list[Sample], opened: EncodedImages, sizes: Ints, part: range) -> Iterator[Result]:
-        """Results of a part of a chunk, each kept as soon as it is there."""
+        """Yield the results of part of a chunk; files are written as soon as they are encoded."""
         rows = np.arange(part.start, part.stop)
         changed = np.any(sizes[rows] != opened.sizes[rows], 1)
         shrunk = resize(Batch(Recording(self._runtime, opened)).take(rows), sizes[rows], FILTER, where=changed)
@@ -74,11 +74,11 @@ class Maker:
         failures = batch.errors
         for k, i in enumerate(part):
             failed = samples[i].reason if samples[i].error is not None else failures[k].reason if k in failures else ""
-            yield self._plan.writer.keep(_Image(self._plan, samples[i], opened, i, sizes[i]).result(batch[k], failed))
+            yield self._plan.writer.write(_Image(self._plan, samples[i], opened, i, sizes[i]).result(batch[k], failed))
 
 
 def _parts(sizes: Ints) -> Iterator[range]:
-    """Images that follow one another and are not too many pixels together."""
+    """Split images into consecutive ranges of bounded total pixels."""
     first, pixels = 0, 0
     for i, more in enumerate((sizes[:, 0] * sizes[:, 1]).tolist()):
         if i > first and pixels + more > _MOST_PIXELS:
@@ -104,7 +104,7 @@ class _Image:
         self._old, self._new = tuple(opened.sizes[i].tolist()), tuple(size.tolist())
 
     def result(self, pixels: Any, failed: str) -> Result:
-        """The result of pixels, or of a failure."""
+        """Return the result for decoded pixels, or for a failure."""
         plan, number = self._plan, self._sample.index
         line: dict[str, Any] = {"sample": number, "source": plan.naming.source(number)}
         if not failed:
@@ -122,7 +122,7 @@ class _Image:
         return Result(line, plan.keys[number], ((ending, content), *others))
 
     def _content(self, pixels: Any) -> tuple[str, str, bytes]:
-        """What was done, and the ending and the bytes of the result."""
+        """Return status, file name ending and bytes of the result."""
         options, original = self._plan.options, self._plan.naming.ending(self._sample.index)
         codec = "jpeg" if self._other is None else self._other.codec
         form = format_of(codec, options)
@@ -142,7 +142,7 @@ class _Image:
         return codec.upper() == form and self._old == self._new and self._header["orientation"] == 1
 
     def _sampling(self) -> str:
-        """Chroma subsampling of the file, "gray" for one without color."""
+        """Return the chroma subsampling of the file, "gray" for one without color."""
         if self._other is None:
             return jpeg.chroma_subsampling(self._header)
         return "gray" if self._other.channels < 3 else self._other.chroma_subsampling

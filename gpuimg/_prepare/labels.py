@@ -1,4 +1,4 @@
-"""Labels beside files: the list that ``gpuimg.file_list`` reads, and the annotations that ``gpuimg.coco`` reads."""
+"""Label files: a list for ``gpuimg.file_list``, and annotations for ``gpuimg.coco``."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ ANNOTATIONS = "annotations.json"
 
 
 def make_class_folders(source: Any, folder: str) -> None:
-    """The folders of all classes, so that one without images is missed rather than passed over."""
+    """Create the folders of all classes: a class without results then raises an error instead of vanishing."""
     for name in source.classes if isinstance(source, Folder) else ():
         if not problem_with(name):
             make_folder(folder, os.path.join(folder, name))
 
 
 def write_labels(source: Any, folder: str, lines: Iterable[Line]) -> None:
-    """What says which label each file has; class folders say it themselves."""
-    made = (line for line in lines if "output" in line)
+    """Write the labels of files; class folders need none."""
+    written = (line for line in lines if "output" in line)
     if isinstance(source, Coco):
-        replace_by(os.path.join(folder, ANNOTATIONS), json.dumps(_annotations(source, made)).encode())
+        replace_by(os.path.join(folder, ANNOTATIONS), json.dumps(_annotations(source, written)).encode())
     elif isinstance(source, ImageFiles) and not isinstance(source, Folder):
-        text = "".join(f"{line['output']}{_written(source._label(line['sample']))}\n" for line in made)
+        text = "".join(f"{line['output']}{_label_text(source.label(line['sample']))}\n" for line in written)
         replace_by(os.path.join(folder, LIST), text.encode("utf-8", "surrogateescape"))
 
 
-def _written(label: Any) -> str:
-    """A label behind a path; only whole numbers have a place there."""
+def _label_text(label: Any) -> str:
+    """Return the text of a label in a line of the list; only integers can be written there."""
     return f"\t{label}" if isinstance(label, (int, np.integer)) and not isinstance(label, bool) else ""
 
 
 def _annotations(source: Coco, lines: Iterable[Line]) -> dict[str, Any]:
-    """The annotations of images in their new sizes."""
+    """Return the annotations with boxes scaled to the new image sizes."""
     images: list[dict[str, Any]] = []
     boxes: list[dict[str, Any]] = []
     for line in lines:
         height, width = line["size"]
-        label = scaled_label(source, source._label(line["sample"]), tuple(line["source_size"]), (height, width))
+        label = scaled_label(source, source.label(line["sample"]), tuple(line["source_size"]), (height, width))
         number = label["image_id"]
         images.append({"id": number, "file_name": line["output"], "height": height, "width": width})
         for (x0, y0, x1, y1), category, area, crowd in zip(

@@ -1,4 +1,4 @@
-"""The list of what was made of which sample: written in order, and what an interrupted call goes on from."""
+"""``manifest.jsonl``: one record per sample, written in order, from which an interrupted call resumes."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from .names import problem_with
 
 NAME = "manifest.jsonl"
 
-#: What is noted of one sample.
+#: Manifest record of one sample.
 Line: TypeAlias = "dict[str, Any]"
 
-# Names in a line: of a failed sample, of one in a file, of one in a shard.
+# Keys of a record: of a failed sample, of one in a file, of one in a shard.
 _FAILED = {"sample", "source", "source_bytes", "status", "reason"}
 _IN_FILE = {"sample", "source", "source_bytes", "status", "source_size", "size", "output", "bytes"}
 _IN_SHARD = _IN_FILE | {"shard", "offset", "end"}
 _COUNTS = {"sample", "source_bytes", "bytes", "shard", "offset", "end"}
 _STATUSES = ("encoded", "transformed", "copied")
-_LONGEST = 1 << 31  # side of an image, in pixels: more than any decoder takes
+_LONGEST = 1 << 31  # pixels; side of an image, more than any decoder supports
 
 
 class Manifest:
-    """A file of JSON lines: first what all was made with, then one for each sample, in their order.
+    """A file of JSON lines: the settings of the call, then one record per sample in order.
 
     Raises
     ------
     BlockingIOError
-        Where another process writes it.
+        If another process is writing it.
     ValueError
-        Where the folder holds something else, or was prepared in another way.
+        If the folder holds other files, or was prepared with other settings.
     """
 
     def __init__(self, folder: str, settings: Line) -> None:
@@ -47,11 +47,11 @@ class Manifest:
             raise
 
     def close(self) -> None:
-        """Leave what is there to the next call."""
+        """Close the file; the next call can resume from it."""
         os.close(self._descriptor)
 
     def _begin(self, folder: str, settings: Line) -> int:
-        """Bytes of the first line, which is written where there is none."""
+        """Check the first line, or write it to a new file; return its size in bytes."""
         with open(self.path, "rb") as file:
             text = file.readline()
         first = _parsed(text)
@@ -63,35 +63,35 @@ class Manifest:
         write_at(self._descriptor, text, 0, self.path)
         return len(text)
 
-    def keep(self, holds: Callable[[int, Line], bool]) -> Iterator[Line]:
-        """The lines of an earlier call, up to the first one that does not hold; those after it are removed.
+    def resume(self, is_valid: Callable[[int, Line], bool]) -> Iterator[Line]:
+        """Yield the records of an earlier call up to the first invalid one; truncate the file there.
 
         Parameters
         ----------
-        holds : function
-            Takes the number of a sample and the line in its place.
+        is_valid : function
+            Takes the index of a sample and the record at its position.
         """
         for number, text in enumerate(self._lines()):
             line = _parsed(text)
-            if line is None or not holds(number, line):
+            if line is None or not is_valid(number, line):
                 break
             self._end += len(text)
             yield line
         os.ftruncate(self._descriptor, self._end)
 
     def add(self, lines: Iterable[Line]) -> None:
-        """Append lines."""
+        """Append records."""
         text = b"".join(map(_line, lines))
         write_at(self._descriptor, text, self._end, self.path)
         self._end += len(text)
 
     def sync(self) -> None:
-        """Have all that was added on the disk."""
+        """Flush the file to disk."""
         with naming_file(self.path):
             os.fsync(self._descriptor)
 
     def lines(self) -> Iterator[Line]:
-        """All lines of samples."""
+        """Yield the records of all samples."""
         return map(json.loads, self._lines())
 
     def _lines(self) -> Iterator[bytes]:
@@ -105,18 +105,18 @@ def _line(content: Line) -> bytes:
 
 
 def _parsed(text: bytes) -> Line | None:
-    """A line; None for one that is not whole."""
+    """Parse a line; None for an incomplete one."""
     if not text.endswith(b"\n"):
         return None
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError):  # the latter for thousands of brackets
+    except (ValueError, RecursionError):  # RecursionError: thousands of nested brackets
         return None
     return found if isinstance(found, dict) else None
 
 
 def is_written_for(line: Line, number: int, source: str, key: str, shards: bool) -> bool:
-    """Whether a line is one that is written for this sample: a file that somebody changed may hold anything."""
+    """Return True if a record is valid for this sample: the file may have been edited to contain anything."""
     if (line.get("sample"), line.get("source")) != (number, source):
         return False
     if any(type(line[name]) is not int or line[name] < 0 for name in _COUNTS & line.keys()):
@@ -134,18 +134,18 @@ def is_written_for(line: Line, number: int, source: str, key: str, shards: bool)
 
 
 def _is_size(value: Any) -> bool:
-    """Whether this is a height and a width."""
+    """Return True for a list of height and width."""
     return isinstance(value, list) and len(value) == 2 and all(type(n) is int and 0 < n <= _LONGEST for n in value)
 
 
 def _check_folder(folder: str) -> None:
-    """Refuse a folder with something else in it."""
+    """Reject a folder with other files in it."""
     if NAME not in (found := os.listdir(folder)) and found:
         raise ValueError(f"{printable(folder)} is not empty, and was not prepared by gpuimg; name another folder")
 
 
 def _check_same(folder: str, first: Line, settings: Line) -> None:
-    """Refuse to go on with something else than what was begun."""
+    """Reject settings other than those of the call to be resumed."""
     others = [
         f"{name}={first.get(name)!r}, not {settings.get(name)!r}"
         for name in sorted({*first, *settings})

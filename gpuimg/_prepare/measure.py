@@ -1,4 +1,4 @@
-"""What training gains: images/s of the usual chain on a sample of the images, as they were and as they are now."""
+"""Training throughput on some of the images, before and after preparation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from .manifest import Line
 from .report import TrainRate
 from .writing import shard_name
 
-_IMAGES = 64
-_BATCH = 32
-_ROUNDS = 5
+_IMAGES = 64  # images measured
+_BATCH = 32  # images per batch
+_ROUNDS = 5  # measured rounds, after one that is not counted
 
 
-def train_rate(source: Any, columns: Columns, folder: str, lines: Iterable[Line], made: int) -> TrainRate | None:
-    """Images/s before and after; None where there is no image, or one cannot be read any more."""
-    some = list(islice(islice((line for line in lines if "output" in line), 0, None, max(made // _IMAGES, 1)), _IMAGES))
+def train_rate(source: Any, columns: Columns, folder: str, lines: Iterable[Line], written: int) -> TrainRate | None:
+    """Measure images/s before and after; None if there is no image, or one cannot be read any more."""
+    some = list(
+        islice(islice((line for line in lines if "output" in line), 0, None, max(written // _IMAGES, 1)), _IMAGES)
+    )
     numbers = [line["sample"] for line in some]
     samples = read_samples(source, numbers, [True] * len(numbers), columns, ChunkReader())
     if not some or any(sample.error is not None for sample in samples):
@@ -39,7 +41,7 @@ def train_rate(source: Any, columns: Columns, folder: str, lines: Iterable[Line]
 
 
 def _content(folder: str, line: Line) -> bytes:
-    """The file bytes of a result."""
+    """Read the file bytes of a result."""
     in_shard = "shard" in line
     with open(os.path.join(folder, shard_name(line["shard"]) if in_shard else line["output"]), "rb") as file:
         file.seek(line["offset"] if in_shard else 0)
@@ -47,6 +49,7 @@ def _content(folder: str, line: Line) -> bytes:
 
 
 def _seconds(files: list[bytes], epoch: int) -> float:
+    """Measure one pass of ``presets.imagenet_train`` over the files."""
     train = presets.imagenet_train()
     start = time.perf_counter()
     for at in range(0, len(files), _BATCH):

@@ -1,4 +1,4 @@
-"""What the results of samples are called, and what belongs to them beside the image."""
+"""Names of results, and the other members of their samples."""
 
 from __future__ import annotations
 
@@ -7,52 +7,48 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..sources.coco import Coco
 from ..sources.folder import Folder, ImageFiles
-from ..sources.tar import Tar, samples_of
+from ..sources.tar import Tar, TarMembers
 
-#: A member of a sample beside its image: ending and bytes.
+#: A member of a sample other than its image: ending and bytes.
 Other = tuple[str, bytes]
-
-_SHARDS = 8  # whose members are remembered: more than threads go through at a time
 
 
 class Naming(Protocol):
     """Names of a source's samples. A key is a path without its ending, with ``/`` between folders."""
 
     def source(self, i: int) -> str:
-        """What a sample is called where it comes from."""
+        """Return the name of a sample in its source."""
 
     def key(self, i: int) -> str:
-        """Of its result, but for what is done about keys that are there twice."""
+        """Return the key of its result, before duplicates are renamed."""
 
     def ending(self, i: int) -> str:
-        """Of the sample's image, without the dot."""
+        """Return the ending of the sample's image, without the dot."""
 
     def others(self, i: int, label: Any, taken: str) -> list[Other]:
-        """What goes into a shard beside the image, whose ending is ``taken``."""
+        """Return the members to write into a shard in addition to the image, whose ending is ``taken``."""
 
 
 def naming_of(source: Any, shards: bool) -> Naming:
-    """The names of a source's samples."""
+    """Return the names of a source's samples; ``shards``: results are members of tar files."""
     if isinstance(source, ImageFiles):
         return _Files(source, shards)
     return _Members(source) if isinstance(source, Tar) else _Numbers(source)
 
 
 class Keys:
-    """Keys without repetition: of samples with the same key all but the first get their number added.
+    """Unique keys: samples with the same key, except the first, get their index appended.
 
     Raises
     ------
     ValueError
-        Where that is not enough.
+        If the result is not unique either.
     """
 
     def __init__(self, naming: Naming, samples: int) -> None:
@@ -66,7 +62,7 @@ class Keys:
         self._changed = {i: f"{naming.key(i)}_{i}" for i in again}
         for i, key in self._changed.items():
             if _hash(key) in known:
-                raise ValueError(f"{naming.source(i)}: there is a sample called {naming.key(i)}, and one called {key}")
+                raise ValueError(f"{naming.source(i)}: another sample is named {naming.key(i)}, and one is named {key}")
 
     def __getitem__(self, i: int) -> str:
         return self._changed.get(i) or self._naming.key(i)
@@ -77,16 +73,16 @@ def _hash(key: str) -> int:
 
 
 def problem_with(path: str) -> str:
-    """Why no result may have this path, which comes from the data: it is a reason for whoever unpacks it, too."""
+    """Return why a result path from the data is unsafe, here or for those who unpack a tar file; "" if it is safe."""
     if ".." in re.split(r"[/\\]", path) or re.match(r"[/\\]|[A-Za-z]:", path):
-        return f"a result cannot be called {path!r}, which leads out of its folder"
+        return f"a result cannot be named {path!r}, which leads out of its folder"
     if any(unicodedata.category(character) == "Cc" for character in path):
-        return f"a result cannot be called {path!r}, which has a control character in it"
+        return f"a result cannot be named {path!r}, which contains a control character"
     return ""
 
 
 def result_ending(original: str, endings: tuple[str, ...]) -> str:
-    """The ending of a sample's image, or, where that is none of the format, with its last part replaced."""
+    """Return the original ending if it is one of the format's, else with its last part replaced."""
     before, dot, last = original.rpartition(".")
     return original if last.lower() in endings else before + dot + endings[0]
 
@@ -95,41 +91,33 @@ def result_ending(original: str, endings: tuple[str, ...]) -> str:
 
 
 class _Files:
-    """Images in files: their paths in the folder that holds them all."""
+    """Names of images in files: paths relative to the folder that contains all of them."""
 
     def __init__(self, source: ImageFiles, shards: bool) -> None:
         self._source, self._shards = source, shards
-        self._base = base_of(source)
+        self._base = source.common_folder()
 
     def source(self, i: int) -> str:
-        if isinstance(self._source, Folder):  # which has listed them so
-            return os.fsdecode(self._source._names[i])
-        return os.path.relpath(os.path.abspath(os.fsdecode(self._source._path(i))), self._base)
+        if isinstance(self._source, Folder):  # listed relative to its root
+            return self._source.listed_name(i)
+        return os.path.relpath(os.path.abspath(os.fsdecode(self._source.path(i))), self._base)
 
     def key(self, i: int) -> str:
         stem = os.path.splitext(self.source(i))[0]
         return _member_key(stem) if self._shards else stem
 
     def ending(self, i: int) -> str:
-        return os.path.splitext(self._source._names[i])[1].decode("utf-8", "surrogateescape")[1:]
+        return os.path.splitext(self._source.listed_name(i))[1][1:]
 
     def others(self, i: int, label: Any, taken: str) -> list[Other]:
         return label_members(label)
 
 
-def base_of(source: ImageFiles) -> str:
-    """The folder that a source's paths are in."""
-    if source._root and not source._listed_in:
-        return os.path.abspath(os.fsdecode(source._root))
-    folders = {os.path.dirname(os.path.abspath(source._path(i))) for i in range(len(source))}
-    return os.fsdecode(os.path.commonpath(folders))
-
-
 def _member_key(path: str) -> str:
-    """A path without its ending as the key of a member: readers take what follows the first dot for the ending."""
+    """Convert a path without ending to a member key: readers take the text after the first dot as the ending."""
     folder, stem = os.path.split(path)
     stem = stem.replace(".", "_")
-    if stem.startswith("__") and stem.endswith("__"):  # which readers pass over
+    if stem.startswith("__") and stem.endswith("__"):  # readers ignore such names
         stem = stem.strip("_") + "_"
     return os.path.join(folder, stem)
 
@@ -138,47 +126,35 @@ def _member_key(path: str) -> str:
 
 
 class _Members:
-    """Samples of tar files: their keys, and all members that they have."""
+    """Names of samples in tar files: their keys; all their members are copied."""
 
     def __init__(self, source: Tar) -> None:
         self._tar = source
-        self._of_shard: Callable[[int], Any] = lru_cache(_SHARDS)(self._scanned)
-
-    def _scanned(self, shard: int) -> Any:
-        with self._tar._files.scanning(shard) as scan:
-            return samples_of(scan)
+        self._members = TarMembers(source)
 
     def source(self, i: int) -> str:
-        return f"{os.path.basename(self._tar._files.paths[self._tar._shard[i]])}: {self.key(i)}"
+        return f"{self._tar.shard_name(i)}: {self._tar.key(i)}"
 
     def key(self, i: int) -> str:
-        return os.fsdecode(self._tar._names[i])
-
-    def _members(self, i: int) -> dict[str, tuple[int, int]]:
-        found: dict[str, tuple[int, int]] = self._of_shard(int(self._tar._shard[i]))[self.key(i)]
-        return found
+        return self._tar.key(i)
 
     def ending(self, i: int) -> str:
-        image = int(self._tar._offset[i, 0])
-        return next(ending for ending, (offset, _) in self._members(i).items() if offset == image)
+        return self._members.image_ending(i)
 
     def others(self, i: int, label: Any, taken: str) -> list[Other]:
-        found, image = self._members(i), self.ending(i)
-        if taken != image and taken in found:
-            raise ValueError(f"the result is to be .{taken}, and the sample has a member of that ending besides")
-        shard = int(self._tar._shard[i])
-        return [
-            (ending, self._tar._files.span(shard, *place).read())
-            for ending, place in found.items()
-            if ending != image
-        ]  # fmt: skip
+        found = self._members.others(i)
+        if any(ending == taken for ending, _ in found):
+            raise ValueError(
+                f"the result would be .{taken}, but the sample already has another member with that ending"
+            )
+        return found
 
 
 # -- all others --------------------------------------------------------------------------------------------------------
 
 
 class _Numbers:
-    """Samples without names of their own: their numbers."""
+    """Names of samples that have none: their indices."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -186,7 +162,7 @@ class _Numbers:
     def source(self, i: int) -> str:
         try:
             return str(self._source.describe(i))
-        except Exception:  # a source need not have it
+        except Exception:  # `describe` is optional
             return f"sample {i}"
 
     def key(self, i: int) -> str:
@@ -203,7 +179,7 @@ class _Numbers:
 
 
 def label_members(label: Any) -> list[Other]:
-    """A label as a member that :func:`gpuimg.tar` reads: ``cls`` for whole numbers, ``txt``, ``bin`` or JSON."""
+    """Convert a label to a member that :func:`gpuimg.tar` reads: ``cls`` for integers, ``txt``, ``bin`` or ``json``."""
     if label is None:
         return []
     if isinstance(label, (bytes, bytearray)):
@@ -227,7 +203,7 @@ def _plain(value: Any) -> Any:
 
 
 def scaled_label(source: Any, label: Any, old: tuple[int, int], new: tuple[int, int]) -> Any:
-    """A label for an image of another size: the boxes of COCO shrink with it, and all others stay as they are."""
+    """Adapt a label to a resized image: boxes and areas of COCO are scaled, other labels are unchanged."""
     if not isinstance(source, Coco) or old == new:
         return label
     y, x = new[0] / old[0], new[1] / old[1]

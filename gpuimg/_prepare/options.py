@@ -1,4 +1,4 @@
-"""What is asked for: the sizes and the encoding of results."""
+"""Options of ``gpuimg.prepare`` and their validation: sizes and encoding of results."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _QUALITY = 90
 _SUBSAMPLINGS = {"420": "4:2:0", "444": "4:4:4", "keep": "keep"}
 _RESTARTS = ("none", "rows")
 _FORMATS = ("jpeg", "same")
-_LEAST_SHARD = 1 << 10
+_LEAST_SHARD = 1 << 10  # bytes
 
 
 @dataclass(frozen=True)
 class Options:
-    """What decides on the bytes of results; checked by :func:`checked_options`.
+    """Options that determine the bytes of results; validated by :func:`checked_options`.
 
     Attributes
     ----------
     subsampling : str
-        As Pillow names it, or ``"keep"``.
+        Chroma subsampling as Pillow names it, or ``"keep"``.
     tar_size : int
-        Bytes of a shard; 0 for files.
+        Maximum size of a shard in bytes; 0 for separate files.
     """
 
     short_side: int | None
@@ -41,18 +41,18 @@ class Options:
     tar_size: int
 
     def sizes(self, old: Ints) -> Ints:
-        """(N, 2) sizes of results: the largest ones that are allowed, and never larger than they were."""
+        """Return the (N, 2) sizes of results: the largest allowed ones, never larger than ``old``."""
         small, new = old.min(1, keepdims=True), old
         if self.short_side is not None:
             new = np.where(small > self.short_side, old * self.short_side // small, old)
         if self.max_pixels is not None:
-            # Of the old size: a second rounding would change the shape.
+            # Scale the old size: scaling the rounded size would distort the aspect ratio further.
             scale = np.sqrt(self.max_pixels / np.maximum(old[:, :1] * old[:, 1:], 1))
             new = np.where(new[:, :1] * new[:, 1:] > self.max_pixels, (old * scale).astype(np.int64), new)
         return np.maximum(new, 1)
 
     def settings(self) -> dict[str, Any]:
-        """What must be the same when work goes on."""
+        """Return the options that must be equal when a call is resumed."""
         return asdict(self)
 
 
@@ -60,12 +60,12 @@ def checked_options(
     short_side: Any, max_pixels: Any, quality: Any, subsampling: Any, restart: Any, to: Any, lossless: Any,
     decode: DecodeOptions, tar_size: Any,
 ) -> Options:  # fmt: skip
-    """The options of a call.
+    """Validate the options of a call.
 
     Raises
     ------
     ValueError
-        For what is out of range, and for options that exclude each other.
+        For options that are out of range or exclude each other.
     """
     if flag(lossless, "lossless"):
         _check_lossless(short_side=short_side, max_pixels=max_pixels, quality=quality, subsampling=subsampling)
@@ -86,7 +86,7 @@ def checked_options(
 
 
 def _check_lossless(**others: Any) -> None:
-    """Lossless is what leaves the pixels as they are."""
+    """Reject options that would change pixels."""
     given = [name for name, value in others.items() if value is not None]
     if given:
         raise ValueError(f"lossless leaves the pixels as they are, and excludes {' and '.join(given)}")

@@ -1,4 +1,4 @@
-"""``gpuimg.prepare``: a data set with smaller images, made once."""
+"""``gpuimg.prepare``: a copy of a data set with smaller images."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .._loading.in_order import InOrder, Progress, shown
 from .._loading.settings import check_columns, check_source
 from .._threads.threads import threads as allowed_threads
 from .._version import __version__
-from ..sources import Table
+from ..sources._table import origin_of
 from ..sources.coco import Coco
 from ..sources.folder import Folder, ImageFiles
 from .encode import encoder_version, jpegtran_path
-from .images import Maker, Plan
+from .images import Plan, ResultMaker
 from .labels import ANNOTATIONS, LIST, make_class_folders, write_labels
 from .manifest import Line, Manifest, is_written_for
 from .measure import train_rate
@@ -32,7 +32,7 @@ from .options import Options, checked_options
 from .report import PrepareReport, Tally
 from .writing import Files, Result, Shards, Writer, shard_name
 
-_SHARD_BYTES = 1_000_000_000
+_SHARD_BYTES = 1_000_000_000  # default size of a tar file
 
 
 def prepare(
@@ -56,82 +56,82 @@ def prepare(
     image: str = "image",
     label: str | None = "label",
 ) -> PrepareReport:
-    """Make a copy of a data set with smaller images, which takes less to decode in every epoch.
+    """Write a copy of a data set with smaller images, which decode faster in every epoch.
 
     Parameters
     ----------
     source : object with ``len`` and ``source[i]``
         As in :func:`load`. It is called on several threads.
     destination : path
-        A folder that is empty or not there yet, or one in which the same call was interrupted.
+        A folder that is empty or does not exist, or one in which the same call was interrupted.
     short_side : int, optional
-        Larger images are shrunk until their shorter side is this long.
+        Larger images are shrunk to this length of their shorter side, in pixels.
     max_pixels : int, optional
-        Images with more pixels are shrunk until they have at most as many. Images are never enlarged.
+        Images with more pixels are shrunk to at most this number. Images are never enlarged.
     quality : int
-        Of JPEG and WebP, 1 to 100; 90 by default.
+        Quality of JPEG and WebP, 1 to 100; 90 by default.
     subsampling : {"420", "444", "keep"}
-        Of chroma in JPEG files: 4:2:0, which is the default, 4:4:4, or that of the file.
+        Chroma subsampling of JPEG files: 4:2:0, the default, 4:4:4, or that of the source file.
     restart : {"none", "rows"}
-        ``"rows"``: restart markers after each row of blocks, with which crops are decoded faster without an index.
+        ``"rows"``: write restart markers after each row of blocks, with which crops decode faster without an index.
     to : {"jpeg", "same"}
         ``"same"``: PNG stays PNG and WebP stays WebP; all other formats become JPEG.
     lossless : bool
-        Leave the pixels as they are: JPEG files are made baseline, with restart markers where asked for, by the program
-        jpegtran; all others are copied. Excludes the first four options.
+        Leave the pixels unchanged: the program jpegtran converts JPEG files to baseline, with restart markers if
+        requested; all other files are copied. Excludes the first four options.
     alpha : {"drop", "black", "white"}
-        As in :func:`open_batch`: results have no transparency.
+        As in :func:`open_batch`; results have no transparency.
     icc : {"ignore", "srgb"}
         As in :func:`open_batch`; results have no profile. Excludes ``lossless``.
     tar_size : int, optional
-        Write tar files of at most so many bytes, as :func:`tar` reads them, or of one sample. By default 1 GB for
-        sources whose images are no files, while images in files become files.
+        Maximum size in bytes of tar files, as :func:`tar` reads them; a larger sample gets a tar file alone. 0:
+        separate files. The default is 0 for sources of image files, and 1 GB for all others.
     index : bool
-        Write the seek index of the results beside the folder, as :func:`build_index`.
+        Write the seek index of the results next to the folder, as :func:`build_index`.
     measure : bool
-        Measure images/s of ``presets.imagenet_train()`` on some images, before and after; takes some seconds.
+        Measure images/s of ``presets.imagenet_train()`` on some images, before and after, which takes a few seconds.
     threads : int, optional
-        That work; by default ``GPUIMG_NUM_THREADS``, or the cores this process may use.
+        Number of threads; by default ``GPUIMG_NUM_THREADS``, or the cores this process may use.
     progress : bool or function
         As in :func:`build_index`.
     image, label : str
-        Of a source of mappings, as in :func:`load`.
+        For a source of mappings, as in :func:`load`.
 
     Returns
     -------
     PrepareReport
-        What was made, and the samples that cannot be read or decoded, or whose names cannot be used: these are no
+        Counts and sizes, and the samples that cannot be read or decoded, or whose names cannot be used; these raise no
         error.
 
     Raises
     ------
     ValueError
-        For arguments out of range or that exclude each other, and for a folder that holds something else, was prepared
-        from another source or with other options, or has a link in it that leads out of it.
+        For arguments that are out of range or exclude each other, and for a folder that has other content, was prepared
+        from another source or with other options, or contains a link that leads out of it.
     TypeError
-        For what is no source, or where it does not give images.
+        If ``source`` is no source, or does not return images.
     OSError
-        Where results cannot be written; ``BlockingIOError`` where another process is about to,
-        ``FileNotFoundError`` where jpegtran is needed and not there.
+        If results cannot be written; ``BlockingIOError`` if another process is writing them, ``FileNotFoundError`` if
+        jpegtran is needed and missing.
     ImportError
         For ``progress=True`` without tqdm.
 
     Notes
     -----
-    Images are decoded whole, resized with an antialiasing bicubic filter, and turned by their EXIF orientation; EXIF
-    data and color profiles, which decoding does not look at, are left out. A JPEG file that needs no change is copied
-    byte by byte: one that is small enough, baseline, upright, sampled as asked for and not of a higher quality.
+    Images are decoded whole, resized with an antialiasing bicubic filter, and rotated according to their EXIF
+    orientation. EXIF data and color profiles are not copied. A JPEG file that needs no change is copied unchanged: one
+    that is small enough, baseline and upright, has the requested subsampling, and is not of a higher quality.
 
-    Names and folders stay, endings become those of the format. Tar files hold the label of a sample beside its image,
-    as ``.cls``, ``.txt``, ``.bin`` or ``.json``, and the other members that a sample of :func:`tar` has as they are.
-    Nothing is written outside of the folder, nor under names that would lead whoever unpacks a tar file out of theirs:
-    samples with ``..`` in their names, absolute names, drive letters or control characters fail.
-    Beside files there is ``list.txt`` for :func:`file_list`, or ``annotations.json`` for :func:`coco`, with the boxes
-    in the new sizes.
+    Names and folders are kept, with endings of the format. Tar files contain the label of a sample with its image, as
+    ``.cls``, ``.txt``, ``.bin`` or ``.json``; the other members of a sample of :func:`tar` are copied. Nothing is
+    written outside of the folder, or under names that could make unpacking a tar file write elsewhere: samples with
+    ``..`` in their names, absolute names, drive letters or control characters fail. Separate files come with
+    ``list.txt`` for :func:`file_list`, or with ``annotations.json`` for :func:`coco`, in which boxes have the new
+    sizes.
 
-    ``manifest.jsonl`` has a line for each sample. After an interruption, of any kind, the same call goes on where that
-    was, and the results have the same bytes: they do not depend on the number of threads. A file is written under
-    another name until it is whole. The source must not change meanwhile.
+    ``manifest.jsonl`` has one line per sample. After an interruption of any kind the same call resumes, and the results
+    have the same bytes, whatever the number of threads. Files have a temporary name until they are complete. The source
+    must not change in the meantime.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def prepare(
     decode = DecodeOptions(alpha=alpha, icc=icc)
     options = checked_options(short_side, max_pixels, quality, subsampling, restart, to, lossless, decode, size)
     workers = allowed_threads() if threads is None else whole_number(threads, "threads")
-    folder = _made_folder(source, destination)
+    folder = _create_folder(source, destination)
     start = time.perf_counter()
     native_read.prepare()
     jpegtran = jpegtran_path() if options.lossless else None
@@ -168,31 +168,31 @@ def prepare(
         seconds = time.perf_counter() - start
         if not options.tar_size:
             write_labels(source, folder, manifest.lines())
-        made = tally.samples - len(tally.failed)
-        rate = train_rate(source, columns, folder, manifest.lines(), made) if measure else None
+        written = tally.samples - len(tally.failed)
+        rate = train_rate(source, columns, folder, manifest.lines(), written) if measure else None
     finally:
         writer.close()
         manifest.close()
     entries = None
-    if index and made:
+    if index and written:
         results = _results(source, folder, tally.shards)
         entries = build_index(results, os.path.abspath(folder) + ENDING, threads=workers)
     return tally.report(folder, resumed=resumed, seconds=seconds, train=rate, index=entries)
 
 
 def _run(plan: Plan, manifest: Manifest, workers: int, progress: bool | Progress) -> tuple[Tally, int]:
-    """Make what is not there yet; gives the counts, and how many samples were there."""
+    """Write all results that do not exist yet; return the counts, and the number of samples resumed."""
     tally, writer, samples = Tally(), plan.writer, len(plan.source)
     if not plan.options.tar_size:
         make_class_folders(plan.source, os.path.dirname(manifest.path))
 
-    def holds(number: int, line: Line) -> bool:
+    def is_valid(number: int, line: Line) -> bool:
         if number >= samples:
             return False
         source, key = plan.naming.source(number), plan.keys[number]
         return is_written_for(line, number, source, key, plan.options.tar_size > 0) and writer.holds(line)
 
-    for line in manifest.keep(holds):
+    for line in manifest.resume(is_valid):
         tally.add(line)
     resumed = tally.samples
 
@@ -203,32 +203,32 @@ def _run(plan: Plan, manifest: Manifest, workers: int, progress: bool | Progress
             tally.add(line)
 
     with shown(progress, samples) as seen:
-        InOrder(samples, resumed, lambda stopped: Maker(plan, stopped), add, seen).run(workers)
+        InOrder(samples, resumed, lambda stopped: ResultMaker(plan, stopped), add, seen).run(workers)
     writer.finish()
     manifest.sync()
     return tally, resumed
 
 
-def _made_folder(source: Any, destination: str | os.PathLike[str]) -> str:
-    """The folder of the results, which must not be in that of the source: it would be found there the next time."""
+def _create_folder(source: Any, destination: str | os.PathLike[str]) -> str:
+    """Create the folder of the results, which must not be inside the source: later calls would find it there."""
     folder = os.fsdecode(destination)
-    origin = source._origin() if isinstance(source, Table) else None
+    origin = origin_of(source)
     if origin is not None and os.path.isdir(origin):
         inside = os.path.realpath(os.fsdecode(origin))
         if os.path.commonpath([inside, os.path.realpath(folder)]) == inside:
-            raise ValueError(f"{printable(folder)} lies in the source, {printable(inside)}; name another folder")
+            raise ValueError(f"{printable(folder)} is inside the source, {printable(inside)}; name another folder")
     os.makedirs(folder, exist_ok=True)
     return folder
 
 
 def _settings(source: Any, options: Options) -> dict[str, Any]:
-    """What a folder is prepared with."""
+    """Return the settings of a call, the first line of the manifest."""
     versions = {"gpuimg": __version__, "encoder": encoder_version()}
     return {**versions, "samples": len(source), "names": checksum_of_names(source), **options.settings()}
 
 
 def _results(source: Any, folder: str, shards: int) -> Any:
-    """The results as a source."""
+    """Return the results as a source."""
     if shards:
         return sources.tar([os.path.join(folder, shard_name(k)) for k in range(shards)], label=None)
     if isinstance(source, Folder):

@@ -1,4 +1,4 @@
-"""What preparing a data set came to."""
+"""Report of ``gpuimg.prepare``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .manifest import Line
 
 @dataclass(frozen=True)
 class TrainRate:
-    """Images/s of ``presets.imagenet_train(224)`` with the same images as they were and as they are now.
+    """Throughput of ``presets.imagenet_train(224)`` on the same images, before and after preparation.
 
     Attributes
     ----------
     images : int
-        That were measured.
+        Number of images measured.
     before, after : int
         Images/s on the CPU, from file bytes in memory.
     """
@@ -29,36 +29,36 @@ class TrainRate:
 
 @dataclass(frozen=True)
 class PrepareReport:
-    """What :func:`gpuimg.prepare` made.
+    """Result of :func:`gpuimg.prepare`.
 
     Attributes
     ----------
     path : str
         The folder of the results.
     samples : int
-        Of the source.
+        Number of samples in the source.
     encoded : int
-        Images that were written anew,
+        Images that were encoded again.
     transformed : int
-        by jpegtran, without a loss,
+        Images that were transformed losslessly with jpegtran.
     copied : int
-        or as they are, because nothing was to be done.
+        Images whose files were copied unchanged, as they meet the options.
     failed : tuple of Failure
         Samples that cannot be read, decoded or written, with their index in the source.
     source_bytes : int
-        Of the images that did not fail.
+        Total size of the source files of all images that did not fail.
     bytes : int
-        Of what was made of them.
+        Total size of the results.
     shards : int
-        Tar files; 0 where results are files.
+        Number of tar files; 0 if results are separate files.
     resumed : int
-        Samples that an earlier, interrupted call had done.
+        Samples that an earlier, interrupted call had finished.
     seconds : float
-        It took, without what follows.
+        Duration without the measurement and the index.
     train : TrainRate or None
-        What training gains.
+        Training throughput before and after.
     index : IndexReport or None
-        Of the seek index of the results.
+        Report of the seek index of the results.
     """
 
     path: str
@@ -77,7 +77,7 @@ class PrepareReport:
 
 
 class Tally:
-    """Counts what became of samples."""
+    """Counts samples by outcome."""
 
     def __init__(self) -> None:
         self.samples = self.source_bytes = self.bytes = self.shards = 0
@@ -85,7 +85,7 @@ class Tally:
         self._kinds = {"encoded": 0, "transformed": 0, "copied": 0}
 
     def add(self, line: Line) -> None:
-        """Count a line of the manifest."""
+        """Count a manifest record."""
         self.samples += 1
         if line["status"] == "failed":
             self.failed.append(Failure(line["sample"], line["source"], line["reason"]))
@@ -96,7 +96,7 @@ class Tally:
         self.shards = max(self.shards, line.get("shard", -1) + 1)
 
     def report(self, path: str, **others: Any) -> PrepareReport:
-        """All of it."""
+        """Return the report."""
         kinds: dict[str, Any] = self._kinds
         return PrepareReport(
             path=path, samples=self.samples, **kinds, failed=tuple(self.failed), source_bytes=self.source_bytes,

@@ -1,4 +1,4 @@
-"""Where results go: files under the names of the samples, or tar files. Nothing half-written has its final name."""
+"""Writers of results: separate files, or tar files. Files get their final name only when they are complete."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from .manifest import Line
 from .names import Other
 
 PART = ".part"
-_END = bytes(2 * tarfile.BLOCKSIZE)  # of a tar file
-_FIRST_SHARD = -1  # before any is begun
+_END = bytes(2 * tarfile.BLOCKSIZE)  # end-of-archive marker
+_NO_SHARD = -1  # shard number before the first one
 
-# What a file system says where a name is at fault: too long, or in use for a folder or a file.
+# Errors caused by a file name: too long, invalid, or in use by a folder or file.
 _BAD_NAMES = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.EINVAL, errno.EILSEQ)
 
 
 class Result(NamedTuple):
-    """What was made of one sample.
+    """Result of one sample.
 
     Attributes
     ----------
     line : dict
-        For the manifest.
+        Manifest record.
     key : str
-        Of the files.
+        Path of the result without its ending.
     members : list of (str, bytes)
-        Endings and contents: the image first; nothing where that failed or is written already.
+        Endings and contents, the image first; empty if the sample failed or is already written.
     """
 
     line: Line
@@ -41,37 +41,37 @@ class Result(NamedTuple):
 
 
 class Writer(Protocol):
-    """Takes results."""
+    """Destination of results."""
 
     def holds(self, line: Line) -> bool:
-        """Whether what an earlier call noted is there; asked in order."""
+        """Return True if the result of an earlier call's record exists; called in order."""
 
-    def keep(self, result: Result) -> Result:
-        """Called as soon as there is a result, by any thread; what it gives is added in order."""
+    def write(self, result: Result) -> Result:
+        """Write a result if order does not matter; called by any thread. The returned result is passed to ``add``."""
 
     def add(self, result: Result) -> Line:
-        """Called in order, by one thread at a time; gives what to note."""
+        """Add a result and return its manifest record; called in order, by one thread at a time."""
 
     def finish(self) -> None:
-        """All samples are there."""
+        """Finish after the last sample."""
 
     def close(self) -> None:
-        """Leave what is there to the next call."""
+        """Close open files; the next call can resume."""
 
 
 def failure(line: Line, reason: str) -> Result:
-    """The result of a sample that failed."""
-    kept = {name: line[name] for name in ("sample", "source", "source_bytes")}
-    return Result(kept | {"status": "failed", "reason": reason})
+    """Return the result of a failed sample."""
+    record = {name: line[name] for name in ("sample", "source", "source_bytes")}
+    return Result(record | {"status": "failed", "reason": reason})
 
 
 def make_folder(root: str, folder: str) -> None:
-    """Make a folder below ``root``.
+    """Create a folder below ``root``.
 
     Raises
     ------
     ValueError
-        Where a link that is there already leads elsewhere.
+        If an existing link leads out of ``root``.
     """
     base = os.path.realpath(root)
     if os.path.commonpath([base, os.path.realpath(folder)]) != base:
@@ -80,7 +80,7 @@ def make_folder(root: str, folder: str) -> None:
 
 
 def replace_by(path: str, content: bytes) -> None:
-    """Write a file under another name in the same folder, and give it its name once it is whole."""
+    """Write a file atomically: under a temporary name in the same folder, then rename it."""
     descriptor = _new(path + PART)
     try:
         write_at(descriptor, content, 0, path)
@@ -90,14 +90,14 @@ def replace_by(path: str, content: bytes) -> None:
 
 
 def _new(path: str) -> int:
-    """A new file for writing. What has its name, a link perhaps, is removed rather than written to."""
+    """Create a file for writing. An existing file or link of that name is removed, not written to."""
     with suppress(FileNotFoundError):
         os.unlink(path)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
 
 
 def _length(path: str) -> int | None:
-    """Bytes of a regular file; None for what is none, a link for instance."""
+    """Return the size of a regular file in bytes; None if there is none, for instance for a link."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -109,28 +109,28 @@ def _length(path: str) -> int | None:
 
 
 class Files:
-    """Each result is a file."""
+    """Writes each result to a separate file."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._made = {folder}
+        self._folders = {folder}  # that exist
 
     def holds(self, line: Line) -> bool:
-        """Whether the file is there, and as large as it was."""
+        """Return True if the file exists and has the recorded size."""
         if "output" not in line:
             return True
         return bool(_length(os.path.join(self._folder, line["output"])) == line["bytes"])
 
-    def keep(self, result: Result) -> Result:
+    def write(self, result: Result) -> Result:
         """Write the file."""
         for ending, content in result.members[:1]:
             name = f"{result.key}.{ending}"
             path = os.path.join(self._folder, name)
             inside = os.path.dirname(path)
             try:
-                if inside not in self._made:
+                if inside not in self._folders:
                     make_folder(self._folder, inside)
-                    self._made.add(inside)
+                    self._folders.add(inside)
                 replace_by(path, content)
             except OSError as error:
                 if error.errno not in _BAD_NAMES:
@@ -140,43 +140,43 @@ class Files:
         return Result(result.line)
 
     def add(self, result: Result) -> Line:
-        """The file is written already."""
+        """Return the record; the file is already written."""
         return result.line
 
     def finish(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file stays open."""
 
 
 # -- tar files ---------------------------------------------------------------------------------------------------------
 
 
 def shard_name(number: int) -> str:
-    """The name of a shard."""
+    """Return the file name of a shard."""
     return f"shard-{number:06d}.tar"
 
 
 class Shards:
-    """Results are samples of tar files, which begin anew where the next sample would make one larger than asked for."""
+    """Writes results as samples of tar files; a new one is started before its size would exceed ``size`` bytes."""
 
     def __init__(self, folder: str, size: int) -> None:
         self._folder, self._size = folder, size
-        self._number = _FIRST_SHARD
-        self._end = 0  # of the last sample in it
-        self._length = 0  # of what there is of a shard of an earlier call
+        self._number = _NO_SHARD
+        self._end = 0  # bytes; end of the last sample in the shard
+        self._length = 0  # bytes in the shard of an earlier call
         self._descriptor: int | None = None
 
     def _path(self) -> str:
         return os.path.join(self._folder, shard_name(self._number))
 
     def holds(self, line: Line) -> bool:
-        """Whether the sample's shard has all that was written of it."""
+        """Return True if the shard has all bytes of the sample, directly after the previous one."""
         if "shard" not in line:
             return True
         before = self._number, self._end
-        if line["shard"] == self._number + 1 and (self._number == _FIRST_SHARD or self._is_whole()):
+        if line["shard"] == self._number + 1 and (self._number == _NO_SHARD or self._is_whole()):
             self._number, self._end = line["shard"], 0
             part = _length(self._path() + PART)
             self._length = part if part is not None else _length(self._path()) or 0
@@ -190,17 +190,17 @@ class Shards:
     def _is_whole(self) -> bool:
         return _length(self._path()) == self._end + len(_END)
 
-    def keep(self, result: Result) -> Result:
-        """Shards are written in order."""
+    def write(self, result: Result) -> Result:
+        """Do nothing: shards are written in order."""
         return result
 
     def add(self, result: Result) -> Line:
-        """Write a sample."""
+        """Append a sample to the current shard or to a new one."""
         if not result.members:
             return result.line
         parts = [_member(f"{result.key}.{ending}", content) for ending, content in result.members]
         text = b"".join(map(b"".join, parts))
-        if self._number == _FIRST_SHARD or (self._end and self._end + len(text) + len(_END) > self._size):
+        if self._number == _NO_SHARD or (self._end and self._end + len(text) + len(_END) > self._size):
             self._close_shard()
             self._number, self._end = self._number + 1, 0
         write_at(self._opened(), text, self._end, self._path())
@@ -213,7 +213,7 @@ class Shards:
         }  # fmt: skip
 
     def _opened(self) -> int:
-        """The shard that is being written, without what an earlier call wrote behind its last sample."""
+        """Open the current shard, truncated after the last sample that the manifest records."""
         if self._descriptor is None:
             part = self._path() + PART
             if self._end and _length(part) is None:
@@ -224,8 +224,8 @@ class Shards:
         return self._descriptor
 
     def _close_shard(self) -> None:
-        """End a shard, and give it its name once the disk has it."""
-        if self._number == _FIRST_SHARD or (self._descriptor is None and self._is_whole()):
+        """Complete a shard, flush it to disk and rename it."""
+        if self._number == _NO_SHARD or (self._descriptor is None and self._is_whole()):
             return
         descriptor = self._opened()
         write_at(descriptor, _END, self._end, self._path())
@@ -235,18 +235,18 @@ class Shards:
         os.replace(self._path() + PART, self._path())
 
     def finish(self) -> None:
-        """End the last shard."""
+        """Complete the last shard."""
         self._close_shard()
 
     def close(self) -> None:
-        """Leave what is there to the next call."""
+        """Close open files; the next call can resume."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def _member(name: str, content: bytes) -> tuple[bytes, bytes]:
-    """Header and padded content; nothing in them depends on when and by whom it is written."""
+    """Return header and padded content of a member; they do not depend on time or user."""
     info = tarfile.TarInfo(name)
     info.size = len(content)
     head = info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")

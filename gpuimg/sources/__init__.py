@@ -1,7 +1,8 @@
-"""Where images and labels come from: tables that many threads read at once.
+"""Sources of images and labels: tables that many threads read at once.
 
-A source has a length, and gives sample ``i`` as ``(data, label)``: the bytes of an encoded image, and whatever belongs
-to it. Anything with ``__len__`` and ``__getitem__`` is one; these read the formats in which data sets come.
+``len(source)`` is the number of samples and ``source[i]`` is ``(data, label)``: the bytes of an encoded image and its
+label, of any type. Any object with ``__len__`` and ``__getitem__`` is a source; those here read common data set
+formats.
 """
 
 from ._remote import Remote

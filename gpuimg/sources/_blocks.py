@@ -1,4 +1,4 @@
-"""Parts of remote files that are kept on the local disk: blocks, in a folder that several processes may share."""
+"""Disk cache of remote files: blocks of 1 MiB in a folder that several processes may share."""
 
 from __future__ import annotations
 
@@ -16,52 +16,53 @@ from itertools import groupby
 
 from .._io.open_file import open_regular, read_at
 
-BLOCK = 1 << 20  # bytes; several that are missing are fetched together
-_PIECE = 1 << 16  # bytes with a checksum, so that a part of a block is verified without reading all of it
-_SUM = 4  # bytes of a checksum
-_LONGEST_RUN = 8  # blocks of one request
-_FRESH = 60.0  # seconds for which the last use of a block is not written down again
-_NAME = re.compile(r"[0-9a-f]{32}-\d+(\.\d+\.\d+)?")  # of a block, or of one that is being written
-_LEFT_OVER = 3600.0  # seconds after which a file that nobody finished is of a process that was killed
+BLOCK = 1 << 20  # bytes of a block
+_PIECE = 1 << 16  # bytes per checksum, so that part of a block can be verified without reading all of it
+_SUM = 4  # bytes of a CRC-32
+_LONGEST_RUN = 8  # neighboring blocks fetched with one request
+_FRESH = 60.0  # seconds; a modification time younger than this is not updated on use
+_NAME = re.compile(r"[0-9a-f]{32}-\d+(\.\d+\.\d+)?")  # of a block or of its temporary file
+_LEFT_OVER = 3600.0  # seconds; an older temporary file was left by a process that was killed
 
-#: Gives the bytes of a file from one position to another.
+#: Returns the bytes of a file from a start to a stop position.
 Fetch = Callable[[int, int], bytes]
 
 
-def key_of(*words: str) -> str:
-    """A name for a version of a file."""
-    return hashlib.blake2b("\0".join(words).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+def key_of(*parts: str) -> str:
+    """Return the cache key of a file version: 32 hexadecimal digits."""
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
 
 
 def blocks_of(start: int, stop: int) -> range:
-    """Numbers of the blocks in which bytes of a file lie."""
+    """Return the numbers of the blocks that hold bytes ``start`` to ``stop - 1`` of a file."""
     return range(start // BLOCK, (stop - 1) // BLOCK + 1)
 
 
 class Blocks:
-    """Blocks of files, each in a file of its own; those not used for longest make room for others.
+    """A folder with one file per cached block; the least recently used blocks are evicted first.
 
-    A block is written to another name and then renamed, so that it is there whole or not at all, whoever else writes
-    or removes it. After its bytes come the CRC-32 checksums of its pieces, which are verified whenever it is read.
+    A block is written under a temporary name and renamed, so that other processes see it complete or not at all. Its
+    bytes are followed by the CRC-32 checksums of its pieces of 64 KiB, which are verified on every read. The time of
+    last use is the file's modification time.
     """
 
     def __init__(self, folder: str | os.PathLike[str], most: int) -> None:
         self.folder, self.most = os.fspath(folder), most
-        self._slack = min(max(most // 64, BLOCK), most)  # bytes that are written between two looks at what is there
-        self._works = True
+        self._slack = min(max(most // 64, BLOCK), most)  # bytes written between two scans of the folder
+        self._can_write = True
         self._renew()
 
     def _renew(self) -> None:
-        self._unseen = self._slack  # so that the first write looks
-        self._flights: dict[tuple[str, int], Future[bytes]] = {}
+        self._unscanned = self._slack  # bytes written since the last scan; the first write scans
+        self._in_flight: dict[tuple[str, int], Future[bytes]] = {}
         self._lock = threading.Lock()
         self._process = os.getpid()
 
     # -- parts of files --------------------------------------------------------------------------------------------
 
     def part(self, key: str, size: int, start: int, stop: int, fetch: Fetch) -> bytes:
-        """Bytes of a file of ``size`` bytes; what is missing is fetched in whole blocks, each by one thread."""
-        if self._process != os.getpid():  # a fork: the threads that fetch for the parent are not here
+        """Return bytes of a file of ``size`` bytes; missing blocks are fetched whole, each by only one thread."""
+        if self._process != os.getpid():  # after a fork, the parent's fetching threads do not exist
             self._renew()
         found: dict[int, bytes] = {}
         for block in blocks_of(start, stop):
@@ -76,16 +77,16 @@ class Blocks:
         return b"".join(found[block] for block in sorted(found))
 
     def _fetched(self, key: str, size: int, missing: list[int], fetch: Fetch) -> dict[int, bytes]:
-        """Blocks that are not there, fetched here or waited for where another thread does."""
+        """Return the missing blocks: fetch them, or wait where another thread is fetching them already."""
         if not missing:
             return {}
         own: dict[int, Future[bytes]] = {}
         others: dict[int, Future[bytes]] = {}
         with self._lock:
             for block in missing:
-                flight = self._flights.get((key, block))
+                flight = self._in_flight.get((key, block))
                 if flight is None:
-                    own[block] = self._flights[key, block] = Future()
+                    own[block] = self._in_flight[key, block] = Future()
                 else:
                     others[block] = flight
         try:
@@ -104,7 +105,7 @@ class Blocks:
         finally:
             with self._lock:
                 for block in own:
-                    del self._flights[key, block]
+                    del self._in_flight[key, block]
         return {block: future.result() for block, future in (own | others).items()}
 
     # -- the folder ------------------------------------------------------------------------------------------------
@@ -115,16 +116,17 @@ class Blocks:
     def get(
         self, key: str, block: int, size: int | None = None, begin: int = 0, end: int | None = None
     ) -> bytes | None:
-        """A part of a block, or all of it; None where it is not there, damaged, or not of this size."""
+        """Return part of a block, or all of it; None if it is missing, damaged, or not of this size."""
         path = self._path(key, block)
         try:
             with open(path, "rb", 0, opener=open_regular) as file:
                 status = os.fstat(file.fileno())
+                # Bytes without the checksums: each full or partial piece takes _SUM bytes more in the file.
                 found = status.st_size - _SUM * -(-status.st_size // (_PIECE + _SUM))
                 if size is not None and found != size:
                     return None
                 end = found if end is None else end
-                first, stop = begin // _PIECE, -(-end // _PIECE)
+                first, stop = begin // _PIECE, -(-end // _PIECE)  # pieces that hold the part
                 start = first * _PIECE
                 data = read_at(file.fileno(), start, min(stop * _PIECE, found) - start)
                 sums = read_at(file.fileno(), found + first * _SUM, (stop - first) * _SUM)
@@ -135,14 +137,14 @@ class Blocks:
         return data[begin - start : end - start] if sums == _checksums(data) and len(data) >= end - start else None
 
     def remove(self, key: str, block: int) -> None:
-        """Remove a block, if it is there and this process may."""
+        """Remove a block; a missing file or missing permission is no error."""
         with suppress(OSError):
             os.unlink(self._path(key, block))
 
     def put(self, key: str, block: int, data: bytes) -> None:
-        """Keep a block. A disk that is full or cannot be written to is no error: a warning says that keeping ends."""
+        """Store a block. An error of the disk disables the cache with a warning, and is no error of the read."""
         checksums = _checksums(data)
-        if not self._works or len(data) + len(checksums) > self.most:
+        if not self._can_write or len(data) + len(checksums) > self.most:
             return
         path = self._path(key, block)
         temporary = f"{path}.{os.getpid()}.{threading.get_ident()}"
@@ -159,29 +161,29 @@ class Blocks:
                     os.unlink(temporary)
                 raise
         except OSError as error:
-            self._works = False
-            warnings.warn(f"nothing more is kept in {self.folder}: {error}", RuntimeWarning, stacklevel=2)
+            self._can_write = False
+            warnings.warn(f"disk cache disabled: cannot write to {self.folder}: {error}", RuntimeWarning, stacklevel=2)
 
     def _make_room(self, size: int) -> None:
-        """Now and then: look at what is there, and remove what was not used for longest."""
+        """Once per ``_slack`` bytes written: scan the folder and evict the least recently used blocks."""
         with self._lock:
-            self._unseen += size
-            if self._unseen < self._slack:
+            self._unscanned += size
+            if self._unscanned < self._slack:
                 return
-            self._unseen = size
+            self._unscanned = size
         files = sorted(self._files())
         total = sum(taken for _, taken, _ in files) + size
         for used, taken, path in files:
             if "." in os.path.basename(path) and used > time.time() - _LEFT_OVER:
-                continue  # is being written
+                continue  # another thread or process is writing it
             if total + self._slack <= self.most:
                 break
-            with suppress(FileNotFoundError):  # another process was first
+            with suppress(FileNotFoundError):  # another process removed it first
                 os.unlink(path)
             total -= taken
 
     def _files(self) -> Iterator[tuple[float, int, str]]:
-        """When each block was last used, its bytes, and where it is; nothing else that may be in the folder."""
+        """Yield time of last use, bytes and path of each block; files of other names are ignored."""
         if not os.path.isdir(self.folder):
             return
         for name in os.listdir(self.folder):
@@ -197,13 +199,13 @@ class Blocks:
 
 
 def _checksums(data: bytes) -> bytes:
-    """The checksum of each piece."""
+    """Return the CRC-32 of each piece, concatenated."""
     view = memoryview(data)
     pieces = (view[at : at + _PIECE] for at in range(0, len(data), _PIECE))
     return b"".join(zlib.crc32(piece).to_bytes(_SUM, "little") for piece in pieces)
 
 
 def _runs(blocks: list[int]) -> list[list[int]]:
-    """Blocks that lie side by side, as many as one request may ask for."""
+    """Group sorted block numbers into runs of neighbors, each fetched with one request."""
     groups = ([block for _, block in group] for _, group in groupby(enumerate(blocks), lambda pair: pair[1] - pair[0]))
     return [group[k : k + _LONGEST_RUN] for group in groups for k in range(0, len(group), _LONGEST_RUN)]

@@ -1,9 +1,9 @@
-"""Where the values of an LMDB file lie: a walk over its pages, without the library.
+"""Positions of the values in an LMDB file, by a walk over its pages without the LMDB library.
 
 The library maps the file and trusts it: through py-lmdb 3.0 (LMDB 0.9.36, read-only, without locks) 100 of 100 files
 that were cut off and 9 of 100 with a page of zeros ended the process, with SIGBUS and SIGABRT. It also refuses
-a file that is open already, and its environments do not survive a fork. To read a file at rest none of it is needed:
-every key and every place comes from the pages, each of which is checked.
+a file that is open already, and its environments do not survive a fork. Reading a file that nobody
+writes needs none of it: every key and every position comes from the pages, each of which is checked.
 """
 
 from __future__ import annotations
@@ -24,81 +24,82 @@ _META = struct.Struct("<IIQQ48s48sQQ")  # magic, version, address, map size, fre
 _DATABASE = struct.Struct("<IHHQQQQQ")  # page size, flags, depth, branch, leaf and overflow pages, entries, root
 _NODE = struct.Struct("<HHHH")  # size of the value or number of a page (low, high, flags), size of the key
 _PAGE_NUMBER = struct.Struct("<Q")
-_TAIL = struct.Struct("<HHH")  # flags, end of the pointers, start of the nodes: the last words of a page's header
+_TAIL = struct.Struct("<HHH")  # flags, end of the pointers, start of the nodes: the end of a page header
 
 _BRANCH, _LEAF, _OVERFLOW = 0x01, 0x02, 0x04  # flags of a page
 _ON_PAGES, _DATABASES, _DUPLICATES = 0x01, 0x02, 0x04  # flags of a node
 _EMPTY = (1 << 64) - 1  # the root of a database without entries
-_DEPTH = 32  # of which the library's cursors are capable
+_DEPTH = 32  # levels of the tree: the limit of the library's cursors
 
 
 class _Layout(NamedTuple):
-    """What differs between the formats of LMDB 0.9 (version 1) and 1.0 (version 3)."""
+    """Differences between the formats of LMDB 0.9 (version 1) and 1.0 (version 3)."""
 
     version: int
     header: int  # bytes
-    base: int  # from where a page's pointers count
-    align: int  # of a value on a leaf
+    base: int  # byte of a page that its pointers are relative to
+    align: int  # bytes; alignment of a value on a leaf page
 
 
 _LAYOUTS = (_Layout(1, 16, 0, 1), _Layout(3, 24, 24, 2))
 
 
-class Places(NamedTuple):
-    """Keys (N,) in their order; where in the file each value starts, and its size (N,) int64."""
+class Values(NamedTuple):
+    """Keys (N,) in order, and offset and size of each value in bytes, (N,) int64."""
 
     keys: Names
     offset: NDArray[np.int64]
     size: NDArray[np.int64]
 
 
-def places(scan: Scan) -> Places:
-    """Every key of an LMDB file, and where its value lies.
+def find_values(scan: Scan) -> Values:
+    """Return every key of an LMDB file with the position of its value.
 
     Raises
     ------
     ValueError
-        For what is no LMDB file of a 64-bit machine with this byte order, is cut off or damaged, or holds named
+        If it is no LMDB file of a 64-bit machine with this byte order, is cut off or damaged, or holds named
         databases or several values for a key.
 
     References
     ----------
     OpenLDAP ``libraries/liblmdb/mdb.c``: ``MDB_page``, ``MDB_meta``, ``MDB_db``, ``MDB_node``.
     """
-    return _Walk(scan).places()
+    return _Walk(scan).values()
 
 
 class _Walk:
+    """A walk over the tree of the main database, from its root."""
+
     def __init__(self, scan: Scan) -> None:
         self.read_at, self.length = scan.read_at, scan.size
         self.layout, self.page_size, self.pages, database = self._newest_meta()
         _, _, self.depth, branches, leaves, _, self.entries, self.root = _DATABASE.unpack(database)
-        self.left = branches + leaves  # pages that the walk may still meet: no more, so that it ends
+        self.left = branches + leaves  # pages that may still be visited; the bound ends a walk over a cyclic tree
         self.offsets, self.sizes = array("q"), array("q")
 
-    def places(self) -> Places:
+    def values(self) -> Values:
         if self.depth > _DEPTH or self.entries * _NODE.size > self.length:
             raise ValueError(f"damaged: {self.entries} entries, {self.depth} levels deep, in {self.length} bytes")
         keys = Names(self._visit(self.root, self.depth) if self.root != _EMPTY else ())
         if len(keys) != self.entries:
             raise ValueError(f"damaged: {len(keys)} entries found, not {self.entries}")
-        return Places(keys, np.array(self.offsets, np.int64), np.array(self.sizes, np.int64))
+        return Values(keys, np.array(self.offsets, np.int64), np.array(self.sizes, np.int64))
 
     # -- meta pages ------------------------------------------------------------------------------------------------
 
     def _newest_meta(self) -> tuple[_Layout, int, int, bytes]:
-        """Layout, page size, number of pages, and the main database."""
+        """Return layout, page size, number of pages, and the record of the main database."""
         head = self.read_at(0, 256)
         layout = next((a for a in _LAYOUTS if head[a.header : a.header + 4] == _MAGIC.to_bytes(4, "little")), None)
         if layout is None:
-            words = "no LMDB file of a 64-bit little-endian machine" if head else "empty: 0 bytes"
-            raise ValueError(words)
+            raise ValueError("no LMDB file of a 64-bit little-endian machine" if head else "empty: 0 bytes")
         first = self._meta(layout, head)
         size: int = _DATABASE.unpack(first[4])[0]
         if size < 256 or size > 1 << 16 or size & (size - 1):
             raise ValueError(f"damaged: pages of {size} bytes")
         second = self._meta(layout, self.read_at(size, 256))
-        newest = max(first, second, key=lambda meta: meta[7])
+        newest = max(first, second, key=lambda meta: meta[7])  # by number of the last transaction
         return layout, size, newest[6] + 1, newest[5]
 
     def _meta(self, layout: _Layout, page: bytes) -> tuple[Any, ...]:
@@ -107,14 +108,14 @@ class _Walk:
         found = _META.unpack_from(page, layout.header)
         if found[:2] != (_MAGIC, layout.version):
             raise ValueError(
-                f"format {found[1]} with the mark {found[0]:#010x}, but formats 1 (LMDB 0.9) and 3 (LMDB 1.0) are read"
+                f"format {found[1]} with the magic {found[0]:#010x}, but formats 1 (LMDB 0.9) and 3 (LMDB 1.0) are read"
             )
         return found
 
     # -- the tree --------------------------------------------------------------------------------------------------
 
     def _visit(self, number: int, levels: int) -> Iterator[bytes]:
-        """Keys below a page; where their values lie is noted on the way."""
+        """Yield the keys below a page, and record offset and size of their values."""
         page = self._page(number)
         flags, lower, _ = _TAIL.unpack_from(page, self.layout.header - _TAIL.size)
         kind = flags & (_BRANCH | _LEAF | _OVERFLOW)
@@ -143,7 +144,7 @@ class _Walk:
         self._within(number, number * self.page_size, self.page_size)
         page = self.read_at(number * self.page_size, self.page_size)
         if len(page) != self.page_size or _PAGE_NUMBER.unpack_from(page)[0] != number:
-            _damaged(number, "another number in its header")
+            _damaged(number, "its header has another page number")
         return page
 
     def _entry(self, number: int, page: bytes, at: int, key_size: int, size: int, node: int) -> bytes:
@@ -170,7 +171,9 @@ class _Walk:
         if not 2 <= number < self.pages:
             _damaged(number, f"there are {self.pages}")
         if offset + size > self.length:
-            raise ValueError(f"cut off: page {number} and what follows end at byte {offset + size} of {self.length}")
+            raise ValueError(
+                f"cut off: page {number} and its overflow pages end at byte {offset + size} of {self.length}"
+            )
 
 
 def _damaged(number: int, what: str) -> NoReturn:

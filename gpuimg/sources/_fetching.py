@@ -1,4 +1,4 @@
-"""Several parts of files behind URLs at a time, where a request takes longer than the bytes that it brings."""
+"""Concurrent requests for parts of remote files: near parts share a request, as latency outweighs their bytes."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from .._io.file_bytes import too_large
 from .._threads.team import side_by_side
 from ._remote import UNKNOWN, RemoteFile, Storage
 
-_AT_ONCE = 4  # requests of one reader
-_GAP = 64 << 10  # bytes between two parts that are read rather than asked for apart
-_LONGEST_RUN = 8 << 20
+_AT_ONCE = 4  # concurrent requests per reader thread
+_GAP = 64 << 10  # bytes; parts closer than this are read with one request, gap included
+_LONGEST_RUN = 8 << 20  # bytes read with one request
 
 
 class RemoteFiles(Protocol):
-    """Files by their numbers."""
+    """Remote files by number."""
 
     def remote(self, file: int) -> RemoteFile:
-        """One of them."""
+        """Return the file of this number."""
 
 
 class RemoteReader(io.RawIOBase):
-    """A file behind a URL as an open one."""
+    """A remote file as a binary stream."""
 
     def __init__(self, file: RemoteFile) -> None:
         self._file = file
         self._at = 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a position."""
+        """Set the position and return it."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._file.status.size}[whence]
         self._at = max(start + offset, 0)
         return self._at
 
     def tell(self) -> int:
-        """The position."""
+        """Return the position."""
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer, less only at the end."""
+        """Fill a buffer and return the number of bytes read, fewer only at the end of the file."""
         view = memoryview(buffer).cast("B")
         stop = min(self._at + len(view), self._file.status.size)
         if stop <= self._at:
@@ -64,7 +64,7 @@ class RemoteReader(io.RawIOBase):
 
 
 class RemoteSpan(NamedTuple):
-    """A part of a file behind a URL, or all of it."""
+    """A part of a remote file of known size, read block by block."""
 
     files: RemoteFiles
     file: int
@@ -72,16 +72,16 @@ class RemoteSpan(NamedTuple):
     size: int
 
     def read(self) -> bytes:
-        """Exactly its bytes."""
+        """Return exactly ``size`` bytes."""
         return self.files.remote(self.file).read(self.offset, self.offset + self.size)
 
     def forget(self) -> None:
-        """Remove its bytes from the cache."""
+        """Remove the part from the disk cache."""
         self.files.remote(self.file).forget(self.offset, self.offset + self.size)
 
 
 class RemoteWhole(NamedTuple):
-    """All of a file behind a URL."""
+    """A whole remote file; ``mark`` is its version, "" if unknown."""
 
     storage: Storage
     url: str
@@ -89,15 +89,15 @@ class RemoteWhole(NamedTuple):
     size: int = UNKNOWN
 
     def forget(self) -> None:
-        """Remove it from the cache."""
+        """Remove the file from the disk cache."""
         self.storage.forget(self.url, self.mark)
 
 
 class _Run(NamedTuple):
-    """Parts of a file that lie so close that one request is faster than several."""
+    """Parts of one file that are near enough to be read with one request."""
 
-    spans: list[tuple[int, RemoteSpan]]  # with their numbers
-    stop: int
+    spans: list[tuple[int, RemoteSpan]]  # with their positions in the list of places
+    stop: int  # byte after the last part
 
     def read(self) -> bytes:
         first = self.spans[0][1]
@@ -105,7 +105,7 @@ class _Run(NamedTuple):
 
 
 def fetched(places: Sequence[Any], max_bytes: int) -> list[Any]:
-    """The bytes of places behind URLs, several requests at a time; exceptions where that fails, None for others."""
+    """Return the bytes of remote places, with concurrent requests: exceptions for failures, None for local places."""
     found: list[Any] = [None] * len(places)
     jobs: list[Callable[[], None]] = []
     for k, place in enumerate(places):
@@ -114,7 +114,7 @@ def fetched(places: Sequence[Any], max_bytes: int) -> list[Any]:
         elif isinstance(place, RemoteSpan) and place.size > max_bytes:
             found[k] = too_large(place.size, max_bytes)
     jobs += [partial(_read_run, run, found) for run in _runs(places, max_bytes)]
-    left = iter(jobs)  # drawn from by several threads: one step of a list's iterator is one step of the interpreter
+    left = iter(jobs)  # shared by several threads: a step of a list iterator is atomic under the GIL
 
     def work() -> None:
         for job in left:
@@ -144,6 +144,7 @@ def _read_run(run: _Run, found: list[Any]) -> None:
 
 
 def _runs(places: Sequence[Any], max_bytes: int) -> list[_Run]:
+    """Group parts by file and position into runs, leaving out those that are too large."""
     spans = [(k, one) for k, one in enumerate(places) if isinstance(one, RemoteSpan) and one.size <= max_bytes]
     runs: list[_Run] = []
     for k, span in sorted(spans, key=lambda one: (one[1].file, one[1].offset)):

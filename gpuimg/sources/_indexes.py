@@ -1,4 +1,4 @@
-"""Indexes that are kept in a file, so that a large data set is scanned once."""
+"""Index caches: files with the index or listing of a data set, so that it is scanned only once."""
 
 from __future__ import annotations
 
@@ -19,46 +19,53 @@ from ._remote import is_url
 
 Arrays: TypeAlias = "dict[str, NDArray[Any]]"
 
-#: Given the arrays of an index and the bytes of each of its files: raises a ``ValueError`` for what cannot be one.
+#: Called with the arrays of an index and the size of each shard in bytes; raises ``ValueError`` for invalid arrays.
 Check: TypeAlias = "Callable[[Arrays, NDArray[np.int64]], None]"
 
-_MOST_ARRAYS = 16  # in a file
+_MOST_ARRAYS = 16  # arrays per file; the largest index has 7
 
 
-def kept(index: Path | None, kind: str, files: OpenFiles, build: Callable[[], Arrays], check: Check) -> Arrays:
-    """Arrays that ``build`` gives, from the file ``index`` where that was made of the same shards.
+def cached_index(index: Path | None, kind: str, files: OpenFiles, build: Callable[[], Arrays], check: Check) -> Arrays:
+    """Return the arrays of the cache file ``index`` if it belongs to the same shards, else build and store them.
 
-    ``kind`` says what is built and how. The shards are the same if their names, sizes and times of modification are, or
-    what their storage has in its place. The file is written whole or not at all, and needs no trust: it is an ``.npz``
-    without pickles, no larger in memory than on disk. Arrays that ``check`` refuses are built again, with a warning.
+    ``kind`` names the format and the options of the index. Shards are the same if their names, sizes and modification
+    times are equal; for remote shards, the version that their storage reports. The cache file is written atomically and
+    is not trusted: it is an ``.npz`` without pickles, no larger in memory than on disk. Arrays that ``check`` rejects
+    are built again, with a warning.
 
     Raises
     ------
     ValueError
-        Where ``index`` is a URL.
+        If ``index`` is a URL.
     """
     if index is None:
         return build()
     statuses = list(files.statuses())
     found = [(os.path.basename(path), *status) for path, status in zip(files.paths, statuses, strict=True)]
     sizes = np.array([size for size, _ in statuses], np.int64)
-    return _kept(local(index, "index_cache"), _stamp(kind, found), build, lambda arrays: check(arrays, sizes))
+    return _load_or_build(local(index, "index_cache"), _stamp(kind, found), build, lambda arrays: check(arrays, sizes))
 
 
-def listing(index: Path | None, url: str, build: Callable[[], Arrays], check: Callable[[Arrays], None]) -> Arrays:
-    """The listing of a folder behind a URL, from the file ``index`` where that is one of this URL."""
+def cached_listing(
+    index: Path | None, url: str, build: Callable[[], Arrays], check: Callable[[Arrays], None]
+) -> Arrays:
+    """Return the listing of a remote folder: from the cache file ``index`` if it is of this URL, else built."""
     if index is None:
         return build()
-    return _kept(local(index, "index_cache"), _stamp("listing 2", url), build, check)
+    return _load_or_build(local(index, "index_cache"), _stamp("listing 2", url), build, check)
 
 
-def _kept(path: str, stamp: NDArray[np.uint8], build: Callable[[], Arrays], check: Callable[[Arrays], None]) -> Arrays:
+def _load_or_build(
+    path: str, stamp: NDArray[np.uint8], build: Callable[[], Arrays], check: Callable[[Arrays], None]
+) -> Arrays:
     arrays = _load(path, stamp)
     if arrays is not None:
         try:
             check(arrays)
         except ValueError as error:
-            warnings.warn(f"the index {path} is damaged and is built again: {error}", RuntimeWarning, stacklevel=4)
+            warnings.warn(
+                f"the index cache {path} is damaged and is built again: {error}", RuntimeWarning, stacklevel=4
+            )
             arrays = None
     if arrays is None:
         arrays = build()
@@ -67,12 +74,12 @@ def _kept(path: str, stamp: NDArray[np.uint8], build: Callable[[], Arrays], chec
 
 
 def expect(arrays: Arrays, name: str, dtype: Any, *shape: int) -> NDArray[Any]:
-    """An array of an index, of this type and shape.
+    """Return an array of an index after checking its type and shape.
 
     Raises
     ------
     ValueError
-        Where it is missing or another.
+        If it is missing or has another type or shape.
     """
     array = arrays.get(name)
     wanted = np.dtype(dtype)
@@ -83,12 +90,12 @@ def expect(arrays: Arrays, name: str, dtype: Any, *shape: int) -> NDArray[Any]:
 
 
 def count_of(arrays: Arrays, name: str, least: int = 1) -> int:
-    """Length of an array of an index.
+    """Return the length of an array of an index.
 
     Raises
     ------
     ValueError
-        Where it is missing or too short.
+        If it is missing or too short.
     """
     if name not in arrays or arrays[name].size < least:
         raise ValueError(f"{name!r} is missing or empty")
@@ -96,12 +103,12 @@ def count_of(arrays: Arrays, name: str, least: int = 1) -> int:
 
 
 def check_within(offset: NDArray[np.int64], size: NDArray[np.int64], limit: Any) -> None:
-    """Refuse parts of files that do not lie within their files.
+    """Reject parts that are not within their files.
 
     Raises
     ------
     ValueError
-        For the first that does not, with its numbers. No sum can overflow.
+        Naming the first such part. The check itself cannot overflow.
     """
     limit = np.broadcast_to(np.asarray(limit, np.int64), offset.shape)
     outside = (offset < 0) | (size < 0) | (offset > limit) | (size > limit - np.clip(offset, 0, limit))
@@ -111,23 +118,24 @@ def check_within(offset: NDArray[np.int64], size: NDArray[np.int64], limit: Any)
 
 
 def check_shards(shard: NDArray[np.int32], files: int) -> None:
-    """Refuse numbers of shards that do not exist or are not in order.
+    """Reject shard numbers that do not exist or are not in order.
 
     Raises
     ------
     ValueError
-        With the numbers.
+        With the first and the last number.
     """
     if shard[0] < 0 or shard[-1] >= files or (shard[1:] < shard[:-1]).any():
         raise ValueError(f"'shard' must go from 0 to {files - 1} in order, not from {shard[0]} to {shard[-1]}")
 
 
-def _stamp(*words: Any) -> NDArray[np.uint8]:
-    return np.frombuffer(json.dumps(words).encode(), np.uint8)
+def _stamp(*parts: Any) -> NDArray[np.uint8]:
+    """Return the identity of what an index was built from, as JSON."""
+    return np.frombuffer(json.dumps(parts).encode(), np.uint8)
 
 
 def local(path: Path, what: str) -> str:
-    """A path that gpuimg itself writes to.
+    """Return a path that must be local; ``what`` names it in the message.
 
     Raises
     ------
@@ -136,7 +144,7 @@ def local(path: Path, what: str) -> str:
     """
     name = os.fsdecode(path)
     if is_url(name):
-        raise ValueError(f"{what} must be a file on this machine, not {name!r}")
+        raise ValueError(f"{what} must be a local file, not {name!r}")
     return name
 
 
@@ -145,12 +153,12 @@ def _load(path: str, stamp: NDArray[np.uint8]) -> Arrays | None:
         with open(path, "rb", opener=open_regular) as file, np.load(file, allow_pickle=False) as archive:
             members = archive.zip.infolist()
             if len(members) > _MOST_ARRAYS or any(member.compress_type != zipfile.ZIP_STORED for member in members):
-                return None  # not as `_save` writes it, and perhaps far larger in memory
+                return None  # not written by `_save`; a compressed member may be far larger in memory
             if not np.array_equal(archive["stamp"], stamp):
                 return None
             arrays = {name: archive[name] for name in archive.files if name != "stamp"}
             return arrays if all(isinstance(array, np.ndarray) for array in arrays.values()) else None
-    except Exception:  # whatever is wrong with it, a zip file has many ways: the index is built anew
+    except Exception:  # a zip file may be damaged in many ways: the index is built again
         return None
 
 

@@ -1,4 +1,4 @@
-"""Names of many samples in little memory."""
+"""Compact storage of sample names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 class Names:
-    """Byte strings in one blob: 8 bytes each beside their own, where a list of ``str`` takes 60 to 100."""
+    """Byte strings in one blob: 8 bytes of overhead for each, where a list of ``str`` takes 60 to 100."""
 
     def __init__(self, names: Iterable[bytes]) -> None:
         blob, ends = bytearray(), array("q", [0])
@@ -29,19 +29,19 @@ class Names:
         return self.blob[self.ends[i] : self.ends[i + 1]]
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """The names as arrays for an index file."""
+        """Return the names as arrays for an index file."""
         return {"names": np.frombuffer(self.blob, np.uint8), "ends": self.ends}
 
     @classmethod
     def of(cls, arrays: dict[str, NDArray[np.generic]]) -> Names:
-        """The names that ``arrays`` gave."""
+        """Rebuild names from the result of ``arrays``."""
         found = cls(())
         found.blob, found.ends = arrays["names"].tobytes(), arrays["ends"].astype(np.int64)
         return found
 
     @staticmethod
     def check(arrays: dict[str, NDArray[Any]], count: int) -> None:
-        """Refuse what are not the arrays of so many names.
+        """Reject arrays that are not those of ``count`` names.
 
         Raises
         ------
@@ -58,5 +58,5 @@ class Names:
 
 
 def printable(name: str | bytes) -> str:
-    """A file's name or a key in a message; bytes that are not UTF-8 are shown by their codes."""
+    """Return a file name or key for a message, with hexadecimal escapes for bytes that are not UTF-8."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""A reader of the protobuf wire format, as far as the records of image data sets need it."""
+"""Reader of the parts of the protobuf wire format that image data sets use."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Values: TypeAlias = "list[bytes] | NDArray[Any]"
 
 
 def fields(message: bytes | memoryview) -> Iterator[tuple[int, int, Any]]:
-    """Field number, wire type and value of each field of a message, in the order of the bytes.
+    """Yield field number, wire type and value of each field of a message, in the order of the bytes.
 
-    Values are ``int`` for varints and a ``memoryview`` for all else; nothing is copied.
+    Values are ``int`` for varints and a ``memoryview`` for all other types; nothing is copied.
 
     Raises
     ------
     ValueError
-        Where the message ends within a field, or is none.
+        If the message ends within a field, or is no protobuf message.
 
     References
     ----------
@@ -53,9 +53,9 @@ def fields(message: bytes | memoryview) -> Iterator[tuple[int, int, Any]]:
 
 
 def _varint(view: memoryview, position: int) -> tuple[int, int]:
-    """An unsigned number of 64 bits, and the position behind it."""
+    """Return an unsigned 64-bit number and the position after it."""
     value = 0
-    for shift in range(0, 70, 7):
+    for shift in range(0, 70, 7):  # 7 bits per byte, lowest first; bit 7 is set in all but the last byte
         if position >= len(view):
             raise ValueError(f"the message ends in a number, at byte {position}")
         byte = view[position]
@@ -67,7 +67,7 @@ def _varint(view: memoryview, position: int) -> tuple[int, int]:
 
 
 def signed(value: int) -> int:
-    """An ``int32`` or ``int64`` field from its varint."""
+    """Convert the varint of an ``int32`` or ``int64`` field to a signed number."""
     return value - (1 << 64) if value >> 63 else value
 
 
@@ -80,12 +80,12 @@ def _expect(number: int, kind: int, wanted: int) -> None:
 
 
 def features(example: bytes) -> dict[bytes, memoryview]:
-    """The encoded features of a ``tf.train.Example`` by key; :func:`values` decodes one.
+    """Return the encoded features of a ``tf.train.Example`` by key; :func:`values` decodes one.
 
     Raises
     ------
     ValueError
-        Where it is none.
+        If it is none.
 
     References
     ----------
@@ -107,7 +107,7 @@ def features(example: bytes) -> dict[bytes, memoryview]:
 
 
 def values(feature: bytes | memoryview) -> Values:
-    """What a ``tf.train.Feature`` holds: a list of bytes, or an array (K,) of float32 or int64.
+    """Decode a ``tf.train.Feature``: a list of bytes, or an array (K,) of float32 or int64.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def _bytes(message: memoryview) -> list[bytes]:
 
 
 def _floats(message: memoryview) -> NDArray[Any]:
-    """Packed or one by one: writers may mix both."""
+    """Decode a list of float32, packed or one field per value: writers may mix both."""
     parts = []
     for number, kind, value in fields(message):
         if number == 1:
@@ -166,12 +166,12 @@ def _integers(message: memoryview) -> NDArray[Any]:
 
 
 def datum(message: bytes) -> tuple[bytes, int]:
-    """Encoded image and label of Caffe's ``Datum``.
+    """Return encoded image and label of Caffe's ``Datum``.
 
     Raises
     ------
     ValueError
-        For one that holds raw pixels or no data, or is damaged.
+        If it holds raw pixels or no data, or is damaged.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Reading parts of files: a bounded number of open descriptors, and what is behind URLs."""
+"""Reading parts of local and remote files with a bounded number of open descriptors."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ T = TypeVar("T")
 
 Path: TypeAlias = "str | bytes | os.PathLike[str] | os.PathLike[bytes]"
 
-OPEN_FILES = 64  # of one source; 1024 is the usual limit of a process
+OPEN_FILES = 64  # open files per source; the usual limit of a process is 1024
 
-# Where there are fewer descriptors than that.
+# Opening is tried again if the process has no descriptor left, until other readers close theirs.
 _TRIES = 20
 _WAIT_S = 0.005
 
-# Behind URLs:
-_SCAN_BYTES = 4 << 20  # of a request while an index is built,
-_SCANS = 8  # of so many files at a time
+# Building the index of remote files:
+_SCAN_BYTES = 4 << 20  # bytes per request
+_SCANS = 8  # files scanned concurrently
 
 
 class OpenFiles:
-    """Files of which any part may be read by any thread; at most ``OPEN_FILES`` stay open.
+    """A list of files, any part of which any thread may read; at most ``OPEN_FILES`` stay open.
 
-    Copies and pickles hold the paths, and what is known of files behind URLs: one that has changed since is an error.
+    Copies and pickles hold the paths, and sizes and versions of remote files: if one has changed since, reading it is
+    an error.
     """
 
     def __init__(self, paths: Sequence[str], remote: Remote | None = None) -> None:
         self.paths = tuple(paths)
-        self.scarce = False  # descriptors: nobody should hold several
+        self.scarce = False  # the process ran out of descriptors: a thread should hold one at a time
         self.storage = Storage(remote) if any(map(is_url, self.paths)) else None
         self._known: dict[int, Status] = {}
         self._opened = self._opener()
@@ -55,23 +56,23 @@ class OpenFiles:
         self._opened = self._opener()
 
     def name(self, file: int) -> str:
-        """The path of a file in a message."""
+        """Return the path of a file for a message."""
         return printable(self.paths[file])
 
     def span(self, file: int, offset: Any, size: Any) -> Span | RemoteSpan:
-        """A part of a file.
+        """Return a part of a file, to be read later.
 
         Raises
         ------
         OSError
-            Where the file cannot be opened.
+            If the file cannot be opened.
         """
         if self.storage is not None and is_url(self.paths[file]):
             return RemoteSpan(self, file, int(offset), int(size))
         return Span(self._open(file), int(offset), int(size))
 
     def exists(self, file: int) -> bool:
-        """Whether a file is there; S3 calls it forbidden, if it is not, to those who may not list."""
+        """Return whether a file exists. S3 reports a missing file as forbidden to users who may not list the bucket."""
         if self.storage is None or not is_url(self.paths[file]):
             return os.path.exists(self.paths[file])
         try:
@@ -81,7 +82,7 @@ class OpenFiles:
         return True
 
     def statuses(self) -> Iterator[tuple[int, Any]]:
-        """Size of each file, and what tells versions apart: the time of its modification, or what its storage says."""
+        """Yield size and version of each file: the modification time in ns, or what the remote storage reports."""
         if self.storage is None:
             yield from map(self._status, range(len(self.paths)))
             return
@@ -96,7 +97,7 @@ class OpenFiles:
         return self._known[file]
 
     def remote(self, file: int) -> RemoteFile:
-        """A file behind a URL, which must be the one that was seen first."""
+        """Return an open remote file; it must have the version that was seen first."""
         return self._opened(file)  # type: ignore[return-value]
 
     def _open(self, file: int) -> OpenFile:
@@ -107,16 +108,16 @@ class OpenFiles:
                 if error.errno != errno.EMFILE:
                     raise
             self.scarce = True
-            # The limit is smaller: lets go of all that are open, keeps none from here on, and waits for the readers
-            # that still have one.
+            # The limit of the process is below OPEN_FILES: close all files, keep none open from here on, and wait for
+            # readers on other threads to finish with theirs.
             self._opened = self._opener(0)
             time.sleep(_WAIT_S)
         return self._opened(file)  # type: ignore[return-value]
 
-    def _opener(self, keep: int = OPEN_FILES) -> Callable[[int], OpenFile | RemoteFile]:
+    def _opener(self, capacity: int = OPEN_FILES) -> Callable[[int], OpenFile | RemoteFile]:
         paths, storage, known = self.paths, self.storage, self._known
 
-        @lru_cache(keep)
+        @lru_cache(capacity)
         def opened(file: int) -> OpenFile | RemoteFile:
             if storage is None or not is_url(paths[file]):
                 return OpenFile(paths[file])
@@ -126,17 +127,17 @@ class OpenFiles:
 
         return opened
 
-    # -- one after the other ---------------------------------------------------------------------------------------
+    # -- scanning --------------------------------------------------------------------------------------------------
 
     def given(self, file: int) -> str | IO[bytes]:
-        """A file as a library takes it: its path, or where it is behind a URL an open one."""
+        """Return a file in the form that libraries take: its path, or a stream of a remote file."""
         if self.storage is None or not is_url(self.paths[file]):
             return self.paths[file]
         return io.BufferedReader(RemoteReader(self.remote(file)), _SCAN_BYTES)
 
     @contextmanager
     def scanning(self, file: int) -> Iterator[Scan]:
-        """A file from its start, for an index; errors that arise inside name it."""
+        """Open a file for a scan from its start; errors raised inside the block name the file."""
         with naming(self.paths[file]):
             given = self.given(file)
             if isinstance(given, str):
@@ -147,7 +148,7 @@ class OpenFiles:
                 yield Scan(given, self.remote(file).status.size, partial(_sought, given), given)
 
     def scanned(self, scan: Callable[[Scan], T]) -> Iterator[T]:
-        """What ``scan`` gives for each file, in their order; those behind URLs several at a time."""
+        """Yield the result of ``scan`` for each file, in order; remote files are scanned concurrently."""
 
         def one(file: int) -> T:
             with self.scanning(file) as opened:
@@ -161,12 +162,12 @@ class OpenFiles:
 
 
 class Scan(NamedTuple):
-    """A file that is gone through."""
+    """A file that is being scanned."""
 
     file: IO[bytes]
     size: int
-    read_at: Callable[[int, int], bytes]  # offset and size; gives less only at the end
-    given: str | IO[bytes]  # for a library
+    read_at: Callable[[int, int], bytes]  # (offset, size) -> bytes, fewer only at the end of the file
+    given: str | IO[bytes]  # path or stream, for libraries
 
 
 def _sought(file: IO[bytes], offset: int, size: int) -> bytes:
@@ -176,7 +177,7 @@ def _sought(file: IO[bytes], offset: int, size: int) -> bytes:
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Errors that arise inside say which file they are about."""
+    """Name a file in the errors raised inside the block."""
     try:
         yield
     except OSError as error:
@@ -188,14 +189,14 @@ def naming(path: str) -> Iterator[None]:
 
 
 def shards(paths: Path | Sequence[Path]) -> tuple[str, ...]:
-    """One path, a list of paths or a pattern such as ``"shard-{000..003}.tar"``, as a tuple of paths.
+    """Return one path, a list of paths or a pattern such as ``"shard-{000..003}.tar"`` as a tuple of paths.
 
     Raises
     ------
     ValueError
-        For none at all.
+        If there is none.
     TypeError
-        For what is not a path.
+        For an object that is no path.
     """
     several: Sequence[Any] = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
     found = [path for pattern in several for path in _expand(os.fsdecode(pattern))]
@@ -205,14 +206,14 @@ def shards(paths: Path | Sequence[Path]) -> tuple[str, ...]:
 
 
 def _expand(pattern: str) -> list[str]:
-    """A pattern with ``{first..last}`` or ``{one,other}`` in all its forms; a file of that very name is itself."""
+    """Expand ``{first..last}`` and ``{one,other}`` in a pattern, unless a file of that very name exists."""
     match = re.search(r"\{(?:(\d+)\.\.(\d+)|([^{}]*,[^{}]*))\}", pattern)
     if match is None or os.path.lexists(pattern):
         return [pattern]
-    first, last, words = match.groups()
-    if words is None:
+    first, last, alternatives = match.groups()
+    if alternatives is None:
         width = len(first)
         choices = [f"{number:0{width}d}" for number in range(int(first), int(last) + 1)]
     else:
-        choices = words.split(",")
+        choices = alternatives.split(",")
     return [pattern[: match.start()] + choice + rest for choice in choices for rest in _expand(pattern[match.end() :])]

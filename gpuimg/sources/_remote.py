@@ -1,4 +1,4 @@
-"""Files behind URLs, by fsspec: which file systems, what is tried again, and whether a file is still the same."""
+"""Remote files through fsspec: options of file systems, retries, and detection of changed files."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from ._blocks import Blocks, blocks_of, key_of
 T = TypeVar("T")
 
 _URL = re.compile(rb"([a-z][a-z0-9+.-]*::)*[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-UNKNOWN = -1  # size of a file
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two tries
-#: What says that a file is another one, by the names of the file systems; the first that there is counts.
+UNKNOWN = -1  # in place of the size of a file
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two attempts
+#: Fields of a file's info that identify its version, as the file systems name them; the first that is present is used.
 _VALIDATORS = (
     "ETag", "etag", "md5Hash", "blob_id", "oid", "LastModified", "Last-Modified", "last_modified", "updated", "mtime",
     "created",
 )  # fmt: skip
-# What says that a request may do better later: a timeout, too early, too many, and all failures of the server.
-_PASSING = frozenset((408, 425, 429))
+# HTTP statuses after which a retry may succeed: timeout, too early, too many requests; and all of 500 and above.
+_TRANSIENT = frozenset((408, 425, 429))
 _ERRNO = {401: errno.EACCES, 403: errno.EACCES, 404: errno.ENOENT, 410: errno.ENOENT}
-_CONNECTIONS = 128  # of a file system at most: the loader's readers have four each
-_LISTED_AT_ONCE = 8  # folders
-# A listing that is kept would hide that a file has changed; parts of a file at a time cost a request for its size; and
-# tries are counted here.
+_CONNECTIONS = 128  # per file system at most: each of the loader's readers uses up to four
+_LISTED_AT_ONCE = 8  # folders listed concurrently
+# No cached listings: they would hide that a file has changed. No concurrent parts of one read: they cost a request for
+# its size. No retries in botocore: they are counted here.
 _S3 = {
     "use_listings_cache": False,
     "max_concurrency": 1,
@@ -45,21 +45,22 @@ _STALLED = 30.0  # seconds without a byte; aiohttp waits for 300
 
 @dataclass(frozen=True)
 class Remote:
-    """How a source reads files behind URLs.
+    """Settings for reading files from URLs.
 
     Attributes
     ----------
     storage_options : mapping
-        For the file system, as of pandas and dask: ``{"anon": True}`` for public S3 buckets, ``{"endpoint_url": ...}``
-        for other stores that speak S3. Credentials are best left to where the file system looks for them itself.
+        Options of the file system, as in pandas and dask: ``{"anon": True}`` for public S3 buckets,
+        ``{"endpoint_url": ...}`` for other stores with the S3 protocol. Credentials are best left where the file system
+        itself looks for them.
     cache : path, optional
-        A local folder in which what was read is kept for later epochs and runs. Several processes may share it. None:
-        nothing is kept.
+        A local folder that caches what was read for later epochs and runs. Several processes may share it. None: no
+        disk cache.
     cache_bytes : int
-        Of that folder at most: what was not used for longest is removed.
+        Maximum size of that folder in bytes: the least recently used parts are removed.
     tries : int
-        Of each request that fails in a way that may pass, with pauses that double from 0.1 to 5 s, before it is an
-        error of the sample.
+        Attempts of each request that fails for a reason that may be temporary, with pauses that double from 0.1 to 5 s,
+        before the failure is an error of the sample.
 
     Examples
     --------
@@ -68,7 +69,7 @@ class Remote:
     Remote(cache='/tmp/photos', cache_bytes=64000000000, tries=5)
     """
 
-    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # which may hold secrets
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # not shown: may hold secrets
     cache: str | os.PathLike[str] | None = None
     cache_bytes: int = 64_000_000_000
     tries: int = 8
@@ -83,22 +84,22 @@ class Remote:
 
 
 def is_url(path: str | bytes) -> bool:
-    """Whether this is read by fsspec: ``protocol://...``, several chained as ``simplecache::s3://...`` too."""
+    """Return whether a path is read by fsspec: ``protocol://...``, also chained as in ``simplecache::s3://...``."""
     return _URL.match(os.fsencode(path)) is not None
 
 
 class Status(NamedTuple):
-    """What a file is known by, until it changes."""
+    """Size and version of a remote file; both are equal as long as it has not changed."""
 
     size: int
-    mark: str  # "" where nothing tells versions apart
+    mark: str  # version, such as an ETag; "" if the storage reports none
 
     def __str__(self) -> str:
         return f"{self.size} bytes" + (f", {self.mark}" if self.mark else "")
 
 
 class Storage:
-    """The files behind URLs; copies and pickles hold the settings alone."""
+    """Access to remote files; copies and pickles hold only the settings."""
 
     def __init__(self, remote: Remote | None = None) -> None:
         self.remote = remote or Remote()
@@ -108,12 +109,12 @@ class Storage:
         return type(self), (self.remote,)
 
     def find(self, url: str) -> tuple[Any, str]:
-        """The file system of a URL in this process, for this thread, and the path in it.
+        """Return the file system of a URL, for this process and thread, and the path in it.
 
         Raises
         ------
         ImportError
-            Without fsspec, or what it needs for this protocol.
+            Without fsspec, or the package that it needs for this protocol.
         """
         try:
             from fsspec.core import url_to_fs
@@ -125,12 +126,12 @@ class Storage:
             raise ImportError(f"{url}: {error}; {install_hint('remote')} for S3 and HTTP") from error
 
     def tried(self, url: str, what: str, attempt: Callable[[], T]) -> T:
-        """What ``attempt`` gives, tried several times.
+        """Return the result of ``attempt``, with retries after temporary failures.
 
         Raises
         ------
         OSError
-            Naming the URL, what was asked for, and the last failure.
+            Naming the URL, the request (``what``), and the last failure.
         """
         tries = self.remote.tries
         for k in range(tries):
@@ -138,15 +139,15 @@ class Storage:
                 return attempt()
             except Exception as error:
                 failure = _cause(error)
-                if not _may_pass(failure):
-                    raise _named(failure, url, what) from error
+                if not _is_transient(failure):
+                    raise _with_url(failure, url, what) from error
                 last = error
             if k + 1 < tries:
                 time.sleep(min(_FIRST_PAUSE * 2**k, _LONGEST_PAUSE) * random.uniform(0.5, 1.0))
-        raise OSError(errno.EIO, f"{what} failed {tries} times, at last with {_words(_cause(last))}", url) from last
+        raise OSError(errno.EIO, f"{what} failed {tries} times, at last with {_describe(_cause(last))}", url) from last
 
     def status(self, url: str) -> Status:
-        """Size and version of a file."""
+        """Return size and version of a file."""
         return self.tried(url, "its size", lambda: _status(self._info(url)))
 
     def _info(self, url: str) -> Any:
@@ -154,15 +155,15 @@ class Storage:
         return fs.info(path)
 
     def whole(self, url: str, mark: str, size: int = UNKNOWN, max_bytes: int = MAX_BYTES) -> bytes:
-        """All bytes of a file; of the cache, if it is there with this mark.
+        """Return all bytes of a file, from the disk cache if it has this version.
 
-        It is kept there if it has the ``size`` of its listing, or without one that of the server's answer: an answer
-        without a length may have been cut off.
+        The file is cached if its length is the ``size`` in its listing or, without a listing, the length that the
+        server declared: a response without a declared length may have been cut off.
 
         Raises
         ------
         ValueError
-            For more than ``max_bytes`` bytes, of which no more are read.
+            For more than ``max_bytes`` bytes; no more than that are read.
         """
         blocks, key = self.blocks, key_of(url, "whole", mark)
         found = None if blocks is None else blocks.get(key, 0)
@@ -175,12 +176,12 @@ class Storage:
         return found
 
     def forget(self, url: str, mark: str) -> None:
-        """Remove a whole file from the cache."""
+        """Remove a whole file from the disk cache."""
         if self.blocks is not None:
             self.blocks.remove(key_of(url, "whole", mark), 0)
 
     def _cat(self, url: str, size: int, max_bytes: int) -> tuple[bytes, int]:
-        """All bytes of a file, or some more than are allowed, and what is known of its size."""
+        """Return the bytes of a file, at most slightly more than ``max_bytes``, and its size if known."""
         fs, path = self.find(url)
         if _is_http(fs):
             from fsspec.asyn import sync
@@ -193,7 +194,7 @@ class Storage:
         return bytes(fs.cat_file(path, start=0, end=max_bytes + 1)), size
 
     def listed(self, url: str) -> dict[str, tuple[str, int]]:
-        """The files below a folder, relative to it, their marks and sizes; several folders at a time."""
+        """List all files below a folder concurrently: version and size by relative path."""
         path = self.find(url)[1].rstrip("/")
         found: dict[str, tuple[str, int]] = {}
         folders, seen = [path], {path}
@@ -208,18 +209,18 @@ class Storage:
         return found
 
     def _folder(self, url: str, folder: str) -> list[dict[str, Any]]:
-        """What is in one folder, without itself, which some stores list as an empty file, and what is elsewhere."""
+        """List one folder, without the folder itself, which some stores list as an empty file."""
         found = self.tried(url, f"listing {folder}", lambda: self.find(url)[0].ls(folder, detail=True))
         return [info for info in found if info["name"].rstrip("/").startswith(folder + "/")]
 
 
 class RemoteFile:
-    """One file behind a URL, any part of which may be read by any thread.
+    """One remote file, any part of which any thread may read.
 
     Raises
     ------
     OSError
-        Where it cannot be read, or is not what it was: ``expected``.
+        If it cannot be read, or its status is not ``expected``.
     """
 
     def __init__(self, url: str, storage: Storage, expected: Status | None = None) -> None:
@@ -231,14 +232,14 @@ class RemoteFile:
 
     def _check(self, found: Status, expected: Status | None) -> None:
         if expected is not None and found != expected:
-            text = f"changed since it was indexed: {expected} then, {found} now; open the source anew"
+            text = f"changed since it was indexed: {expected} then, {found} now; open the source again"
             raise OSError(errno.ESTALE, text, self.url)
 
     def _opened(self) -> tuple[Any, Status]:
-        """What reads parts, and what the file is now.
+        """Return the handle that reads parts, None for file systems without a thread-safe one, and the status now.
 
-        Handles of asynchronous file systems serve all threads, and S3's asks for the very version that it was opened
-        with; others are not for several threads.
+        Handles of asynchronous file systems may be used by several threads, and the one of S3 requests the version that
+        it was opened with.
         """
         fs, path = self._storage.find(self.url)
         if not fs.async_impl:
@@ -248,15 +249,15 @@ class RemoteFile:
             return handle, _status(handle.details)
         info = fs.info(path)
         if info.get("partial") is False:
-            raise ValueError("the server gives no parts of files (Accept-Ranges: none)")
+            raise ValueError("the server does not serve parts of files (Accept-Ranges: none)")
         status = _status(info)
         headers = {**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"}
-        if str(info.get("ETag", "W/")).startswith('"'):  # no weak one: those never match
+        if str(info.get("ETag", "W/")).startswith('"'):  # a strong ETag: weak ones never match in If-Match
             headers["If-Match"] = info["ETag"]
         return fs.open(path, "rb", cache_type="none", size=max(status.size, 1), headers=headers), status
 
     def read(self, start: int, stop: int) -> bytes:
-        """Exactly these bytes, from the cache where there is one."""
+        """Return exactly bytes ``start`` to ``stop - 1``, from the disk cache if there is one."""
         if stop > self.status.size:
             raise OSError(errno.EIO, f"bytes {start} to {stop} of {self.status.size}: it was cut off", self.url)
         blocks = self._storage.blocks
@@ -265,7 +266,7 @@ class RemoteFile:
         return blocks.part(self._key, self.status.size, start, stop, self._fetched)
 
     def forget(self, start: int, stop: int) -> None:
-        """Remove these bytes from the cache."""
+        """Remove the blocks with these bytes from the disk cache."""
         blocks = self._storage.blocks
         if blocks is not None and start < stop:
             for block in blocks_of(start, stop):
@@ -277,7 +278,7 @@ class RemoteFile:
         return self._storage.tried(self.url, f"bytes {start} to {stop}", lambda: self._attempt(start, stop))
 
     def _attempt(self, start: int, stop: int) -> bytes:
-        if self._process != os.getpid():  # a fork: the thread behind the handle is not here
+        if self._process != os.getpid():  # after a fork, the thread that serves the handle does not exist
             self._handle, now = self._opened()
             self._process = os.getpid()
             self._check(now, self.status)
@@ -289,7 +290,7 @@ class RemoteFile:
             raise
         if len(data) != stop - start:
             self._check(self._storage.status(self.url), self.status)
-            raise OSError(errno.EIO, f"only {len(data)} of {stop - start} bytes came")
+            raise OSError(errno.EIO, f"only {len(data)} of {stop - start} bytes were received")
         return data
 
     def _part(self, start: int, stop: int) -> bytes:
@@ -300,7 +301,7 @@ class RemoteFile:
 
 
 def _options(url: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options for a file system: the user's, and where there are none what suits many reads at a time."""
+    """Return options for a file system: the user's, with defaults that suit many concurrent reads."""
     protocol = url.partition(":")[0].lower()
     options = dict(given)
     if protocol in ("s3", "s3a"):
@@ -315,26 +316,26 @@ def _options(url: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _http_get(fs: Any, path: str, size: int, max_bytes: int) -> tuple[bytes, int]:
-    """The body of an HTTP answer, or some more than is allowed of it, and its size where that is known.
+    """Return the body of an HTTP response, at most slightly more than ``max_bytes`` of it, and its size if known.
 
-    aiohttp checks that a body is as long as its header says, or has its last chunk. Without either the body ends where
-    the connection does, for whatever reason: then ``size`` stays.
+    aiohttp verifies the length of a body that declares one, and the last chunk of a chunked one. Any other body ends
+    where the connection ends, for whatever reason: then ``size`` is returned unchanged.
     """
     session = await fs.set_session()
     options = {**fs.kwargs, "headers": {**fs.kwargs.get("headers", {}), "Accept-Encoding": "identity"}}
     body = bytearray()
-    async with session.get(fs.encode_url(path), **options) as answer:
-        fs._raise_not_found_for_status(answer, path)
-        headers = answer.headers
+    async with session.get(fs.encode_url(path), **options) as response:
+        fs._raise_not_found_for_status(response, path)
+        headers = response.headers
         framed = "Content-Length" in headers or headers.get("Transfer-Encoding", "").lower() == "chunked"
-        told = answer.content_length if headers.get("Content-Encoding", "identity") == "identity" else None
-        size = size if told is None else told
+        declared = response.content_length if headers.get("Content-Encoding", "identity") == "identity" else None
+        size = size if declared is None else declared
         if size <= max_bytes:
-            async for part in answer.content.iter_any():
+            async for part in response.content.iter_any():
                 body += part
                 if len(body) > max_bytes:
                     break
-    return bytes(body), len(body) if framed and told is None else size
+    return bytes(body), len(body) if framed and declared is None else size
 
 
 def _is_http(fs: Any) -> bool:
@@ -349,7 +350,7 @@ def _size(info: Mapping[str, Any]) -> int:
 def _status(info: Mapping[str, Any]) -> Status:
     size = info.get("size")
     if size is None:
-        raise ValueError("the server does not tell its size")
+        raise ValueError("the server does not report its size")
     if info.get("type") == "directory":
         raise OSError(errno.EISDIR, "a folder, not a file")
     return Status(int(size), _mark(info))
@@ -364,7 +365,7 @@ def _mark(info: Mapping[str, Any]) -> str:
 
 
 def _cause(error: Exception) -> Exception:
-    """What really happened: fsspec's HTTP calls all that fails while it asks for a size "not found"."""
+    """Return the actual failure: fsspec reports every HTTP failure of a size request as "not found"."""
     cause = error.__cause__
     if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and _of(cause, "aiohttp"):
         return cause
@@ -376,40 +377,40 @@ def _of(error: Exception, package: str) -> bool:
 
 
 def _status_of(error: Exception) -> int | None:
-    """The status of an HTTP answer."""
+    """Return the HTTP status of an error, None for other errors."""
     status = getattr(error, "status", None)
     return status if isinstance(status, int) else None
 
 
-def _may_pass(error: Exception) -> bool:
-    """Whether another try may do better: so is everything that is not known to be a matter of the request itself."""
+def _is_transient(error: Exception) -> bool:
+    """Return whether a retry may succeed: True for all errors that are not known to be caused by the request itself."""
     status = _status_of(error)
     if status is not None:
-        return status in _PASSING or status >= 500
+        return status in _TRANSIENT or status >= 500
     if isinstance(error, OSError) and error.errno in (errno.ESTALE, errno.EISDIR, errno.ENOENT, errno.EACCES):
         return False
     if isinstance(error, (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)):
-        return False  # those of libraries have no errno
+        return False  # raised by libraries, without an errno
     return not (
         isinstance(error, (ValueError, TypeError, LookupError, AttributeError, ImportError, NotImplementedError))
         or "Credentials" in type(error).__name__
     )
 
 
-def _named(error: Exception, url: str, what: str) -> Exception:
-    """An error that will not pass, with the URL in it."""
+def _with_url(error: Exception, url: str, what: str) -> Exception:
+    """Return a permanent error with the URL in it."""
     if isinstance(error, ImportError) or (isinstance(error, OSError) and error.filename == url):
         return error
     number = error.errno if isinstance(error, OSError) else None
-    for kind, its in ((FileNotFoundError, errno.ENOENT), (PermissionError, errno.EACCES)):
-        number = its if isinstance(error, kind) else number
+    for kind, code in ((FileNotFoundError, errno.ENOENT), (PermissionError, errno.EACCES)):
+        number = code if isinstance(error, kind) else number
     number = number or _ERRNO.get(_status_of(error) or 0, errno.EIO)
-    text = os.strerror(errno.ENOENT) if number == errno.ENOENT else f"{what}: {_words(error)}"
+    text = os.strerror(errno.ENOENT) if number == errno.ENOENT else f"{what}: {_describe(error)}"
     return OSError(number, text, url)
 
 
-def _words(error: Exception) -> str:
-    """An error in one line."""
+def _describe(error: Exception) -> str:
+    """Describe an error in one line."""
     status = _status_of(error)
     if status is not None:
         return f"HTTP status {status} {getattr(error, 'message', '')}".rstrip()

@@ -1,4 +1,4 @@
-"""What every source is: a table of ``(data, label)`` that many threads read at once."""
+"""Base classes of the sources: tables of ``(data, label)`` that many threads read at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, TypeGuard
 
 from .._checks.text import counted
 from .._io.file_bytes import MAX_BYTES, check_bytes, read
@@ -22,17 +22,17 @@ from ._names import printable
 from ._reading import OpenFiles
 from ._remote import Storage, is_url
 
-#: A file by its path; a part of an open one; what is behind a URL.
+#: Where bytes of a sample are: a local file, part of an open local file, part of a remote file, a whole remote file.
 Place: TypeAlias = "bytes | Span | RemoteSpan | RemoteWhole"
 
 
 class Table(ABC):
-    """Encoded images and their labels, by number.
+    """Base class of sources: encoded images and their labels, by index.
 
     ``len(table)`` is the number of samples and ``table[i]`` the pair of file bytes and label; negative numbers count
-    from the end, as in a list. Any number of threads may read at once. A failure of one sample is an ``OSError`` or a
-    ``ValueError`` that starts with ``describe(i)``; so are files of more than 1 GiB, for which :func:`gpuimg.load` has
-    another limit.
+    from the end, as in a list. Any number of threads may read at once. A sample that cannot be read raises an
+    ``OSError`` or a ``ValueError`` that starts with ``describe(i)``, and so does a file of more than 1 GiB, a limit
+    that :func:`gpuimg.load` can change. Subclasses define ``__len__``, ``_read`` and ``_name``.
 
     Examples
     --------
@@ -54,29 +54,29 @@ class Table(ABC):
 
     @abstractmethod
     def _read(self, i: int) -> tuple[Any, Any]:
-        """File bytes and label of sample ``i``, which is in range."""
+        """Return file bytes and label of sample ``i``, which is in range."""
 
     @abstractmethod
     def _name(self, i: int) -> str:
-        """Sample ``i`` in a message: its file and what it is called there."""
+        """Return the name of sample ``i`` for messages: its file, and its key or number in there."""
 
     @property
     def _is_remote(self) -> bool:
-        """Whether samples are behind URLs."""
+        """True if samples are read from URLs."""
         return False
 
     def _origin(self) -> str | bytes | None:
-        """The file or folder on this machine that it is read from; None where that is not just one."""
+        """Return the local file or folder that the table is read from; None unless it is exactly one."""
         return None
 
     def __getitem__(self, index: SupportsIndex) -> tuple[Any, Any]:
         i = self._position(index)
-        with self._named(i):
+        with self._naming_sample(i):
             return self._read(i)
 
     @contextmanager
-    def _named(self, i: int) -> Iterator[None]:
-        """Errors that arise inside say which sample they are about."""
+    def _naming_sample(self, i: int) -> Iterator[None]:
+        """Name sample ``i`` in the errors raised inside the block."""
         try:
             yield
         except OSError as error:
@@ -89,14 +89,14 @@ class Table(ABC):
         return f"<{type(self).__name__}: {self._amount()}>"
 
     def _amount(self) -> str:
-        """How much there is of what, for people to read."""
+        """Return the number of samples with their unit, for ``repr``."""
         return counted(len(self), "sample")
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         return (self[i] for i in range(len(self)))
 
     def describe(self, index: SupportsIndex) -> str:
-        """Name of a sample for messages: its file, and what it is called in there."""
+        """Return the name of a sample for messages: its file, and its key or number in there."""
         return self._name(self._position(index))
 
     def _position(self, index: SupportsIndex) -> int:
@@ -107,17 +107,17 @@ class Table(ABC):
 
 
 class Stored(Table):
-    """A table whose samples lie in files, so that those of several can be read in one call."""
+    """A table whose samples are files or parts of files, so that several can be read with one native call."""
 
-    _files = OpenFiles(())  # of which samples are parts
+    _files = OpenFiles(())  # the files that hold the samples
 
     @abstractmethod
     def _places(self, i: int) -> Sequence[Place]:
-        """Files, or parts of open ones, with all that sample ``i`` is made of."""
+        """Return the files or parts of files that hold sample ``i``."""
 
     @abstractmethod
-    def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
-        """File bytes and label of sample ``i`` from the bytes of its places: ``bytes``, or uint8 arrays."""
+    def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+        """Return file bytes and label of sample ``i``, given the contents of its places: ``bytes`` or uint8 arrays."""
 
     @property
     def _is_remote(self) -> bool:
@@ -130,43 +130,43 @@ class Stored(Table):
         return self._read_within(i, MAX_BYTES)
 
     def _read_within(self, i: int, max_bytes: int) -> tuple[Any, Any]:
-        """File bytes and label of sample ``i``, of which no place may be larger."""
+        """Return file bytes and label of sample ``i``; each of its places has a limit of ``max_bytes``."""
         places = self._places(i)
         if self._is_remote:
-            return self._made(i, _remote(places, max_bytes))
-        return self._made(i, [_content(place, max_bytes) for place in places])
+            return self._sample(i, _remote(places, max_bytes))
+        return self._sample(i, [_content(place, max_bytes) for place in places])
 
-    def _read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
-        """Samples that are in range; an exception in the place of each that fails."""
+    def read_several(self, indices: Sequence[int], reader: ChunkReader) -> list[Any]:
+        """Return samples at indices that are in range, with an exception in place of each that fails."""
         places: list[Sequence[Place]] = []
         for i in indices:
             places.append(self._places_or_none(i))
-            if self._files.scarce:  # one descriptor at a time then
+            if self._files.scarce:  # hold one descriptor at a time: read samples one by one
                 places = [() for _ in indices]
                 break
         contents = iter(self._contents([place for several in places for place in several], reader))
         read = [[next(contents) for _ in several] for several in places]
-        del places  # a file may be open for each: what follows may need them
-        return [self._finished(i, several, reader.max_bytes) for i, several in zip(indices, read, strict=True)]
+        del places  # closes files: reading samples one by one below may need the descriptors
+        return [self._sample_or_error(i, several, reader.max_bytes) for i, several in zip(indices, read, strict=True)]
 
     @property
     def _storage(self) -> Storage | None:
-        """What reads files behind URLs."""
+        """Access to remote files; None for a table of local files."""
         return self._files.storage
 
     @property
-    def _caches(self) -> bool:
-        """Whether what is read from URLs is kept on the local disk."""
+    def has_disk_cache(self) -> bool:
+        """True if samples are read from URLs and cached on the local disk."""
         return self._storage is not None and self._storage.blocks is not None
 
-    def _forget(self, i: int) -> None:
-        """Remove sample ``i`` from the cache of files behind URLs."""
+    def forget(self, i: int) -> None:
+        """Remove sample ``i`` from the disk cache."""
         for place in self._places(i):
             if isinstance(place, (RemoteSpan, RemoteWhole)):
                 place.forget()
 
     def _contents(self, places: Sequence[Any], reader: ChunkReader) -> list[Any]:
-        """The bytes of places, or what went wrong, as they are read in one go."""
+        """Read places together; return bytes, an exception, or None for those to be read one by one."""
         if not self._is_remote:
             return reader.read(places)
         start, cpu = time.perf_counter(), time.thread_time()
@@ -177,24 +177,25 @@ class Stored(Table):
     def _places_or_none(self, i: int) -> Sequence[Place]:
         try:
             return self._places(i)
-        except OSError:  # is said when the sample is read by itself
+        except OSError:  # reported when the sample is read by itself
             return ()
 
-    def _finished(self, i: int, contents: list[Any], max_bytes: int) -> Any:
+    def _sample_or_error(self, i: int, contents: list[Any], max_bytes: int) -> Any:
+        """Return sample ``i`` from the contents of its places, read one by one where needed, or the exception."""
         try:
-            with self._named(i):
+            with self._naming_sample(i):
                 if not contents or any(content is None for content in contents):
                     return self._read_within(i, max_bytes)
                 for content in contents:
                     if isinstance(content, Exception):
                         raise content
-                return self._made(i, contents)
+                return self._sample(i, contents)
         except Exception as error:  # whatever a user's function raises
             return error
 
 
 def _remote(places: Sequence[Place], max_bytes: int) -> list[bytes]:
-    """The bytes of places, neighbors in one request."""
+    """Read the places of one sample; neighboring remote parts share a request."""
     found = fetched(places, max_bytes)
     for content in found:
         if isinstance(content, Exception):
@@ -206,7 +207,7 @@ def _remote(places: Sequence[Place], max_bytes: int) -> list[bytes]:
 
 
 def _content(place: Any, max_bytes: int) -> bytes:
-    """The bytes of a file on this machine, or of a part of one."""
+    """Read a local file, or a part of one."""
     if isinstance(place, bytes):
         data: bytes = read(os.fsdecode(place), max_bytes)
         return data
@@ -215,31 +216,41 @@ def _content(place: Any, max_bytes: int) -> bytes:
     return content
 
 
-def read_together(table: Any) -> bool:
-    """Whether this gives its samples as a ``Stored`` does: a class derived from one may read them in another way."""
+def read_together(table: Any) -> TypeGuard[Stored]:
+    """Return True if ``read_several`` reads the same as ``table[i]``, which a derived class may override."""
     kind = type(table)
     return isinstance(table, Stored) and kind._read is Stored._read and kind.__getitem__ is Table.__getitem__
 
 
+def is_remote(source: Any) -> bool:
+    """Return True for a table whose samples are read from URLs."""
+    return isinstance(source, Table) and source._is_remote
+
+
+def origin_of(source: Any) -> str | bytes | None:
+    """Return the local file or folder that a source is read from; None unless it is exactly one."""
+    return source._origin() if isinstance(source, Table) else None
+
+
 def only(paths: Sequence[str | bytes]) -> str | bytes | None:
-    """The path, where it is just one, and on this machine."""
+    """Return the path if it is the only one and local, else None."""
     return paths[0] if len(paths) == 1 and not is_url(paths[0]) else None
 
 
-def shown(function: str, paths: Sequence[str | bytes], amount: str) -> str:
-    """What a source says of itself: the function that made it, its files, and how much there is of what."""
+def source_repr(function: str, paths: Sequence[str | bytes], amount: str) -> str:
+    """Return the ``repr`` of a source: the function that created it, its files, and the number of samples."""
     first = f" '{printable(paths[0])}'" if paths else ""
     more = f" and {len(paths) - 1:,} more" if len(paths) > 1 else ""
     return f"<gpuimg.{function}{first}{more}: {amount}>"
 
 
-def optional(module: str, subject: str, package: str, extra: str) -> Any:
-    """A module of an optional package.
+def import_optional(module: str, subject: str, package: str, extra: str) -> Any:
+    """Import a module of an optional package.
 
     Raises
     ------
     ImportError
-        With what to install, where it is missing.
+        If it is missing, with the command that installs it.
     """
     try:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""Records that are a ``tf.train.Example``, or an image alone."""
+"""Records that are a ``tf.train.Example``, or just an image."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from ._protobuf import Values, features, values
 
 
 class Keys(NamedTuple):
-    """Which features of an example are the image and its label; None where there is none."""
+    """Names of the image and the label feature; an image of None means that the record itself is the image."""
 
     image: str | None
     label: str | None
 
     @classmethod
     def of(cls, image: str | None, label: str | None) -> Keys:
-        """Checked keys; a record that is an image has no label."""
+        """Check the names; a record that is an image has no label."""
         for name, key in (("image", image), ("label", label)):
             if key is not None and not isinstance(key, str):
                 raise TypeError(f"{name} must be the name of a feature, or None, not {key!r}")
         return cls(image, label if image is not None else None)
 
     def sample(self, record: bytes) -> tuple[bytes, Any]:
-        """Image and label of a record.
+        """Return image and label of a record.
 
         Raises
         ------
         ValueError
-            For a record that is no example, or lacks one of the features (saying which it has).
+            If the record is no example, or lacks one of the features (listing those it has).
         """
         if self.image is None:
             return record, None
@@ -54,7 +54,7 @@ def _values(found: dict[bytes, memoryview], key: str) -> Values:
 
 
 def _single(several: Values) -> Any:
-    """One value as itself; none or several as they are."""
+    """Return the only value of a feature; none or several values as they are."""
     if len(several) != 1:
         return several
     return several[0] if isinstance(several, list) else several[0].item()

@@ -1,4 +1,4 @@
-"""Images in ArrayRecord files."""
+"""Source of images in ArrayRecord files."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .._io.open_file import open_regular
 from ._indexes import local
 from ._names import printable
 from ._reading import OPEN_FILES, Path, naming, shards
-from ._table import Table, only, optional, shown
+from ._table import Table, import_optional, only, source_repr
 from ._tf_example import Keys
 
 _RANDOM_ACCESS = "readahead_buffer_size:0,max_parallelism:0"
-_BUFFER = 1 << 15  # bytes; the default of 1 MiB is for reading in order
+_BUFFER = 1 << 15  # bytes; the default of 1 MiB suits sequential reading
 
 
 class ArrayRecord(Table):
-    """Records of ArrayRecord files."""
+    """Source of the records of ArrayRecord files."""
 
     def __init__(self, paths: tuple[str, ...], keys: Keys) -> None:
         self._paths, self._keys = paths, keys
@@ -47,13 +47,13 @@ class ArrayRecord(Table):
         return int(self._end[-1])
 
     def __repr__(self) -> str:
-        return shown("array_record", self._paths, counted(len(self), "record"))
+        return source_repr("array_record", self._paths, counted(len(self), "record"))
 
     def _origin(self) -> str | bytes | None:
         return only(self._paths)
 
     def _place(self, i: int) -> tuple[int, int]:
-        """File and number of the record in it."""
+        """Return file number, and record number in that file."""
         file = int(np.searchsorted(self._end, i, "right"))
         return file, i - (int(self._end[file - 1]) if file else 0)
 
@@ -68,9 +68,9 @@ class ArrayRecord(Table):
         file, record = self._place(i)
         try:
             (data,) = self._opened(file).read([record])
-        except RuntimeError as error:  # of any kind: the library knows no other
+        except RuntimeError as error:  # the only type of error that the library raises
             raise ValueError(f"cannot be read: {error}") from error
-        if not data:  # the library's only sign of a file that ends too early
+        if not data:  # the library's only sign of a truncated file
             raise ValueError("0 bytes: no record, or the file was cut off after it was indexed")
         return self._keys.sample(data)
 
@@ -81,18 +81,18 @@ def array_record(
     image: str | None = "image/encoded",
     label: str | None = "image/class/label",
 ) -> ArrayRecord:
-    """Images in ArrayRecord files, as features of a ``tf.train.Example`` or as records of their own.
+    """Read images in ArrayRecord files: features of a ``tf.train.Example``, or one image per record.
 
     Parameters
     ----------
     paths : path, sequence of paths, or pattern
         ``"train-{00000..01023}-of-01024.array_record"`` stands for 1024 files.
     image : str or None
-        Feature with the encoded image (``"image"`` in what TensorFlow Datasets writes). None: the record is the image,
-        and the label None.
+        Feature with the encoded image (``"image"`` in files of TensorFlow Datasets). None: the record is the image, and
+        the label None.
     label : str or None
         Feature with the label: ``int``, ``float`` or ``bytes`` for one value, else an array (K,) of int64 or float32,
-        or a list of bytes. None gives None.
+        or a list of bytes. None: labels are None.
 
     Returns
     -------
@@ -102,16 +102,16 @@ def array_record(
     Raises
     ------
     ValueError
-        For a file that is empty, cut off, or no ArrayRecord file, and for a URL.
+        If a file is empty, cut off, or no ArrayRecord file, or for a URL.
     OSError
-        Where a file cannot be read.
+        If a file cannot be read.
     ImportError
         Without array_record, which the extra ``array-record`` installs.
 
     Notes
     -----
-    Files that were written with ``group_size:1`` are read record by record; with larger groups (the default of the
-    writer) a whole group is decompressed for each. The library verifies checksums when it reads.
+    Files written with ``group_size:1`` are read record by record. With larger groups, the default of the writer, a
+    whole group is decompressed for each record. The library verifies checksums when it reads.
 
     References
     ----------
@@ -131,14 +131,14 @@ def array_record(
 
 
 def _library() -> Any:
-    return optional("array_record.python.array_record_module", "ArrayRecord", "array_record", "array-record")
+    return import_optional("array_record.python.array_record_module", "ArrayRecord", "array_record", "array-record")
 
 
 def _opened(path: str) -> Any:
-    """A reader; the library has one word for all that may be wrong with a file, so it is looked at first."""
+    """Open a reader. The library has one message for all defects of a file, so common ones are checked first."""
     if not os.stat(path).st_size:
         raise ValueError("empty: 0 bytes")
-    os.close(open_regular(path))  # the error of what cannot be opened
+    os.close(open_regular(path))  # raises the error of a file that cannot be opened
     try:
         reader = _library().ArrayRecordReader(path, options=_RANDOM_ACCESS, file_reader_buffer_size=_BUFFER)
     except RuntimeError as error:

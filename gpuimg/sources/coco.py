@@ -1,4 +1,4 @@
-"""Images with the boxes of a COCO annotation file."""
+"""Source of images with the boxes of a COCO annotation file."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .._checks.text import counted
 from ._names import printable
 from ._reading import OpenFiles, Path
 from ._remote import Remote
-from ._table import only, shown
+from ._table import only, source_repr
 from .folder import ImageFiles
 
-_LARGEST = (1 << 63) - 1  # ids are kept as int64,
-_LARGEST_AREA = 1e38  # areas as float32
+_LARGEST = (1 << 63) - 1  # ids are stored as int64
+_LARGEST_AREA = 1e38  # areas are stored as float32
 
 
 class Coco(ImageFiles):
-    """Images and the boxes in them.
+    """Source of images and the boxes in them.
 
     Attributes
     ----------
     categories : dict of int to str
-        Names of the categories by their ids, which need not be without gaps.
+        Names of the categories by id; ids may have gaps.
     """
 
     categories: dict[int, str]
@@ -44,47 +44,48 @@ class Coco(ImageFiles):
 
     def __repr__(self) -> str:
         categories = counted(len(self.categories), "category", "categories")
-        return shown("coco", [self._root], f"{self._amount()}, {categories}")
+        return source_repr("coco", [self._root], f"{self._amount()}, {categories}")
 
-    def _label(self, i: int) -> dict[str, Any]:
+    def label(self, i: int) -> dict[str, Any]:
+        """The annotations of image ``i``."""
         return self._boxes.of(i)
 
 
 def coco(images: Path, annotations: Path, *, remote: Remote | None = None) -> Coco:
-    """Images of a folder with the boxes of a COCO instances file.
+    """Read images of a folder with the boxes of a COCO instances file.
 
     Parameters
     ----------
     images : path
-        The folder in which the annotations' file names are, or its URL.
+        Folder that file names in the annotations are relative to, or its URL.
     annotations : path
         JSON file such as ``instances_train2017.json``, or its URL.
     remote : Remote, optional
-        How files behind URLs are read, see :class:`gpuimg.Remote`.
+        Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns
     -------
     Coco
-        Samples by rising image id, those without annotations too. A label is a dict of ``boxes`` (K, 4) float32, in
-        absolute pixels ``(x0, y0, x1, y1)`` as :func:`gpuimg.transform_boxes` takes them, ``labels`` (K,) int64
-        category ids, ``area`` (K,) float32 in square pixels, ``iscrowd`` (K,) bool, and ``image_id``, an int.
+        Samples by ascending image id, including those without annotations. A label is a dict of ``boxes`` (K, 4)
+        float32, in absolute pixels ``(x0, y0, x1, y1)`` as :func:`gpuimg.transform_boxes` takes them, ``labels`` (K,)
+        int64 category ids, ``area`` (K,) float32 in square pixels, ``iscrowd`` (K,) bool, and ``image_id``, an int.
 
     Raises
     ------
     ValueError
-        For what is no JSON or no such file, for an image of no size, and for an annotation whose box is no box, whose
-        area or ``iscrowd`` is out of range, or whose image or category is not there (naming it).
+        For a file that is no JSON or no instances file, an image of no size, and an annotation with an invalid box,
+        area or ``iscrowd``, or with an unknown image or category (naming it).
     OSError
-        Where the annotations cannot be read.
+        If the annotations cannot be read.
 
     Notes
     -----
-    The boxes of COCO are rounded to hundredths and reach up to that far out of their images; they are cut at the
-    border. ``area`` is that of the segment, as the file has it, and that of the box where it has none. Segments and
-    key points are left out.
+    The boxes of COCO are rounded to hundredths of a pixel and may reach that far out of their images; they are clipped
+    at the border. ``area`` is that of the instance mask, as in the file, or that of the box if the file has none. Masks
+    and key points are left out.
 
-    The JSON file is read at once, which takes some 10 times its size in memory meanwhile; what remains takes 50 bytes a
-    box.
+    The JSON file is parsed at once, which takes about 10 times its size in memory for a moment; the result takes 50
+    bytes per box.
 
     References
     ----------
@@ -123,7 +124,7 @@ def coco(images: Path, annotations: Path, *, remote: Remote | None = None) -> Co
 
 
 class _Boxes:
-    """Annotations in the order of their images; those of image ``i`` are from ``ends[i]`` to ``ends[i + 1]``."""
+    """Annotations sorted by image; those of image ``i`` are ``ends[i]`` to ``ends[i + 1] - 1``."""
 
     def __init__(self, images: list[dict[str, Any]], annotations: list[Any], categories: dict[int, str]) -> None:
         self.ids = np.array([entry["id"] for entry in images], np.int64)
@@ -148,7 +149,7 @@ class _Boxes:
         self.ends = np.searchsorted(image[order], np.arange(len(images) + 1))
 
     def of(self, i: int) -> dict[str, Any]:
-        """Copies, so that whoever changes them changes nothing here."""
+        """Return the label of image ``i``; its arrays are copies, which a caller may change."""
         part = slice(int(self.ends[i]), int(self.ends[i + 1]))
         return {
             "boxes": self.boxes[part].copy(),
@@ -167,16 +168,16 @@ def _list(content: Any, key: str) -> list[Any]:
 
 
 def _sorted(images: list[Any]) -> list[dict[str, Any]]:
-    """The entries of the images by rising id."""
+    """Return the image records by ascending id."""
     ids = [_field(entry, "id", int, f"image {k}") for k, entry in enumerate(images)]
     for previous, following in zip(sorted(ids), sorted(ids)[1:], strict=False):
         if previous == following:
-            raise ValueError(f"image {previous} is there twice")
+            raise ValueError(f"image {previous} occurs twice")
     return [images[k] for k in np.argsort(ids)]
 
 
 def _field(entry: Any, key: str, kind: Any, name: str) -> Any:
-    """A value of the right type; ``bool`` is no number here."""
+    """Return a value after checking its type; ``bool`` is not accepted as a number."""
     value = entry.get(key) if isinstance(entry, dict) else None
     if not isinstance(value, kind) or isinstance(value, bool):
         raise ValueError(f"{name}: {key} must be {getattr(kind, '__name__', 'a number')}, not {_shown(value)}")
@@ -186,7 +187,7 @@ def _field(entry: Any, key: str, kind: Any, name: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value in a message; Python does not write numbers of thousands of digits."""
+    """Return a value for a message; Python refuses to print integers of thousands of digits."""
     if isinstance(value, int) and value.bit_length() > 128:
         return f"a number of {value.bit_length()} bits"
     return printable(repr(value))
@@ -215,7 +216,7 @@ def _known(entry: Any, key: str, find: Callable[[int], Any], name: str) -> Any:
 
 
 def _size(entry: dict[str, Any]) -> tuple[int, int]:
-    """Width and height."""
+    """Return width and height of an image record."""
     name = f"image {entry['id']}"
     width, height = _field(entry, "width", int, name), _field(entry, "height", int, name)
     if width < 1 or height < 1:
@@ -224,7 +225,7 @@ def _size(entry: dict[str, Any]) -> tuple[int, int]:
 
 
 def _box(entry: dict[str, Any], name: str) -> list[float]:
-    """``(x, y, width, height)``: finite numbers, of a size that is not negative."""
+    """Return the box ``[x, y, width, height]``: finite numbers, width and height at least 0."""
     box: list[float] = _field(entry, "bbox", list, name)
     numbers = len(box) == 4 and all(isinstance(value, (int, float)) for value in box)
     if not numbers or not all(abs(value) < 1e9 for value in box) or box[2] < 0 or box[3] < 0:

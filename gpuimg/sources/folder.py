@@ -1,4 +1,4 @@
-"""Images in files of their own: class folders and lists of paths."""
+"""Sources with one file per image: class folders and lists of paths."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .._checks.text import counted
 from .._checks.types import SizedArray
 from ._blocks import key_of
 from ._fetching import RemoteWhole
-from ._indexes import Arrays, count_of, expect, listing
+from ._indexes import Arrays, cached_listing, count_of, expect
 from ._names import Names, printable
 from ._reading import OpenFiles, Path
 from ._remote import Remote, Storage, is_url
-from ._table import Stored, only, shown
+from ._table import Stored, only, source_repr
 
-# Those of torchvision's ImageFolder.
+# Endings that torchvision's ImageFolder takes.
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
 class ImageFiles(Stored):
-    """Image files with a label each; the base of the sources whose images are files."""
+    """Image files and their labels; base class of the sources with one file per image."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ImageFiles(Stored):
         self._listed_in = [] if listed_in is None else [os.fsencode(listed_in)]
         self._names = Names(names)
         self._labels = labels
-        # Of files behind URLs, where they were listed: what tells versions apart, and sizes.
+        # Versions and sizes of remote files, if a listing had them.
         self._marks: NDArray[np.uint64] | None = None
         self._sizes: NDArray[np.int64] | None = None
         self._remote_storage = Storage(remote) if is_url(self._root) or self._names_urls() else None
@@ -52,7 +52,7 @@ class ImageFiles(Stored):
         return len(self._names)
 
     def __repr__(self) -> str:
-        return shown("file_list", self._listed_in, self._amount())
+        return source_repr("file_list", self._listed_in, self._amount())
 
     @property
     def _storage(self) -> Storage | None:
@@ -64,25 +64,38 @@ class ImageFiles(Stored):
     def _amount(self) -> str:
         return counted(len(self), "image")
 
-    def _path(self, i: int) -> bytes:
+    def path(self, i: int) -> bytes:
+        """Path or URL of the file of sample ``i``."""
         name = self._names[i]
         return name if self._storage is not None and is_url(name) else os.path.join(self._root, name)
 
+    def listed_name(self, i: int) -> str:
+        """Name of the file of sample ``i`` as it was listed: relative to ``root`` in class folders."""
+        return os.fsdecode(self._names[i])
+
+    def common_folder(self) -> str:
+        """Absolute path of the folder that all files are in."""
+        if self._root and not self._listed_in:
+            return os.path.abspath(os.fsdecode(self._root))
+        folders = {os.path.dirname(os.path.abspath(self.path(i))) for i in range(len(self))}
+        return os.fsdecode(os.path.commonpath(folders))
+
     def _name(self, i: int) -> str:
-        return printable(self._path(i))
+        return printable(self.path(i))
 
     def _places(self, i: int) -> list[bytes | RemoteWhole]:
-        path = self._path(i)
+        path = self.path(i)
         if self._storage is None or not is_url(path):
             return [path]
         if self._marks is None or self._sizes is None:
             return [RemoteWhole(self._storage, os.fsdecode(path), "")]
         return [RemoteWhole(self._storage, os.fsdecode(path), f"{self._marks[i]:x}", int(self._sizes[i]))]
 
-    def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
-        return contents[0], self._label(i)
+    def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+        return contents[0], self.label(i)
 
-    def _label(self, i: int) -> Any:
+    def label(self, i: int) -> Any:
+        """Label of sample ``i``, without reading its file."""
         label = self._labels[i] if self._labels is not None else None
         return int(label) if isinstance(label, np.integer) else label
 
@@ -91,7 +104,7 @@ class ImageFiles(Stored):
 
 
 class Folder(ImageFiles):
-    """Images in one folder per class.
+    """Source of images in one folder per class.
 
     Attributes
     ----------
@@ -105,7 +118,9 @@ class Folder(ImageFiles):
         return only([self._root])
 
     def __repr__(self) -> str:
-        return shown("folder", [self._root], f"{self._amount()}, {counted(len(self.classes), 'class', 'classes')}")
+        return source_repr(
+            "folder", [self._root], f"{self._amount()}, {counted(len(self.classes), 'class', 'classes')}"
+        )
 
 
 @renamed(index="index_cache")
@@ -116,37 +131,37 @@ def folder(
     index_cache: Path | None = None,
     remote: Remote | None = None,
 ) -> Folder:
-    """Images in one folder per class, in the order of torchvision's ``ImageFolder``.
+    """Read images in one folder per class, in the order of torchvision's ``ImageFolder``.
 
     Parameters
     ----------
     root : path
-        Folder of the class folders, or its URL. Classes are sorted by name, and samples by class, folder and name;
-        class folders are searched to any depth, and links to folders are followed.
+        Folder that holds the class folders, or its URL. Classes are sorted by name, and samples by class, folder and
+        name; class folders are searched to any depth, and links to folders are followed.
     extensions : sequence of str
-        Endings of the files that are images, in lower case; those in capitals are found too.
+        File name endings of images, in lower case; they match upper case too.
     index_cache : path, optional
-        For a URL: a file in which the listing is kept. It is used as it is from then on, so remove it where files were
-        added or changed.
+        For a URL: a file that caches the listing. Later calls use it unchanged, so remove it after adding or changing
+        files.
     remote : Remote, optional
-        How files behind URLs are read, see :class:`gpuimg.Remote`.
+        Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns
     -------
     Folder
-        Labels are ``int``, positions in its list ``classes``.
+        Labels are ``int``: positions in its list ``classes``.
 
     Raises
     ------
     OSError
-        Where a folder cannot be read.
+        If a folder cannot be read.
     ValueError
-        Where there is no class folder, a class folder without images, or a link that leads back to a folder it is in.
+        If there is no class folder, a class folder without images, or a link to a folder that contains it.
 
     Notes
     -----
-    Takes some 2 s for a million files whose folders the system has in its memory, and some 40 bytes a file. Names need
-    not be UTF-8. Files that vanish later are an error when they are read.
+    Takes about 2 s for a million files if the folders are in the system's cache, and about 40 bytes of memory per file.
+    Names need not be UTF-8. Reading a file that was removed since raises an error.
 
     References
     ----------
@@ -170,18 +185,18 @@ def folder(
     if is_url(base):
         return _remote_folder(base, endings, index_cache, remote)
     if index_cache is not None:
-        raise ValueError(f"index_cache is for a folder behind a URL; {printable(base)} is on this machine")
+        raise ValueError(f"index_cache is for a folder at a URL; {printable(base)} is local")
     with os.scandir(base) as entries:
         classes = sorted(entry.name for entry in entries if entry.is_dir())
     if not classes:
         raise ValueError(f"{printable(base)}: no class folders")
     counts: list[int] = []
     result = Folder(base, _class_files(base, classes, endings, counts), None)
-    return _labelled(result, base, classes, counts, endings)
+    return _labeled(result, base, classes, counts, endings)
 
 
-def _labelled(result: Folder, base: str, classes: list[str], counts: list[int], endings: tuple[str, ...]) -> Folder:
-    """A folder of so many images of each class, which must not be none."""
+def _labeled(result: Folder, base: str, classes: list[str], counts: list[int], endings: tuple[str, ...]) -> Folder:
+    """Set labels and classes of a folder, given the number of images per class; none may be 0."""
     empty = [printable(name) for name, count in zip(classes, counts, strict=True) if not count]
     if empty:
         more = f" and {len(empty) - 5} more" if len(empty) > 5 else ""
@@ -194,7 +209,7 @@ def _labelled(result: Folder, base: str, classes: list[str], counts: list[int], 
 
 
 def _class_files(base: str, classes: list[str], endings: tuple[str, ...], counts: list[int]) -> Iterator[bytes]:
-    """Paths relative to ``base``, class by class; how many each has is appended to ``counts``."""
+    """Yield paths relative to ``base``, class by class, and append the number of files per class to ``counts``."""
     start = len(os.path.join(base, ""))
     for name in classes:
         paths = [
@@ -208,11 +223,11 @@ def _class_files(base: str, classes: list[str], endings: tuple[str, ...], counts
 
 
 def _walk(top: str, above: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, list[str]]]:
-    """A folder and those in it, with their files; ``above`` are device and inode of the folders it is in."""
+    """Yield a folder and its subfolders with their files; ``above``: (device, inode) of the folders that contain it."""
     status = os.stat(top)
     identity = status.st_dev, status.st_ino
     if identity in above:
-        raise ValueError(f"{printable(top)}: a link that leads back to a folder it is in")
+        raise ValueError(f"{printable(top)}: a link to a folder that contains it")
     inner: list[str] = []
     files: list[str] = []
     with os.scandir(top) as entries:
@@ -224,8 +239,8 @@ def _walk(top: str, above: tuple[tuple[int, int], ...]) -> Iterator[tuple[str, l
 
 
 def _remote_folder(base: str, endings: tuple[str, ...], index_cache: Path | None, remote: Remote | None) -> Folder:
-    """A folder behind a URL, listed as a whole."""
-    arrays = listing(index_cache, base, lambda: _listed(Storage(remote).listed(base)), _check)
+    """Return the source of a remote folder, which is listed completely."""
+    arrays = cached_listing(index_cache, base, lambda: _listed(Storage(remote).listed(base)), _check)
     names = Names.of(arrays)
     by_class: dict[str, list[tuple[str, str, int]]] = {}
     for k in range(len(names)):
@@ -241,18 +256,18 @@ def _remote_folder(base: str, endings: tuple[str, ...], index_cache: Path | None
     result = Folder(base, (names[k] for *_, k in found), None, None, remote)
     chosen = [k for *_, k in found]
     result._marks, result._sizes = arrays["marks"][chosen], arrays["sizes"][chosen]
-    return _labelled(result, base, classes, [len(by_class[name]) for name in classes], endings)
+    return _labeled(result, base, classes, [len(by_class[name]) for name in classes], endings)
 
 
 def _listed(found: dict[str, tuple[str, int]]) -> Arrays:
-    """Names, what tells versions of their files apart, and sizes."""
+    """Return names, versions (64 bits of a hash) and sizes of listed files as arrays."""
     marks = np.array([int(key_of(mark)[:16], 16) for mark, _ in found.values()], np.uint64)
     sizes = np.array([size for _, size in found.values()], np.int64)
     return Names(map(os.fsencode, found)).arrays() | {"marks": marks, "sizes": sizes}
 
 
 def _check(arrays: Arrays) -> None:
-    """Refuse what cannot be a listing."""
+    """Reject arrays that cannot be a listing."""
     n = count_of(arrays, "marks", 0)
     expect(arrays, "marks", np.uint64, n)
     expect(arrays, "sizes", np.int64, n)
@@ -265,18 +280,18 @@ def _check(arrays: Arrays) -> None:
 def file_list(
     paths: Path | Sequence[Path], labels: Sequence[Any] | SizedArray | None = None, *, remote: Remote | None = None
 ) -> ImageFiles:
-    """Images whose paths are listed, in Python or in a text file.
+    """Read images whose paths are listed, in Python or in a text file.
 
     Parameters
     ----------
     paths : sequence of paths, or path
-        The images, or a text file with a line ``path`` or ``path label`` for each; URLs too. The label is the whole
-        number after the last tab, or else after the last blank; paths are relative to the folder of the text file.
-        Empty lines are passed over.
+        The images, or a text file with a line ``path`` or ``path label`` for each; URLs too. The label is the integer
+        after the last tab or, without a tab, after the last space. Paths are relative to the folder of the text file.
+        Empty lines are ignored.
     labels : sequence, optional
         A label for each path, of any type.
     remote : Remote, optional
-        How files behind URLs are read, see :class:`gpuimg.Remote`.
+        Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns
     -------
@@ -286,14 +301,14 @@ def file_list(
     Raises
     ------
     ValueError
-        For another number of labels than paths, labels given twice, no paths, or a line without a label where others
-        have one or with a label that is no whole number (naming the line).
+        If the numbers of labels and paths differ, labels are given twice, there are no paths, or a line lacks the label
+        that others have or has one that is no integer (naming the line).
     OSError
-        Where the text file cannot be read.
+        If the text file cannot be read.
 
     Notes
     -----
-    The images are not looked at here: one that is missing is an error when it is read.
+    The images themselves are not opened here; reading one that is missing raises an error.
 
     Examples
     --------
@@ -325,7 +340,7 @@ def file_list(
 
 
 def _parsed(path: bytes, remote: Remote | None) -> tuple[list[bytes], Any]:
-    """Paths and labels of a text file; None for the labels where no line has one."""
+    """Return paths and labels of a text file; None for the labels if no line has one."""
     with OpenFiles([os.fsdecode(path)], remote).scanning(0) as scan:
         lines = [(number, line.strip()) for number, line in enumerate(scan.file, 1)]
     parsed = []
@@ -337,27 +352,27 @@ def _parsed(path: bytes, remote: Remote | None) -> tuple[list[bytes], Any]:
                 raise ValueError(f"{printable(path)}, line {number}: {error}") from None
     if not parsed:
         raise ValueError(f"{printable(path)}: no paths in it")
-    labelled = parsed[0][2] is not None
+    labeled = parsed[0][2] is not None
     for number, _, label in parsed:
-        if (label is not None) != labelled:
-            a, b = ("no label", "one") if labelled else ("a label", "none")
+        if (label is not None) != labeled:
+            a, b = ("no label", "one") if labeled else ("a label", "none")
             raise ValueError(f"{printable(path)}, line {number}: {a}, but line {parsed[0][0]} has {b}")
-    labels = np.array([label for _, _, label in parsed], np.int64) if labelled else None
+    labels = np.array([label for _, _, label in parsed], np.int64) if labeled else None
     return [name for _, name, _ in parsed], labels
 
 
 def _fields(line: bytes) -> tuple[bytes, int | None]:
-    """Path and label of a line."""
-    name, tab, word = line.rpartition(b"\t")
+    """Return path and label of a line."""
+    name, tab, text = line.rpartition(b"\t")
     if not tab:
-        name, _, word = line.rpartition(b" ")
-    if not re.fullmatch(rb"[-+]?\d+", word):
+        name, _, text = line.rpartition(b" ")
+    if not re.fullmatch(rb"[-+]?\d+", text):
         if tab:
-            raise ValueError(f"the label must be a whole number, not {printable(word)!r}")
+            raise ValueError(f"the label must be a whole number, not {printable(text)!r}")
         return line, None
-    if not name:  # a number alone is a file's name
+    if not name:  # just a number: a file name
         return line, None
-    label = int(word)
+    label = int(text)
     if not -(1 << 63) <= label < 1 << 63:
         raise ValueError(f"the label {label} takes more than 64 bits")
     return name.strip(), label

@@ -1,4 +1,4 @@
-"""Images in LMDB databases."""
+"""Source of images in LMDB databases."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from .._io.open_file import Span
-from ._btree import Places, places
+from ._btree import Values, find_values
 from ._fetching import RemoteSpan
 from ._names import printable
 from ._protobuf import datum
 from ._reading import OpenFiles, Path
 from ._remote import Remote
-from ._table import Stored, shown
+from ._table import Stored, source_repr
 
-_DATA = "data.mdb"  # the file of a database that is a folder
+_DATA = "data.mdb"  # the data file in the folder of a database
 
 Parse: TypeAlias = "Callable[[bytes, bytes], tuple[Any, Any]]"
 
 
 class LMDB(Stored):
-    """Values of an LMDB database, in the order of their keys."""
+    """Source of the values of an LMDB database, in the order of their keys."""
 
-    def __init__(self, files: OpenFiles, found: Places, parse: Parse) -> None:
+    def __init__(self, files: OpenFiles, found: Values, parse: Parse) -> None:
         self._files = files
         self._keys, self._offset, self._size = found
         self._parse = parse
@@ -38,7 +38,7 @@ class LMDB(Stored):
         return folder if name == _DATA else self._files.paths[0]
 
     def __repr__(self) -> str:
-        return shown("lmdb", self._files.paths, self._amount())
+        return source_repr("lmdb", self._files.paths, self._amount())
 
     def _name(self, i: int) -> str:
         return f"{self._files.name(0)}: key {printable(self._keys[i])}"
@@ -46,7 +46,7 @@ class LMDB(Stored):
     def _places(self, i: int) -> list[Span | RemoteSpan]:
         return [self._files.span(0, self._offset[i], self._size[i])]
 
-    def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+    def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         value = contents[0] if self._parse in _FORMATS.values() else bytes(contents[0])
         return self._parse(self._keys[i], value)
 
@@ -54,40 +54,40 @@ class LMDB(Stored):
 def lmdb(
     path: Path, *, format: Literal["raw", "datum"] = "raw", parse: Parse | None = None, remote: Remote | None = None
 ) -> LMDB:
-    """Images in an LMDB database.
+    """Read images in an LMDB database.
 
     Parameters
     ----------
     path : path
-        Its folder, or the file with the data; of a URL the latter.
+        Folder of the database or its data file; for a URL, the data file.
     format : {"raw", "datum"}
         ``"raw"``: a value is an image, and its label the key, as ``str`` or, where that is not UTF-8, ``bytes``.
         ``"datum"``: a value is Caffe's ``Datum`` with an encoded image, and its label an ``int``.
     parse : callable, optional
-        For other layouts: called with the key and the value, both ``bytes``, it gives image and label. Threads call it
-        at once; a ``ValueError`` from it names the sample.
+        For other layouts: called with key and value, both ``bytes``, it returns image and label. Several threads call
+        it at once. A ``ValueError`` from it is raised again with the sample's name.
     remote : Remote, optional
-        How files behind URLs are read, see :class:`gpuimg.Remote`.
+        Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns
     -------
     LMDB
-        Samples in the order of the database, that of the keys' bytes.
+        Samples in the order of the database: keys sorted as bytes.
 
     Raises
     ------
     ValueError
-        For a file that is empty, no LMDB file, cut off or damaged, or that holds named databases or several values
-        for a key.
+        If the file is empty, no LMDB file, cut off or damaged, or holds named databases or several values for a key.
     OSError
-        Where the file cannot be read.
+        If the file cannot be read.
 
     Notes
     -----
-    The file is read without the LMDB library, which trusts what it maps and ends the process at every file that is cut
-    off and some that are damaged (measured with py-lmdb): here such a file, now or later, is an error. It must not be
-    written to meanwhile, as there is no lock. All keys are read when it is opened: some 3 us each, and 24 bytes besides
-    their own. A sample is then one ``pread``. Values have no checksum.
+    The file is read without the LMDB library. That one maps the file and trusts its content: every file that is cut off
+    and some damaged ones crash the process (measured with py-lmdb). Here such a file raises an error, when it is opened
+    or later. Nothing may write to the file at the same time, as there is no lock. All keys are read when it is opened,
+    which takes about 3 us and 24 bytes per key besides the key itself. A sample is then read with one ``pread``. Values
+    have no checksum.
 
     References
     ----------
@@ -106,7 +106,7 @@ def lmdb(
     file = os.path.join(name, _DATA) if os.path.isdir(name) else name
     files = OpenFiles([file], remote)
     with files.scanning(0) as scan:
-        found = places(scan)
+        found = find_values(scan)
         if not len(found.keys):
             raise ValueError("no entries in it")
     return LMDB(files, found, parse or _FORMATS[format])

@@ -1,4 +1,4 @@
-"""Images in columns of Parquet files."""
+"""Source of images in columns of Parquet files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .._io.file_bytes import read
 from ._names import printable
 from ._reading import OpenFiles, Path, Scan, shards
 from ._remote import Remote, is_url
-from ._table import Table, only, optional, shown
+from ._table import Table, import_optional, only, source_repr
 
 
 class Parquet(Table):
-    """Rows of Parquet files."""
+    """Source of the rows of Parquet files."""
 
     def __init__(self, files: OpenFiles, image: str, label: str | None, cached_groups: int) -> None:
         self._files, self._image, self._label, self._cached = files, image, label, cached_groups
@@ -48,7 +48,7 @@ class Parquet(Table):
         return int(self._end[-1]) if len(self._end) else 0
 
     def __repr__(self) -> str:
-        return shown("parquet", self._paths, counted(len(self), "row"))
+        return source_repr("parquet", self._paths, counted(len(self), "row"))
 
     @property
     def _is_remote(self) -> bool:
@@ -74,19 +74,19 @@ class Parquet(Table):
         else:
             data, path = image.get("bytes"), image.get("path")
         if data is None and path is not None:
-            data = self._beside(os.path.join(os.path.dirname(self._paths[self._file[group]]), path))
+            data = self._read_linked(os.path.join(os.path.dirname(self._paths[self._file[group]]), path))
         if data is None:
             raise ValueError(f"column {self._image!r} is empty")
         return data, label
 
-    def _beside(self, path: str) -> Any:
-        """The bytes of a file that a row names."""
+    def _read_linked(self, path: str) -> Any:
+        """Return the bytes of a file that a row names."""
         storage = self._files.storage
         return read(path) if storage is None or not is_url(path) else storage.whole(path, "")
 
     def _load(self, group: int) -> Any:
-        """A row group, decoded."""
-        arrow = optional("pyarrow", "Parquet", "pyarrow", "parquet")
+        """Read and decode a row group."""
+        arrow = import_optional("pyarrow", "Parquet", "pyarrow", "parquet")
         which, number = int(self._file[group]), int(self._group[group])
         rows = int(self._end[group]) - self._start(group)
         columns = [self._image] if self._label is None else [self._image, self._label]
@@ -107,44 +107,44 @@ def parquet(
     cached_groups: int = 8,
     remote: Remote | None = None,
 ) -> Parquet:
-    """Images in Parquet files, as Hugging Face's ``datasets`` writes them, or in any column of bytes.
+    """Read images in Parquet files, as Hugging Face's ``datasets`` writes them, or in any column of bytes.
 
     Parameters
     ----------
     paths : path, sequence of paths, or pattern
         Or URLs. ``"train-{00000..00041}-of-00042.parquet"`` stands for 42 files.
     image : str
-        Column of the images: bytes, or a struct of ``bytes`` and ``path``. Without bytes the file at the path is read,
+        Image column: bytes, or a struct of ``bytes`` and ``path``. If ``bytes`` is null, the file at ``path`` is read,
         relative to the folder of the Parquet file.
     label : str or None
-        Column of the labels, of any type; None gives None.
+        Label column, of any type; None: labels are None.
     cached_groups : int
-        Row groups that are kept in memory, decoded: those used last.
+        Number of decoded row groups cached in memory: those used last.
     remote : Remote, optional
-        How files behind URLs are read, see :class:`gpuimg.Remote`.
+        Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns
     -------
     Parquet
-        Rows in the order of the files. A label is what pyarrow's ``as_py`` makes of it: ``int``, ``str``, ``list``, ...
+        Rows in the order of the files. Labels are converted with pyarrow's ``as_py``: ``int``, ``str``, ``list``, ...
 
     Raises
     ------
     ValueError
-        For a file that is empty, cut off or damaged, lacks one of the columns, or has no bytes for images.
+        If a file is empty, cut off or damaged, lacks one of the columns, or its images are not bytes.
     OSError
-        Where a file cannot be read.
+        If a file cannot be read.
     ImportError
         Without pyarrow, which the extra ``parquet`` installs.
 
     Notes
     -----
-    A row group is decoded whole. Read in order, or shuffled within fewer than ``cached_groups`` groups, each is decoded
-    once; a row of a group that is no longer there costs the decoding of all the rows of its group. **A shuffled pass
-    over more groups than are kept reads a whole group for nearly every sample**: write small groups
-    (``row_group_size=100``), keep them all, or use another format.
+    A row group is always decoded whole. Read in order, or shuffled within fewer than ``cached_groups`` groups, each
+    group is decoded once; reading a row of a group that is no longer cached decodes all rows of that group again. **A
+    shuffled pass over more groups than the cache holds decodes a whole group for nearly every sample**: write small
+    groups (``row_group_size=100``), cache them all, or use another format.
 
-    Two threads that want the same group decode it once. The checksums of pages are verified where a writer stored them
+    Two threads that need the same group decode it once. The checksums of pages are verified where a writer stored them
     (pyarrow: ``write_page_checksum=True``).
 
     References
@@ -158,18 +158,18 @@ def parquet(
     >>> data, label = photos[0]  # doctest: +SKIP
     """
     cached_groups = whole_number(cached_groups, "cached_groups")
-    optional("pyarrow.parquet", "Parquet", "pyarrow", "parquet")
+    import_optional("pyarrow.parquet", "Parquet", "pyarrow", "parquet")
     return Parquet(OpenFiles(shards(paths), remote), image, label, cached_groups)
 
 
 def _opened(file: Any) -> Any:
-    library = optional("pyarrow.parquet", "Parquet", "pyarrow", "parquet")
+    library = import_optional("pyarrow.parquet", "Parquet", "pyarrow", "parquet")
     return library.ParquetFile(file, memory_map=False, pre_buffer=False, page_checksum_verification=True)
 
 
 def _rows(scan: Scan, image: str, label: str | None) -> list[int]:
-    """Rows of each row group of a file whose columns are as they should be."""
-    arrow = optional("pyarrow", "Parquet", "pyarrow", "parquet")
+    """Return the number of rows of each row group, after checking the columns."""
+    arrow = import_optional("pyarrow", "Parquet", "pyarrow", "parquet")
     if not scan.size:
         raise ValueError("empty: 0 bytes")
     try:
@@ -191,10 +191,10 @@ def _rows(scan: Scan, image: str, label: str | None) -> list[int]:
 
 
 class Recent:
-    """What ``load`` gives for a key, kept for the ``capacity`` keys used last.
+    """Cache of the results of ``load`` for the ``capacity`` keys used last.
 
-    A key is loaded by the first thread that asks for it; others wait for that. A failure reaches all who wait, and is
-    tried again when the key is asked for next.
+    The first thread that requests a key loads it; others wait for the result. An exception is raised in all of them,
+    and the next request loads the key again.
 
     Examples
     --------
@@ -214,8 +214,8 @@ class Recent:
         self._process = os.getpid()
 
     def __call__(self, key: int) -> Any:
-        """The value of a key, loaded or waited for where it is not there."""
-        if self._process != os.getpid():  # a fork: the threads that load for the parent are not here
+        """Return the value of a key: cached, loaded here, or loaded by another thread."""
+        if self._process != os.getpid():  # after a fork, the parent's loading threads do not exist
             self._renew()
         with self._lock:
             future = self._found.get(key)

@@ -1,4 +1,4 @@
-"""Images in MXNet's RecordIO files."""
+"""Source of images in MXNet's RecordIO files."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from .._checks.keywords import renamed
 from .._checks.text import counted
 from .._io.open_file import Span
 from ._fetching import RemoteSpan
-from ._indexes import Arrays, check_within, count_of, expect, kept
+from ._indexes import Arrays, cached_index, check_within, count_of, expect
 from ._names import printable
 from ._reading import OpenFiles, Path, Scan
 from ._remote import Remote
-from ._table import Stored, shown
+from ._table import Stored, source_repr
 
 _MAGIC = 0xCED7230A
-_WORDS = struct.Struct("<II")  # magic; 3 bits that say which part of a record it is, and 29 of its length
+_PART_HEADER = struct.Struct("<II")  # magic; the part's flag in the upper 3 bits, its size in the lower 29
 _IMAGE = struct.Struct("<IfQQ")  # number of labels that follow, or 0; the label; id; second id
-_WHOLE, _FIRST, _MIDDLE, _LAST = 0, 1, 2, 3
+_WHOLE, _FIRST, _MIDDLE, _LAST = 0, 1, 2, 3  # flag of a part
 
 
 class RecordIO(Stored):
-    """Records of a RecordIO file."""
+    """Source of the records of a RecordIO file."""
 
     def __init__(self, files: OpenFiles, arrays: Arrays) -> None:
         self._files = files
@@ -40,7 +40,7 @@ class RecordIO(Stored):
         return len(self._offset)
 
     def __repr__(self) -> str:
-        return shown("recordio", self._files.paths, counted(len(self), "record"))
+        return source_repr("recordio", self._files.paths, counted(len(self), "record"))
 
     def _name(self, i: int) -> str:
         return f"{self._files.name(0)}: record {self._key[i]}"
@@ -48,48 +48,46 @@ class RecordIO(Stored):
     def _places(self, i: int) -> list[Span | RemoteSpan]:
         return [self._files.span(0, self._offset[i], self._span[i])]
 
-    def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+    def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         return unpack(joined(contents[0]))
 
 
 @renamed(index="index_cache")
 def recordio(path: Path, *, index_cache: Path | None = None, remote: Remote | None = None) -> RecordIO:
-    """Images in a RecordIO file of MXNet, as ``im2rec`` and ``mxnet.recordio`` write it.
+    """Read images in a RecordIO file of MXNet, as ``im2rec`` and ``mxnet.recordio`` write it.
 
     Parameters
     ----------
     path : path
-        The ``.rec`` file, or its URL. If there is an ``.idx`` file beside it, that says where the records are, else
-        they are looked for.
+        The ``.rec`` file, or its URL. An ``.idx`` file of the same name lists the records; without one the ``.rec``
+        file is scanned.
     index_cache : path, optional
-        A file in which the index is kept, and used again for the same ``.rec`` and ``.idx``.
+        A file that caches the index for later calls with the same ``.rec`` and ``.idx``.
     remote : Remote, optional
-        How files behind URLs are read, see :class:`gpuimg.Remote`.
+        Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns
     -------
     RecordIO
-        Records in the order of the ``.idx`` file, else of the ``.rec`` file. A label is ``int`` if it is a whole
-        number, ``float`` if not, and an array (K,) of float32 for several.
+        Records in the order of the ``.idx`` file, else of the ``.rec`` file. A label is an ``int``, a ``float`` if it
+        has a fraction, or an array (K,) of float32 for several.
 
     Raises
     ------
     ValueError
-        For a file that is empty, cut off or damaged (saying where).
+        If a file is empty, cut off or damaged (saying where).
     OSError
-        Where a file cannot be read.
+        If a file cannot be read.
 
-    Notes
-    -----
-    With an ``.idx`` file only the last record is looked at here, so that damage within shows when it is read; records
-    have no checksum. What lies between two records that it lists is read with the first of them. Without an ``.idx``
-    file the ``.rec`` is scanned from header to header, some 2 us a record and a disk access each where it is not in
-    memory. The index takes 24 bytes a record.
+    Notes ----- With an ``.idx`` file only the last record is checked here; damage elsewhere is found when the record is
+    read, as far as its header shows it: records have no checksum. Bytes between two listed records are read with the
+    first of them. Without an ``.idx`` file the ``.rec`` is scanned from header to header, which takes about 2 us per
+    record, and a disk access if the file is not cached by the system. The index takes 24 bytes per record.
 
     References
     ----------
     dmlc-core ``include/dmlc/recordio.h`` and ``src/recordio.cc``: the records. MXNet ``python/mxnet/recordio.py``,
-    ``IRHeader``: what is in them.
+    ``IRHeader``: their content.
 
     Examples
     --------
@@ -97,14 +95,14 @@ def recordio(path: Path, *, index_cache: Path | None = None, remote: Remote | No
     >>> data, label = photos[0]  # doctest: +SKIP
     """
     name = os.fsdecode(path)
-    beside = os.path.splitext(name)[0] + ".idx"
-    both, files = OpenFiles([name, beside], remote), OpenFiles([name], remote)
+    listing = os.path.splitext(name)[0] + ".idx"
+    both, files = OpenFiles([name, listing], remote), OpenFiles([name], remote)
     if both.exists(1):
         return RecordIO(
-            files, kept(index_cache, json.dumps(["recordio 1", "idx"]), both, lambda: _listed(both), _check)
+            files, cached_index(index_cache, json.dumps(["recordio 1", "idx"]), both, lambda: _listed(both), _check)
         )
     return RecordIO(
-        files, kept(index_cache, json.dumps(["recordio 1", "scan"]), files, lambda: _scanned(files), _check)
+        files, cached_index(index_cache, json.dumps(["recordio 1", "scan"]), files, lambda: _scanned(files), _check)
     )
 
 
@@ -112,16 +110,16 @@ def recordio(path: Path, *, index_cache: Path | None = None, remote: Remote | No
 
 
 def joined(stored: Any) -> Any:
-    """The record at the start of ``stored``, put together of its parts.
+    """Join the parts of the record at the start of ``stored``.
 
     Raises
     ------
     ValueError
-        Where there is no record, or a part of it.
+        If there is no record, or only a part of it.
 
     Notes
     -----
-    A magic word within a record is left out, and the record split there.
+    A record that contains the magic number is split there into parts, which do not include the number.
 
     Examples
     --------
@@ -131,8 +129,8 @@ def joined(stored: Any) -> Any:
     """
     parts, position, flag = [], 0, None
     while flag not in (_WHOLE, _LAST):
-        flag, size = _header(stored[position : position + _WORDS.size], flag, position)
-        position += _WORDS.size
+        flag, size = _header(stored[position : position + _PART_HEADER.size], flag, position)
+        position += _PART_HEADER.size
         part = stored[position : position + size]
         if len(part) != size:
             raise ValueError(f"damaged: a part takes {size} bytes, but {len(part)} are left")
@@ -141,12 +139,12 @@ def joined(stored: Any) -> Any:
     return parts[0] if flag == _WHOLE else _MAGIC.to_bytes(4, "little").join(parts)
 
 
-def _header(words: Any, before: int | None, position: int) -> tuple[int, int]:
-    """Flag and size of a part; ``before`` is the flag of the part before it, if that was not the end."""
-    if len(words) < _WORDS.size:
-        raise ValueError(f"cut off: {len(words)} of {_WORDS.size} bytes of a header at byte {position}")
-    magic, word = _WORDS.unpack(words)
-    flag, size = word >> 29, word & (1 << 29) - 1
+def _header(head: Any, before: int | None, position: int) -> tuple[int, int]:
+    """Return flag and size of a part; ``before`` is the flag of the previous part of the same record, if any."""
+    if len(head) < _PART_HEADER.size:
+        raise ValueError(f"cut off: {len(head)} of {_PART_HEADER.size} bytes of a header at byte {position}")
+    magic, flag_and_size = _PART_HEADER.unpack(head)
+    flag, size = flag_and_size >> 29, flag_and_size & (1 << 29) - 1
     allowed = (_WHOLE, _FIRST) if before is None else (_MIDDLE, _LAST)
     if magic != _MAGIC or flag not in allowed:
         raise ValueError(
@@ -157,12 +155,12 @@ def _header(words: Any, before: int | None, position: int) -> tuple[int, int]:
 
 
 def unpack(record: Any) -> tuple[Any, Any]:
-    """Image and label of a record.
+    """Return image and label of a record.
 
     Raises
     ------
     ValueError
-        Where it is too short for its header.
+        If it is too short for its header.
     """
     if len(record) < _IMAGE.size:
         raise ValueError(f"damaged: {len(record)} of {_IMAGE.size} bytes of an image header")
@@ -179,7 +177,7 @@ def unpack(record: Any) -> tuple[Any, Any]:
 
 
 def _scanned(files: OpenFiles) -> Arrays:
-    """Offset and span of every record, found one after the other, and their numbers."""
+    """Scan the ``.rec`` file: offset and span of every record in bytes, and the record numbers as keys."""
     offsets, ends = array("q"), array("q")
     with files.scanning(0) as scan:
         if not scan.size:
@@ -194,28 +192,28 @@ def _scanned(files: OpenFiles) -> Arrays:
 
 
 def _check(arrays: Arrays, sizes: NDArray[np.int64]) -> None:
-    """Refuse what cannot be an index of a ``.rec`` file, the first, of this size."""
+    """Reject arrays that cannot be an index of a ``.rec`` file of size ``sizes[0]``."""
     n = count_of(arrays, "offset")
     offset, span, _ = (expect(arrays, name, np.int64, n) for name in ("offset", "span", "key"))
     check_within(offset, span, sizes[0])
 
 
 def _end(scan: Scan, position: int, record: int) -> int:
-    """Where the record that starts at ``position`` ends."""
+    """Return the end of the record that starts at byte ``position``."""
     flag = None
     while flag not in (_WHOLE, _LAST):
         try:
-            flag, length = _header(scan.read_at(position, _WORDS.size), flag, position)
+            flag, length = _header(scan.read_at(position, _PART_HEADER.size), flag, position)
         except ValueError as error:
             raise ValueError(f"record {record}: {error}") from None
-        position += _WORDS.size + length + -length % 4
+        position += _PART_HEADER.size + length + -length % 4
         if position > scan.size:
             raise ValueError(f"cut off: record {record} ends at byte {position} of {scan.size}")
     return position
 
 
 def _listed(files: OpenFiles) -> Arrays:
-    """Offset and span of the records that an ``.idx`` file, the second one, lists, and their keys."""
+    """Read the ``.idx`` file, file 1: offset and span of its records in bytes, and their keys."""
     with files.scanning(1) as scan:
         lines = [_line(number, line) for number, line in enumerate(scan.file, 1) if line.strip()]
         if not lines:

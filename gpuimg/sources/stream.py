@@ -1,4 +1,4 @@
-"""Samples that come one after another, without a length or numbers."""
+"""Source of samples that are iterated over, without a length or an index."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .._checks.arguments import flag, whole_number
 
 
 class Stream:
-    """What :func:`gpuimg.iterable` gives: samples of each epoch, from its beginning.
+    """Source returned by :func:`gpuimg.iterable`: each epoch iterates over the samples from the start.
 
     Attributes
     ----------
     buffer : int
-        Samples that are shuffled at a time.
+        Number of samples in the shuffle buffer.
     sharded : bool
-        Each rank has a stream of its own.
+        Each rank iterates over a separate stream.
     """
 
     def __init__(self, samples: Any, buffer: int, sharded: bool) -> None:
@@ -27,41 +27,43 @@ class Stream:
         return f"<gpuimg.iterable {name}: shuffled {self.buffer:,} at a time{', sharded' if self.sharded else ''}>"
 
     def begin(self, rank: int, world: int) -> Iterator[Any]:
-        """The samples of an epoch; those of a rank, where each has its own.
+        """Start an epoch and return its iterator, that of one rank if the stream is sharded.
 
         Raises
         ------
         TypeError
-            Where the function gives what cannot be iterated over.
+            If the function returns an object that is not iterable.
         """
         if not callable(self._samples):
             return iter(self._samples)
-        made = self._samples(rank, world) if self.sharded else self._samples()
+        samples = self._samples(rank, world) if self.sharded else self._samples()
         try:
-            return iter(made)
+            return iter(samples)
         except TypeError:
-            raise TypeError(f"the function of a stream must give an iterator, not {type(made).__name__}") from None
+            raise TypeError(f"the function of a stream must return an iterator, not {type(samples).__name__}") from None
 
     def describe(self, index: int) -> str:
-        """Name of a sample for messages."""
+        """Return the name of a sample for messages."""
         return f"sample {index} of the stream"
 
 
 def iterable(
     samples: Callable[..., Iterable[Any]] | Iterable[Any], *, buffer: int = 1000, sharded: bool = False
 ) -> Stream:
-    """Samples that come one after another, as a source of :func:`gpuimg.load`.
+    """Make a source for :func:`gpuimg.load` of samples that are iterated over.
 
     Parameters
     ----------
     samples : function or iterable
-        A function without arguments, called for each epoch, whose result is iterated over: a generator, say. Samples
-        are pairs or mappings, as in :func:`load`. An iterable will do that begins anew each time, as a list does.
+        A function without arguments, called for each epoch, that returns an iterable, such as a generator function.
+        Samples are pairs or mappings, as in :func:`load`. Or an iterable that starts from its beginning each time, such
+        as a list.
     buffer : int
-        Samples that ``load(shuffle=True)`` holds, of which a random one comes next: the larger, the better shuffled.
+        Size of the shuffle buffer of ``load(shuffle=True)``, in samples; the next sample is a random one of them. A
+        larger buffer shuffles better.
     sharded : bool
-        The function takes ``(rank, world)`` and gives this rank's samples alone. Otherwise every rank goes over all of
-        them, and the ranks take turns.
+        The function takes ``(rank, world)`` and returns only this rank's samples. Otherwise every rank iterates over
+        all samples and uses every ``world``-th.
 
     Returns
     -------
@@ -71,21 +73,22 @@ def iterable(
     Raises
     ------
     TypeError
-        For what is neither, and for an iterator, which is used up after one epoch.
+        For other objects, and for an iterator, which is exhausted after one epoch.
     ValueError
         For a buffer below 1.
 
     Notes
     -----
-    The same samples must come in the same order each time. Then the batches are those of a list of the same samples,
-    for any number of ranks and threads, shuffled within the buffer; a state resumes by count, exact to the sample, and
-    goes over what comes before without decoding it. A sample's index is its place in the stream, times the number of
-    ranks and plus the rank if it is ``sharded``; so are its random parameters.
+    The same samples must come in the same order each time. Then, for any number of ranks and threads, the batches are
+    those of a list of the same samples, shuffled within the buffer. A state resumes by count, exact to the sample;
+    earlier samples are iterated over, but not decoded. A sample's index, which determines its random parameters, is its
+    position in the stream, or ``position * world + rank`` if the stream is ``sharded``.
 
-    Where it is ``sharded``, the ranks need the same number of samples: nobody makes up for one that has fewer. Its
-    states resume with the same number of ranks alone.
+    If it is ``sharded``, all ranks need the same number of samples, as none is padded. A state can then be resumed only
+    with the same number of ranks.
 
-    One thread at a time takes samples, not always the same one; files behind paths are then read side by side.
+    One thread at a time takes samples from the iterator, not always the same one. Files at paths are then read by
+    several threads at once.
 
     Examples
     --------
@@ -106,8 +109,8 @@ def iterable(
             raise TypeError(f"samples must be a function or an iterable, not {type(samples).__name__}")
         if isinstance(samples, Iterator):
             raise TypeError(
-                f"samples is an iterator ({type(samples).__name__}), which is used up after one epoch; give a function "
-                "that makes one"
+                f"samples is an iterator ({type(samples).__name__}), which is exhausted after one epoch; pass a "
+                "function that returns one"
             )
         if sharded:
             raise TypeError("sharded needs a function that takes (rank, world)")

@@ -1,4 +1,4 @@
-"""Images in tar files, as WebDataset writes them."""
+"""Source of images in tar files, as WebDataset writes them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import os
 import tarfile
 from array import array
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,18 +16,22 @@ from numpy.typing import NDArray
 from .._checks.keywords import renamed
 from .._io.open_file import Span
 from ._fetching import RemoteSpan
-from ._indexes import Arrays, check_shards, check_within, count_of, expect, kept
+from ._indexes import Arrays, cached_index, check_shards, check_within, count_of, expect
 from ._names import Names, printable
 from ._reading import OpenFiles, Path, Scan, naming, shards
 from ._remote import Remote
-from ._table import Stored, shown
+from ._table import Stored, source_repr
 
 IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "jp2", "ppm", "pgm")
+_CACHED_SHARDS = 8  # shards whose members are cached: threads read fewer at a time
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+
+#: Offset and size of each member of a sample, by its ending.
+Members: TypeAlias = "dict[str, tuple[int, int]]"
 
 
 class Tar(Stored):
-    """Samples of tar files: neighboring members whose names differ after the first dot."""
+    """Source of samples in tar files: the members whose names are equal up to the first dot."""
 
     def __init__(self, files: OpenFiles, arrays: Arrays, fields: tuple[str, ...], single: bool) -> None:
         self._files = files
@@ -40,7 +44,7 @@ class Tar(Stored):
         return len(self._shard)
 
     def __repr__(self) -> str:
-        return shown("tar", self._files.paths, self._amount())
+        return source_repr("tar", self._files.paths, self._amount())
 
     def _name(self, i: int) -> str:
         return f"{self._files.name(self._shard[i])}: {printable(self._names[i])}"
@@ -49,12 +53,52 @@ class Tar(Stored):
         shard, where = int(self._shard[i]), zip(self._offset[i], self._size[i], strict=True)
         return [self._files.span(shard, offset, size) for offset, size in where]
 
-    def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+    def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         image, *values = contents
         labels = tuple(_label(field, bytes(value)) for field, value in zip(self._fields, values, strict=True))
         if self._single:
             return image, labels[0]
         return image, labels or None
+
+    def key(self, i: int) -> str:
+        """Return the key of sample ``i``: the path of its members up to the first dot of the last part."""
+        return os.fsdecode(self._names[i])
+
+    def shard_name(self, i: int) -> str:
+        """Return the file name of the shard of sample ``i``, without its folder."""
+        return os.path.basename(self._files.paths[int(self._shard[i])])
+
+
+class TarMembers:
+    """All members of the samples of a :class:`Tar`, also those that are neither image nor label.
+
+    The index of a ``Tar`` does not have them, so shards are scanned again; those used last are cached.
+    """
+
+    def __init__(self, source: Tar) -> None:
+        self._tar = source
+        self._of_shard: Callable[[int], dict[str, Members]] = lru_cache(_CACHED_SHARDS)(self._scan)
+
+    def _scan(self, shard: int) -> dict[str, Members]:
+        with self._tar._files.scanning(shard) as scan:
+            return samples_of(scan)
+
+    def _members(self, i: int) -> Members:
+        return self._of_shard(int(self._tar._shard[i]))[self._tar.key(i)]
+
+    def image_ending(self, i: int) -> str:
+        """Return the ending of the image of sample ``i``, without the dot."""
+        image = int(self._tar._offset[i, 0])
+        return next(ending for ending, (offset, _) in self._members(i).items() if offset == image)
+
+    def others(self, i: int) -> list[tuple[str, bytes]]:
+        """Return ending and bytes of each member of sample ``i`` but the image."""
+        shard, image = int(self._tar._shard[i]), self.image_ending(i)
+        return [
+            (ending, self._tar._files.span(shard, *place).read())
+            for ending, place in self._members(i).items()
+            if ending != image
+        ]  # fmt: skip
 
 
 @renamed(index="index_cache")
@@ -66,44 +110,44 @@ def tar(
     index_cache: Path | None = None,
     remote: Remote | None = None,
 ) -> Tar:
-    """Images in tar files in the layout of WebDataset.
+    """Read images in tar files in the layout of WebDataset.
 
     Parameters
     ----------
     paths : path, sequence of paths, or pattern
         Or URLs. ``"shard-{000..003}.tar"`` stands for four files.
     image : str or sequence of str
-        Endings of the members that are images; the first one that a sample has is taken.
+        Endings of image members; the first one that a sample has is used.
     label : str, sequence of str or None
-        Ending of the member that is the label. ``"cls"`` (and any ending whose last part that is, as ``"top.cls"``)
-        gives an ``int``, or ``str`` if it is none; ``"json"`` what the JSON says; ``"txt"`` ``str``; others ``bytes``.
-        Several give a tuple, and None gives None.
+        Ending of the label member. ``"cls"``, or any ending whose last part is ``cls`` as in ``"top.cls"``, is an
+        ``int``, or ``str`` if it is no integer; ``"json"`` is parsed; ``"txt"`` is ``str``; others are ``bytes``. The
+        label is a tuple for several endings, and None for None.
     index_cache : path, optional
-        A file in which the index is kept. It is used again for the same shards and the same options.
+        A file that caches the index for later calls with the same shards and options.
     remote : Remote, optional
-        How files behind URLs are read, see :class:`gpuimg.Remote`.
+        Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns
     -------
     Tar
-        Samples in the order of the shards, and of the first member of each in its shard.
+        Samples in the order of the shards and, within a shard, of their first members.
 
     Raises
     ------
     ValueError
-        For a file that is compressed, cut off or damaged (saying where), and for a sample without an image or a label
-        or with a member twice (naming it).
+        If a file is compressed, cut off or damaged (saying where), or a sample lacks its image or label or has two
+        members of one name (naming it).
     OSError
-        Where a file cannot be read.
+        If a file cannot be read.
 
     Notes
     -----
-    A member's key is its path up to the first dot of the last part, its ending what follows, in lower case; members
-    without an ending, hidden ones, and all but regular files are passed over, as are keys ``__...__``. Members of a
-    sample may lie apart in their shard. The index takes some 20 us a member to build, and 50 bytes a sample.
+    A member's key is its path up to the first dot of the last part; its ending is the rest, in lower case. Members
+    without an ending, hidden ones, keys ``__...__``, and all but regular files are ignored. Members of a sample need
+    not be neighbors in their shard. Building the index takes about 20 us per member, and 50 bytes of memory per sample.
 
-    A sample is read with one ``pread`` for the image and one for each label. Members have no checksum: of damage to
-    their bytes only the decoder can tell.
+    A sample is read with one ``pread`` for the image and one for each label. Members have no checksum: only the decoder
+    can detect damage to their bytes.
 
     References
     ----------
@@ -132,7 +176,9 @@ def tar(
             raise ValueError(f'an ending is written without its dot, such as "jpg", not {field!r}')
     files = OpenFiles(shards(paths), remote)
     kind = json.dumps(["tar 1", images, fields])
-    arrays = kept(index_cache, kind, files, lambda: _index(files, images, fields), partial(_check, 1 + len(fields)))
+    arrays = cached_index(
+        index_cache, kind, files, lambda: _index(files, images, fields), partial(_check, 1 + len(fields))
+    )
     return Tar(files, arrays, fields, isinstance(label, str))
 
 
@@ -151,11 +197,9 @@ def _label(field: str, value: bytes) -> Any:
 
 # -- the index ---------------------------------------------------------------------------------------------------------
 
-Members: TypeAlias = "dict[str, tuple[int, int]]"  # offset and size by ending
-
 
 def _index(files: OpenFiles, images: tuple[str, ...], fields: tuple[str, ...]) -> Arrays:
-    """Shard (N,), offset and size (N, 1 + L) of the image and the labels, and the keys."""
+    """Scan the shards: shard (N,), offset and size (N, 1 + L) of the image and the L labels, and the keys."""
     numbers, places, keys = array("i"), array("q"), []
     for number, samples in enumerate(files.scanned(samples_of)):
         with naming(files.paths[number]):
@@ -173,7 +217,7 @@ def _index(files: OpenFiles, images: tuple[str, ...], fields: tuple[str, ...]) -
 
 
 def _check(columns: int, arrays: Arrays, sizes: NDArray[np.int64]) -> None:
-    """Refuse what cannot be an index of files of these sizes."""
+    """Reject arrays that cannot be an index of files of these sizes."""
     n = count_of(arrays, "shard")
     shard = expect(arrays, "shard", np.int32, n)
     check_shards(shard, sizes.size)
@@ -183,7 +227,7 @@ def _check(columns: int, arrays: Arrays, sizes: NDArray[np.int64]) -> None:
 
 
 def _chosen(key: str, members: Members, images: tuple[str, ...], fields: tuple[str, ...]) -> list[tuple[int, int]]:
-    """Offset and size of the image and the labels of a sample."""
+    """Return offset and size of the image and the labels of a sample."""
     ending = next((ending for ending in images if ending in members), None)
     lacking = [f"no label .{field}" for field in fields if field not in members]
     if ending is None:
@@ -195,7 +239,7 @@ def _chosen(key: str, members: Members, images: tuple[str, ...], fields: tuple[s
 
 
 def samples_of(scan: Scan) -> dict[str, Members]:
-    """Members of each sample by its key."""
+    """Return the members of each sample by its key."""
     found: dict[str, Members] = {}
     for member in _members(scan):
         folder, name = os.path.split(member.name)
@@ -204,7 +248,7 @@ def samples_of(scan: Scan) -> dict[str, Members]:
             continue
         sample = found.setdefault(os.path.join(folder, stem), {})
         if ending.lower() in sample:
-            raise ValueError(f"{printable(member.name)} is there twice")
+            raise ValueError(f"{printable(member.name)} occurs twice")
         if member.issparse():
             raise ValueError(f"{printable(member.name)} is stored sparsely, not in one piece")
         sample[ending.lower()] = member.offset_data, member.size
@@ -212,7 +256,7 @@ def samples_of(scan: Scan) -> dict[str, Members]:
 
 
 def _members(scan: Scan) -> Iterator[tarfile.TarInfo]:
-    """Headers of a tar file. The tarfile module ends without a word at what it cannot read: its end is checked."""
+    """Yield the headers of a tar file. ``tarfile`` stops silently at a damaged header, so the end is checked here."""
     file, size, read_at, _ = scan
     _refuse(read_at(0, 8))
     file.seek(0)
@@ -227,7 +271,7 @@ def _members(scan: Scan) -> Iterator[tarfile.TarInfo]:
                 raise ValueError(f"cut off: {printable(member.name)} ends at byte {last} of {size}")
             if end <= start:
                 raise ValueError(f"damaged: {printable(member.name)} has a size of {member.size} bytes")
-            archive.members.clear()  # type: ignore[attr-defined]  # it would keep them all
+            archive.members.clear()  # type: ignore[attr-defined]  # tarfile would keep all headers in memory
             yield member
     block = read_at(end, tarfile.BLOCKSIZE)
     if block != bytes(tarfile.BLOCKSIZE):
@@ -246,7 +290,7 @@ def _refuse(head: bytes) -> None:
 def _reader(file: Any) -> tarfile.TarFile:
     try:
         return tarfile.open(fileobj=file, mode="r:")
-    except (RecursionError, MemoryError) as error:  # it reads the first member's headers, as `_next`
+    except (RecursionError, MemoryError) as error:  # opening reads the first header, as `_next` does
         raise ValueError("damaged at byte 0: too many or too large headers of one member") from error
     except tarfile.TarError as error:
         raise ValueError(f"not a tar file, or damaged: {error}") from error
@@ -255,7 +299,7 @@ def _reader(file: Any) -> tarfile.TarFile:
 def _next(archive: tarfile.TarFile) -> tarfile.TarInfo | None:
     try:
         return archive.next()
-    except (RecursionError, MemoryError) as error:  # it reads the headers before a member at once, whatever they say
+    except (RecursionError, MemoryError) as error:  # extension headers are read whole, however large they claim to be
         raise ValueError(f"damaged at byte {archive.offset}: too many or too large headers of one member") from error
-    except (tarfile.TarError, ValueError, LookupError, OverflowError) as error:  # what its parser meets, it raises
+    except (tarfile.TarError, ValueError, LookupError, OverflowError) as error:  # raised by the parser of tarfile
         raise ValueError(f"damaged at byte {archive.offset}: {error}") from error

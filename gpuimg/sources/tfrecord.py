@@ -1,4 +1,4 @@
-"""Images in TFRecord files."""
+"""Source of images in TFRecord files."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .._checks.keywords import renamed
 from .._checks.text import counted
 from .._io.open_file import Span
 from ._fetching import RemoteSpan
-from ._indexes import Arrays, check_shards, check_within, count_of, expect, kept
+from ._indexes import Arrays, cached_index, check_shards, check_within, count_of, expect
 from ._reading import OpenFiles, Path, Scan, shards
 from ._remote import Remote
-from ._table import Stored, optional, shown
+from ._table import Stored, import_optional, source_repr
 from ._tf_example import Keys
 
 _HEADER = struct.Struct("<QI")  # length of the data, and its checksum
 _CHECKSUM = struct.Struct("<I")
-_MASK = 0xA282EAD8  # added to a checksum that is stored beside the data it is of
+_MASK = 0xA282EAD8  # constant that the format adds to checksums stored next to their data
 
 
 class TFRecord(Stored):
-    """Records of TFRecord files."""
+    """Source of the records of TFRecord files."""
 
     def __init__(self, files: OpenFiles, arrays: Arrays, keys: Keys) -> None:
         self._files = files
@@ -40,7 +40,7 @@ class TFRecord(Stored):
         return len(self._shard)
 
     def __repr__(self) -> str:
-        return shown("tfrecord", self._files.paths, counted(len(self), "record"))
+        return source_repr("tfrecord", self._files.paths, counted(len(self), "record"))
 
     def _name(self, i: int) -> str:
         shard = int(self._shard[i])
@@ -49,7 +49,7 @@ class TFRecord(Stored):
     def _places(self, i: int) -> list[Span | RemoteSpan]:
         return [self._files.span(int(self._shard[i]), self._offset[i], self._size[i] + _CHECKSUM.size)]
 
-    def _made(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+    def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         stored, size = contents[0], int(self._size[i])
         data, (expected,) = stored[:size], _CHECKSUM.unpack_from(stored, size)
         found = masked(_library().value(data))
@@ -67,7 +67,7 @@ def tfrecord(
     index_cache: Path | None = None,
     remote: Remote | None = None,
 ) -> TFRecord:
-    """Images in TFRecord files, as features of a ``tf.train.Example`` or as records of their own.
+    """Read images in TFRecord files: features of a ``tf.train.Example``, or one image per record.
 
     Parameters
     ----------
@@ -77,11 +77,11 @@ def tfrecord(
         Feature with the encoded image. None: the record is the image, and the label None.
     label : str or None
         Feature with the label: ``int``, ``float`` or ``bytes`` for one value, else an array (K,) of int64 or float32,
-        or a list of bytes. None gives None.
+        or a list of bytes. None: labels are None.
     index_cache : path, optional
-        A file in which the index is kept, and used again for the same shards.
+        A file that caches the index for later calls with the same shards.
     remote : Remote, optional
-        How files behind URLs are read, see :class:`gpuimg.Remote`.
+        Settings for URLs, see :class:`gpuimg.Remote`.
 
     Returns
     -------
@@ -91,17 +91,17 @@ def tfrecord(
     Raises
     ------
     ValueError
-        For a file that is empty, compressed, cut off or damaged (saying where).
+        If a file is empty, compressed, cut off or damaged (saying where).
     OSError
-        Where a file cannot be read.
+        If a file cannot be read.
     ImportError
         Without google-crc32c, which the extra ``tfrecord`` installs.
 
     Notes
     -----
-    TFRecord files have no index. One is built when they are opened, by a jump from header to header: some 2 us a record
-    and a disk access each where the file is not in memory. The checksum of the header is verified then, that of the
-    data whenever it is read. The index takes 20 bytes a record.
+    TFRecord files have no index. One is built when they are opened, by a scan from header to header, which takes about
+    2 us per record, and a disk access if the file is not cached by the system. The checksum of each header is verified
+    then, that of the data on every read. The index takes 20 bytes per record.
 
     References
     ----------
@@ -116,21 +116,21 @@ def tfrecord(
     keys = Keys.of(image, label)
     _library()
     files = OpenFiles(shards(paths), remote)
-    arrays = kept(index_cache, json.dumps(["tfrecord 1"]), files, lambda: _index(files), _check)
+    arrays = cached_index(index_cache, json.dumps(["tfrecord 1"]), files, lambda: _index(files), _check)
     return TFRecord(files, arrays, keys)
 
 
 def _library() -> Any:
-    return optional("google_crc32c", "TFRecord", "google-crc32c", "tfrecord")
+    return import_optional("google_crc32c", "TFRecord", "google-crc32c", "tfrecord")
 
 
 def masked(checksum: int) -> int:
-    """A CRC-32C as the format stores it: rotated by 15 bits, and a constant added."""
+    """Mask a CRC-32C as the format stores it: rotate it right by 15 bits and add a constant."""
     return ((checksum >> 15 | checksum << 17) + _MASK) & 0xFFFFFFFF
 
 
 def _index(files: OpenFiles) -> Arrays:
-    """Shard, offset and size of the data of each record."""
+    """Scan the files: shard, offset and size in bytes of the data of each record."""
     numbers, offsets, sizes = array("i"), array("q"), array("q")
     for number, found in enumerate(files.scanned(partial(_scan, _library().value))):
         offsets += found[0]
@@ -144,7 +144,7 @@ def _index(files: OpenFiles) -> Arrays:
 
 
 def _check(arrays: Arrays, sizes: NDArray[np.int64]) -> None:
-    """Refuse what cannot be an index of files of these sizes."""
+    """Reject arrays that cannot be an index of files of these sizes."""
     n = count_of(arrays, "shard")
     shard = expect(arrays, "shard", np.int32, n)
     check_shards(shard, sizes.size)
@@ -153,7 +153,7 @@ def _check(arrays: Arrays, sizes: NDArray[np.int64]) -> None:
 
 
 def _scan(checksum: Callable[[bytes], int], scan: Scan) -> tuple[array[int], array[int]]:
-    """Where the data of each record begins, and its size."""
+    """Return offset and size in bytes of the data of each record in a file."""
     end, read_at = scan.size, scan.read_at
     if not end:
         raise ValueError("empty: 0 bytes")

@@ -38,7 +38,7 @@ _EVERIES = ("rows", 2, 8)
 _NUMBERS = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 1 << 31, (1 << 32) - 1, 1 << 47, (1 << 48) - 1, (1 << 64) - 1)
 
 #: What a kind does: index and that of another data set -> damaged index. The law of pixels holds for those of the first
-#: list; in the second the checksums of entries are made anew, as only somebody does who means harm.
+#: list; in the second the checksums of entries are computed again, as in an attack.
 Kind: TypeAlias = "Callable[[Draw, bytearray, bytes], bytearray]"
 
 
@@ -83,7 +83,7 @@ def _sealed(data: bytearray) -> bytearray:
 
 
 def _table() -> int:
-    """Return the offsets of the entries."""
+    """Offset of the first entry."""
     return _HEADER + _WORD * (len(files(0)) + 1)
 
 

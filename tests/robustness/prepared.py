@@ -37,7 +37,7 @@ _VALUES: Sequence[Any] = (
     "../outside/kept", "/", "\0", "a/0.jpg", "failed", "copied", [], [0, 0], [10**30, 1], {}, [[]], "\ud800",
 )  # fmt: skip
 
-#: Changes a prepared folder, beside which is the folder "outside".
+#: Changes a prepared folder, next to the folder "outside".
 Kind: TypeAlias = "Callable[[Draw, Path], None]"
 
 

@@ -1,8 +1,8 @@
-"""A given number of faults of a server: no sample is lost, repeated or changed.
+"""A given number of faults of a server: no sample is lost, repeated or wrong.
 
     python -m tests.robustness.remote 1000 [--seed 5] [--out bench/results/remote-faults.json]
 
-Loaders go over a tar, TFRecord and folder source from HTTP and over the tar from moto's S3 server, in order and
+Loaders read a tar, TFRecord and folder source over HTTP and the tar from moto's S3 server, in order and
 shuffled, with and without a cache, on one rank and on two, left and resumed in the middle. One of four requests is
 answered by an error, by half of its body, or not at all, up to ``MOST`` times in a row. Every epoch must give each
 sample once, with the pixels of the local file.
@@ -63,7 +63,7 @@ class Chance:
 
 @contextmanager
 def s3(objects: dict[str, bytes]) -> Iterator[Server]:
-    """Moto's S3 server with objects, and a proxy that can fail."""
+    """Moto's S3 server with objects, proxied by a server that can fail."""
     import boto3
     from moto.server import ThreadedMotoServer
 
@@ -87,7 +87,7 @@ def s3(objects: dict[str, bytes]) -> Iterator[Server]:
 
 
 def options(server: Server, **others: Any) -> gi.Remote:
-    """Return the options for reading from moto's server."""
+    """Return the settings for moto's server."""
     return gi.Remote(storage_options={**KEYS, "endpoint_url": server.url}, **others)
 
 
@@ -121,7 +121,7 @@ def data_set() -> dict[str, bytes]:
 
 
 class Report:
-    """Outcomes of the samples."""
+    """Outcome of the samples."""
 
     def __init__(self) -> None:
         self.epochs = self.samples = self.lost = self.doubled = self.wrong = 0
@@ -153,7 +153,7 @@ def _epoch(source: Any, draw: random.Random) -> list[dict[int, str]]:
 
 
 def run(faults: int, seed: int) -> dict[str, Any]:
-    """Read sources until a number of faults was injected."""
+    """Read sources until a number of faults were injected."""
     start, draw, chance, report = time.monotonic(), random.Random(seed), Chance(seed), Report()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -192,7 +192,7 @@ def _source(kind: str, web: Server, store: Server, cache: str | None) -> Any:
 
 
 def _labels(kind: str) -> list[int]:
-    """Return the file of each sample of a source."""
+    """Index of the file of each sample of a source."""
     n = range(len(FILES))
     if kind.startswith("tar"):
         return [label for k in range(3) for label in n[k::3]]

@@ -203,12 +203,12 @@ class Guarded(ChunkReader):
         super().fill(table, memory[_GUARD : _GUARD + out.size])
         out[:] = memory[_GUARD : _GUARD + out.size]
         assert (memory[:_GUARD] == 0xA5).all(), "written in front of the buffer"
-        assert (memory[_GUARD + out.size :] == 0xA5).all(), "written past the buffer"
+        assert (memory[_GUARD + out.size :] == 0xA5).all(), "written after the buffer"
 
 
 def _samples(table: Table, files: list[bytes]) -> list[bytes]:
     """Every sample that can be read, each of which must be a part of a file."""
-    several = table._read_several(range(len(table)), Guarded())  # type: ignore[attr-defined]
+    several = table.read_several(range(len(table)), Guarded())  # type: ignore[attr-defined]
     found = []
     for i, one in enumerate(several):
         if isinstance(one, Exception):
@@ -238,7 +238,7 @@ class Checker:
             self._intact = (folder / "index").read_bytes()
 
     def __call__(self, seed: int) -> tuple[str, str]:
-        """Return the outcome of damage ``seed``, and its description.
+        """Outcome of damage ``seed``, and its description.
 
         Raises
         ------
@@ -302,7 +302,7 @@ def _child(kind: str, first: int, stop: int) -> None:
 
 
 def run(kind: str, first: int, stop: int) -> Iterator[tuple[str, str]]:
-    """Outcome and finding, if there is one, of each seed; a child is restarted after one that ends it."""
+    """Outcome and finding, if any, of each seed; after a crash a new child is started."""
     command = (sys.executable, "-X", "faulthandler", "-m", "tests.robustness.sources", "--child", kind)
     while first < stop:
         try:

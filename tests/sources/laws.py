@@ -1,4 +1,4 @@
-"""What holds for every source, and what the tests of several need."""
+"""Laws of all sources, and helpers of their tests."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def assert_together(table: Table, samples: Sequence[tuple[bytes, Any]]) -> None:
     """Samples of files that are read in one call, in any order and twice, are those read one by one."""
     if read_together(table):
         order = np.random.default_rng().integers(0, len(samples), 3 * len(samples)).tolist()
-        found = table._read_several(order, ChunkReader())  # type: ignore[attr-defined]
+        found = table.read_several(order, ChunkReader())
         for i, (data, label) in zip(order, found, strict=True):
             assert bytes(data) == samples[i][0]
             assert_same(label, samples[i][1])
@@ -137,7 +137,7 @@ def assert_names(error: Exception, *names: str) -> None:
 
 
 def outcome(path: Path, build: Callable[[], Table], samples: Sequence[tuple[bytes, Any]]) -> str:
-    """What becomes of a damaged file: "refused", "unreadable", "other" or "same". Every error names the file."""
+    """Outcome of a damaged file: "refused", "unreadable", "other" or "same". Every error names the file."""
     try:
         table = build()
     except (ValueError, OSError) as error:

@@ -136,7 +136,7 @@ def changed(**values: Any) -> dict[str, Any]:
             "image 1: width and height must be at least 1, not 3 and -5",
         ),
         ({"annotations": [3]}, "annotation 0: image_id must be int, not None"),
-        ({"images": [IMAGES[0], IMAGES[0]]}, "image 9 is there twice"),
+        ({"images": [IMAGES[0], IMAGES[0]]}, "image 9 occurs twice"),
         ({"images": [{"id": 1, "file_name": "a", "height": 3}]}, "image 1: width must be int, not None"),
         (
             {"images": [{"id": 1, "width": 4, "height": 3}], "annotations": []},

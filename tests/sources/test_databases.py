@@ -28,7 +28,7 @@ def write(path: Path, entries: Mapping[bytes, bytes], **options: Any) -> Path:
 
 
 def random_entries(n: int, seed: int = 0) -> dict[bytes, bytes]:
-    """Keys of up to 511 bytes, values on leaves and on pages of their own."""
+    """Keys of up to 511 bytes, values on leaves and on overflow pages."""
     rng = np.random.default_rng(seed)
     sizes = rng.choice([0, 1, 7, 100, 1900, 2100, 4080, 4081, 9000], n)
     return {b"%d" % i + rng.bytes(int(rng.choice([0, 3, 500]))): rng.bytes(int(size)) for i, size in enumerate(sizes)}
@@ -171,7 +171,7 @@ def test_cut_off(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"a\.mdb: cut off: 4200 bytes end within the first two pages"):
         lmdb(path)
     path.write_bytes(whole[:20000])
-    with pytest.raises(ValueError, match=r"a\.mdb: cut off: page \d+ and what follows end at byte \d+ of 20000"):
+    with pytest.raises(ValueError, match=r"a\.mdb: cut off: page \d+ and its overflow pages end at byte \d+ of 20000"):
         lmdb(path)
 
 
@@ -210,7 +210,7 @@ def test_pages_that_lead_astray(tmp_path: Path) -> None:
     refused(at + 6, "<H", 1, rf"page {branch} is damaged: flags 0x1, 1 levels above the leaves")
     refused(at + 16, "<Q", 3, "damaged: more pages than the database has")
     refused(at + 40, "<Q", 10**6, "page 1000000 is damaged: there are")
-    refused(branch * 4096, "<Q", 1, rf"page {branch} is damaged: another number in its header")
+    refused(branch * 4096, "<Q", 1, rf"page {branch} is damaged: its header has another page number")
     refused(branch * 4096 + 12, "<H", 4097, rf"page {branch} is damaged: pointers up to byte 4097")
     refused(branch * 4096 + 16, "<H", 4095, rf"page {branch} is damaged: an entry at byte 4095")
     node = branch * 4096 + struct.unpack_from("<H", whole, branch * 4096 + 16)[0]
@@ -222,7 +222,7 @@ def test_pages_that_lead_astray(tmp_path: Path) -> None:
     refused(first, "<H", 9999, rf"page {leaf} is damaged: the value of '000' takes 9999 bytes")
     refused(first + 4, "<H", 4, "several values for the key '000', but one value")
     refused(first + 4, "<H", 1, r"page \d+ is damaged: there are")
-    refused(20, "<I", 2, "format 2 with the mark 0xbeefc0de, but formats 1")
+    refused(20, "<I", 2, "format 2 with the magic 0xbeefc0de, but formats 1")
     refused(16 + 24, "<I", 4095, "damaged: pages of 4095 bytes")
 
 

@@ -140,7 +140,7 @@ def test_pattern_of_nothing() -> None:
 
 
 def test_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system may give less than was asked for, before the end of the file."""
+    """A system may return fewer bytes than requested before the end of the file."""
     path = tmp_path / "a"
     path.write_bytes(bytes(range(100)))
     pread = os.pread

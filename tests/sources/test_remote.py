@@ -1,4 +1,4 @@
-"""Sources behind URLs: the samples of local files, whatever the server does, or an error that names what happened."""
+"""Remote sources: the same samples as from local files, whatever the server does, or an error with the reason."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def shards(server: Server) -> str:
     return f"{server.url}/bucket/{{0..2}}.tar"
 
 
-def asked(server: Server, since: int = 0) -> list[Request]:
+def requests_since(server: Server, since: int = 0) -> list[Request]:
     """GET requests so far."""
     return [request for request in server.requests[since:] if request.method == "GET"]
 
@@ -212,7 +212,7 @@ def test_folder_is_listed_once(stored: Server, tmp_path: Path) -> None:
     assert len(stored.requests) == before
     assert list(again) == list(first) == [(*sample[:1], k) for k in range(4) for sample in SAMPLES[k::4]]
     assert len(stored.requests) - before == 2 * len(SAMPLES)  # one each
-    with pytest.raises(ValueError, match="index_cache is for a folder behind a URL"):
+    with pytest.raises(ValueError, match="index_cache is for a folder at a URL"):
         gi.folder(tmp_path, index_cache=kept)
     with pytest.raises(ValueError, match="no images"):
         gi.folder("s3://bucket/train", extensions=[".gif"], remote=options(stored))
@@ -227,17 +227,19 @@ def test_neighbors_are_one_request(web: Server) -> None:
     source = gi.tar(shards(web))
     before = len(web.requests)
     assert len(valid_indices(cpu(source))) == 64
-    assert len(asked(web, before)) == 4  # 64 samples, the first 32 while their size is not known, of three files
+    assert (
+        len(requests_since(web, before)) == 4
+    )  # 64 samples, the first 32 while their size is not known, of three files
 
 
-def test_far_parts_are_asked_for_apart_and_at_a_time(web: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_far_parts_are_separate_concurrent_requests(web: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     source = gi.tar(f"{web.url}/bucket/0.tar")
     monkeypatch.setattr(_fetching, "_GAP", 0)
     web.delay = 0.3
     before, start = len(web.requests), time.monotonic()
-    found = source._read_several(list(range(0, 8, 2)), ChunkReader())
+    found = source.read_several(list(range(0, 8, 2)), ChunkReader())
     assert [bytes(data) for data, _ in found] == [data for data, _ in SAMPLES[0:24:6]]
-    assert len(asked(web, before)) == 8  # images and labels, with a header between
+    assert len(requests_since(web, before)) == 8  # images and labels, with a header between
     assert time.monotonic() - start < 8 * 0.3
 
 
@@ -274,7 +276,7 @@ def test_kept_index(web: Server, tmp_path: Path) -> None:
     assert len(heads) == 3 + 3  # each shard's version, and where it is opened
     web.objects["/bucket/0.tar"] = archive(SAMPLES[:3])
     assert len(gi.tar(shards(web), index_cache=tmp_path / "index")) == len(first) - 22 + 3
-    with pytest.raises(ValueError, match="index_cache must be a file on this machine"):
+    with pytest.raises(ValueError, match="index_cache must be a local file"):
         gi.tar(shards(web), index_cache=f"{web.url}/index")
 
 
@@ -306,7 +308,7 @@ def test_faults_that_do_not_pass(web: Server) -> None:
     web.fault = lambda request: 503 if request.range else None
     with pytest.raises(OSError, match=r"2\.tar: 00005: bytes \d+ to \d+ failed 3 times, at last with HTTP status 503"):
         source[44]
-    assert len(asked(web, before)) == 3
+    assert len(requests_since(web, before)) == 3
     with pytest.raises(gi.DecodeError, match="failed 3 times"):
         list(cpu(source))
     with pytest.warns(RuntimeWarning, match="64 samples could not be decoded"):
@@ -315,7 +317,7 @@ def test_faults_that_do_not_pass(web: Server) -> None:
     before = len(web.requests)
     with pytest.raises(PermissionError, match="403"):
         source[0]
-    assert len(asked(web, before)) == 1
+    assert len(requests_since(web, before)) == 1
 
 
 def test_what_is_not_there(web: Server, stored: Server) -> None:
@@ -358,7 +360,7 @@ def test_changed_objects_on_s3() -> None:
 
 def test_servers_without_ranges(web: Server) -> None:
     web.ranges = False
-    with pytest.raises(OSError, match="gives no parts of files"):
+    with pytest.raises(OSError, match="does not serve parts of files"):
         gi.tar(shards(web))
     assert len(gi.folder(f"{web.url}/bucket/train")) == 64  # whole files
 
@@ -376,7 +378,7 @@ def test_what_is_kept_is_not_fetched_again(web: Server, tmp_path: Path) -> None:
         source = make()
         before = len(web.requests)
         assert [data for data, _ in source] == first
-        assert asked(web, before) == []
+        assert requests_since(web, before) == []
 
 
 def test_a_changed_object_is_fetched(web: Server, tmp_path: Path) -> None:
@@ -454,7 +456,7 @@ def test_many_threads_and_processes_share_a_cache(web: Server, tmp_path: Path) -
 def test_a_full_disk_is_no_error(web: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = gi.tar(shards(web), remote=gi.Remote(cache=tmp_path / "not a folder" / "cache"))
     (tmp_path / "other").write_text("")
-    with pytest.warns(RuntimeWarning, match="nothing more is kept in"):
+    with pytest.warns(RuntimeWarning, match="disk cache disabled: cannot write to"):
         source = gi.tar(shards(web), remote=gi.Remote(cache=tmp_path / "other"))
     assert [data for data, _ in source] == [data for data, _ in ORDER]
 
@@ -464,7 +466,7 @@ def urls(server: Server) -> list[str]:
 
 
 def valid(source: Table, **options: Any) -> int:
-    """How many samples of an epoch are as they should be."""
+    """Return the number of correct samples in an epoch."""
     loader = cpu(source, batch_size=4, on_error="fill", **options)
     found = pixels_of(loader)
     assert found.items() <= pixels_of(cpu(FILES_AND_LABELS, batch_size=4)).items()
@@ -476,7 +478,7 @@ FILES_AND_LABELS = [(data, k) for k, data in enumerate(FILES[:8])]
 
 @pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
 @pytest.mark.parametrize("fault", ["unsaid cut", "short", "other"])
-def test_what_does_not_decode_is_read_anew(web: Server, tmp_path: Path, fault: str) -> None:
+def test_files_that_do_not_decode_are_read_again(web: Server, tmp_path: Path, fault: str) -> None:
     """Answers that look whole and are not: in the cache they would stay for ever."""
     remote = gi.Remote(cache=tmp_path)
     web.fault = lambda request: fault if request.method == "GET" and request.path.endswith("2.jpg") else None
@@ -484,10 +486,10 @@ def test_what_does_not_decode_is_read_anew(web: Server, tmp_path: Path, fault: s
     web.fault = lambda request: None
     since = len(web.requests)
     assert valid(gi.file_list(urls(web), remote=remote)) == 8
-    assert {request.path for request in asked(web, since)} == {"/bucket/train/2/00002.jpg"}
+    assert {request.path for request in requests_since(web, since)} == {"/bucket/train/2/00002.jpg"}
     since = len(web.requests)
     assert valid(gi.file_list(urls(web), remote=remote)) == 8
-    assert not asked(web, since)
+    assert not requests_since(web, since)
 
 
 @pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
@@ -509,29 +511,29 @@ def test_a_fault_that_the_cache_saw_once(web: Server, tmp_path: Path, on_error: 
 
 
 @pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
-def test_a_file_that_is_bad_is_read_anew_once(web: Server, tmp_path: Path) -> None:
+def test_a_bad_file_is_read_again_once(web: Server, tmp_path: Path) -> None:
     web.objects["/bucket/train/1/00001.jpg"] = FILES[1][:300]
     source = gi.file_list(urls(web), remote=gi.Remote(cache=tmp_path))
     for _ in range(2):
         since = len(web.requests)
         assert valid(source) == 7
-        assert [request.path for request in asked(web, since)].count("/bucket/train/1/00001.jpg") <= 2
-    assert len(asked(web, since)) == 1
+        assert [request.path for request in requests_since(web, since)].count("/bucket/train/1/00001.jpg") <= 2
+    assert len(requests_since(web, since)) == 1
 
 
 def test_an_answer_without_a_length(web: Server, tmp_path: Path) -> None:
-    """Is read, but not kept: nobody knows whether that is all of it."""
+    """Is read, but not kept: it may be incomplete."""
     web.fault = lambda request: "unsaid" if request.method == "GET" else None
     source = gi.file_list(urls(web), remote=gi.Remote(cache=tmp_path))
     for _ in range(2):
         since = len(web.requests)
         assert [data for data, _ in source] == FILES[:8]
-        assert len(asked(web, since)) == 8
+        assert len(requests_since(web, since)) == 8
     assert not blocks_of(tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore:.*could not be decoded:RuntimeWarning")
-def test_members_that_do_not_decode_are_read_anew(web: Server, tmp_path: Path) -> None:
+def test_members_that_do_not_decode_are_read_again(web: Server, tmp_path: Path) -> None:
     url, remote = f"{web.url}/bucket/0.tar", gi.Remote(cache=tmp_path / "cache")
     expected = pixels_of(cpu(gi.tar(url), batch_size=4))
     gi.tar(url, index_cache=tmp_path / "index", label=None)
@@ -555,7 +557,7 @@ def test_damage_to_what_is_kept(web: Server, tmp_path: Path) -> None:
     assert [[data for data, _ in source] for source in sources] == expected
     since = len(web.requests)
     assert [[data for data, _ in source] for source in sources] == expected
-    assert not asked(web, since)
+    assert not requests_since(web, since)
 
 
 def test_the_checksums_of_blocks(tmp_path: Path) -> None:
@@ -613,7 +615,7 @@ def test_a_file_without_end(web: Server) -> None:
     web.objects["/bucket/large.jpg"] = bytes(64 << 20)
     web.fault = lambda request: "unsaid" if request.method == "GET" else None
     source = gi.file_list([f"{web.url}/bucket/large.jpg"])
-    (found,) = source._read_several([0], ChunkReader(max_bytes=1000))
+    (found,) = source.read_several([0], ChunkReader(max_bytes=1000))
     size = int(re.search(r"(\d+) bytes, over the limit of max_bytes=1000", str(found))[1])  # type: ignore[index]
     assert 1000 < size < 8 << 20
 
@@ -655,7 +657,7 @@ def test_settings() -> None:
     with pytest.raises(TypeError, match="storage_options must be a mapping"):
         gi.Remote(storage_options="anon")  # type: ignore[arg-type]
     needs("array_record")
-    with pytest.raises(ValueError, match="must be a file on this machine"):
+    with pytest.raises(ValueError, match="must be a local file"):
         gi.array_record("s3://bucket/a.array_record")
 
 

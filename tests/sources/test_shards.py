@@ -90,7 +90,7 @@ def test_members_that_are_no_samples(tmp_path: Path) -> None:
     assert_law(tar(path), [(b"x", 7)], [f"{path}: a.b/1"])
 
 
-def test_members_of_a_sample_may_lie_apart(tmp_path: Path) -> None:
+def test_members_of_a_sample_need_not_be_neighbors(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tar", ("1.jpg", b"x"), ("2.jpg", b"y"), ("2.cls", b"2"), ("1.cls", b"1"))
     assert list(tar(path)) == [(b"x", 1), (b"y", 2)]
 
@@ -145,7 +145,7 @@ def test_paths(tmp_path: Path) -> None:
         ([("1.jpg", b"x"), ("1.cls", b"1"), ("2.jpg", b"y")], r"a\.tar: 2 has no label \.cls; it has \.jpg"),
         ([("1.cls", b"1"), ("1.gif", b"x")], r"a\.tar: 1 has no image \(\.jpg, .*; it has \.cls, \.gif"),
         ([("1.txt", b"1")], r"a\.tar: 1 has no image \(.*\) and no label \.cls; it has \.txt"),
-        ([("1.jpg", b"x"), ("1.JPG", b"x")], r"a\.tar: 1\.JPG is there twice"),
+        ([("1.jpg", b"x"), ("1.JPG", b"x")], r"a\.tar: 1\.JPG occurs twice"),
         ([("README", b"")], r"a\.tar: no samples in it"),
         ([], r"a\.tar: no samples in it"),
     ],
@@ -237,7 +237,7 @@ def test_flipped_bits(tmp_path: Path) -> None:
 
 
 def long_name(size: int) -> bytes:
-    """A header that says that a name of so many bytes follows."""
+    """A header that declares a following name of this size."""
     header = tarfile.TarInfo("././@LongLink")
     header.type, header.size = tarfile.GNUTYPE_LONGNAME, size
     return header.tobuf(tarfile.GNU_FORMAT)
@@ -342,7 +342,7 @@ def test_kept_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(tar(paths[::-1], index_cache=index)) == [(b"new", 9), *samples[:3]]
 
 
-def test_damaged_index_is_built_anew(tmp_path: Path) -> None:
+def test_damaged_index_is_built_again(tmp_path: Path) -> None:
     samples = shards(tmp_path, 1, 3)
     index = tmp_path / "index.npz"
     assert list(tar(tmp_path / "0.tar", index_cache=index)) == samples
