@@ -128,7 +128,7 @@ def test_every_variant_has_the_cpus_pixels(launches: Launches, variant: variants
 @pytest.mark.parametrize("source", variants.SOURCES)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_artefacts_are_the_cpus_to_the_last_bit(launches: Launches, source: str, channels: int) -> None:
-    """Of blocks at every edge, and of images that stay as they are."""
+    """Blocks at every edge, and images that do not change."""
     sizes = [*SIZES, (16, 16), (17, 40), (2, 4), (33, 5)]
     images = images_of(source, channels, sizes)
     quality, where = RANDOM.integers(1, 101, len(images)), np.arange(len(images)) % 4 > 0
@@ -223,7 +223,7 @@ def test_many_blocks(launches: Launches, monkeypatch: pytest.MonkeyPatch, chain:
 
 
 def test_arrays_are_passed_as_the_runtime_passes_them(launches: Launches) -> None:
-    """What programs of tests are given by default."""
+    """Default arguments of the tests' programs."""
     from gpuimg._runtimes.cuda_launch import Arguments
 
     packing = Arguments(kernels.MIX)

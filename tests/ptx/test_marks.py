@@ -28,7 +28,7 @@ def decoded(launches: Launches) -> gi.Batch:
 
 
 def test_the_cpu_decodes_what_was_not_written() -> None:
-    """Also of images that are turned, which have memory of their own."""
+    """Rotated images are included, which have separate memory."""
     with executing() as launches:
         batch = decoded(launches)
         for one, other in zip(batch, gi.decode_batch(SOURCES, device="cpu"), strict=True):

@@ -199,7 +199,7 @@ def ptx_instructions(ptx: str) -> int:
 
 
 def instructions_a_symbol(ptx: str) -> int:
-    """Statements of the loop over symbols, the longest one behind the last barrier, but for those of long codes.
+    """Statements of the loop over symbols, the longest one after the last barrier, but for those of long codes.
 
     What its first branch passes over is for codes that are not in the short table.
     """
@@ -207,8 +207,8 @@ def instructions_a_symbol(ptx: str) -> int:
     labels = {match[1]: match.start() for match in re.finditer(r"^(\$\w+):", text, re.MULTILINE)}
     jumps = [(match.end(), labels[match[1]]) for match in re.finditer(r"bra(?:\.uni)?\s+(\$\w+);", text)]
     begin, end = max(((to, at) for at, to in jumps if to < at), key=lambda loop: loop[1] - loop[0])
-    first, behind = next((at, to) for at, to in jumps if begin < at)
-    return ptx_instructions(text[begin:first]) + ptx_instructions(text[behind:end])
+    first, after = next((at, to) for at, to in jumps if begin < at)
+    return ptx_instructions(text[begin:first]) + ptx_instructions(text[after:end])
 
 
 # The lowest 12 bits of an instruction: what fills a function's end, a branch, a load from global memory, a float made
@@ -291,7 +291,7 @@ def tap_instructions(cubin: bytes) -> int:
 
 
 def toolchain() -> dict[str, str]:
-    """What compiles."""
+    """Return the versions of the compilers."""
     from cuda.bindings import nvjitlink
 
     return {"numba-cuda": version("numba-cuda"), "nvJitLink": ".".join(map(str, nvjitlink.version()))}
@@ -303,7 +303,7 @@ def key(variant: Variant, capability: tuple[int, int]) -> str:
 
 
 def outgrown(name: str, now: dict[str, int], budgets: dict[str, Any]) -> str | None:
-    """What to say where a kernel has grown by more than a tenth over its budget."""
+    """Return a message if a kernel exceeds its budget by more than a tenth."""
     before = budgets["kernels"].get(name)
     if before is None:
         return f"{name} has no budget; record it: python -m tests.ptx.variants --record"

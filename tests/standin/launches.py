@@ -44,7 +44,7 @@ class Function(NamedTuple):
 
 
 class Driver:
-    """What the runtime takes from ``cupy.cuda.driver`` and ``cupy.cuda.function``: code is nothing but a name."""
+    """The parts of ``cupy.cuda.driver`` and ``cupy.cuda.function`` that the runtime uses; code is only a name."""
 
     def __init__(self, order: Order, cupy: Any) -> None:
         self._order = order
@@ -63,7 +63,7 @@ class Driver:
         return len(self._functions)
 
     def loaded(self, function: int) -> Function:
-        """What a handle stands for."""
+        """Return the object of a handle."""
         return self._functions[function - 1]
 
     def launch(self, function: int, *configuration: int) -> None:
@@ -218,7 +218,7 @@ def _mixed(
 
 
 def _records(words: Any, at: Any, n: int, size: int) -> Any:
-    """Records of so many words in what was uploaded."""
+    """Return the records, of a number of words, in an upload."""
     return words.values[int(at) : int(at) + n * size].reshape(n, size)
 
 
@@ -317,7 +317,7 @@ def _joined(ranges: list[Range]) -> list[Range]:
 
 
 class _Coded(NamedTuple):
-    """What the kernels touch of one image."""
+    """Memory that the kernels touch for one image."""
 
     source: Range
     planes: Range
@@ -328,7 +328,7 @@ class _Coded(NamedTuple):
 
 
 def _coded(n: int, source: Any, channels: Any, words: Any, planes: Any) -> list[_Coded]:
-    """Of all images; each has 16 bits for its two chroma values of four pixels, and 8 for the luma of each."""
+    """Convert all images; each has 16 bits for the two chroma values of four pixels, and 8 for the luma of each."""
     found = []
     for record in _records(words, artefacts.STEP_WORDS, n, artefacts.RECORD_WORDS):
         at, to, begin = (int(record[k : k + 2].copy().view(np.int64)[0]) for k in (0, 2, 4))
@@ -374,7 +374,7 @@ def _elastic(
 
 
 def _marks(out: Any, places: Any) -> tuple[list[tuple[int, Any]], list[Range]]:
-    """Which images have a mark in some memory, and its bytes; and where that is."""
+    """Return the images with a mark in some memory, its bytes, and its address."""
     found = [(i, at) for i, at in enumerate(places.values.tolist()) if at >= 0]
     return [(i, out.values[at : at + 16]) for i, at in found], [_part(out, at, at + 16) for _, at in found]
 
