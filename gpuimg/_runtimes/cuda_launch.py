@@ -5,7 +5,7 @@ A kernel is defined once (see :mod:`gpuimg.kernels.cuda.kernel`) and launched on
     launch(kernel, stream.ptr, (blocks, images), array, number)
 
 Arrays are flat CuPy arrays of the signature's dtypes. Nothing of Numba takes part: its dispatcher would prepare each
-array anew, for longer than all else that Python does for a small batch.
+array again, which takes longer than the rest of the Python code of a small batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BUFFER, _BUFFER_SIZE, _END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER and so o
 
 
 class Arguments:
-    """How a kernel's arguments are packed: as a C structure of them, arrays as seven words."""
+    """Layout of a kernel's arguments: a C structure in which an array is seven fields."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel

@@ -1,4 +1,4 @@
-"""Whether a GPU can be used, and if not, why not and what to do.
+"""Probe for a usable GPU; if there is none, report why and what to do.
 
 Run as a file it needs nothing but Python and prints the extra to install here: cpu, cuda12 or cuda13.
 """
@@ -126,7 +126,7 @@ def _kernel_problem() -> Problem | None:
 
 
 def is_installed(module: str) -> bool:
-    """Whether a module can be imported."""
+    """Return True if a module can be imported."""
     try:
         return importlib.util.find_spec(module) is not None
     except (ModuleNotFoundError, ValueError):  # no parent package; blocked in sys.modules

@@ -1,4 +1,4 @@
-"""What the kernels of JPEG artefacts read: steps of quantization, then a record an image; and their blocks."""
+"""Input of the kernels of JPEG artifacts: quantization steps, then one record per image; and their block sizes."""
 
 from __future__ import annotations
 

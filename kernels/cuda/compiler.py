@@ -66,7 +66,7 @@ def _type_of(argument: str) -> Any:
 
 
 def is_stored(kernel: Kernel) -> bool:
-    """Whether a kernel stays on disk."""
+    """Return True if a kernel is cached on disk."""
     return all(map(is_cacheable, kernel.users))
 
 
@@ -184,7 +184,7 @@ def _link(ptx: bytes, architecture: str) -> tuple[bytes, str]:
 
 @cache
 def toolchain() -> tuple[Any, ...]:
-    """What machine code depends on besides the kernel."""
+    """Return the versions and options that machine code depends on besides the kernel."""
     from cuda.bindings import nvvm
 
     linker = _nvjitlink()

@@ -1,4 +1,4 @@
-"""What the kernel of elastic displacements reads: a record an image; and its blocks."""
+"""Input of the kernel of elastic displacements: one record per image; and its block size."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from .shipped import Capability, lack, shipped_image
 
 
 class Image(NamedTuple):
-    """What a driver loads: a kernel's name in it, and a cubin (or PTX, which the driver assembles)."""
+    """Code that a driver loads: a cubin, or PTX, which the driver assembles; and the kernel's name in it."""
 
     entry: str
     code: bytes
@@ -86,7 +86,7 @@ class Kernel:
 
     @cached_property
     def key(self) -> str:
-        """What names it in this process: kernels with equal keys are the same."""
+        """Name of the kernel in this process: kernels with equal keys are the same."""
         return str(self._compiler((0, 0)).key_of(self)) if self.users else self.name
 
     def image(self, capability: Capability) -> Image:
@@ -101,7 +101,7 @@ class Kernel:
         return Image(*(found or self._compiler(capability).image(self, capability)))
 
     def _compiler(self, capability: Capability) -> Any:
-        """What compiles it, as it must be for this capability."""
+        """Return the compiler module, needed if no machine code for this capability came with the package."""
         try:
             return with_numba("cuda.compiler")
         except ImportError as error:

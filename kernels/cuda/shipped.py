@@ -5,7 +5,7 @@
 A process decompresses the manifest and one of the others. The manifest has the checksum of the sources that the file
 was built from, which must be those of this package, and the length and the checksum of each stream.
 
-The file is as trustworthy as the modules beside it: who can write to their folder can change either. What is checked is
+The file is as trustworthy as the modules in the same package: whoever can write to their folder can change either. What is checked is
 that it is whole, and of these sources.
 """
 
@@ -127,7 +127,7 @@ class Shipped:
 
 
 class _Stream:
-    """What the manifest says of a stream."""
+    """Manifest entry of a stream."""
 
     def __init__(self, record: dict[str, Any]) -> None:
         major, minor = record["capability"]
@@ -146,7 +146,7 @@ class _Stream:
 
 
 def record_of(kernel: Any, entry: str) -> dict[str, Any]:
-    """What the manifest says of a kernel: all that launching it takes."""
+    """Return the manifest entry of a kernel, with all that a launch needs."""
     block, blocks = kernel.bounds
     return {"entry": entry, "arguments": list(kernel.arguments), "block": block, "blocks": blocks}
 
@@ -188,7 +188,7 @@ def lack(capability: Capability) -> str | None:
 
 
 def description() -> str:
-    """What the file holds, or why it is not used."""
+    """Describe the contents of the file, or why it is not used."""
     file = opened()
     if isinstance(file, str):
         return f"not used: {file}"
