@@ -1,38 +1,38 @@
-"""Compiled loops, each kept on disk by itself and compiled when it is first called for.
+"""Compiled loops, each compiled when it is first needed and cached in a file.
 
-A loop's file is named after a checksum of all it is made of: its code and that of every function it calls, their
-constants, its types, the versions of Python and Numba, and the processor. So a change of one formula compiles the
-loops that use it anew, and no others; and a file is never stale. Damaged files are thrown away and written again.
+The name of a loop's file has a checksum of everything that the loop depends on: its code and that of every function it
+calls, their constants, its types, the versions of Python and Numba, and the processor. A changed formula compiles the
+loops that use it again, and no others, and a file is never stale. Damaged files are removed and written again.
 
 Whoever can write such a file can run code in the process that loads it. The checksum in it does not prevent that, so
 files and their folders must belong to this user, to root or to the owner of this package's code, and nobody else may
-have the permission to write to them. That goes for machine code of GPUs too, which :func:`read` and :func:`keep` serve.
+have permission to write to them. The same holds for machine code of GPUs, which :func:`read` and :func:`store` handle.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import pickle
+import pkgutil
 import stat
+import subprocess
 import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, NamedTuple
 
-import llvmlite
-import numba
 import numpy as np
-from numba import njit
-from numba.core import compiler, sigutils
-from numba.core.ccallback import CFunc
 
+from .lang import CFunc, compiler, cpu_target, from_dtype, llvmlite, njit, numba, sigutils, types
+from .native import LIBRARY
 from .scalar import LOOP
 
 _PACKAGE = __name__.rpartition(".")[0]
@@ -44,65 +44,65 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _compiling = threading.RLock()
 
 
-# -- what a loop is made of --------------------------------------------------------------------------------------------
+# -- what a loop depends on ------------------------------------------------------------------------------------------
 
 
 def fingerprint(*parts: Any) -> str:
     """Checksum of functions, with everything in this package that they refer to, and of plain values."""
-    found: dict[int, tuple[int, Any]] = {}
-    told = hashlib.sha256()
+    seen: dict[int, tuple[int, Any]] = {}
+    digest = hashlib.sha256()
     for part in parts:
-        _tell(part, told, found)
-    return told.hexdigest()
+        _update(digest, part, seen)
+    return digest.hexdigest()
 
 
-def _tell(thing: Any, told: Any, found: dict[int, tuple[int, Any]]) -> None:
-    options = getattr(thing, "targetoptions", None)  # of a function that Numba compiles: fastmath and so on
-    thing = getattr(thing, "py_func", None) or getattr(thing, "_defn", None) or thing
-    if id(thing) in found:
-        told.update(b"again %d;" % found[id(thing)][0])
+def _update(digest: Any, obj: Any, seen: dict[int, tuple[int, Any]]) -> None:
+    options = getattr(obj, "targetoptions", None)  # of a function that Numba compiles: fastmath and so on
+    obj = getattr(obj, "py_func", None) or getattr(obj, "_defn", None) or obj
+    if id(obj) in seen:
+        digest.update(b"again %d;" % seen[id(obj)][0])
         return
     if isinstance(options, dict):
-        _tell(sorted(options.items()), told, found)
-    if isinstance(thing, FunctionType):
-        found[id(thing)] = len(found), thing
-        _tell_function(thing, told, found)
-    elif isinstance(thing, CodeType):
-        told.update(thing.co_code + repr((thing.co_names, thing.co_varnames, thing.co_freevars)).encode())
-        for constant in thing.co_consts:
-            _tell(constant, told, found)
-    elif isinstance(thing, (tuple, list)):
-        told.update(b"%d of;" % len(thing))
-        for one in thing:
-            _tell(one, told, found)
-    elif isinstance(thing, (set, frozenset)):
-        told.update(repr(sorted(map(repr, thing))).encode())
-    elif isinstance(thing, ModuleType):
+        _update(digest, sorted(options.items()), seen)
+    if isinstance(obj, FunctionType):
+        seen[id(obj)] = len(seen), obj
+        _update_function(digest, obj, seen)
+    elif isinstance(obj, CodeType):
+        digest.update(obj.co_code + repr((obj.co_names, obj.co_varnames, obj.co_freevars)).encode())
+        for constant in obj.co_consts:
+            _update(digest, constant, seen)
+    elif isinstance(obj, (tuple, list)):
+        digest.update(b"%d of;" % len(obj))
+        for item in obj:
+            _update(digest, item, seen)
+    elif isinstance(obj, (set, frozenset)):
+        digest.update(repr(sorted(map(repr, obj))).encode())
+    elif isinstance(obj, ModuleType):
         # Of its package only: parts of Numba go by other names once numba-cuda is imported.
-        told.update(thing.__name__.partition(".")[0].encode())
-    elif isinstance(thing, (BuiltinFunctionType, type)):
-        told.update(f"{thing.__module__}.{thing.__qualname__}".encode())
+        digest.update(obj.__name__.partition(".")[0].encode())
+    elif isinstance(obj, (BuiltinFunctionType, type)):
+        digest.update(f"{obj.__module__}.{obj.__qualname__}".encode())
     else:
-        told.update(repr(thing).encode())
-    told.update(b";")
+        digest.update(repr(obj).encode())
+    digest.update(b";")
 
 
-def _tell_function(function: FunctionType, told: Any, found: dict[int, tuple[int, Any]]) -> None:
-    _tell(function.__code__, told, found)
+def _update_function(digest: Any, function: FunctionType, seen: dict[int, tuple[int, Any]]) -> None:
+    _update(digest, function.__code__, seen)
     names = _names(function.__code__)
     for name in sorted(names & function.__globals__.keys()):
         value = function.__globals__[name]
         if isinstance(value, ModuleType) and value.__name__.startswith(_PACKAGE + "."):
             for attribute in sorted(names & vars(value).keys()):
-                _tell(getattr(value, attribute), told, found)
+                _update(digest, getattr(value, attribute), seen)
         else:
-            _tell(value, told, found)
+            _update(digest, value, seen)
     for value in _bound(function):
-        _tell(value, told, found)
+        _update(digest, value, seen)
 
 
 def _bound(function: FunctionType) -> list[Any]:
-    """What a function holds besides its code and its module: its closure and its defaults."""
+    """Values that a function holds besides its code and its module: its closure and its defaults."""
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     return [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
 
@@ -114,49 +114,49 @@ def _names(code: CodeType) -> set[str]:
 
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.ufunc)
-_STABLE = {"builtins", "math", "numpy", "numba"}  # packages that say the same as long as their versions do
+_STABLE = {"builtins", "math", "numpy", "numba"}  # packages that do the same as long as their versions do
 
 
-def is_told(function: Any) -> bool:
-    """Whether a function of the users', compiled by Numba, does nothing but what its :func:`fingerprint` is made of.
+def is_cacheable(function: Any) -> bool:
+    """Return True where the :func:`fingerprint` of a user's compiled function covers everything that it does.
 
-    It may use plain constants, other such functions, ``math``, ``numpy`` and ``numba``. Arrays, modules of the users'
-    and what Numba was taught by extensions may do something else in the next process.
+    It may use plain constants, other such functions, ``math``, ``numpy`` and ``numba``. Arrays, the user's modules and
+    extensions of Numba may do something else in the next process.
     """
-    return _is_told(function, set())
+    return _is_cacheable(function, set())
 
 
-def _is_told(thing: Any, seen: set[int]) -> bool:
-    function = getattr(thing, "py_func", None)
+def _is_cacheable(obj: Any, seen: set[int]) -> bool:
+    function = getattr(obj, "py_func", None)
     if isinstance(function, FunctionType):
         if id(function) in seen:
             return True
         seen.add(id(function))
         names = _names(function.__code__) & function.__globals__.keys()
         used = [*(function.__globals__[name] for name in names), *_bound(function)]
-        return not thing.targetoptions.get("link") and all(_is_told(value, seen) for value in used)
-    if isinstance(thing, (tuple, frozenset)):
-        return all(_is_told(value, seen) for value in thing)
-    if isinstance(thing, ModuleType):
-        return thing.__name__.partition(".")[0] in _STABLE
-    if isinstance(thing, (type, BuiltinFunctionType)):
-        return str(thing.__module__).partition(".")[0] in _STABLE
-    return isinstance(thing, _PLAIN)
+        return not obj.targetoptions.get("link") and all(_is_cacheable(value, seen) for value in used)
+    if isinstance(obj, (tuple, frozenset)):
+        return all(_is_cacheable(value, seen) for value in obj)
+    if isinstance(obj, ModuleType):
+        return obj.__name__.partition(".")[0] in _STABLE
+    if isinstance(obj, (type, BuiltinFunctionType)):
+        return str(obj.__module__).partition(".")[0] in _STABLE
+    return isinstance(obj, _PLAIN)
 
 
-# -- where they are kept -----------------------------------------------------------------------------------------------
+# -- cached files ------------------------------------------------------------------------------------------------------
 
 
 def _places() -> list[Path]:
-    """Folders to look for compiled loops in: ``NUMBA_CACHE_DIR``, else beside this file and the user's cache folder."""
-    asked = os.environ.get("NUMBA_CACHE_DIR")
+    """Folders with compiled loops: ``NUMBA_CACHE_DIR``, else one next to this file and the user's cache folder."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return [Path(asked, "gpuimg")] if asked else [_beside(), Path(home, "gpuimg")]
+    return [Path(chosen, "gpuimg")] if chosen else [_package_folder(), Path(home, "gpuimg")]
 
 
 @cache
 def folder() -> Path | None:
-    """The first of these folders that can be written to; None where none can, of which a warning tells."""
+    """The first of these folders that can be written to; None, with a warning, where none can."""
     places = _places()
     for place in places:
         with suppress(OSError):
@@ -166,7 +166,7 @@ def folder() -> Path | None:
                 return place
     tried = " and ".join(map(str, places))
     warnings.warn(
-        f"kernels are compiled anew in every process, which takes seconds: {tried} cannot be written to, or other "
+        f"every process compiles the kernels again, which takes seconds: {tried} cannot be written to, or other "
         "users can write there too; set NUMBA_CACHE_DIR to a folder that belongs to you and that nobody else can write "
         "to",
         RuntimeWarning,
@@ -175,21 +175,21 @@ def folder() -> Path | None:
     return None
 
 
-def _beside() -> Path:
+def _package_folder() -> Path:
     return Path(__file__).resolve().parent / "__pycache__"
 
 
 def _is_trusted(status: os.stat_result) -> bool:
-    """Whether a file or a folder can only be written to by users whose code runs in this process anyway."""
+    """Return True where only users whose code runs in this process anyway can write to a file or a folder."""
     owners = os.geteuid(), 0, os.stat(__file__).st_uid
     return status.st_uid in owners and not status.st_mode & _WRITABLE_BY_OTHERS
 
 
 def _is_ours(place: Path) -> bool:
-    """Whether a folder can be trusted.
+    """Return True for a folder that can be trusted.
 
-    One of this user's that others may write to, as one made under a umask of 002, is closed to them first: what they
-    may have left in it belongs to them, and is not read.
+    A folder of this user that others may write to, as one created under a umask of 002, is closed to them first. Files
+    that they may have left in it belong to them, and are not read.
     """
     status = place.stat()
     if status.st_uid == os.geteuid() and status.st_mode & _WRITABLE_BY_OTHERS:
@@ -210,7 +210,7 @@ def _content(path: Path) -> bytes:
 
 
 def read(name: str, rebuild: Callable[[bytes], Any]) -> Any:
-    """What ``rebuild`` makes of the content kept under a name; None where there is none that can be used."""
+    """Return what ``rebuild`` makes of the content stored under a name, or None where none can be used."""
     for place in _places():
         try:
             content = _content(place / name)
@@ -220,24 +220,24 @@ def read(name: str, rebuild: Callable[[bytes], Any]) -> Any:
             if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
                 raise ValueError("damaged")
             return rebuild(content[_DIGEST:])
-        except Exception:  # whatever a damaged file, or one of another make, leads to
+        except Exception:  # whatever a damaged file leads to
             with suppress(OSError):
                 (place / name).unlink()
     return None
 
 
-def keep(name: str, content: bytes, others: int = 0) -> None:
-    """Keep content under a name, ``what-types-fingerprint.ending``, whole or not at all.
+def store(name: str, content: bytes, others: int = 0) -> None:
+    """Store content under a name, ``function-types-fingerprint.ending``, whole or not at all.
 
-    In the package's own folder all but the newest ``others`` of the same name but for the fingerprint are removed:
-    they are of older code, or of functions that users have changed.
+    In the package's folder all but the newest ``others`` with the same name but another fingerprint are removed: they
+    are of older code, or of functions that users have changed.
     """
     place = folder()
     if place is None:
         return
     path = place / name
     with suppress(OSError):  # a full disk must not stop anybody
-        if place == _beside():
+        if place == _package_folder():
             _remove_older([*place.glob(f"{path.stem.rpartition('-')[0]}-*{path.suffix}")], others)
         descriptor, temporary = tempfile.mkstemp(dir=place)
         with os.fdopen(descriptor, "wb") as file:
@@ -256,11 +256,11 @@ def _remove_older(paths: list[Path], others: int) -> None:
 
 
 class DiskCache:
-    """What a Numba function asks for its machine code: one file for each fingerprint.
+    """The cache of a Numba function: one file for each fingerprint.
 
-    The content is a pickle: besides the object code, what Numba needs to rebuild a function are its own objects (types,
-    the signature, a descriptor of the function, its environments), which it can only pickle. :func:`read` gives no file
-    that somebody else could have written.
+    The content is a pickle: to rebuild a function Numba needs the object code and objects that it can only pickle
+    (types, the signature, a descriptor of the function, its environments). :func:`read` returns no file that somebody
+    else could have written.
     """
 
     def __init__(self, function: Any, name: str, options: dict[str, Any]) -> None:
@@ -269,29 +269,34 @@ class DiskCache:
         self._options = [part for item in options.items() for part in item]
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """The compiled function, or None where there is none that can be used."""
+        """Return the compiled function, or None where no file can be used."""
         target.refresh()
         return read(
             self._file_name(signature, target.codegen()),
             lambda content: compiler.CompileResult._rebuild(target, *pickle.loads(content)),
         )
 
+    def has(self, signature: Any) -> bool:
+        """Return True where a file has the function, whether or not it can be used."""
+        name = self._file_name(signature, cpu_target.target_context.codegen())
+        return any((place / name).exists() for place in _places())
+
     def save_overload(self, signature: Any, result: Any) -> None:
-        """Keep a compiled function."""
+        """Store a compiled function."""
         content = pickle.dumps(result._reduce(), protocol=pickle.HIGHEST_PROTOCOL)
-        keep(self._file_name(signature, result.codegen), content)
+        store(self._file_name(signature, result.codegen), content)
 
     def _file_name(self, signature: Any, codegen: Any) -> str:
         checked = numba.config.BOUNDSCHECK
         machine = (sys.version, numba.__version__, llvmlite.__version__, codegen.magic_tuple(), checked)
         types = hashlib.sha256(repr((machine, str(signature))).encode()).hexdigest()[:12]
-        return f"{self._name}-{types}-{self._made_of[:24]}{_ENDING}"
+        return f"{self._name}-{types}-{self._fingerprint[:24]}{_ENDING}"
 
     @cached_property
-    def _made_of(self) -> str:
+    def _fingerprint(self) -> str:
         return fingerprint(self._function, *self._options)
 
-    # Numba's other questions.
+    # Other members that Numba uses.
 
     cache_path = None
 
@@ -308,45 +313,180 @@ class DiskCache:
 # -- loops -------------------------------------------------------------------------------------------------------------
 
 
-def kept(function: Any, **options: Any) -> Any:
-    """Compile a function that Python calls, for the types it is called with.
+class Entrance(NamedTuple):
+    """A function that Python calls."""
 
-    It runs without Python's lock, unless ``nogil=False``: for what takes less time than getting the lock back from a
-    thread that is busy in Python, 5 ms.
+    name: str  # its place in this package
+    function: Any  # as Numba compiles it
+    signatures: tuple[str, ...]
+    records: dict[str, np.dtype[Any]]
+    nogil: bool
+
+    def numba_signatures(self) -> list[Any]:
+        """The signatures in Numba's types."""
+        names = vars(types) | {name: from_dtype(dtype) for name, dtype in self.records.items()}
+        return [eval(text, names) for text in self.signatures]
+
+    def is_cached(self) -> bool:
+        """Return True where files have its machine code."""
+        return all(map(self.function._cache.has, self.numba_signatures()))
+
+    def compile(self) -> None:
+        """Compile it for all its signatures, or read it from disk."""
+        for signature in self.numba_signatures():
+            self.function.compile(signature)
+
+
+#: All functions that Python calls; empty where a library is in use.
+ENTRANCES: Final[list[Entrance]] = []
+
+
+def cached_jit(*signatures: str, nogil: bool = True, **records: np.dtype[Any]) -> Callable[[Any], Any]:
+    """Compile a function that Python calls, for these types of arguments and no others.
+
+    Parameters
+    ----------
+    *signatures
+        As ``"none(float32[::1], RECORD[:, ::1], int64)"``, all arrays contiguous. The first one that fits is called.
+    nogil
+        False for a function that takes less time than getting the GIL back from a thread that is busy in Python, 5 ms.
+    **records
+        The dtypes that signatures name, besides NumPy's.
     """
-    dispatcher = njit(**(LOOP | options))(function)
-    dispatcher._cache = DiskCache(function, function.__name__, LOOP | options)
-    return dispatcher
+    options = LOOP | {"nogil": nogil}
+
+    def decorate(function: Any) -> Any:
+        name = f"{function.__module__.removeprefix(_PACKAGE + '.')}.{function.__name__}"
+        if LIBRARY is not None:
+            return LIBRARY.function(name, signatures, records)
+        dispatcher = njit(**options)(function)
+        dispatcher._cache = DiskCache(function, function.__name__, options)
+        entrance = Entrance(name, dispatcher, signatures, records, nogil)
+        ENTRANCES.append(entrance)
+        declared = {one.args: one.return_type for one in entrance.numba_signatures()}
+        dispatcher.compile = partial(_compile_declared, dispatcher, declared)
+        return dispatcher
+
+    return decorate
 
 
-class Piece:
+def _compile_declared(dispatcher: Any, declared: dict[Any, Any], signature: Any) -> Any:
+    """Compile a function for arguments of a declared signature; Numba would compile it for any."""
+    given, _ = sigutils.normalize_signature(signature)
+    writable = tuple(one.copy(readonly=False) if isinstance(one, types.Array) else one for one in given)
+    if writable not in declared:
+        takes = " or ".join(", ".join(map(str, one)) for one in declared)
+        raise TypeError(f"{dispatcher.py_func.__name__} takes {takes}, not {', '.join(map(str, given))}")
+    return type(dispatcher).compile(dispatcher, declared[writable](*given))
+
+
+class NativeFunction:
     """A loop that other loops call by its address: a C function of these types, whose arrays are pointers.
 
-    One with code of the ``users`` is not kept on disk, and may use all of Numba.
+    One that calls a user's functions is not cached on disk, and may use all of Numba.
     """
 
-    all: ClassVar[list[Piece]] = []  # but those of the users
-    made: ClassVar[int] = 0  # compiled in this process rather than read from disk
+    all: ClassVar[list[NativeFunction]] = []  # but those that call users' functions
+    compile_count: ClassVar[int] = 0  # compiled for this process rather than read from disk
 
     def __init__(self, name: str, function: Any, signature: Any, *, users: bool = False) -> None:
         self.name = name
-        self._function = function
-        self._signature = signature
+        self.function = function
+        self.signature = signature
         self._users = users
+        self._cache = DiskCache(function, name, LOOP)
         if not users:
-            Piece.all.append(self)
+            NativeFunction.all.append(self)
 
     @cached_property
     def address(self) -> int:
-        """Where the machine code is, compiled or read from disk at the first call for it."""
+        """Address of the machine code, which is compiled or read from disk when it is first needed."""
+        if LIBRARY is not None:
+            return LIBRARY.address(self.name)
         with _compiling:
             if "address" in self.__dict__:  # another thread was first
                 return int(self.__dict__["address"])
             options = {} if self._users else LOOP
-            compiled: Any = CFunc(self._function, sigutils.normalize_signature(self._signature), {}, options)
+            compiled: Any = CFunc(self.function, sigutils.normalize_signature(self.signature), {}, options)
             if not self._users:
-                compiled._cache = DiskCache(self._function, self.name, options)
+                compiled._cache = self._cache
             compiled.compile()
-            Piece.made += not compiled.cache_hits
+            NativeFunction.compile_count += not compiled.cache_hits
             self._compiled = compiled  # keeps the machine code
             return int(compiled.address)
+
+    def is_cached(self) -> bool:
+        """Return True where a file has its machine code."""
+        arguments, result = sigutils.normalize_signature(self.signature)
+        return self._cache.has(result(*arguments))
+
+    def compile(self) -> None:
+        """Compile it, or read it from disk."""
+        _ = self.address
+
+
+# -- many at a time ----------------------------------------------------------------------------------------------------
+
+
+def import_all() -> None:
+    """Import every module that defines loops of the CPU."""
+    package = sys.modules[_PACKAGE]
+    for module in pkgutil.walk_packages(package.__path__, f"{_PACKAGE}."):
+        if not module.name.startswith(f"{_PACKAGE}.cuda"):
+            importlib.import_module(module.name)
+
+
+def names() -> list[str]:
+    """Names of all loops that are imported, those that take long to compile first."""
+    return sorted(_by_name(), key=lambda name: (name not in ALWAYS, name))
+
+
+#: Loops that almost every batch needs; they take 12 of the 45 seconds of all.
+ALWAYS: Final = ("decode_jpeg", "cpu.batch.run_images")
+
+
+def _by_name() -> dict[str, NativeFunction | Entrance]:
+    every: list[NativeFunction | Entrance] = [*NativeFunction.all, *ENTRANCES]
+    return {one.name: one for one in every}
+
+
+def compile_together(wanted: Iterable[str]) -> None:
+    """Compile loops that no file has on all cores, each in one of several processes; later calls read the files."""
+    unseen = set(wanted) - _seen
+    if LIBRARY is not None or not unseen:
+        return
+    with _compiling:
+        known = _by_name()
+        _seen.update(unseen)
+        missing = [name for name in names() if name in unseen and not known[name].is_cached()]
+        helpers = min(len(os.sched_getaffinity(0)), len(missing) // 2) - 1
+        if helpers < 1 or not Path(sys.executable).name.startswith("python") or folder() is None:
+            return  # what is called is compiled then
+        with tempfile.TemporaryDirectory() as claims:
+            code = f"import sys; sys.path[:] = {sys.path}; from {__name__} import help_compile; "
+            command = [sys.executable, "-c", code + f"help_compile({claims!r}, {missing})"]
+            processes = [subprocess.Popen(command, stdin=subprocess.DEVNULL) for _ in range(helpers)]
+            own = _compile_claimed(claims, missing)
+            for process in processes:
+                process.wait()  # what it failed to compile is compiled where it is called
+        NativeFunction.compile_count += sum(isinstance(known[name], NativeFunction) for name in {*missing} - own)
+
+
+_seen: set[str] = set()  # compiled, cached, or being compiled
+
+
+def help_compile(claims: str, missing: list[str]) -> None:
+    """Compile loops in a process of :func:`compile_together`."""
+    import_all()
+    _compile_claimed(claims, missing)
+
+
+def _compile_claimed(claims: str, missing: list[str]) -> set[str]:
+    """Compile those of the loops that no other process has claimed by a file, and return their names."""
+    known, own = _by_name(), set[str]()
+    for name in missing:
+        with suppress(FileExistsError):
+            Path(claims, name).touch(exist_ok=False)
+            known[name].compile()
+            own.add(name)
+    return own

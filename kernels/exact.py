@@ -85,8 +85,8 @@ def _weigh(i, size, out, reach, kind, first, count, real):
     stretch = max(scale, 1.0)
     support, inverse = reach * stretch, 1.0 / stretch
     center = (i + 0.5) * scale
-    low = max(np.int64(center - support + 0.5), 0)
-    taps = min(np.int64(center + support + 0.5), size) - low
+    low = max(int(center - support + 0.5), 0)
+    taps = min(int(center + support + 0.5), size) - low
     first[i], count[i] = low, taps
     total = 0.0
     for t in range(taps):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from .color import luma, round_half_even, store_byte, unit
-from .compiled import kept
+from .compiled import cached_jit
 from .scalar import f32
 
 _BYTE = f32(1.0 / 255.0)
 _WORD = f32(1.0 / 65535.0)
 
 
-@kept
+@cached_jit("none(uint8[::1], uint8[::1])")
 def gray_bytes(pixels, out):
     """Fill ``out`` (N,) with the gray values of ``pixels`` (3 N,), all uint8."""
     for i in range(out.size):
@@ -18,7 +18,7 @@ def gray_bytes(pixels, out):
         out[i] = store_byte(luma(r, g, b))
 
 
-@kept
+@cached_jit("none(uint16[::1], uint16[::1])")
 def gray_words(pixels, out):
     """Fill ``out`` (N,) with the gray values of ``pixels`` (3 N,), all uint16."""
     for i in range(out.size):

@@ -71,7 +71,7 @@ SYMMETRIC: Final = 9
 RADIUS: Final = (0.5, 1.0, 0.5, 1.0, 2.0, 2.0, 3.0, 0.5, 0.5, 0.5)
 
 # Ways to sample.
-TAPS: Final = 0  # two-dimensional taps
+GATHERED: Final = 0  # two-dimensional taps
 SEPARABLE: Final = 1  # x depends on the column only and y on the row only: two one-dimensional passes
 WHOLE: Final = 2  # every pixel is one of the source, their rows and columns in order or mirrored
 

@@ -110,7 +110,7 @@ AUTOCONTRAST = _op("autocontrast", statistic=RANGE)
 EQUALIZE = _op("equalize", statistic=HISTOGRAM)
 NORMALIZE = _op("normalize", "scale_r", "scale_g", "scale_b", "shift_r", "shift_g", "shift_b")
 NORMALIZE_BYTES = _op(
-    "normalize_bytes", "mean_r", "mean_g", "mean_b", "std_r", "std_g", "std_b", "divisor", rare=True
+    "normalize_bytes", "mean_r", "mean_g", "mean_b", "std_r", "std_g", "std_b", "divisor"
 )  # fmt: skip
 PAINT = _op(
     "paint", "x0", "y0", "x1", "y1", "sharpness_x", "sharpness_y", "red", "green", "blue", "inside", coordinates=True

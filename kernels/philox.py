@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
-from numba import njit
 
-from .compiled import kept
+from .compiled import cached_jit
+from .lang import njit
 
 u64 = np.uint64
 
@@ -46,7 +44,7 @@ def _block(k0, k1, c0, c1, c2, c3):
     return c0, c1, c2, c3
 
 
-@partial(kept, nogil=False)
+@cached_jit("none(uint64, uint64, uint64, uint64[::1], uint64, uint64[::1], uint64[:, :, ::1])", nogil=False)
 def philox_words(key_0, key_1, draw, indices, stream, views, out):
     """Fill ``out`` (N, B, 4) with the blocks of the counters (block + 2**32 view, draw, index, stream), all uint64."""
     for i in range(len(indices)):
@@ -56,7 +54,7 @@ def philox_words(key_0, key_1, draw, indices, stream, views, out):
             )
 
 
-@kept
+@cached_jit("none(uint64, uint64, uint64, uint64, uint64[::1], uint64[::1])")
 def shuffle(key_0, key_1, stream, n, positions, out):
     """Fill ``out`` with the places of ``positions`` in a pseudo-random order of the numbers below ``n``; all uint64.
 

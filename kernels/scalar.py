@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from .lang import njit
 
 # No "nnan"/"ninf": a NaN in the user's own float image must stay visible. No "reassoc": it lets LLVM turn the short
 # tap loops into gathers and horizontal sums (measured: twice the time), and sums would depend on the vector width.

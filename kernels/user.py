@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from .native import with_numba
 from .scalar import f32, scalar
 
 
@@ -21,9 +22,14 @@ def chain(functions: tuple[Any, ...]) -> Any:
     return joined
 
 
+def gray_formula(function: Any) -> Any:
+    """A function for one-channel images: its first value three times, as everything after it expects."""
+    return with_numba("user").compile_gray_formula(function)
+
+
 @cache
-def first_kept(function: Any) -> Any:
-    """``function`` for one-channel images: its first value three times, as everything after it expects."""
+def compile_gray_formula(function: Any) -> Any:
+    """As :func:`gray_formula`, in this instance of the package."""
 
     @scalar
     def first(r, g, b, y, x, value):

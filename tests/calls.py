@@ -7,13 +7,16 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 import gpuimg as gi
 
+try:
+    import numba
+except ModuleNotFoundError:  # as in the tests of a wheel, which needs it for users' functions only
+    numba = None
 
-@numba.njit
+
 def dim(r: Any, g: Any, b: Any, y: Any, x: Any, value: Any) -> Any:
     return r * value, g * value + y * np.float32(0.01), b * value + x * np.float32(0.01)
 
@@ -158,7 +161,11 @@ CALLS = {
     ),
     "jpeg": Call(gi.jpeg, lambda rng, n, white: {"quality": rng.integers(1, 101, n)}),
     "adjust_sharpness": Call(gi.adjust_sharpness, lambda rng, n, white: {"sharpness_factor": rng.uniform(0, 2, n)}),
-    "pointwise": Call(gi.pointwise, lambda rng, n, white: {"value": rng.uniform(0, 1, n)}, {"function": dim}),
+    "pointwise": Call(
+        gi.pointwise,
+        lambda rng, n, white: {"value": rng.uniform(0, 1, n)},
+        {"function": numba.njit(dim) if numba else dim},
+    ),
 }
 
 
@@ -178,3 +185,5 @@ for _name in gi.__all__:
 #: Those that also move pixels, and those that change sizes.
 RESIZING = ["resize", "resize nearest", "resize bicubic", "resize plain", "crop", "center_crop", "resized_crop", "pad",
             "pad edge", "pad reflect", "pad symmetric", "rotate expand"]  # fmt: skip
+if numba is None:
+    del CALLS["pointwise"]

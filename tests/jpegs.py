@@ -214,7 +214,7 @@ class Decoder:
         self.fill = fill
         self._memory = memory
         self._tables = (memory or Guarded)(TABLE_BYTES, 0)
-        self._call = _CALL(jpeg.DECODE_PIECE.address)
+        self._call = _CALL(jpeg.DECODE_FUNCTION.address)
 
     def __call__(
         self, data: bytes | Pixels, region: Region | None = None, channels: int = 3, header: Any = None,

@@ -405,6 +405,7 @@ def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert "baseline JPEG gpuimg\nother files   Pillow " in text
     assert f"\nvideos        PyAV {metadata.version('av')}" in text
     assert re.fullmatch(r"\d+ threads? \(.+\)", lines["cpu"])  # and how that came about
+    assert re.fullmatch(r"compiled (with the package, for \S+|here by Numba: .+)", lines["loops"])
     assert lines["default"].partition(":")[0] in ("cpu", "cuda")
 
 
@@ -502,16 +503,17 @@ def test_warm_compiles_what_a_preset_needs_once() -> None:
 
 
 def test_warm_all_has_every_loop() -> None:
-    from gpuimg.kernels.compiled import Piece
+    from gpuimg.kernels.compiled import NativeFunction
 
     done = run("warm", "--all")
     assert re.match(r"compiled   \d+ loops for everything in ", done.stdout)
     import gpuimg.kernels.cpu.batch  # noqa: F401
 
-    code = "import gpuimg.kernels.cpu.batch\nfrom gpuimg.kernels.compiled import Piece\n"
-    code += "[piece.address for piece in Piece.all]\nprint(len(Piece.all), Piece.made)"
+    code = "import gpuimg.kernels.cpu.batch\nfrom gpuimg.kernels.compiled import NativeFunction\n"
+    code += "[function.address for function in NativeFunction.all]\n"
+    code += "print(len(NativeFunction.all), NativeFunction.compile_count)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300).stdout
-    assert said.split() == [str(len(Piece.all)), "0"]
+    assert said.split() == [str(len(NativeFunction.all)), "0"]
 
 
 def test_warm_names_the_presets_there_are() -> None:

@@ -17,19 +17,19 @@ import numba
 import numpy as np
 import pytest
 
-from gpuimg.kernels import compiled, ops
-from gpuimg.kernels.compiled import Piece, fingerprint
-from gpuimg.kernels.cpu.program import GRID_PIECES, ROW_PIECES
+from gpuimg.kernels import compiled, native, ops
+from gpuimg.kernels.compiled import NativeFunction, fingerprint
+from gpuimg.kernels.cpu.program import GRID_FUNCTIONS, ROW_FUNCTIONS
 
 from .forks import Forks, forks
 
 ROOT = Path(__file__).parents[1]
 BATCH = """
 import gpuimg, numpy as np
-from gpuimg.kernels.compiled import Piece
+from gpuimg.kernels.compiled import NativeFunction
 x = np.full((2, 5, 7, 3), 100, np.uint8)
 y = gpuimg.adjust_brightness(gpuimg.resize(x, (3, 4)), 1.5).array()
-print(int(y.min()), int(y.max()), Piece.made)
+print(int(y.min()), int(y.max()), NativeFunction.compile_count)
 """
 DRAW = "import gpuimg; print(float(gpuimg.Rng(0, indices=[5]).uniform(0.0, 1.0)[0]))"  # one small function
 
@@ -118,13 +118,13 @@ def test_a_function_that_calls_itself_has_a_fingerprint() -> None:
 def test_a_constant_of_one_formula_concerns_its_loops_only() -> None:
     from gpuimg.kernels import color
 
-    pieces = [*ROW_PIECES.values(), *GRID_PIECES.values()]
-    before = {piece.name: fingerprint(piece._function) for piece in pieces}
+    functions = [*ROW_FUNCTIONS.values(), *GRID_FUNCTIONS.values()]
+    before = {function.name: fingerprint(function.function) for function in functions}
     function = color.posterize.py_func
     old = function.__code__
     try:
         function.__code__ = old.replace(co_consts=(*old.co_consts, 0.125))
-        after = {piece.name: fingerprint(piece._function) for piece in pieces}
+        after = {function.name: fingerprint(function.function) for function in functions}
     finally:
         function.__code__ = old
     assert {name for name in before if before[name] != after[name]} == {"row_posterize"}
@@ -133,20 +133,20 @@ def test_a_constant_of_one_formula_concerns_its_loops_only() -> None:
 def test_every_process_finds_the_same_fingerprints() -> None:
     code = (
         "from gpuimg.kernels import compiled\nimport gpuimg.kernels.cpu.batch\n"
-        "pieces = sorted(compiled.Piece.all, key=lambda piece: piece.name)\n"
-        "print(compiled.fingerprint(*(piece._function for piece in pieces)), len(pieces))"
+        "functions = sorted(compiled.NativeFunction.all, key=lambda function: function.name)\n"
+        "print(compiled.fingerprint(*(function.function for function in functions)), len(functions))"
     )
-    import gpuimg.kernels.cpu.batch  # noqa: F401  # defines the pieces
+    import gpuimg.kernels.cpu.batch  # noqa: F401  # defines the functions
 
-    pieces = sorted(Piece.all, key=lambda piece: piece.name)  # which lie in the order of imports
-    here = f"{fingerprint(*(piece._function for piece in pieces))} {len(pieces)}"
+    functions = sorted(NativeFunction.all, key=lambda function: function.name)  # which lie in the order of imports
+    here = f"{fingerprint(*(function.function for function in functions))} {len(functions)}"
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": seed}
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=300
         )
         assert done.stdout.strip() == here, done.stderr
-    assert len({piece.name for piece in Piece.all}) == len(Piece.all)
+    assert len({function.name for function in NativeFunction.all}) == len(NativeFunction.all)
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_where_nothing_can_be_written_kernels_are_compiled_each_time(
 ) -> None:
     said = run(python, NOWHERE.format("always") + DRAW, tmp_path)
     assert said.startswith(drawn[0])
-    assert said.count("kernels are compiled anew in every process") == 1
+    assert said.count("every process compiles the kernels again") == 1
     assert "set NUMBA_CACHE_DIR to a folder that belongs to you and that nobody else can write to" in said
 
 
@@ -257,7 +257,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     compiled.folder.cache_clear()
     before = os.umask(0o002)
     try:
-        compiled.keep(NAME, b"content")
+        compiled.store(NAME, b"content")
         assert compiled.read(NAME, bytes) == b"content"
         yield tmp_path / "requested" / "gpuimg"
     finally:
@@ -289,7 +289,7 @@ def test_a_folder_of_ours_is_closed_to_others(place: Path, bits: int) -> None:
 def test_a_file_that_others_can_write_to_is_not_read(place: Path, bits: int) -> None:
     (place / NAME).chmod(bits)
     assert compiled.read(NAME, bytes) is None
-    compiled.keep(NAME, b"another")
+    compiled.store(NAME, b"another")
     assert compiled.read(NAME, bytes) == b"another"
 
 
@@ -330,11 +330,11 @@ def test_nothing_of_another_user_is_read(place: Path, tmp_path: Path, what: str)
     assert compiled.read(NAME, bytes) is None
     compiled.folder.cache_clear()
     if what == "file":
-        compiled.keep(NAME, b"another")
+        compiled.store(NAME, b"another")
         assert compiled.read(NAME, bytes) == b"another"
         return
     with pytest.warns(RuntimeWarning, match="or other users can write there too"):
-        compiled.keep("new", b"another")
+        compiled.store("new", b"another")
     assert [path.name for path in target.iterdir()] == [NAME]
     assert target.stat().st_uid == NOBODY
 
@@ -382,20 +382,20 @@ def test_the_requested_folder_is_used(tmp_path: Path, monkeypatch: pytest.Monkey
     assert compiled.folder.__wrapped__() == tmp_path / "gpuimg"
     monkeypatch.delenv("NUMBA_CACHE_DIR")
     assert compiled.folder.__wrapped__() == ROOT / "kernels" / "__pycache__"
-    monkeypatch.setattr(compiled, "_beside", lambda: Path("/dev/null/no"))
+    monkeypatch.setattr(compiled, "_package_folder", lambda: Path("/dev/null/no"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     assert compiled.folder.__wrapped__() == tmp_path / "home" / "gpuimg"
 
 
 def test_older_files_next_to_the_code_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "_beside", lambda: tmp_path)
+    monkeypatch.setattr(compiled, "_package_folder", lambda: tmp_path)
     monkeypatch.setattr(compiled, "_places", lambda: [tmp_path])
     monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
 
     def store(constant: float) -> str:
-        kept = compiled.kept(loop_of(constant))
+        loop = compiled.cached_jit("none(float32[::1])")(loop_of(constant))
         values = np.ones(3, np.float32)
-        kept(values)
+        loop(values)
         assert values.tolist() == [constant**2] * 3
         (path,) = tmp_path.glob("loop-*.kernel")
         return path.name
@@ -412,7 +412,7 @@ def test_a_full_disk_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(tempfile, "mkstemp", full)
     values = np.ones(2, np.float32)
-    compiled.kept(loop_of(1.5))(values)
+    compiled.cached_jit("none(float32[::1])")(loop_of(1.5))(values)
     assert values.tolist() == [2.25, 2.25]
     assert not list(tmp_path.iterdir())
 
@@ -426,7 +426,7 @@ def test_types_and_machines_have_separate_files(tmp_path: Path, monkeypatch: pyt
 
 def test_the_table_lists_what_the_loops_are_for() -> None:
     named = {"contrast", "autocontrast", "equalize", "sharpness", "motion", "jpeg", "elastic"}
-    assert {ops.OPS[code].name for code in GRID_PIECES} == named
+    assert {ops.OPS[code].name for code in GRID_FUNCTIONS} == named
 
 
 # -- functions of users ------------------------------------------------------------------------------------------------
@@ -455,11 +455,43 @@ CACHEABLE: dict[str, tuple[Callable[..., Any], bool]] = {
 @pytest.mark.parametrize("name", CACHEABLE)
 def test_functions_of_users_are_cacheable_where_their_content_is_known(name: str) -> None:
     function, expected = CACHEABLE[name]
-    assert compiled.is_told(numba.njit(function)) is expected
-    assert not compiled.is_told(function)  # not compiled by Numba
+    assert compiled.is_cacheable(numba.njit(function)) is expected
+    assert not compiled.is_cacheable(function)  # not compiled by Numba
 
 
 def test_a_fingerprint_is_of_defaults_and_options() -> None:
     functions = [lambda x, factor=2.0: x * factor, lambda x, factor=3.0: x * factor]
     prints = {fingerprint(numba.njit(f, fastmath=fast)) for f in functions for fast in (False, True)}
     assert len(prints) == 4
+
+
+def test_a_loop_takes_no_other_types_than_it_declares() -> None:
+    loop = compiled.cached_jit("none(float32[::1])")(loop_of(2.0))
+    with pytest.raises(TypeError, match=r"loop takes array\(float32, 1d, C\), not array\(float64, 1d, C\)"):
+        loop(np.ones(3))
+
+
+def test_loops_are_compiled_by_several_processes(python: Forks, tmp_path: Path) -> None:
+    code = """
+import os
+os.sched_getaffinity = lambda process: {0, 1}
+from gpuimg.kernels import compiled, gray, philox
+from gpuimg.kernels.cpu import elastic, run
+wanted = ["gray.gray_bytes", "gray.gray_words", "philox.shuffle", "philox.philox_words", "unknown", "lay_taps"]
+begun = []
+popen = compiled.subprocess.Popen
+compiled.subprocess.Popen = lambda *given, **options: begun.append(given) or popen(*given, **options)
+compiled.compile_together(wanted)
+known = compiled._by_name()
+print(len(begun), all(known[name].is_cached() for name in wanted if name in known))
+compiled.compile_together(wanted)
+print(len(begun), compiled.NativeFunction.compile_count)
+"""
+    assert run(python, code, tmp_path).split() == ["1", "True", "1", "1"]
+
+
+def test_signatures_have_all_arguments() -> None:
+    compiled.import_all()
+    for entrance in compiled.ENTRANCES:
+        for signature in entrance.signatures:
+            assert len(native.parse(signature)[1]) == entrance.function.py_func.__code__.co_argcount, entrance.name

@@ -107,18 +107,18 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     """Places in what is uploaded are int32; other images of the batch are decoded as if they were not there."""
     files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80)]
     headers, wanted, n = read_headers(files), whole_regions(batch_of(files).sizes), len(files)
-    images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)[0]
+    images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)
     access = seek_of(entries_of(files, 4), 4).access
     parts.select_segments(*headers, access, wanted, 1 << 20, 0, n, images, scratch)
     assert images["status"].tolist() == [parts.TAKEN] * n
     small = int(images["bytes"][3])
     images["bytes"][:3] = 4 << 30
-    pairs, totals, room = np.zeros(n, parts.PAIR), np.zeros(1, parts.TOTALS)[0], np.zeros(n, parts.PART)
+    pairs, totals, room = np.zeros(n, parts.PAIR), np.zeros(1, parts.TOTALS), np.zeros(n, parts.PART)
     parts.plan_upload(*headers, wanted, 1 << 20, 65535, images, np.zeros(n, np.int64), pairs, room, totals)
     assert images["status"].tolist() == [parts.TAKEN, parts.LEFT_OUT, parts.LEFT_OUT, parts.TAKEN]
-    assert totals["images"] == 2
+    assert totals["images"][0] == 2
     end = images["word"][3] + small // 4 + upload.BEYOND
-    assert end == totals["words"] <= np.iinfo(np.int32).max
+    assert end == totals["words"][0] <= np.iinfo(np.int32).max
 
 
 def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:

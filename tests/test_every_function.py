@@ -46,7 +46,8 @@ def test_every_function_is_here() -> None:
         for name in gi.__all__
         if inspect.isfunction(getattr(gi, name)) and "where" in inspect.signature(getattr(gi, name)).parameters
     }
-    assert functions == {call.function.__name__ for call in CALLS.values()}
+    left_out = {"pointwise"} - CALLS.keys()  # where Numba is missing
+    assert functions == {call.function.__name__ for call in CALLS.values()} | left_out
 
 
 @kinds

@@ -52,7 +52,8 @@ def content(rng: np.random.Generator, height: int, width: int, channels: int) ->
     if kind == 2:
         return (rng.integers(0, 255) + rng.integers(0, 2, shape)).astype(np.uint8)
     y, x, c = np.indices(shape)
-    return ((x * rng.integers(1, 9) + y * rng.integers(1, 9) + c * 37) & 255).astype(np.uint8)
+    ramp: Pixels = ((x * rng.integers(1, 9) + y * rng.integers(1, 9) + c * 37) & 255).astype(np.uint8)
+    return ramp
 
 
 def side(rng: np.random.Generator, most: int = 700) -> int:
@@ -174,14 +175,14 @@ def test_evaluation_as_torchvision_on_pillow_images(interpolation: Any) -> None:
         resized = by_pillow(picture, size, interpolation)
         top, left = (round((length - 224) / 2.0) for length in size)
         unit = resized[top : top + 224, left : left + 224].astype(np.float32) / np.float32(255)
-        expected = (unit - np.float32(MEAN)) / np.float32(STD)
+        expected = (unit - np.array(MEAN, np.float32)) / np.array(STD, np.float32)
         assert np.array_equal(result, expected.transpose(2, 0, 1))
 
 
 def test_normalization_of_every_byte() -> None:
     levels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
     unit = levels.astype(np.float32) / np.float32(255)
-    mean, std = np.float32(MEAN), np.float32(STD)
+    mean, std = np.array(MEAN, np.float32), np.array(STD, np.float32)
     pillow = gi.normalize(gi.resize(levels, (16, 16), exact="pillow"), MEAN, STD).array()
     assert np.array_equal(pillow, (unit - mean) / std)
     scaled_mean, scaled_std = mean * np.float32(255), std * np.float32(255)

@@ -16,6 +16,7 @@ from .._runtimes import probe
 from .._runtimes.devices import on_cpu
 from .._threads.threads import allowed, threads
 from .._version import install_hint
+from ..kernels.cuda import shipped
 
 # Distribution names of each package.
 _PACKAGES = {
@@ -66,6 +67,13 @@ def default_device() -> tuple[str, str]:
     return "cpu", problem.reason
 
 
+def loops() -> tuple[str | None, str]:
+    """The level that the installed loops are compiled for, or None and why Numba compiles them; and this in words."""
+    from ..kernels import native
+
+    return (native.LEVEL, native.describe())
+
+
 def decoders(gpu: bool) -> dict[str, str]:
     """Return the decoder of each kind of file; with ``gpu``, including those on the GPU."""
     found = versions()
@@ -106,8 +114,10 @@ def facts() -> dict[str, Any]:
         "platform": platform.platform(),
         "packages": versions(),
         "cpu": {"threads": threads(), "reason": allowed().reason},
+        "loops": loops()[1],
         "gpus": probe.device_names(),
         "cuda": None if cuda is None else f"{cuda[0]}.{cuda[1]}",
+        "cuda_kernels": shipped.description(),
         "default": {"device": device, "reason": reason},
         "decoders": decoders(gpu=probe.gpu_problem() is None),
         "missing": missing(),
@@ -121,8 +131,10 @@ def report() -> str:
     rows = [("gpuimg", found["gpuimg"]), ("Python", f"{found['python']}, {found['platform']}")]
     rows += [(package, ", ".join(of) or "not installed") for package, of in found["packages"].items()]
     rows += [("", ""), ("cpu", f"{describe_device('cpu')} ({found['cpu']['reason']})")]
+    rows += [("loops", found["loops"])]
     rows += [(f"cuda:{index}", name) for index, name in enumerate(found["gpus"])] or [("cuda", "no GPU")]
     rows += [("CUDA driver", f"up to CUDA {cuda}" if cuda else "none")]
+    rows += [("CUDA kernels", found["cuda_kernels"])]
     rows += [("default", f"{default['device']}: {default['reason']}")]
     rows += [("", ""), *found["decoders"].items()]
     lines = [f"{name:{_WIDTH}}{value}".rstrip() for name, value in rows]

@@ -320,10 +320,13 @@ def _warm(options: argparse.Namespace) -> None:
         raise _UserError(str(error)) from error
     if not capabilities and probe.gpu_problem() is None:
         capabilities = probe.capabilities()
-    compiled, seconds, folder = warm(name)
+    shipped = info.loops()[0]
+    compiled, seconds, folder = (0, 0.0, None) if shipped else warm(name)
     report: dict[str, Any] = {"for": name or "everything", "compiled": compiled, "seconds": seconds}
     report["folder"] = None if folder is None else str(folder)
-    if not options.json:
+    if shipped and not options.json:
+        print(f"compiled   no loops: this installation has them for {shipped}", flush=True)
+    elif not options.json:
         print(f"compiled   {compiled} loops for {report['for']} in {seconds:.1f} s; the others were in the cache")
         print(f"cached in  {folder or 'nowhere: no folder is writable, see the warning above'}", flush=True)
     report["gpus"] = []

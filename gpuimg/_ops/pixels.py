@@ -338,7 +338,7 @@ def pointwise(
     if batch.channels == 1:
         from ..kernels import user  # imports Numba, which takes as long as all of gpuimg
 
-        function = user.first_kept(function)
+        function = user.gray_formula(function)
     plan, index = plan.with_function(function)
     plan = plan.with_entry(ops.POINTWISE, (index, values), where=arguments.mask(where, n), frame=frame)
     return Batch(batch.with_plan(plan))

@@ -117,7 +117,9 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
     record["window"][:, :2] = np.maximum(grid.window[:, :2], corner) - corner
     record["window"][:, 2:] = np.minimum(grid.window[:, 2:], region[:, 2:]) - corner
     mixed = (matrix[:, 0, 1] != 0.0) | (matrix[:, 1, 0] != 0.0) | (matrix[:, 2, 0] != 0.0) | (matrix[:, 2, 1] != 0.0)
-    record["way"] = np.where(mixed, layout.TAPS, np.where(_takes_over(grid, matrix), layout.WHOLE, layout.SEPARABLE))
+    record["way"] = np.where(
+        mixed, layout.GATHERED, np.where(_takes_over(grid, matrix), layout.WHOLE, layout.SEPARABLE)
+    )
     record["matrix"] = matrix.reshape(-1, 9)
     record["matrix"][:, :6] = (matrix[:, :2] - corner[:, :, None] * matrix[:, 2:]).reshape(-1, 6)
     record["support"] = _support(grid)

@@ -27,6 +27,7 @@ from .._video.decode import decoded_frames
 from .._video.files import opened
 from ..errors import VideoError
 from ..kernels import layout, ops
+from ..kernels.compiled import ALWAYS, compile_together
 from ..kernels.cpu import artefacts, batch, elastic, exact, records
 from ..kernels.cpu.exact import RESULT_SLACK
 from ..kernels.cpu.run import call_table
@@ -198,7 +199,9 @@ class Call:
         shared = np.zeros(1, records.BATCH)
         shared["channels"], shared["scale"] = source.channels, SCALES[source.dtype]
         shared["streamed"] = out.nbytes >= _STREAMED
-        shared["decoder"] = decoder.DECODE_PIECE.address if natively else 0  # compiled when first read
+        if natively:
+            compile_together(ALWAYS)
+            shared["decoder"] = decoder.DECODE_FUNCTION.address
         self._batch = shared
 
     @property
@@ -429,7 +432,7 @@ def _cut(pixels: Any, region: list[int], out: Any) -> None:
 
 def _compiled(
     source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, scales: Ints, kind: int, planar: bool
-) -> list[_Segment]:
+) -> list[_Segment | _ExactSegment]:
     last = len(segments) - 1
     far = np.zeros((len(scales), 2), np.bool_)
     if isinstance(source, EncodedImages):

@@ -58,7 +58,8 @@ class Upload:
         self._places = pixels.stored_places(turns)
         self._images = np.zeros(n, segments.SELECTED)
         self._owners, self._pairs = np.zeros(n, np.int64), np.zeros(n, segments.PAIR)
-        self.totals: Any = np.zeros(1, segments.TOTALS)[0]
+        self._totals = np.zeros(1, segments.TOTALS)
+        self.totals: Any = self._totals[0]  # reads the array
         self._for_all(
             lambda first, stop, scratch: select_segments(
                 *self._files, self._wanted[0], most_blocks, first, stop, self._images, scratch
@@ -67,7 +68,7 @@ class Upload:
         parts = np.zeros(n, segments.PART)
         plan_upload(
             *self._files[:3], self._wanted[0], most_blocks, _MOST_IMAGES, self._images, self._owners, self._pairs,
-            parts, self.totals,
+            parts, self._totals,
         )  # fmt: skip
         self.parts = parts[: self.totals["parts"]]
         self.words = int(self.totals["words"])
@@ -99,15 +100,15 @@ class Upload:
                 first,
                 stop,
                 self._images,
-                self.totals,
+                self._totals,
                 scratch,
                 unsorted,
                 memory,
             )
         )
         write_tables(
-            *self._files[:3], self._images, self._owners, self._pairs, self.totals,
-            np.empty(1, segments.SCRATCH)[0], unsorted,
+            *self._files[:3], self._images, self._owners, self._pairs, self._totals,
+            np.empty(1, segments.SCRATCH), unsorted,
             np.empty(3 * n + max(BUCKETS, len(self._images)) + 1, np.int32), memory,
         )  # fmt: skip
 
@@ -117,7 +118,7 @@ class Upload:
         starts = iter(range(0, n, _AT_ONCE))
 
         def work() -> None:
-            scratch = np.empty(1, segments.SCRATCH)[0]
+            scratch = np.empty(1, segments.SCRATCH)
             for first in starts:  # atomic under the GIL
                 call(first, min(first + _AT_ONCE, n), scratch)
 

@@ -7,16 +7,31 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..compiled import kept
+from ..compiled import cached_jit
 from ..exact import EXACT
 from ..jpeg.decode import call_decode
-from ..jpeg.layout import DONE, TABLE
+from ..jpeg.layout import DONE, HEADER, STATUS, TABLE
 from ..layout import RECORD
 from ..scalar import f32, loop
 from .clock import now, pause
 from .exact import RESULT_SLACK, resize_exactly
 from .intrinsics import add_to, address_of, bytes_at, bytes_of, copy, floats_at, longs_at, records_at, records_of
-from .records import CALLS, ENCODED, FLIP_COLUMNS, FLIP_ROWS, PIXELS, SWAP, UNPADDED
+from .records import (
+    BATCH,
+    CALLS,
+    ENCODED,
+    FLIP_COLUMNS,
+    FLIP_ROWS,
+    IMAGE,
+    PASS,
+    PIXELS,
+    QUEUE,
+    RUNNING,
+    SCRATCH,
+    SWAP,
+    THREAD,
+    UNPADDED,
+)
 from .run import run_image
 from .sample import SOURCE_SLACK
 
@@ -183,7 +198,19 @@ def _run_views(i, images, passes, scratch, thread, streamed):
         i = image.next_view
 
 
-@kept
+@cached_jit(
+    "boolean(int64[::1], QUEUE[::1], IMAGE[::1], HEADER[::1], PASS[::1], STATUS[::1], BATCH[::1], SCRATCH[::1], "
+    "THREAD[::1], RUNNING[::1])",
+    QUEUE=QUEUE,
+    IMAGE=IMAGE,
+    HEADER=HEADER,
+    PASS=PASS,
+    STATUS=STATUS,
+    BATCH=BATCH,
+    SCRATCH=SCRATCH,
+    THREAD=THREAD,
+    RUNNING=RUNNING,
+)
 def run_images(order, queue_, images, headers, passes, statuses, batch_, scratch_, thread_, running_):
     """Claim images in an order that threads share, decode and process each; return whether none is left.
 

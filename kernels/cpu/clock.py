@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 import numpy as np
-from numba import types
 
+from ..lang import types
 from ..scalar import loop
 from .intrinsics import address_of
 

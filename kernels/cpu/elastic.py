@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compiled import kept
+from ..compiled import cached_jit
 from ..displacement import NODES, density, displacement, first_node, node, place, share, weights
 from ..ops import ELASTIC, NODE_SPACING
 from ..scalar import f32, i32, loop
@@ -116,7 +116,7 @@ def elastic(params_, statistics_, r_, g_, b_, height, width, work_, ints):
         _sample_row(params, height, width, xs, ys, before, r[row], g[row], b[row])
 
 
-@kept
+@cached_jit("none(float32[:, ::1], int64[::1], float64[:, ::1], float64[:, ::1])")
 def source_positions(params, owner, points, out):
     """Map ``points`` (M, 2) of results to their sources' positions, by the parameters of the images ``owner`` (M,)."""
     for k in range(len(points)):

@@ -10,12 +10,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
 from ..exact import PILLOW, lay_weights, most_taps, most_taps_
+from ..lang import cgutils, intrinsic, ir, types
 from ..layout import RADIUS
 from ..scalar import loop
 from .intrinsics import check_place, copy, doubles_in, ints_in, longs_in, pointer, shuffle, spread
@@ -194,12 +191,12 @@ def _resize_rows(source, channels, starts, rows, x_axis, x0, x1, scratch, out, t
     for at in range(0, (right - left) * channels, _ROWS):
         _turn_columns(source, begins, at, columns, at * _ROWS)
     for x in range(x0, x1):
-        pixel, at, taps = np.int64(first[x] - left), np.int64(x * most), np.int64(count[x])
+        pixel, row, taps = np.int64(first[x] - left), np.int64(x * most), np.int64(count[x])
         place = np.int64((x - x0) * channels * _ROWS)
         if channels == 3:
-            _sum_color_columns(columns, pixel, weights, at, taps, np.int32(bits), sums, place)
+            _sum_color_columns(columns, pixel, weights, row, taps, np.int32(bits), sums, place)
         else:
-            _sum_gray_columns(columns, pixel, weights, at, taps, np.int32(bits), sums, place)
+            _sum_gray_columns(columns, pixel, weights, row, taps, np.int32(bits), sums, place)
     for at in range(0, (x1 - x0) * channels, _ROWS):
         _turn_rows(sums, at * _ROWS, out, to, at)
 

@@ -10,11 +10,9 @@ import os
 import stat
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-from ..compiled import kept
+from ..compiled import cached_jit
+from ..lang import intrinsic, ir, types
 from ..scalar import loop
 from .clock import now
 from .intrinsics import pointer
@@ -77,7 +75,7 @@ def _size_of(descriptor, names, end, status):
     return status[_SIZE]
 
 
-@kept
+@cached_jit("none(uint8[::1], uint8[::1], int64[:, ::1], int64[::1], int64[::1])")
 def read_files(names, out, table, status, clock):
     """Open, read and close files one after another.
 
@@ -124,7 +122,7 @@ def read_files(names, out, table, status, clock):
     clock[0] = now(clock) - start
 
 
-@kept
+@cached_jit("none(int64[:, ::1], uint8[::1], int64[::1])")
 def read_parts(table, out, clock):
     """Read parts of open files; ``table`` (N, 4) holds descriptors, offsets, sizes, and offsets in ``out``.
 

@@ -6,13 +6,7 @@ and are not reference-counted; the caller keeps what they point to alive.
 
 from __future__ import annotations
 
-import numba
-from llvmlite import ir
-from numba import from_dtype, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
-
+from ..lang import cgutils, from_dtype, intrinsic, ir, numba, populate_array, types
 from ..scalar import loop
 
 LINE = 16  # float32 values of a cache line of 64 bytes
@@ -20,7 +14,7 @@ BLOCK = 16  # float32 values of a block, see sample.py
 
 _QUAD = ir.VectorType(ir.FloatType(), 4)
 
-# Pointers in the types of pieces, which other loops call by their addresses.
+# Pointers in the types of native functions, which other loops call by their addresses.
 BYTES = types.CPointer(types.uint8)
 FLOATS = types.CPointer(types.float32)
 INTS = types.CPointer(types.int32)
@@ -164,7 +158,7 @@ def split_four_quads(typing_context, blocks, k, r, g, b, x):
 
 
 def caller(kind):
-    """An intrinsic ``(address, arguments)`` that calls a piece of these types.
+    """An intrinsic ``(address, arguments)`` that calls a native function of these types.
 
     Arrays and records are passed as pointers; other arguments are cast to the types of the function.
     """
@@ -180,7 +174,7 @@ def caller(kind):
                 elif not isinstance(given, (types.CPointer, types.Record)):
                     value = context.cast(builder, value, given, wanted)
                 passed.append(value)
-            # By what is passed, not by the piece's types: pointers to bytes stand for those to any elements.
+            # By what is passed, not by the function's types: pointers to bytes stand for those to any elements.
             function = ir.FunctionType(ir.VoidType(), [one.type for one in passed])
             builder.call(builder.inttoptr(values[0], function.as_pointer()), passed)
             return context.get_dummy_value()

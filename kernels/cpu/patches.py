@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import types
-
 from .. import sampling
-from ..compiled import Piece
+from ..compiled import NativeFunction
+from ..lang import types
 from ..layout import NEAREST
 from ..scalar import confine, f32, i32, loop, scalar, up
 from .intrinsics import BYTES, FLOATS, INTS, SOURCES, array_at, bytes_at, caller, copy
@@ -169,7 +168,9 @@ def _types(source: Any) -> Any:
     )  # fmt: skip
 
 
-SUM_PATCHES_PIECES = {name: Piece(f"sum_patches_{name}", _sum_patches, _types(kind)) for name, kind in SOURCES.items()}
+SUM_PATCHES_FUNCTIONS = {
+    name: NativeFunction(f"sum_patches_{name}", _sum_patches, _types(kind)) for name, kind in SOURCES.items()
+}
 _call_sum_patches = caller(_types(BYTES))  # or any other pointer
 
 

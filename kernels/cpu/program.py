@@ -10,10 +10,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from .. import color, statistics
-from ..compiled import Piece
+from ..compiled import NativeFunction
+from ..lang import types
+from ..native import with_numba
 from ..ops import (
     CHANNELS,
     ELASTIC,
@@ -71,13 +72,19 @@ def _make_row(op: Op, functions: tuple[Any, ...] = ()) -> Any:
 
 
 #: The loops of ops over a row, by their codes; those of users' functions are made for each plan.
-ROW_PIECES = {op.code: Piece(f"row_{op.name}", _make_row(op), _ROW) for op in PIXEL_OPS if not op.user}
+ROW_FUNCTIONS = {op.code: NativeFunction(f"row_{op.name}", _make_row(op), _ROW) for op in PIXEL_OPS if not op.user}
+
+
+def user_row(code: int, functions: tuple[Any, ...]) -> int:
+    """Address of the loop of an op that calls these functions of the user's, which may do anything."""
+    return int(with_numba("cpu.program").compile_user_row(code, functions).address)
 
 
 @cache
-def user_row(op: Op, functions: tuple[Any, ...]) -> Piece:
-    """The loop of an op that calls these functions of the user's, which may do anything."""
-    return Piece(f"row_{op.name}", _make_row(op, functions), _ROW, users=True)
+def compile_user_row(code: int, functions: tuple[Any, ...]) -> NativeFunction:
+    """As :func:`user_row`, with the formulas of this instance of the package."""
+    op = OPS[code]
+    return NativeFunction(f"row_{op.name}", _make_row(op, functions), _ROW, users=True)
 
 
 # -- whole grids -------------------------------------------------------------------------------------------------------
@@ -231,8 +238,8 @@ _STATISTICS = {MEAN: _mean, RANGE: _range, HISTOGRAM: _histogram}
 _NEIGHBORS = {SHARPNESS: _sharpness, MOTION: _motion, JPEG: compress, ELASTIC: elastic}
 
 #: The loops of ops over the whole grid, by their codes: they fill the op's statistics slot, or change the grid.
-GRID_PIECES = {
-    op.code: Piece(f"grid_{op.name}", _STATISTICS[op.statistic] if op.statistic else _NEIGHBORS[op], _GRID)
+GRID_FUNCTIONS = {
+    op.code: NativeFunction(f"grid_{op.name}", _STATISTICS[op.statistic] if op.statistic else _NEIGHBORS[op], _GRID)
     for op in OPS
     if op.neighbors or op.statistic
 }

@@ -10,25 +10,25 @@ from typing import Any
 import numpy as np
 
 from .. import color
-from ..compiled import kept
-from ..layout import LINEAR, SEPARABLE, TAPS, WHOLE
+from ..compiled import ALWAYS, cached_jit, compile_together
+from ..layout import GATHERED, LINEAR, SEPARABLE, WHOLE
 from ..ops import END, INSTRUCTION_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
 from .intrinsics import caller, copy, fence, floats_of, ints_of
-from .patches import SUM_PATCHES_PIECES
-from .program import GRID_PIECES, ROW_PIECES, call_grid, call_row, user_row
+from .patches import SUM_PATCHES_FUNCTIONS
+from .program import GRID_FUNCTIONS, ROW_FUNCTIONS, call_grid, call_row, user_row
 from .records import CALLS
 from .sample import (
-    ADD_TAPS_PIECES,
-    GATHERED_PIECE,
-    LAY_TAPS_PIECE,
-    MIX_ROWS_PIECES,
-    PATCHED_PIECE,
+    ADD_TAPS_FUNCTIONS,
+    GATHERED_FUNCTION,
+    LAY_TAPS_FUNCTION,
+    MIX_ROWS_FUNCTIONS,
+    PATCHED_FUNCTION,
     SAMPLE,
-    SEPARABLE_PIECE,
+    SEPARABLE_FUNCTION,
 )  # fmt: skip
-from .store import STORE_PIECES, call_store
-from .whole import TAKE_PIXELS_PIECES, WHOLE_PIECE
+from .store import STORE_FUNCTIONS, call_store
+from .whole import TAKE_PIXELS_FUNCTIONS, WHOLE_FUNCTION
 
 _END = f32(END.code)
 
@@ -50,38 +50,41 @@ def call_table(
     kind, planar
         Of the result.
     ops : (len(OPS),) bool
-        Which ops the programs hold.
+        The ops that occur in the programs.
     ways, filters : (N,) int
         Of the images, see kernels/layout.py.
     functions : tuple
         The user's functions.
     """
+    # The same choice as in _sample, per image.
+    patched = (ways == GATHERED) & (filters <= LINEAR)
+    loops = {"store": STORE_FUNCTIONS[kind, planar]}
+    if np.any(ways == WHOLE):
+        loops |= {"take_pixels": TAKE_PIXELS_FUNCTIONS[source], "whole": WHOLE_FUNCTION}
+    if np.any(ways == SEPARABLE):
+        loops |= {"mix_rows": MIX_ROWS_FUNCTIONS[source], "separable": SEPARABLE_FUNCTION}
+    if np.any(patched):
+        loops |= {"sum_patches": SUM_PATCHES_FUNCTIONS[source], "patched": PATCHED_FUNCTION}
+    if not np.all((ways != GATHERED) | patched):
+        loops |= {"add_taps": ADD_TAPS_FUNCTIONS[source], "gathered": GATHERED_FUNCTION}
+    if not np.all((ways == WHOLE) | patched):
+        loops["lay_taps"] = LAY_TAPS_FUNCTION
+    codes = np.flatnonzero(ops).tolist()
+    rows = {code: ROW_FUNCTIONS[code] for code in codes if code in ROW_FUNCTIONS}
+    grids = {code: GRID_FUNCTIONS[code] for code in codes if code in GRID_FUNCTIONS}
+    compile_together([*ALWAYS, *(one.name for one in (*loops.values(), *rows.values(), *grids.values()))])
     table = np.zeros(1, CALLS)
     calls = table[0]
-    patched = (ways == TAPS) & (filters <= LINEAR)
-    if np.any(ways == WHOLE):
-        calls["take_pixels"] = TAKE_PIXELS_PIECES[source].address
-        calls["whole"] = WHOLE_PIECE.address
-    if np.any(ways == SEPARABLE):
-        calls["mix_rows"] = MIX_ROWS_PIECES[source].address
-        calls["separable"] = SEPARABLE_PIECE.address
-    if np.any(patched):
-        calls["sum_patches"] = SUM_PATCHES_PIECES[source].address
-        calls["patched"] = PATCHED_PIECE.address
-    if not np.all((ways != TAPS) | patched):
-        calls["add_taps"] = ADD_TAPS_PIECES[source].address
-        calls["gathered"] = GATHERED_PIECE.address
-    if not np.all((ways == WHOLE) | patched):
-        calls["lay_taps"] = LAY_TAPS_PIECE.address
-    calls["store"] = STORE_PIECES[kind, planar].address
-    for code in np.flatnonzero(ops).tolist():
-        if code in ROW_PIECES:
-            calls["rows"][code] = ROW_PIECES[code].address
-        elif OPS[code].user:
-            calls["rows"][code] = user_row(OPS[code], functions).address
-        if code in GRID_PIECES:
-            calls["grids"][code] = GRID_PIECES[code].address
-            calls["reads_neighbors"][code] = OPS[code].neighbors
+    for name, function in loops.items():
+        calls[name] = function.address
+    for code, function in rows.items():
+        calls["rows"][code] = function.address
+    for code, function in grids.items():
+        calls["grids"][code] = function.address
+        calls["reads_neighbors"][code] = OPS[code].neighbors
+    for code in codes:
+        if OPS[code].user:
+            calls["rows"][code] = user_row(code, functions)
     return table
 
 
@@ -194,7 +197,7 @@ def run_image(calls, source, record, program, one, scratch, out, streamed):
         fence()  # stores past the caches are not ordered otherwise, and another thread reads the result
 
 
-@kept
+@cached_jit("none(float32[::1], float32[::1], int64, int64, float32, int64[::1], float32[::1])")
 def mix_image(one, other, width, channels, weight, box, out):
     """Mix one image with another by weight; inside the box (x0, y0, x1, y1), in pixels, only the other is shown."""
     row = width * channels

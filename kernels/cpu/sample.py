@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
 from .. import sampling
-from ..compiled import Piece
+from ..compiled import NativeFunction
+from ..lang import types
 from ..layout import GAUSSIAN, NEAREST, RECORD
 from ..scalar import f32, i32, loop, up
 from .intrinsics import (
@@ -112,7 +112,7 @@ _LAY_TAPS = types.void(
     FLOATS, types.int64, types.float32, types.int32, types.int32, types.int32, types.int32, types.int32, types.float32,
     FLOATS, INTS, FLOATS,
 )  # fmt: skip
-LAY_TAPS_PIECE = Piece("lay_taps", _lay_taps, _LAY_TAPS)
+LAY_TAPS_FUNCTION = NativeFunction("lay_taps", _lay_taps, _LAY_TAPS)
 _call_lay_taps = caller(_LAY_TAPS)
 
 
@@ -166,7 +166,9 @@ def _mix_rows_types(source: Any) -> Any:
     )  # fmt: skip
 
 
-MIX_ROWS_PIECES = {name: Piece(f"mix_rows_{name}", _mix_rows, _mix_rows_types(kind)) for name, kind in SOURCES.items()}
+MIX_ROWS_FUNCTIONS = {
+    name: NativeFunction(f"mix_rows_{name}", _mix_rows, _mix_rows_types(kind)) for name, kind in SOURCES.items()
+}
 _call_mix_rows = caller(_mix_rows_types(BYTES))  # or any other pointer
 
 
@@ -305,7 +307,7 @@ def _separable(calls_, source_, record_, y0, y1, scratch_):
                 copy(r, b)
 
 
-SEPARABLE_PIECE = Piece("separable", _separable, SAMPLE)
+SEPARABLE_FUNCTION = NativeFunction("separable", _separable, SAMPLE)
 
 
 # -- two-dimensional taps ----------------------------------------------------------------------------------------------
@@ -347,8 +349,8 @@ def _add_taps_types(source: Any) -> Any:
 
 
 _ADD_TAPS = {"uint8": _add_byte_taps, "float32": _add_float_taps}
-ADD_TAPS_PIECES = {
-    name: Piece(f"add_taps_{name}", _ADD_TAPS[name], _add_taps_types(kind)) for name, kind in SOURCES.items()
+ADD_TAPS_FUNCTIONS = {
+    name: NativeFunction(f"add_taps_{name}", _ADD_TAPS[name], _add_taps_types(kind)) for name, kind in SOURCES.items()
 }
 _call_add_taps = caller(_add_taps_types(BYTES))  # or any other pointer
 
@@ -398,7 +400,7 @@ def _gathered(calls_, source_, record_, y0, y1, scratch_):
             copy(r, b)
 
 
-GATHERED_PIECE = Piece("gathered", _gathered, SAMPLE)
+GATHERED_FUNCTION = NativeFunction("gathered", _gathered, SAMPLE)
 
 
 def _patched(calls_, source_, record_, y0, y1, scratch_):
@@ -410,4 +412,4 @@ def _patched(calls_, source_, record_, y0, y1, scratch_):
     sample_patches(record_at(calls_), record_at(source_), record_at(record_), y0, y1, planes, floats, ints)
 
 
-PATCHED_PIECE = Piece("patched", _patched, SAMPLE)
+PATCHED_FUNCTION = NativeFunction("patched", _patched, SAMPLE)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import types
-
 from .. import cast, color
-from ..compiled import Piece
+from ..compiled import NativeFunction
+from ..lang import types
 from ..layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
 from ..scalar import loop, scalar
 from .intrinsics import BYTES, FLOATS, LINE, address_of, array_at, caller, copy, stream_line
@@ -25,7 +24,7 @@ _KINDS = {
     FLOAT16: ("float16", cast.float16_bits, types.uint16),
     BFLOAT16: ("bfloat16", cast.bfloat16_bits, types.uint16),
 }
-BYTES_OF = {kind: stored.bitwidth // 8 for kind, (_, _, stored) in _KINDS.items()}
+BYTES_OF = {FLOAT32: 4, UINT8: 1, FLOAT16: 2, BFLOAT16: 2}
 
 
 @loop
@@ -95,9 +94,9 @@ def _types(stored: Any) -> Any:
     return types.void(FLOATS, FLOATS, FLOATS, types.int64, stored, types.int64, types.int64, types.int64, types.int64)
 
 
-#: Pieces that store, by the kind of result and whether each channel is a plane.
-STORE_PIECES = {
-    (kind, planar): Piece(
+#: Functions that store, by the kind of result and whether each channel is a plane.
+STORE_FUNCTIONS = {
+    (kind, planar): NativeFunction(
         f"store_{name}_{'planes' if planar else 'pixels'}", _make_store(kind, planar), _types(types.CPointer(stored))
     )
     for kind, (name, _, stored) in _KINDS.items()

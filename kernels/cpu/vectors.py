@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
+from ..lang import cgutils, intrinsic, ir, types
 from .intrinsics import pointer, shuffle
 
 LANES = 16  # elements of a load; half of them where the rows of a patch are as short

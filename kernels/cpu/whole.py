@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 
-from ..compiled import Piece
+from ..compiled import NativeFunction
+from ..lang import types
 from ..scalar import f32, loop
 from .intrinsics import BYTES, FLOATS, SOURCES, array_at, bytes_at, caller, copy, floats_of, record_at
 from .sample import SAMPLE
@@ -43,7 +43,9 @@ def _types(source: Any) -> Any:
     return types.void(source, whole, whole, whole, whole, types.float32, FLOATS, FLOATS, FLOATS, whole)
 
 
-TAKE_PIXELS_PIECES = {name: Piece(f"take_pixels_{name}", _take_pixels, _types(kind)) for name, kind in SOURCES.items()}
+TAKE_PIXELS_FUNCTIONS = {
+    name: NativeFunction(f"take_pixels_{name}", _take_pixels, _types(kind)) for name, kind in SOURCES.items()
+}
 _call_take_pixels = caller(_types(BYTES))  # or any other pointer
 
 
@@ -67,4 +69,4 @@ def _whole(calls_, source_, record_, y0, y1, scratch_):
         )  # fmt: skip
 
 
-WHOLE_PIECE = Piece("whole", _whole, SAMPLE)
+WHOLE_FUNCTION = NativeFunction("whole", _whole, SAMPLE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..compiled import kept
+from ..compiled import cached_jit
 from ..jpeg.color import SPILL, N, rgb_of_planes
 from ..scalar import f32, loop, up
 from ..yuv import GRAY, LUMA, OFFSET, U, V, chroma_term, level
@@ -52,7 +52,12 @@ def _interleave(planes, width, out):
         k += 1
 
 
-@kept
+@cached_jit(
+    "none(uint8[::1], uint8[::1], uint8[::1], int64[::1], int64[::1], float32[:, ::1], float32[::1], uint8[::1], "
+    "uint8[::1])",
+    "none(uint16[::1], uint16[::1], uint16[::1], int64[::1], int64[::1], float32[:, ::1], float32[::1], uint8[::1], "
+    "uint8[::1])",
+)
 def rgb_of_frame(y, u, v, layout, region, matrix, terms, planes, out):
     """Fill ``out`` with the pixels (H, W, 3) of a region of a frame.
 
@@ -98,7 +103,10 @@ def rgb_of_frame(y, u, v, layout, region, matrix, terms, planes, out):
         _interleave(planes, width, out[(row - y0) * width * 3 : (row - y0 + 1) * width * 3])
 
 
-@kept
+@cached_jit(
+    "none(uint8[::1], int64, int64[::1], float32[:, ::1], uint8[::1])",
+    "none(uint16[::1], int64, int64[::1], float32[:, ::1], uint8[::1])",
+)
 def gray_of_frame(y, y_row, region, matrix, out):
     """Fill ``out`` with the luma (H, W) of a region of a frame; parameters as of :func:`rgb_of_frame`."""
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import color
 from ..layout import HEIGHT, WIDTH
-from ..ops import END, INSTRUCTION_HEADER, MOST_TAPS, MOTION, MOVING, PLAIN, Op
+from ..ops import END, INSTRUCTION_HEADER, MOST_TAPS, MOTION, MOVING, NORMALIZE_BYTES, PLAIN, Op
 from ..program import PIXEL_OPS, formula_of, reads_neighbors, values_of
 from ..scalar import confine, f32, i32, scalar, word
 from .sample import frame_point, make_sample, u32
@@ -55,7 +55,7 @@ def _unchanged(code, program, p, tables, table, u, v, r, g, b):
 def _make_program(functions: tuple[Any, ...], full: bool) -> Any:
     dispatch = _unchanged
     for op in reversed(PIXEL_OPS):
-        if op.rare and not full:
+        if op is NORMALIZE_BYTES or (op.rare and not full):  # it follows an exact resize, which GPUs do not have
             continue
         dispatch = _or_else(op.code, _step(op, functions), dispatch)
 

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from ..compiled import kept
+from ..compiled import cached_jit
 from ..cpu.intrinsics import bytes_at, records_in, shorts_in
 from ..scalar import loop
 from .frame import MCU, grid, list_blocks
 from .huffman import STREAM, begin, decode_mcus
-from .layout import BAD_TABLE, BASELINE, DONE
+from .layout import BAD_TABLE, BASELINE, DONE, HEADER, TABLE
 from .seek import (
     LARGEST_FILE,
     SECTIONS,
@@ -97,7 +97,7 @@ def _build(header, data, every, tables, memory, out, built):
         built.size = size
 
 
-@kept
+@cached_jit("none(HEADER[::1], int64, int64[::1])", HEADER=HEADER)
 def room_for_entries(headers, every, room):
     """Compute the most bytes that the entry of each file can take, 0 for files that get none.
 
@@ -117,7 +117,12 @@ def room_for_entries(headers, every, room):
             room[i] = entry_bytes(rows, segments_of(columns, every))
 
 
-@kept
+@cached_jit(
+    "none(HEADER[::1], int64[::1], int64[::1], int64, TABLE[::1], uint8[::1], uint8[::1], int64[::1], BUILT[::1])",
+    HEADER=HEADER,
+    TABLE=TABLE,
+    BUILT=BUILT,
+)
 def build_entries(headers, addresses, sizes, every, tables, memory, out, begins, built):
     """Build the entries of files in memory.
 

@@ -9,11 +9,8 @@ References: libjpeg's jdsample.c and jdcolor.c; JFIF (T.871).
 
 from __future__ import annotations
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-
 from ..cpu.intrinsics import shuffle, spread
+from ..lang import intrinsic, ir, types
 from .vectors import I8, I16, I32, load, place, splat, store, vector
 
 #: Pixels of one call of ``rgb_upsampled``, and of the other functions; N is also the number of 16-bit lanes.

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import types
 
-from ..compiled import Piece
+from ..compiled import NativeFunction
 from ..cpu.intrinsics import BYTES, array_at, bytes_at, caller, record_at, record_pointer, records_in, shorts_in
+from ..lang import types
 from ..scalar import loop
 from .color import SPILL, WIDE
 from .frame import MCU, MOST_BLOCKS, factors, grid, list_blocks, mcus_of
@@ -216,5 +216,5 @@ _DECODE = types.void(
     record_pointer(HEADER), record_pointer(REQUEST), BYTES, record_pointer(TABLE), BYTES, types.int64,
     record_pointer(STATUS),
 )  # fmt: skip
-DECODE_PIECE = Piece("decode_jpeg", _decode, _DECODE)
+DECODE_FUNCTION = NativeFunction("decode_jpeg", _decode, _DECODE)
 call_decode = caller(_DECODE)

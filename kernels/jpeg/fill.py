@@ -10,14 +10,26 @@ from typing import Final
 
 import numpy as np
 
-from ..compiled import kept
+from ..compiled import cached_jit
 from ..cpu.intrinsics import bytes_at, records_in, shorts_in
 from ..scalar import loop, up
 from .frame import factors, grid, list_blocks
 from .huffman import next_marker
-from .layout import GRAY, LONGEST
+from .layout import ACCESS, GRAY, HEADER, LONGEST
 from .seek import locate_sections, predictors_at, segment_start
-from .segments import LONGEST_BLOCK, REFUSED, TAKEN, is_needed, luma_blocks, place_of_table, wanted_intervals
+from .segments import (
+    LONGEST_BLOCK,
+    PAIR,
+    REFUSED,
+    SCRATCH,
+    SELECTED,
+    TAKEN,
+    TOTALS,
+    is_needed,
+    luma_blocks,
+    place_of_table,
+    wanted_intervals,
+)
 from .tables import ZIGZAG, read_codes
 from .upload import GROUP, IMAGE, PLACE_SHIFT, SEGMENT, SEGMENT_WORDS, SET, SET_WORDS, THREADS
 from .vectors import MASKED, copy_masked, trailing_zeros
@@ -307,9 +319,18 @@ def _copy_segment(segment, out):
     out.before, out.between, out.after = segment.before, segment.between, segment.after
 
 
-@kept
+@cached_jit(
+    "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64[:, ::1], int64, int64, "
+    "SELECTED[::1], TOTALS[::1], SCRATCH[::1], SEGMENT[::1], uint8[::1])",
+    HEADER=HEADER,
+    ACCESS=ACCESS,
+    SELECTED=SELECTED,
+    TOTALS=TOTALS,
+    SCRATCH=SCRATCH,
+    SEGMENT=SEGMENT,
+)
 def write_segments(
-    headers, addresses, sizes, access, regions, channels, places, first, stop, images, totals, scratch, segments, out
+    headers, addresses, sizes, access, regions, channels, places, first, stop, images, totals_, scratch_, segments, out
 ):  # fmt: skip
     """Write the images ``first`` to ``stop``: their records and the bytes of their segments.
 
@@ -327,6 +348,7 @@ def write_segments(
     out : (4 * totals.words,) uint8
         The upload, aligned to 4 bytes. Filled.
     """
+    totals, scratch = totals_[0], scratch_[0]
     records = _images_in(out, 4 * totals.image_word, totals.images)
     for i in range(first, stop):
         image, header = images[i], headers[i]
@@ -341,8 +363,17 @@ def write_segments(
         _write_image(data, header, regions[i], image, channels, places[i], records[image.place])
 
 
-@kept
-def write_tables(headers, addresses, sizes, images, owners, pairs, totals, scratch, segments, work, out):
+@cached_jit(
+    "none(HEADER[::1], int64[::1], int64[::1], SELECTED[::1], int64[::1], PAIR[::1], TOTALS[::1], SCRATCH[::1], "
+    "SEGMENT[::1], int32[::1], uint8[::1])",
+    HEADER=HEADER,
+    SELECTED=SELECTED,
+    PAIR=PAIR,
+    TOTALS=TOTALS,
+    SCRATCH=SCRATCH,
+    SEGMENT=SEGMENT,
+)
+def write_tables(headers, addresses, sizes, images, owners, pairs, totals_, scratch_, segments, work, out):
     """Write tables and groups, and segments in the order in which they are decoded.
 
     Parameters
@@ -356,6 +387,7 @@ def write_tables(headers, addresses, sizes, images, owners, pairs, totals, scrat
     out : (4 * totals.words,) uint8
         The upload, aligned to 4 bytes. Filled.
     """
+    totals, scratch = totals_[0], scratch_[0]
     start, stop = 4 * totals.set_word, 4 * (totals.set_word + totals.sets * SET_WORDS)
     # Bits are added to sets one by one, and slots without a table are uploaded, too.
     for k in range(start, stop):

@@ -7,12 +7,10 @@ damaged or rare is left to other decoders, which then also report what is wrong.
 
 from __future__ import annotations
 
-from functools import partial
-
-from ..compiled import kept
+from ..compiled import cached_jit
 from ..cpu.intrinsics import bytes_at
 from ..scalar import loop
-from .layout import BASELINE, GRAY, JPEG, NO_FRAMES, OTHER, RGB, YCBCR
+from .layout import BASELINE, GRAY, HEADER, JPEG, NO_FRAMES, OTHER, RGB, YCBCR
 
 _ORIENTATION_TAG = 0x0112
 _TIFF = 42  # the number after the byte order
@@ -84,7 +82,7 @@ def orientation_in(data, start, stop):
     return 1
 
 
-@kept
+@cached_jit("int64(uint8[::1])")
 def read_orientation(block):
     """Return the orientation of an EXIF block, given as an array of bytes; see :func:`orientation_in`."""
     return orientation_in(block, 0, block.size)
@@ -268,7 +266,7 @@ def _read(data, header, places):
         header.kind = BASELINE
 
 
-@partial(kept, nogil=False)  # a microsecond a file
+@cached_jit("none(int64[::1], int64[::1], HEADER[::1], int64[::1])", nogil=False, HEADER=HEADER)  # a microsecond a file
 def read_headers(addresses, sizes, headers, places):
     """Read the headers of files in memory.
 

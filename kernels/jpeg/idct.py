@@ -15,12 +15,8 @@ from __future__ import annotations
 import functools
 from typing import Final, NamedTuple
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
 from ..cpu.intrinsics import shuffle
+from ..lang import cgutils, intrinsic, ir, types
 from .vectors import I8, I16, I32, load, place, splat, store, vector
 
 SCALE_BITS: Final = 13  # fraction bits of the factors

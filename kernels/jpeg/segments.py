@@ -12,13 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from ..compiled import kept
+from ..compiled import cached_jit
 from ..cpu.intrinsics import bytes_at
 from ..scalar import loop
 from . import upload
 from .frame import FULL, MCU, factors, grid, mcus_of
 from .huffman import restarts_follow
-from .layout import BASELINE, LONGEST, USED
+from .layout import ACCESS, BASELINE, HEADER, LONGEST, USED
 from .seek import SECTIONS, open_entry, segment_start
 from .tables import read_codes
 from .vectors import MASKED
@@ -334,9 +334,16 @@ def _set_offsets(size, pairs, parts, totals):
     totals.words = totals.bytes_word + -(-size // 4) + upload.BEYOND
 
 
-@kept
+@cached_jit(
+    "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64, int64, "
+    "SELECTED[::1], SCRATCH[::1])",
+    HEADER=HEADER,
+    ACCESS=ACCESS,
+    SELECTED=SELECTED,
+    SCRATCH=SCRATCH,
+)
 def select_segments(
-    headers, addresses, sizes, access, regions, most_blocks, first, stop, images, scratch
+    headers, addresses, sizes, access, regions, most_blocks, first, stop, images, scratch_
 ):  # fmt: skip
     """Select, of the images ``first`` to ``stop``, those that can be decoded by segments, and the segments.
 
@@ -354,16 +361,26 @@ def select_segments(
     first, stop : int
     images : (N,) SELECTED
         Filled; of images that are not taken only the status.
-    scratch : SCRATCH
+    scratch : (1,) SCRATCH
+        Records come in arrays: Numba takes 2 us to open a record that Python passes.
     """
+    scratch = scratch_[0]
     for i in range(first, stop):
         data, image = bytes_at(addresses[i], sizes[i]), images[i]
         image.status = _select(headers[i], data, access[i], regions[i], most_blocks, scratch, image)
 
 
-@kept
+@cached_jit(
+    "none(HEADER[::1], int64[::1], int64[::1], int64[:, ::1], int64, int64, SELECTED[::1], int64[::1], PAIR[::1], "
+    "PART[::1], TOTALS[::1])",
+    HEADER=HEADER,
+    SELECTED=SELECTED,
+    PAIR=PAIR,
+    PART=PART,
+    TOTALS=TOTALS,
+)
 def plan_upload(
-    headers, addresses, sizes, regions, most_blocks, most_images, images, owners, pairs, parts, totals
+    headers, addresses, sizes, regions, most_blocks, most_images, images, owners, pairs, parts, totals_
 ):  # fmt: skip
     """Divide the images into parts, and compute where each record and each image's bytes lie in the upload.
 
@@ -381,9 +398,10 @@ def plan_upload(
         Filled.
     parts : (N,) PART
         Zeros; filled.
-    totals : TOTALS
+    totals : (1,) TOTALS
         Zeros; filled.
     """
+    totals = totals_[0]
     size, left = i64(0), i64(MOST_WORDS - upload.BEYOND)
     # In bytes of segments, and in words that are left: exact sizes are known only at the end, when sets and groups are,
     # so each image is charged the most that it can take.

@@ -6,11 +6,8 @@ needs: LLVM splits those that the processor does not have.
 
 from __future__ import annotations
 
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
-
 from ..cpu.intrinsics import check_place, spread
+from ..lang import intrinsic, ir, types
 
 I8, I16, I32, I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 

@@ -1,0 +1,1 @@
+"""Build the machine code that wheels bring; nothing here is installed."""

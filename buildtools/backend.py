@@ -1,0 +1,32 @@
+"""The build backend: that of setuptools, which needs Numba only where the loops are compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from setuptools import build_meta
+from setuptools.build_meta import (
+    build_editable,
+    build_sdist,
+    build_wheel,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+from .levels import levels_to_build
+
+__all__ = [
+    "build_editable", "build_sdist", "build_wheel", "get_requires_for_build_editable", "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel", "prepare_metadata_for_build_editable", "prepare_metadata_for_build_wheel",
+]  # fmt: skip
+
+
+def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
+    """Return what setuptools needs, and the pinned compiler."""
+    lines = Path(__file__).with_name("requirements.txt").read_text().splitlines()
+    compiler = [line for line in lines if line.startswith(("numba", "llvmlite", "numpy"))]
+    own: list[str] = build_meta.get_requires_for_build_wheel(config_settings)
+    return [*own, *(compiler if levels_to_build().levels else [])]

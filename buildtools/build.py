@@ -1,0 +1,43 @@
+"""Libraries of several levels, and the manifest that the loader reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from . import cuda
+
+
+def build(levels: Sequence[str], out: Path) -> None:
+    """Build libraries and their manifest, each in a separate process; CUDA kernels where numba-cuda is there."""
+    # The compiler's own processes run Numba, whatever lies in kernels/_lib; equal hashes make equal builds.
+    os.environ |= {"GPUIMG_NATIVE": "jit", "PYTHONHASHSEED": "0"}
+    with ProcessPoolExecutor(
+        len(os.sched_getaffinity(0)), multiprocessing.get_context("spawn"), max_tasks_per_child=1
+    ) as pool:
+        kernels = pool.submit(cuda.build, out) if cuda.can_build() else None
+        sums = dict(zip(levels, pool.map(_build, levels, [out] * len(levels)), strict=True))
+        if kernels is not None:
+            kernels.result()
+    from gpuimg.kernels import native
+
+    manifest = {"sources": native.source_digest(), "libraries": sums}
+    (out / native.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def _build(level: str, out: Path) -> str:
+    from gpuimg.kernels.native import library_name
+
+    from .library import build_library
+
+    start, path = time.process_time(), out / library_name(level)
+    build_library(level, path)
+    content = path.read_bytes()
+    print(f"{path}: {len(content)} bytes, {time.process_time() - start:.0f} s of CPU", flush=True)
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,55 @@
+"""Numba and llvmlite, as the modules of this package import them.
+
+Where a compiled library is in use neither is imported: stand-ins accept what modules do with them when they are
+imported, and the bodies of loops never run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .native import LIBRARY, REASON
+
+__all__ = [
+    "CFunc", "cgutils", "compiler", "cpu_target", "from_dtype", "intrinsic", "ir", "llvmlite", "njit", "numba",
+    "populate_array", "sigutils", "types",
+]  # fmt: skip
+
+if LIBRARY is None:
+    try:
+        import llvmlite
+        import numba
+    except ImportError as error:
+        raise ImportError(
+            f'Numba is not installed, and {REASON}; install gpuimg[jit] (from a checkout: pip install ".[jit]")'
+        ) from error
+    from llvmlite import ir
+    from numba import from_dtype, njit, types
+    from numba.core import cgutils, compiler, sigutils
+    from numba.core.ccallback import CFunc
+    from numba.core.registry import cpu_target
+    from numba.extending import intrinsic
+    from numba.np.arrayobj import populate_array
+else:
+
+    class _StandIn:
+        """Any attribute, item or result of a call is a stand-in again."""
+
+        def __getattr__(self, name: str) -> _StandIn:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return self
+
+        def __call__(self, *args: Any, **kwargs: Any) -> _StandIn:
+            return self
+
+        def __getitem__(self, key: Any) -> _StandIn:
+            return self
+
+    globals().update(dict.fromkeys(__all__, _StandIn()))
+
+    def intrinsic(*args: Any, **options: Any) -> Any:
+        """Return the function as it is."""
+        return args[0] if args else lambda function: function
+
+    njit = intrinsic

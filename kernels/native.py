@@ -1,0 +1,286 @@
+"""Compiled loops that a wheel brings: choose the library for this processor, check it, and call into it.
+
+``_lib`` holds a shared library for each level of the instruction set. Its ``manifest.json`` has the checksum of the
+sources that they were built from and the checksum of each library. Where the sources were edited, and in a checkout,
+Numba compiles the loops instead; also with ``GPUIMG_NATIVE=jit``, and with checked bounds (``NUMBA_BOUNDSCHECK=1``).
+``GPUIMG_NATIVE=v3`` and the like choose a level.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import platform
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+_HERE: Final = Path(__file__).resolve().parent
+_PACKAGE: Final = __name__.rpartition(".")[0]
+_JIT: Final = f"{_PACKAGE}_jit"  # the second instance of this package, whose loops Numba compiles
+FOLDER: Final = _HERE / "_lib"
+MANIFEST: Final = "manifest.json"
+
+
+class UnusableError(Exception):
+    """A library is not used; the message is the reason."""
+
+
+# -- names that the libraries and their builder share ------------------------------------------------------------------
+
+#: Functions of Python's C API that entrances call, in the order of the table that a library has for their addresses.
+PYTHON_FUNCTIONS: Final = (
+    "PyLong_AsLongLong", "PyLong_AsUnsignedLongLongMask", "PyFloat_AsDouble", "PyLong_FromLongLong", "PyBool_FromLong",
+    "PyObject_RichCompareBool", "PyErr_Occurred", "PyErr_SetString", "PyEval_SaveThread", "PyEval_RestoreThread",
+    "Py_IncRef",
+)  # fmt: skip
+#: Objects that entrances use, in the order of the table after those functions.
+PYTHON_OBJECTS: Final = (np.ndarray, None, TypeError, RuntimeError)
+
+
+def library_name(level: str) -> str:
+    """File name of the library for a level, such as ``x86-64-v3``."""
+    return f"gpuimg-{level}.so"
+
+
+def parse(signature: str) -> tuple[str, list[tuple[str, int]]]:
+    """Split ``"none(RECORD[:, ::1], int64)"`` into its result and, of each argument, the type and the dimensions."""
+    result, _, arguments = signature.partition("(")
+    found = re.findall(r"(\w+)(\[[^]]*\])?(?:, |\))", arguments)
+    return result, [(name, shape.count(",") + 1 if shape else 0) for name, shape in found]
+
+
+def symbol(kind: str, name: str) -> str:
+    """Symbol of a function, by its dotted place in this package: an ``entrance``, its ``dtypes``, a ``loop``."""
+    return f"gpuimg_{kind}_{name.replace('.', '_')}"
+
+
+def source_digest() -> str:
+    """Checksum of all sources of this package, which the libraries were built from."""
+    digest = hashlib.sha256()
+    for path in sorted(_HERE.rglob("*.py"), key=lambda path: path.relative_to(_HERE).as_posix()):
+        digest.update(path.relative_to(_HERE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+# -- calling into a library --------------------------------------------------------------------------------------------
+
+
+class _MethodDef(ctypes.Structure):
+    """``PyMethodDef`` of Python's C API."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("call", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
+
+
+_FASTCALL: Final = 0x80  # METH_FASTCALL
+_new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi)
+)
+
+
+class Library:
+    """A shared library: functions for Python, and addresses of loops that other loops call."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._library = ctypes.CDLL(str(path))
+        except OSError as error:  # as on a file system without execution
+            raise UnusableError(str(error)) from None
+        addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in PYTHON_FUNCTIONS]
+        try:
+            self._fill("gpuimg_python", [*addresses, *map(id, PYTHON_OBJECTS)])
+            # Bytes of an object before its own fields; more in a free-threaded Python.
+            ctypes.c_int64.in_dll(self._library, "gpuimg_head").value = object.__basicsize__
+        except ValueError as error:
+            raise UnusableError(f"{path} is another library: {error}") from None
+        self._alive: list[Any] = []  # method definitions and dtypes that the library points to
+
+    def _fill(self, table: str, addresses: list[Any]) -> None:
+        (ctypes.c_void_p * len(addresses)).in_dll(self._library, table)[:] = addresses
+
+    def address(self, name: str) -> int:
+        """Address of a loop that other loops call."""
+        return self._address(symbol("loop", name))
+
+    def _address(self, name: str) -> int:
+        return int(ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value or 0)
+
+    def function(self, name: str, signatures: tuple[str, ...], records: Mapping[str, Any]) -> Callable[..., Any]:
+        """A function for Python, by its place in this package; see :func:`.compiled.cached_jit`."""
+        arrays = [kind for text in signatures for kind, dimensions in parse(text)[1] if dimensions]
+        dtypes = [np.dtype(records.get(kind, kind)) for kind in arrays]
+        self._fill(symbol("dtypes", name), [id(dtype) for dtype in dtypes])
+        title = name.rpartition(".")[2].encode()
+        method = _MethodDef(title, self._address(symbol("entrance", name)), _FASTCALL, None)
+        self._alive += [method, dtypes]
+        return _new_function(ctypes.addressof(method), None, None)  # type: ignore[no-any-return]
+
+    def x86_level(self) -> int:
+        """Level of this x86-64 processor, as far as the system saves its registers: 2, 3 or 4."""
+        cpuid, xgetbv = self._library.gpuimg_cpuid, self._library.gpuimg_xgetbv
+        xgetbv.restype = ctypes.c_uint64
+        registers = (ctypes.c_uint32 * 4)()
+
+        def has(features: tuple[tuple[int, int, tuple[int, ...]], ...]) -> bool:
+            for leaf, register, bits in features:
+                cpuid(ctypes.c_uint32(leaf), ctypes.c_uint32(0), registers)
+                if not all(registers[register] >> bit & 1 for bit in bits):
+                    return False
+            return True
+
+        if not has(_V3) or xgetbv() & _YMM != _YMM:
+            return 2
+        return 4 if has(_V4) and xgetbv() & _ZMM == _ZMM else 3
+
+
+# Features by leaf of CPUID, register (EAX, EBX, ECX, EDX) and bits.
+_V3: Final = (
+    (1, 2, (12, 22, 27, 28, 29)),  # FMA, MOVBE, OSXSAVE, AVX, F16C
+    (7, 1, (3, 5, 8)),  # BMI1, AVX2, BMI2
+    (0x80000001, 2, (5,)),  # LZCNT
+)
+_V4: Final = (
+    (7, 1, (16, 17, 28, 30, 31)),  # AVX512F, DQ, CD, BW, VL
+    # VBMI2, which is no part of the level: Xeons without it, before Ice Lake, lower their clock for 512-bit vectors.
+    (7, 2, (6,)),
+)
+_YMM: Final = 0x6  # bits of XCR0: the system saves these registers
+_ZMM: Final = 0xE6
+
+
+# -- which library -----------------------------------------------------------------------------------------------------
+
+#: The loop that a library is tried with, see :mod:`.self_test`.
+SELF_TEST: Final = ("self_test.checksum", ("int64(uint8[::1], int64[:, ::1], float32)",))
+
+
+def _open(folder: Path, level: str, digest: str) -> Library:
+    path = folder / library_name(level)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UnusableError(str(error)) from None
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise UnusableError(f"{path} is not the file that was built: its checksum differs")
+    return Library(path)
+
+
+def _try(library: Library, level: str) -> None:
+    """Raise where a library computes something else than it should."""
+    values, table = np.arange(100, dtype=np.uint8), np.array([[1, 2], [3, 4]])
+    try:
+        found = library.function(*SELF_TEST, {})(values, table, np.float32(0.5))
+    except Exception as error:  # the file is what was built, so any of them says the same
+        found = f"{type(error).__name__}: {error}"
+    if found != 2487:  # half of 4950 and the table's sum, 10, and its rows and columns, 2
+        raise UnusableError(f"the library for {level} failed its self-test: {found}")
+
+
+def _levels(folder: Path, libraries: Mapping[str, str]) -> Iterator[str]:
+    """Levels of these libraries that this machine can run, best first."""
+    chosen = os.environ.get("GPUIMG_NATIVE", "")
+    machine = platform.machine().lower().replace("amd64", "x86_64")
+    known = {"x86_64": ("x86-64-v4", "x86-64-v3", "x86-64-v2"), "aarch64": ("aarch64",)}.get(machine, ())
+    if chosen:
+        known = tuple(level for level in known if level.endswith(chosen))
+        if not known:
+            raise ValueError(f"GPUIMG_NATIVE must be jit or a level for {machine}, such as v3, not {chosen!r}")
+    here = [level for level in known if level in libraries]
+    if machine == "x86_64" and here and not chosen:
+        best = _open(folder, here[-1], libraries[here[-1]]).x86_level()
+        here = [level for level in here if int(level[-1]) <= best]
+    if not here:
+        raise UnusableError(f"none of the libraries is for this processor: {', '.join(libraries) or 'there are none'}")
+    yield from here
+
+
+def find(folder: Path) -> tuple[Library, str]:
+    """The best library of a folder that works here, and its level.
+
+    Raises
+    ------
+    UnusableError
+        Where Numba is to compile the loops.
+    """
+    if _PACKAGE.endswith("_jit"):
+        raise UnusableError("users' functions are compiled here")
+    if os.environ.get("GPUIMG_NATIVE") == "jit":
+        raise UnusableError("GPUIMG_NATIVE=jit")
+    if os.environ.get("NUMBA_BOUNDSCHECK", "0") not in ("", "0"):
+        raise UnusableError("NUMBA_BOUNDSCHECK is set")
+    try:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        sources, libraries = str(manifest["sources"]), dict(manifest["libraries"])
+    except FileNotFoundError:
+        raise UnusableError("this installation has no compiled loops") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _refused([f"{folder / MANIFEST}: {type(error).__name__}: {error}"]) from None
+    if sources != source_digest():
+        raise UnusableError("the sources were changed after the loops were compiled")
+    reasons = []
+    try:
+        for level in _levels(folder, libraries):
+            try:
+                library = _open(folder, level, libraries[level])
+                _try(library, level)
+            except UnusableError as error:
+                reasons.append(str(error))
+                continue
+            if reasons:
+                _refused(reasons)
+            return library, level
+    except UnusableError as error:
+        reasons.append(str(error))
+    raise _refused(reasons)
+
+
+def _refused(reasons: list[str]) -> UnusableError:
+    """Warn of what should not be."""
+    text = "; ".join(reasons)
+    warnings.warn(f"compiled loops are not used: {text}", RuntimeWarning, stacklevel=2)
+    return UnusableError(text)
+
+
+def _find() -> tuple[Library | None, str | None, str]:
+    try:
+        library, level = find(FOLDER)
+    except UnusableError as error:
+        return None, None, str(error)
+    return library, level, ""
+
+
+#: The library in use and its level, or None where Numba compiles the loops, and why.
+LIBRARY, LEVEL, REASON = _find()
+
+
+def describe() -> str:
+    """One line for users: which code runs."""
+    return f"compiled with the package, for {LEVEL}" if LEVEL else f"compiled here by Numba: {REASON}"
+
+
+def with_numba(module: str) -> Any:
+    """A module of this package whose functions Numba compiles: users' functions can only be joined to those.
+
+    Where a library is in use it is of a second instance of the package.
+    """
+    if LIBRARY is None:
+        return importlib.import_module(f"{_PACKAGE}.{module}")
+    if _JIT not in sys.modules:
+        spec = importlib.util.spec_from_file_location(
+            _JIT, _HERE / "__init__.py", submodule_search_locations=[str(_HERE)]
+        )
+        assert spec is not None
+        assert spec.loader is not None
+        package = importlib.util.module_from_spec(spec)
+        sys.modules[_JIT] = package
+        spec.loader.exec_module(package)
+    return importlib.import_module(f"{_JIT}.{module}")

@@ -1,0 +1,84 @@
+"""Small libraries for tests, each built in a separate process, in which Numba compiles for nothing else."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from buildtools.library import Source, build_library
+
+PAIR = np.dtype([("first", "<i8"), ("second", "<f4")], align=True)
+
+
+def _define() -> None:
+    from gpuimg.kernels.compiled import cached_jit
+
+    @cached_jit("int64(uint8[::1])", "int64(uint16[::1])")
+    def total(values: Any) -> Any:
+        found = 0
+        for k in range(values.size):
+            found += values[k]
+        return found
+
+    @cached_jit("none(PAIR[::1], int64, float32)", PAIR=PAIR)
+    def fill(pairs: Any, first: Any, second: Any) -> None:
+        for k in range(pairs.size):
+            pairs[k].first, pairs[k].second = first, second
+
+    @cached_jit("boolean(uint64, uint64[::1])", nogil=False)
+    def is_there(value: Any, values: Any) -> Any:
+        found = False
+        for k in range(values.size):
+            found |= values[k] == value
+        return found
+
+    @cached_jit("int64(int64[::1], int64)")
+    def every(values: Any, step: Any) -> Any:
+        found = 0
+        for k in range(0, values.size, step):
+            found += values[k]
+        return found
+
+
+def _define_raising() -> None:
+    from gpuimg.kernels.compiled import cached_jit
+
+    @cached_jit("int64(int64)")
+    def checked(value: Any) -> Any:
+        if value < 0:
+            raise ValueError("negative")
+        return value
+
+
+def _define_calling() -> None:
+    from numba import types
+
+    from gpuimg.kernels.compiled import cached_jit
+    from gpuimg.kernels.scalar import loop
+
+    getpid = types.ExternalFunction("getpid", types.int32())
+
+    @loop
+    def own() -> Any:
+        return getpid()
+
+    @cached_jit("int64()")
+    def number() -> Any:
+        return own()
+
+
+def _source(what: str) -> Source:
+    import gpuimg.kernels.self_test  # noqa: F401  # what a library is tried with
+    from gpuimg.kernels.compiled import ENTRANCES
+    from gpuimg.kernels.scalar import LOOP
+
+    {"working": _define, "raising": _define_raising, "calling": _define_calling}[what]()
+    return Source([], [one for one in ENTRANCES if one.name.startswith(("self_test", "__main__"))], LOOP)
+
+
+if __name__ == "__main__":
+    what, level, out = sys.argv[1:]
+    build_library(level, Path(out), lambda: _source(what))
