@@ -11,14 +11,14 @@ EXTRA  := $(or $(EXTRA),$(shell $(PYTHON) gpuimg/_runtimes/probe.py))
 # your choice: set TORCH, or pip's own configuration (PIP_INDEX_URL and so on).
 TORCH  ?= torch==2.13.0
 
-# What the extras for GPUs bring and the tests and benchmarks need on a machine without one, too: a toolkit that compiles
-# the CUDA kernels, and nvImageCodec, which decodes on the CPU there.
-TEST_EXTRAS = $(EXTRA),test,dev,jax$(if $(filter cpu,$(EXTRA)),$(comma)ptx$(comma)nvimgcodec)
+# Dependencies of the GPU extras that tests and benchmarks also need without a GPU: a toolkit that compiles the CUDA
+# kernels, and nvImageCodec, which decodes on the CPU.
+TEST_EXTRAS = $(EXTRA),test,dev,jax$(if $(filter cpu,$(EXTRA)),$(comma)ptx$(comma)nvimgcodec,$(comma)jit-$(EXTRA))
 BENCH_EXTRAS = $(EXTRA),bench,peers$(if $(filter cpu,$(EXTRA)),$(comma)nvimgcodec)
 comma := ,
 
 BIN = $(VENV)/bin
-# Byte code is made of what is imported, rather than of all that is installed.
+# Byte code is compiled on import, rather than for everything that is installed.
 PIP = $(BIN)/python -m pip install --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -30,15 +30,15 @@ PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 help:
 	@echo "make demo    decode and augment the photos in examples/photos, write contact_sheet.png"
 	@echo "make test    linter, type check and all tests"
-	@echo "make unit    the tests but the slow ones"
+	@echo "make unit    all tests except the slow ones"
 	@echo "make test-wheel  tests of an installed wheel with compiled loops, where Numba cannot be imported"
 	@echo "make dist    source distribution and wheels, into dist; checked and tried"
 	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
 	@echo "make lint    linter and type check only"
-	@echo "make bench   the benchmarks behind the README's numbers, beside other libraries, into bench/results"
+	@echo "make bench   the benchmarks for the README's numbers, with other libraries, into bench/results"
 	@echo "make gpu     measure the GPU of this machine"
 	@echo "make soak    100,000 mutated files, 2,000 damaged data sets of each kind, and a million images"
-	@echo "make clean   remove the virtual environment and everything that was built"
+	@echo "make clean   remove the virtual environments and everything that was built"
 	@echo
 	@echo "This machine gets the extra '$(EXTRA)' (EXTRA=cpu, cuda12 or cuda13 to choose)."
 
@@ -77,17 +77,17 @@ lint: $(VENV)/.test-ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# In an environment of its own. Nothing is loaded from elsewhere while it builds, nor by its pages. What is in
-# docs/gallery and docs/reference/generated is made anew, so that no page is left of what is no more.
+# In a separate environment. Neither the build nor the pages load anything from the network. docs/gallery and
+# docs/reference/generated are built from scratch, so that no stale page remains.
 docs: $(DOCS_VENV)/.ready
 	rm -rf docs/_build docs/gallery docs/reference/generated docs/reference/examples
 	$(DOCS_VENV)/bin/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
 
-# Once, rather than in each process of the tests.
+# Compiles once, rather than in each process of the tests.
 warm: $(VENV)/.test-ready
 	$(BIN)/gpuimg warm --all
 
-# Without the tests that take long for what they cover; `make test` and CI run all.
+# Leaves out the tests that take long for what they cover; `make test` and CI run all.
 unit: warm
 	$(PYTEST) -m "not slow"
 
@@ -99,18 +99,17 @@ bench: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.transfer
 	for set in S 1280x960 L; do $(BIN)/python -m bench.peers --set $$set --out bench/results/peers-$$set.json; done
 
-# Everything that is claimed of the GPU, measured, in under ten minutes; PARTS="order sentinel" for some of it, MINUTES for
-# more or less time. Uses PYTHON as it is, with no network: gpuimg's dependencies for the GPU, pytest and hypothesis must
-# be there. `make gpu-photos` first, on any machine: the photos are in bench/.photos, to be taken along.
+# Checks and measures the GPU in under ten minutes. PARTS="order sentinel" runs some parts, MINUTES sets the time. It uses
+# PYTHON as it is, without a network: gpuimg's dependencies for the GPU, pytest and hypothesis must be installed. Run
+# `make gpu-photos` first, on any machine, and copy the photos in bench/.photos.
 gpu:
 	$(PYTHON) -m bench.gpu --out bench/results/gpu --minutes $(or $(MINUTES),9) $(if $(PARTS),--parts "$(PARTS)")
 
 gpu-photos: $(VENV)/.bench-ready
 	$(BIN)/python -m bench.gpu --prepare
 
-# Damaged data sets; all mutated files, some of them again with checked bounds, and a million images: some minutes
-# (bench/results/robustness.json has them).
-# Goes on where it was interrupted.
+# Damaged data sets; mutated files, some of them again with checked bounds; and a million images. Takes some minutes
+# (bench/results/robustness.json has the number), and resumes after an interruption.
 soak: $(VENV)/.test-ready
 	$(BIN)/python -m tests.robustness.sources 2000
 	$(BIN)/python -m tests.robustness.soak --mutations 100000 --bounds 20000 --guards 20000 --images 1000000 --out bench/results --state .soak-state.json

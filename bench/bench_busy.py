@@ -1,4 +1,4 @@
-"""A loader beside a loop that needs Python's lock or a core itself, on one decoding thread.
+"""A loader together with a loop that needs the GIL or a core itself, on one decoding thread.
 
     GPUIMG_NUM_THREADS=1 python -m bench.bench_busy [--rounds 5] [--out bench/results/busy.json]
 
@@ -6,20 +6,20 @@
   a core busy without the GIL; and one that sleeps. The files are bytes in memory, paths in a class folder (in the page
   cache), and tiny images in memory, whose batches take some 6 ms, about one switch interval. The wall time of both
   together over that of the longer one alone: 1.0 is perfect overlap, 2.0 none. On one core there can be none.
-- machine: the producer beside another process that is busy, over the producer alone: what sharing memory and a core's
-  parts costs on this machine, whoever does what.
+- machine: the producer's time with another busy process, over its time alone: the cost of sharing memory and a core's
+  units on this machine.
 - training: a small convolutional network trained on the CPU by one torch thread, from files in the page cache, alone
-  (always the same batch), beside ``gpuimg.load``, and beside a ``DataLoader`` with one worker process whose transforms
-  are Pillow's and NumPy's: the same recipe, random resized crop (as torchvision draws it), flip and normalisation.
+  (always the same batch), with ``gpuimg.load``, and with a ``DataLoader`` with one worker process whose transforms
+  are Pillow's and NumPy's: the same recipe, random resized crop (as torchvision draws it), flip and normalization.
 
-Round-robin, medians of the rounds, ratios of each round's neighbours.
+Round-robin, medians of the rounds, ratios of each round's neighbors.
 """
 
 from __future__ import annotations
 
 import os
 
-os.environ.setdefault("GPUIMG_NUM_THREADS", "1")  # before anything asks
+os.environ.setdefault("GPUIMG_NUM_THREADS", "1")  # before any thread is started
 
 import hashlib
 import io
@@ -52,7 +52,7 @@ Step = Callable[[], Any]
 
 
 def loader(source: Any, epochs: int = EPOCHS, batch: int = BATCH, size: int = SIZE) -> gi.Loader:
-    """Return what is measured."""
+    """Return the loader to measure."""
     preprocess = gi.presets.imagenet_train(size)
     return gi.load(
         source,
@@ -79,7 +79,7 @@ def tiny_images() -> list[tuple[bytes, int]]:
 
 
 def wall(batches: Iterable[Any], step: Step) -> float:
-    """Seconds of a loop."""
+    """Return the seconds of a loop."""
     start = time.perf_counter()
     for _ in batches:
         step()
@@ -90,7 +90,7 @@ def wall(batches: Iterable[Any], step: Step) -> float:
 
 
 def spin(steps: int) -> int:
-    """Pure Python, which holds the lock but for the switches that it grants."""
+    """Compute in pure Python, which holds the GIL except for its switches."""
     value = 0
     for k in range(steps):
         value = (value * 31 + k) & 0xFFFF
@@ -98,7 +98,7 @@ def spin(steps: int) -> int:
 
 
 def spin_rate() -> float:
-    """Steps of :func:`spin` a second, on this machine now."""
+    """Return the steps of :func:`spin` per second on this machine now."""
     start = time.perf_counter()
     spin(1_000_000)
     return 1_000_000 / (time.perf_counter() - start)
@@ -148,17 +148,17 @@ def busy(loaders: dict[str, tuple[gi.Loader, int]], rounds: int) -> dict[str, An
 
 
 def machine(source: Any, rounds: int) -> dict[str, Any]:
-    """The producer's wall time beside a busy process over its wall time without."""
+    """Return the producer's wall time with a busy process over its wall time without."""
     batches = loader(source)
     multiples = []
     for _ in range(rounds):
         alone = wall(batches, lambda: None)
         with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
-            beside = wall(batches, lambda: None)
+            shared = wall(batches, lambda: None)
             other.kill()
-        multiples.append(beside / alone)
+        multiples.append(shared / alone)
     spread = [round(min(multiples), 3), round(max(multiples), 3)]
-    return {"wall_beside_a_busy_process": round(float(np.median(multiples)), 3), "range": spread}
+    return {"wall_with_a_busy_process": round(float(np.median(multiples)), 3), "range": spread}
 
 
 # -- training ----------------------------------------------------------------------------------------------------------
@@ -181,19 +181,19 @@ class Training:
         self.optimiser = torch.optim.SGD(self.network.parameters(), 0.01)
 
     def step(self, images: Any, labels: Any) -> None:
-        """One batch forward and backward."""
+        """Run one batch forward and backward."""
         self.optimiser.zero_grad()
         self.torch.nn.functional.cross_entropy(self.network(images), labels).backward()
         self.optimiser.step()
 
     def alone(self, batches: int) -> float:
-        """Seconds of so many steps on one batch that is there already."""
+        """Return the seconds of a number of steps on one batch in memory."""
         images = self.torch.randn(BATCH, 3, SIZE, SIZE)
         labels = self.torch.arange(BATCH) % 4
         return wall(range(batches), lambda: self.step(images, labels))
 
-    def beside(self, batches: Iterable[tuple[Any, Any]]) -> float:
-        """Seconds of a loop over batches of tensors."""
+    def with_loader(self, batches: Iterable[tuple[Any, Any]]) -> float:
+        """Return the seconds of a loop over batches of tensors."""
         start = time.perf_counter()
         for images, labels in batches:
             self.step(images, labels)
@@ -201,13 +201,13 @@ class Training:
 
 
 def tensors(batches: gi.Loader, torch: Any) -> Iterable[tuple[Any, Any]]:
-    """The loader's batches without a copy."""
+    """Yield the loader's batches as tensors, without a copy."""
     for batch in batches:
         yield torch.from_numpy(batch.images), torch.from_numpy(batch.labels)
 
 
 class Photos:
-    """What a worker process reads: Pillow decodes, crops and resizes, NumPy normalises."""
+    """The data set of a worker process: Pillow decodes, crops and resizes, NumPy normalizes."""
 
     def __init__(self, folder: Path) -> None:
         self.paths = sorted(folder.rglob("*.jpg"))
@@ -228,14 +228,14 @@ class Photos:
 
 
 def worker_process(folder: Path, torch: Any) -> Any:
-    """A ``DataLoader`` with one worker process that stays."""
+    """Return a ``DataLoader`` with one persistent worker process."""
     return torch.utils.data.DataLoader(
         Photos(folder), BATCH, shuffle=False, num_workers=1, persistent_workers=True, drop_last=True
     )
 
 
 def training(folder: Path, rounds: int) -> dict[str, Any]:
-    """Seconds of an epoch of training beside each loader, and of the training alone."""
+    """Return the seconds of an epoch of training with each loader, and of the training alone."""
     work = Training()
     ours = loader(gi.folder(folder), 1)
     theirs = worker_process(folder, work.torch)
@@ -243,9 +243,9 @@ def training(folder: Path, rounds: int) -> dict[str, Any]:
     runs: dict[str, Callable[[], float]] = {
         "training alone": lambda: work.alone(count),
         "gpuimg alone": lambda: wall(ours, lambda: None),
-        "gpuimg": lambda: work.beside(tensors(ours, work.torch)),
+        "gpuimg": lambda: work.with_loader(tensors(ours, work.torch)),
         "DataLoader alone": lambda: wall(theirs, lambda: None),
-        "DataLoader": lambda: work.beside(theirs),
+        "DataLoader": lambda: work.with_loader(theirs),
     }
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     limits: set[str] = set()

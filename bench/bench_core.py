@@ -2,12 +2,12 @@
 
     python -m bench.bench_core [--rounds 7] [--out bench/results/core.json]
 
-- floor: nvImageCodec decodes every photo whole, into memory used again, one decoder a thread;
-- eval: resize the shorter side to 256, crop 224, normalise;
-- train: decode + crop of random size + antialiased resize to 224 + flip + normalise, NCHW float32;
+- floor: nvImageCodec decodes every whole photo into reused memory, with one decoder for each thread;
+- eval: resize the shorter side to 256, crop 224, normalize;
+- train: decode + crop of random size + antialiased resize to 224 + flip + normalize, NCHW float32;
 - train+rotate+color: the same with a rotation by any angle and brightness, contrast, saturation and hue.
 
-Everything writes into memory that is used again. Medians of the rounds; the ratio is that of each round's neighbours.
+Everything writes into reused memory. Medians of the rounds; the ratio is that of each round's neighbors.
 Also: Python time of the recording alone, and peak memory over 100 batches.
 """
 
@@ -33,7 +33,7 @@ RECORDED = 256  # images of the recording measurement
 
 
 def check(files: list[bytes]) -> None:
-    """The fast path gives what a plain NumPy computation gives."""
+    """Check the fast path against a plain NumPy computation."""
     x = gi.open_batch(files[:4], device="cpu")
     whole = gi.decode_batch(files[:4], device="cpu")
     first = gi.crop(x, 10, 20, SIZE, SIZE).array("float32")
@@ -43,7 +43,7 @@ def check(files: list[bytes]) -> None:
 
 
 def throughput(files: list[bytes], rounds: int, chains: dict[str, Preprocess]) -> dict[str, Any]:
-    """Images/s of the floor and of each chain after decoding, and its ratio to the floor, round-robin."""
+    """Measure images/s of the floor and of each chain with decoding, and its ratio to the floor, round-robin."""
     out = np.zeros((BATCH, 3, SIZE, SIZE), np.float32)
     floor = common.Floor(threads())
 
@@ -72,7 +72,7 @@ def throughput(files: list[bytes], rounds: int, chains: dict[str, Preprocess]) -
 
 
 def recording(files: list[bytes], repeats: int = 30) -> dict[str, float]:
-    """Microseconds of Python an image: reading headers, and recording the chain and compiling its plan."""
+    """Measure microseconds of Python per image: reading headers, recording the chain and compiling its plan."""
     batch = files[:RECORDED]
     rng = np.random.default_rng(0)
     opened = gi.open_batch(batch, device="cpu")
@@ -91,7 +91,7 @@ def recording(files: list[bytes], repeats: int = 30) -> dict[str, float]:
 
 
 def memory(files: list[bytes], batches: int = 100) -> dict[str, float]:
-    """Peak memory in MiB after a few batches and after many: equal, if nothing leaks."""
+    """Measure peak memory in MiB after a few batches and after many: equal if nothing leaks."""
     rng = np.random.default_rng(0)
 
     def peak() -> float:

@@ -1,15 +1,15 @@
-"""Decoding alone, beside the libraries that do nothing else: same photos, same threads, same run.
+"""Decoding alone, compared with libraries that only decode: same photos, same threads, same run.
 
     python -m bench.bench_decode [--rounds 9] [--out bench/results/decode.json]
 
 - pixels: values that differ from libjpeg-turbo's (by way of Pillow), over all photos;
-- whole: whole images by gpuimg, nvImageCodec on the CPU and simplejpeg, each into memory used again;
-- train, eval: the decoded regions of those chains, and all of it, beside nvImageCodec decoding whole images;
+- whole: whole images by gpuimg, nvImageCodec on the CPU and simplejpeg, each into reused memory;
+- train, eval: the decoded regions of these chains, and the whole chains, with nvImageCodec decoding whole images;
 - others: progressive JPEG, PNG and WebP by gpuimg and by Pillow alone;
-- python: microseconds of Python an image, from ``open_batch`` to the array, at batch 256.
+- python: microseconds of Python per image, from ``open_batch`` to the array, in batches of 256.
 
 Medians of the rounds, which take turns; ratios are images/s of gpuimg over those of the other, round by round. Also
-with the code that a processor with AVX2 and no AVX-512 gets: NUMBA_CPU_NAME=haswell, in a process of its own.
+with the code for a processor with AVX2 and without AVX-512: NUMBA_CPU_NAME=haswell, in a separate process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _by_gpuimg(files: list[bytes]) -> None:
 
 
 def by_simplejpeg(count: int) -> Work:
-    """libjpeg-turbo as directly as Python can, one buffer a thread; exactly, as the others."""
+    """Decode by libjpeg-turbo as directly as Python can, with one buffer for each thread and the exact transform."""
     import simplejpeg
 
     pool = ThreadPoolExecutor(count)
@@ -65,7 +65,7 @@ def by_simplejpeg(count: int) -> Work:
 
 
 def by_pillow(count: int) -> Work:
-    """Pillow alone, on as many threads."""
+    """Decode by Pillow alone, on the same number of threads."""
     pool = ThreadPoolExecutor(count)
 
     def one(data: bytes) -> None:
@@ -78,7 +78,7 @@ def by_pillow(count: int) -> Work:
 
 
 def compared(works: dict[str, Work], files: list[bytes], rounds: int) -> dict[str, Any]:
-    """Images/s of each, and the first one's ratio to the others, round by round."""
+    """Measure images/s of each, and the first one's ratio to the others, round by round."""
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for k in range(rounds + 1):
         order = list(works.items())
@@ -99,7 +99,7 @@ def compared(works: dict[str, Work], files: list[bytes], rounds: int) -> dict[st
 
 
 def chain(name: str) -> Work:
-    """A chain of bench_core, opening included, into memory used again."""
+    """Return a chain of bench_core, opening included, into reused memory."""
     out = np.zeros((BATCH, 3, chains.SIZE, chains.SIZE), np.float32)
     work = chains.core()[name]
 
@@ -110,7 +110,7 @@ def chain(name: str) -> Work:
 
 
 def differing_values(files: list[bytes]) -> dict[str, int]:
-    """Values of all photos, and how many of them are not libjpeg-turbo's."""
+    """Count the values of all photos, and those that differ from libjpeg-turbo's."""
     values = differing = 0
     for at in range(0, len(files), BATCH):
         batch = files[at : at + BATCH]
@@ -122,7 +122,7 @@ def differing_values(files: list[bytes]) -> dict[str, int]:
 
 
 def others(files: list[bytes], rounds: int) -> dict[str, Any]:
-    """Formats that Pillow decodes, by way of gpuimg and alone."""
+    """Measure formats that Pillow decodes, through gpuimg and alone."""
     works = {"gpuimg": _by_gpuimg, "Pillow": by_pillow(threads())}
     result = {}
     for kind, (codec, options) in _OTHERS.items():
@@ -136,7 +136,7 @@ def others(files: list[bytes], rounds: int) -> dict[str, Any]:
 
 
 def python_time(files: list[bytes], rounds: int) -> dict[str, float]:
-    """Microseconds of Python an image for the train chain on one thread: CPU time outside the native loop."""
+    """Measure microseconds of Python per image for the train chain on one thread: CPU time outside the native loop."""
     files = (files * -(-PYTHON_BATCH // len(files)))[:PYTHON_BATCH]
     rng = np.random.default_rng(0)
     out = np.zeros((PYTHON_BATCH, 3, chains.SIZE, chains.SIZE), np.float32)
@@ -172,7 +172,7 @@ def python_time(files: list[bytes], rounds: int) -> dict[str, float]:
 
 
 def whole(files: list[bytes], rounds: int) -> dict[str, Any]:
-    """Whole images, by everybody."""
+    """Measure whole images by all libraries."""
     works: dict[str, Work] = {
         "gpuimg": _by_gpuimg,
         "nvImageCodec": common.Floor(threads()),
@@ -182,7 +182,7 @@ def whole(files: list[bytes], rounds: int) -> dict[str, Any]:
 
 
 def _on_avx2(rounds: int) -> dict[str, Any]:
-    """Whole images with the code for another processor."""
+    """Measure whole images with the code for another processor."""
     code = f"from bench import bench_decode as b; import json; print(json.dumps(b.whole(b.photos.load(), {rounds})))"
     environment = {**os.environ, "NUMBA_CPU_NAME": "haswell"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

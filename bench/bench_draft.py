@@ -1,10 +1,10 @@
-"""``draft``: what decoding at a reduced size changes, and what it gains.
+"""``draft``: differences in pixels, and speed, of decoding at a reduced size.
 
     python -m bench.bench_draft [--rounds 7] [--count 64] [--out bench/results/draft.json]
 
 - quality: random resized crops to 224 x 224 of 1280 x 960 photos, each with ``draft=1`` and without: the difference in
-  levels of 255, by the scale and by the shrinking that is left to the resampling after it. Beside it the difference
-  that moving the crop by a tenth of a result's pixel makes, and that of rounding results to 8 bits;
+  levels of 255, by the scale and by the remaining factor of the resampling after it. For comparison, the difference
+  from moving the crop by a tenth of a result's pixel, and from rounding results to 8 bits;
 - gain: images/s of the chains with ``draft`` over those without, the same crops in turn, medians of the rounds; also by
   the CPU time of all threads, for a machine that has other work.
 
@@ -37,27 +37,27 @@ Levels = NDArray[np.float64]
 
 
 def crops(x: gi.Batch, seed: int) -> gi.Batch:
-    """Random resized crops, the same for the same seed."""
+    """Apply random resized crops, the same for the same seed."""
     return gi.random_resized_crop(x, chains.SIZE, rng=gi.Rng(seed, indices=np.arange(len(x))))
 
 
 def train(x: gi.Batch) -> gi.Batch:
-    """As in training on ImageNet, always the same crops."""
+    """Apply the preprocessing of ImageNet training, always with the same crops."""
     return gi.normalize(gi.horizontal_flip(crops(x, 0)), gi.IMAGENET_MEAN, gi.IMAGENET_STD)
 
 
 def evaluate(x: gi.Batch) -> gi.Batch:
-    """As in evaluation on ImageNet."""
+    """Apply the preprocessing of ImageNet evaluation."""
     return gi.normalize(gi.center_crop(gi.resize(x, 256), chains.SIZE), gi.IMAGENET_MEAN, gi.IMAGENET_STD)
 
 
 def scales(x: gi.Batch) -> NDArray[np.int64]:
-    """Eighths of their sizes that images are decoded at."""
+    """Return the scales at which images are decoded, in eighths."""
     return scales_of(recording_of(x).source, recording_of(x).segments, first_segments(recording_of(x).segments))
 
 
 def levels(x: gi.Batch) -> Levels:
-    """Results as levels of 255, not rounded."""
+    """Return results as levels of 255, not rounded."""
     found: Levels = x.array("float32").astype(np.float64) * 255.0
     return found
 
@@ -69,13 +69,13 @@ class Deviations:
         self._rows: dict[str, list[tuple[float, float, float]]] = {}
 
     def add(self, kind: str, one: Levels, other: Levels) -> None:
-        """Count an image's."""
-        apart = np.abs(one - other)
-        row = float(apart.mean()), float(np.percentile(apart, 99.9)), float(apart.max())
+        """Add the differences of an image."""
+        differences = np.abs(one - other)
+        row = float(differences.mean()), float(np.percentile(differences, 99.9)), float(differences.max())
         self._rows.setdefault(kind, []).append(row)
 
-    def told(self) -> dict[str, dict[str, float]]:
-        """Medians over the images of each kind, and the largest difference."""
+    def summary(self) -> dict[str, dict[str, float]]:
+        """Return medians over the images of each kind, and the largest difference."""
         result = {}
         for kind in sorted(self._rows):
             rows = np.array(self._rows[kind])
@@ -86,16 +86,16 @@ class Deviations:
 
 
 def _kind(scale: int, left: float) -> str:
-    """The row of an image."""
+    """Return the name of an image's row in the table."""
     low = max(limit for limit in _LEFT if limit <= left)
     above = [limit for limit in _LEFT if limit > left]
     return f"1/{FULL // scale}, {low:g} to {above[0]:g}" if above else f"1/{FULL // scale}, {low:g} and more"
 
 
 def quality(files: list[bytes]) -> dict[str, Any]:
-    """Differences by what is left."""
+    """Measure differences by scale and remaining factor."""
     found = Deviations()
-    inner = slice(2, -2)  # what is moved has an edge
+    inner = slice(2, -2)  # the edge of a moved crop differs
     for seed in range(_DRAWS):
         for at in range(0, len(files), _BATCH):
             batch = files[at : at + _BATCH]
@@ -106,13 +106,13 @@ def quality(files: list[bytes]) -> dict[str, Any]:
             for k, (one, whole, other) in enumerate(zip(levels(x), levels(plain), levels(moved), strict=True)):
                 if here[k] < FULL:
                     found.add(_kind(int(here[k]), float(left[k])), one, whole)
-                found.add("beside: crop moved by 0.1 pixel", other[inner, inner], whole[inner, inner])
-                found.add("beside: rounded to 8 bits", np.rint(whole), whole)
-    return found.told()
+                found.add("for comparison: crop moved by 0.1 pixel", other[inner, inner], whole[inner, inner])
+                found.add("for comparison: rounded to 8 bits", np.rint(whole), whole)
+    return found.summary()
 
 
 def _timed(files: list[bytes], chain: Callable[[gi.Batch], gi.Batch], draft: float | None) -> tuple[float, float]:
-    """Seconds, and those of all threads on a core."""
+    """Return wall-clock seconds, and CPU seconds of all threads."""
     start, worked = time.perf_counter(), time.process_time()
     for at in range(0, len(files), _BATCH):
         batch = files[at : at + _BATCH]
@@ -121,7 +121,7 @@ def _timed(files: list[bytes], chain: Callable[[gi.Batch], gi.Batch], draft: flo
 
 
 def gain(files: list[bytes], chain: Callable[[gi.Batch], gi.Batch], rounds: int) -> dict[str, Any]:
-    """Images/s with and without, in turn, and how many images are decoded at which scale."""
+    """Measure images/s with and without ``draft``, in turn, and count the images decoded at each scale."""
     options: tuple[float | None, ...] = (None, *_DRAFTS)
     seconds: dict[float | None, list[float]] = {draft: [] for draft in options}
     worked: dict[float | None, list[float]] = {draft: [] for draft in options}

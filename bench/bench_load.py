@@ -1,14 +1,14 @@
-"""The loader against calling the same functions directly, and what its position costs.
+"""The loader compared with direct calls of the same functions, and the cost of its position.
 
     python -m bench.bench_load [--rounds 7] [--out bench/results/load.json]
 
-- direct: ``open_batch``, random resized crop, flip, normalise and ``array(out=)`` on bytes in memory, batch by batch;
+- direct: ``open_batch``, random resized crop, flip, normalize and ``array(out=)`` on bytes in memory, batch by batch;
 - load: the same through ``gpuimg.load`` from the same bytes, from files in a class folder, and with each way of
   treating bad samples, two batches ahead;
 - overlap: a consumer that takes as long as the producer, without using the cores (as a training step on a GPU);
 - positions: shuffling, sharding and resuming sources of a thousand to a hundred million samples.
 
-Round-robin, medians of the rounds, ratios of each round's neighbours.
+Round-robin, medians of the rounds, ratios of each round's neighbors.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ train = gi.presets.imagenet_train(SIZE)
 
 
 def loader(source: Any, **options: Any) -> gi.Loader:
-    """What is measured."""
+    """Return the loader to measure."""
     return gi.load(source, train, batch_size=BATCH, device="cpu", dtype="float32", layout="NCHW", **options)
 
 
 def throughput(files: list[bytes], folder: Path, rounds: int) -> dict[str, Any]:
-    """Images/s directly and through the loader."""
+    """Measure images/s directly and through the loader."""
     out = np.zeros((BATCH, 3, SIZE, SIZE), np.float32)
     rounds_done = 0
 
@@ -83,7 +83,7 @@ def _drain(batches: gi.Loader) -> None:
 
 
 def overlap(files: list[bytes], rounds: int) -> dict[str, Any]:
-    """Wall time with a consumer as slow as the producer, as a multiple of the longer of the two."""
+    """Measure the wall time with a consumer as slow as the producer, as a multiple of the longer of the two."""
     source = [(data, i) for i, data in enumerate(files)]
     batches = loader(source, epochs=8)  # filling the pipeline takes a batch, once
     _drain(batches)
@@ -110,7 +110,7 @@ def overlap(files: list[bytes], rounds: int) -> dict[str, Any]:
 
 
 class Generated:
-    """A source of any number of samples, all the same file."""
+    """A source of N samples, all the same file."""
 
     def __init__(self, data: bytes, n: int) -> None:
         self.data = data
@@ -124,7 +124,7 @@ class Generated:
 
 
 def position(data: bytes, n: int) -> dict[str, Any]:
-    """Milliseconds and megabytes to shuffle, shard and resume, anywhere in ``n`` samples."""
+    """Measure milliseconds and megabytes for shuffling, sharding and resuming anywhere in ``n`` samples."""
     source = Generated(data, n)
     state = loader(source, shuffle=True).state_dict()
 
@@ -148,7 +148,7 @@ def position(data: bytes, n: int) -> dict[str, Any]:
         "worst_ms": round(1e3 * max(times), 3),
         "peak_megabytes": round(peak / 1e6, 3),
         "shuffle_us_per_sample": round(_seconds(lambda: shuffled(places, n, 0, 0)) / len(places) * 1e6, 3),
-        # What a sampler that holds the order pays at each start and resume.
+        # The cost, at each start and resume, of a sampler that stores the order.
         "numpy_permutation_ms": round(1e3 * _seconds(lambda: np.random.default_rng(0).permutation(n)), 3),
     }
 

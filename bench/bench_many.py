@@ -1,10 +1,10 @@
-"""Ray Data with actors against the loader in one process, on this machine's cores.
+"""Ray Data with actors compared with the loader in one process, on this machine's cores.
 
     python -m bench.bench_many [--rounds 5] [--count 8192] [--out bench/results/many.json]
 
-The same photos, as files in the page cache, ``imagenet_train(224)``, float16, batches of 64. Of Ray warm rates are
-taken, from when a quarter of the batches is made to when the last one is in the consumer's hands: its actors have
-started and loaded their kernels by then. Beside it ``start_s``, the seconds from the call to the first batch. The
+The same photos, as files in the page cache, ``imagenet_train(224)``, float16, batches of 64. Ray's rate is measured
+warm, from the time when a quarter of the batches is computed to the arrival of the last at the consumer: its actors
+have then started and loaded their kernels. ``start_s`` is the time in seconds from the call to the first batch. The
 loader's rate is that of a whole loop. Round-robin; ratios are those of a round.
 """
 
@@ -28,7 +28,7 @@ train = gi.presets.imagenet_train()
 
 
 class Augment:
-    """An actor that makes batches, and notes when each is made."""
+    """An actor that computes batches and records the time of each."""
 
     def __init__(self) -> None:
         import ray
@@ -38,14 +38,14 @@ class Augment:
         self.train = gi.presets.imagenet_train()
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
-        """Batches of Ray are columns."""
+        """Process a batch, which Ray passes as columns."""
         x = self.train(gi.open_batch(list(rows["path"])), gi.Rng(0, indices=rows["id"]))
         images = x.array("float16", "NCHW")
         return {"id": rows["id"], "image": images, "made": np.full(len(images), time.time())}
 
 
 def by_ray(paths: list[Path], actors: int) -> tuple[float, float]:
-    """Images/s, and seconds to the first batch."""
+    """Measure images/s, and seconds to the first batch."""
     import ray
 
     begin = time.time()
@@ -67,7 +67,7 @@ def by_ray(paths: list[Path], actors: int) -> tuple[float, float]:
 
 
 def by_loader(loader: gi.Loader, images: int) -> float:
-    """Images/s of a loop."""
+    """Measure images/s of a loop."""
     begin = time.time()
     for _ in loader:
         pass
@@ -75,7 +75,7 @@ def by_loader(loader: gi.Loader, images: int) -> float:
 
 
 def measured(paths: list[Path], rounds: int) -> dict[str, Any]:
-    """Rates of all, their ratios, and how long Ray takes to start."""
+    """Measure all rates, their ratios, and Ray's time to start."""
     loader = gi.load(gi.file_list(paths), train, batch_size=common.BATCH, device="cpu", dtype="float16", layout="NCHW")
     rates: dict[str, list[float]] = {"load": [], **{f"ray, {n}": [] for n in ACTORS}}
     starts: dict[str, list[float]] = {f"ray, {n}": [] for n in ACTORS}

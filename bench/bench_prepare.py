@@ -1,15 +1,15 @@
-"""Preparing a data set: what it takes beside its parts, on two threads beside one, and what training gains.
+"""Preparing a data set: its cost compared with its parts, the gain of a second thread, and the gain of training.
 
     python -m bench.bench_prepare [--rounds 7] [--count 512] [--out bench/results/prepare.json]
 
 For each set of photos, shrunk to a shorter side and encoded with quality 90:
 
-- parts: milliseconds of CPU an image on one thread for decoding whole images, resizing decoded ones and encoding
-  resized ones, each by itself, and for :func:`gpuimg.prepare` with files, which reads, writes and keeps its manifest
-  besides; ``of_parts`` is the sum of the first three over the last;
-- threads: seconds on one thread over those on two, which is of use on a machine without other work alone. On any there
-  is the CPU time of two threads over that of one, and how many cores the two use in the time that they do not wait for
-  one (Linux, ``/proc/thread-self/schedstat``): the second over the first is what two threads gain;
+- parts: milliseconds of CPU per image on one thread for decoding whole images, resizing decoded ones and encoding
+  resized ones, each separately, and for :func:`gpuimg.prepare` with files, which also reads, writes and updates its
+  manifest; ``of_parts`` is the sum of the first three over the last;
+- threads: seconds on one thread over those on two, meaningful only on a machine without other work. On any machine,
+  the CPU time of two threads over that of one, and the number of cores that the two use while they do not wait for
+  one (Linux, ``/proc/thread-self/schedstat``): the second over the first is the gain of two threads;
 - training: images/s of ``presets.imagenet_train()`` before and after, and bytes.
 """
 
@@ -42,20 +42,20 @@ _AT_A_TIME = 4
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds, and those of all threads on a core."""
+    """Return wall-clock seconds, and CPU seconds of all threads."""
     start, worked = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - start, time.process_time() - worked
 
 
 class Waits:
-    """How many cores the threads of a call use, of those that they could: what is left is waiting for each other."""
+    """The number of cores that the threads of a call use of those available; the rest is waiting for each other."""
 
     def __init__(self) -> None:
         self._threads: list[tuple[float, float, float]] = []  # seconds, on a core, waiting for a core
 
     def cores(self, prepare: Callable[[], Any]) -> float:
-        """Of one call on two threads."""
+        """Measure one call on two threads."""
         self._threads.clear()
         work, kept = InOrder._work, self._threads
 
@@ -75,13 +75,13 @@ class Waits:
 
 
 def _schedule() -> tuple[float, float]:
-    """Seconds that this thread was on a core, and that it waited for one."""
+    """Return the seconds that this thread ran on a core, and that it waited for one."""
     on, waited, _ = Path("/proc/thread-self/schedstat").read_text().split()
     return 1e-9 * int(on), 1e-9 * int(waited)
 
 
 class Parts:
-    """The three parts of the work, some images at a time so that each finds its memory again."""
+    """The three parts of the work, on a few images at a time so that memory is reused."""
 
     def __init__(self, files: list[bytes], side: int) -> None:
         runtime = CpuRuntime(1)
@@ -97,17 +97,17 @@ class Parts:
         return gi.resize(fresh, sizes, FILTER, where=np.any(sizes != batch.sizes, 1)).compute("uint8")
 
     def decode(self) -> None:
-        """Whole images."""
+        """Decode whole images."""
         for opened in self._opened:
             opened().compute("uint8")
 
     def resize(self) -> None:
-        """Decoded images."""
+        """Resize decoded images."""
         for batch in self._decoded:
             self._resized(batch)
 
     def encode(self) -> None:
-        """Resized images."""
+        """Encode resized images."""
         for batch in self._small:
             for image in batch:
                 encoded(image, "JPEG", "4:2:0", self._options)
@@ -118,7 +118,7 @@ def _opened(runtime: CpuRuntime, files: list[bytes]) -> Batch:
 
 
 def measured(files: list[bytes], side: int, rounds: int) -> dict[str, Any]:
-    """All of a set."""
+    """Measure all of a set."""
     parts = Parts(files, side)
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
@@ -130,8 +130,8 @@ def measured(files: list[bytes], side: int, rounds: int) -> dict[str, Any]:
         numbers = itertools.count()
 
         def prepare(threads: int, measure: bool = False) -> gi.PrepareReport:
-            # Not where another run's files were just deleted: ext4 does not use their inodes again for some seconds,
-            # and to pass over them takes up to half of the time, with the folder locked.
+            # In another folder than the last run: ext4 does not reuse the inodes of deleted files for some seconds,
+            # and skipping them takes up to half of the time, with the folder locked.
             out = root / f"out{next(numbers)}"
             return gi.prepare(source, out, short_side=side, threads=threads, measure=measure)
 

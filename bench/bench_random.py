@@ -3,8 +3,8 @@
     python -m bench.bench_random [--rounds 7] [--out bench/results/random.json]
 
 - floor: nvImageCodec decodes every photo whole (see bench_core);
-- crop+rotation+jitter: decode, random resized crop to 224, random rotation, color jitter, normalise;
-- rand_augment: decode, random resized crop to 224, flip, RandAugment(2, 9), normalise.
+- crop+rotation+jitter: decode, random resized crop to 224, random rotation, color jitter, normalize;
+- rand_augment: decode, random resized crop to 224, flip, RandAugment(2, 9), normalize.
 
 Also: Python time of recording a RandAugment batch of 256, and the launches it takes.
 """
@@ -24,7 +24,7 @@ RECORDED = 256
 
 
 def recording(files: list[bytes], repeats: int = 30) -> dict[str, float]:
-    """Microseconds of Python an image to record RandAugment alone, and to compile its plan; and its launches."""
+    """Measure microseconds of Python per image to record RandAugment and compile its plan, and count its launches."""
     opened = gi.open_batch(files[:RECORDED], device="cpu")
     x = gi.resize(opened, (chains.SIZE, chains.SIZE))
     taken: dict[str, list[float]] = {"record": [], "compile": []}

@@ -1,14 +1,14 @@
-"""Shards behind a network against the same shards on the disk.
+"""Remote shards compared with the same shards on the disk.
 
     python -m bench.bench_remote [--rounds 7] [--delay 0.02] [--out bench/results/remote.json]
 
 A loader with its default settings reads tar shards, decodes, and augments as for ImageNet: from the disk; over S3 and
 over HTTP from servers on the loopback that answer every request 20 ms late; in order and shuffled; and once more from
-the cache. The servers are processes of their own, but share the cores with the loader: moto's S3 behind a server that
-waits (two servers in Python, each of which copies all bytes), and a light one that answers ranges. Their CPU time is
-told, and the loader's.
+the cache. The servers are separate processes, but share the cores with the loader: moto's S3 with a proxy that
+waits (two servers in Python, each of which copies all bytes), and a light one that answers ranges. The result has
+their CPU time and the loader's.
 
-It needs the extras bench and test. Round-robin, medians of the rounds, ratios of each round's neighbours.
+It needs the extras bench and test. Round-robin, medians of the rounds, ratios of each round's neighbors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gpuimg._threads.threads import threads
 from tests.robustness.remote import s3
 
 SHARDS = 4
-# Each with the epochs of a measurement: filling the pipeline is part of it once, some 0.05 s behind a network.
+# With the epochs of a measurement, which includes filling the pipeline once: about 0.05 s with a network.
 ORDERS = {"in order": (False, 32), "shuffled": (True, 4)}
 CREDENTIALS = {"key": "testing", "secret": "testing"}  # moto takes any
 
@@ -40,7 +40,7 @@ train = gi.presets.imagenet_train(224)
 
 
 def write_shards(files: list[bytes], folder: Path) -> None:
-    """Files and their numbers as labels, in a few tar files."""
+    """Write files, with their numbers as labels, to a few tar files."""
     for k in range(SHARDS):
         with tarfile.open(folder / f"{k}.tar", "w") as tar:
             for i in range(k, len(files), SHARDS):
@@ -51,7 +51,7 @@ def write_shards(files: list[bytes], folder: Path) -> None:
 
 
 class Process:
-    """A server in a process of its own."""
+    """A server in a separate process."""
 
     def __init__(self, arguments: list[str]) -> None:
         self._process = subprocess.Popen(
@@ -61,12 +61,12 @@ class Process:
         self.url = self._process.stdout.readline().strip()
 
     def cpu(self) -> float:
-        """Seconds that it computed so far."""
+        """Return its CPU seconds so far."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / 100
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -76,7 +76,7 @@ class Process:
 
 @contextmanager
 def served(*arguments: str) -> Iterator[Process]:
-    """A server as long as the block."""
+    """Run a server during the block."""
     process = Process(list(arguments))
     try:
         yield process
@@ -85,7 +85,7 @@ def served(*arguments: str) -> Iterator[Process]:
 
 
 def serve(folder: Path, delay: float) -> None:
-    """Moto's S3 with the files of a folder, behind a server that waits, until the standard input ends."""
+    """Serve the files of a folder by moto's S3 and a proxy that waits, until the standard input ends."""
     with s3({path.name: path.read_bytes() for path in folder.iterdir()}) as server:
         server.delay = delay
         print(server.url, flush=True)
@@ -93,7 +93,7 @@ def serve(folder: Path, delay: float) -> None:
 
 
 def seconds_of(loader: gi.Loader) -> tuple[float, float]:
-    """Of a loop, and of the cores of this process in it."""
+    """Return wall-clock seconds of a loop, and CPU seconds of this process."""
     start, cpu = time.perf_counter(), time.process_time()
     for _ in loader:
         pass
@@ -101,7 +101,7 @@ def seconds_of(loader: gi.Loader) -> tuple[float, float]:
 
 
 def measure(sources: dict[str, Any], servers: dict[str, Process], images: int, rounds: int) -> dict[str, Any]:
-    """Images/s of each source, as a part of those of the local one in the same round."""
+    """Measure images/s of each source, relative to those of the local one in the same round."""
     result: dict[str, Any] = {}
     for order, (shuffle, epochs) in ORDERS.items():
         loaders = {

@@ -1,10 +1,10 @@
-"""The seek index: what crops gain from it, what it takes, and that the pixels are the same.
+"""The seek index: speedup of crops, cost, and a check that the pixels are the same.
 
     python -m bench.bench_seek [--rounds 7] [--sets S,1280x960,L] [--out bench/results/seek.json]
 
 - regions: values of random regions of photos that differ from those without an index, for each k;
-- chains: `train` and `eval` with an index of k=8 and with draft, beside the same without, DALI, and whole images by
-  nvImageCodec, each in a process of its own, taking turns (see bench.peers);
+- chains: `train` and `eval` with an index of k=8 and with draft, the same without, DALI, and whole images by
+  nvImageCodec, each in a separate process, taking turns (see bench.peers);
 - every: images/s of `train` and bytes of the index for each k, in this process, taking turns;
 - build: megabytes of JPEG a second of one core;
 - opening: milliseconds and resident memory of opening an index of a million samples.
@@ -48,7 +48,7 @@ Files = list[bytes]
 
 
 def index_of(files: Files, every: int | str, folder: str) -> gi.SeekIndex:
-    """An index of files, in a file."""
+    """Build an index of files."""
     path = Path(folder, f"{every}.gpuimg-index")
     if not path.exists():
         gi.build_index([(data, 0) for data in files], path, every=every)
@@ -56,7 +56,7 @@ def index_of(files: Files, every: int | str, folder: str) -> gi.SeekIndex:
 
 
 def differing(files: Files, count: int) -> dict[str, Any]:
-    """Random regions with and without an index, for each k."""
+    """Compare random regions with and without an index, for each k."""
     rng = np.random.default_rng()
     result: dict[str, Any] = {"regions": 0, "values": 0, "differing": 0}
     with tempfile.TemporaryDirectory() as folder:
@@ -75,7 +75,7 @@ def differing(files: Files, count: int) -> dict[str, Any]:
 
 
 def _cropped(x: gi.Batch, seed: int) -> gi.Batch:
-    """Regions anywhere, of any size, as they are."""
+    """Crop random regions of random sizes, without resampling."""
     rng = np.random.default_rng(seed)
     height, width = x.sizes.T
     top, left = rng.integers(height), rng.integers(width)
@@ -83,7 +83,7 @@ def _cropped(x: gi.Batch, seed: int) -> gi.Batch:
 
 
 def raced(name: str, files: Files, rounds: int, threads: int) -> dict[str, Any]:
-    """Images/s of the chains, and each one's ratio to others in the same round."""
+    """Measure images/s of the chains, and each one's ratio to others in the same round."""
     batch = photos.SETS[name].batch
     with tempfile.NamedTemporaryFile(suffix=".pickle") as file:
         pickle.dump(files, file)
@@ -105,7 +105,7 @@ def _taking_turns(hosts: dict[str, Host], count: int, rounds: int) -> dict[str, 
             if peer in failed:
                 continue
             try:
-                wall, _ = hosts[peer].ask("epoch", work)
+                wall, _ = hosts[peer].request("epoch", work)
             except PeerError as error:
                 failed[peer] = str(error)
                 continue
@@ -132,7 +132,7 @@ def _taking_turns(hosts: dict[str, Host], count: int, rounds: int) -> dict[str, 
 
 
 def each_every(files: Files, rounds: int) -> dict[str, Any]:
-    """``train`` for each k, and learned in memory, and the bytes of the index."""
+    """Measure ``train`` for each k, and with an index learned in memory, and the bytes of the index."""
     total = sum(map(len, files))
     out = np.zeros((common.BATCH, 3, chains.SIZE, chains.SIZE), np.float32)
     result: dict[str, Any] = {"none": {}}
@@ -166,7 +166,7 @@ def each_every(files: Files, rounds: int) -> dict[str, Any]:
 
 
 def building(files: Files, rounds: int) -> dict[str, Any]:
-    """Of one thread, in a process of its own."""
+    """Measure building on one thread, in a separate process."""
     code = (
         "import json, pickle, sys, time, gpuimg, tempfile\n"
         "files, rounds = pickle.load(open(sys.argv[1], 'rb')), int(sys.argv[2])\n"
@@ -218,7 +218,7 @@ print(json.dumps({
 
 
 def opening() -> dict[str, Any]:
-    """An index of a million samples, opened in a process of its own."""
+    """Measure the opening of an index of a million samples, in a separate process."""
     file = io.BytesIO()
     Image.new("RGB", (64, 64), (200, 30, 90)).save(file, "JPEG")
     with tempfile.TemporaryDirectory() as folder:
@@ -231,7 +231,7 @@ def opening() -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure all of it."""
+    """Run all measurements."""
     parser = common.arguments(__doc__, "seek.json")
     parser.add_argument("--sets", default="S,1280x960,L", help="of the chains; %(default)s")
     options = parser.parse_args()

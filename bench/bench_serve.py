@@ -1,16 +1,16 @@
-"""The service of examples/serve.py under load: latencies at a stated rate, and the highest rate that it holds.
+"""The service of examples/serve.py under load: latencies at a given rate, and the highest rate that it sustains.
 
     python -m bench.bench_serve [--rate 200] [--seconds 60] [--out bench/results/serve.json]
 
-Requests come at times drawn in advance, a Poisson process of the stated rate, whether earlier ones are answered or not;
-a latency is from that time to the last byte of the answer, so a service that stalls is charged for all that should have
-come meanwhile. The client is a separate process with keep-alive connections and shares the cores with the
-service: its CPU time is reported, how many cores were busy in all, and how late it was itself at most, which is part of
+Requests start at times drawn in advance, a Poisson process of the given rate, whether earlier ones are answered or not;
+a latency counts from that time to the last byte of the answer, so a stalled service is charged for all requests that
+start during the stall. The client is a separate process with keep-alive connections and shares the cores with the
+service: the result has its CPU time, the number of busy cores in total, and its own largest delay, which is part of
 the latencies. A request that is not answered by 200 and all values within 10 seconds is lost.
 
-Three services, which differ in nothing but who prepares the images:
+Three services, which differ only in the preparation of the images:
 
-- batches: up to 32 images a call of gpuimg, that wait at most 5 ms for each other;
+- batches: up to 32 images in a call of gpuimg, which wait at most 5 ms for each other;
 - single: gpuimg with one image a call;
 - Pillow: one image at a time by Pillow and NumPy, on a pool of two threads.
 
@@ -51,7 +51,7 @@ from bench import common, photos
 SCRIPT = Path(__file__).parents[1] / "examples" / "serve.py"
 BYTES = 3 * 224 * 224 * 2
 PATIENCE = 10.0
-KEPT = 4.0  # seconds that a connection is used again after; uvicorn closes it after 5
+KEPT = 4.0  # seconds for which an idle connection is reused; uvicorn closes it after 5
 BOUND_MS = 100.0
 SERVICES = {"batches": (), "single": ("--most", "1"), "Pillow": ("--pillow",)}
 WAITS_MS = (0, 2, 5, 20)
@@ -62,7 +62,7 @@ LOWEST, TRIES = 80.0, 2  # of the ladder of rates
 
 
 def with_pillow(file: bytes) -> bytes:
-    """What the service's preset does, one image at a time."""
+    """The service's preset in Pillow and NumPy, one image at a time."""
     with Image.open(io.BytesIO(file)) as image:
         picture = image.convert("RGB")
     short = min(picture.size)
@@ -75,14 +75,14 @@ def with_pillow(file: bytes) -> bytes:
 
 
 class Pillow:
-    """In the place of the service's Batcher."""
+    """A replacement for the service's Batcher."""
 
     def __init__(self, *_: Any) -> None:
         self.images = self.batches = 0
         self._pool = ThreadPoolExecutor(2)
 
     async def __call__(self, file: bytes) -> bytes:
-        """The values of one file."""
+        """Return the values of one file."""
         values = await asyncio.get_running_loop().run_in_executor(self._pool, with_pillow, file)
         self.images += 1
         self.batches += 1
@@ -94,7 +94,7 @@ class Pillow:
 
 
 def example() -> Any:
-    """The example as a module."""
+    """Import the example as a module."""
     spec = importlib.util.spec_from_file_location("serve", SCRIPT)
     assert spec is not None
     assert spec.loader is not None
@@ -121,30 +121,30 @@ class Service:
         raise RuntimeError(said)
 
     def resident(self) -> float:
-        """MiB of memory."""
+        """Return the MiB of memory."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return round(int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024, 1)
 
     def cpu(self) -> float:
-        """Seconds that it computed so far."""
+        """Return its CPU seconds so far."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def counts(self) -> tuple[int, int]:
-        """Images and batches so far."""
+        """Return the number of images and batches so far."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/stats") as answer:
             said = json.load(answer)
         return said["images"], said["batches"]
 
     def close(self) -> None:
-        """End it as Ctrl-C does."""
+        """End the process as Ctrl-C does."""
         self._process.send_signal(2)
         self._process.communicate()
 
 
 @contextmanager
 def running(*arguments: str) -> Iterator[Service]:
-    """A service as long as the block."""
+    """Run a service during the block."""
     service = Service(*arguments)
     try:
         yield service
@@ -156,7 +156,7 @@ def running(*arguments: str) -> Iterator[Service]:
 
 
 def all_cpu() -> float:
-    """Seconds that all cores of the machine were busy so far."""
+    """Return the seconds that all cores of the machine were busy so far."""
     user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().split()[1:11])
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
 
@@ -167,10 +167,10 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self.used = 0.0  # when it was answered last
+        self.used = 0.0  # time of the last answer
 
     async def ask(self, request: bytes) -> str:
-        """Send a request; return the status of the answer, or how it is wrong."""
+        """Send a request; return the status of the answer, or its error."""
         self._writer.write(request)
         head = await self._reader.readuntil(b"\r\n\r\n")
         length = int(re.findall(rb"content-length: (\d+)", head)[0])
@@ -179,7 +179,7 @@ class Connection:
         return status if status != "200" or length == BYTES else "another length"
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         self._writer.transport.abort()
 
 
@@ -196,7 +196,7 @@ class Load:
         self._late = 0.0
 
     async def run(self, rate: float, seconds: float) -> dict[str, Any]:
-        """One measurement."""
+        """Run one measurement."""
         loop = asyncio.get_running_loop()
         due = loop.time() + 0.5
         end = due + seconds
@@ -247,7 +247,7 @@ class Load:
                 connection.abort()
 
     def _kept(self) -> Connection | None:
-        """The connection used last; none where even the server may be about to close that one."""
+        """Return the most recently used connection; none if the server may be about to close it."""
         if self._idle and asyncio.get_running_loop().time() - self._idle[-1].used < KEPT:
             return self._idle.pop()
         return None
@@ -257,7 +257,7 @@ class Load:
 
 
 def loaded(service: Service, folder: str, rate: float, seconds: float) -> dict[str, Any]:
-    """What a client in a process of its own measures."""
+    """Run a client in a separate process and return its measurement."""
     images, batches = service.counts()
     memory, cpu = service.resident(), service.cpu()
     client = [sys.executable, "-m", "bench.bench_serve", "--client", str(service.port), "--files", folder]
@@ -278,7 +278,7 @@ def loaded(service: Service, folder: str, rate: float, seconds: float) -> dict[s
 
 
 def highest(services: dict[str, Service], folder: str, seconds: float) -> dict[str, Any]:
-    """The highest rate of a ladder that each holds with 99 % of the answers in time and none lost; steps in turns."""
+    """Find the highest rate that each sustains with 99 % of the answers in time and none lost; steps take turns."""
     result: dict[str, dict[str, Any]] = {name: {"bound_ms": BOUND_MS, "rate": 0.0, "steps": []} for name in services}
     climbing = dict.fromkeys(services, True)
     rate = LOWEST
@@ -297,7 +297,7 @@ def highest(services: dict[str, Service], folder: str, seconds: float) -> dict[s
 
 
 def calls(files: list[bytes], rounds: int) -> dict[str, Any]:
-    """Milliseconds an image of calls by themselves: of the clock, and of CPU."""
+    """Measure milliseconds per image of calls without a service, by wall clock and CPU time."""
     preprocess = example().preprocess
 
     def in_calls_of(count: int) -> None:
@@ -321,14 +321,14 @@ def calls(files: list[bytes], rounds: int) -> dict[str, Any]:
 
 
 def check(files: list[bytes]) -> float:
-    """Mean difference between the values of Pillow's side and ours, in levels."""
+    """Return the mean difference between Pillow's values and ours, in levels."""
     ours = np.frombuffer(b"".join(example().preprocess(files)), np.float16).astype(np.float32)
     theirs = np.frombuffer(b"".join(map(with_pillow, files)), np.float16).astype(np.float32)
     return round(float(np.abs(ours - theirs).mean() * 255 * np.mean(gi.IMAGENET_STD)), 3)
 
 
 def measured(folder: str, rate: float, seconds: float) -> dict[str, Any]:
-    """All that is measured of services."""
+    """Run all measurements of services."""
     with ExitStack() as stack:
         services = {name: stack.enter_context(running(*arguments)) for name, arguments in SERVICES.items()}
         for service in services.values():
@@ -375,13 +375,15 @@ def main() -> None:
             for k, file in enumerate(files):
                 (Path(folder) / f"{k:04}.jpg").write_bytes(file)
             libraries = {name: version(name) for name in ("starlette", "uvicorn", "httptools", "pillow")}
-            told = common.environment(photos.summary(files), options.rounds, 32)
-            told["versions"] |= libraries
-            told["machine"]["nice"] = os.nice(0)
+            environment = common.environment(photos.summary(files), options.rounds, 32)
+            environment["versions"] |= libraries
+            environment["machine"]["nice"] = os.nice(0)
             difference = check(files[:32])
             of_calls = calls(files, options.rounds)
             services = measured(folder, options.rate, options.seconds)
-        common.write({**told, "mean_difference_in_levels": difference, "calls": of_calls, **services}, options.out)
+        common.write(
+            {**environment, "mean_difference_in_levels": difference, "calls": of_calls, **services}, options.out
+        )
 
 
 if __name__ == "__main__":

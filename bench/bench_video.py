@@ -1,12 +1,12 @@
-"""Clips of videos: rates beside PyAV alone, and memory over thousands of clips.
+"""Clips of videos: rates compared with PyAV alone, and memory over thousands of clips.
 
     python -m bench.bench_video [--rounds 7] [--clips 10000] [--out bench/results/video.json]
 
-- rates: clips of 16 frames of 854 x 480, stride 2, at random places, on as many threads. PyAV alone opens a file,
-  seeks to the key frame before, decodes until the last frame's time, and converts the 16 to RGB (swscale); gpuimg gives
-  the same frames as one array ("frames"), or crops of random size to 224 x 224, flipped and normalized, in float16
-  ("train"). Both know the index of each file beforehand. Medians of the rounds, ratios round by round: above 1 gpuimg
-  is faster, by the clock and by the CPU time of all threads.
+- rates: clips of 16 frames of 854 x 480, stride 2, at random positions, on the same threads. PyAV alone opens a file,
+  seeks to the preceding key frame, decodes until the last frame's time, and converts the 16 to RGB (swscale); gpuimg
+  returns the same frames as one array ("frames"), or crops of random size to 224 x 224, flipped and normalized, in
+  float16 ("train"). Both know the index of each file beforehand. Medians of the rounds, ratios round by round: above 1
+  gpuimg is faster, by the clock and by the CPU time of all threads.
 - memory: resident memory after each tenth of many short clips; at the first and the last without what is free, but kept
   by the C library (malloc_trim).
 
@@ -51,13 +51,13 @@ SETS: dict[str, tuple[str, str, dict[str, str], int]] = {
 
 
 def photo() -> Any:
-    """A large photo to look at parts of."""
+    """Return a large photo, whose parts the frames show."""
     files = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg"))
     return gi.resize(gi.open_batch([files[0]], device="cpu"), (720, 1280)).array()[0]
 
 
 def video(name: str) -> Path:
-    """A video of a set, made if it is not there."""
+    """Return a video of a set, and create it if it does not exist."""
     codec, ending, options, gop = SETS[name]
     path = FOLDER / f"{name.replace(', ', '-').replace(' ', '-')}.{ending}"
     if path.exists():
@@ -76,7 +76,7 @@ def video(name: str) -> Path:
 
 
 def bare(path: Path, index: VideoIndex, numbers: Any) -> Any:
-    """One clip by PyAV alone."""
+    """Decode one clip by PyAV alone."""
     wanted = {int(index.pts[n]): k for k, n in enumerate(numbers)}
     last = max(wanted)
     out = np.empty((len(numbers), HEIGHT, WIDTH, 3), np.uint8)
@@ -99,7 +99,7 @@ def train(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
 
 
 class Race:
-    """One video, clips of it at random places, and the two ways to get them."""
+    """A video with clips at random positions, and the two ways to decode them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -109,26 +109,26 @@ class Race:
         self.pool = ThreadPoolExecutor(threads())
 
     def opened(self, rng: gi.Rng) -> Batch:
-        """Random clips, of which nothing is decoded."""
+        """Open random clips without decoding them."""
         names = [str(self.path)] * len(rng)
         return Batch(Recording(self.runtime, self.opener.open(names, names, rng, _OPTIONS)))
 
     def frames(self, rng: gi.Rng) -> Any:
-        """Whole frames."""
+        """Decode whole frames."""
         return self.opened(rng).array(layout="NTHWC")
 
     def train(self, rng: gi.Rng) -> Any:
-        """Crops as for training."""
+        """Decode training crops."""
         return train(self.opened(rng), rng).array("float16", "NTHWC")
 
     def pyav(self, rng: gi.Rng) -> Any:
-        """Whole frames by PyAV alone."""
+        """Decode whole frames by PyAV alone."""
         numbers = recording_of(self.opened(rng)).source.numbers  # type: ignore[union-attr]
         return list(self.pool.map(lambda own: bare(self.path, self.index, own), numbers))
 
 
 def rates(name: str, rounds: int) -> dict[str, Any]:
-    """Clips/s of each way, and ours over PyAV's."""
+    """Measure clips/s of each way, and the ratio to PyAV."""
     race = Race(video(name))
     ways = {"pyav": race.pyav, "frames": race.frames, "train": race.train}
     first = gi.Rng(0, indices=range(BATCH))
@@ -156,19 +156,19 @@ def rates(name: str, rounds: int) -> dict[str, Any]:
 
 
 def resident() -> float:
-    """Megabytes of this process."""
+    """Return the memory of this process in megabytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def trimmed() -> float:
-    """The same without memory that is free, but kept by the C library."""
+    """Return the same without free memory of the C library."""
     ctypes.CDLL(None).malloc_trim(0)
     return round(resident(), 1)
 
 
 def memory(clips: int) -> dict[str, Any]:
-    """Resident memory while many short clips of all videos are decoded."""
+    """Measure resident memory while many short clips of all videos are decoded."""
     paths = [str(video(name)) for name in SETS]
     opener, runtime = VideoClips(Clips(1)), runtime_for("cpu")
     marks: list[float] = []
@@ -176,7 +176,7 @@ def memory(clips: int) -> dict[str, Any]:
     for k in range(0, clips, 10):
         names = [paths[j % len(paths)] for j in range(k, k + 10)]
         found = opener.open(names, names, gi.Rng(k, indices=range(k, k + 10)), _OPTIONS)
-        # Frames near a key frame: what is to grow is what is left behind by each clip, not by each frame.
+        # Frames near a key frame, because leaks are expected for each clip rather than for each frame.
         for video_, numbers in zip(found.videos, found.numbers, strict=True):
             assert video_ is not None
             numbers[:] = int(np.searchsorted(video_.pts, video_.key_pts[video_.key[numbers[0]]]))
@@ -189,7 +189,7 @@ def memory(clips: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure both."""
+    """Run both measurements."""
     parser = common.arguments(__doc__, "video.json")
     parser.add_argument("--clips", type=int, default=10_000, help="of the memory test; %(default)s")
     options = parser.parse_args()

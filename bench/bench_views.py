@@ -1,4 +1,4 @@
-"""Many views of one image: what decoding it once for all of them gains over decoding it for each.
+"""Several views of one image: the gain of decoding it once instead of once for each view.
 
     python -m bench.bench_views [--rounds 7] [--count 64] [--out bench/results/views.json]
 
@@ -28,7 +28,7 @@ Chain = Callable[[gi.Batch, gi.Rng], gi.Batch]
 
 
 def crops(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
-    """Two large and eight small crops of each image, that stand behind one another."""
+    """Take two large and eight small crops of each image, all first views before all second ones and so on."""
     local = np.arange(len(x)) >= len(x) // 5
     side = np.where(local, 96, 224)
     share = np.where(local, 0.05, 0.4), np.where(local, 0.4, 1.0)
@@ -37,7 +37,7 @@ def crops(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
 
 
 def simclr(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
-    """As in contrastive learning."""
+    """Apply SimCLR's preprocessing to two views of each image."""
     return gi.presets.simclr()(x, rng)
 
 
@@ -45,7 +45,7 @@ _CHAINS: dict[str, tuple[Chain, int]] = {"crops": (crops, 10), "simclr": (simclr
 
 
 def _timed(files: list[bytes], chain: Chain, views: int, *, shared: bool) -> tuple[float, float]:
-    """Seconds, and those of all threads on a core."""
+    """Return wall-clock seconds, and CPU seconds of all threads."""
     start, worked = time.perf_counter(), time.process_time()
     for at in range(0, len(files), _BATCH):
         batch = files[at : at + _BATCH]
@@ -59,7 +59,7 @@ def _timed(files: list[bytes], chain: Chain, views: int, *, shared: bool) -> tup
 
 
 def gain(files: list[bytes], name: str, rounds: int) -> dict[str, Any]:
-    """Images/s of a chain both ways, in turn."""
+    """Measure images/s of a chain both ways, in turn."""
     chain, views = _CHAINS[name]
     seconds: dict[bool, list[float]] = {True: [], False: []}
     worked: dict[bool, list[float]] = {True: [], False: []}

@@ -1,4 +1,4 @@
-"""The work of the benchmarks, in public functions only, so that every version of gpuimg can be given it."""
+"""The chains of the benchmarks, with public functions only, so that every version of gpuimg can run them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Preprocess = Callable[[gi.Batch, int], gi.Batch]  # of a batch and the index of 
 
 
 def random_crops(sizes: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.int64], ...]:
-    """Boxes as of torchvision's RandomResizedCrop: area 0.08 to 1, aspect 3/4 to 4/3, cut to the image."""
+    """Draw boxes as torchvision's RandomResizedCrop: area 0.08 to 1, aspect 3/4 to 4/3, clamped to the image."""
     n = len(sizes)
     height, width = sizes[:, 0], sizes[:, 1]
     area = rng.uniform(0.08, 1.0, n) * height * width
@@ -27,19 +27,19 @@ def random_crops(sizes: NDArray[np.int64], rng: np.random.Generator) -> tuple[ND
 
 
 def cropped(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
-    """Random crop, resize and flip."""
+    """Apply a random crop, resize and flip."""
     top, left, height, width = random_crops(x.sizes, rng)
     x = gi.resized_crop(x, top, left, height, width, (SIZE, SIZE))
     return gi.horizontal_flip(x, where=rng.random(len(x)) < 0.5)
 
 
 def train(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
-    """The usual preprocessing of ImageNet training."""
+    """Apply the usual preprocessing of ImageNet training."""
     return gi.normalize(cropped(x, rng), gi.IMAGENET_MEAN, gi.IMAGENET_STD)
 
 
 def train_rotate_color(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
-    """The same with rotation and color jitter."""
+    """Apply the same with rotation and color jitter."""
     n = len(x)
     x = gi.rotate(cropped(x, rng), rng.uniform(-180, 180, n))
     x = gi.adjust_brightness(x, rng.uniform(0.6, 1.4, n))
@@ -50,17 +50,17 @@ def train_rotate_color(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
 
 
 def evaluate(x: gi.Batch, rng: np.random.Generator) -> gi.Batch:
-    """The usual preprocessing of ImageNet evaluation."""
+    """Apply the usual preprocessing of ImageNet evaluation."""
     return gi.normalize(gi.center_crop(gi.resize(x, 256), SIZE), gi.IMAGENET_MEAN, gi.IMAGENET_STD)
 
 
 def samples_of(x: gi.Batch, at: int) -> gi.Rng:
-    """The generator of a batch whose first sample is ``at``."""
+    """Return the generator of a batch whose first sample is ``at``."""
     return gi.Rng(0, indices=np.arange(at, at + len(x)))
 
 
 def jittered(x: gi.Batch, at: int) -> gi.Batch:
-    """Random resized crop, rotation, color jitter."""
+    """Apply a random resized crop, rotation and color jitter."""
     rng = samples_of(x, at)
     x = gi.random_resized_crop(x, SIZE, rng=rng)
     x = gi.random_rotation(x, 180, rng=rng)
@@ -69,7 +69,7 @@ def jittered(x: gi.Batch, at: int) -> gi.Batch:
 
 
 def rand_augmented(x: gi.Batch, at: int) -> gi.Batch:
-    """Random resized crop, flip, RandAugment."""
+    """Apply a random resized crop, flip and RandAugment."""
     rng = samples_of(x, at)
     x = gi.random_resized_crop(x, SIZE, rng=rng)
     x = gi.random_horizontal_flip(x, rng=rng)
@@ -78,7 +78,7 @@ def rand_augmented(x: gi.Batch, at: int) -> gi.Batch:
 
 
 def core() -> dict[str, Preprocess]:
-    """The chains of bench_core."""
+    """Return the chains of bench_core."""
     rng = np.random.default_rng(0)
 
     def drawn(chain: Callable[[gi.Batch, np.random.Generator], gi.Batch], x: gi.Batch, at: int) -> gi.Batch:

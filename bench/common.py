@@ -1,4 +1,4 @@
-"""What the benchmarks share: the floor, ratios, the environment, the command line, and the result file."""
+"""Shared code of the benchmarks: the floor, ratios, the environment, the command line, and the result file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def cpu_decoder() -> Any:
-    """nvImageCodec's decoder for one thread on the CPU, which gpuimg does without."""
+    """Return nvImageCodec's decoder for one thread on the CPU, which gpuimg itself does not use."""
     library = nvimgcodec.library()
     return library.Decoder(
         device_id=library.NVIMGCODEC_DEVICE_CPU_ONLY,
@@ -37,7 +37,7 @@ def cpu_decoder() -> Any:
 
 
 class Floor:
-    """nvImageCodec alone: whole images, one decoder and one buffer a thread."""
+    """nvImageCodec alone: whole images, with one decoder and one buffer for each thread."""
 
     def __init__(self, count: int) -> None:
         self.library = nvimgcodec.library()
@@ -66,7 +66,7 @@ class Floor:
 def interleaved(
     runs: Mapping[Key, Callable[[], object]], rounds: int
 ) -> tuple[dict[Key, list[float]], dict[Key, list[float]]]:
-    """Functions called in turn, another one first in each round: seconds, and seconds of all threads on a core.
+    """Call functions in turn, another one first in each round; return wall-clock and CPU seconds of all threads.
 
     The first round warms up.
     """
@@ -86,7 +86,7 @@ def interleaved(
 
 @contextmanager
 def usual_priority() -> Iterator[None]:
-    """Give this thread its scheduling back at the end of the block.
+    """Restore the scheduling of this thread at the end of the block.
 
     SVT-AV1 makes the thread that encodes a real-time one, where it may, and it stays so, as do the threads and
     processes that it starts from then on: what else there is on the machine gets one twentieth of its cores.
@@ -99,25 +99,25 @@ def usual_priority() -> Iterator[None]:
 
 
 def per_second(images: int, seconds: Sequence[float]) -> int:
-    """Images/s of the median round."""
+    """Return images/s of the median round."""
     return round(images / float(np.median(seconds)))
 
 
 def ratio(one: Sequence[float], other: Sequence[float]) -> tuple[float, list[float]]:
-    """Median and range over the rounds of the seconds of ``one`` over those of ``other``."""
+    """Return median and range over the rounds of the seconds of ``one`` over those of ``other``."""
     ratios = np.array(one) / np.array(other)
     return round(float(np.median(ratios)), 3), [round(float(ratios.min()), 3), round(float(ratios.max()), 3)]
 
 
 def processor() -> str:
-    """Name of the CPU."""
+    """Return the name of the CPU."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text().splitlines() if path.exists() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 def environment(photos: dict[str, object], rounds: int, batch: int = BATCH) -> dict[str, Any]:
-    """What was measured, on what."""
+    """Return the environment of a measurement: machine, versions, photos."""
     return {
         "machine": {"processor": processor(), "cores": os.cpu_count(), "threads": threads()},
         "versions": {
@@ -132,7 +132,7 @@ def environment(photos: dict[str, object], rounds: int, batch: int = BATCH) -> d
 
 
 def write(result: dict[str, Any], path: Path) -> None:
-    """Print a result and keep it."""
+    """Print a result and write it to a file."""
     text = json.dumps(result, indent=1)
     print(text)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def write(result: dict[str, Any], path: Path) -> None:
 
 
 def arguments(description: str | None, name: str, rounds: int = 7) -> argparse.ArgumentParser:
-    """Command line of a benchmark: ``--rounds`` and ``--out``."""
+    """Return the command line of a benchmark: ``--rounds`` and ``--out``."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--out", type=Path, default=RESULTS / name)

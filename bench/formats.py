@@ -31,7 +31,7 @@ train = gi.presets.imagenet_train(_SIZE)
 
 
 def files(photos: list[bytes], place: Path) -> Any:
-    """A file each, in a folder for each of ten classes."""
+    """Write a file for each photo, in a folder for each of ten classes."""
     for i, data in enumerate(photos):
         path = place / f"class {i % 10}" / f"{i:06d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def files(photos: list[bytes], place: Path) -> Any:
 
 
 def tar(photos: list[bytes], place: Path) -> Any:
-    """One tar file in the layout of WebDataset."""
+    """Write one tar file in the layout of WebDataset."""
     with tarfile.open(place, "w") as archive:
         for i, data in enumerate(photos):
             for name, content in ((f"{i:06d}.jpg", data), (f"{i:06d}.cls", b"%d" % (i % 10))):
@@ -51,7 +51,7 @@ def tar(photos: list[bytes], place: Path) -> Any:
 
 
 def lmdb(photos: list[bytes], place: Path) -> Any:
-    """One LMDB database; a label is the key."""
+    """Write one LMDB database; a label is the key."""
     environment = import_module("lmdb").open(str(place), map_size=_MAP)
     with environment.begin(write=True) as transaction:
         for i, data in enumerate(photos):
@@ -61,7 +61,7 @@ def lmdb(photos: list[bytes], place: Path) -> Any:
 
 
 def tfrecord(photos: list[bytes], place: Path) -> Any:
-    """One file of ``tf.train.Example``."""
+    """Write one file of ``tf.train.Example``."""
     writer = import_module("tfrecord").TFRecordWriter(str(place))
     for i, data in enumerate(photos):
         writer.write({"image/encoded": (data, "byte"), "image/class/label": (i % 10, "int")})
@@ -70,7 +70,7 @@ def tfrecord(photos: list[bytes], place: Path) -> Any:
 
 
 def recordio(photos: list[bytes], place: Path) -> Any:
-    """One ``.rec`` file of MXNet and its ``.idx``."""
+    """Write one ``.rec`` file of MXNet and its ``.idx``."""
     index = []
     with place.with_suffix(".rec").open("wb") as file:
         for i, data in enumerate(photos):
@@ -82,7 +82,7 @@ def recordio(photos: list[bytes], place: Path) -> Any:
 
 
 def parquet(photos: list[bytes], place: Path) -> Any:
-    """One Parquet file of bytes and labels."""
+    """Write one Parquet file of bytes and labels."""
     table = import_module("pyarrow").table({"image": photos, "label": [i % 10 for i in range(len(photos))]})
     import_module("pyarrow.parquet").write_table(table, place, row_group_size=_GROUP)
     return gi.parquet(place)
@@ -97,7 +97,7 @@ FORMATS: dict[str, Callable[[list[bytes], Path], Any]] = {
 
 
 def measure(photos: list[bytes], folder: Path, rounds: int) -> dict[str, Any]:
-    """Images/s of ``train`` from each format, and as a multiple of that from files; and the cost of reading alone."""
+    """Measure images/s of ``train`` from each format, relative to files, and the cost of reading alone."""
     sources, missing = _written(photos, folder)
     loaders = {
         name: gi.load(source, train, batch_size=BATCH, shuffle=True, device="cpu", layout="NCHW")
@@ -121,7 +121,7 @@ def measure(photos: list[bytes], folder: Path, rounds: int) -> dict[str, Any]:
 
 
 def _written(photos: list[bytes], folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Sources by format, and why there is none of others."""
+    """Return the sources by format, and the reasons for missing ones."""
     sources, missing = {}, {}
     for name, write in FORMATS.items():
         try:
@@ -137,7 +137,7 @@ def _drain(batches: gi.Loader) -> None:
 
 
 def _read(source: Any) -> None:
-    """All samples as the loader's readers do it, on this thread."""
+    """Read all samples as the loader's readers do, on this thread."""
     reader = ChunkReader()
     for at in range(0, len(source), _CHUNK):
         indices = range(at, min(at + _CHUNK, len(source)))

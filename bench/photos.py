@@ -1,10 +1,10 @@
-"""Reproducible natural-looking JPEGs, made from photographs that ship in installable packages.
+"""Reproducible natural-looking JPEGs, created from photographs that ship in installable packages.
 
-Each file: a random photograph, a random crop of it (scaled down where it has the pixels), mirrored or not, with a
+Each file is a random photograph, a random crop of it (scaled down if it has the pixels), mirrored or not, with a
 random gamma and white balance; then sensor noise, or a slight blur, until the file has the bits per pixel drawn for
-it. Quality 85 to 90, standard Huffman tables: what cameras write.
+it. Quality 85 to 90 and standard Huffman tables, as cameras write them.
 
-:func:`load` gives files of one size, all baseline 4:2:0. :func:`load_set` gives the sets of the peer benchmarks, a
+:func:`load` returns files of one size, all baseline 4:2:0. :func:`load_set` returns the sets of the peer benchmarks, a
 mixture of sizes and kinds: S about 500x375, P 854x480, M 1280x800, "1280x960", and L 4000x3000. Cameras and data sets
 also have files of 3 to 6 bits per pixel: the set "dense" has those of :func:`load`, sharpened and with more noise, at
 quality 96 and 4.7 bits per pixel.
@@ -46,7 +46,7 @@ _FROM_SKLEARN = ("china.jpg", "flower.jpg")
 
 @dataclass(frozen=True)
 class PhotoSet:
-    """Files of one set: how many, batches of how many, their sizes with weights, and their hash."""
+    """Files of one set: their number, the size of batches, the sizes of photos with weights, and their hash."""
 
     count: int
     batch: int
@@ -79,7 +79,7 @@ _PATCH = 256  # of this many pixels a side the noise is fitted: encoding 12 mega
 
 @cache
 def photographs() -> list[Image.Image]:
-    """Photographs of scikit-image and scikit-learn."""
+    """Return photographs of scikit-image and scikit-learn."""
     import skimage
     import sklearn
 
@@ -112,7 +112,7 @@ def _make(rng: np.random.Generator, sources: list[Image.Image], size: tuple[int,
     noise = rng.standard_normal((height, width, 1), np.float32) + 0.6 * rng.standard_normal(
         (height, width, 3), np.float32
     )
-    # Shot noise grows with light, and demosaicing correlates neighbours.
+    # Shot noise grows with light, and demosaicing correlates neighbors.
     noise = (noise + 0.35 * (np.roll(noise, 1, 0) + np.roll(noise, 1, 1))) * np.sqrt(0.3 + pixels) / 255
     quality = int(rng.integers(85, 91))
     target = float(np.clip(rng.lognormal(np.log(1.7), 0.25), 1.0, 2.6))
@@ -143,7 +143,7 @@ def _draw(rng: np.random.Generator, choices: tuple[tuple[Any, float], ...]) -> A
 
 
 def _scene(rng: np.random.Generator, size: tuple[int, int]) -> Image.Image:
-    """A mirrored or plain crop of a photograph, with another gamma and white balance."""
+    """Return a crop of a photograph, perhaps mirrored, with another gamma and white balance."""
     sources = photographs()
     source, (height, width) = sources[rng.integers(len(sources))], size
     fit = min(source.width / width, source.height / height) * rng.uniform(0.6, 1.0)
@@ -158,7 +158,7 @@ def _scene(rng: np.random.Generator, size: tuple[int, int]) -> Image.Image:
 
 
 def _panes(rng: np.random.Generator, size: tuple[int, int], count: int) -> Image.Image:
-    """So many scenes along each side."""
+    """Return an image with ``count`` scenes along each side."""
     height, width = size
     image = Image.new("RGB", (width, height))
     for y in range(count):
@@ -170,14 +170,14 @@ def _panes(rng: np.random.Generator, size: tuple[int, int], count: int) -> Image
 
 
 def collage(size: tuple[int, int], panes: int, noise: float) -> NDArray[np.uint8]:
-    """Pixels (H, W, 3) of scenes side by side, with a sensor's noise: as in the sets, but not compressed."""
+    """Return pixels (H, W, 3) of scenes side by side with a sensor's noise, as in the sets but not compressed."""
     image = _panes(np.random.default_rng(0), size, panes)
     return np.asarray(_noisy(image, noise, (0, 0)))
 
 
 @cache
 def _noise_tile() -> NDArray[np.float32]:
-    """Noise of a sensor, in levels: correlated by demosaicing. Moved and repeated for each file."""
+    """Return the noise of a sensor in levels, correlated by demosaicing. Each file shifts and repeats it."""
     rng = np.random.default_rng(0)
     tile = rng.standard_normal((512, 512, 1), np.float32) + 0.6 * rng.standard_normal((512, 512, 3), np.float32)
     return np.asarray(tile + 0.35 * (np.roll(tile, 1, 0) + np.roll(tile, 1, 1)), np.float32)
@@ -207,20 +207,20 @@ def _save(image: Image.Image, kind: str, quality: int) -> bytes:
 
 
 def _make_dense(index: int) -> bytes:
-    """File ``index`` of the set "dense", made from that of :func:`load`."""
+    """Return file ``index`` of the set "dense", computed from that of :func:`load`."""
     photo = Image.open(io.BytesIO(_make(np.random.default_rng([0, index]), photographs(), SIZE)))
     pixels = np.asarray(photo.filter(ImageFilter.UnsharpMask(0.8, 130, 0)), np.float32)
     rng = np.random.default_rng([list(SETS).index("dense"), index])
     luma = rng.standard_normal((*SIZE, 1), np.float32)
-    chroma: NDArray[Any] = rng.standard_normal((*SIZE, 3), np.float32)
-    chroma = (chroma + np.roll(chroma, 1, 0) + np.roll(chroma, 1, 1) + np.roll(chroma, (1, 1), (0, 1))) / 2
+    chroma = rng.standard_normal((*SIZE, 3), np.float32)
     # Shot noise of 6.5 levels at mid gray; demosaicing smears its chroma over 2 x 2 pixels.
+    smeared = (chroma + np.roll(chroma, 1, 0) + np.roll(chroma, 1, 1) + np.roll(chroma, (1, 1), (0, 1))) / 2
     amount = 6.5 * np.sqrt(0.35 + 0.65 / 128 * pixels.mean(2, keepdims=True))
-    return _encode((pixels + amount * (0.8 * luma + 0.5 * chroma)) / 255, 96)
+    return _encode((pixels + amount * (0.8 * luma + 0.5 * smeared)) / 255, 96)
 
 
 def make(name: str, index: int) -> bytes:
-    """File ``index`` of a set; it depends on nothing else."""
+    """Return file ``index`` of a set, which depends on nothing else."""
     if name == "dense":
         return _make_dense(index)
     of = SETS[name]
@@ -250,13 +250,13 @@ def make(name: str, index: int) -> bytes:
 
 
 def load_set(name: str, count: int | None = None) -> list[bytes]:
-    """The files of a set, or the first ``count``; they are made at the first call and kept in ``bench/.photos``."""
+    """Return the files of a set, or the first ``count``; the first call writes them to ``bench/.photos``."""
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{i:04d}.jpg" for i in range(SETS[name].count if count is None else count)]
     if all(path.exists() for path in paths):
         return [path.read_bytes() for path in paths]
-    photographs(), _noise_tile()  # made once, before the threads ask for them
+    photographs(), _noise_tile()  # computed once, before the threads need them
 
     def write(i: int) -> None:
         part = paths[i].with_suffix(".part")  # an interrupted run leaves no half file
@@ -269,7 +269,7 @@ def load_set(name: str, count: int | None = None) -> list[bytes]:
 
 
 def summary_of_set(name: str, files: list[bytes]) -> dict[str, object]:
-    """What the files of a set are, for a result, and whether they are those of the recorded hash."""
+    """Describe the files of a set for a result, and compare them with the recorded hash."""
     headers = [Image.open(io.BytesIO(data)) for data in files]
     kinds = Counter(
         "progressive" if "progressive" in image.info else "gray" if image.mode == "L" else _subsampling(image)
@@ -296,7 +296,7 @@ def summary_of_set(name: str, files: list[bytes]) -> dict[str, object]:
 
 
 def _subsampling(image: Any) -> str:
-    """Of a JPEG, from the sampling factors of its luma."""
+    """Return the chroma subsampling of a JPEG, from the sampling factors of its luma."""
     return "4:4:4" if image.layer[0][1:3] == (1, 1) else "4:2:0"
 
 
@@ -305,7 +305,7 @@ def _percentiles(rates: NDArray[np.floating[Any]]) -> list[float]:
 
 
 def load(count: int = COUNT, size: tuple[int, int] = SIZE, seed: int = 0) -> list[bytes]:
-    """The files' bytes; they are made at the first call and kept in ``bench/.photos``."""
+    """Return the files' bytes; the first call writes them to ``bench/.photos``."""
     folder = FOLDER / f"{size[0]}x{size[1]}-{seed}"
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{i:04d}.jpg" for i in range(count)]
@@ -317,7 +317,7 @@ def load(count: int = COUNT, size: tuple[int, int] = SIZE, seed: int = 0) -> lis
 
 
 def summary(files: list[bytes], size: tuple[int, int] = SIZE) -> dict[str, object]:
-    """What the files are, for a result."""
+    """Describe the files for a result."""
     rates = np.array([len(data) * 8 / (size[0] * size[1]) for data in files])
     return {
         "count": len(files),
@@ -330,7 +330,7 @@ def summary(files: list[bytes], size: tuple[int, int] = SIZE) -> dict[str, objec
 
 
 def main() -> None:
-    """Make the photos and print what they are."""
+    """Create the photos and print their description."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int)
     parser.add_argument("--set", choices=[*SETS, "all"], help="instead of files of one size")

@@ -14,7 +14,7 @@ OURS_COLOR, COLOR = "#1b7837", "#8c96a8"
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
-    """Images/s of ``train``, and bytes of the seek index, for each number of MCUs from one entry to the next."""
+    """Plot images/s of ``train``, and bytes of the seek index, by the number of MCUs between recorded starts."""
     try:
         import matplotlib as mpl
     except ImportError:
@@ -47,7 +47,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    """Draw what the results hold."""
+    """Draw the plot of a result file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "seek-index.png")

@@ -1,4 +1,4 @@
-"""What sending compressed images saves, and what it costs to read them from each format.
+"""Savings from sending compressed images, and the cost of reading them from each format.
 
     python -m bench.transfer [--rounds 5] [--large-rounds 3] [--photos 512] [--out bench/results/transfer.json]
 
@@ -48,27 +48,27 @@ Runs = dict[str, Callable[[], object]]
 
 
 def random_pixels(side: int) -> Pixels:
-    """Uniform random bytes, the worst case of a JPEG."""
+    """Return uniform random bytes, the worst case of a JPEG."""
     return np.random.default_rng(0).integers(0, 256, (side, side, 3), np.uint8)
 
 
 def encoded(pixels: Pixels, quality: int) -> bytes:
-    """A JPEG as most programs write it."""
+    """Encode a JPEG as most programs do."""
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "JPEG", quality=quality, subsampling="4:2:0")
     return file.getvalue()
 
 
 def _versions(pixels: Pixels, quality: int, count: int) -> list[bytes]:
-    """Files of the image and of the same moved around: no file is decoded twice in a batch."""
+    """Return files of the image and of shifted copies, so that no file is decoded twice in a batch."""
     return [encoded(np.roll(pixels, (37 * k, 53 * k), (0, 1)), quality) for k in range(count)]
 
 
-# -- what is timed -----------------------------------------------------------------------------------------------------
+# -- timed functions ---------------------------------------------------------------------------------------------------
 
 
 def _on_cpu(files: list[bytes]) -> Runs:
-    """Decoding on the CPU: by gpuimg, alone and many at a time, and by OpenCV, which the claim is about."""
+    """Return the ways of decoding on the CPU: gpuimg, one and many at a time, and OpenCV, to which the claim refers."""
     runs: Runs = {"CPU, gpuimg": lambda: gi.decode_batch(files[:1], device="cpu")}
     if len(files) > 1:
         runs["CPU, gpuimg in a batch"] = lambda: gi.decode_batch(files, device="cpu")
@@ -80,7 +80,7 @@ def _on_cpu(files: list[bytes]) -> Runs:
     return runs
 
 
-# -- what sending compressed images saves ------------------------------------------------------------------------------
+# -- compressed images -------------------------------------------------------------------------------------------------
 
 
 def images(pixels: Pixels, rounds: int, batch: int) -> dict[str, Any]:
@@ -108,17 +108,17 @@ def _sizes(pixels: Pixels, file: bytes) -> dict[str, Any]:
 
 
 def _milliseconds(seconds: list[float], way: str, batch: int) -> float:
-    """Of one image, the median."""
+    """Return the median milliseconds of one image."""
     return round(1e3 * float(np.median(seconds)) / (batch if way.endswith("in a batch") else 1), 3)
 
 
 def arithmetic(sizes: dict[str, int]) -> dict[str, dict[str, float]]:
-    """Milliseconds that bytes take at nominal rates."""
+    """Return the milliseconds that bytes take at nominal rates."""
     return {name: {way: round(1e3 * size / rate, 3) for way, rate in RATES.items()} for name, size in sizes.items()}
 
 
-def _told(found: dict[str, Any]) -> dict[str, Any]:
-    """What was measured, and the arithmetic beside it."""
+def _with_arithmetic(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the measurements together with the arithmetic."""
     sizes = {name: int(entry["bytes"]) for name, entry in found.items()}
     return {**found, "arithmetic, not measured: ms at nominal rates": arithmetic(sizes)}
 
@@ -137,8 +137,8 @@ def main() -> None:
     result = common.environment(photos.summary(files), options.rounds, BATCH)
     result["nominal bytes/s"] = {name: round(rate) for name, rate in RATES.items()}
     photo = photos.collage((side, side), _PANES, _NOISE)
-    result[f"photo {side} x {side}"] = _told(images(photo, options.rounds, BATCH))
-    result[f"random {large} x {large}"] = _told(images(random_pixels(large), options.large_rounds, 1))
+    result[f"photo {side} x {side}"] = _with_arithmetic(images(photo, options.rounds, BATCH))
+    result[f"random {large} x {large}"] = _with_arithmetic(images(random_pixels(large), options.large_rounds, 1))
     with tempfile.TemporaryDirectory() as folder:
         result["formats"] = formats.measure(files, Path(folder), options.rounds)
     common.write(result, options.out)

@@ -11,15 +11,20 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from . import cuda
+
 
 def build(levels: Sequence[str], out: Path) -> None:
-    """Build libraries, each in a separate process, and their manifest."""
+    """Build libraries and their manifest, each in a separate process; CUDA kernels where numba-cuda is there."""
     # The compiler's own processes run Numba, whatever lies in kernels/_lib; equal hashes make equal builds.
     os.environ |= {"GPUIMG_NATIVE": "jit", "PYTHONHASHSEED": "0"}
     with ProcessPoolExecutor(
         len(os.sched_getaffinity(0)), multiprocessing.get_context("spawn"), max_tasks_per_child=1
     ) as pool:
+        kernels = pool.submit(cuda.build, out) if cuda.can_build() else None
         sums = dict(zip(levels, pool.map(_build, levels, [out] * len(levels)), strict=True))
+        if kernels is not None:
+            kernels.result()
     from gpuimg.kernels import native
 
     manifest = {"sources": native.source_digest(), "libraries": sums}

@@ -1,6 +1,6 @@
 """Figures of docs/development/jpeg-decoder.md: `python docs/figures.py` writes them as SVG next to the page.
 
-The fields of a table entry and the example are data: change FIELDS, SINGLE and EXAMPLE where the layout changes.
+The fields of a table entry and the example are data: if the layout changes, edit the lists in capitals.
 """
 
 from __future__ import annotations
@@ -17,21 +17,26 @@ INK, MUTED = "#1c2733", "#5b6b7b"
 
 #: Fields of an entry for up to two symbols of an AC table, highest bits first: name, bits, value in the example.
 FIELDS = [
-    ("coefficient of/the last, int16", 16, "0"),
+    ("coefficient of/the last, int16", 16, "16"),
     ("coefficient of/the first, int16", 16, "2"),
-    ("advance/of both", 8, "129"),
+    ("missing/bits", 4, "4"),
+    ("bits,/first", 4, "4"),
+    ("advance/of both", 8, "2"),
     ("advance/of the first", 8, "1"),
-    ("bits of/the first", 8, "4"),
-    ("bits of/both", 8, "8"),
+    ("bits of/both", 8, "14"),
 ]
-#: Fields of an entry for one symbol, as in a DC table.
-SINGLE = [
-    ("coefficient; of a DC table the difference from the predictor", 48, ""),
-    ("advance,/0 for DC", 8, ""),
-    ("bits", 8, ""),
+#: Fields of an entry of a DC table, and of the result of the slow path for an AC table.
+DC_FIELDS = [("difference from the predictor", 48, ""), ("missing/bits", 8, ""), ("bits", 8, "")]
+SLOW_FIELDS = [("coefficient", 48, ""), ("advance", 8, ""), ("bits", 8, "")]
+#: The bits of the stream in the example, in groups: bits, meaning.
+EXAMPLE = [
+    ("01", "code of run 0,/size 2"),
+    ("10", "value 2"),
+    ("11010", "code of run 0, size 5"),
+    ("1", "sign"),
+    ("0110", "missing bits: 6"),
 ]
-#: The 10 bits that the example looks up, in groups: bits, meaning.
-EXAMPLE = [("01", "code of run 0,/size 2"), ("10", "value: 2"), ("1010", "code of/end of block"), ("00", "any")]
+INDEX = 10  # bits of the stream that are looked up
 
 
 class Figure:
@@ -48,13 +53,25 @@ class Figure:
         )
         if text:
             lines = text.count("/") + 1
-            self.text(x + width / 2, y + height / 2 + 4 - 7 * (lines - 1), text, anchor="middle")
+            self.text(x + width / 2, y + height / 2 + 4 - 7 * (lines - 1), text, anchor="middle", small=width < 50)
 
     def text(
-        self, x: float, y: float, text: str, *, anchor: str = "start", muted: bool = False, mono: bool = False
+        self,
+        x: float,
+        y: float,
+        text: str,
+        *,
+        anchor: str = "start",
+        muted: bool = False,
+        mono: bool = False,
+        small: bool = False,
     ) -> None:
         """Write lines, separated by "/"; y is the baseline of the first."""
-        style = f'fill="{MUTED if muted else INK}"' + (' font-family="monospace"' if mono else "")
+        style = (
+            f'fill="{MUTED if muted else INK}"'
+            + (' font-family="monospace"' if mono else "")
+            + (' font-size="10.5"' if small else "")
+        )
         for k, line in enumerate(text.split("/")):
             self._parts.append(
                 f'<text x="{x:g}" y="{y + 14 * k:g}" text-anchor="{anchor}" {style}>{escape(line)}</text>'
@@ -91,26 +108,27 @@ def _fields(figure: Figure, y: float, fields: list[tuple[str, int, str]]) -> Non
 
 def table_entry() -> Figure:
     """Draw the entries of the look-up tables by bits."""
-    figure = Figure(396)
-    figure.text(
-        26, 22, "An entry for up to two symbols of an AC table. Below: its values for the 10 bits in the example."
-    )
+    figure = Figure(492)
+    figure.text(26, 22, "An entry for up to two symbols of an AC table. Below: its values in the example.")
     _fields(figure, 54, FIELDS)
-    figure.text(26, 150, "Example: the next 10 bits of the stream, which are the index of the entry.")
-    left, wide = 26.0, 46.0
+    figure.text(26, 150, f"Example: the first {INDEX} of these bits are the index of the entry.")
+    left, wide, place = 26.0, 46.0, 0
     for bits, meaning in EXAMPLE:
-        for k, bit in enumerate(bits):
-            figure.box(left + k * wide, 162, wide, 28, PASSED if meaning == "any" else STORED, bit)
+        for bit in bits:
+            figure.box(26 + place * wide, 162, wide, 28, STORED if place < INDEX else SKIPPED, bit)
+            place += 1
         figure.text(left + len(bits) * wide / 2, 206, meaning, anchor="middle", muted=True)
         left += len(bits) * wide
     notes = (
-        "The entry holds both symbols: coefficient 2 at the next position, then the end of the block./"
-        "The end advances by 128, past every position of a block, so that one comparison ends the block./"
-        "The entry uses 8 of the 10 bits."
+        "The entry holds both symbols. The second coefficient has 5 bits. The index contains only the first, its/"
+        "sign, so the entry has 10000, or 16, with zeros for the missing bits. The decoder reads the 4 missing bits/"
+        "from the stream and adds them: 16 + 6 = 22. Both symbols together have 14 bits."
     )
     figure.text(26, 244, notes)
-    figure.text(26, 304, "An entry for one symbol: every entry of a DC table, and the result of the slow path.")
-    _fields(figure, 336, SINGLE)
+    figure.text(26, 304, "An entry of a DC table")
+    _fields(figure, 334, DC_FIELDS)
+    figure.text(26, 406, "The result of the slow path for one symbol of an AC table")
+    _fields(figure, 436, SLOW_FIELDS)
     return figure
 
 

@@ -47,7 +47,7 @@ def _written(sheet: ContactSheet, names: list[str]) -> str:
         lines += [
             "      ..",
             "",
-            *(f"      | {_literal(words)}" for words in tile.words),
+            *(f"      | {_literal(line)}" for line in tile.lines),
             "",
         ]
     if sheet.same:

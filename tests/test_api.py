@@ -157,14 +157,14 @@ OWNERS = {
     "numba.cuda": {
         f"kernels/cuda/{name}.py"
         for name in (
-            "__init__",
             "artefacts",
+            "compiler",
             "elastic",
             "jpeg_huffman",
             "jpeg_pixels",
-            "kernel",
             "marks",
             "statistics",
+            "transform",
             "yuv",
         )
     },

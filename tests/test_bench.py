@@ -33,7 +33,7 @@ def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(photos, "FOLDER", tmp_path / "photos")
 
 
-@pytest.mark.parametrize("name", ["S", "P"])
+@pytest.mark.parametrize("name", ["S", "P", "dense"])
 def test_a_photo_depends_on_its_set_and_index_alone(name: str) -> None:
     made = [photos.make(name, index) for index in (0, 1)]
     assert made == [photos.make(name, index) for index in (0, 1)]

@@ -16,7 +16,8 @@ from gpuimg._data.images import ALIGNMENT
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg._decoding.nvimgcodec import for_engine
 from gpuimg._plan.compile import compile_plan
-from gpuimg.kernels.cuda import artefacts, elastic
+from gpuimg.kernels.cuda import artefact_records as artefacts
+from gpuimg.kernels.cuda import elastic_records as elastic
 from tests.standin import LEFT_TO_THE_CPU, UNWRITTEN, Standin, file
 from tests.standin.work import SIZES, Source, epoch, files, load, opened, told, turned_files, two_statistics
 from tests.videos import BUILDS, make

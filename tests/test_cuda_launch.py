@@ -19,7 +19,7 @@ pytest.importorskip("numba_cuda")
 
 from gpuimg.kernels import compiled
 from gpuimg.kernels import cuda as kernels
-from gpuimg.kernels.cuda import kernel as machine
+from gpuimg.kernels.cuda import compiler
 from tests.standin import Standin
 
 from .forks import Forks, forks
@@ -31,14 +31,14 @@ KERNELS = {
     "transform": lambda: kernels.transform_kernel((), "uint8", 2, ""),
     "statistics": lambda: kernels.statistics_kernel((), "float32", ""),
     "mix": lambda: kernels.MIX,
-    "huffman": lambda: kernels.jpeg.KERNELS["huffman"],
-    "colors": lambda: kernels.jpeg.KERNELS["colors"],
+    "huffman": lambda: kernels.JPEG["huffman"],
+    "colors": lambda: kernels.JPEG["colors"],
 }
 
 SMALL = """
 import sys
 import numba
-from numba import cuda, types
+from numba import cuda
 from gpuimg.kernels.cuda import Kernel
 
 FACTOR = float(sys.argv[1]) if len(sys.argv) > 1 else 2.0
@@ -52,12 +52,12 @@ def small(values, n):
     if i < n:
         values[i] = scaled(values[i])
 
-KERNEL = Kernel("small", small, types.void(types.float32[::1], types.int32), 64, users=USERS)
+KERNEL = Kernel("small", lambda package: small, ("float32[]", "int32"), 64, users=USERS)
 """
 PRINT = """
 import hashlib
 image = KERNEL.image((8, 0))
-print(hashlib.sha256(image.code).hexdigest(), Kernel.made)
+print(hashlib.sha256(image.code).hexdigest(), Kernel.compile_count)
 """
 
 
@@ -72,9 +72,10 @@ def small(users: str = "()") -> Any:
 
 
 IMPORTS = """
-from gpuimg.kernels.cuda import compile_ptx
-from numba import types
-compile_ptx(lambda values: None, types.void(types.float32[::1]), (8, 0))  # what Numba itself prepares for the first
+from gpuimg.kernels.cuda import Kernel
+from gpuimg.kernels.cuda.compiler import compile_ptx
+nothing = Kernel("nothing", lambda package: lambda values: None, ("float32[]",), 32)
+compile_ptx(nothing, (8, 0))  # what Numba itself prepares for the first
 """
 
 
@@ -108,7 +109,7 @@ class Others:
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder for this test, and nothing in memory."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(machine, "_images", {})
+    monkeypatch.setattr(compiler, "_images", {})
     compiled.folder.cache_clear()
     yield tmp_path
     compiled.folder.cache_clear()
@@ -138,7 +139,7 @@ def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: Sta
     from gpuimg._runtimes.cuda_launch import Arguments
 
     kernel = KERNELS[name]()
-    ptx = kernels.compile_ptx(kernel.function, kernel.signature, CAPABILITY, kernel.bounds)
+    ptx = variants.ptx_of(kernel, CAPABILITY)
     widths = [int(bits) // 8 for bits in re.findall(r"\.param \.[a-z](\d+) \w+_param_\d+[,\n]", ptx)]
     layout = Arguments(kernel).layout
     assert [struct.calcsize(letter) for letter in layout.format] == widths
@@ -146,7 +147,7 @@ def test_arguments_are_packed_as_the_machine_code_reads_them(name: str, gpu: Sta
     for width in widths:
         ends.append(-(-ends[-1] // width) * width + width)
     assert layout.size == ends[-1]
-    cubin = machine.assembled(ptx, CAPABILITY)[0].code
+    cubin = compiler.assembled(ptx, CAPABILITY)[0].code
     assert size_of_arguments(cubin) == layout.size
 
 
@@ -169,8 +170,8 @@ def test_an_array_of_another_dtype_is_refused(gpu: Standin) -> None:
 
 def test_a_kernel_for_a_gpu_newer_than_the_toolkit_is_left_to_the_driver() -> None:
     kernel = small()
-    ptx = kernels.compile_ptx(kernel.function, kernel.signature, (99, 0))
-    image = machine.assembled(ptx, (99, 0))[0]
+    ptx = compiler.compile_ptx(kernel, (99, 0))
+    image = compiler.assembled(ptx, (99, 0))[0]
     assert image.code.endswith(b"}\0")
     assert b".visible .entry " + image.entry.encode() in image.code
 
@@ -178,13 +179,13 @@ def test_a_kernel_for_a_gpu_newer_than_the_toolkit_is_left_to_the_driver() -> No
 @pytest.mark.parametrize("capability", [(8, 6), (8, 9), (12, 0)])
 def test_kernels_are_compiled_for_any_gpu_the_toolkit_knows(capability: tuple[int, int]) -> None:
     kernel = small()
-    ptx = kernels.compile_ptx(kernel.function, kernel.signature, capability)
-    assert machine.assembled(ptx, capability)[0].code.startswith(b"\x7fELF")
+    ptx = compiler.compile_ptx(kernel, capability)
+    assert compiler.assembled(ptx, capability)[0].code.startswith(b"\x7fELF")
 
 
 def test_what_cannot_be_assembled_says_why() -> None:
     with pytest.raises(RuntimeError, match=r"nvJitLink cannot assemble a kernel for sm_80: .*instruction: 'nonsense'"):
-        machine.assembled(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry f() { nonsense; }", (8, 0))
+        compiler.assembled(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry f() { nonsense; }", (8, 0))
 
 
 def test_every_kernel_that_is_warmed_has_a_budget() -> None:
@@ -219,17 +220,17 @@ def test_damaged_files_are_made_again(cache: Path, damage: str) -> None:
     content = path.read_bytes()
     flipped = content[:-100] + bytes([content[-100] ^ 1]) + content[-99:]
     path.write_bytes({"cut off": content[: len(content) // 2], "one bit": flipped, "empty": b""}[damage])
-    machine._images.clear()
-    made = kernels.Kernel.made
+    compiler._images.clear()
+    made = kernels.Kernel.compile_count
     assert len(small().image(CAPABILITY).code) == len(good.code)
-    assert kernels.Kernel.made == made + 1
-    machine._images.clear()
+    assert kernels.Kernel.compile_count == made + 1
+    compiler._images.clear()
     small().image(CAPABILITY)
-    assert kernels.Kernel.made == made + 1
+    assert kernels.Kernel.compile_count == made + 1
 
 
 def test_threads_compile_a_kernel_once(cache: Path) -> None:
-    made = kernels.Kernel.made
+    made = kernels.Kernel.compile_count
     barrier = threading.Barrier(4)
     images: list[Any] = []
 
@@ -243,7 +244,7 @@ def test_threads_compile_a_kernel_once(cache: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert kernels.Kernel.made == made + 1
+    assert kernels.Kernel.compile_count == made + 1
     assert [image is images[0] for image in images] == [True] * 4
 
 
@@ -297,7 +298,7 @@ def test_the_same_function_made_again_is_the_same_kernel() -> None:
 
 
 def test_as_many_kernels_of_users_stay_as_are_of_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "_beside", lambda: tmp_path)
+    monkeypatch.setattr(compiled, "_package_folder", lambda: tmp_path)
     monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
     for k in range(5):
         compiled.store(f"small-types-{k}.cubin", b"code", others=2)

@@ -1,11 +1,11 @@
-"""The proof on a GPU: tests, agreement with the CPU, order, decoders, video, throughput, peers.
+"""Checks and measurements on a GPU: tests, agreement with the CPU, order, decoders, video, throughput, peers.
 
     python -m bench.gpu --prepare                   makes the photos, on the CPU; do this before the GPU's time runs
     python -m bench.gpu --out DIR [--minutes 9] [--parts tests,paths]
     python -m bench.gpu --out DIR --device cpu      tries the program itself, with tiny sizes
 
-It needs nobody. Whatever fails is named, with the reason, and does not stop the rest. ``DIR/gpu.json`` has all figures,
-``DIR/summary.md`` the words, ``DIR/summary.json`` how each part ended; they are rewritten after every part, and
+It runs unattended. A failure is reported with its reason, and does not stop the rest. ``DIR/gpu.json`` has all figures,
+``DIR/summary.md`` the report, ``DIR/summary.json`` the status of each part; they are rewritten after every part, and
 parts that run later into the same folder join the earlier ones.
 """
 
@@ -33,7 +33,7 @@ _SMOKE_MINUTES = 2.0
 
 
 def chosen(names: str | None, smoke: bool = False) -> list[Part]:
-    """Parts by name, and those that they need: what they are measured on, what works, and kernels, compiled."""
+    """Return the parts by name, and those that they need: the machine, the probe, and compiled kernels."""
     if names is None:
         return PARTS
     wanted = set(names.replace(",", " ").split())
@@ -46,7 +46,7 @@ def chosen(names: str | None, smoke: bool = False) -> list[Part]:
 
 
 def header(minutes: float, device: str) -> dict[str, Any]:
-    """When and of what."""
+    """Return the time and the version of a run."""
     commit = ""
     with contextlib.suppress(OSError):  # no git
         command = ["git", "describe", "--always", "--dirty"]
@@ -79,7 +79,7 @@ def main(command: list[str] | None = None) -> int:
 
 
 def _measure(parts: list[Part], settings: Settings, minutes: float) -> int:
-    """Parts chosen by name join those of an earlier run in the same folder."""
+    """Run parts; those chosen by name join the results of an earlier run in the same folder."""
     begin = time.monotonic()
     about = header(minutes, settings.device)
     earlier = results_of(settings.out)

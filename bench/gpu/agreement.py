@@ -1,4 +1,4 @@
-"""The CPU's results on the GPU: every function, and random chains of them."""
+"""Agreement of the GPU's results with the CPU's: every function, and random chains of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORST = 12  # listed
 
 @dataclass
 class Difference:
-    """How far the results of one device are from the other's."""
+    """Differences between the results of one device and the other's."""
 
     values: int = 0
     worst: float = 0.0
@@ -34,31 +34,32 @@ class Difference:
     errors: list[str] = field(default_factory=list)
 
     def add_floats(self, results: Iterable[Any], expected: Iterable[Any]) -> None:
-        """Take in float32 results."""
+        """Add float32 results."""
         for a, e in zip(results, expected, strict=True):
             one, other = to_host(a), to_host(e)
             if one.shape != other.shape:
                 self.errors.append(f"shape {one.shape}, not {other.shape}")
                 continue
-            apart = np.abs(one.astype(np.float64) - other)
-            apart = np.where(np.isfinite(one) & np.isfinite(other), apart, np.where(one == other, 0.0, np.inf))
-            self.values += apart.size
-            self.worst = max(self.worst, float(apart.max(initial=0.0)))
-            self.beyond += int((apart > FLOAT_LIMIT).sum())
+            difference = np.abs(one.astype(np.float64) - other)
+            alike = np.where(one == other, 0.0, np.inf)  # of values that are not finite
+            difference = np.where(np.isfinite(one) & np.isfinite(other), difference, alike)
+            self.values += difference.size
+            self.worst = max(self.worst, float(difference.max(initial=0.0)))
+            self.beyond += int((difference > FLOAT_LIMIT).sum())
 
     def add_bytes(self, results: Iterable[Any], expected: Iterable[Any]) -> None:
-        """Take in uint8 results."""
+        """Add uint8 results."""
         for a, e in zip(results, expected, strict=True):
             one, other = to_host(a), to_host(e)
             if one.shape != other.shape:
-                continue  # noted with the floats
-            apart = np.abs(one.astype(int) - other.astype(int))
-            self.byte_values += apart.size
-            self.worst_byte = max(self.worst_byte, int(apart.max(initial=0)))
-            self.bytes_beyond_1 += int((apart > 1).sum())
+                continue  # reported with the floats
+            difference = np.abs(one.astype(int) - other.astype(int))
+            self.byte_values += difference.size
+            self.worst_byte = max(self.worst_byte, int(difference.max(initial=0)))
+            self.bytes_beyond_1 += int((difference > 1).sum())
 
     def result(self) -> dict[str, Any]:
-        """As numbers."""
+        """Return the differences as numbers."""
         return {
             "values": self.values,
             "largest_difference": self.worst,
@@ -71,14 +72,14 @@ class Difference:
 
 
 def compare(difference: Difference, result: gi.Batch, expected: gi.Batch) -> None:
-    """Both as float32 and, where they are in range, as uint8."""
+    """Compare both as float32 and, if they are in range, as uint8."""
     difference.add_floats(result.compute("float32"), expected.compute("float32"))
     if not expected.normalized:
         difference.add_bytes(result.compute("uint8"), expected.compute("uint8"))
 
 
 def run(context: Context) -> None:
-    """Functions first."""
+    """Compare functions, then chains."""
     _functions(context)
     _chains(context)
 
@@ -104,7 +105,7 @@ def _functions(context: Context) -> None:
 
 
 def _chains(context: Context) -> None:
-    """Chains as the property tests draw them, each of fresh pictures."""
+    """Compare chains drawn as by the property tests, each on new images."""
     from hypothesis import HealthCheck, Phase, given, settings
     from hypothesis import strategies as st
 
@@ -164,7 +165,7 @@ def _beyond(row: dict[str, Any]) -> bool:
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Where the devices disagree, and how far they are apart."""
+    """Return the disagreements of the devices, and the largest differences."""
     problems, lines = [], []
     functions = results.get("functions", {})
     for name, row in functions.items():

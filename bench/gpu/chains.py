@@ -1,4 +1,4 @@
-"""Preprocessing that the parts measure."""
+"""Chains of preprocessing that the parts measure."""
 
 from __future__ import annotations
 

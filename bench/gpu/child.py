@@ -1,4 +1,4 @@
-"""The process of one part: runs it, keeps its results up to date on the disk, and says how it went."""
+"""The process of one part: runs it, writes its results to disk as they come, and reports its status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMOKE_PHOTOS = 8
 
 
 class Context:
-    """What a part is given: the device, its time, photos, and where its results go."""
+    """The environment of a part: the device, its time, photos, and the folder of its results."""
 
     def __init__(self, name: str, out: Path, device: str, seconds: float, smoke: bool) -> None:
         self.out = out
@@ -27,20 +27,20 @@ class Context:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether there is a GPU to measure, rather than this code to try."""
+        """Return True if there is a GPU to measure; without one the run only tests this code."""
         return self.device != "cpu"
 
     @property
     def rounds(self) -> dict[str, Any]:
-        """Options of :func:`bench.gpu.measure.rate`: a try of the program needs no numbers."""
+        """Return options of :func:`bench.gpu.measure.rate`: a test of this code needs no precise numbers."""
         return {"rounds": 1, "passes": 1} if self.smoke else {}
 
     def left(self) -> float:
-        """Seconds that are left for this part."""
+        """Return the remaining seconds of this part."""
         return self._end - time.monotonic()
 
     def record(self, key: str, value: Any) -> None:
-        """Keep a result."""
+        """Store a result."""
         self.results[key] = value
         self.write("running")
 
@@ -49,7 +49,7 @@ class Context:
         write_json(self._path, {"status": status, "results": self.results, "error": error})
 
     def photos(self, name: str, count: int) -> list[bytes]:
-        """At most so many files of a set, as they are on the disk; where there are none, the example photos."""
+        """Return at most ``count`` files of a set from the disk, or the example photos if there are none."""
         folder = ROOT / "bench" / ".photos" / name
         paths = sorted(folder.glob("*.jpg"))[: SMOKE_PHOTOS if self.smoke else count]
         if not paths or (self.smoke and name == "L"):

@@ -28,7 +28,7 @@ _THREADS = 8
 
 @dataclass(frozen=True)
 class Setting:
-    """How to decode. ``load`` is the share of a batch that goes to the hardware engine."""
+    """Options of decoding. ``load`` is the share of a batch for the hardware engine."""
 
     load: float = 0.65
     threads: int = 16
@@ -38,7 +38,7 @@ class Setting:
 
 
 class _Lane:
-    """One decoder with its stream, and batches that it decodes into buffers of its own, again and again."""
+    """One decoder with its stream and buffers, into which it decodes its batches repeatedly."""
 
     def __init__(self, decoder: Any, batches: list[list[bytes]]) -> None:
         import cupy
@@ -68,7 +68,7 @@ class _Lane:
         cupy.cuda.Device(0).synchronize()
 
     def decode(self) -> int:
-        """Decode all batches; gives how many images did not decode."""
+        """Decode all batches; return the number of images that did not decode."""
         failed = 0
         for k, batch in enumerate(self._batches):
             read = self._read[k % _SLOTS]
@@ -84,13 +84,13 @@ class _Lane:
 
 
 def _offsets(shapes: list[tuple[int, int, int]]) -> Any:
-    """Where images lie in a buffer, and, last, its size."""
+    """Return the offsets of images in a buffer and, last, its size."""
     sizes = [-(-height * width * depth // _ALIGNMENT) * _ALIGNMENT for height, width, depth in shapes]
     return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def make_decoder(setting: Setting) -> Any:
-    """A decoder as the setting says; images that the hardware does not take are decoded by CUDA, none by the CPU."""
+    """Return a decoder of a setting; CUDA decodes images that the hardware does not support, the CPU none."""
     from gpuimg._decoding import nvimgcodec
 
     library = nvimgcodec.library()
@@ -101,17 +101,17 @@ def make_decoder(setting: Setting) -> Any:
 
 
 def gpuimg_decoder(setting: Setting | None = None) -> Any:
-    """The decoder that gpuimg makes, whatever the setting's share and options."""
+    """Return the decoder that gpuimg creates, independent of a setting."""
     return hooks.our_decoder(max((setting or Setting()).threads, 2))
 
 
 def decoder_of(kind: str) -> Any:
-    """A decoder of :data:`KINDS`, and nothing beside it.
+    """Return a decoder of one of :data:`KINDS` only.
 
     Raises
     ------
     RuntimeError
-        Where this machine has none.
+        If this machine has none.
     """
     from gpuimg._decoding import nvimgcodec
 
@@ -126,7 +126,7 @@ def decoder_of(kind: str) -> Any:
 
 
 class Arena:
-    """Images of a batch one behind the other in the GPU's memory, decoded on a stream of its own."""
+    """Images of a batch, one after another in the GPU's memory, decoded on a separate stream."""
 
     def __init__(self, files: list[bytes]) -> None:
         import cupy
@@ -149,14 +149,14 @@ class Arena:
         self.stream.synchronize()
 
     def decode(self, decoder: Any) -> list[bool]:
-        """Decode all into their places; gives which the decoder reported as decoded."""
+        """Decode all into their places; return which images the decoder reported as decoded."""
         streams = [self._library.CodeStream(data) for data in self.files]
         done = decoder.decode(streams, images=self._targets, params=self._params, cuda_stream=self.stream.ptr)
         return [image is not None for image in done]
 
 
 def one_batch(decoder: Any, files: list[bytes]) -> list[Any]:
-    """Images of a batch in the GPU's memory, None for those that did not decode."""
+    """Return the images of a batch in the GPU's memory, None for those that did not decode."""
     arena = Arena(files)
     done = arena.decode(decoder)
     arena.stream.synchronize()
@@ -164,7 +164,7 @@ def one_batch(decoder: Any, files: list[bytes]) -> list[Any]:
 
 
 def shape_of(data: bytes) -> tuple[int, int, int]:
-    """Height, width and channels of a file as stored."""
+    """Return height, width and channels of a file as stored."""
     from gpuimg._decoding import nvimgcodec
 
     stream = nvimgcodec.library().CodeStream(data)
@@ -174,7 +174,7 @@ def shape_of(data: bytes) -> tuple[int, int, int]:
 def measured(
     files: list[bytes], setting: Setting, make: Callable[[Setting], Any] = make_decoder, **rounds: Any
 ) -> dict[str, Any]:
-    """Images/s of a setting, with new decoders: their first call fixes the hardware's share.
+    """Measure images/s of a setting, with new decoders: their first call fixes the hardware's share.
 
     ``rounds`` are options of :func:`bench.gpu.measure.rate`.
     """

@@ -1,7 +1,7 @@
-"""Parts in processes of their own: time limits, results as they come, and one result of all of them.
+"""Parts in separate processes: time limits, results as they come, and one result of all parts.
 
-A part's process keeps ``parts/NAME.json`` up to date while it measures. The parent adds how it ended, and writes
-``gpu.json`` and ``summary.md`` after every part, so that whatever happens, what was measured is there.
+A part's process updates ``parts/NAME.json`` while it measures. The parent adds the part's status, and writes
+``gpu.json`` and ``summary.md`` after every part, so that no measurement is lost.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True)
 class Part:
-    """One part of the proof: its module, its share of the time, and what it is about."""
+    """One part: its module, its share of the time, and its title."""
 
     name: str
     module: str
@@ -43,7 +43,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Settings:
-    """What all parts are told."""
+    """Settings of all parts."""
 
     out: Path
     device: str = "cuda"
@@ -51,17 +51,17 @@ class Settings:
 
 
 class Budget:
-    """Time for all parts: each gets its share of what the parts before it left."""
+    """Time for all parts: each gets its share of the remaining time."""
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
 
     def left(self) -> float:
-        """Seconds that are left."""
+        """Return the remaining seconds."""
         return self._end - time.monotonic()
 
     def share(self, rest: Sequence[Part]) -> float:
-        """Seconds for the first of the parts that are still to come."""
+        """Return the seconds for the first of the remaining parts."""
         return min(self.left() * rest[0].weight / sum(part.weight for part in rest), _MOST * rest[0].weight)
 
     def limit(self, share: float) -> float:
@@ -70,7 +70,7 @@ class Budget:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a file that is whole at any time."""
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".tmp")
     part.write_text(json.dumps(value, indent=1, default=_plain) + "\n")
@@ -78,12 +78,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays as JSON knows them."""
+    """Convert NumPy's numbers and arrays for JSON."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def read_json(path: Path) -> Result:
-    """A file of results; empty where there is none, or none that can be read."""
+    """Read a file of results; return an empty one if it is missing or cannot be read."""
     try:
         found = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -92,12 +92,12 @@ def read_json(path: Path) -> Result:
 
 
 def part_path(out: Path, name: str, suffix: str = ".json") -> Path:
-    """Where a part's results are."""
+    """Return the path of a part's results."""
     return out / "parts" / f"{name}{suffix}"
 
 
 def run_part(part: Part, settings: Settings, seconds: float, limit: float) -> Result:
-    """Run a part in a process of its own; gives and writes its result, however it ended."""
+    """Run a part in a separate process; return and write its result, whatever its status."""
     path = part_path(settings.out, part.name)
     write_json(path, {"status": "running", "results": {}})
     begin = time.monotonic()
@@ -115,7 +115,7 @@ def run_part(part: Part, settings: Settings, seconds: float, limit: float) -> Re
 
 
 def _command(part: Part, settings: Settings, seconds: float) -> list[str]:
-    """A process that runs a part."""
+    """Return the command of a process that runs a part."""
     return [
         sys.executable, "-X", "faulthandler", "-m", "bench.gpu.child", part.name, part.module, str(settings.out),
         "--device", settings.device, "--seconds", f"{seconds:.1f}", *(["--smoke"] if settings.smoke else []),
@@ -123,7 +123,7 @@ def _command(part: Part, settings: Settings, seconds: float) -> list[str]:
 
 
 def _wait(child: subprocess.Popen[bytes], limit: float) -> str:
-    """How a process ended: "" if it ended well."""
+    """Wait for a process; return "" if it succeeded, else the reason."""
     try:
         status = child.wait(limit)
     except subprocess.TimeoutExpired:
@@ -139,7 +139,7 @@ def _wait(child: subprocess.Popen[bytes], limit: float) -> str:
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a process and those it started; one that the driver does not let go is left behind."""
+    """End a process and those it started, except one that hangs in the driver."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)  # the group is the child's own: it leads a session
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -147,7 +147,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _finish(part: Part, settings: Settings, how: str, seconds: float) -> Result:
-    """Add to a part's results how it ended."""
+    """Add its status to a part's results."""
     path = part_path(settings.out, part.name)
     found = read_json(path)
     status, error = found.get("status", "running"), found.get("error")
@@ -163,7 +163,7 @@ def _finish(part: Part, settings: Settings, how: str, seconds: float) -> Result:
 
 
 def _last_words(path: Path) -> str:
-    """End of a log; of a crash, the stacks that faulthandler writes."""
+    """Return the end of a log, or after a crash the stacks that faulthandler wrote."""
     try:
         text = path.read_text(errors="replace")
     except OSError:
@@ -200,12 +200,12 @@ def run_parts(
 
 
 def broken(part: Part, probed: Result) -> str:
-    """What a part needs and the probe found broken; "" where nothing is, or where nobody looked."""
+    """Return what a part needs and the probe found broken; "" if nothing is, or if the probe has not run."""
     checks = probed.get("results", {}).get("checks", {})
     found = [name for name in part.needs if checks.get(name, {}).get("status") == BROKEN]
     return f"it needs {', '.join(found)}: {checks[found[0]]['why']}" if found else ""
 
 
 def not_run(why: str) -> Result:
-    """Result of a part that did not run."""
+    """Return the result of a part that did not run."""
     return {"status": "not run", "seconds": 0.0, "results": {}, "error": why}

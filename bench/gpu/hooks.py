@@ -1,6 +1,7 @@
-"""What the checks take hold of inside gpuimg: all of it here, so that a change there is followed in one place.
+"""Access of the checks to gpuimg's internals, in one place so that changes there are followed here.
 
-A check of an order is made twice, as gpuimg is and with what gives the order taken out; these take it out.
+A check of an order runs twice: with gpuimg as it is, and without the code that ensures the order, which is removed
+here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from gpuimg._batch.batch import recording_of
 
 @contextmanager
 def new_runtime() -> Iterator[None]:
-    """Let a runtime be made anew, with streams and memory of its own, and again afterwards."""
+    """Create a new runtime, with new streams and memory, for the block, and another one afterwards."""
     from gpuimg._runtimes import devices
 
     devices._cuda.cache_clear()
@@ -27,7 +28,7 @@ def new_runtime() -> Iterator[None]:
 
 @contextmanager
 def without_arena_wait() -> Iterator[None]:
-    """Let decoders write into an arena whatever still reads it."""
+    """Let decoders write into an arena without waiting for its readers."""
     from gpuimg._runtimes.cuda_memory import Pinned, Ring
 
     take = Ring.take
@@ -44,7 +45,7 @@ def without_arena_wait() -> Iterator[None]:
 
 
 def our_decoder(threads: int) -> Any:
-    """The decoders that gpuimg makes for a thread, called like one of nvImageCodec's."""
+    """Return the decoders that gpuimg creates for a thread, called like one of nvImageCodec's."""
     return _OurDecoder(threads)
 
 
@@ -61,7 +62,7 @@ class _OurDecoder:
         self._share = nvimgcodec.hardware_share()
 
     def decode(self, streams: list[Any], *, images: list[Any], params: Any, cuda_stream: int) -> list[Any]:
-        """Images, None for those that did not decode."""
+        """Return the images, None for those that did not decode."""
         for_engine = [(k * self._share) % 1.0 + self._share >= 1.0 for k in range(len(streams))]
         assert self._decoder is not None
         done = self._decoder.run(streams, images, for_engine, params, cuda_stream)
@@ -69,7 +70,7 @@ class _OurDecoder:
 
 
 class JpegKernels:
-    """The kernels for JPEG segments, by themselves."""
+    """The kernels for JPEG segments alone."""
 
     def __init__(self) -> None:
         from gpuimg._runtimes.cuda_jpeg import SegmentDecoder
@@ -90,7 +91,7 @@ class JpegKernels:
 
 
 def uploaded(files: list[bytes], index: Any) -> Any:
-    """What is uploaded for whole images, the elements of their memory, and the images."""
+    """Return the upload for whole images, the elements of their memory, and the images."""
     import gpuimg as gi
     from gpuimg._data.images import ALIGNMENT, EncodedImages, Pixels, offsets_of, whole_regions
     from gpuimg._runtimes.jpeg_upload import Upload
@@ -105,7 +106,7 @@ def uploaded(files: list[bytes], index: Any) -> Any:
 
 @contextmanager
 def clips_at_once(count: int) -> Iterator[None]:
-    """Let so many clips be decoded at a time."""
+    """Set the number of clips that are decoded at a time."""
     from gpuimg._runtimes import cuda_decode
 
     with replaced(cuda_decode, "AT_ONCE", count):
@@ -114,7 +115,7 @@ def clips_at_once(count: int) -> Iterator[None]:
 
 @contextmanager
 def without_frame_wait() -> Iterator[None]:
-    """Let kernels read frames whether NVDEC's stream has come so far or not."""
+    """Let kernels read frames without waiting for NVDEC's stream."""
     from gpuimg._runtimes import cuda_video
 
     with replaced(cuda_video, "follow", lambda stream, other: None):
@@ -122,7 +123,7 @@ def without_frame_wait() -> Iterator[None]:
 
 
 def frames_of(data: bytes, numbers: list[int], device: str) -> Iterator[list[Any]]:
-    """Planes of frames as NVDEC gives them, of a luma and an interleaved chroma, decoded by it or by the CPU."""
+    """Yield planes of frames as of NVDEC, luma and interleaved chroma, decoded by it or by the CPU."""
     from functools import partial
 
     from gpuimg._decoding.decoder import MAX_PIXELS

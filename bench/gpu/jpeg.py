@@ -1,7 +1,7 @@
 """JPEGs decoded by gpuimg's own kernels, with a seek index: alone, with their upload, and from bytes to batches.
 
-Whole images and random crops of set S, k = 8, beside nvImageCodec's best setting of the part "decoding". Of every
-image, and of crops, the pixels are compared with the CPU's: none may differ.
+Whole images and random crops of set S, k = 8, compared with nvImageCodec's best setting of the part "decoding". Of
+every image, and of crops, the pixels are compared with the CPU's: none may differ.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import gpuimg as gi
 from bench.gpu.chains import CHAINS, DTYPE, LAYOUT
 from bench.gpu.child import Context
 from bench.gpu.hooks import JpegKernels, uploaded
-from bench.gpu.measure import LEAST_ROUNDS, Spin, kept, rate, settle, synchronize, to_host
+from bench.gpu.measure import LEAST_ROUNDS, Spin, attempted, rate, synchronize, to_host, wait_for_stream
 from bench.gpu.throughput import best_decode
 
 BATCHES = (64, 256)
@@ -28,7 +28,7 @@ _LEAST_S = 4.0
 
 
 class Files:
-    """Bytes as a source to build an index of."""
+    """Bytes as a source for an index."""
 
     def __init__(self, files: list[bytes]) -> None:
         self._files = files
@@ -41,7 +41,7 @@ class Files:
 
 
 def run(context: Context) -> None:
-    """Pixels first: rates of wrong ones mean nothing."""
+    """Check pixels, then measure rates: rates of wrong pixels mean nothing."""
     files = context.photos("S", max(BATCHES))
     with with_index(files) as index:
         context.record("pixels", pixels(context.device, files, index))
@@ -50,25 +50,25 @@ def run(context: Context) -> None:
         for size in (len(files),) if context.smoke else BATCHES:
             for name, measure in _measures(context, files[:size], index).items():
                 if context.left() > _LEAST_S:
-                    rates[f"{name}, batch {min(size, len(files))}"] = kept(measure)
+                    rates[f"{name}, batch {min(size, len(files))}"] = attempted(measure)
                     context.record("rates", rates)
 
 
 @contextmanager
 def with_index(files: list[bytes], every: int = EVERY) -> Iterator[Any]:
-    """A seek index of some files."""
+    """Return a seek index of some files."""
     with tempfile.TemporaryDirectory() as folder:
         gi.build_index(Files(files), Path(folder) / "index", every=every)
         yield gi.SeekIndex(Path(folder) / "index")
 
 
 def opened(files: list[bytes], device: str, index: Any) -> gi.Batch:
-    """A batch whose entries are the first ones of the index."""
+    """Return a batch whose entries are the first ones of the index."""
     return gi.open_batch(files, device=device, index=index)
 
 
 def pixels(device: str, files: list[bytes], index: Any) -> dict[str, int]:
-    """Values that differ from the CPU's without an index: of whole images, and of crops, one of each."""
+    """Count values that differ from the CPU's without an index: of whole images, and of one crop of each."""
     found = {"whole images": 0, "crops": 0, "values": 0}
     plain = gi.decode_batch(files, device="cpu")
     for one, other in zip(opened(files, device, index).compute(), plain, strict=True):
@@ -87,17 +87,17 @@ def pixels(device: str, files: list[bytes], index: Any) -> dict[str, int]:
 
 
 def _measures(context: Context, files: list[bytes], index: Any) -> dict[str, Callable[[], dict[str, Any]]]:
-    """What is measured of a batch."""
+    """Return the measured functions of a batch."""
     device, n = context.device, len(files)
     chain = CHAINS["train"]
 
     def whole() -> None:
         opened(files, device, index).compute()
-        settle(device)
+        wait_for_stream(device)
 
     def train(known: Any) -> None:
         chain(gi.open_batch(files, device=device, index=known), gi.Rng(0, indices=range(n))).array(DTYPE, LAYOUT)
-        settle(device)
+        wait_for_stream(device)
 
     found: dict[str, Callable[[], dict[str, Any]]] = {
         "bytes to whole images": lambda: rate(whole, n, **context.rounds),
@@ -111,7 +111,7 @@ def _measures(context: Context, files: list[bytes], index: Any) -> dict[str, Cal
 
 
 def host_alone(context: Context, files: list[bytes], index: Any) -> dict[str, Any]:
-    """What the host does for a batch of open files: entries checked, bytes copied without their stuffing."""
+    """Measure the host's work for a batch of open files: checking entries, copying bytes without their stuffing."""
     words = uploaded(files, index)[0].words
     memory = np.zeros(2 * words, np.int32)
 
@@ -123,7 +123,7 @@ def host_alone(context: Context, files: list[bytes], index: Any) -> dict[str, An
 
 
 def kernels_alone(files: list[bytes], index: Any) -> dict[str, Any]:
-    """GPU time of the kernels, without and with the upload, of whole images, decoded again and again."""
+    """Measure the GPU time of the kernels, without and with the upload, for whole images."""
     import cupy
 
     prepared, total, images = uploaded(files, index)
@@ -147,8 +147,8 @@ def kernels_alone(files: list[bytes], index: Any) -> dict[str, Any]:
 
         both()  # compiles the kernels, and takes memory
         for _ in range(LEAST_ROUNDS + 1):
-            taken["kernels"].append(spin.time(launch, behind=3.0))
-            taken["with upload"].append(spin.time(both, behind=3.0))
+            taken["kernels"].append(spin.time(launch, busy_ms=3.0))
+            taken["with upload"].append(spin.time(both, busy_ms=3.0))
     synchronize("cuda:0")
     median = {name: float(np.median(times[1:])) for name, times in taken.items()}
     times = taken["kernels"][1:]
@@ -165,7 +165,7 @@ def kernels_alone(files: list[bytes], index: Any) -> dict[str, Any]:
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Wrong pixels, and images/s beside nvImageCodec's."""
+    """Return wrong pixels, and images/s compared with nvImageCodec's."""
     problems, lines = [], []
     wrong = results.get("pixels")
     if wrong is not None:

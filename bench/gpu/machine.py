@@ -1,4 +1,4 @@
-"""What it was measured on."""
+"""The machine of the measurements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SMI = "name,driver_version,memory.total,clocks.max.sm,clocks.max.memory,power.l
 
 
 def run(context: Context) -> None:
-    """Versions first; what may fail last."""
+    """Record versions first, and then what may fail."""
     from bench import common
     from gpuimg._runtimes import probe
     from gpuimg._threads.threads import threads
@@ -84,7 +84,7 @@ def _cuda() -> dict[str, Any]:
 
 
 def _engines() -> str:
-    """Of nvJPEG itself, whose Python packages put it beside nvImageCodec."""
+    """Return the hardware engines from nvJPEG, whose library is in a package next to nvImageCodec's."""
     import nvidia
 
     found = [path for folder in nvidia.__path__ for path in Path(folder).rglob("libnvjpeg.so.*")]
@@ -102,7 +102,7 @@ def _engines() -> str:
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """The machine, in words."""
+    """Describe the machine."""
     problem = results.get("gpu problem")
     problems = [f"gpuimg finds no GPU it can use: {problem}"] if problem else []
     if "decoders" in results and not any("hardware" in name for name in results["decoders"]):

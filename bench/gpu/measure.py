@@ -1,4 +1,4 @@
-"""What the parts measure with: rounds, CUDA events behind a spinning kernel, moving arrays, memory."""
+"""Tools for measuring: rounds, CUDA events after a spinning kernel, copies of arrays, memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ extern "C" __global__ void spin(long long cycles) {
 
 
 def to_device(images: Sequence[Any], device: str) -> list[Any]:
-    """NumPy arrays on a device; on the CPU copies, as they are on a GPU."""
+    """Copy NumPy arrays to a device, also to the CPU."""
     packed = [np.array(image, order="C") for image in images]
     if device == "cpu":
         return packed
@@ -36,27 +36,27 @@ def to_device(images: Sequence[Any], device: str) -> list[Any]:
 
 
 def to_host(array: Any) -> Any:
-    """Any result as NumPy's array; of a GPU's it waits for the work of CuPy's current stream."""
+    """Return any result as a NumPy array, after the work of CuPy's current stream."""
     return array.get() if hasattr(array, "get") else np.asarray(array)
 
 
-def mean_apart(one: Any, other: Any) -> float:
-    """Mean absolute difference of two results on any devices; of what is no number, infinity."""
-    with np.errstate(all="ignore"):  # memory that nobody wrote holds anything
+def mean_difference(one: Any, other: Any) -> float:
+    """Return the mean absolute difference of two results on any devices; infinity if it is not a number."""
+    with np.errstate(all="ignore"):  # unwritten memory may contain anything
         found = float(np.abs(to_host(one).astype(np.float64) - to_host(other)).mean())
     return found if np.isfinite(found) else np.inf
 
 
 def synchronize(device: str) -> None:
-    """Wait for all that was enqueued on any stream of the GPU."""
+    """Wait for all work on all streams of the GPU."""
     if device != "cpu":
         import cupy
 
         cupy.cuda.Device(0).synchronize()
 
 
-def settle(device: str) -> None:
-    """Wait for what CuPy's current stream still has to do: results that were handed to it are then there."""
+def wait_for_stream(device: str) -> None:
+    """Wait for the work on CuPy's current stream, after which its results are complete."""
     if device != "cpu":
         import cupy
 
@@ -64,22 +64,22 @@ def settle(device: str) -> None:
 
 
 def cpu_seconds() -> float:
-    """User and system time so far of this process, all its threads together."""
+    """Return user and system time so far of this process, all its threads together."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def resident_mib() -> float:
-    """Memory of this process that is in RAM."""
+    """Return the resident memory of this process in MiB."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def rate(
     run: Callable[[], object], images: int, *, rounds: int = LEAST_ROUNDS, passes: int | None = None
 ) -> dict[str, Any]:
-    """Images/s of a function that ends when its results are there: the median of some rounds, warmed up before.
+    """Measure images/s of a function that returns after its results are complete: the median of warm rounds.
 
-    The first call warms up whatever is compiled or allocated; the second says how many passes make a round long
+    The first call compiles and allocates. The second determines the number of passes that make a round long
     enough to time.
     """
     run()
@@ -104,8 +104,8 @@ def rate(
     }
 
 
-def kept(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """A measurement, or why there is none: one that fails must not lose the others."""
+def attempted(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return a measurement, or its error, so that a failure does not lose the other measurements."""
     try:
         return measure()
     except Exception as error:
@@ -113,7 +113,7 @@ def kept(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 class Spin:
-    """A kernel that keeps a stream busy for a time: what is enqueued behind it runs without gaps of the host's."""
+    """A kernel that keeps a stream busy for a time, so that work enqueued after it does not wait for the host."""
 
     def __init__(self) -> None:
         import cupy
@@ -122,19 +122,19 @@ class Spin:
         self._kernel = cupy.RawKernel(_SPIN, "spin")
         self._per_ms = 1_000_000.0
         for _ in range(4):  # the first launch compiles and loads the kernel, and takes far longer
-            taken = self.time(lambda: self(1.0), behind=0.0)
+            taken = self.time(lambda: self(1.0), busy_ms=0.0)
             self._per_ms *= 1.0 / max(taken, 1e-3)
 
     def __call__(self, milliseconds: float) -> None:
-        """Enqueue it on CuPy's current stream."""
+        """Enqueue the kernel on CuPy's current stream."""
         self._kernel((1,), (1,), (np.int64(milliseconds * self._per_ms),))
 
-    def time(self, enqueue: Callable[[], object], behind: float = 1.0) -> float:
-        """Milliseconds of the GPU for what a function enqueues on CuPy's current stream."""
+    def time(self, enqueue: Callable[[], object], busy_ms: float = 1.0) -> float:
+        """Measure milliseconds of the GPU for the work that a function enqueues on CuPy's current stream."""
         cupy = self._cupy
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
-        if behind:
-            self(behind)
+        if busy_ms:
+            self(busy_ms)
         start.record()
         enqueue()
         end.record()
@@ -144,7 +144,7 @@ class Spin:
 
 @contextmanager
 def replaced(owner: Any, name: str, function: Any) -> Iterator[None]:
-    """Another function in the place of one, for a check that must fail."""
+    """Replace a function during the block, for a check that must fail."""
     original = getattr(owner, name)
     setattr(owner, name, function)
     try:

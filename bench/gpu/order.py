@@ -1,9 +1,9 @@
-"""Whether a decoder writes into memory that a kernel enqueued before it still reads.
+"""A check that decoders do not write into memory that a kernel enqueued earlier still reads.
 
 A spinning kernel and a copy of the buffer are enqueued, then the decoder is called with that buffer as its
-destination, on the same stream or on one that waits for an event behind the copy. In stream order the copy sees what
-was in the buffer before; where it sees anything else, the decoder did not honour the order. A wait on the host before
-the call must help in every case. Last, gpuimg's own arenas: as they are, and with their host wait taken out.
+destination, on the same stream or on one that waits for an event after the copy. In stream order the copy sees the
+earlier contents of the buffer; if it sees anything else, the decoder did not honor the order. A wait on the host before
+the call must help in every case. Last, gpuimg's own arenas: as they are, and with their host wait removed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from bench.gpu.child import Context
 from bench.gpu.decoders import KINDS, Arena, decoder_of
 from bench.gpu.hooks import without_arena_wait
-from bench.gpu.measure import mean_apart, to_host
+from bench.gpu.measure import mean_difference, to_host
 
 REPETITIONS = 100
 IMAGES = 16
@@ -29,7 +29,7 @@ _LEAST_S = 3.0
 
 
 def run(context: Context) -> None:
-    """Decoders by themselves, then gpuimg."""
+    """Check decoders alone, then gpuimg."""
     if not context.on_gpu:
         context.record("skipped", "needs a GPU")
         return
@@ -46,7 +46,7 @@ def run(context: Context) -> None:
 
 
 def uniform_baseline(files: list[bytes], count: int) -> list[bytes]:
-    """Baseline 4:2:0 photos of one size: what the hardware engine takes."""
+    """Return baseline 4:2:0 photos of one size, which the hardware engine supports."""
     from gpuimg import image_info
 
     chosen: dict[tuple[int, int], list[bytes]] = {}
@@ -58,7 +58,7 @@ def uniform_baseline(files: list[bytes], count: int) -> list[bytes]:
 
 
 def is_common(data: bytes) -> bool:
-    """Whether a file is a baseline 4:2:0 JPEG, what the hardware engine takes."""
+    """Return True for a baseline 4:2:0 JPEG, which the hardware engine supports."""
     from gpuimg import image_info
 
     about = image_info(data)
@@ -66,7 +66,7 @@ def is_common(data: bytes) -> bool:
 
 
 def _backend(context: Context, files: list[bytes], kind: str, seconds: float) -> dict[str, Any]:
-    """Corrupted reads of one kind of decoder in its share of the time; an error where this machine has none."""
+    """Count corrupted reads of one kind of decoder in its share of the time; an error if this machine has none."""
     found: dict[str, Any] = {}
     try:
         trial = _Trial(files, decoder_of(kind))
@@ -106,7 +106,7 @@ class _Trial:
             raise RuntimeError("this decoder does not take these photos")
 
     def repeat(self, context: Context, same: bool, wait: bool, seconds: float) -> dict[str, Any]:
-        """Counts of corrupted reads and wrong decodes, and how long the call took on the host."""
+        """Count corrupted reads and wrong decodes, and measure the call's time on the host."""
         corrupted, wrong, taken = 0, 0, []
         done, end = 0, time.monotonic() + min(seconds, context.left() - _LEAST_S)
         while done < (2 if context.smoke else REPETITIONS) and time.monotonic() < end:
@@ -144,12 +144,12 @@ class _Trial:
         cupy.cuda.Device(0).synchronize()
         clean = bool((to_host(self._seen[::_STEP]) == _BEFORE).all())
         # All images of the batch are what they were the first time; two decoders may share the work.
-        apart = np.abs(to_host(memory[::_STEP]).astype(np.int16) - self._expected)
-        return taken, clean, int(apart.max()) <= _ROUNDING
+        difference = np.abs(to_host(memory[::_STEP]).astype(np.int16) - self._expected)
+        return taken, clean, int(difference.max()) <= _ROUNDING
 
 
 def _gpuimg(context: Context, files: list[bytes]) -> dict[str, Any]:
-    """Two batches in turn behind work that keeps the GPU busy: the second decodes while the first is to be read."""
+    """Run two batches in turn after work that keeps the GPU busy: the second decodes before the first is read."""
     import cupy
 
     import gpuimg as gi
@@ -168,7 +168,7 @@ def _gpuimg(context: Context, files: list[bytes]) -> dict[str, Any]:
                 spin(_SPIN_MS / 2)  # on the caller's stream, which the runtime's kernels wait for
                 results.append(gi.resize(gi.open_batch(batch, device="cuda"), (64, 64)).array("float32"))
             cupy.cuda.Device(0).synchronize()
-            wrong += any(mean_apart(r, e) > _FAR for r, e in zip(results, expected, strict=True))
+            wrong += any(mean_difference(r, e) > _FAR for r, e in zip(results, expected, strict=True))
             done += 1
         return {"wrong_results": wrong, "n": done}
 
@@ -179,7 +179,7 @@ def _gpuimg(context: Context, files: list[bytes]) -> dict[str, Any]:
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Where the order is not kept, and whether gpuimg's wait is needed."""
+    """Return violations of the order, and the result without gpuimg's wait."""
     problems, lines = [], []
     rows = [(name, case, row) for name, cases in results.get("decoders", {}).items() for case, row in cases.items()]
     for name, case, row in rows:

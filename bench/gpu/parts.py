@@ -1,4 +1,4 @@
-"""The parts, those first without which the others mean nothing; weights are about their seconds of nine minutes."""
+"""The parts, in order of importance; weights are about their seconds of nine minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a batch is best divided: the hardware's share, its path, and how many lanes decode at a time, each with each."""
+"""The best division of a batch: combinations of the hardware's share, its path, and the number of decoding threads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.gpu.child import Context
 from bench.gpu.decoders import LEGACY, ONE_BY_ONE, Setting, gpuimg_decoder, measured
-from bench.gpu.measure import kept
+from bench.gpu.measure import attempted
 
 SHARES = (1.0, 0.65, 0.35, 0.0)
 PATHS = {"one by one": ONE_BY_ONE, "legacy batch": LEGACY}
@@ -19,7 +19,7 @@ _LEAST_S = 2.5
 
 
 def run(context: Context) -> None:
-    """gpuimg's own decoder first, then the matrix; what most decides first."""
+    """Measure gpuimg's own decoder, then the matrix, the most important combinations first."""
     if not context.on_gpu:
         context.record("skipped", "needs a GPU")
         return
@@ -29,24 +29,24 @@ def run(context: Context) -> None:
     ours: dict[str, Any] = {}
     for lanes in LANES:
         setting = Setting(threads=_threads(start, lanes), decoders=lanes)
-        ours[f"{lanes} lanes"] = kept(partial(measured, files, setting, gpuimg_decoder, **rounds))
+        ours[f"{lanes} lanes"] = attempted(partial(measured, files, setting, gpuimg_decoder, **rounds))
         context.record("gpuimg's decoder", ours)
     points: list[dict[str, Any]] = []
     for lanes, share, path in _order(context.smoke):
         if context.left() > _LEAST_S:
             setting = Setting(load=share, threads=_threads(start, lanes), decoders=lanes, options=PATHS[path])
-            found = kept(partial(measured, files, setting, **rounds))
+            found = attempted(partial(measured, files, setting, **rounds))
             points.append({"share": share, "path": path, "lanes": lanes, **found})
             context.record("points", points)
 
 
 def _threads(start: Setting, lanes: int) -> int:
-    """The cores divided among the lanes; with one nvImageCodec would never decode one by one."""
+    """Return the cores for each lane; with a single one, nvImageCodec never decodes images one by one."""
     return max(start.threads // lanes, 2)
 
 
 def _order(smoke: bool) -> list[tuple[int, float, str]]:
-    """Lanes, share and path; with no share for the hardware there is no path."""
+    """Return lanes, share and path; without a share for the hardware there is no path."""
     found = [
         (lanes, share, path)
         for lanes, share, path in itertools.product((2, 1, 3), SHARES, PATHS)
@@ -56,7 +56,7 @@ def _order(smoke: bool) -> list[tuple[int, float, str]]:
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """The matrix."""
+    """Return the matrix."""
     points = results.get("points", [])
     problems = [f"{_named(p)}: {p['error']}" for p in points if "error" in p]
     problems += [f"{_named(p)}: {p['failed']} images did not decode" for p in points if p.get("failed")]

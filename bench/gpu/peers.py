@@ -1,6 +1,6 @@
-"""Other libraries at the same work on the same photos, from bytes to batches: those that are installed.
+"""Other libraries, if installed, on the same work and the same photos, from bytes to batches.
 
-Each is checked for the shape of its results before it is timed.
+The shapes of results are checked before timing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench.gpu.child import Context
-from bench.gpu.measure import kept, rate
+from bench.gpu.measure import attempted, rate
 from bench.peers import base
 
 OURS = "gpuimg-gpu"
@@ -27,7 +27,7 @@ _LEAST_S = 4.0
 
 
 def run(context: Context) -> None:
-    """A peer at a time, on all works."""
+    """Run one peer after another on all works."""
     files = context.photos("S", 256)
     batch = min(BATCH, len(files))
     table: dict[str, dict[str, Any]] = {work: {} for work in WORKS}
@@ -47,7 +47,7 @@ def run(context: Context) -> None:
 
 
 def _measured(context: Context, name: str, work: str, files: list[bytes], batch: int) -> dict[str, Any]:
-    """Images/s of a peer; its library is imported here."""
+    """Measure images/s of a peer; its library is imported here."""
     from bench.peers.registry import peer_class
 
     peer = peer_class(name)(len(os.sched_getaffinity(0)), batch)
@@ -58,7 +58,7 @@ def _measured(context: Context, name: str, work: str, files: list[bytes], batch:
         for result in epoch():  # to the end: some do not like to be stopped in between
             _check(result)
         rounds = context.rounds or {"rounds": _ROUNDS}
-        return {"peer": peer.name, **kept(lambda: rate(lambda: _drain(epoch()), len(files), **rounds))}
+        return {"peer": peer.name, **attempted(lambda: rate(lambda: _drain(epoch()), len(files), **rounds))}
     finally:
         peer.close()
 
@@ -75,7 +75,7 @@ def _drain(epoch: Iterator[Any]) -> None:
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Images/s of each, and how many times faster gpuimg was."""
+    """Return images/s of each, and the ratio of gpuimg."""
     problems, lines = [], []
     for work, rows in results.get("works", {}).items():
         problems += [f"{work}, {name}: {row['error']}" for name, row in rows.items() if "error" in row]

@@ -1,4 +1,4 @@
-"""The photos: made on the CPU, kept on the disk, so that no GPU waits for them."""
+"""The photos: computed on the CPU in advance and stored on disk, so that no GPU waits for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COUNTS = {"S": 256, "P": 128, "M": 64, "L": 8}
 
 
 def run(context: Context) -> None:
-    """Make what is missing of each set; where the time runs out, what was made stays."""
+    """Create the missing photos of each set; if the time runs out, the finished ones remain."""
     for name, count in COUNTS.items():
         if present()[name] < count:
             from bench import photos  # needs packages that those who only use the photos do not
@@ -21,11 +21,11 @@ def run(context: Context) -> None:
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Nothing: the parts say which photos they used."""
+    """Return nothing: the parts report their photos."""
     return [], []
 
 
 def present() -> dict[str, int]:
-    """How many photos of each set are on the disk, at most as many as are used."""
+    """Return the number of photos of each set on disk, at most as many as are used."""
     folder = ROOT / "bench" / ".photos"
     return {name: min(len(list((folder / name).glob("*.jpg"))), count) for name, count in COUNTS.items()}

@@ -1,6 +1,6 @@
-"""What works at all, in seconds: each check by itself, what is broken in words, and what to do.
+"""A probe of a few seconds: each dependency is checked separately, and failures are described.
 
-Parts that need what is broken are not run. A check that ends its process is broken, too.
+Parts that need a broken dependency are not run. A check that ends its process also counts as broken.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import gpuimg as gi
 from bench.gpu.child import Context
 from bench.gpu.harness import BROKEN
-from bench.gpu.measure import mean_apart, to_host
+from bench.gpu.measure import mean_difference, to_host
 
 FAR = 4.0  # mean difference in levels that decoders' rounding does not give
 _CHAR = 400
@@ -36,11 +36,11 @@ DO = {
 
 
 class AbsentError(Exception):
-    """What a check needs is not installed."""
+    """A dependency of a check is not installed."""
 
 
 def run(context: Context) -> None:
-    """One check after another; of one that ends the process, the result so far says that it was begun."""
+    """Run one check after another; results are written first, so that one that ends the process is identified."""
     if not context.on_gpu:
         context.record("skipped", "needs a GPU")
         return
@@ -96,8 +96,8 @@ def _decoded(context: Context) -> None:
     files = context.photos("S", 1)[:1]
     (image,) = one_batch(gpuimg_decoder(), files)
     _expect(image is not None, "a photo does not decode")
-    apart = mean_apart(image, gi.decode_batch(files, device="cpu")[0])
-    _expect(apart <= FAR, f"a photo's mean difference from the CPU's is {apart:.1f} levels")
+    difference = mean_difference(image, gi.decode_batch(files, device="cpu")[0])
+    _expect(difference <= FAR, f"a photo's mean difference from the CPU's is {difference:.1f} levels")
 
 
 def _torch(context: Context) -> None:
@@ -142,7 +142,7 @@ CHECKS: dict[str, Callable[[Context], None]] = {
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """What is broken, and what works."""
+    """Return the broken and the working dependencies."""
     checks = results.get("checks", {})
     problems = [f"{name} is broken: {check['why']}" for name, check in checks.items() if check["status"] == BROKEN]
     return problems, [f"{name}: {check['status']} {check['why']}".rstrip() for name, check in checks.items()]

@@ -1,8 +1,9 @@
-"""Images that a decoder reports as decoded but does not write, and those that come to another one's place.
+"""Images that a decoder reports as decoded but does not write, or writes to the place of another image.
 
 Before a batch is decoded, bytes of the first, middle and last row of each image are set to a pattern that changes from
-batch to batch. Afterwards those of every image that was reported as decoded are read back: still the pattern is
-"unwritten" (of all rows) or "partly written", far from the CPU's pixels is "wrong". 100,000 images of each decoder.
+batch to batch. Afterwards they are read back for every image that was reported as decoded: if the pattern remains, it
+is "unwritten" (all rows) or "partly written"; if pixels differ much from the CPU's, it is "wrong". 100,000 images of
+each decoder.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Watched(Arena):
             self._places = cupy.asarray(places + self.offsets[:-1, None, None])
 
     def counts(self, decoder: Any, number: int) -> dict[str, int]:
-        """Decode once, and look at every image."""
+        """Decode once, and check every image."""
         import cupy
 
         mark = _pattern(self._expected.shape, number)
@@ -56,7 +57,7 @@ class Watched(Arena):
 
 
 def counted(seen: Any, mark: Any, expected: Any, done: Any) -> dict[str, int]:
-    """What became of the images of a batch: (N, rows, samples) bytes as they are, as they were marked, as the CPU's."""
+    """Count the outcomes of a batch, from (N, rows, samples) bytes: as decoded, as marked before, and as the CPU's."""
     kept = (seen == mark).all(2)
     unwritten, partly = kept.all(1), kept.any(1)
     far = np.abs(seen.astype(np.int16) - expected).mean((1, 2)) > _FAR
@@ -70,7 +71,7 @@ def counted(seen: Any, mark: Any, expected: Any, done: Any) -> dict[str, int]:
 
 
 def _places(shape: tuple[int, int, int]) -> Any:
-    """Elements of an image that are looked at: (3, samples) of its first, middle and last row."""
+    """Return the checked elements of an image: (3, samples) of its first, middle and last row."""
     height, width, channels = shape
     row = width * channels
     across = np.linspace(0, row - 1, _SAMPLES).astype(np.int64)
@@ -78,12 +79,12 @@ def _places(shape: tuple[int, int, int]) -> Any:
 
 
 def _pattern(shape: tuple[int, ...], number: int) -> Any:
-    """Bytes that no photo has, others for each batch."""
+    """Return bytes that no photo has, different for each batch."""
     return np.random.default_rng(number).integers(0, 256, shape, np.uint8)
 
 
 def run(context: Context) -> None:
-    """Each decoder gets its share of the time."""
+    """Check each decoder in its share of the time."""
     if not context.on_gpu:
         context.record("skipped", "needs a GPU")
         return
@@ -103,7 +104,7 @@ def run(context: Context) -> None:
 
 
 def _batches(files: list[bytes], size: int) -> list[list[bytes]]:
-    """Batches as they come, and of one chroma subsampling: nvImageCodec takes another path for these."""
+    """Return mixed batches, and batches of one chroma subsampling, for which nvImageCodec takes another path."""
     pure = [data for data in files if is_common(data)]
     return [part[at : at + size] for part in (files, pure) for at in range(0, len(part) - size + 1, size)] or [files]
 
@@ -123,7 +124,7 @@ def _repeat(context: Context, watched: list[Watched], decoder: Any, seconds: flo
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Counts of each decoder."""
+    """Return the counts of each decoder."""
     rows = results.get("decoders", {})
     problems, lines = [], []
     for name, row in rows.items():

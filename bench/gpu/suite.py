@@ -1,4 +1,4 @@
-"""The tests that need a GPU: first those of the CUDA runtime, then all others marked so."""
+"""The tests that need a GPU: first those of the CUDA runtime, then all others marked ``gpu``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STARTED = re.compile(r"^(\S+?\.py::.+?)\s*$")
 
 
 def run(context: Context) -> None:
-    """Run both; failures for nothing but a warning run again without that rule, to see what is behind it."""
+    """Run both; tests that fail only because of a warning run again with warnings allowed."""
     chosen = ["tests/test_gpu.py", *(["-x"] if context.smoke else [])]
     first = _pytest(context, "test_gpu", chosen, _FIRST_SHARE * context.left())
     context.record("tests/test_gpu.py", first)
@@ -38,7 +38,7 @@ def run(context: Context) -> None:
 
 
 def _pytest(context: Context, name: str, arguments: list[str], seconds: float) -> dict[str, Any]:
-    """Run pytest; gives what passed, failed (with the end of its report) and was skipped (with the reason)."""
+    """Run pytest; return tests that passed, failed (with the end of the report) and were skipped (with the reason)."""
     path, log = context.out / f"{name}.xml", context.out / f"{name}.log"
     path.unlink(missing_ok=True)
     command = [sys.executable, "-X", "faulthandler", "-m", "pytest", "-v", "-p", "no:cacheprovider", "--tb=short",
@@ -52,7 +52,7 @@ def _pytest(context: Context, name: str, arguments: list[str], seconds: float) -
 
 
 def _wait(child: subprocess.Popen[bytes], seconds: float) -> str:
-    """How it ended; a run that takes too long is interrupted as by the keyboard."""
+    """Return the status of a run; one that takes too long is interrupted as by the keyboard."""
     late = False
     for limit, way in ((seconds, signal.SIGINT), (_INTERRUPT_S, signal.SIGKILL)):
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -67,7 +67,7 @@ def _wait(child: subprocess.Popen[bytes], seconds: float) -> str:
 
 
 def parsed(path: Path) -> dict[str, Any]:
-    """Outcomes in a junit file."""
+    """Return the outcomes in a junit file."""
     found: dict[str, Any] = {"passed": [], "failed": {}, "skipped": {}, "seconds": 0.0}
     for case in ElementTree.parse(path).iter("testcase"):
         name = _node(case.get("classname", ""), case.get("name", ""))
@@ -75,7 +75,7 @@ def parsed(path: Path) -> dict[str, Any]:
         bad = [child for child in case if child.tag in ("failure", "error")]
         skip = case.find("skipped")
         if bad:
-            found["failed"][name] = "\n".join(_words(child) for child in bad)[-_TAIL:]
+            found["failed"][name] = "\n".join(_report(child) for child in bad)[-_TAIL:]
         elif skip is not None:
             found["skipped"][name] = skip.get("message", "")
         else:
@@ -83,13 +83,13 @@ def parsed(path: Path) -> dict[str, Any]:
     return found
 
 
-def _words(element: ElementTree.Element) -> str:
-    """The report, and the message behind it: the end is what is kept."""
+def _report(element: ElementTree.Element) -> str:
+    """Return the end of the report and of the message after it."""
     return f"{(element.text or '').strip()}\n{element.get('message', '')[:400]}"
 
 
 def _node(module: str, name: str) -> str:
-    """A test as pytest takes it on its command line; junit has dots where the path has slashes."""
+    """Return a test's name for pytest's command line; junit has dots instead of the path's slashes."""
     parts = module.split(".")
     for k in range(len(parts), 0, -1):
         if (ROOT / Path(*parts[:k]).with_suffix(".py")).exists():
@@ -98,7 +98,7 @@ def _node(module: str, name: str) -> str:
 
 
 def from_log(text: str) -> dict[str, Any]:
-    """Outcomes in what ``pytest -v`` printed, where it crashed before it wrote its file; the last test is the one."""
+    """Return the outcomes from the output of ``pytest -v`` after a crash without a junit file, in the last test."""
     found: dict[str, Any] = {"passed": [], "failed": {}, "skipped": {}, "seconds": None}
     running = None
     for line in text.splitlines():
@@ -119,7 +119,7 @@ def from_log(text: str) -> dict[str, Any]:
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """What failed, and how many did not."""
+    """Return the failures, and the number of tests that passed."""
     problems, lines = [], []
     for title, run in results.items():
         counts = ", ".join(f"{len(run[key])} {key}" for key in ("passed", "failed", "skipped"))
@@ -131,7 +131,7 @@ def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def _last(words: str) -> str:
-    """The line that says most."""
+    """Return the most informative line."""
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("E ") or "Error" in line]
     return (errors or lines or ["no report"])[-1][:300]

@@ -1,4 +1,4 @@
-"""One result of all parts, and what it says in words."""
+"""One result of all parts, and its report as Markdown."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def assemble(parts: Sequence[Part], settings: Settings, found: dict[str, Result]
 
 
 def short(parts: Sequence[Part], found: dict[str, Result]) -> dict[str, Any]:
-    """How each part ended, and what failed."""
+    """Return the status of each part, and its failures."""
     return {
         "parts": {
             part.name: {
@@ -34,17 +34,17 @@ def short(parts: Sequence[Part], found: dict[str, Result]) -> dict[str, Any]:
 
 
 def results_of(out: Any) -> dict[str, Result]:
-    """Parts of an earlier run in this folder."""
+    """Return the parts of an earlier run in this folder."""
     return {name: part for name, part in read_json(out / "gpu.json").get("parts", {}).items() if isinstance(part, dict)}
 
 
 def markdown(parts: Sequence[Part], settings: Settings, found: dict[str, Result], header: dict[str, Any]) -> str:
-    """Failures first, then the claims with their numbers, then what it was measured on."""
+    """Return failures first, then the claims with their numbers, then the machine."""
     words = {part.name: claims_of(part, found[part.name]) for part in parts if part.name in found}
     lines = ["# gpuimg on a GPU", ""]
     if settings.smoke:
         lines += ["**A try of this program on the CPU: none of these numbers says anything about a GPU.**", ""]
-    lines += ["Times are medians; `n` is the number of repetitions behind one, warm-up not counted.", ""]
+    lines += ["Times are medians; `n` is the number of repetitions of each, warm-up not counted.", ""]
     lines += ["## Failures", ""] + (_failures(parts, found, words) or ["None."]) + [""]
     for part in parts:
         if part.name in words and words[part.name][1]:
@@ -64,7 +64,7 @@ def markdown(parts: Sequence[Part], settings: Settings, found: dict[str, Result]
 def _failures(
     parts: Sequence[Part], found: dict[str, Result], words: dict[str, tuple[list[str], list[str]]]
 ) -> list[str]:
-    """What did not run or did not hold."""
+    """Return the parts that did not run, and the claims that do not hold."""
     lines = []
     for part in parts:
         result = found.get(part.name)
@@ -81,7 +81,7 @@ def _failures(
 
 
 def claims_of(part: Part, result: Result) -> tuple[list[str], list[str]]:
-    """Problems and claims of a part; of one that is not complete, what there is."""
+    """Return problems and claims of a part, even if it is incomplete."""
     results = result.get("results") or {}
     if not results:
         return [], []
@@ -93,5 +93,5 @@ def claims_of(part: Part, result: Result) -> tuple[list[str], list[str]]:
 
 
 def _item(line: str) -> str:
-    """Tables stay as they are."""
+    """Format a line as a list item, except tables."""
     return line if line.startswith("|") or not line else f"- {line}"

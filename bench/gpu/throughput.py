@@ -1,4 +1,4 @@
-"""From files, as bytes and in the page cache, to finished batches: gpuimg, and decoding alone."""
+"""Throughput from files, as bytes and in the page cache, to finished batches: gpuimg, and decoding alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import gpuimg as gi
 from bench.gpu.chains import CHAINS, DTYPE, LAYOUT, SIZE
 from bench.gpu.child import Context
 from bench.gpu.harness import part_path, read_json
-from bench.gpu.measure import kept, rate, settle
+from bench.gpu.measure import attempted, rate, wait_for_stream
 
 BATCH = 64
 ROUND = 2048  # images of a round of the loader
@@ -24,19 +24,19 @@ _LEAST_S = 5.0
 
 @dataclass(frozen=True)
 class Loading:
-    """How the loader is set."""
+    """Settings of the loader."""
 
     decoders: int = 2
     prefetch: int = 2
     readers: int = 4
 
     def __str__(self) -> str:
-        """For the table."""
+        """Return the settings for the table."""
         return f"{self.decoders} decoders, prefetch {self.prefetch}, {self.readers} readers"
 
 
 class Rows:
-    """Rates as they are measured, under their names."""
+    """Measured rates by name."""
 
     def __init__(self, context: Context, key: str, files: list[bytes], batch: int) -> None:
         self.context = context
@@ -46,20 +46,20 @@ class Rows:
         self.rows: dict[str, Any] = {}
 
     def add(self, name: str, run: Callable[[], object], images: int | None = None) -> float:
-        """Measure one; gives its images/s, 0 where there is none."""
+        """Measure a rate; return its images/s, 0 after an error."""
         if self.context.left() < _LEAST_S:
             return 0.0
-        return self.keep(name, kept(lambda: rate(run, images or len(self.files), **self.context.rounds)))
+        return self.keep(name, attempted(lambda: rate(run, images or len(self.files), **self.context.rounds)))
 
     def keep(self, name: str, found: dict[str, Any]) -> float:
-        """Take in a row; gives its images/s."""
+        """Add a row; return its images/s."""
         self.rows[name] = found
         self.context.record(self._key, self.rows)
         return float(found["images_per_second"])
 
 
 def run(context: Context) -> None:
-    """Set S in full; then larger batches and photos."""
+    """Measure all of set S, then larger batches and photos."""
     files = context.photos("S", 256)
     batch = min(BATCH, len(files))
     context.record("batch", batch)
@@ -82,7 +82,7 @@ def run(context: Context) -> None:
 
 
 def _written(files: list[bytes], folder: Path) -> list[str]:
-    """The files in folders of two classes: written just now, so in the page cache."""
+    """Write the files to folders of two classes, which leaves them in the page cache."""
     paths = []
     for i, data in enumerate(files):
         path = folder / f"class {i % 2}" / f"{i:04d}.jpg"
@@ -93,7 +93,7 @@ def _written(files: list[bytes], folder: Path) -> list[str]:
 
 
 def _memory_of(device: str, batch: int) -> Any:
-    """A result array, used again for every batch."""
+    """Return a result array that all batches reuse."""
     if device == "cpu":
         import numpy as np
 
@@ -104,7 +104,7 @@ def _memory_of(device: str, batch: int) -> Any:
 
 
 def _direct(rows: Rows, work: str, paths: list[str] | None) -> None:
-    """The functions, one batch after another; and decoding alone."""
+    """Measure the functions, one batch after another, and decoding alone."""
     device, batch = rows.context.device, rows.batch
     out = _memory_of(device, batch)
     number = itertools.count()
@@ -112,7 +112,7 @@ def _direct(rows: Rows, work: str, paths: list[str] | None) -> None:
     def decode() -> None:
         for at in range(0, len(rows.files), batch):
             gi.decode_batch(rows.files[at : at + batch], device=device)
-        settle(device)
+        wait_for_stream(device)
 
     def functions(sources: list[Any]) -> None:
         epoch = next(number)
@@ -120,7 +120,7 @@ def _direct(rows: Rows, work: str, paths: list[str] | None) -> None:
             x = gi.open_batch(sources[at : at + batch], device=device)
             rng = gi.Rng(0, epoch=epoch, indices=range(at, at + len(x)))
             CHAINS[work](x, rng).array(DTYPE, LAYOUT, out=out[: len(x)])
-        settle(device)
+        wait_for_stream(device)
 
     rows.add("decode alone: gpuimg.decode_batch", decode)
     rows.add("gpuimg, functions", lambda: functions(rows.files))
@@ -137,7 +137,7 @@ def _loader(rows: Rows, source: Any, work: str, loading: Loading, epochs: int | 
 
 
 def _load(rows: Rows, name: str, source: Any, work: str, loading: Loading) -> float:
-    """The loader while it goes on: its threads and queues are there, as in the middle of an epoch."""
+    """Measure the running loader, with its threads and queues as in the middle of an epoch."""
     count = 2 if rows.context.smoke else -(-ROUND // rows.batch)
     if rows.context.left() < _LEAST_S:
         return 0.0
@@ -148,20 +148,20 @@ def _load(rows: Rows, name: str, source: Any, work: str, loading: Loading) -> fl
             def some() -> None:
                 for _ in range(count):
                     next(batches)
-                settle(rows.context.device)
+                wait_for_stream(rows.context.device)
 
             return rate(some, count * rows.batch, **{"passes": 1, **rows.context.rounds})
 
-    return rows.keep(name, kept(measure))
+    return rows.keep(name, attempted(measure))
 
 
 def _memory(rows: Rows, work: str, loading: Loading) -> float:
-    """The loader on bytes."""
+    """Measure the loader on bytes."""
     return _load(rows, f"gpuimg.load, {loading}", [(data, i) for i, data in enumerate(rows.files)], work, loading)
 
 
 def _loaded(rows: Rows, work: str, start: Loading) -> Loading:
-    """One coordinate of the loader after another for the first work; a loop from its beginning to its end for each."""
+    """Vary one setting of the loader after another for the first work, with a whole loop for each."""
     best, most = start, _memory(rows, work, start)
     if work == WORKS[0] and not rows.context.smoke:
         for name, values in (("decoders", (1, 3)), ("prefetch", (4,)), ("readers", (2, 8))):
@@ -177,7 +177,7 @@ def _loaded(rows: Rows, work: str, start: Loading) -> Loading:
     def loop() -> None:
         for _ in loader:
             pass
-        settle(rows.context.device)
+        wait_for_stream(rows.context.device)
 
     images = epochs * (len(rows.files) // rows.batch) * rows.batch
     rows.add(f"gpuimg.load, {best}, a loop of {images:,} images", loop, images)
@@ -185,7 +185,7 @@ def _loaded(rows: Rows, work: str, start: Loading) -> Loading:
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Images/s beside decoding alone."""
+    """Return images/s compared with decoding alone."""
     problems: list[str] = []
     best = results.get("best decoding of set S", 0.0)
     lines = [f"the best decoders' setting for set S decodes {best:,.0f} images/s"] if best else []
@@ -211,6 +211,6 @@ def _row(name: str, row: dict[str, Any], base: float) -> str:
 
 
 def best_decode(out: Path) -> float:
-    """Images/s of the best setting for set S that the decoders' part found; 0 where it did not run."""
+    """Return images/s of the best setting for set S from the decoders' part; 0 if it did not run."""
     points = read_json(part_path(out, "paths")).get("results", {}).get("points", [])
     return max((point["images_per_second"] for point in points), default=0.0)

@@ -1,8 +1,8 @@
-"""Clips that NVDEC decodes: its frames beside the CPU's, the order of its stream, opening, threads, memory.
+"""Clips decoded by NVDEC: comparison of frames with the CPU's, the order of its stream, opening, threads, memory.
 
-Videos are made at run time. Samples of planes are compared with the CPU's decoder, which must not differ for these
-codecs; pixels with those of the CPU's kernel. The check of the order is made twice, as gpuimg is and with what gives it
-taken out.
+Videos are created at run time. Samples of planes are compared with the CPU's decoder, which must not differ for these
+codecs; pixels with those of the CPU's kernel. The check of the order runs twice, with gpuimg as it is and without the
+code that ensures it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import gpuimg as gi
 from bench.gpu.child import Context
 from bench.gpu.hooks import clips_at_once, frames_of, new_runtime, without_frame_wait
-from bench.gpu.measure import LEAST_ROUNDS, Spin, kept, rate, resident_mib, settle, synchronize, to_host
+from bench.gpu.measure import LEAST_ROUNDS, Spin, attempted, rate, resident_mib, synchronize, to_host, wait_for_stream
 from gpuimg._batch.batch import recording_of
 
 #: Encoder, container, options, format of samples.
@@ -41,7 +41,7 @@ _GROWTH_MIB = 64
 
 
 def run(context: Context) -> None:
-    """Frames first: rates of wrong ones mean nothing."""
+    """Check frames, then measure rates: rates of wrong frames mean nothing."""
     try:
         videos = made(context.smoke)
     except ImportError as error:
@@ -49,23 +49,23 @@ def run(context: Context) -> None:
         return
     wrong: dict[str, Any] = {}
     for name, files in videos.items():
-        wrong[name] = kept(partial(compared, context, files))
+        wrong[name] = attempted(partial(compared, context, files))
         context.record("frames", wrong)
     if context.on_gpu:
-        context.record("order", kept(partial(ordered, context, videos["h264"])))
-    context.record("opening", {name: kept(partial(opening, context, files[0])) for name, files in videos.items()})
+        context.record("order", attempted(partial(ordered, context, videos["h264"])))
+    context.record("opening", {name: attempted(partial(opening, context, files[0])) for name, files in videos.items()})
     context.record("rates", rates(context, videos))
-    context.record("memory", kept(partial(memory, context, videos["h264"][0])))
+    context.record("memory", attempted(partial(memory, context, videos["h264"][0])))
 
 
 def made(smoke: bool) -> dict[str, list[bytes]]:
-    """Videos of each codec: something that moves over noise that stays."""
+    """Create videos of each codec: a moving object over constant noise."""
     sizes, length = ([(54, 98)], 24) if smoke else (SIZES, LENGTH)
     return {name: [video(*how, *size, length) for size in sizes] for name, how in CODECS.items()}
 
 
 def video(codec: str, ending: str, options: dict[str, str], pix_fmt: str, height: int, width: int, n: int) -> bytes:
-    """A video of so many frames."""
+    """Encode a video of ``n`` frames."""
     import av
 
     rng = np.random.default_rng(height)
@@ -85,7 +85,7 @@ def video(codec: str, ending: str, options: dict[str, str], pix_fmt: str, height
 
 
 def compared(context: Context, files: list[bytes]) -> dict[str, Any]:
-    """Samples of planes, and pixels of random clips, beside the CPU's."""
+    """Compare samples of planes, and pixels of random clips, with the CPU's."""
     found = {"frames": 0, "wrong frames": 0, "pixels": 0, "wrong pixels": 0, "rounded pixels": 0, "clips_on_cpu": 0}
     for data in files:
         if context.on_gpu:
@@ -95,21 +95,21 @@ def compared(context: Context, files: list[bytes]) -> dict[str, Any]:
                 found["frames"] += 1
                 found["wrong frames"] += not all(map(np.array_equal, one, other))
         on_gpu, on_cpu = (clips_of([data] * 3, device) for device in (context.device, "cpu"))
-        apart = np.abs(to_host(on_gpu.array()).astype(np.int16) - on_cpu.array())
-        found["pixels"] += apart.size
-        found["wrong pixels"] += int(np.count_nonzero(apart > 1))
-        found["rounded pixels"] += int(np.count_nonzero(apart == 1))
+        difference = np.abs(to_host(on_gpu.array()).astype(np.int16) - on_cpu.array())
+        found["pixels"] += difference.size
+        found["wrong pixels"] += int(np.count_nonzero(difference > 1))
+        found["rounded pixels"] += int(np.count_nonzero(difference == 1))
         found["clips_on_cpu"] += recording_of(on_gpu).timings.clips_on_cpu
     return found
 
 
 def clips_of(files: list[bytes], device: str, frames: int = 4) -> gi.Batch:
-    """The same clips on every device, each from another frame on."""
+    """Open the same clips on any device, each from another frame on."""
     return gi.open_clips(files, frames, 3, start=np.arange(len(files)) * 5 % 11, device=device)
 
 
 def ordered(context: Context, files: list[bytes]) -> dict[str, Any]:
-    """Clips while the default stream, on which FFmpeg works, is late."""
+    """Decode clips while the default stream, on which FFmpeg works, is delayed."""
     expected = clips_of(files, "cpu").take([0]).array().astype(np.int16)
     spin = Spin()
 
@@ -121,8 +121,8 @@ def ordered(context: Context, files: list[bytes]) -> dict[str, Any]:
                 gi.invert(clips_of(files, context.device).take([0])).array()  # memory that holds something else
                 synchronize(context.device)
                 spin(_SPIN_MS)
-                apart = to_host(clips_of(files, context.device).take([0]).array()).astype(np.int16) - expected
-            found += bool(np.any(np.abs(apart) > 1))
+                difference = to_host(clips_of(files, context.device).take([0]).array()).astype(np.int16) - expected
+            found += bool(np.any(np.abs(difference) > 1))
         return {"wrong": found, "n": rounds}
 
     found = {"as it is": wrong()}
@@ -135,7 +135,7 @@ def ordered(context: Context, files: list[bytes]) -> dict[str, Any]:
 
 
 def opening(context: Context, data: bytes) -> dict[str, Any]:
-    """Milliseconds until the first frame is there, and for a clip of 16 frames, on the GPU and on the CPU."""
+    """Measure milliseconds until the first frame, and for a clip of 16 frames, on the GPU and on the CPU."""
     found: dict[str, Any] = {}
     devices = ["cpu", *([context.device] if context.on_gpu else [])]
     for device in devices:
@@ -152,7 +152,7 @@ def _first(data: bytes, device: str) -> None:
 
 def _clip(data: bytes, device: str) -> None:
     clips_of([data], device, CLIP).array()
-    settle(device)
+    wait_for_stream(device)
 
 
 def _milliseconds(context: Context, work: Callable[[], object]) -> float:
@@ -166,7 +166,7 @@ def _milliseconds(context: Context, work: Callable[[], object]) -> float:
 
 
 def rates(context: Context, videos: dict[str, list[bytes]]) -> dict[str, Any]:
-    """Frames/s of clips from bytes to small frames, by how many are decoded at a time; on the CPU by all threads."""
+    """Measure frames/s from bytes to small frames, by the number of clips at a time; on the CPU with all threads."""
     found: dict[str, Any] = {}
     for name, files in videos.items():
         batch = (files * BATCH)[: 2 if context.smoke else BATCH]
@@ -175,17 +175,17 @@ def rates(context: Context, videos: dict[str, list[bytes]]) -> dict[str, Any]:
             if context.left() > _LEAST_S:
                 with clips_at_once(at_once) if device != "cpu" else nullcontext():
                     work = partial(_shrunk, batch, device)
-                    found[f"{name}, {way}"] = kept(partial(rate, work, CLIP * len(batch), **context.rounds))
+                    found[f"{name}, {way}"] = attempted(partial(rate, work, CLIP * len(batch), **context.rounds))
     return found
 
 
 def _shrunk(files: list[bytes], device: str) -> None:
     gi.resize(gi.open_clips(files, CLIP, device=device), (112, 112)).array("float16")
-    settle(device)
+    wait_for_stream(device)
 
 
 def memory(context: Context, data: bytes) -> dict[str, Any]:
-    """MiB of the process and of the GPU while videos are opened and closed, after the first tenth of them and last."""
+    """Measure MiB of the process and of the GPU while videos are opened, after a tenth of them and at the end."""
     opens = 4 if context.smoke else _OPENS
     looked: list[tuple[int, float, float]] = []
     for k in range(opens):
@@ -212,7 +212,7 @@ def _used_mib(context: Context) -> float:
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """What is wrong, and what it costs."""
+    """Return the differences, and the costs."""
     if "skipped" in results:
         return [], [results["skipped"]]
     problems: list[str] = []

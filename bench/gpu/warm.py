@@ -1,4 +1,4 @@
-"""All kernels that the parts need, compiled for this GPU by many processes at a time, and kept on disk for all of them.
+"""Compiling: all kernels that the parts need, for this GPU, by several processes, into the cache on disk.
 
 python -m bench.gpu.warm 9.0 0 16    compiles the first sixteenth of them
 """
@@ -21,7 +21,7 @@ _CPU_LOOPS = "from gpuimg._cli.warm import warm; import json; print(json.dumps({
 
 
 def run(context: Context) -> None:
-    """One process a core."""
+    """Run one process for each core."""
     if not context.on_gpu:
         context.record("skipped", "needs a GPU")
         return
@@ -40,7 +40,7 @@ def run(context: Context) -> None:
 
 
 def capability_here() -> str:
-    """The GPU's compute capability, as ``gpuimg warm --capability`` takes it."""
+    """Return the GPU's compute capability, in the form of ``gpuimg warm --capability``."""
     import cupy
 
     from gpuimg._runtimes.cuda_launch import capability_of
@@ -49,7 +49,7 @@ def capability_here() -> str:
 
 
 def tasks(capability: str, context: Context) -> dict[str, list[str]]:
-    """Processes and their commands, those that take longest first; a try compiles one kernel."""
+    """Return processes and their commands, the longest first; a test of this code compiles one kernel."""
     this = [sys.executable, "-m", "bench.gpu.warm", capability]
     if context.smoke:
         return {"a kernel": [*this, "3", "1000"]}
@@ -81,17 +81,17 @@ def _result(future: Future[dict[str, Any]]) -> dict[str, Any]:
 
 
 def compile_part(capability: str, part: int, parts: int) -> dict[str, int]:
-    """Compile every kernel whose number leaves this remainder."""
+    """Compile every kernel whose number has this remainder."""
     from gpuimg._cli.warm import capability_of
     from gpuimg.kernels import cuda as kernels
 
     for kernel in kernels.every_kernel()[part::parts]:
         kernel.image(capability_of(capability))
-    return {"made": kernels.Kernel.made}
+    return {"made": kernels.Kernel.compile_count}
 
 
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """How many were compiled."""
+    """Return the number of compiled kernels."""
     processes = results.get("processes", {})
     problems = [f"{name}: {row['error']}" for name, row in processes.items() if "error" in row]
     made = sum(row.get("made", 0) for row in processes.values())

@@ -3,13 +3,13 @@
     python -m bench.peers [--set S] [--rounds 5] [--works decode,eval] [--peers gpuimg,dali] [--threads 2]
                           [--out bench/results/peers.json]
 
-Each peer has a process of its own; they take turns, one epoch each, in an order that moves on by one every round. The
+Each peer has a separate process; they take turns, one epoch each, in an order that rotates by one every round. The
 first round warms up. Before that the outputs are checked against gpuimg's: decode and eval by their difference in
 levels, the random works for shape, dtype and range. Medians of the rounds; a ratio is that of one round's times.
 
 The result also has each peer's CPU time and peak memory (worker processes included), import time, time to the first
-batch, and installed size. What failed or is missing is named, with the reason, and does not stop the others. Beside
-the JSON file a table of the same name is written.
+batch, and installed size. Failed and missing peers are named with the reason, and do not stop the others. A table of
+the same name is written next to the JSON file.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from bench.peers.table import markdown
 
 
 def no_gpu() -> str | None:
-    """Why the peers on a GPU cannot run."""
+    """Return the reason why the peers on a GPU cannot run."""
     if not any(Path("/dev").glob("nvidia[0-9]*")):
         return "no NVIDIA GPU"
     return None if find_spec("cupy") else "CuPy is not installed"
 
 
 def _costs(name: str, work: str, threads: int, batch: int, files: Path, tries: int) -> dict[str, Any]:
-    """One by one, so that one that fails does not lose the others."""
+    """Measure costs one by one, so that a failure does not lose the others."""
     measures: dict[str, Callable[[], Any]] = {
         "import_seconds": lambda: costs.import_seconds(name, threads, tries),
         "first_batch_seconds": lambda: costs.first_batch_seconds(name, work, threads, batch, files, tries),
@@ -57,7 +57,7 @@ def _costs(name: str, work: str, threads: int, batch: int, files: Path, tries: i
 def measure(
     files: list[bytes], names: list[str], works: list[str], rounds: int, threads: int, batch: int
 ) -> dict[str, Any]:
-    """All of a result but the environment."""
+    """Measure everything in a result except the environment."""
     not_run: dict[str, str] = {}
     if reason := no_gpu():
         not_run = {name: reason for name in names if name in GPU}

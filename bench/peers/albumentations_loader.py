@@ -19,7 +19,7 @@ _RESIZE = {"interpolation": cv2.INTER_LINEAR, "area_for_downscale": "image"}
 
 
 def transforms(work: str) -> Any:
-    """The transforms of a work, from an OpenCV image to a tensor."""
+    """Return the transforms of a work, from an OpenCV image to a tensor."""
     if work == "decode":
         return A.Compose([ToTensorV2()])
     if work == "eval":
@@ -48,7 +48,7 @@ class _Sample:
 
 
 class Albumentations(Peer):
-    """Worker processes."""
+    """Albumentations in worker processes."""
 
     name = "albumentations"
     distributions = ("albumentations", "opencv-python-headless", "torch")
@@ -56,10 +56,10 @@ class Albumentations(Peer):
     notes = "DataLoader with OpenCV; smaller by averaging areas, larger bilinear"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """A loader whose workers stay for all epochs."""
+        """Create a loader whose workers persist for all epochs."""
         loader = data_loader(files, _Sample(transforms(work)), work, self.threads, self.batch)
         return lambda: iter(loader)
 
     def copied(self, result: Any, work: str) -> Any:
-        """Images of decode are (C, H, W)."""
+        """Return a batch as NumPy arrays; decoded images are (C, H, W)."""
         return [image.permute(1, 2, 0).numpy().copy() for image in result] if work == "decode" else result.numpy()

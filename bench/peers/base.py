@@ -1,4 +1,4 @@
-"""What a peer is, and the works that all of them are given."""
+"""The interface of a peer, and the works that all of them run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SIZE = 224  # height and width of all results but those of decode
-SHORTER = 256  # the shorter side before the centre crop of eval
+SHORTER = 256  # the shorter side before the center crop of eval
 SCALE = (0.08, 1.0)  # area of a random crop
 RATIO = (3 / 4, 4 / 3)  # its width over its height
 ANGLE = 180.0  # a rotation is by anything from -ANGLE to ANGLE degrees, bilinear, black around it
@@ -21,9 +21,9 @@ MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 
 WORKS = {
-    "decode": "whole images, uint8 RGB, each of its own size",
-    "eval": "shorter side to 256, centre crop 224, normalise, NCHW float32",
-    "train": "random resized crop to 224, flip, normalise, NCHW float32",
+    "decode": "whole images, uint8 RGB, in their original sizes",
+    "eval": "shorter side to 256, center crop 224, normalize, NCHW float32",
+    "train": "random resized crop to 224, flip, normalize, NCHW float32",
     "train+rotate+color": "train with rotation by any angle and jitter of brightness, contrast, saturation and hue",
     "randaugment": "train with RandAugment(2, 9)",
 }
@@ -35,10 +35,10 @@ Epoch = Callable[[], Iterator[Any]]
 
 
 class Peer(ABC):
-    """One library, set up for so many threads (or worker processes) and batches of so many images.
+    """One library, set up for a number of threads (or worker processes) and a batch size.
 
-    A module of this package imports its library at its top: importing it is what a user's script waits for, and
-    where the library is missing, the import says so.
+    A module of this package imports its library at the top, as a user's script would. If the library is missing, the
+    import fails with the reason.
     """
 
     name: ClassVar[str]
@@ -52,24 +52,24 @@ class Peer(ABC):
 
     @abstractmethod
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Get ready for a work on these files, as before the first epoch of a training."""
+        """Prepare a work on these files, as before the first epoch of a training run."""
 
     def first(self, work: str, files: list[bytes]) -> Any:
-        """Results of the first batch, for the check: images of their own sizes, or (N, 3, 224, 224)."""
+        """Return results of the first batch for the check: images in their original sizes, or (N, 3, 224, 224)."""
         # To the end of the epoch: some peers do not like to be stopped in between.
         results = [self.copied(result, work) for result in self.start(work, files[: self.batch])()]
         return results[0]
 
     def copied(self, result: Any, work: str) -> Any:
-        """A batch as NumPy arrays of its own memory."""
+        """Copy a batch to NumPy arrays."""
         return [np.array(image) for image in result] if work == "decode" else np.array(result)
 
     def close(self) -> None:  # noqa: B027 - most have none
-        """Ask worker processes to end."""
+        """End the worker processes."""
 
 
 def batches(files: list[bytes], size: int) -> Iterator[list[bytes]]:
-    """The files, so many at a time."""
+    """Split the files into batches."""
     for at in range(0, len(files), size):
         yield files[at : at + size]
 
@@ -79,7 +79,7 @@ _OFFSET = np.array([m / s for m, s in zip(MEAN, STD, strict=True)], np.float32)
 
 
 def normalized(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """(H, W, 3) uint8 to normalised (3, H, W) float32: for peers that leave it to NumPy."""
+    """Convert (H, W, 3) uint8 to normalized (3, H, W) float32, for peers without such a function."""
     result = np.empty((3, *pixels.shape[:2]), np.float32)
     for channel in range(3):  # contiguous planes; one broadcast expression over (H, W, 3) takes three times as long
         np.multiply(pixels[..., channel], _FACTOR[channel], out=result[channel])
@@ -88,7 +88,7 @@ def normalized(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def random_box(rng: np.random.Generator, height: int, width: int) -> tuple[int, int, int, int]:
-    """Top, left, height and width of a random resized crop: for peers that leave the draw to the user."""
+    """Draw top, left, height and width of a random resized crop, for peers without such a function."""
     for _ in range(10):
         area = height * width * rng.uniform(*SCALE)
         aspect = np.exp(rng.uniform(*np.log(RATIO)))

@@ -1,4 +1,4 @@
-"""Whether the peers did the work: their outputs against gpuimg's, before anything is timed."""
+"""Checks of the peers' outputs against gpuimg's, before anything is timed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _SLACK = 2.0  # levels that results may lie outside 0 to 255: rounding, and inte
 
 
 def levels(images: Any) -> Any:
-    """Normalised results as levels, 0 to 255."""
+    """Return normalized results as levels, 0 to 255."""
     return (images * _STD + _MEAN) * 255
 
 
 def difference(work: str, results: Any, ours: Any) -> dict[str, float]:
-    """Mean absolute difference to gpuimg's results in levels, and the share of values within 2 levels.
+    """Return the mean absolute difference to gpuimg's results in levels, and the share of values within 2 levels.
 
     Raises
     ------
@@ -29,15 +29,15 @@ def difference(work: str, results: Any, ours: Any) -> dict[str, float]:
     """
     if len(results) != len(ours):
         raise ValueError(f"{len(results)} images instead of {len(ours)}")
-    apart = []
+    differences = []
     for one, other in zip(results, ours, strict=True):
         if one.shape != other.shape:
             raise ValueError(f"an image of shape {one.shape} instead of {other.shape}")
         if work == "decode":
-            apart.append(np.abs(one.astype(np.int16) - other.astype(np.int16)).ravel())
+            differences.append(np.abs(one.astype(np.int16) - other.astype(np.int16)).ravel())
         else:
-            apart.append(np.abs(levels(one) - levels(other)).ravel())
-    every = np.concatenate(apart)
+            differences.append(np.abs(levels(one) - levels(other)).ravel())
+    every = np.concatenate(differences)
     return {
         "mean_difference_in_levels": round(float(every.mean()), 3),
         "within_2_levels": round(float((every <= 2).mean()), 4),
@@ -45,7 +45,7 @@ def difference(work: str, results: Any, ours: Any) -> dict[str, float]:
 
 
 def plausible(results: Any, count: int) -> dict[str, float]:
-    """Mean and spread of random results in levels.
+    """Return mean and spread of random results in levels.
 
     Raises
     ------

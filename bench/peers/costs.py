@@ -1,4 +1,4 @@
-"""What a peer costs before and besides its speed: importing it, the first batch, memory, and room on the disk."""
+"""Costs of a peer besides its speed: import time, the first batch, memory, and disk space."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ def _timed(script: str, *arguments: str, threads: int) -> float:
 
 
 def import_seconds(name: str, threads: int, tries: int) -> float:
-    """Of a fresh process that imports what a script with this peer imports, NumPy included; the best try."""
+    """Measure the import time of a script with this peer, NumPy included, in a new process; the best of several."""
     module = PEERS[name].partition(":")[0]
     return round(min(_timed(_IMPORT, module, threads=threads) for _ in range(tries)), 2)
 
 
 def first_batch_seconds(name: str, work: str, threads: int, batch: int, files: Path, tries: int) -> float:
-    """From before the import to the first batch, in a fresh process; the best try, so compiled code is cached."""
+    """Measure the time from the import to the first batch in a new process; the best of several, with cached code."""
     arguments = (name, str(threads), str(batch), str(files), work)
     return round(min(_timed(_FIRST, *arguments, threads=threads) for _ in range(tries)), 2)
 
 
 def peak_mib(name: str, work: str, threads: int, batch: int, files: Path) -> float:
-    """Highest memory of a fresh process and its workers over two epochs, the encoded files included."""
+    """Measure the peak memory of a new process and its workers over two epochs, the encoded files included."""
     host = Host(name, threads, batch, files)
     try:
         with Peak(host.pid) as peak:
             for _ in range(2):
-                host.ask("epoch", work)
+                host.request("epoch", work)
     finally:
         host.close()
     return round(peak.mib)
@@ -76,7 +76,7 @@ def _installed(name: str) -> Distribution | None:
 
 
 def _required(found: Distribution) -> list[str]:
-    """Names of what a distribution needs; extras and other systems' needs are not installed, or not counted."""
+    """Return the names of a distribution's dependencies, without extras and those of other systems."""
     needs = [text for text in found.requires or [] if "extra ==" not in text]
     return [match[0] for text in needs if (match := re.match(r"[A-Za-z0-9._-]+", text))]
 
@@ -91,7 +91,7 @@ def _megabytes(found: Distribution) -> float:
 
 
 def installed_megabytes(peer: type[Peer]) -> dict[str, Any]:
-    """Size of a peer's own distributions, and with all that these need."""
+    """Return the size of a peer's own distributions, and with all their dependencies."""
     own = [found for name in peer.distributions if (found := _installed(name))]
     seen: dict[str, Distribution] = {}
     queue = list(own)

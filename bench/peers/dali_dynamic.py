@@ -1,4 +1,4 @@
-"""NVIDIA DALI in its imperative (dynamic) mode, after its guide: plain calls, thread pool set once."""
+"""NVIDIA DALI in its imperative (dynamic) mode, as in its guide: plain calls, with the thread pool set once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _preprocessed(encoded: Any, work: str, count: int) -> Any:
 
 
 class DaliDynamic(Peer):
-    """On the CPU."""
+    """DALI's dynamic mode on the CPU."""
 
     name = "DALI (dynamic)"
     distributions = ("nvidia-dali-cuda120", "nvidia-dali-cuda130")
@@ -67,7 +67,7 @@ class DaliDynamic(Peer):
     notes = "bytes given without a copy; eager evaluation (the default); contrast and hue of other formulas"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Calls for one batch after another; DALI evaluates them on its own threads."""
+        """Create calls for one batch after another; DALI evaluates them on its own threads."""
         ndd.set_num_threads(self.threads)
         arrays = [np.frombuffer(data, np.uint8) for data in files]
 
@@ -80,5 +80,5 @@ class DaliDynamic(Peer):
         return epoch
 
     def copied(self, result: Any, work: str) -> Any:
-        """A batch as NumPy arrays."""
+        """Copy a batch to NumPy arrays."""
         return super().copied(result.tensors if work == "decode" else result, work)

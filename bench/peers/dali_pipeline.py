@@ -1,4 +1,4 @@
-"""NVIDIA DALI in pipeline mode, after its ImageNet examples (ResNet-50 and EfficientNet)."""
+"""NVIDIA DALI in pipeline mode, as in its ImageNet examples (ResNet-50 and EfficientNet)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Encoded:
 
 
 def _decoded(encoded: Any, device: str, work: str) -> Any:
-    """Whole images, or random crops of them: DALI decodes only the region, and draws it itself."""
+    """Decode whole images, or random crops: DALI draws the region, and decodes only it."""
     # The hardware decoder's share is that of DALI's examples; without such hardware it means nothing.
     hardware = {"hw_decoder_load": 0.65} if device == "mixed" else {}
     if work in ("decode", "eval"):
@@ -54,7 +54,7 @@ def _decoded(encoded: Any, device: str, work: str) -> Any:
 
 
 def _colored(images: Any) -> Any:
-    """Rotation and color. DALI's contrast is about half of the range and its hue turns in YIQ: other formulas."""
+    """Apply rotation and color. DALI's formulas differ: contrast relative to half of the range, hue in YIQ."""
     # The grid stays 224x224, as for the others; by default it would grow to hold the rotated image.
     angle = fn.random.uniform(range=[-base.ANGLE, base.ANGLE])
     images = fn.rotate(images, angle=angle, interp_type=types.INTERP_LINEAR, keep_size=True, fill_value=0)
@@ -69,7 +69,7 @@ def _colored(images: Any) -> Any:
 
 
 def _preprocessed(images: Any, work: str) -> Any:
-    """All after decoding. Triangular interpolation is bilinear with antialiasing."""
+    """Apply everything after decoding. Triangular interpolation is bilinear with antialiasing."""
     normalize = {"dtype": types.FLOAT, "output_layout": "CHW", "mean": _MEAN, "std": _STD}
     if work == "eval":
         images = fn.resize(images, resize_shorter=base.SHORTER, interp_type=types.INTERP_TRIANGULAR)
@@ -88,7 +88,7 @@ def _preprocessed(images: Any, work: str) -> Any:
 
 
 class DaliPipeline(Peer):
-    """On the CPU."""
+    """DALI's pipeline on the CPU."""
 
     name = "DALI (pipeline)"
     distributions = ("nvidia-dali-cuda120", "nvidia-dali-cuda130")
@@ -122,14 +122,14 @@ class DaliPipeline(Peer):
                 except StopIteration:
                     pipeline.reset()
                     return
-                # Images of their own sizes stay a list; all else is one tensor, without a copy.
+                # Images of different sizes stay a list; all else is one tensor, without a copy.
                 yield result if work == "decode" else result.as_tensor()
 
         return epoch
 
 
 class DaliMixed(DaliPipeline):
-    """Decoding by GPU and CPU, all else on the GPU. Its results stay there."""
+    """DALI's pipeline with decoding by GPU and CPU, and all else on the GPU, where the results stay."""
 
     name = "DALI (mixed)"
     notes = "hw_decoder_load 0.65; results on the GPU"
@@ -137,5 +137,5 @@ class DaliMixed(DaliPipeline):
     device_id = 0
 
     def copied(self, result: Any, work: str) -> Any:
-        """A batch, from the GPU."""
+        """Copy a batch from the GPU."""
         return super().copied(result.as_cpu(), work)

@@ -1,4 +1,4 @@
-"""Decoding alone with nvImageCodec on the CPU: what preprocessing after it would have to do without."""
+"""Decoding alone with nvImageCodec on the CPU: the upper bound for preprocessing after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.peers.base import Epoch, Peer
 
 
 class NvImageCodec(Peer):
-    """One decoder and one buffer a thread."""
+    """nvImageCodec with one decoder and one buffer for each thread."""
 
     name = "nvImageCodec (floor)"
     distributions = ("nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13")
@@ -22,7 +22,7 @@ class NvImageCodec(Peer):
     notes = "each thread decodes into one buffer, over the image before: less memory traffic than anybody can use"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Decode; there is nothing to give."""
+        """Decode without returning results."""
         from bench.common import Floor  # not at the top: importing gpuimg is no cost of nvImageCodec
 
         floor = Floor(self.threads)
@@ -35,7 +35,7 @@ class NvImageCodec(Peer):
         return epoch
 
     def first(self, work: str, files: list[bytes]) -> Any:
-        """Copies of the images, taken before the next one is written over them."""
+        """Return copies of the images, because the next image overwrites the buffer."""
         from bench.common import Floor
 
         kept: dict[int, NDArray[np.uint8]] = {}

@@ -1,4 +1,4 @@
-"""A peer on an NVIDIA GPU, beside DALI's mixed mode and gpuimg's own: results stay there, and each batch is waited for.
+"""A peer on an NVIDIA GPU, as are DALI's mixed mode and gpuimg's: results stay there, and each batch is waited for.
 
 torchvision's random crops draw one set of parameters for a call, so transforms are called image by image, which photos
 of different sizes need anyway.
@@ -24,7 +24,7 @@ class TorchvisionGpu(Peer):
     notes = "decode_jpeg on a batch, transforms image by image"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """One batch after another."""
+        """Process one batch after another."""
         from torchvision.io import ImageReadMode, decode_jpeg
 
         transform = v2.Compose([*augmentations(work), *normalization()])

@@ -1,4 +1,4 @@
-"""Grain with Pillow: the index-based dataset of its guide, on threads."""
+"""Grain with Pillow: the index-based data set of its guide, on threads."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def _colored(data: bytes, rng: np.random.Generator) -> Any:
 
 
 class Grain(Peer):
-    """Grain brings no image functions; Pillow's are used."""
+    """Grain with Pillow's functions, because it has none for images."""
 
     name = "Grain + Pillow"
     distributions = ("grain", "pillow")
     lacks: ClassVar[dict[str, str]] = {"randaugment": "neither Grain nor Pillow has it"}
-    # Its worker processes are started anew by every iterator, seconds that would count in each round; or they run
+    # Every iterator starts its worker processes again, which would cost seconds in each round; or they run
     # ahead through an endless one, into the rounds of the others.
     notes = "threads, not worker processes; Pillow resizes, rotates and enhances"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """A dataset; each epoch is a new iterator over it."""
+        """Create a data set; each epoch is a new iterator over it."""
         dataset = grain.MapDataset.source(files).seed(0)
         if work == "decode":
             dataset = dataset.map(lambda data: np.asarray(_decoded(data)))

@@ -1,7 +1,7 @@
-"""A process for each peer, so that none meets another's libraries, threads or crashes; and how to speak with it.
+"""A process for each peer, so that their libraries, threads and crashes are separate, and its protocol.
 
-The peers wait in their processes while one of them runs. A process is started with ``python -m bench.peers.host``,
-gets the files as one pickle, and answers requests on a pipe.
+The others wait in their processes while one of them runs. A process is started with ``python -m bench.peers.host``,
+receives the files as one pickle, and answers requests on a pipe.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PATIENCE = 180.0  # seconds for one answer
 
 
 class PeerError(Exception):
-    """A peer failed; the message says how."""
+    """A failure of a peer; the message has the reason."""
 
 
 class Host:
-    """The other side of a peer's process."""
+    """The client of a peer's process."""
 
     def __init__(self, name: str, threads: int, batch: int, files: Path) -> None:
         ours, theirs = os.pipe(), os.pipe()
@@ -53,13 +53,13 @@ class Host:
         self._outbox = Connection(theirs[1], readable=False)
         self.pid = self._process.pid
 
-    def ask(self, request: str, *arguments: Any) -> Any:
-        """Send a request and wait for what it gives.
+    def request(self, request: str, *arguments: Any) -> Any:
+        """Send a request and wait for its result.
 
         Raises
         ------
         PeerError
-            If it raised, ended, or gave no answer in time.
+            If it raised, ended, or did not answer in time.
         """
         try:
             self._outbox.send((request, *arguments))
@@ -80,7 +80,7 @@ class Host:
         return f"{lines[-1] if lines else 'nothing said'} (exit code {code})"
 
     def kill(self) -> None:
-        """End the process and its workers, whatever they do."""
+        """Kill the process and its workers."""
         if self._process.poll() is None:
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
@@ -99,7 +99,7 @@ class Host:
 
 
 class _Service:
-    """What the requests do, in the peer's process."""
+    """The handlers of requests, in the peer's process."""
 
     def __init__(self, peer: Peer, files: list[bytes]) -> None:
         self._peer = peer
@@ -107,16 +107,16 @@ class _Service:
         self._epochs: dict[str, Epoch] = {}
 
     def describe(self) -> dict[str, Any]:
-        """Name, version, and what it lacks."""
+        """Return name, version, and differences."""
         peer = self._peer
         return {"name": peer.name, "version": version_of(peer), "lacks": dict(peer.lacks), "notes": peer.notes}
 
     def first(self, work: str) -> Any:
-        """Results of the first batch."""
+        """Return the results of the first batch."""
         return self._peer.first(work, self._files[: self._peer.batch])
 
     def epoch(self, work: str) -> tuple[float, float]:
-        """Seconds of wall-clock and of CPU time for one pass over the files; the first one also gets ready for it."""
+        """Return wall-clock and CPU seconds of one pass over the files; the first pass also prepares the work."""
         if work not in self._epochs:
             self._epochs[work] = self._peer.start(work, self._files)
         before = processes.cpu_seconds()
@@ -128,12 +128,12 @@ class _Service:
         return taken, processes.cpu_seconds() - before
 
     def forget(self, work: str) -> None:
-        """Let go of a work's workers and memory."""
+        """Release a work's workers and memory."""
         self._epochs.pop(work, None)
 
 
 def version_of(peer: Peer | type[Peer]) -> str:
-    """Version of the first of a peer's distributions that is installed."""
+    """Return the version of the first of a peer's distributions that is installed."""
     for name in peer.distributions:
         try:
             return version(name)

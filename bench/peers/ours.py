@@ -1,4 +1,4 @@
-"""gpuimg: the functions called on one batch after another, and the loader that works ahead."""
+"""gpuimg: the functions on one batch after another, and the loader, which works ahead."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PREPROCESS: dict[str, Callable[[Any, Any], gi.Batch]] = {
 
 
 class Functions(Peer):
-    """The functions, one batch at a time; results in memory that is used again."""
+    """gpuimg's functions, one batch at a time, with results in reused memory."""
 
     name = "gpuimg"
     distributions: ClassVar[tuple[str, ...]] = ("gpuimg",)
@@ -48,11 +48,11 @@ class Functions(Peer):
     device = "cpu"
 
     def opened(self, batch: list[bytes], at: int) -> gi.Batch:
-        """Files as a batch; the first of them is sample ``at``."""
+        """Open files as a batch; the first of them is sample ``at``."""
         return gi.open_batch(batch, device=self.device)
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Chains of functions; decode takes new memory, as sizes differ."""
+        """Create chains of functions; decoding whole images needs new memory, because sizes differ."""
         if work == "decode":
             return lambda: (gi.decode_batch(batch, device=self.device) for batch in base.batches(files, self.batch))
         out = self._memory()
@@ -73,7 +73,7 @@ class Functions(Peer):
 
 
 class Indexed(Functions):
-    """The same with a seek index, built before time is taken."""
+    """The same with a seek index, built before timing."""
 
     name = "gpuimg, index"
     lacks: ClassVar[dict[str, str]] = {"decode": "whole images need no index"}
@@ -89,13 +89,13 @@ class Indexed(Functions):
         return super().start(work, files)
 
     def opened(self, batch: list[bytes], at: int) -> gi.Batch:
-        """With their entries."""
+        """Open files with their entries."""
         numbers = range(at, at + len(batch))
         return gi.open_batch(batch, device=self.device, index=self._index, indices=numbers, draft=self.draft)
 
 
 class Drafted(Indexed):
-    """And decoded at 1/2, 1/4 or 1/8 where at least 1.5 times as many pixels are left: other pixels."""
+    """The same with ``draft=1.5``, which gives other pixels."""
 
     name = "gpuimg, index, draft"
     notes = "the same with draft=1.5: not the same pixels"
@@ -110,7 +110,7 @@ class FunctionsOnGpu(Functions):
     device = "cuda"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Chains of functions, each batch waited for: a kernel that was only launched is no result."""
+        """Create chains of functions that wait for each batch, because a launch alone is no result."""
         import cupy
 
         started = super().start(work, files)
@@ -123,7 +123,7 @@ class FunctionsOnGpu(Functions):
         return epoch
 
     def copied(self, result: Any, work: str) -> Any:
-        """A batch, from the GPU."""
+        """Copy a batch from the GPU."""
         import cupy
 
         return [cupy.asnumpy(image) for image in result] if work == "decode" else cupy.asnumpy(result)
@@ -135,7 +135,7 @@ class FunctionsOnGpu(Functions):
 
 
 class Loader(Peer):
-    """The loader: batches made ahead of the loop."""
+    """gpuimg's loader, which computes batches ahead of the loop."""
 
     name = "gpuimg.load"
     distributions = Functions.distributions
@@ -143,7 +143,7 @@ class Loader(Peer):
     notes = "two batches ahead, made with all the threads (the defaults)"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """One loader for all epochs: its next loop is the next epoch."""
+        """Create one loader for all epochs: its next loop is the next epoch."""
         source = [(data, 0) for data in files]
         loader = gi.load(
             source, PREPROCESS[work], batch_size=self.batch, device="cpu", dtype="float32", layout="NCHW", shuffle=False

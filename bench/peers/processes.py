@@ -1,4 +1,4 @@
-"""CPU time and memory of a process and of those it started: worker processes count as their peer's."""
+"""CPU time and memory of a process and its descendants: worker processes count for their peer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INTERVAL = 0.02  # seconds between two looks at the memory
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat from the third on: the second is a name that may hold anything."""
+    """Return the fields of /proc/PID/stat from the third on: the second is a name that may contain anything."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -22,7 +22,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Processes started by this one, and by those."""
+    """Return the descendants of this process."""
     parents: dict[int, list[int]] = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit() and (fields := _stat(int(path.name))):
@@ -36,17 +36,17 @@ def descendants(pid: int) -> list[int]:
 
 
 def cpu_seconds() -> float:
-    """User and system time so far of this process and of all it started, ended ones included."""
+    """Return user and system time so far of this process and its descendants, ended ones included."""
     own, ended = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     total = own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
     for pid in descendants(os.getpid()):
-        # utime, stime, and the same of its own ended children.
+        # utime, stime, and the same of its ended children.
         total += sum(int(field) for field in _stat(pid)[11:15]) / _TICKS
     return total
 
 
 def memory_mib(pid: int) -> float:
-    """Memory of a process and its descendants; a page that several share counts once."""
+    """Return the memory of a process and its descendants; a page that several share counts once."""
     total = 0
     for each in [pid, *descendants(pid)]:
         try:

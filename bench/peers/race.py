@@ -1,4 +1,4 @@
-"""The peers' turns: checks first, then rounds."""
+"""The rounds of the peers, after the checks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.peers.registry import FLOOR, OURS, OURS_ON_GPU, compared_with
 
 
 class Race:
-    """Peers in their processes, those that could be started."""
+    """The peers that could be started, in their processes."""
 
     def __init__(self, names: list[str], threads: int, batch: int, files: Path) -> None:
         self._hosts = {name: Host(name, threads, batch, files) for name in names}
@@ -23,7 +23,7 @@ class Race:
         self._not_run: dict[str, str] = {}
         for name, host in self._hosts.items():
             try:
-                self._peers[name] = {**host.ask("describe"), "failed": {}}
+                self._peers[name] = {**host.request("describe"), "failed": {}}
             except PeerError as error:
                 self._not_run[name] = str(error)
 
@@ -37,7 +37,7 @@ class Race:
             host.close()
 
     def run(self, works: list[str], rounds: int, count: int) -> dict[str, Any]:
-        """Check and time every work; gives what goes into the result."""
+        """Check and time every work; return the result."""
         result: dict[str, Any] = {"works": {}, "checks": {}}
         floor: list[float] | None = None
         for work in sorted(works, key=list(WORKS).index):
@@ -57,23 +57,23 @@ class Race:
     def _able(self, work: str) -> list[str]:
         return [name for name, peer in self._peers.items() if work not in peer["lacks"] and work not in peer["failed"]]
 
-    def _ask(self, name: str, request: str, work: str, failed_in: str | None = None) -> Any:
-        """What a peer gives, or None where it fails, which is noted and takes it out of this work."""
+    def _request(self, name: str, request: str, work: str, failed_in: str | None = None) -> Any:
+        """Return a peer's answer, or None after a failure, which is recorded and excludes the peer from this work."""
         try:
-            return self._hosts[name].ask(request, work)
+            return self._hosts[name].request(request, work)
         except PeerError as error:
             print(f"{name}, {work}: {error}", flush=True)
             self._peers[name]["failed"][failed_in or work] = str(error)
             return None
 
     def _checked(self, work: str, count: int) -> dict[str, Any]:
-        """Compare the first batches; a wrong output is a failure, as no timing of it is worth anything."""
+        """Compare the first batches; a wrong output is a failure, because its timing means nothing."""
         found: dict[str, Any] = {}
         ours: Any = None
         names = self._able(work)
         first = OURS if OURS in names else OURS_ON_GPU  # to compare the others with
         for name in sorted(names, key=lambda name: name != first):
-            results = self._ask(name, "first", work)
+            results = self._request(name, "first", work)
             if results is None:
                 continue
             ours = results if name == first else ours
@@ -89,23 +89,23 @@ class Race:
         return found
 
     def _timed(self, work: str, rounds: int, *, floor_too: bool) -> dict[str, list[tuple[float, float]]]:
-        """Wall-clock and CPU seconds of each round; the floor decodes beside every work."""
+        """Measure wall-clock and CPU seconds of each round; the floor decodes in every work."""
         names = self._able(work)
         if floor_too and FLOOR in self._peers:
             names = [FLOOR, *(name for name in names if name != FLOOR)]
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
         for k in range(rounds + 1):
             print(f"{work}: {f'round {k} of {rounds}' if k else 'warming up'}", flush=True)
-            start = k % max(len(names), 1)  # nobody always runs after the same neighbour
+            start = k % max(len(names), 1)  # no peer always runs after the same one
             for name in [*names[start:], *names[:start]]:
                 if name in times:
-                    taken = self._ask(name, "epoch", "decode" if name == FLOOR else work, work)
+                    taken = self._request(name, "epoch", "decode" if name == FLOOR else work, work)
                     if taken is None:
                         del times[name]
                     elif k:  # the first round warms up
                         times[name].append(taken)
         for name in times:
-            self._ask(name, "forget", work)
+            self._request(name, "forget", work)
         return times
 
     def _entry(

@@ -1,4 +1,4 @@
-"""Which peers there are, and how to get one without importing the others."""
+"""The list of peers, and the import of a single one."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ FLOOR = "nvimagecodec"
 
 
 def compared_with(name: str) -> str:
-    """The gpuimg that a peer is compared with: the one on the same device."""
+    """Return the gpuimg peer for comparison, on the same device."""
     return OURS_ON_GPU if name in GPU else OURS
 
 
 def peer_class(name: str) -> type[Peer]:
-    """The class of a peer; its library is imported now."""
+    """Return the class of a peer, and import its library."""
     module, _, attribute = PEERS[name].partition(":")
     found = getattr(importlib.import_module(module), attribute)
     if not (isinstance(found, type) and issubclass(found, Peer)):

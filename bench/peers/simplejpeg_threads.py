@@ -1,4 +1,4 @@
-"""Decoding alone with simplejpeg: libjpeg-turbo, as directly as Python can."""
+"""Decoding alone with simplejpeg, a thin wrapper of libjpeg-turbo."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.peers.base import Epoch, Peer
 
 
 class SimpleJpeg(Peer):
-    """One buffer a thread, as the floor has it."""
+    """simplejpeg with one buffer for each thread, like the floor."""
 
     name = "simplejpeg"
     distributions = ("simplejpeg",)
@@ -22,7 +22,7 @@ class SimpleJpeg(Peer):
     notes = "each thread decodes into one buffer, over the image before"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """Decode with the default accuracy; there is nothing to give."""
+        """Decode with the default accuracy, without returning results."""
         buffers = [bytearray(0) for _ in range(self.threads)]
 
         def some(batch: list[bytes], k: int) -> None:
@@ -40,5 +40,5 @@ class SimpleJpeg(Peer):
         return epoch
 
     def first(self, work: str, files: list[bytes]) -> Any:
-        """Images of their own memory."""
+        """Return images in new memory."""
         return [np.array(simplejpeg.decode_jpeg(data)) for data in files[: self.batch]]

@@ -19,7 +19,7 @@ _FLAGS = "flags=bilinear"  # FFmpeg widens it when scaling down: antialiased
 
 
 def _filter(work: str, packets: Any, rng: np.random.Generator) -> str | None:
-    """FFmpeg's filter graph for one image."""
+    """Return FFmpeg's filter graph for one image."""
     if work == "decode":
         text: str | None = spdl.io.get_video_filter_desc()  # to rgb24 only
         return text
@@ -36,7 +36,7 @@ def _filter(work: str, packets: Any, rng: np.random.Generator) -> str | None:
 
 
 class Spdl(Peer):
-    """One pipeline for each epoch, as its examples have it."""
+    """SPDL with one pipeline for each epoch, as in its examples."""
 
     name = "SPDL"
     distributions = ("spdl", "spdl_io", "spdl_core")
@@ -44,10 +44,10 @@ class Spdl(Peer):
         "train+rotate+color": "FFmpeg's eq and hue filters adjust YUV by other measures than factors",
         "randaugment": "it has no RandAugment",
     }
-    notes = "scaled by FFmpeg in YUV; normalised with NumPy; needs FFmpeg's libraries, not counted in its size"
+    notes = "scaled by FFmpeg in YUV; normalized with NumPy; needs FFmpeg's libraries, not counted in its size"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """The threads decode and normalise images; batches are stacked in one of them."""
+        """Create a pipeline whose threads decode and normalize images; one of them stacks batches."""
         number = itertools.count()
 
         def decode(item: tuple[int, bytes]) -> Any:

@@ -52,7 +52,7 @@ def _cpu(result: dict[str, Any], peers: dict[str, Any]) -> list[list[str]]:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """Tables of speed and of costs, and what is missing and why."""
+    """Return tables of speed and of costs, and the missing peers with their reasons."""
     peers, photos, machine = result["peers"], result["photos"], result["machine"]
     head = ["", *(f"{peer['name']} {peer['version']}" for peer in peers.values())]
     costs = {

@@ -1,4 +1,4 @@
-"""PyTorch's DataLoader over encoded files: shared by the peers that run in it."""
+"""PyTorch's DataLoader over encoded files, for the peers that run in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Sample = Callable[[bytes], Any]  # one file to one tensor
 
 
 class _Photos:
-    """A map-style dataset; the worker processes share its bytes, being forked."""
+    """A map-style data set; forked worker processes share its bytes."""
 
     def __init__(self, files: list[bytes], sample: Sample) -> None:
         self._files = files
@@ -26,8 +26,8 @@ class _Photos:
 
 
 def data_loader(files: list[bytes], sample: Sample, work: str, threads: int, batch: int) -> Any:
-    """Worker processes that live for all epochs, and the default prefetching of two batches each."""
-    # Tensors go from process to process as files, of which images of their own sizes need one each: by name, lest
+    """Return a DataLoader with persistent workers and the default prefetching of two batches each."""
+    # Tensors are sent between processes as files, one for each image of another size: by name, lest
     # 64 images a batch exhaust the descriptors. The default does for batches in one piece.
     torch.multiprocessing.set_sharing_strategy("file_system" if work == "decode" else "file_descriptor")
     return DataLoader(

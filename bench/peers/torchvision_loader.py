@@ -1,4 +1,4 @@
-"""torchvision's transforms v2 on images that Pillow decodes, in a DataLoader: its reference training scripts."""
+"""torchvision's transforms v2 on images that Pillow decodes, in a DataLoader, as in its reference training scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bench.peers.torch_loader import data_loader
 
 
 def _import_v2() -> tuple[Any, str]:
-    """The transforms, also where torchvision's compiled part does not match torch: none of them needs it."""
+    """Import the transforms, even if torchvision's compiled part does not match torch: they do not need it."""
     try:
         from torchvision.transforms import v2
     except RuntimeError:
@@ -36,7 +36,7 @@ def _import_v2() -> tuple[Any, str]:
 
 
 def augmentations(work: str) -> list[Any]:
-    """The transforms of a work between decoding and normalising, for Pillow's images or tensors."""
+    """Return the transforms of a work between decoding and normalizing, for Pillow's images or tensors."""
     if work == "decode":
         return []
     if work == "eval":
@@ -52,12 +52,12 @@ def augmentations(work: str) -> list[Any]:
 
 
 def normalization() -> list[Any]:
-    """From uint8 tensors to normalised ones."""
+    """Return the transforms from uint8 tensors to normalized ones."""
     return [v2.ToDtype(torch.float32, scale=True), v2.Normalize(base.MEAN, base.STD)]
 
 
 def transforms(work: str, *, on_tensors: bool) -> Any:
-    """The transforms of a work, from Pillow's image to a tensor."""
+    """Return the transforms of a work, from Pillow's image to a tensor."""
     steps = augmentations(work)
     steps.insert(0 if on_tensors else len(steps), v2.PILToTensor())
     return v2.Compose(steps if work == "decode" else [*steps, *normalization()])
@@ -72,14 +72,14 @@ class _Sample:
 
 
 class Torchvision(Peer):
-    """Worker processes; Pillow's draft mode is not used, as it gives other pixels."""
+    """torchvision in worker processes, without Pillow's draft mode, which gives other pixels."""
 
     name = "torchvision"
     distributions = ("torchvision", "torch", "pillow")
     notes = "DataLoader with Pillow; eval and train on tensors, the others on Pillow's images" + _WITHOUT
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
-        """A loader whose workers stay for all epochs."""
+        """Create a loader whose workers persist for all epochs."""
         # The faster of the two for each, in CPU time: 1.3 against 2.0 ms an image for eval and 1.2 against 1.6 for
         # train; but 2.5 against 2.0 for RandAugment, and no difference with rotation and color.
         sample = _Sample(transforms(work, on_tensors=work in ("eval", "train")))
@@ -87,5 +87,5 @@ class Torchvision(Peer):
         return lambda: iter(loader)
 
     def copied(self, result: Any, work: str) -> Any:
-        """Images of decode are (C, H, W)."""
+        """Return a batch as NumPy arrays; decoded images are (C, H, W)."""
         return [image.permute(1, 2, 0).numpy().copy() for image in result] if work == "decode" else result.numpy()

@@ -16,6 +16,7 @@ from .._runtimes import probe
 from .._runtimes.devices import on_cpu
 from .._threads.threads import allowed, threads
 from .._version import install_hint
+from ..kernels.cuda import shipped
 
 # Distribution names of each package.
 _PACKAGES = {
@@ -116,6 +117,7 @@ def facts() -> dict[str, Any]:
         "loops": loops()[1],
         "gpus": probe.device_names(),
         "cuda": None if cuda is None else f"{cuda[0]}.{cuda[1]}",
+        "cuda_kernels": shipped.description(),
         "default": {"device": device, "reason": reason},
         "decoders": decoders(gpu=probe.gpu_problem() is None),
         "missing": missing(),
@@ -132,6 +134,7 @@ def report() -> str:
     rows += [("loops", found["loops"])]
     rows += [(f"cuda:{index}", name) for index, name in enumerate(found["gpus"])] or [("cuda", "no GPU")]
     rows += [("CUDA driver", f"up to CUDA {cuda}" if cuda else "none")]
+    rows += [("CUDA kernels", found["cuda_kernels"])]
     rows += [("default", f"{default['device']}: {default['reason']}")]
     rows += [("", ""), *found["decoders"].items()]
     lines = [f"{name:{_WIDTH}}{value}".rstrip() for name, value in rows]

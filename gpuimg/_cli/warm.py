@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import re
 import tempfile
@@ -24,6 +23,7 @@ from .._ops.pixels import normalize
 from .._plan.compile import build_for, compile_plan, ops_used
 from .._random.mixing import blend
 from .._random.rng import Rng
+from .._runtimes.probe import compiling_extra, is_installed
 from .._version import install_hint
 
 _IMAGES = 4  # images per batch; with the seeds below, enough to draw each branch of a random preset
@@ -85,16 +85,21 @@ def capability_of(name: str) -> tuple[int, int]:
     ValueError
         If it is invalid, or not supported by the installed toolkit.
     ImportError
-        Without numba-cuda.
+        Without numba-cuda, for one whose kernels do not come compiled.
     """
-    if importlib.util.find_spec("numba_cuda") is None:
-        raise ImportError(f"numba-cuda, which compiles for GPUs, is not installed; {install_hint('cuda12')}")
-    from ..kernels import cuda as kernels
+    from ..kernels.cuda import shipped
 
     match = re.fullmatch(r"(?:sm_)?(\d+)\.?(\d)", name)
     found = (int(match[1]), int(match[2])) if match else None
-    if found not in kernels.supported():
-        known = ", ".join(f"{major}.{minor}" for major, minor in kernels.supported())
+    if found is not None and shipped.lack(found) is None:
+        return found
+    if not is_installed("numba_cuda"):
+        hint = install_hint(compiling_extra())
+        raise ImportError(f"numba-cuda, which compiles for GPUs, is not installed; {hint}")
+    from ..kernels.cuda.compiler import supported
+
+    if found not in supported():
+        known = ", ".join(f"{major}.{minor}" for major, minor in supported())
         raise ValueError(f"a compute capability must be one of {known}, not {name!r}")
     return found
 
@@ -104,10 +109,10 @@ def warm_gpu(preset: str | None, capability: tuple[int, int]) -> tuple[int, floa
     from ..kernels import cuda as kernels
 
     start = time.perf_counter()
-    before = kernels.Kernel.made
+    before = kernels.Kernel.compile_count
     for kernel in kernels.every_kernel() if preset is None else _needed(preset):
         kernel.image(capability)
-    return kernels.Kernel.made - before, time.perf_counter() - start
+    return kernels.Kernel.compile_count - before, time.perf_counter() - start
 
 
 def _needed(preset: str) -> list[Any]:
@@ -115,7 +120,7 @@ def _needed(preset: str) -> list[Any]:
     from ..kernels import cuda as kernels
     from ..kernels import ops
 
-    found = {kernels.MIX, *kernels.marks.KERNELS.values(), *kernels.yuv.KERNELS.values()}
+    found = {kernels.MIX, *kernels.MARKS.values(), *kernels.FRAMES.values()}
     for batch in _batches(preset):
         source = "uint8"
         segments = recording_of(batch).segments
@@ -123,10 +128,10 @@ def _needed(preset: str) -> list[Any]:
             build = build_for(plan)
             kinds = [*KINDS] if plan is segments[-1] else ["float32"]
             if ops_used(plan)[ops.JPEG.code]:
-                found |= {kernels.artefacts.KERNELS[name, source] for name in ("code_blocks", "code_pixels")}
+                found |= {kernels_of[source] for kernels_of in kernels.ARTEFACTS.values()}
                 source = "float32"
             if ops_used(plan)[ops.ELASTIC.code]:
-                found.add(kernels.elastic.KERNELS[source])
+                found.add(kernels.ELASTIC[source])
                 source = "float32"
             found |= {kernels.transform_kernel(plan.functions, source, KINDS[kind], build) for kind in kinds}
             if compile_plan(plan)[0][-1].end_slot:

@@ -92,7 +92,7 @@ class SegmentDecoder:
             own.data.memset_async(0, own.nbytes)
             memory = words, coefficients, planes, plane_bytes, out, status
             for name, grid, arguments in uploaded.launches(part, *memory):
-                launch(kernels.jpeg.KERNELS[name], stream.ptr, grid, *arguments)
+                launch(kernels.JPEG[name], stream.ptr, grid, *arguments)
 
 
 def upload_of(images: EncodedImages, pixels: Pixels, regions: Ints | None) -> Upload | None:

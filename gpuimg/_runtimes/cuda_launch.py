@@ -5,7 +5,7 @@ A kernel is defined once (see :mod:`gpuimg.kernels.cuda.kernel`) and launched on
     launch(kernel, stream.ptr, (blocks, images), array, number)
 
 Arrays are flat CuPy arrays of the signature's dtypes. Nothing of Numba takes part: its dispatcher would prepare each
-array anew, for longer than all else that Python does for a small batch.
+array again, which takes longer than the rest of the Python code of a small batch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from typing import Any
 import cupy
 import numpy as np
 
+from .._version import install_hint
 from ..kernels.cuda import Kernel
+from .probe import compiling_extra
 
 _ARRAY = "QQqqQqq"  # what Numba's kernels take: two owners, the size and item size, the address, the shape and stride
 _FORMATS = {"int32": "i", "int64": "q", "uint32": "I", "uint64": "Q", "float32": "f", "float64": "d"}
@@ -26,16 +28,12 @@ _BUFFER, _BUFFER_SIZE, _END = 1, 2, 0  # CU_LAUNCH_PARAM_BUFFER_POINTER and so o
 
 
 class Arguments:
-    """How a kernel's arguments are packed: as a C structure of them, arrays as seven words."""
+    """Layout of a kernel's arguments: a C structure in which an array is seven fields."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
-        types = kernel.signature.args
-        self._dtypes = [np.dtype(str(kind.dtype)) if hasattr(kind, "dtype") else None for kind in types]
-        if any(getattr(kind, "ndim", 1) != 1 for kind in types):
-            raise TypeError(f"arrays of kernel {kernel.name} must have one dimension: {kernel.signature}")
-        formats = [_ARRAY if hasattr(kind, "dtype") else _FORMATS[str(kind)] for kind in types]
-        self.layout = struct.Struct("".join(formats))
+        self._dtypes = [np.dtype(kind[:-2]) if kind.endswith("[]") else None for kind in kernel.arguments]
+        self.layout = struct.Struct("".join(_FORMATS.get(kind, _ARRAY) for kind in kernel.arguments))
 
     def pack_into(self, buffer: Any, arguments: tuple[Any, ...]) -> None:
         """Write arguments as the kernel reads them."""
@@ -85,19 +83,29 @@ class Loaded:
         )
 
 
-# By what kernels are made of, for the process's life: the GPU may still run what nothing refers to any more.
+# By the keys of kernels, for the process's life: the GPU may still run what nothing refers to any more.
 _loaded: dict[tuple[str, int], Loaded] = {}
 _loading = threading.Lock()
 
 
 def loaded(kernel: Kernel) -> Loaded:
-    """A kernel, loaded at its first use on CuPy's current device."""
-    key = kernel.key, cupy.cuda.Device().id
-    found = _loaded.get(key)
+    """A kernel, loaded at its first use on CuPy's current device.
+
+    Raises
+    ------
+    ImportError
+        Where it has to be compiled, and what compiles is not installed.
+    """
+    device = cupy.cuda.Device().id
+    try:
+        found = _loaded.get((kernel.key, device))
+        # Not under the lock: another kernel need not wait until this one is compiled.
+        new = Loaded(kernel) if found is None else found
+    except ImportError as error:
+        raise ImportError(f"{error}; {install_hint(compiling_extra())}") from error
     if found is None:
-        new = Loaded(kernel)  # not under the lock: another kernel need not wait until this one is compiled
         with _loading:
-            found = _loaded.setdefault(key, new)
+            found = _loaded.setdefault((kernel.key, device), new)
     return found
 
 

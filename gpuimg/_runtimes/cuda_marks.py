@@ -14,7 +14,7 @@ import cupy
 import numpy as np
 
 from .._checks.types import Ints, Mask
-from ..kernels.cuda.marks import COMPARE, MARK, MARK_BYTES
+from ..kernels.cuda import MARK_BYTES, MARKS
 from .cuda_launch import launch
 from .cuda_memory import recorded
 
@@ -61,14 +61,14 @@ class Marks:
         mark = os.urandom(MARK_BYTES)
         self._mark = int.from_bytes(mark[:8], "little"), int.from_bytes(mark[8:], "little")
         for arguments in self._launched:
-            launch(MARK, self._stream.ptr, self._grid, *arguments, *self._mark)
+            launch(MARKS["mark"], self._stream.ptr, self._grid, *arguments, *self._mark)
         return recorded(self._stream.ptr)
 
     def left(self) -> Mask:
         """Return a mask of images whose marks are still present; wait for all work on the stream."""
         status = cupy.zeros(self._images, cupy.int32)
         for arguments in self._launched:
-            launch(COMPARE, self._stream.ptr, self._grid, *arguments, *self._mark, status)
+            launch(MARKS["compare"], self._stream.ptr, self._grid, *arguments, *self._mark, status)
         status.data.copy_to_host_async(self._host.ctypes.data, status.nbytes)
         self._launched = []
         self._stream.synchronize()
@@ -77,7 +77,7 @@ class Marks:
 
     @property
     def _grid(self) -> tuple[int, int]:
-        return -(-self._images // MARK.block), 1
+        return -(-self._images // MARKS["mark"].block), 1
 
 
 def _pinned(elements: int) -> Any:

@@ -13,8 +13,10 @@ import numpy as np
 from .._checks.types import Ints
 from .._data.images import ALIGNMENT, SCALES, Pixels, offsets_of
 from .._plan.plan import Entry, Plan
+from ..kernels import cuda as kernels
 from ..kernels import ops
-from ..kernels.cuda import artefacts, elastic
+from ..kernels.cuda import artefact_records as artefacts
+from ..kernels.cuda import elastic_records as elastic
 from ..kernels.jpeg.formulas import STEPS
 from .cuda_launch import launch
 
@@ -78,9 +80,9 @@ def _jpeg(source: Pixels, result: Pixels, records: Any, stream: int) -> None:
     planes = cupy.empty(int(_plane_bytes(source.sizes, source.channels).sum()), cupy.uint8)
     common = source.flat, source.channels, SCALES[source.dtype], records, planes
     blocks = int(np.max(-(-height // artefacts.SIDE) * -(-width // artefacts.SIDE)))
-    launch(artefacts.KERNELS["code_blocks", source.dtype], stream, (blocks, len(height)), *common)
+    launch(kernels.ARTEFACTS["code_blocks"][source.dtype], stream, (blocks, len(height)), *common)
     blocks = -(-int(np.max(height * width)) // artefacts.PIXELS)
-    launch(artefacts.KERNELS["code_pixels", source.dtype], stream, (blocks, len(height)), *common, result.flat)
+    launch(kernels.ARTEFACTS["code_pixels"][source.dtype], stream, (blocks, len(height)), *common, result.flat)
 
 
 # -- elastic -----------------------------------------------------------------------------------------------------------
@@ -101,6 +103,6 @@ def _elastic(source: Pixels, result: Pixels, records: Any, stream: int) -> None:
     height, width = source.sizes.T
     blocks = -(-int(np.max(height * width)) // elastic.BLOCK)
     launch(
-        elastic.KERNELS[source.dtype], stream, (blocks, len(height)), source.flat, source.channels,
+        kernels.ELASTIC[source.dtype], stream, (blocks, len(height)), source.flat, source.channels,
         SCALES[source.dtype], records, records.view(cupy.float32), result.flat,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Whether a GPU can be used, and if not, why not and what to do.
+"""Probe for a usable GPU; if there is none, report why and what to do.
 
 Run as a file it needs nothing but Python and prints the extra to install here: cpu, cuda12 or cuda13.
 """
@@ -80,6 +80,11 @@ def extra() -> str:
     return "cuda13" if version[0] >= 13 else "cuda12"
 
 
+def compiling_extra() -> str:
+    """The extra with what compiles CUDA kernels here: functions of users, and what did not come compiled."""
+    return "jit-cuda13" if extra() == "cuda13" else "jit-cuda12"
+
+
 @lru_cache(maxsize=1)
 def gpu_problem() -> Problem | None:
     """None if the CUDA runtime can be used."""
@@ -87,12 +92,8 @@ def gpu_problem() -> Problem | None:
         return Problem("no CUDA driver or no GPU (libcuda.so.1 finds no device)", False)
     if extra() == "cpu":
         return Problem(f"the CUDA driver is too old: it supports CUDA {driver_cuda()}, at least 12 is needed", True)
-    for module, what in (("cupy", "CuPy"), ("numba_cuda", "numba-cuda"), ("nvidia.nvimgcodec", "nvImageCodec")):
-        try:
-            found = importlib.util.find_spec(module) is not None
-        except (ModuleNotFoundError, ValueError):  # no parent package; blocked in sys.modules
-            found = False
-        if not found:
+    for module, what in (("cupy", "CuPy"), ("nvidia.nvimgcodec", "nvImageCodec")):
+        if not is_installed(module):
             from .._version import install_hint  # here: as a program this file is no part of a package
 
             return Problem(f"{what} is not installed; {install_hint(extra())}", True)
@@ -103,7 +104,33 @@ def gpu_problem() -> Problem | None:
         cupy.zeros(1)
     except Exception as error:
         return Problem(f"CuPy does not work: {error}", True)
+    return _kernel_problem()
+
+
+def _kernel_problem() -> Problem | None:
+    """None if machine code of the kernels for each GPU came with the package, or can be compiled."""
+    if is_installed("numba_cuda"):
+        return None
+    from .._version import install_hint
+    from ..kernels.cuda import shipped
+
+    for capability in capabilities():
+        lack = shipped.lack(capability)
+        if lack is not None:
+            return Problem(
+                f"the CUDA kernels must be compiled here ({lack}), but numba-cuda is not installed; "
+                f"{install_hint(compiling_extra())}",
+                True,
+            )
     return None
+
+
+def is_installed(module: str) -> bool:
+    """Return True if a module can be imported."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ModuleNotFoundError, ValueError):  # no parent package; blocked in sys.modules
+        return False
 
 
 if __name__ == "__main__":

@@ -30,22 +30,9 @@ from ..jpeg.formulas import (
 )
 from ..jpeg.idct import FIRST, SECOND
 from ..scalar import f32, i32, scalar, up, word
-from .kernel import Kernel
+from .artefact_records import HEIGHT, OUTPUT, PLANES, QUALITY, RECORD_WORDS, SIDE, SOURCE, STEP_WORDS, WIDTH
 from .sample import u32, wide
 
-# Word offsets in a record.
-SOURCE: Final = 0  # 2 words: element offset of the source image
-OUTPUT: Final = 2  # 2 words: element offset of the result
-PLANES: Final = 4  # 2 words: byte offset of its luma plane, followed by the two chroma planes, row by row
-HEIGHT: Final = 6
-WIDTH: Final = 7
-QUALITY: Final = 8
-RECORD_WORDS: Final = 10
-STEP_WORDS: Final = 128  # words before the records
-
-SIDE: Final = 16  # pixels per side of a thread block's tile: four blocks of luma, one of each chroma
-THREADS: Final = 64  # one per four pixels
-PIXELS: Final = 256  # threads per block of code_pixels, one pixel each
 _LUMA_BLOCKS: Final = 4
 _BLOCKS: Final = 6
 _LANES: Final = 8
@@ -216,16 +203,3 @@ def code_pixels(source, channels, scale, words, planes, out):
     out[up(at)] = f32(red) * _UNIT
     out[up(at + np.int64(1))] = f32(green) * _UNIT
     out[up(at + np.int64(2))] = f32(blue) * _UNIT
-
-
-_SOURCES = {"uint8": types.uint8, "float32": types.float32}
-_GIVEN = types.int32, types.float32, types.int32[::1], types.uint8[::1]
-
-KERNELS = {("code_blocks", name): Kernel(f"code_blocks_{name}", code_blocks, types.void(kind[::1], *_GIVEN), THREADS)
-           for name, kind in _SOURCES.items()}  # fmt: skip
-KERNELS |= {
-    ("code_pixels", name): Kernel(
-        f"code_pixels_{name}", code_pixels, types.void(kind[::1], *_GIVEN, types.float32[::1]), PIXELS
-    )
-    for name, kind in _SOURCES.items()
-}

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
-from numba import cuda, types
+from numba import cuda
 
 from ..displacement import density, displacement, place, share
 from ..ops import ELASTIC
 from ..scalar import f32, i32, scalar, up, word
-from .kernel import Kernel
+from .elastic_records import HEIGHT, MOVED, OUTPUT, PARAMETERS, RECORD_WORDS, SOURCE, WIDTH
 from .sample import u32, wide
 
-# Word offsets in an image's record.
-SOURCE: Final = 0  # 2 words: element offset of the source image
-OUTPUT: Final = 2  # 2 words: element offset of the result
-HEIGHT: Final = 4
-WIDTH: Final = 5
-MOVED: Final = 6  # 0 if the image is only copied
-PARAMETERS: Final = 7  # float32 parameters of the op
-RECORD_WORDS: Final = PARAMETERS + ELASTIC.width
-
-BLOCK: Final = 256
-_BLOCKS: Final = 4  # per multiprocessor: a thread has 64 registers, for the random numbers of a node
 _HALF = f32(0.5)
 _ONE = f32(1.0)
 
@@ -72,11 +59,3 @@ def elastic(source, channels, scale, ints, floats, out):
 def _value(source, begin, row, column, width, channels, c):
     pixel = np.int64(i32(i32(row * width) + column))
     return f32(source[up(begin + pixel * np.int64(channels) + np.int64(c))])
-
-
-_GIVEN = types.int32, types.float32, types.int32[::1], types.float32[::1], types.float32[::1]
-
-KERNELS = {
-    "uint8": Kernel("elastic_uint8", elastic, types.void(types.uint8[::1], *_GIVEN), BLOCK, _BLOCKS),
-    "float32": Kernel("elastic_float32", elastic, types.void(types.float32[::1], *_GIVEN), BLOCK, _BLOCKS),
-}

@@ -42,7 +42,6 @@ from ..jpeg.upload import (
     USED,
 )
 from ..scalar import i32, scalar, up, word
-from .kernel import Kernel
 from .sample import u32
 
 u64 = np.uint64
@@ -192,8 +191,3 @@ def huffman(words, groups, coefficients, status):
         bad = i32(1)
     if bad:  # atomic: several segments of an image may report
         cuda.atomic.max(status, up(word(words, segment, SEGMENT_IMAGE)), i32(1))
-
-
-HUFFMAN = Kernel(
-    "huffman", huffman, types.void(types.int32[::1], types.int32, types.int16[::1], types.int32[::1]), THREADS
-)

@@ -26,7 +26,6 @@ from ..jpeg.upload import (
     LEFT,
     OUT,
     PER,
-    PIXELS_AT_ONCE,
     PLACE_SHIFT,
     PLANE_WORDS,
     REGION,
@@ -38,7 +37,6 @@ from ..jpeg.upload import (
     WIDTH,
 )
 from ..scalar import i32, scalar, up, word
-from .kernel import Kernel
 from .sample import u32, wide
 
 # -- inverse DCT -------------------------------------------------------------------------------------------------------
@@ -145,12 +143,6 @@ def inverse_dct(words, images, coefficients, planes):
         planes[up(at + 1)] = _bytes(o4, o5, o6, o7)
 
 
-INVERSE_DCT = Kernel(
-    "inverse_dct", inverse_dct, types.void(types.int32[::1], types.int32, types.int16[::1], types.int32[::1]),
-    LANES * BLOCKS_AT_ONCE,
-)  # fmt: skip
-
-
 # -- colors ------------------------------------------------------------------------------------------------------------
 
 
@@ -211,9 +203,3 @@ def colors(words, images, planes, channels, out):
     out[up(at)] = np.uint8(red)
     out[up(at + np.int64(1))] = np.uint8(green)
     out[up(at + np.int64(2))] = np.uint8(blue)
-
-
-COLORS = Kernel(
-    "colors", colors, types.void(types.int32[::1], types.int32, types.uint8[::1], types.int32, types.uint8[::1]),
-    PIXELS_AT_ONCE,
-)  # fmt: skip

@@ -6,14 +6,12 @@ A mark is 16 random bytes, which no image has by chance.
 from __future__ import annotations
 
 import numpy as np
-from numba import cuda, types
+from numba import cuda
 
 from ..scalar import i32, scalar, up
-from .kernel import Kernel
+from . import MARK_BYTES
 
-MARK_BYTES = 16
-_BLOCK = 128
-_HALF = 8  # bytes per number
+_HALF = 8  # bytes of a number
 _LAST = np.uint64(255)
 
 
@@ -47,9 +45,3 @@ def compare(out, places, first, second, status):
             differs |= out[up(at + k)] ^ _byte(first, second, k)
         if differs == 0:
             status[up(number)] = 1
-
-
-_MARK = types.uint8[::1], types.int64[::1], types.uint64, types.uint64
-MARK = Kernel("mark", mark, types.void(*_MARK), _BLOCK)
-COMPARE = Kernel("compare", compare, types.void(*_MARK, types.int32[::1]), _BLOCK)
-KERNELS = {kernel.name: kernel for kernel in (MARK, COMPARE)}

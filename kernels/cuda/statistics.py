@@ -16,11 +16,11 @@ from ..layout import HEIGHT, RECORD_WORDS, WIDTH
 from ..ops import CHANNELS, END, INSTRUCTION_HEADER, LEVELS, MEAN, PLAIN, RANGE, SLOT, STATISTICS_WORDS
 from ..program import has_statistic, takes
 from ..scalar import f32, i32, scalar, word
+from . import EXTREMES
 from .program import make_pixel
 from .sample import u32
 
-EXTREMES = 6  # words per image: the largest key of each channel's values, and of their negatives
-_CHUNK = 8  # levels that a thread sums
+_CHUNK = 8  # levels that a thread adds up
 _CHUNKS = STATISTICS_WORDS // _CHUNK
 _CHANNEL_CHUNKS = LEVELS // _CHUNK
 _LOWEST = i32(-2147483648)

@@ -6,14 +6,11 @@ with 8-bit samples, P010 and P016 with 16-bit samples.
 
 from __future__ import annotations
 
-from numba import cuda, types
+from numba import cuda
 
 from ..scalar import f32, i32, up
 from ..yuv import chroma_term, level
-from .kernel import Kernel
 from .sample import u32
-
-_BLOCK = 256
 
 
 def frame(
@@ -40,14 +37,3 @@ def frame(
     if channels == 3:
         out[up(at + 1)] = level(value, of_luma, chroma_term(u, v, green_u, green_v, green))
         out[up(at + 2)] = level(value, of_luma, chroma_term(u, v, blue_u, blue_v, blue))
-
-
-def _kernel(name, sample):
-    whole, real = types.int32, types.float32
-    signature = types.void(
-        sample[::1], sample[::1], *[whole] * 6, *[real] * 10, whole, *[types.int64] * 3, types.uint8[::1]
-    )
-    return Kernel(name, frame, signature, _BLOCK)
-
-
-KERNELS = {kernel.name: kernel for kernel in (_kernel("frame8", types.uint8), _kernel("frame16", types.uint16))}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuimg.kernels import cuda as kernels
+from gpuimg.kernels.cuda.compiler import function_of
 from tests.standin import Standin, installed
 from tests.standin.launches import Array, packed
 
@@ -33,7 +34,7 @@ _ARRAY, _ADDRESS = 7, 4  # parameters of an array, and which of them is its addr
 
 
 def split(made: Program, content: bytes) -> list[bytes]:
-    """What a launcher packed, cut into parameters where the PTX has them."""
+    """Split the arguments that a launcher packed into the parameters of the PTX."""
     if len(content) != made.parameter_bytes:
         raise Fault(f"wrong parameters: the kernel takes {made.parameter_bytes} bytes, given are {len(content)}")
     sizes = [parameter.size for parameter in made.kernel.parameters]
@@ -49,7 +50,7 @@ def _elsewhere(words: list[bytes], array: Any, address: int) -> list[Any]:
 
 
 class Launches:
-    """What ran, on which stand-in."""
+    """Launches that ran, and their stand-in."""
 
     def __init__(self, standin: Standin, edit: Edit | None, capability: Capability) -> None:
         self.standin = standin
@@ -84,7 +85,7 @@ class Launches:
         """Arrays as buffers that are named as the kernel's function names them, and numbers as they were packed."""
         made: list[Any] = []
         at = 0
-        for name, argument in zip(inspect.signature(kernel.function).parameters, arguments, strict=True):
+        for name, argument in zip(inspect.signature(function_of(kernel)).parameters, arguments, strict=True):
             if not isinstance(argument, Array):
                 made.append(words[at])
                 at += 1

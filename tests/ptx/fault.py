@@ -1,4 +1,4 @@
-"""What an interpreted program did wrong."""
+"""The fault of an interpreted program."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Order between blocks: a thread passes a fence and writes a flag; another one reads the flag and passes a fence.
 
-As fences are SC fences, a fence counts for a flag that another thread of the block writes behind a barrier, and
+As fences are SC fences, a fence counts for a flag that another thread of the block writes after a barrier, and
 likewise for one that another thread has read in front of a barrier.
 """
 
@@ -19,7 +19,7 @@ _Flag = tuple[tuple[int, int], int, int]  # region and word, thread, step
 
 
 class Flags:
-    """Which accesses of a launch are ordered by flags: directly, not by way of a third block."""
+    """Find accesses of a launch that flags order: directly, not through a third block."""
 
     def __init__(self, clock: Clock, regions: list[Region], block_size: int) -> None:
         self._size = block_size
@@ -29,7 +29,7 @@ class Flags:
         self._takes: dict[int, list[_Flag]] = {}
 
     def ordered(self, one: int, at: int, other: int, then: int) -> bool:
-        """Whether thread ``one`` at step ``at`` is before thread ``other`` at step ``then``, or the other way round."""
+        """Return True if thread ``one`` at step ``at`` is ordered with ``other`` at step ``then``, either way."""
         if at > then:
             one, at, other, then = other, then, one, at
         if self._gives is None:
@@ -44,7 +44,7 @@ class Flags:
         )
 
     def _is_given(self, one: int, at: int, thread: int, step: int) -> bool:
-        """Whether a fence is between an access and a flag that a thread of the block writes."""
+        """Return True if a fence lies between an access and a flag that a thread of the block writes."""
         own = self._next(self._fences.get(one, []), at)
         if own <= (step if one == thread else self._barrier_before(one, step)):
             return True

@@ -89,13 +89,13 @@ def _call(made: Kernel, i: Instruction, slots: dict[str, Register], functions: d
 
 
 def _paste(made: Kernel, function: Kernel, slots: dict[str, Register], tag: str) -> None:
-    """A function's instructions, with registers and labels of their own."""
+    """Return a function's instructions, with new registers and labels."""
     shift = len(made.registers)
     made.registers += [Register(r.number + shift, r.name, r.kind) for r in function.registers]
     slots = slots | {one.name: _slot(made, one) for one in function.variables if one.space == "param"}
     made.variables += [one for one in function.variables if one.space != "param" and one not in made.variables]
     start = len(made.instructions)
-    behind = f"$behind{tag}"
+    after = f"$after{tag}"
     names = {label: label + tag for label in [*function.labels, *function.tables]}
 
     def own(operand: Operand) -> Operand:
@@ -115,10 +115,10 @@ def _paste(made: Kernel, function: Kernel, slots: dict[str, Register], tag: str)
     for i in function.instructions:
         guard = None if i.guard is None else made.registers[i.guard.number + shift]
         if i.parts[0] == "ret":
-            made.instructions.append(replace(i, parts=("bra",), operands=(Name(behind),), guard=guard))
+            made.instructions.append(replace(i, parts=("bra",), operands=(Name(after),), guard=guard))
             continue
         copied = replace(i, operands=tuple(own(operand) for operand in i.operands), guard=guard)
         made.instructions.append(_moved(copied, slots))
     made.labels.update((label + tag, start + number) for label, number in function.labels.items())
     made.tables.update((name + tag, [label + tag for label in table]) for name, table in function.tables.items())
-    made.labels[behind] = len(made.instructions)
+    made.labels[after] = len(made.instructions)

@@ -46,7 +46,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a launch took."""
+    """The cost of a launch."""
 
     rounds: int
     threads: int
@@ -95,7 +95,7 @@ class _Arguments:
 
 
 def host_address(array: Any) -> int:
-    """Where an array lies on the host."""
+    """Return the address of an array on the host."""
     return int(array.__array_interface__["data"][0])
 
 
@@ -126,7 +126,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def packed(made: Program, values: list[Any]) -> Array:
-    """All parameters; their number and their sizes must be the kernel's."""
+    """Pack all parameters; their number and sizes must be the kernel's."""
     sizes = [parameter.size for parameter in made.kernel.parameters]
     given = [_bytes(value) for value in values]
     if [len(one) for one in given] != sizes:

@@ -26,7 +26,7 @@ Dim = tuple[int, int, int]
 
 
 class Clock:
-    """What a launch counts over all its blocks."""
+    """Counters of a launch over all its blocks."""
 
     def __init__(self, most: int) -> None:
         self.steps = 0
@@ -107,7 +107,7 @@ class Machine:
         self.apart()
 
     def apart(self) -> None:
-        """What comes next is later than what was before, also within one block of instructions."""
+        """Advance the clock, so that later steps are ordered after earlier ones even within a block of instructions."""
         self._clock.steps += 1
 
     def who(self, thread: Any) -> str:
@@ -139,7 +139,7 @@ class Machine:
             self._run_block(blocks[lowest], np.flatnonzero(at == lowest))
 
     def _run_one_warp(self, blocks: list[Block], late: int, turns: int) -> bool:
-        """Run the first warp that can go on until it waits; gives whether there is any.
+        """Run the first ready warp until it waits; return False if there is none.
 
         The one that is ``late`` is the last of them once it has had so many turns.
         """
@@ -293,7 +293,7 @@ class Machine:
         return self._number(i, np.flatnonzero((self._at == _WAITS) & (self._meets == place))) == number
 
     def _together(self, block: Block, ids: Array, masks: Array) -> None:
-        """What those that meet do, and on behind it."""
+        """Execute an instruction of several threads for those that meet, and continue after it."""
         i, meet = block.end, block.meet
         assert i is not None
         assert meet is not None
@@ -305,7 +305,7 @@ class Machine:
         self._at[ids] = block.number + 1
 
     def _check_aligned(self, i: Instruction, free: Array) -> None:
-        """All threads of a warp wait at one instruction, where it is said to be aligned."""
+        """Raise if threads of a warp wait at different barriers that are declared aligned."""
         if i.parts[0] == "barrier" and "aligned" not in i.parts:
             return
         order = np.argsort(self.warp[free], kind="stable")

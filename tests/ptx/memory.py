@@ -1,6 +1,6 @@
 """Memory that checks every access: its bounds, its alignment, and that what is read was written before.
 
-Each buffer lies far from all others, and each shared variable has a gap behind it, so that one word too far is found.
+Each buffer lies far from all others, and each shared variable is followed by a gap, so that one word too far is found.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .values import Array, Lanes
 _SLOT = 36  # bits of an address within a buffer's part of the global memory
 SHARED = 1 << 56  # where the generic address space shows shared and local memory
 LOCAL = 1 << 57
-_GAP = 64  # bytes behind a shared variable
+_GAP = 64  # bytes after a shared variable
 _UNSIGNED: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 WINDOWS = {"shared": SHARED, "local": LOCAL}
 
@@ -45,7 +45,7 @@ class Region:
 
 
 class Layout:
-    """Where the variables of a space lie, and which bytes are theirs."""
+    """Addresses and bytes of the variables of a space."""
 
     def __init__(self, variables: list[Variable], dynamic: int = 0) -> None:
         self.places: dict[str, int] = {}
@@ -65,7 +65,7 @@ class Layout:
 
 
 class Memory:
-    """All that a launch can touch."""
+    """All memory of a launch."""
 
     def __init__(self) -> None:
         self._regions: dict[int, Region] = {}
@@ -84,14 +84,14 @@ class Memory:
 
     @property
     def regions(self) -> list[Region]:
-        """What was added."""
+        """Return the regions that were added."""
         return list(self._regions.values())
 
     def window(self, space: str, layout: Layout, owners: Array) -> None:
-        """Make shared or local memory, whose owners are told for each thread."""
+        """Create shared or local memory, with an owner for each thread."""
         count = int(owners.max()) + 1 if len(owners) else 0
         size = count * layout.size
-        # What nothing has written is no zero, either.
+        # Unwritten bytes must not look like zeros.
         region = Region(f"{space} memory", np.full(size, 0xCD, np.uint8), 0, np.zeros(size, np.bool_), True)
         self._windows[space] = region, layout, owners
 
@@ -213,7 +213,7 @@ class Memory:
     def load(
         self, i: Instruction, space: str, lanes: Lanes, at: Array, size: int, count: int, flags: int = 0
     ) -> list[Array]:
-        """What ``count`` words hold, from each lane's address on."""
+        """Return ``count`` words from each lane's address on."""
         parts = [np.empty(len(at), _UNSIGNED[size]) for _ in range(count)]
         for _, chosen, words, index in self._words(i, space, lanes, at, size, count, flags):
             for k in range(count):
@@ -236,7 +236,7 @@ class Memory:
         self, i: Instruction, space: str, lanes: Lanes, at: Array, dtype: Any,
         apply: Callable[[Array, Array, Any], Any], flags: int = 0,
     ) -> Array:  # fmt: skip
-        """What the words held before ``apply(words, index, lanes)`` changed them, one lane after the other."""
+        """Return the words before ``apply(words, index, lanes)`` changes them, one lane after another."""
         size = np.dtype(dtype).itemsize
         old = np.zeros(len(at), dtype)
         for _, chosen, words, index in self._words(i, space, lanes, at, size, 1, flags | WRITE | STRONG | ATOMIC):

@@ -80,7 +80,7 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Variable:
-    """A declared piece of memory; ``size`` is in bytes, and 0 where it is told at the launch."""
+    """A declared piece of memory; ``size`` is in bytes, and 0 if the launch determines it."""
 
     name: str
     space: str
@@ -98,7 +98,7 @@ class Kernel:
     parameters: list[Variable] = field(default_factory=list)
     results: list[Variable] = field(default_factory=list)
     instructions: list[Instruction] = field(default_factory=list)
-    labels: dict[str, int] = field(default_factory=dict)  # name -> number of the instruction behind it
+    labels: dict[str, int] = field(default_factory=dict)  # name -> number of the instruction after it
     tables: dict[str, list[str]] = field(default_factory=dict)  # of branches by an index
     registers: list[Register] = field(default_factory=list)
     variables: list[Variable] = field(default_factory=list)  # of the kernel alone
@@ -278,7 +278,7 @@ class _Body:
 
 
 def _closing(text: str, at: int) -> int:
-    """Where the brace at ``at`` closes."""
+    """Return the position of the brace that closes the one at ``at``."""
     depth = 0
     for place in range(at, len(text)):
         depth += (text[place] == "{") - (text[place] == "}")

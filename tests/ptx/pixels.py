@@ -107,22 +107,22 @@ def equalized(x: Any) -> gi.Batch:
     return gi.equalize(gi.resize(x, (33, 34), "nearest"), where=np.arange(len(x)) % 3 > 0)
 
 
-# Of images of one size: what comes before these would be resampled in a pass of its own.
+# For images of one size, because earlier resizing would be resampled in a separate pass.
 
 
 def sharpened(x: Any) -> gi.Batch:
-    """With what lies beside each pixel."""
+    """Apply a filter that reads the neighbors of each pixel."""
     return gi.adjust_sharpness(x, np.linspace(0.0, 2.0, len(x)))
 
 
 def noisy(x: Any) -> gi.Batch:
-    """With what each pixel gets by its place."""
+    """Apply operations that depend on the position of a pixel."""
     x = gi.erase(gi.grid_mask(gi.horizontal_flip(x), 5.0, 0.4, 30.0), 1, 2, 3, 4, "random", seed=7)
     return gi.gaussian_noise(x, 0.0, 0.1, seed=np.arange(len(x)))
 
 
 def mirrored(x: Any) -> gi.Batch:
-    """Larger than what there is, and its channels in another order."""
+    """Pad with mirrored pixels by more than the image, and permute the channels."""
     x = gi.pad(x, (9, 2, 0, 7), padding_mode="reflect", where=np.arange(len(x)) >= 0)
     return gi.permute_channels(x, (1, 2, 0) if x.channels == 3 else (0,))
 
@@ -144,6 +144,6 @@ def use_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Statistics of bytes in blocks of two warps, so that a small image has many."""
     made = kernels.statistics_kernel((), "uint8", ops.PLAIN)
     monkeypatch.setattr(kernels.Kernel, "all", [])
-    smaller = kernels.Kernel(made.name, made.function, made.signature, 64)
+    smaller = kernels.Kernel(made.name, made.code, made.arguments, 64)
     smaller.bounds = made.bounds  # the same code
     monkeypatch.setattr(kernels, "statistics_kernel", lambda *_: smaller)

@@ -144,7 +144,7 @@ def _targets(i: Instruction | None, kernel: Kernel, starts: dict[str, int]) -> t
 
 
 def _flow(blocks: list[Block], carry: int) -> frozenset[int]:
-    """Which registers each block takes and gives; gives those that nothing reads."""
+    """Find the registers that each block reads and writes; return those that nothing reads."""
     exposed: set[int] = set()
     everything: set[int] = set()
     written: list[list[int]] = []
@@ -165,7 +165,7 @@ def _flow(blocks: list[Block], carry: int) -> frozenset[int]:
 
 
 def _parameters(kernel: Kernel, symbols: dict[str, int]) -> tuple[list[int], int]:
-    """Where the parameters lie, each aligned to its own size."""
+    """Return the offsets of the parameters, each aligned to its size."""
     offsets, end = [], 0
     for parameter in kernel.parameters:
         start = -(-end // parameter.align) * parameter.align

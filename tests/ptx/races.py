@@ -58,7 +58,7 @@ class Log:
         return self._instructions[number]
 
     def accesses(self) -> tuple[_Accesses, int]:
-        """All of them, cut to words of the smallest size among them; and that size."""
+        """Split all accesses into words of the smallest size among them; return them and the size."""
         size = min(entry[5] for entry in self._entries)
         columns: list[list[Any]] = [[], [], [], [], []]
         for step, number, flags, threads, offsets, own in self._entries:
@@ -93,7 +93,7 @@ class _Groups:
         return np.maximum.reduceat(high, self.starts) > np.minimum.reduceat(low, self.starts)
 
     def racing(self) -> Any:
-        """Which groups hold two accesses of different owners that need an order."""
+        """Return the groups with two accesses of different owners that need an order."""
         flags = self.all.flags
         writes, strong = (flags & WRITE) != 0, (flags & STRONG) != 0
         anyone = np.ones(len(flags), np.bool_)
@@ -103,7 +103,7 @@ class _Groups:
         return plain | (both & self._several(changed | looked))
 
     def members(self, groups: Any) -> Any:
-        """Which accesses are in these groups."""
+        """Return the accesses in these groups."""
         return groups[self.number]
 
     def pair(self, group: int) -> tuple[int, int]:
@@ -120,12 +120,12 @@ class _Groups:
 
 
 def needs_order(one: int, other: int) -> bool:
-    """Whether two accesses of different threads race if nothing orders them."""
+    """Return True if two accesses of different threads race unless they are ordered."""
     return bool((one | other) & WRITE) and not (one & other & STRONG)
 
 
 class Order(NamedTuple):
-    """What is ordered in a launch: barriers of blocks and of warps, as ``owner << 40 | step``, sorted."""
+    """The order in a launch: barriers of blocks and of warps, as ``owner << 40 | step``, sorted."""
 
     block_of: Callable[[Ints], Ints]
     warp_of: Callable[[Ints], Ints]

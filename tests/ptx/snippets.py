@@ -52,7 +52,7 @@ def with_pointers(count: int, body: str, before: str = "") -> str:
 
 
 def evaluate(instructions: str, result: str, *arrays: Any) -> Any:
-    """What instructions make of ``{a}``, ``{b}``... in ``{d}`` for each thread; ``result`` is a dtype."""
+    """Return the result ``{d}`` of instructions on ``{a}``, ``{b}``... for each thread; ``result`` is its dtype."""
     n = len(arrays[0])
     out = np.zeros(n, result)
     lines, registers = [], {}

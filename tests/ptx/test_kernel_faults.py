@@ -107,7 +107,7 @@ def test_faults_of_the_transform_are_named(name: str) -> None:
 
 
 def test_a_stride_that_is_not_theimages_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told by the host: rows that lie further apart than they do."""
+    """The host passes a row stride that is too large."""
     with executing() as launches:
         compile_plan = launches.standin.runtime.compile_plan
 

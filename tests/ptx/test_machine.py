@@ -1,4 +1,4 @@
-"""What threads do together: branches, barriers, shared memory, warps, atomics, calls and memory of every kind."""
+"""Instructions of several threads: branches, barriers, shared memory, warps, atomics, calls, memory of all kinds."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_threads_that_are_gone_are_not_waited_for() -> None:
 @pytest.mark.parametrize("width", [32, 16, 8, 4, 2])
 @pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
 def test_shuffles_within_segments(mode: str, width: int) -> None:
-    """As CUDA's ``__shfl_sync`` and its like with a width tell."""
+    """Compute lanes as the documentation of CUDA's ``__shfl_sync`` and its variants with a width."""
     control = 32 - width << 8 | (0 if mode == "up" else 31)
     for step in {0, 1, 3 % width, width - 1}:
         body = f"{_IN} shfl.sync.{mode}.b32 %r2|%p1, %r1, {step}, {control}, {_ALL}; @!%p1 add.u32 %r2, %r2, 1; {_OUT}"

@@ -11,7 +11,7 @@ from tests.standin.work import told
 
 pytest.importorskip("numba_cuda")
 
-from gpuimg.kernels.cuda import marks
+from gpuimg.kernels.cuda import MARKS
 
 from .device import Launches, executing
 from .launch import run
@@ -28,7 +28,7 @@ def decoded(launches: Launches) -> gi.Batch:
 
 
 def test_the_cpu_decodes_what_was_not_written() -> None:
-    """Also of images that are turned, which have memory of their own."""
+    """Rotated images are included, which have separate memory."""
     with executing() as launches:
         batch = decoded(launches)
         for one, other in zip(batch, gi.decode_batch(SOURCES, device="cpu"), strict=True):
@@ -47,11 +47,11 @@ def test_marks_at_any_place() -> None:
     expected = out.copy()
     for at in places[places >= 0].tolist():
         expected[at : at + 16] = np.frombuffer(mark, np.uint8)
-    run(ptx_of(marks.MARK, (9, 0)), 1, marks.MARK.block, [out, places, *halves])
+    run(ptx_of(MARKS["mark"], (9, 0)), 1, MARKS["mark"].block, [out, places, *halves])
     np.testing.assert_array_equal(out, expected)
     changed = (places >= 0) & (rng.random(40) < 0.5)
     bits = np.uint8(1) << rng.integers(0, 8, changed.sum(), np.uint8)
     out[places[changed] + rng.integers(0, 16, changed.sum())] ^= bits
     status = np.zeros(40, np.int32)
-    run(ptx_of(marks.COMPARE, (9, 0)), 1, marks.COMPARE.block, [out, places, *halves, status])
+    run(ptx_of(MARKS["compare"], (9, 0)), 1, MARKS["compare"].block, [out, places, *halves, status])
     np.testing.assert_array_equal(status, (places >= 0) & ~changed)

@@ -48,7 +48,7 @@ def noise(name: str, height: int, width: int, coefficients: int = 2, color_range
 
 
 class OnDevice:
-    """A frame with the name of its format where a frame of a GPU has it, and rows of so many samples more."""
+    """A frame with the attributes of a GPU's frame, and padded rows."""
 
     def __init__(self, frame: Any, more: int = 0) -> None:
         itemsize = frame.format.components[0].bits // 9 + 1
@@ -59,7 +59,7 @@ class OnDevice:
 
 
 def samples(plane: Any, dtype: str, row: int, count: int) -> Any:
-    """Of a plane, with rows so far apart, and nothing behind the last one."""
+    """Copy a plane with a row stride, and no padding after the last row."""
     stored = np.frombuffer(plane, np.uint8).reshape(plane.height, plane.line_size).view(dtype)
     wide = np.full((plane.height, row), 77, dtype)
     wide[:, : stored.shape[1]] = stored
@@ -67,7 +67,7 @@ def samples(plane: Any, dtype: str, row: int, count: int) -> Any:
 
 
 def converted(frame: Any, orientation: int = 1, channels: int = 3, region: Any = None, more: int = 0) -> Any:
-    """What the kernel makes of a region (x0, y0, x1, y1) as shown; other pixels of the image are 9."""
+    """Return the kernel's result for a region (x0, y0, x1, y1) as displayed; other pixels of the image are 9."""
     surface = surface_of(OnDevice(frame, more))
     planes = [
         samples(plane, surface.dtype, row, count)
@@ -82,8 +82,8 @@ def converted(frame: Any, orientation: int = 1, channels: int = 3, region: Any =
     numbers = surface.arguments(exif.stored_regions(given, shape, turns)[0], channels)
     kernel = kernel_of(Variant("video", f"frame{8 * planes[0].itemsize}"))
     arguments = [
-        value if hasattr(kind, "dtype") else np.dtype(str(kind)).type(value)
-        for kind, value in zip(kernel.signature.args, (*planes, *numbers, *places, out), strict=True)
+        value if kind.endswith("[]") else np.dtype(kind).type(value)
+        for kind, value in zip(kernel.arguments, (*planes, *numbers, *places, out), strict=True)
     ]
     run(ptx_of(kernel, (9, 0)), -(-numbers[5] // kernel.block), kernel.block, arguments)
     assert (out[[*range(_SLACK), *range(-_SLACK, 0)]] == 9).all()

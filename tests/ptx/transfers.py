@@ -123,7 +123,7 @@ _KINDS = {
 
 
 def in_turn(words: Array, index: Array, values: list[Array], combine: Callable[..., Any]) -> Array:
-    """Combine words with values one after the other; gives what each found."""
+    """Combine words with values one after another; return the earlier value of each."""
     order = np.argsort(index, kind="stable")
     where = index[order]
     first = np.flatnonzero(np.concatenate([[True], where[1:] != where[:-1]]))

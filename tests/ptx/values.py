@@ -40,7 +40,7 @@ class Lanes(NamedTuple):
 
     @property
     def n(self) -> int:
-        """How many they are."""
+        """Return the number of threads."""
         return len(self.ids)
 
 
@@ -68,14 +68,14 @@ def literal(text: str, kind: str) -> Any:
 
 @dataclass(frozen=True)
 class Env:
-    """What the operands of an instruction refer to: numbers that variables stand for, and what they are in."""
+    """The context of an instruction's operands: the numbers of variables, and their kernel."""
 
     symbols: dict[str, int]
     spaces: dict[str, str]
     carry: int  # number of the register of carries
 
     def read(self, i: Instruction, operand: Operand, kind: str) -> Read:
-        """How to get an operand as values of a type."""
+        """Return a function that reads an operand as values of a type."""
         if isinstance(operand, Register):
             return self._register(i, operand, kind)
         if isinstance(operand, Negated):
@@ -106,7 +106,7 @@ class Env:
         return lambda v, lanes: v[number].astype(bits).view(dtype)
 
     def write(self, i: Instruction, operand: Operand, kind: str) -> Write:
-        """How to put values of a type into a register, extended by their sign or by zeros."""
+        """Return a function that writes values of a type to a register, extended by their sign or by zeros."""
         if isinstance(operand, Name) and operand.text == "_":
             return lambda v, lanes, values: None
         if not isinstance(operand, Register):
@@ -131,7 +131,7 @@ class Env:
         return put
 
     def address(self, i: Instruction, operand: Operand, wide: bool = True) -> Read:
-        """How to get the addresses of a memory operand, as uint64."""
+        """Return a function that computes the addresses of a memory operand, as uint64."""
         if not isinstance(operand, Address):
             raise Fault(f"{i}: {operand} is no address")
         if isinstance(operand.base, Register):
@@ -157,7 +157,7 @@ class Form(NamedTuple):
 
 
 def step_of(i: Instruction, env: Env, form: Form) -> Step:
-    """A step that computes one result from the operands behind it."""
+    """Return a step that computes one result from the operands after it."""
     if len(i.operands) != 1 + len(form.arguments):
         raise Fault(f"{i}: {len(i.operands)} operands, not {1 + len(form.arguments)}")
     put = env.write(i, i.operands[0], form.result)

@@ -2,8 +2,9 @@
 
     python -m tests.ptx.variants --record    # compile every variant and write tests/budgets.json
 
-PTX instructions, machine instructions and registers, as the installed numba-cuda and nvJitLink make them, which is what
-runs. ``test_budgets.py`` fails where a kernel grows by more than a tenth.
+PTX instructions, machine instructions and registers, of the file that a build left in ``kernels/_lib``, else as the
+installed numba-cuda and nvJitLink make them: that is what runs. ``test_budgets.py`` fails where a kernel grows by more
+than a tenth.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ import numba
 import numpy as np
 import pytest
 
+from buildtools import cuda as build
 from gpuimg._data.images import KINDS
 from gpuimg.kernels import ops
+from gpuimg.kernels.cuda import shipped
 
 BUDGETS = Path(__file__).parents[1] / "budgets.json"
 GROWTH = 1.1  # more than this must be explained, and recorded
@@ -89,8 +92,7 @@ class Code(NamedTuple):
 
     ptx: str
     instructions: dict[str, int]  # "ptx" and "machine" instructions, "registers", and so on, see `compiled`
-    stack: int
-    spilled: int  # bytes stored and loaded
+    stack: int  # bytes, of what is spilled too
 
 
 def target(capability: tuple[int, int]) -> str:
@@ -105,15 +107,15 @@ def kernel_of(variant: Variant) -> Any:
 
     kernel, source, kind, functions, build = variant
     if kernel == "jpeg":
-        return kernels.jpeg.KERNELS[source]
+        return kernels.JPEG[source]
     if kernel == "marks":
-        return kernels.marks.KERNELS[source]
+        return kernels.MARKS[source]
     if kernel == "video":
-        return kernels.yuv.KERNELS[source]
+        return kernels.FRAMES[source]
     if kernel in ARTEFACT_KERNELS:
-        return kernels.artefacts.KERNELS[kernel, source]
+        return kernels.ARTEFACTS[kernel][source]
     if kernel == "elastic":
-        return kernels.elastic.KERNELS[source]
+        return kernels.ELASTIC[source]
     if kernel == "mix":
         return kernels.MIX
     if kernel == "statistics":
@@ -121,62 +123,73 @@ def kernel_of(variant: Variant) -> Any:
     return kernels.transform_kernel(functions, source, KINDS[kind], build)
 
 
+_BUILDER = hashlib.sha256(Path(build.__file__).read_bytes()).hexdigest()
 _USERS_KEPT = 4  # texts with functions of users that stay on disk, of each variant
 
 
 @functools.cache
 def ptx_of(kernel: Any, capability: tuple[int, int]) -> str:
-    """PTX of a kernel, kept on disk as machine code is: several tests read it, in several processes.
+    """PTX of a kernel: as it ships, or with functions of users as the runtime compiles it.
 
-    For all of :data:`CAPABILITIES` at once, since what takes longest, Numba's inference of types, is then done once.
+    What ships is read from the file that a build left, else made as a build does. It is cached on disk, as machine code
+    is: several tests read it, in several processes.
     """
+    return runtimes_ptx(kernel, capability) if kernel.users else build.retargeted(_shipped_ptx(kernel), capability)
+
+
+def runtimes_ptx(kernel: Any, capability: tuple[int, int]) -> str:
+    """PTX of a kernel as the runtime compiles what does not ship."""
+    from gpuimg.kernels.cuda import compiler
+
+    # For all capabilities at once, since what takes longest, Numba's inference of types, is then done once.
+    makers = {one: functools.partial(compiler.compile_ptx, kernel, one) for one in {capability, *CAPABILITIES}}
+    return _cached(kernel, capability, makers)
+
+
+@functools.cache
+def _shipped_ptx(kernel: Any) -> str:
+    opened = shipped.opened()
+    if not isinstance(opened, str):
+        return opened.code(opened.best((99, 0)))[kernel.name].rstrip(b"\0").decode()
+    return _cached(kernel, _BUILDER, {_BUILDER: functools.partial(build.ptx_of, kernel)})
+
+
+def _cached(kernel: Any, wanted: Any, texts: dict[Any, Any]) -> str:
+    """One of some texts, all of which are made where that one is not on disk."""
     from gpuimg.kernels import compiled as loops
-    from gpuimg.kernels import cuda as kernels
+    from gpuimg.kernels.cuda import compiler
 
-    found = loops.read(_file_name(kernel, capability), bytes.decode) if kernel.is_kept else None
-    if found is not None:
-        return str(found)
-    texts = {
-        one: kernels.compile_ptx(kernel.function, kernel.signature, one, kernel.bounds)
-        for one in {capability, *CAPABILITIES}
-    }
-    if kernel.is_kept:
-        for one, text in texts.items():
-            others = _USERS_KEPT if kernel.name.endswith("_user") else 0
-            loops.store(_file_name(kernel, one), text.encode(), others)
-    return texts[capability]
-
-
-def _file_name(kernel: Any, capability: tuple[int, int]) -> str:
-    from gpuimg.kernels import cuda as kernels
-
-    stem, _, made_of = kernel.key.rpartition("-")
-    made_with = hashlib.sha256(repr((kernels.toolchain(), capability)).encode()).hexdigest()[:12]
-    return f"{stem}{made_with}-{made_of}.ptx"
+    names = {one: f"{compiler.key_of(kernel, compiler.toolchain(), one)}.ptx" for one in texts}
+    found = loops.read(names[wanted], bytes.decode) if compiler.is_stored(kernel) else None
+    if found is None:
+        made = {one: make() for one, make in texts.items()}
+        found = made[wanted]
+        if compiler.is_stored(kernel):
+            for one, text in made.items():
+                loops.store(names[one], text.encode(), _USERS_KEPT if kernel.users else 0)
+    return str(found)
 
 
 @functools.cache
 def compiled(variant: Variant, capability: tuple[int, int]) -> Code:
-    """Compile a variant for an architecture as the runtime does; needs no GPU."""
-    from gpuimg.kernels import cuda as kernels
+    """Machine code of a variant for an architecture: what ships, else as the runtime compiles it; needs no GPU."""
+    from gpuimg.kernels.cuda import compiler
 
-    ptx = ptx_of(kernel_of(variant), capability)
-    image, said = kernels.assembled(ptx, capability)
-    registers = re.search(r"Used (\d+) registers", said)
-    frame = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", said)
-    if registers is None or frame is None:
-        raise RuntimeError(f"nvJitLink said something else: {said}")
+    kernel = kernel_of(variant)
+    ptx = ptx_of(kernel, capability)
+    built = None if kernel.users else shipped.shipped_image(kernel, capability)
+    cubin = built[1] if built else compiler.assembled(ptx, capability)[0].code
     counts = {
         "ptx": ptx_instructions(ptx),
-        "machine": machine_instructions(image.code),
-        "registers": int(registers[1]),
-        "spins": int(np.sum(_opcodes(_largest(image.code)) == _SPIN)),
+        "machine": machine_instructions(cubin),
+        "registers": registers(cubin),
+        "spins": int(np.sum(_opcodes(_largest(cubin)) == _SPIN)),
     }
     if variant.kernel == "transform" and capability == (9, 0):
-        counts["tap"] = tap_instructions(image.code)
+        counts["tap"] = tap_instructions(cubin)
     if variant == Variant("jpeg", "huffman"):
         counts["a symbol"] = instructions_a_symbol(ptx)
-    return Code(ptx, counts, int(frame[1]), int(frame[2]) + int(frame[3]))
+    return Code(ptx, counts, stack(cubin))
 
 
 def ptx_instructions(ptx: str) -> int:
@@ -186,7 +199,7 @@ def ptx_instructions(ptx: str) -> int:
 
 
 def instructions_a_symbol(ptx: str) -> int:
-    """Statements of the loop over symbols, the longest one behind the last barrier, but for those of long codes.
+    """Statements of the loop over symbols, the longest one after the last barrier, but for those of long codes.
 
     What its first branch passes over is for codes that are not in the short table.
     """
@@ -194,8 +207,8 @@ def instructions_a_symbol(ptx: str) -> int:
     labels = {match[1]: match.start() for match in re.finditer(r"^(\$\w+):", text, re.MULTILINE)}
     jumps = [(match.end(), labels[match[1]]) for match in re.finditer(r"bra(?:\.uni)?\s+(\$\w+);", text)]
     begin, end = max(((to, at) for at, to in jumps if to < at), key=lambda loop: loop[1] - loop[0])
-    first, behind = next((at, to) for at, to in jumps if begin < at)
-    return ptx_instructions(text[begin:first]) + ptx_instructions(text[behind:end])
+    first, after = next((at, to) for at, to in jumps if begin < at)
+    return ptx_instructions(text[begin:first]) + ptx_instructions(text[after:end])
 
 
 # The lowest 12 bits of an instruction: what fills a function's end, a branch, a load from global memory, a float made
@@ -203,16 +216,47 @@ def instructions_a_symbol(ptx: str) -> int:
 _NOP, _BRANCH, _LOAD, _TO_INTEGER, _SPIN = 0x918, 0x947, 0x981, 0x305, 0x38D
 
 
-def _functions(cubin: bytes) -> list[Any]:
-    """Instructions, of two words since Volta, of all functions of a cubin, an ELF file with a section for each."""
+class _Section(NamedTuple):
+    """Of a cubin, which is an ELF file."""
+
+    name: bytes
+    content: bytes
+
+
+def _sections(cubin: bytes) -> list[_Section]:
     at, size, count, names = struct.unpack_from("<Q10xHHH", cubin, 40)
-    sections = [struct.unpack_from("<IIQQQQ", cubin, at + k * size) for k in range(count)]
-    texts = sections[names][4]
+    found = [struct.unpack_from("<IIQQQQ", cubin, at + k * size) for k in range(count)]
+    texts = found[names][4]
     return [
-        np.frombuffer(cubin, "<u8", length // 8, start).reshape(-1, 2)
-        for name, _, _, _, start, length in sections
-        if cubin[texts + name :].startswith(b".text.")
+        _Section(cubin[texts + name :].partition(b"\0")[0], cubin[start : start + length])
+        for name, _, _, _, start, length in found
     ]
+
+
+def _functions(cubin: bytes) -> list[Any]:
+    """Instructions, of two words since Volta, of all functions of a cubin, which have a section each."""
+    sections = (one for one in _sections(cubin) if one.name.startswith(b".text."))
+    return [np.frombuffer(one.content, "<u8").reshape(-1, 2) for one in sections]
+
+
+_REGISTERS, _FRAME_SIZE = 0x2F, 0x11  # EIATTR_REGCOUNT, EIATTR_FRAME_SIZE
+
+
+def _attribute(cubin: bytes, attribute: int) -> int:
+    """The most that ``.nv.info`` says of a function: records of 4 bytes of head, the function's symbol and a value."""
+    (info,) = (one.content for one in _sections(cubin) if one.name == b".nv.info")
+    head = re.escape(bytes([4, attribute, 8, 0]))
+    return max(int.from_bytes(info[match.end() + 4 :][:4], "little") for match in re.finditer(head, info))
+
+
+def registers(cubin: bytes) -> int:
+    """Registers of a thread."""
+    return _attribute(cubin, _REGISTERS)
+
+
+def stack(cubin: bytes) -> int:
+    """Bytes of a thread's local memory, which what is spilled lies in, too."""
+    return _attribute(cubin, _FRAME_SIZE)
 
 
 def _largest(cubin: bytes) -> Any:
@@ -247,7 +291,7 @@ def tap_instructions(cubin: bytes) -> int:
 
 
 def toolchain() -> dict[str, str]:
-    """What compiles."""
+    """Return the versions of the compilers."""
     from cuda.bindings import nvjitlink
 
     return {"numba-cuda": version("numba-cuda"), "nvJitLink": ".".join(map(str, nvjitlink.version()))}
@@ -259,7 +303,7 @@ def key(variant: Variant, capability: tuple[int, int]) -> str:
 
 
 def outgrown(name: str, now: dict[str, int], budgets: dict[str, Any]) -> str | None:
-    """What to say where a kernel has grown by more than a tenth over its budget."""
+    """Return a message if a kernel exceeds its budget by more than a tenth."""
     before = budgets["kernels"].get(name)
     if before is None:
         return f"{name} has no budget; record it: python -m tests.ptx.variants --record"

@@ -1,4 +1,4 @@
-"""What the threads of a warp do together: shuffles, votes, matches and reductions, for all warps at once."""
+"""Instructions of a whole warp: shuffles, votes, matches and reductions, for all warps at once."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _reduce(i: Instruction, env: Env) -> Meeting:
 
 
 def is_block_barrier(i: Instruction) -> bool:
-    """Whether an instruction is a barrier of a whole block."""
+    """Return True if an instruction is a barrier of a whole block."""
     return i.parts[0] in ("bar", "barrier") and i.parts[1] != "warp"
 
 
@@ -188,7 +188,7 @@ def members_of(i: Instruction) -> Operand:
 
 
 def meeting(i: Instruction, env: Env) -> Meeting:
-    """What the threads do that meet at an instruction."""
+    """Return the function for the threads that meet at an instruction."""
     try:
         if not is_block_barrier(i):
             members_of(i)

@@ -1,8 +1,8 @@
-"""What has to hold for a batch with damaged files in it.
+"""Requirements for a batch with damaged files.
 
 Every damaged file either has exactly the pixels that Pillow gives for it alone, or it is black and has a reason. The
 intact files beside it are untouched, nothing reaches stderr but what the caller writes, no byte beside the memory of
-results and scratch is written, and no thread, descriptor or memory is left behind.
+results and scratch is written, and no thread, descriptor or memory leaks.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Finding(NamedTuple):
 
 @dataclass
 class Report:
-    """What became of the damaged files of one or more batches."""
+    """Outcomes of the damaged files of one or more batches."""
 
     findings: list[Finding] = field(default_factory=list)
     outcomes: Counter[str] = field(default_factory=Counter)  # "kind | way | outcome"
@@ -92,7 +92,7 @@ def turned(pixels: NDArray[Any], orientation: int) -> NDArray[Any]:
 
 
 class Expected(NamedTuple):
-    """What Pillow shows of a file, turned; None where it does not."""
+    """Return Pillow's pixels of a file with its orientation applied; None if it refuses the file."""
 
     pixels: Pixels | None
     why: str  # it was given less than the file, if so
@@ -101,7 +101,7 @@ class Expected(NamedTuple):
 def cut(data: bytes) -> bytes:
     """The file up to the end of its first scan, without EXIF.
 
-    Pillow refuses a file for what stands behind its pixels, or is missing there, and for damaged EXIF.
+    Pillow refuses a file for bytes after its pixels, or missing there, and for damaged EXIF.
     """
     pieces = segments(data)
     scan = next((k for k, piece in enumerate(pieces) if piece[:2] == bytes((0xFF, SOS))), len(pieces))
@@ -117,8 +117,8 @@ def _by_pillow(data: bytes, color: str) -> Pixels:
 
 
 def expected(data: bytes, color: str) -> Expected:
-    """By Pillow, turned by the orientation that gpuimg reads, of which damaged EXIF leaves several to read."""
-    for file, why in ((data, ""), (cut(data), "Pillow refuses what is behind the scan, or EXIF")):
+    """Compare with Pillow's pixels under the orientation that gpuimg reads: damaged EXIF allows several."""
+    for file, why in ((data, ""), (cut(data), "Pillow refuses the bytes after the scan, or EXIF")):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of damaged EXIF; no other thread runs
@@ -133,7 +133,7 @@ def expected(data: bytes, color: str) -> Expected:
 
 
 class _GuardedScratch(Scratch):
-    """Scratch of just the size that is asked for, between guards, and never the same twice."""
+    """Scratch of exactly the requested size, between guards, and never the same twice."""
 
     def __init__(self, runtime: GuardedRuntime) -> None:
         super().__init__()
@@ -155,7 +155,7 @@ class GuardedRuntime(CpuRuntime):
         self._guarded: list[Guarded] = []
 
     def guarded(self, size: int, fill: int | None = None) -> Pixels:
-        """Memory of so many bytes."""
+        """Return memory of a number of bytes."""
         made = Guarded(size, self.fill if fill is None else fill)
         self._guarded.append(made)
         return made.bytes
@@ -171,7 +171,7 @@ class GuardedRuntime(CpuRuntime):
         return _GuardedScratch(self)
 
     def broken(self) -> list[str]:
-        """What was written beside its memory since the last call, and begin anew."""
+        """Return the writes outside the memory handed out since the last call, and start again."""
         found = [broken for one in self._guarded if (broken := one.broken())]
         self._guarded.clear()
         self._spare.clear()
@@ -447,7 +447,7 @@ class _Batch:
     results: Any = None
 
     def kind(self, i: int) -> str:
-        """What was done to image ``i``."""
+        """Return the mutation of image ``i``."""
         kinds = kinds_of(self.damaged[self.slots[i]][1])
         return kinds[0] if len(kinds) == 1 else "several"
 

@@ -38,7 +38,7 @@ def events(
     start: float = 900.0,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Event]:
-    """What a child says, as it says it.
+    """Yield a child's messages as they come.
 
     Raises
     ------
@@ -91,14 +91,14 @@ def _how(status: int) -> str:
 
 
 def _tail(words: Any) -> str:
-    """Of a crash, the stacks that faulthandler writes."""
+    """Return the stacks that faulthandler wrote after a crash."""
     words.seek(0)
     text: str = words.read().decode(errors="replace")
     return text.partition("Extension modules:")[0][-_TAIL:]
 
 
 class Voice:
-    """The child's side: a descriptor of its own for what it says, so that a library's words do not get in between."""
+    """The child's side: a separate descriptor for its messages, so that output of libraries does not mix with them."""
 
     def __init__(self) -> None:
         self._to = os.dup(1)

@@ -3,7 +3,7 @@
     python -m tests.robustness.formats 5000           # that many files of each format
     python -m tests.robustness.formats 5000 tiff png  # of these only
 
-A child process decodes them, a few hundred at a time, and is started anew behind a file that kills it. It finds what
+A child process decodes them, a few hundred at a time, and is restarted after a file that kills it. It finds what
 took longer than SECONDS, more memory than the limits allow, what reached stderr or came as a warning, reasons without
 words, and pixels that are not Pillow's.
 """
@@ -304,7 +304,7 @@ def run(form: str, first: int, stop: int) -> Iterator[tuple[str, list[Finding]]]
 
 
 def main() -> int:
-    """Check so many files of each format, or of those named; gives 1 where there are findings."""
+    """Check a number of files of each format, or of those named; return 1 if there are findings."""
     if sys.argv[1:2] == ["--child"]:
         _child(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
         return 0

@@ -68,7 +68,7 @@ class Flush:
         self.bytes[:] = fill
 
     def broken(self) -> str:
-        """Whether something was written beside it, in words."""
+        """Return a description of writes outside it, or an empty string."""
         return f"{np.count_nonzero(self._gap != _GAP)} bytes written beside it" if np.any(self._gap != _GAP) else ""
 
 
@@ -113,7 +113,7 @@ def _table(draw: Draw, symbols: Sequence[int]) -> _Codes:
 
 
 class _Bits:
-    """Bits of a scan, with zeros stuffed behind 0xFF."""
+    """Bits of a scan, with zeros stuffed after 0xFF."""
 
     def __init__(self) -> None:
         self._value, self._count, self.bytes = 0, 0, bytearray()
@@ -127,7 +127,7 @@ class _Bits:
         self._value &= (1 << self._count) - 1
 
     def restart(self, marker: bytes) -> None:
-        """Fill up the last byte with ones, and put a marker behind it."""
+        """Fill up the last byte with ones, and append a marker."""
         if self._count:
             self.put((1 << 8 - self._count) - 1, 8 - self._count)
         self.bytes += marker
@@ -234,7 +234,7 @@ class Checker:
         ]
 
     def __call__(self, seed: int) -> str:
-        """What became of a case; raises AssertionError where that must not be."""
+        """Return the outcome of a case; raise AssertionError if it is not allowed."""
         data, draw = file(seed), Draw(~seed)
         placed = [flush(data, at_end=at_end) for at_end in (True, False)]
         header, again = (read_headers([one]).records[0] for one in placed)
@@ -321,7 +321,7 @@ def _reference(data: bytes, channels: int, scale: int) -> Any:
 
 
 def run(first: int, stop: int, command: Sequence[str] = COMMAND) -> Iterator[tuple[int, str]]:
-    """Number and outcome of each case; what must not be begins with "!". A child goes on behind one that ends it."""
+    """Number and outcome of each case; forbidden outcomes begin with "!". A child resumes after one that ends it."""
     seed = first
     while seed < stop:
         try:
@@ -335,14 +335,14 @@ def run(first: int, stop: int, command: Sequence[str] = COMMAND) -> Iterator[tup
 
 
 def part(first: int, stop: int, voice: Voice) -> tuple[dict[str, int], list[tuple[str, int, str]]]:
-    """How many cases had which outcome, and rule, number and reason of those that broke one; in this process."""
+    """Count the outcomes of cases; list rule, number and reason of those that broke one; in this process."""
     results = list(_outcomes(first, stop, voice))
     good = Counter(f"guard pages: {outcome}" for _, outcome in results if not outcome.startswith("!"))
     return dict(good), [("guard pages", seed, outcome[2:]) for seed, outcome in results if outcome.startswith("!")]
 
 
 def _outcomes(first: int, stop: int, voice: Voice) -> Iterator[tuple[int, str]]:
-    """As :func:`run`, in this process, which says what it is at."""
+    """Do the same as :func:`run` in this process, and report progress."""
     checker = Checker()
     for seed in range(first, stop):
         voice.say(seed=seed, phase=f"case {seed}")

@@ -15,7 +15,7 @@ from .check import BATCH, MAX_PIXELS, Finding, descriptors
 from .mutate import Draw, mutation
 from .originals import photos
 
-#: First image, the one behind the last, counts, findings.
+#: First image, end of the range, counts, findings.
 Done: TypeAlias = "tuple[int, int, dict[str, int], list[Finding]]"
 
 _SIZE = 64
@@ -36,12 +36,12 @@ def preprocess(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
 
 
 def alone(index: int, rng: gi.Rng) -> Any:
-    """What an intact image looks like by itself."""
+    """Return the pixels of an intact image decoded alone."""
     return preprocess(gi.open_batch([file(index)[0]], device="cpu"), rng).array()[0]
 
 
 def _said(before: int) -> int:
-    """How much longer the file behind descriptor 2 has become."""
+    """Return the growth of descriptor 2's file in bytes."""
     return os.fstat(2).st_size - before
 
 

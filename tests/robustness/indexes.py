@@ -204,7 +204,7 @@ def damaged(seed: int) -> tuple[bytes, str, bool]:
 
 
 def outcomes(first: int, stop: int) -> Iterator[tuple[int, str]]:
-    """Open damaged indexes and decode with what they give; gives what became of each entry.
+    """Open damaged indexes and decode with their entries; return the outcome of each entry.
 
     Raises
     ------
@@ -245,7 +245,7 @@ def _decoded(decoder: jpegs.Decoder, draw: Draw, data: bytes, entry: object, eve
 
 
 def built_of_damaged_files(first: int, stop: int) -> int:
-    """Build entries of damaged JPEG files and decode with them; gives how many there were.
+    """Build entries of damaged JPEG files and decode with them; return their number.
 
     Raises
     ------

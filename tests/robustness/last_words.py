@@ -1,4 +1,4 @@
-"""What a process writes to stderr while a loader runs arrives, whatever happens to it next."""
+"""A process's output to stderr arrives while a loader runs, whatever happens to the process."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WAYS = {
 
 
 def problem(way: str) -> str:
-    """What is missing of a process's last words; nothing where all is there."""
+    """Return the missing parts of a process's last output; empty if it is complete."""
     body, words = WAYS[way]
     command = [sys.executable, "-W", "ignore::RuntimeWarning", "-c", _SCRIPT.format(body=body)]
     for _ in range(3):

@@ -84,7 +84,7 @@ def segments(data: bytes) -> list[bytes]:
 
 
 def places(data: bytes, markers: Sequence[int]) -> list[int]:
-    """Where segments with one of these markers begin."""
+    """Return the positions of marker segments with one of these markers."""
     found, at = [], 0
     for piece in segments(data):
         if piece[0] == 0xFF and len(piece) > 1 and piece[1] in markers:

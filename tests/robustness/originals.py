@@ -72,7 +72,7 @@ def originals() -> dict[str, bytes]:
 
 
 def is_baseline(name: str) -> bool:
-    """Whether a file of that name is one that our own decoder takes."""
+    """Return True if our own decoder takes a file with this name."""
     return "progressive" not in name and name != "cmyk"
 
 

@@ -206,7 +206,7 @@ def _results(folder: Path) -> dict[str, Any]:
 
 
 def outcomes(first: int, stop: int) -> Iterator[tuple[int, str]]:
-    """Go on with damaged folders; gives what became of each.
+    """Resume with damaged folders; return the outcome of each.
 
     Raises
     ------
@@ -241,7 +241,7 @@ def outcomes(first: int, stop: int) -> Iterator[tuple[int, str]]:
 
 
 def runs(first: int, stop: int) -> Iterator[Done]:
-    """As :mod:`tests.robustness.soak` counts."""
+    """Return counts in the form of :mod:`tests.robustness.soak`."""
     try:
         for seed, outcome in outcomes(first, stop):
             yield seed, seed + 1, {f"prepared: {outcome}": 1}, []

@@ -8,7 +8,7 @@ The first mutations run once more with every index of the native code checked, c
 ``DIR/robustness.json`` is written as it goes: counts by outcome and kind of damage, the slowest files, everything that
 broke a rule of :mod:`tests.robustness.check` with its seed, crashes and hangs with theirs, and memory. A run that is
 stopped goes on from the state file. A child that dies or makes no progress is not the end: the mutations it was at are
-run again one by one, the guilty ones are recorded, and the run goes on behind them.
+run again one by one, the guilty ones are recorded, and the run resumes after them.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Totals:
 
     @classmethod
     def load(cls, path: Path) -> Totals:
-        """What a state file says, or a beginning."""
+        """Read a state file, or return an initial state."""
         if not path.exists():
             return cls()
         read = json.loads(path.read_text())
@@ -124,19 +124,19 @@ class Totals:
 
     @property
     def good(self) -> bool:
-        """Whether no rule was broken."""
+        """Return True if no rule was broken."""
         return not self.broken and not self.leaks
 
     @property
     def leaks(self) -> list[str]:
-        """What loses memory: in each of its children the heap grew."""
+        """Return the kinds that leak memory: the heap grew in each of their children."""
         growth: dict[str, list[float]] = {}
         for one in self.memory:
             growth.setdefault(one["what"], []).append(one["growth_kib_per_10000"]["heap"])
         return [what for what, rates in growth.items() if len(rates) > 1 and min(rates) > _MOST_GROWTH]
 
     def result(self) -> dict[str, Any]:
-        """What ``robustness.json`` says."""
+        """Return the content of ``robustness.json``."""
         ways: dict[str, Counter[str]] = {}
         kinds: dict[str, Counter[str]] = {}
         for name, count in self.outcomes.items():
@@ -170,7 +170,7 @@ class Totals:
 
 
 def versions() -> dict[str, str]:
-    """What was tested, and with what."""
+    """Describe the tested code and its environment."""
     found = {"python": platform.python_version(), "platform": platform.platform(), "gpuimg": gi.__version__}
     for name in _PACKAGES:
         try:
@@ -242,7 +242,7 @@ class Soak:
             self.totals.memory.append(summary)
 
     def _events(self, what: str, way: str, first: int, stop: int) -> Iterable[children.Event]:
-        """What a child says that goes a ``way``."""
+        """Run a child on a range of cases and yield its messages; ``way`` selects its work."""
         arguments = [way, str(first), str(stop)]
         return self._run(arguments, environment=checked_bounds()) if what == "bounds" else self._run(arguments)
 
@@ -254,7 +254,7 @@ class Soak:
         return now
 
     def _after(self, dead: children.Dead, what: str, at: tuple[int, int], phase: str, stop: int) -> None:
-        """Find out which of the images a child was at killed it, and go on behind them."""
+        """Find which of a child's current images killed it, and resume after them."""
         done = self.totals.next[what]
         if done >= at[1] or what not in ("mutations", "bounds"):  # between batches, or with no single image to blame
             self.totals.died(dead, what=what, between=list(at), phase=phase)
@@ -279,7 +279,7 @@ class Soak:
 
 
 def checked_bounds() -> dict[str, str]:
-    """Environment in which native code checks every index; its machine code is kept apart."""
+    """Environment in which native code checks every index; its machine code is cached separately."""
     return {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(Path(__file__).parents[2] / ".soak-bounds")}
 
 
@@ -292,7 +292,7 @@ def memory() -> dict[str, int]:
 
 
 def _end_process(error: Any) -> None:
-    """What native code raises where it cannot be passed on, which Python would only print."""
+    """Collect exceptions of native code that cannot propagate, which Python would only print."""
     print(f"{error.exc_type.__name__}: {error.exc_value}", file=sys.stderr, flush=True)
     os.abort()
 

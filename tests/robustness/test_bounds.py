@@ -48,7 +48,7 @@ assert count > int(sys.argv[1]) // 4, count
 
 
 def run(body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, compiled with checks."""
+    """Run in a separate process, compiled with checks."""
     command = [sys.executable, "-c", SCRIPT.format(body=body), *arguments]
     environment = {**os.environ, **soak.checked_bounds()}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600)
@@ -60,8 +60,8 @@ def test_a_sample() -> None:
 
 
 PLANTED = {
-    "a table behind the file": 'header["huffman"][0] = len(data)',
-    "steps behind the file": 'header["quant"][0] = len(data) - 10',
+    "a table past the file": 'header["huffman"][0] = len(data)',
+    "steps past the file": 'header["quant"][0] = len(data) - 10',
     "too little scratch": "jpeg.work_bytes = lambda width: work(width) // 2",
     "no scratch": "jpeg.work_bytes = lambda width: 16",
     "no room for the result": "jpegs.Guarded = lambda size, fill, real=jpegs.Guarded: real(size // 2, fill)",

@@ -32,7 +32,7 @@ sys.exit(guard_pages.main(sys.argv[1:]))
 """
 
 FAULTS = {
-    "quantisation steps behind the file": "guard_pages.read_headers = lambda files: "
+    "quantization steps past the file": "guard_pages.read_headers = lambda files: "
     "changed(files, lambda header, size: header['quant'].__setitem__(0, size - 20))",
     "less scratch": "jpeg.work_bytes = lambda width: work(max(width // 4, 1)) // 2",
     "less memory for tables": "jpegs.TABLE_BYTES //= 2",

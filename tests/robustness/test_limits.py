@@ -1,4 +1,4 @@
-"""The loader where the system gives little: few file descriptors, little memory."""
+"""The loader with few file descriptors and little memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ print("done")
 
 
 def run(body: str, *arguments: str | Path) -> None:
-    """Run in a process of its own, which must end well and say nothing on stderr."""
+    """Run in a separate process, which must succeed without output on stderr."""
     command = [sys.executable, "-c", SCRIPT.format(body=body), *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -1,8 +1,8 @@
-"""Damaged videos by number: each gives clips or a reason, in bounded time and memory.
+"""Damaged videos by number: each decodes to clips or a reason, in bounded time and memory.
 
     python -m tests.robustness.videos 2000 [--out bench/results/video-robustness.json]
 
-A child process opens them and is started anew behind a file that kills it. A seed is the same damage of a file in every
+A child process opens them and is restarted after a file that kills it. A seed is the same damage of a file in every
 run, but encoders of another version make another file.
 """
 
@@ -69,7 +69,7 @@ def mutation(seed: int) -> tuple[str, bytes]:
 
 
 def outcome(data: bytes) -> str:
-    """What becomes of a file: "decoded", "refused", or a reason that it is neither."""
+    """Return the outcome of a file: "decoded", "refused", or a reason that it is neither."""
     try:
         info = gi.video_info(data, max_pixels=_MAX_PIXELS)
         rng = np.random.default_rng(len(data))
@@ -85,7 +85,7 @@ def outcome(data: bytes) -> str:
 
 
 def run(first: int, count: int) -> Iterator[tuple[int, str, float]]:
-    """Seed, outcome and seconds of each file; the child is started anew behind one that ends it."""
+    """Seed, outcome and seconds of each file; the child is restarted after one that ends it."""
     seed = first
     while seed < first + count:
         command = (sys.executable, "-X", "faulthandler", "-W", "error", "-m", "tests.robustness.videos", "--child")
@@ -102,7 +102,7 @@ def run(first: int, count: int) -> Iterator[tuple[int, str, float]]:
 
 
 def findings(results: list[tuple[int, str, float]]) -> list[str]:
-    """What must not be."""
+    """Return the forbidden outcomes and times."""
     good = {"decoded", "refused", "some clips refused"}
     bad = [f"{seed}: {what}" for seed, what, _ in results if what not in good]
     return bad + [f"{seed}: {seconds:.1f} s" for seed, _, seconds in results if seconds > SECONDS]

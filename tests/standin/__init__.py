@@ -34,7 +34,7 @@ _MODULES = tuple(f"gpuimg._runtimes.{name}" for name in _PARTS)
 
 
 class Standin:
-    """What a test sees of it."""
+    """The stand-in's interface for tests."""
 
     def __init__(self) -> None:
         self.order = Order()
@@ -50,7 +50,7 @@ class Standin:
 
     @property
     def problems(self) -> list[str]:
-        """What was found wrong."""
+        """Return the problems found."""
         return self.order.problems
 
     @property

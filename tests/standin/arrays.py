@@ -1,4 +1,4 @@
-"""As much of CuPy as the CUDA runtime uses, over NumPy memory; whatever would go to a device is written down.
+"""The part of CuPy that the CUDA runtime uses, over NumPy memory; all device operations are recorded.
 
 What is copied and filled is done at once, so that a test sees what came where; kernels compute nothing.
 
@@ -32,7 +32,7 @@ def _host(address: int, size: int) -> Any:
 
 
 class _Thread(threading.local):
-    """What CuPy keeps for each thread: the device, and each device's stream."""
+    """CuPy's state of a thread: the device, and each device's stream."""
 
     def __init__(self) -> None:
         self.devices = [0]
@@ -41,11 +41,11 @@ class _Thread(threading.local):
 
 
 class OutOfMemoryError(MemoryError):
-    """What CuPy raises."""
+    """The error that CuPy raises."""
 
 
 class CUDARuntimeError(RuntimeError):
-    """What CuPy raises, too."""
+    """The other error that CuPy raises."""
 
 
 class Pool:
@@ -88,7 +88,7 @@ class Pool:
 
 
 class _Lease:
-    """What gives a block back."""
+    """A block's lease, which releases it when it is collected."""
 
     def __init__(self, pool: Pool, stream: int, address: int, size: int) -> None:
         self._pool = pool
@@ -378,7 +378,7 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
         return array
 
     def from_dlpack(array: Any) -> Any:
-        """Also memory of somebody else's, of which what ``__dlpack__`` gives here says where it is."""
+        """Import memory, also of other libraries, whose ``__dlpack__`` result contains its address in this stand-in."""
         if isinstance(array, (ndarray, np.ndarray)):
             return asarray(array)
         kind, device = array.__dlpack_device__()

@@ -1,4 +1,4 @@
-"""What the benchmarks use of CuPy and nvImageCodec besides what the runtime does: indices, clocks, plain CUDA kernels.
+"""The parts of CuPy and nvImageCodec that only the benchmarks use: indices, clocks, plain CUDA kernels.
 
 Comparisons and indices by arrays are computed, as the checks of pixels are made of them; kernels still compute nothing,
 and every clock says that a millisecond passed.
@@ -45,7 +45,7 @@ def _arrays(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
         return cupy.cuda.get_current_stream().key
 
     def get(self: Any) -> Any:
-        """As CuPy's: a copy in the order of the current stream, and waited for."""
+        """Copy in the order of the current stream and wait, as CuPy does."""
         gpu.order.enqueue(key(), "download", reads=[self.range])
         cupy.cuda.get_current_stream().synchronize()
         return self.values.copy()
@@ -131,7 +131,7 @@ def _decoders(patch: pytest.MonkeyPatch) -> None:
 
     class CodeStream(opened):  # type: ignore[misc]
         def __init__(self, data: Any) -> None:
-            end = bytes(data).rfind(b"\xff\xd9") + 2  # what is behind it decoders do not read
+            end = bytes(data).rfind(b"\xff\xd9") + 2  # decoders do not read the bytes after it
             try:
                 super().__init__(data[:end] if end > 1 else data)
             except (AssertionError, OSError) as error:  # the runtime gives decoders no such files; the benchmarks do
@@ -143,7 +143,7 @@ def _decoders(patch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def leaving_out(every: int) -> Iterator[None]:
-    """Let decoders leave out one image in so many: reported as decoded, and not written."""
+    """Let decoders skip every ``n``-th image: reported as decoded, and not written."""
     library = nvimgcodec.library()
     made: Any = library.Decoder
     seen = itertools.count()

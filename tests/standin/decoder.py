@@ -1,4 +1,4 @@
-"""As much of nvImageCodec as decoding into memory of one's own needs; files that say what is to become of them.
+"""The part of nvImageCodec for decoding into given memory, with files that contain their outcome.
 
 Images are Pillow's, so that a test sees whether each came to its place.
 """
@@ -90,7 +90,7 @@ class Image:
 
 
 def make(order: Order) -> Any:
-    """What passes for the ``nvimgcodec`` module."""
+    """The replacement of the ``nvimgcodec`` module."""
 
     pauses = cycle([0.0, 0.0002, 0.0, 0.0, 0.0001])  # threads overtake each other
 

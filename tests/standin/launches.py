@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuimg.kernels import layout, ops
-from gpuimg.kernels.cuda import Image, Kernel, artefacts, elastic
+from gpuimg.kernels.cuda import Image, Kernel
+from gpuimg.kernels.cuda import artefact_records as artefacts
+from gpuimg.kernels.cuda import elastic_records as elastic
 from gpuimg.kernels.jpeg import upload
 
 from .order import Order, Range
@@ -42,26 +44,26 @@ class Function(NamedTuple):
 
 
 class Driver:
-    """What the runtime takes from ``cupy.cuda.driver`` and ``cupy.cuda.function``: code is nothing but a name."""
+    """The parts of ``cupy.cuda.driver`` and ``cupy.cuda.function`` that the runtime uses; code is only a name."""
 
     def __init__(self, order: Order, cupy: Any) -> None:
         self._order = order
         self._cupy = cupy
         self._functions: list[Function] = []
-        self._kernels: dict[str, Kernel] = {}
+        self.kernels: dict[str, Kernel] = {}  # launched, by their keys
 
     def image(self, kernel: Kernel, capability: tuple[int, int]) -> Image:
         """Instead of compiling."""
-        self._kernels[kernel.key] = kernel
+        self.kernels[kernel.key] = kernel
         return Image(kernel.key, b"")
 
     def function_of(self, entry: str) -> int:
         """The handle of a function that is loaded to the current device."""
-        self._functions.append(Function(self._kernels[entry], self._cupy.cuda.Device().id))
+        self._functions.append(Function(self.kernels[entry], self._cupy.cuda.Device().id))
         return len(self._functions)
 
     def loaded(self, function: int) -> Function:
-        """What a handle stands for."""
+        """Return the object of a handle."""
         return self._functions[function - 1]
 
     def launch(self, function: int, *configuration: int) -> None:
@@ -92,9 +94,9 @@ class Driver:
         """Arguments, by the rules for a C structure of them."""
         at = 0
         found: list[Any] = []
-        for kind in kernel.signature.args:
-            is_array = hasattr(kind, "dtype")
-            dtype = np.dtype(str(kind.dtype if is_array else kind))
+        for kind in kernel.arguments:
+            is_array = kind.endswith("[]")
+            dtype = np.dtype(kind.removesuffix("[]"))
             width = _WORD if is_array else dtype.itemsize
             at = -(-at // width) * width
             if is_array:
@@ -216,7 +218,7 @@ def _mixed(
 
 
 def _records(words: Any, at: Any, n: int, size: int) -> Any:
-    """Records of so many words in what was uploaded."""
+    """Return the records, of a number of words, in an upload."""
     return words.values[int(at) : int(at) + n * size].reshape(n, size)
 
 
@@ -315,7 +317,7 @@ def _joined(ranges: list[Range]) -> list[Range]:
 
 
 class _Coded(NamedTuple):
-    """What the kernels touch of one image."""
+    """Memory that the kernels touch for one image."""
 
     source: Range
     planes: Range
@@ -326,7 +328,7 @@ class _Coded(NamedTuple):
 
 
 def _coded(n: int, source: Any, channels: Any, words: Any, planes: Any) -> list[_Coded]:
-    """Of all images; each has 16 bits for its two chroma values of four pixels, and 8 for the luma of each."""
+    """Convert all images; each has 16 bits for the two chroma values of four pixels, and 8 for the luma of each."""
     found = []
     for record in _records(words, artefacts.STEP_WORDS, n, artefacts.RECORD_WORDS):
         at, to, begin = (int(record[k : k + 2].copy().view(np.int64)[0]) for k in (0, 2, 4))
@@ -372,7 +374,7 @@ def _elastic(
 
 
 def _marks(out: Any, places: Any) -> tuple[list[tuple[int, Any]], list[Range]]:
-    """Which images have a mark in some memory, and its bytes; and where that is."""
+    """Return the images with a mark in some memory, its bytes, and its address."""
     found = [(i, at) for i, at in enumerate(places.values.tolist()) if at >= 0]
     return [(i, out.values[at : at + 16]) for i, at in found], [_part(out, at, at + 16) for _, at in found]
 

@@ -1,4 +1,4 @@
-"""What happens before what on a device that runs as late as it may, and who touches memory too early.
+"""The order of operations on a device that runs as late as it may, and a check of accesses that are too early.
 
 Every operation of a stream follows those enqueued there before, those before an event the stream waited for, and those
 the host had waited for when it was enqueued. Nothing else is ordered: an operation that was not waited for may run at
@@ -27,7 +27,7 @@ Range = tuple[int, int]  # addresses, the end excluded
 
 @dataclass(frozen=True)
 class Op:
-    """One operation, or one call of the host that matters: ``kind`` and what is told of it."""
+    """One operation, or one call of the host that matters: its ``kind`` and details."""
 
     number: int
     kind: str
@@ -98,7 +98,7 @@ class Order:
             return op
 
     def of(self, *kinds: str) -> list[Op]:
-        """What was written down of these kinds."""
+        """Return the recorded operations of these kinds."""
         return [op for op in self.log if op.kind in kinds]
 
     def found(self, problem: str) -> None:
@@ -132,7 +132,7 @@ class Order:
         return chunk.content[low - chunk.low : high - chunk.low]
 
     def written(self, low: int, high: int) -> NDArray[np.bool_]:
-        """Which of the bytes at an address hold something."""
+        """Return which of the bytes at an address were written."""
         chunk = self._chunk(low)
         return chunk.written[low - chunk.low : high - chunk.low]
 
@@ -244,7 +244,7 @@ class Order:
                     self._late.append((stream, count, action))
 
     def clock_of(self, streams: Iterable[Stream] | None = None, device: int | None = None) -> Clock:
-        """All that was enqueued on some streams, or those of a device."""
+        """Return all operations on some streams, or on those of a device."""
         with self.lock:
             chosen = [s for s in self._streams if s[0] == device] if streams is None else list(streams)
             clock: Clock = {}
@@ -253,6 +253,6 @@ class Order:
             return clock
 
     def is_done(self, clock: Clock) -> bool:
-        """Whether the host knows that all this is done; a device that runs as late as it may has done nothing else."""
+        """Return True if the host knows that all of a clock is done; nothing else is certain on a late device."""
         with self.lock:
             return all(self._host.get(stream, 0) >= count for stream, count in clock.items())

@@ -22,7 +22,7 @@ _FORMATS = {"yuv420p": ("nv12", 0), "yuvj420p": ("nv12", 0), "yuv420p10le": ("p0
 
 
 class Nvdec:
-    """What passes for the ``av`` module.
+    """The replacement of the ``av`` module.
 
     Attributes
     ----------

@@ -78,7 +78,7 @@ def growing(x: gi.Batch, rng: gi.Rng, labels: Any) -> tuple[gi.Batch, Any]:
 
 
 def float_mixed(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
-    """What is computed in between and goes on from there."""
+    """Use an intermediate result for further operations."""
     return gi.normalize(gi.cutmix(gi.resize(x, (12, 12)), rng=rng).images, 0.5, 0.5)
 
 
@@ -109,7 +109,7 @@ def load(source: Any, preprocess: Any = small, **options: Any) -> gi.Loader:
 
 
 def epoch(gpu: Standin, loader: Any, held: int = 0) -> int:
-    """One loop whose consumer reads each batch and keeps the last few; gives the number of batches."""
+    """Run a loop whose consumer reads each batch and keeps the last few; return the number of batches."""
     kept: list[Any] = []
     count = 0
     for count, batch in enumerate(loader, 1):  # noqa: B007

@@ -1,0 +1,439 @@
+"""The file of compiled kernels: what it holds, which part a GPU gets, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from gpuimg._cli import info, warm
+from gpuimg._data.images import KINDS, SCALES
+from gpuimg._runtimes import probe
+from gpuimg.kernels import cuda as kernels
+from gpuimg.kernels import native, ops
+from gpuimg.kernels.cuda import shipped
+from tests.calls import CALLS
+from tests.standin import installed
+
+pytest.importorskip("numba_cuda")
+
+from buildtools import cuda as build
+
+from . import variants
+from .device import executing
+from .pixels import assert_close, images_of, on_device
+
+ROOT = Path(__file__).parents[2]
+CAPABILITIES = (8, 0), (9, 0)
+FEW = kernels.MARKS["mark"], kernels.MARKS["compare"], kernels.MIX
+
+
+def written(path: Path, some: Any, capabilities: Any = CAPABILITIES) -> Path:
+    """A file of some kernels, as a build writes it."""
+    build.write(path, {kernel.name: variants.ptx_of(kernel, (9, 0)) for kernel in some}, capabilities)
+    return path
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A file of three kernels for two architectures."""
+    return written(tmp_path_factory.mktemp("kernels") / "cuda.xz", FEW).read_bytes()
+
+
+def opened(content: bytes) -> shipped.Shipped:
+    return shipped.Shipped(content, native.source_digest())
+
+
+@pytest.fixture
+def use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bytes], None]]:
+    """Let the package find some content as its file."""
+    monkeypatch.setattr(shipped, "FILE", tmp_path / "cuda.xz")
+    monkeypatch.delenv("GPUIMG_NATIVE", raising=False)
+    caches = shipped.opened, variants.ptx_of, variants._shipped_ptx, probe.gpu_problem
+
+    def clear() -> None:
+        for each in caches:
+            each.cache_clear()
+
+    def put(content: bytes) -> None:
+        shipped.FILE.write_bytes(content)
+        clear()
+
+    clear()
+    yield put
+    clear()
+
+
+# -- what is in it -----------------------------------------------------------------------------------------------------
+
+
+def test_every_kernel_that_the_runtime_can_launch_is_built() -> None:
+    """For all dtypes of sources and results and all builds, as the runtime names them."""
+    transforms = {
+        kernels.transform_kernel((), source, kind, how)
+        for source in SCALES
+        for kind in KINDS.values()
+        for how in variants.BUILDS
+    }
+    statistics = {kernels.statistics_kernel((), source, how) for source in SCALES for how in variants.BUILDS}
+    tables = (kernels.JPEG, kernels.MARKS, kernels.FRAMES, kernels.ELASTIC, *kernels.ARTEFACTS.values())
+    others = {kernel for table in tables for kernel in table.values()} | {kernels.MIX}
+    assert set(kernels.every_kernel()) == transforms | statistics | others
+    assert {ops.PLAIN, ops.FULL, ops.MOVING} == set(variants.BUILDS)
+    names = [kernel.name for kernel in kernels.every_kernel()]
+    assert len(names) == len(set(names))
+
+
+def test_what_functions_and_presets_launch_is_built() -> None:
+    built = {kernel.name for kernel in kernels.every_kernel()}
+    kinds = cycle(KINDS)
+    with installed() as standin:
+        random = np.random.default_rng(1)
+        for name in sorted(set(CALLS) - {"pointwise"}):
+            for dtype in SCALES:
+                images = [(random.random((9, 11, 3)) * (255 if dtype == "uint8" else 1)).astype(dtype)] * 3
+                each = CALLS[name].each(random, 3, 255.0 if dtype == "uint8" else 1.0)
+                on_gpu = [standin.cupy.asarray(one) for one in images]
+                kind = next(kinds)
+                CALLS[name].run(on_gpu, each).compute("float32" if name == "normalize" else kind)
+        launched = set(standin.driver.kernels)
+    assert launched <= built
+    assert len(launched) > 15  # none of those of JPEGs, videos and marks
+    needed = [kernel.name for name in ("simclr", "imagenet_train", "ssd_train") for kernel in warm._needed(name)]
+    assert set(needed) <= built
+
+
+def test_a_built_file_is_whole() -> None:
+    """The one in ``kernels/_lib``, where a build left it."""
+    if not shipped.FILE.exists():
+        pytest.skip("nothing was built: python -m buildtools.cuda")
+    file = opened(shipped.FILE.read_bytes())
+    assert sorted(file.kernels) == [kernel.name for kernel in kernels.every_kernel()]
+    assert [one.capability for one in file.images] == [*build.CAPABILITIES, (7, 5)]
+    for capability in [*build.CAPABILITIES, (11, 0)]:
+        for kernel in kernels.every_kernel():
+            entry, code = file.image(kernel, capability) or ("", b"")
+            assert entry.encode() in code
+            assert code.startswith(b"\x7fELF") == (capability != (11, 0))
+
+
+@pytest.mark.parametrize("variant", variants.parameters([v for v in variants.VARIANTS if not v.functions]))
+def test_what_ships_is_what_the_runtime_compiles(variant: variants.Variant) -> None:
+    """So what is shown of one holds for the other, and for the architectures that this one's text is assembled for.
+
+    In "huffman" two sums are in another order, which depends on that of functions in Numba's memory.
+    """
+    kernel = variants.kernel_of(variant)
+    ours = variants.ptx_of(kernel, (9, 0))
+    for capability in ((8, 0), (9, 0)):
+        theirs = variants.runtimes_ptx(kernel, capability)
+        if kernel.name == "huffman":
+            assert abs(variants.ptx_instructions(ours) - variants.ptx_instructions(theirs)) <= 4
+        else:
+            assert _unnamed(ours) == _unnamed(theirs)
+
+
+def _unnamed(text: str) -> str:
+    """PTX for no architecture, with its names numbered, and without variables that nothing refers to."""
+    names: dict[str, str] = {}
+    text = re.sub(r"(?m)^\.target .*$|^\.common .*NumbaEnv.*\n", "", text)
+    return re.sub(
+        r"\b(?:_ZN|_cudapy_|gpuimg_)\w+|\bname\d+\b", lambda found: names.setdefault(found[0], f"n{len(names)}"), text
+    ).strip()
+
+
+@pytest.mark.slow
+def test_builds_are_equal(tmp_path: Path) -> None:
+    """Whatever was compiled before, and whatever Python's order of sets."""
+    code = (
+        "import sys; from buildtools.cuda import ptx_of; from gpuimg.kernels import cuda\n"
+        "order = int(sys.argv[1]); some = [cuda.JPEG['huffman'], cuda.ELASTIC['uint8'], cuda.MIX][::order]\n"
+        "print(*[ptx_of(kernel) for kernel in some][::order])"
+    )
+    texts = []
+    for order, seed in ((1, "1"), (-1, "2")):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT), "GPUIMG_NATIVE": "jit"}
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(order)], env=environment, capture_output=True, text=True, timeout=300
+        )
+        assert done.returncode == 0, done.stderr
+        texts.append(done.stdout)
+    assert texts[0] == texts[1]
+
+
+# -- which part a GPU gets ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("capability", "found"),
+    [((8, 0), "8.0"), ((8, 7), "8.0"), ((9, 0), "9.0"), ((9, 5), "9.0"), ((7, 5), "PTX"), ((11, 0), "PTX"),
+     ((13, 1), "PTX"), ((7, 0), None)],
+)  # fmt: skip
+def test_a_gpu_gets_the_newest_code_that_it_can_run(content: bytes, capability: Any, found: str | None) -> None:
+    file = opened(content)
+    number = file.best(capability)
+    if found is None:
+        assert number is None
+        assert file.image(kernels.MIX, capability) is None
+        return
+    assert number is not None
+    one = file.images[number]
+    assert found == ("PTX" if one.kind == shipped.PTX else one.number)
+    entry, code = file.image(kernels.MIX, capability) or ("", b"")
+    assert entry == "gpuimg_mix"
+    if found == "PTX":
+        assert b".target sm_75\n" in code
+        assert code.endswith(b"}\n\0")
+    else:
+        text = variants.ptx_of(kernels.MIX, (int(found[0]), 0))
+        from gpuimg.kernels.cuda.compiler import assembled
+
+        assert code == assembled(text, (int(found[0]), 0))[0].code
+
+
+def test_the_manifest_says_what_launching_takes(content: bytes) -> None:
+    record = opened(content).kernels["compare"]
+    assert record == {
+        "entry": "gpuimg_compare", "arguments": ["uint8[]", "int64[]", "uint64", "uint64", "int32[]"], "block": 128,
+        "blocks": 1,
+    }  # fmt: skip
+
+
+LAUNCH = """
+import sys
+
+class Forbidden:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in ("numba_cuda", "cuda") or name.startswith("numba.cuda"):
+            raise ImportError(f"{name} is forbidden")
+
+sys.meta_path.insert(0, Forbidden())
+from pathlib import Path
+import numpy as np
+from gpuimg.kernels.cuda import Image, Kernel, shipped
+shipped.FILE = Path(sys.argv[1])
+import gpuimg as gi
+from tests.standin import installed
+real, codes = Kernel.image, []
+with installed() as standin:
+    def image(kernel, capability):
+        codes.append(real(kernel, capability).code)
+        return standin.driver.image(kernel, capability)
+    Kernel.image = image
+    images = [standin.cupy.asarray(np.zeros((5, 7, 3), np.uint8))] * 2
+    small = gi.resize(images, (3, 4))
+    gi.blend(gi.normalize(gi.adjust_contrast(small, 0.5), 0.5, 0.5), small, 0.5).array()
+assert not standin.problems
+print([code[:4] for code in codes])
+"""
+
+
+def test_launches_need_no_compiler(tmp_path: Path) -> None:
+    """Neither numba-cuda nor NVIDIA's libraries, whose import is forbidden."""
+    some = (
+        kernels.transform_kernel((), "uint8", KINDS["float32"], ""), kernels.statistics_kernel((), "uint8", ""),
+        kernels.MIX,
+    )  # fmt: skip
+    path = written(tmp_path / "cuda.xz", some)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment.pop("GPUIMG_NATIVE", None)
+    done = subprocess.run(
+        [sys.executable, "-c", LAUNCH, str(path)], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("b'\\x7fELF'") == 3
+
+
+def test_reading_imports_no_numba(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "cuda.xz").write_bytes(content)
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from gpuimg.kernels import cuda; from gpuimg.kernels.cuda import shipped\n"
+        "shipped.FILE = Path(sys.argv[1])\n"
+        "code = cuda.MIX.image((9, 0)).code\n"
+        "print(len(code), [name for name in ('numba', 'llvmlite', 'numba_cuda') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "cuda.xz")],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "GPUIMG_NATIVE": ""}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    size, _, imported = done.stdout.strip().partition(" ")
+    assert done.returncode == 0, done.stderr
+    assert int(size) == len(opened(content).image(kernels.MIX, (9, 0))[1])  # type: ignore[index]
+    assert imported == "[]"
+
+
+def test_a_pass_runs_from_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use: Callable[[bytes], None]
+) -> None:
+    """Machine code is loaded from it, and its PTX, interpreted, has the CPU's pixels."""
+    some = kernels.transform_kernel((), "uint8", KINDS["uint8"], ""), kernels.statistics_kernel((), "uint8", "")
+    use(written(tmp_path / "built.xz", some, ((9, 0),)).read_bytes())
+    monkeypatch.setattr(build, "ptx_of", None)  # nothing is made again
+    images = images_of("uint8")
+
+    def chain(x: Any) -> gi.Batch:
+        return gi.adjust_contrast(gi.resize(x, (6, 5)), 1.4)
+
+    real, codes = kernels.Kernel.image, []
+    with executing() as launches:
+
+        def image(kernel: Any, capability: Any) -> Any:
+            codes.append(real(kernel, (9, 0)).code)
+            return launches.standin.driver.image(kernel, capability)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(kernels.Kernel, "image", image)
+            found = chain(on_device(launches, images)).array("uint8")
+        assert_close(found.values, chain(images).array("float32"))
+        assert launches.standin.problems == []
+    assert [code[:4] for code in codes] == [b"\x7fELF"] * 2
+
+
+# -- what is refused ---------------------------------------------------------------------------------------------------
+
+
+def reads(content: bytes) -> list[dict[str, bytes]]:
+    file = opened(content)
+    return [file.code(number) for number in range(len(file.images))]
+
+
+def test_a_file_that_is_cut_off_is_refused(content: bytes) -> None:
+    for size in [0, 1, 5, *range(6, len(content), 97), len(content) - 1]:
+        with pytest.raises(shipped.RefusedError):
+            reads(content[:size])
+    with pytest.raises(shipped.RefusedError, match="longer"):
+        reads(content + b"\0")
+
+
+def test_a_changed_byte_is_noticed(content: bytes) -> None:
+    """Or changes nothing."""
+    good, random = reads(content), np.random.default_rng()
+    for at in random.integers(0, len(content), 300).tolist():
+        changed = bytearray(content)
+        changed[at] ^= 1 << random.integers(8)
+        try:
+            assert reads(bytes(changed)) == good
+        except shipped.RefusedError:
+            continue
+
+
+def forged(content: bytes, change: Callable[[Any], None]) -> bytes:
+    """The same file with another manifest."""
+    stream = lzma.LZMADecompressor()
+    manifest = json.loads(stream.decompress(content))
+    change(manifest)
+    return lzma.compress(json.dumps(manifest).encode()) + stream.unused_data
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.update(format=2),
+        lambda m: m.update(sources="0" * 64),
+        lambda m: m.update(kernels=[1]),
+        lambda m: m.pop("images"),
+        lambda m: m["images"].pop(),
+        lambda m: m["images"].reverse(),
+        lambda m: m["images"][0].update(length=-1),
+        lambda m: m["images"][0].update(length="many"),
+        lambda m: m["images"][0].update(kind="other"),
+        lambda m: m["images"][0].update(capability=[9]),
+        lambda m: m["images"][0].update(sha256=""),
+        lambda m: m["images"][0]["sizes"].pop(),
+        lambda m: m["images"][0].update(sizes=[10**9, -(10**9), 0]),
+        lambda m: m["images"][0]["sizes"].__setitem__(0, 10**9),
+    ],
+)
+def test_a_manifest_that_is_wrong_is_refused(content: bytes, change: Callable[[Any], None]) -> None:
+    assert forged(content, lambda manifest: None) == content
+    with pytest.raises(shipped.RefusedError):
+        reads(forged(content, change))
+
+
+@pytest.mark.parametrize("content", [b"[]", b"{}", b"null", b"\xff", b'"' * 9, b" " * (2 << 20), b"[" * 9999])
+def test_a_manifest_that_is_none_is_refused(content: bytes) -> None:
+    with pytest.raises(shipped.RefusedError):
+        opened(lzma.compress(content))
+
+
+def test_a_kernel_with_other_arguments_is_refused(content: bytes) -> None:
+    file = opened(forged(content, lambda m: m["kernels"]["mix"].update(block=64)))
+    with pytest.raises(shipped.RefusedError, match="kernel mix has other arguments or blocks"):
+        file.image(kernels.MIX, (9, 0))
+    assert file.image(kernels.MARKS["mark"], (9, 0)) is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (None, "this installation has none"),
+        (lambda content: content[:-9], "it is cut off"),
+        (lambda content: forged(content, lambda m: m.update(sources="")), "it was built from other sources than these"),
+        (lambda content: content[:-99] + b"\0" + content[-98:], "its ptx for 7.5 is damaged"),
+    ],
+)
+def test_without_a_file_kernels_are_compiled(
+    content: bytes, use: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch, change: Any, reason: str
+) -> None:
+    """And where nothing compiles, the error has the reason and what to install."""
+    if change is not None:
+        use(change(content))
+    assert reason in info.facts()["cuda_kernels"]
+    capability = (7, 5)  # whose code is PTX
+    assert reason in (shipped.lack(capability) or "")
+    assert kernels.MARKS["mark"].image(capability).code.startswith(b"\x7fELF")
+    monkeypatch.delattr(kernels, "compiler", raising=False)
+    monkeypatch.setitem(sys.modules, "gpuimg.kernels.cuda.compiler", None)
+    with pytest.raises(ImportError, match=rf"kernel mark .*{re.escape(reason)}.*; numba-cuda, .* is not installed"):
+        kernels.MARKS["mark"].image(capability)
+
+
+def test_the_variable_leaves_the_file_out(
+    content: bytes, use: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(content)
+    assert info.facts()["cuda_kernels"] == "machine code for 8.0, 9.0, PTX for 7.5 and later"
+    assert shipped.shipped_image(kernels.MIX, (9, 0)) is not None
+    monkeypatch.setenv("GPUIMG_NATIVE", "jit")
+    shipped.opened.cache_clear()
+    assert shipped.shipped_image(kernels.MIX, (9, 0)) is None
+    assert info.facts()["cuda_kernels"] == "not used: GPUIMG_NATIVE is jit"
+
+
+def test_a_gpu_is_used_without_a_compiler_where_its_kernels_are_there(
+    content: bytes, use: Callable[[bytes], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probe, "is_installed", lambda module: module != "numba_cuda")
+    monkeypatch.setattr(probe, "capabilities", lambda: [(9, 0)])
+    problem = probe._kernel_problem()
+    assert problem is not None
+    assert problem.gpu_present
+    assert "this installation has none" in problem.reason
+    assert "gpuimg[jit-cuda1" in problem.reason
+    use(content)
+    assert probe._kernel_problem() is None
+    monkeypatch.setattr(probe, "capabilities", lambda: [(9, 0), (7, 0)])
+    problem = probe._kernel_problem()
+    assert problem is not None
+    assert "none are for compute capability 7.0" in problem.reason
+
+
+def test_a_function_of_a_user_needs_the_compiler(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gpuimg.kernels.cuda.compiler", None)
+    monkeypatch.delattr(kernels, "compiler", raising=False)
+    images = [gpu.cupy.asarray(np.zeros((3, 4, 3), np.uint8))]
+    reason = "it calls functions of yours; numba-cuda, which compiles it, is not installed"
+    with pytest.raises(ImportError, match=rf"{reason}; install gpuimg\[jit-cuda1[23]\]"):
+        gi.pointwise(images, variants.dim, 0.5).array()
