@@ -4,6 +4,7 @@ The description is the README without what leads nowhere outside of the reposito
 """
 
 import re
+import shutil
 from pathlib import Path
 
 from setuptools import Distribution, setup
@@ -23,7 +24,9 @@ class BuildPackage(build_py):
         if levels and not self.editable_mode:
             from buildtools.build import build  # needs Numba
 
-            build(levels, Path(self.build_lib, "gpuimg", "kernels", "_lib"))
+            folder = Path(self.build_lib, "gpuimg", "kernels", "_lib")
+            shutil.rmtree(folder, ignore_errors=True)  # of an earlier build, for other levels
+            build(levels, folder)
 
 
 class BuildWheel(bdist_wheel):
