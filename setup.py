@@ -3,7 +3,9 @@
 The description is the README without what leads nowhere outside of the repository.
 """
 
+import os
 import re
+import shutil
 from pathlib import Path
 
 from setuptools import Distribution, setup
@@ -21,9 +23,14 @@ class BuildPackage(build_py):
         super().run()
         levels = levels_to_build().levels
         if levels and not self.editable_mode:
+            from buildtools import cuda
             from buildtools.build import build  # needs Numba
 
-            build(levels, Path(self.build_lib, "gpuimg", "kernels", "_lib"))
+            folder = Path(self.build_lib, "gpuimg", "kernels", "_lib")
+            shutil.rmtree(folder, ignore_errors=True)  # of an earlier build, for other levels
+            build(levels, folder)
+            if os.environ.get("GPUIMG_BUILD") and cuda.can_build():  # a wheel for others, not this machine's own
+                cuda.build(folder)
 
 
 class BuildWheel(bdist_wheel):

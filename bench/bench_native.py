@@ -5,7 +5,9 @@
 
 Works on the photos of ``examples``, four times each, on one thread. Each level, and Numba in this environment, has a
 separate process, which stays warm; they take the works by turns. Times are CPU seconds; ratios are Numba's over the
-level's, by round, so that more than 1 is faster than Numba.
+level's, by round, so that more than 1 is faster than Numba. Processes that run the same code differ by some percent, so
+all are started several times. Freed memory stays theirs: what Numba leaves on the heap would keep it from the system
+in its process alone.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ PHOTOS = ROOT / "examples" / "photos"
 _COPIES = 4
 _SIZE = 224
 _STARTS = 5
+_HEAP = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
 #: What the first batch of a process does, and when it was imported and made: seconds since its start, and on a core.
 _FIRST = """
 import time, glob, sys
@@ -86,7 +89,7 @@ def child() -> None:
 
 class _Process:
     def __init__(self, python: str, native: str) -> None:
-        environment = os.environ | {"GPUIMG_NATIVE": native, "GPUIMG_NUM_THREADS": "1"}
+        environment = os.environ | {"GPUIMG_NATIVE": native, "GPUIMG_NUM_THREADS": "1"} | _HEAP
         place = 1 if native == "jit" else 1000
         command = [python, "-c", _CHILD.format(place=place, root=str(ROOT))]
         self._process = subprocess.Popen(
@@ -104,6 +107,12 @@ class _Process:
         self._process.stdin.flush()
         return float(self._line())
 
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
 
 def first(python: str) -> dict[str, Any]:
     """Medians over fresh processes."""
@@ -118,22 +127,27 @@ def first(python: str) -> dict[str, Any]:
 
 def speeds(python: str, levels: list[str], rounds: int) -> dict[str, Any]:
     """Milliseconds an image and ratios to Numba's loops, by work and level."""
-    processes = {"jit": _Process(sys.executable, "jit")} | {level: _Process(python, level) for level in levels}
     images = len(list(PHOTOS.glob("*.jpg"))) * _COPIES
-    found: dict[str, Any] = {}
-    for name in _work():
-        times: dict[str, list[float]] = {level: [] for level in processes}
+    names = ["jit", *levels]
+    times: dict[str, dict[str, list[float]]] = {work: {name: [] for name in names} for work in _work()}
+    for start in range(_STARTS):
+        processes = {name: _Process(sys.executable if name == "jit" else python, name) for name in names}
         for number in range(rounds):
-            for level in list(processes)[:: -1 if number % 2 else 1]:
-                times[level].append(processes[level](name))
-        found[name] = {
-            level: {
-                "cpu_ms_an_image": round(min(times[level]) * 1000 / images, 4),
-                "ratio": round(statistics.median(a / b for a, b in zip(times["jit"], times[level], strict=True)), 3),
+            for work, seconds in times.items():
+                for name in names[:: -1 if (number + start) % 2 else 1]:
+                    seconds[name].append(processes[name](work))
+        for process in processes.values():
+            process.close()
+    return {
+        work: {
+            name: {
+                "cpu_ms_an_image": round(statistics.median(seconds[name]) * 1000 / images, 4),
+                "ratio": round(statistics.median(a / b for a, b in zip(seconds["jit"], seconds[name], strict=True)), 3),
             }
-            for level in processes
+            for name in names
         }
-    return found
+        for work, seconds in times.items()
+    }
 
 
 def installed(python: str) -> dict[str, float]:

@@ -20,7 +20,7 @@ class Level(NamedTuple):
 
 
 # v4 is compiled as for Ice Lake servers, without what these have beyond the level. LLVM's own model of the level
-# prefers vectors of 256 bits and knows no costs: on Zen 4 it loses 3 to 5 % in training and evaluation, 20 % in color.
+# prefers vectors of 256 bits and knows no costs: with vectors of 512 bits it is still 1 to 4 % slower on Zen 4.
 _V4: Final = (
     "prefer-256-bit", "adx", "aes", "avx512bitalg", "avx512ifma", "avx512vbmi", "avx512vbmi2", "avx512vnni",
     "avx512vpopcntdq", "gfni", "pclmul", "prfchw", "rdrnd", "rdseed", "sha", "vaes", "vpclmulqdq",

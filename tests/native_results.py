@@ -83,7 +83,7 @@ def compare(one: Path, other: Path, tolerance: float) -> str | None:
                 if away.max() > 1 or np.mean(away) > 1e-3:
                     return f"{name}: bytes differ by {away.max()}, in {int(np.sum(away > 0))} of {away.size}"
             # A level of equalize and posterize may change where a value is at its edge.
-            elif np.mean(np.abs(a[name].astype(np.float64) - b[name]) > tolerance) > 1e-4:
+            elif np.mean(np.abs(a[name].astype(np.float64) - b[name]) > tolerance + np.spacing(np.abs(a[name]))) > 1e-4:
                 return f"{name}: more than 1 in 10,000 values differ by more than {tolerance}"
     return None
 
