@@ -20,6 +20,7 @@ import numpy as np
 
 from ._batch.batch import Batch, Images, recording_of
 from ._checks import arguments
+from ._checks.types import Exact
 from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, resize
 from ._random.color import (
@@ -35,13 +36,15 @@ from ._random.iou_crop import random_iou_crop
 from ._random.rng import Rng
 
 
-def imagenet_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
+def imagenet_train(size: int = 224, *, exact: Exact | None = None) -> Callable[[Images, Rng | int], Batch]:
     """Return the ImageNet training preset of ResNet: random resized crop, flip, normalize.
 
     Parameters
     ----------
     size : int
         Height and width of the results in pixels.
+    exact : {"pillow", "pillow12", "torch"}, optional
+        Resize bytes as that library does, bit for bit, as in :func:`gpuimg.resize`.
 
     Returns
     -------
@@ -59,17 +62,17 @@ def imagenet_train(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
     >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
     (2, 32, 32, 3)
     """
-    return partial(_imagenet_train, size)
+    return partial(_imagenet_train, size, exact)
 
 
-def _imagenet_train(size: int, images: Any, rng: Any) -> Batch:
+def _imagenet_train(size: int, exact: Exact | None, images: Any, rng: Any) -> Batch:
     images, rng = prepare(images, rng, "imagenet_train")
-    x = random_resized_crop(images, size, rng=rng)
+    x = random_resized_crop(images, size, exact=exact, rng=rng)
     x = random_horizontal_flip(x, rng=rng)
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
-def imagenet_eval(size: int = 224, resize_size: int = 256) -> Callable[..., Batch]:
+def imagenet_eval(size: int = 224, resize_size: int = 256, *, exact: Exact | None = None) -> Callable[..., Batch]:
     """Return the ImageNet evaluation preset: resize the shorter side, crop the center, normalize.
 
     Parameters
@@ -78,6 +81,9 @@ def imagenet_eval(size: int = 224, resize_size: int = 256) -> Callable[..., Batc
         Height and width of the results in pixels.
     resize_size : int
         Length of the shorter side before the crop, in pixels.
+    exact : {"pillow", "pillow12", "torch"}, optional
+        Return that library's values bit for bit, as in :func:`gpuimg.resize`: ``"pillow"`` gives the very tensors of
+        torchvision's transforms on Pillow images.
 
     Returns
     -------
@@ -95,11 +101,11 @@ def imagenet_eval(size: int = 224, resize_size: int = 256) -> Callable[..., Batc
     >>> evaluate(np.zeros((2, 40, 50, 3), np.uint8)).array().shape
     (2, 32, 32, 3)
     """
-    return partial(_imagenet_eval, size, resize_size)
+    return partial(_imagenet_eval, size, resize_size, exact)
 
 
-def _imagenet_eval(size: int, resize_size: int, images: Any, rng: Any = None) -> Batch:
-    x = resize(images, resize_size)
+def _imagenet_eval(size: int, resize_size: int, exact: Exact | None, images: Any, rng: Any = None) -> Batch:
+    x = resize(images, resize_size, exact=exact)
     x = center_crop(x, (size, size))
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 

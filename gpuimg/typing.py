@@ -21,7 +21,7 @@
     One bool, or one for each image.
 ``Samples``
     A source for :func:`gpuimg.load`: it has a length and returns samples by index.
-``Interpolation``, ``Layout``, ``DType``, ``Alpha``, ``Depth``, ``Icc``, ``OnError``, ``PaddingMode``
+``Interpolation``, ``Layout``, ``DType``, ``Exact``, ``Alpha``, ``Depth``, ``Icc``, ``OnError``, ``PaddingMode``
     String options of these names; ``ClipLayout`` and ``OnSampleError`` are those of :func:`gpuimg.load`,
     ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` for boxes.
 ``LoadOptions``
@@ -38,6 +38,7 @@ from ._checks.types import (
     ColorMode,
     Depth,
     DType,
+    Exact,
     Icc,
     Interpolation,
     Layout,
@@ -59,6 +60,7 @@ __all__ = [
     "Color",
     "ColorMode",
     "DType",
+    "Exact",
     "Depth",
     "Icc",
     "Images",
