@@ -59,7 +59,7 @@ _BETWEEN = (layout.FLOAT32, False)
 class _Segment:
     """A compiled plan as PASS records, with its source regions and its memory needs."""
 
-    def __init__(self, plan: Plan, kind: int, planar: bool, sources: set[str]) -> None:
+    def __init__(self, plan: Plan, kind: int, planar: bool, sources: set[str], others: tuple[str, ...]) -> None:
         self.passes, region = compile_plan(plan)
         self.regions = np.ascontiguousarray(region, np.int64)
         self.itemsize = BYTES_OF[kind]
@@ -68,7 +68,8 @@ class _Segment:
         filters = np.concatenate([run.records["filter"] for run in self.passes])
         used = ops_used(plan)
         self._calls = {
-            source: call_table(source, kind, planar, used, separable, filters, plan.functions) for source in sources
+            source: call_table(source, kind, planar, used, separable, filters, plan.functions, others)
+            for source in sources
         }
         self.memory = largest([_memory(run, used) for run in self.passes])
         self.launches = launches_of(self.passes, used)
@@ -417,6 +418,7 @@ def _compiled(
     far = np.zeros((len(scales), 2), np.bool_)
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
+    others = ALWAYS if isinstance(source, EncodedImages) else ALWAYS[1:]  # no decoder for decoded pixels
     compiled, sizes, channels = list[_Segment](), source.sizes, source.channels
     for k, plan in enumerate(segments):
         scaled = at_scale(plan, np.where(starts == k, scales, FULL), sizes, far)
@@ -426,6 +428,6 @@ def _compiled(
         read = {"float32"} if k else set()
         if np.any(starts == k):
             read.add(source.dtype)
-        compiled.append(_Segment(scaled, *((kind, planar) if k == last else _BETWEEN), read))
+        compiled.append(_Segment(scaled, *((kind, planar) if k == last else _BETWEEN), read, others))
         check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # for results of the segment before
     return compiled
