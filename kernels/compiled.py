@@ -441,7 +441,7 @@ def names() -> list[str]:
     return sorted(_by_name(), key=lambda name: (name not in ALWAYS, name))
 
 
-#: Loops that almost every batch needs; they take 12 of the 45 seconds of all.
+#: The JPEG decoder, and the loop over the images of a batch; they take 12 of the 45 seconds of all.
 ALWAYS: Final = ("decode_jpeg", "cpu.batch.run_images")
 
 

@@ -245,7 +245,7 @@ def test_threads_compile_a_kernel_once(cache: Path) -> None:
     for thread in threads:
         thread.join()
     assert kernels.Kernel.compile_count == made + 1
-    assert [image is images[0] for image in images] == [True] * 4
+    assert all(image == images[0] for image in images)
 
 
 @pytest.mark.slow

@@ -864,13 +864,14 @@ class Busy:
 @pytest.mark.parametrize("kind", ["paths", "bytes", "table"])
 def test_waiting_for_python_is_not_reading(tmp_path: Path, kind: str) -> None:
     """Files in memory while other threads are busy in Python: storage is not the limit."""
-    paths = [tmp_path / f"{k}.jpg" for k in range(32)]  # few: each wait for the GIL takes 5 ms and more
-    for path, data in zip(paths, FILES, strict=False):
-        path.write_bytes(data)
+    # Each wait for the GIL takes 5 ms and more; of fewer files their sum varies too much.
+    paths = [tmp_path / f"{k}.jpg" for k in range(128)]
+    for k, path in enumerate(paths):
+        path.write_bytes(FILES[k % len(FILES)])
     sources = {
         "paths": [(path, k) for k, path in enumerate(paths)],
         "bytes": Opening(paths),
-        "table": gi.file_list(paths, range(32)),
+        "table": gi.file_list(paths, range(len(paths))),
     }
     loader = cpu(sources[kind], readers=1)
     list(loader)  # compiled

@@ -367,11 +367,12 @@ def test_a_loop_that_fails_raises(library: native.Library) -> None:
 def test_calls_keep_no_references(library: native.Library) -> None:
     function, values = total(library), np.zeros(3, np.uint16)
     before = sys.getrefcount(values), sys.getrefcount(values.dtype), sys.getrefcount(None)
-    for _ in range(1000):
+    for _ in range(10_000):
         function(values)
         fill(library)
     after = sys.getrefcount(values), sys.getrefcount(values.dtype), sys.getrefcount(None)
-    assert all(abs(new - old) < 100 for old, new in zip(before, after, strict=True))
+    # References to None come and go elsewhere, too.
+    assert all(abs(new - old) < 5_000 for old, new in zip(before, after, strict=True))
 
 
 def test_threads_and_forks_call_the_same_library(library: native.Library) -> None:
@@ -387,7 +388,7 @@ def test_threads_and_forks_call_the_same_library(library: native.Library) -> Non
         thread.join()
     assert found == [4950] * 1200
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads that have ended
+        warnings.simplefilter("ignore")  # of forks of a process with threads, by Python and by JAX
         child = os.fork()
     if not child:
         os._exit(0 if function(values) == 4950 else 1)

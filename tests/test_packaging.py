@@ -121,7 +121,9 @@ def test_sdist_has_the_tests_and_what_they_use(tmp_path: Path) -> None:
         elif path.is_file():
             shutil.copy(path, tmp_path)
     build = "import buildtools.backend as backend; print(backend.build_sdist('dist'))"
-    done = subprocess.run([sys.executable, "-c", build], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", build], cwd=tmp_path, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = (tmp_path / "dist").iterdir()
     with tarfile.open(path) as archive:

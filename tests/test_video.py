@@ -488,13 +488,14 @@ def _without_frames() -> bytes:
 
 
 def damaged() -> tuple[bytes, int]:
-    """An intra-coded video, and a frame of it in which bytes are wrong."""
+    """An intra-coded video, and a frame of it whose second half is wrong: a decoder may not notice a few bytes."""
     data = make(Build("libx264", gop=1, options={"qp": "10"}), lambda number: _noise("yuv420p", 64, 96), 20)
     with av.open(io.BytesIO(data)) as container:
         packets = [packet for packet in container.demux(video=0) if packet.size]
     bad = packets[7]
     where = bad.pos + bad.size // 2
-    return data[:where] + b"\xff" * 64 + data[where + 64 :], 7
+    wrong = bytes(np.random.default_rng().integers(0, 256, bad.size // 2 - 1, dtype=np.uint8))
+    return data[:where] + wrong + data[where + len(wrong) :], 7
 
 
 @pytest.mark.parametrize(

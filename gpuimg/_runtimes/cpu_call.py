@@ -76,7 +76,7 @@ class _ExactSegment:
 class _Segment:
     """A compiled plan as PASS records, with its source regions and its memory needs."""
 
-    def __init__(self, plan: Plan, kind: int, planar: bool, sources: set[str]) -> None:
+    def __init__(self, plan: Plan, kind: int, planar: bool, sources: set[str], others: tuple[str, ...]) -> None:
         self.passes, region = compile_plan(plan)
         self.regions = np.ascontiguousarray(region, np.int64)
         self.itemsize = BYTES_OF[kind]
@@ -85,7 +85,7 @@ class _Segment:
         filters = np.concatenate([run.records["filter"] for run in self.passes])
         used = ops_used(plan)
         self._calls = {
-            source: call_table(source, kind, planar, used, ways, filters, plan.functions) for source in sources
+            source: call_table(source, kind, planar, used, ways, filters, plan.functions, others) for source in sources
         }
         self.memory = largest([_memory(run, used) for run in self.passes])
         self.launches = launches_of(self.passes, used)
@@ -437,6 +437,7 @@ def _compiled(
     far = np.zeros((len(scales), 2), np.bool_)
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
+    others = ALWAYS if isinstance(source, EncodedImages) else ALWAYS[1:]  # no decoder for decoded pixels
     # Results of a segment that another one reads are float32, but of and for exact resizes bytes.
     between = [layout.UINT8 if after.exact is not None else layout.FLOAT32 for after in segments[1:]]
     compiled, sizes, channels = list[_Segment | _ExactSegment](), source.sizes, source.channels
@@ -452,7 +453,7 @@ def _compiled(
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
             if np.any(starts == k):
                 read.add(source.dtype)
-            compiled.append(_Segment(scaled, *((kind, planar) if k == last else (between[k], False)), read))
+            compiled.append(_Segment(scaled, *((kind, planar) if k == last else (between[k], False)), read, others))
         check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
     return compiled
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import color
-from ..compiled import ALWAYS, cached_jit, compile_together
+from ..compiled import cached_jit, compile_together
 from ..layout import GATHERED, LINEAR, SEPARABLE, WHOLE
 from ..ops import END, INSTRUCTION_HEADER, OPS, SLOT
 from ..scalar import f32, i32, loop
@@ -40,8 +40,9 @@ _call_sample = caller(SAMPLE)
 
 
 def call_table(
-    source: str, kind: int, planar: bool, ops: Any, ways: Any, filters: Any, functions: tuple[Any, ...]
-) -> Any:
+    source: str, kind: int, planar: bool, ops: Any, ways: Any, filters: Any, functions: tuple[Any, ...],
+    others: tuple[str, ...],
+) -> Any:  # fmt: skip
     """Return a (1,) CALLS with the loops that a plan needs; others are not compiled.
 
     Parameters
@@ -55,6 +56,8 @@ def call_table(
         Of the images, see kernels/layout.py.
     functions : tuple
         The user's functions.
+    others : tuple of str
+        Loops that the call needs besides, to be compiled together with these.
     """
     # The same choice as in _sample, per image.
     patched = (ways == GATHERED) & (filters <= LINEAR)
@@ -72,7 +75,7 @@ def call_table(
     codes = np.flatnonzero(ops).tolist()
     rows = {code: ROW_FUNCTIONS[code] for code in codes if code in ROW_FUNCTIONS}
     grids = {code: GRID_FUNCTIONS[code] for code in codes if code in GRID_FUNCTIONS}
-    compile_together([*ALWAYS, *(one.name for one in (*loops.values(), *rows.values(), *grids.values()))])
+    compile_together([*others, *(one.name for one in (*loops.values(), *rows.values(), *grids.values()))])
     table = np.zeros(1, CALLS)
     calls = table[0]
     for name, function in loops.items():
