@@ -109,9 +109,6 @@ POSTERIZE = _op("posterize", "in_scale", "top", "out_scale", channelwise=True)
 AUTOCONTRAST = _op("autocontrast", statistic=RANGE)
 EQUALIZE = _op("equalize", statistic=HISTOGRAM)
 NORMALIZE = _op("normalize", "scale_r", "scale_g", "scale_b", "shift_r", "shift_g", "shift_b")
-NORMALIZE_BYTES = _op(
-    "normalize_bytes", "mean_r", "mean_g", "mean_b", "std_r", "std_g", "std_b", "divisor"
-)  # fmt: skip
 PAINT = _op(
     "paint", "x0", "y0", "x1", "y1", "sharpness_x", "sharpness_y", "red", "green", "blue", "inside", coordinates=True
 )  # fmt: skip
@@ -135,6 +132,10 @@ JPEG = _op("jpeg", "quality", "colored", neighbors=True, prepass_launches=2)
 ELASTIC = _op(
     "elastic", "seed_0", "seed_1", "density", "phase_x", "phase_y", "along", "down", "red", "green", "blue", "repeat",
     "nearest", neighbors=True, prepass_launches=1,
+)  # fmt: skip
+
+NORMALIZE_BYTES = _op(
+    "normalize_bytes", "mean_r", "mean_g", "mean_b", "std_r", "std_g", "std_b", "divisor"
 )  # fmt: skip
 
 # Nodes of an elastic displacement, which a cubic B-spline interpolates. Their distance in pixels for a smoothness of 1

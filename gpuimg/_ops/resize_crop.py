@@ -82,7 +82,7 @@ def resize(
     without, as torch does, and may overshoot in floating-point results.
 
     By default consecutive geometric calls are one resampling in float32, rounded once. With ``exact`` the resize is a
-    resampling of its own, of bytes, with a rounding after each of its two passes: what comes before it is computed
+    separate resampling, of bytes, with a rounding after each of its two passes: what comes before it is computed
     first, to bytes, unless it only crops, and what follows starts from its bytes. Only the rows and columns that later
     calls leave are computed. :func:`normalize` then divides as the library does, so that float32 results are equal,
     too. Images must be uint8 with 1 or 3 channels and opened without ``draft``.

@@ -97,7 +97,7 @@ def _support(grid: Grid) -> Floats:
 
 
 def _takes_over(grid: Grid, matrix: Floats) -> Mask:
-    """Which grids show pixels of their window as they are, given matrices from their centers that mix no axes."""
+    """Return a mask (N,) of grids that show pixels of their window as they are; ``matrix`` must mix no axes."""
     half = (grid.sizes[:, ::-1] - 1) / 2.0
     steps = np.stack([matrix[:, 0, 0], matrix[:, 1, 1]], 1)
     low = matrix[:, :2, 2] - half - 0.5

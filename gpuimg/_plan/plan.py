@@ -131,7 +131,7 @@ class Plan:
 
     @property
     def is_crop(self) -> bool:
-        """Whether every result is a rectangle of the source's pixels."""
+        """True if every result is a rectangle of the source's pixels."""
         grid, matrix = self.grid, self.grid.frames[0].matrix
         shifted = np.all(matrix[:, :2, :2] == np.eye(2), (1, 2)) & is_whole_pixels(matrix)
         inside = np.all(grid.window[:, 2:] - grid.window[:, :2] == grid.sizes[:, ::-1], 1)
@@ -139,7 +139,7 @@ class Plan:
 
     @property
     def holds_bytes(self) -> bool:
-        """Whether the results are bytes of an exact resize, moved by whole pixels and with colors laid around them."""
+        """True if the results are bytes of an exact resize, moved by whole pixels and with colors painted around them."""
         painted = [np.isin(entry.codes, (ops.SKIP.code, ops.PAINT.code)).all() for entry in self.entries]
         whole = is_whole_pixels(self.grid.frames[0].matrix)
         return self.of_exact is not None and not self.blurs and all(painted) and bool(np.all(whole))

@@ -11,11 +11,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..exact import PILLOW, lay_weights, most_taps, most_taps_
+from .. import exact
+from ..exact import PILLOW
 from ..lang import cgutils, intrinsic, ir, types
 from ..layout import RADIUS
 from ..scalar import loop
 from .intrinsics import check_place, copy, doubles_in, ints_in, longs_in, pointer, shuffle, spread
+from .weights import lay_weights, most_taps
 
 _ROWS: Final = 16  # source rows that are turned at a time
 _WIDE: Final = 64  # bytes that the pass along columns sums at a time, but for the last ones of a row
@@ -338,7 +340,7 @@ def exact_space(images: Any, channels: int) -> Any:
     """Bytes of work space, (N,), of (N,) EXACT."""
     x0, y0, x1, y1 = images["window"].T
     width, height, reach = x1 - x0, y1 - y0, _REACHES[images["filter"]]
-    most_x, most_y = most_taps_(width, images["width"], reach), most_taps_(height, images["height"], reach)
+    most_x, most_y = exact.most_taps(width, images["width"], reach), exact.most_taps(height, images["height"], reach)
     wide = _padded((images["part"][:, 2] - images["part"][:, 0]) * channels)
     source = _padded(width * channels)
     ring = np.maximum((most_y + _ROWS + 1) * wide, _ROWS * source + _ROWS + (_ROWS + 1) * wide)

@@ -1,0 +1,121 @@
+"""Weights of exact resizes: float64 operations in the order of Pillow and torch, then whole numbers.
+
+References: Pillow ``src/libImaging/Resample.c`` (``precompute_coeffs``, ``normalize_coeffs_8bpc``); PyTorch
+``aten/src/ATen/native/cpu/UpSampleKernel.cpp`` (``compute_indices_int16_weights_aa``).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import exact
+from ..exact import TORCH
+from ..layout import BOX, HAMMING, LANCZOS, LINEAR
+from ..scalar import strict
+
+_PILLOW_BITS = 22  # after the point of Pillow's weights: 32 - 8 of a byte - 2 for overshoot
+
+# Pillow has the window's two constants as float32.
+_HAMMING_MEAN, _HAMMING_SWING = np.float64(np.float32(0.54)), np.float64(np.float32(0.46))
+
+
+@strict
+def _filter(x, kind):
+    """Value of a filter at a distance from its center, in units of its support."""
+    if kind == BOX:
+        return 1.0 if x > -0.5 and x <= 0.5 else 0.0
+    if kind == LANCZOS:
+        if not (x >= -3.0 and x < 3.0):
+            return 0.0
+        if x == 0.0:
+            return 1.0
+        a, b = x * math.pi, x / 3.0 * math.pi
+        return math.sin(a) / a * (math.sin(b) / b)
+    x = abs(x)
+    if kind == LINEAR:
+        return 1.0 - x if x < 1.0 else 0.0
+    if kind == HAMMING:
+        if x == 0.0:
+            return 1.0
+        if x >= 1.0:
+            return 0.0
+        x = x * math.pi
+        return math.sin(x) / x * (_HAMMING_MEAN + _HAMMING_SWING * math.cos(x))
+    if x < 1.0:
+        return (1.5 * x - 2.5) * x * x + 1.0
+    if x < 2.0:
+        return (((x - 5.0) * x + 8.0) * x - 4.0) * -0.5
+    return 0.0
+
+
+@strict
+def _rounded(x):
+    """The nearest whole number; halves away from zero."""
+    return np.int32(x - 0.5 if x < 0.0 else x + 0.5)
+
+
+@strict
+def _weigh(i, size, out, reach, kind, first, count, real):
+    """Weights of position ``i`` in float64, which add up to 1, and the pixels they belong to; returns the largest."""
+    scale = size / out
+    stretch = max(scale, 1.0)
+    support, inverse = reach * stretch, 1.0 / stretch
+    center = (i + 0.5) * scale
+    low = max(int(center - support + 0.5), 0)
+    taps = min(int(center + support + 0.5), size) - low
+    first[i], count[i] = low, taps
+    total = 0.0
+    for t in range(taps):
+        real[t] = _filter((t + low - center + 0.5) * inverse, kind)
+        total += real[t]
+    largest = 0.0
+    for t in range(taps):
+        if total != 0.0:
+            real[t] /= total
+        largest = max(largest, real[t])
+    return largest
+
+
+@strict
+def lay_weights(size, out, reach, kind, rule, most, first, count, weights, real):
+    """Fill in the taps of every position along an axis; return the bits after the point of their weights.
+
+    Parameters
+    ----------
+    size, out : int
+        Pixels of the source and of the result.
+    reach : float
+        Of the filter ``kind``, see ``REACH``.
+    most : int
+        Taps of a position at most, see :func:`most_taps`.
+    first, count : (out,) int32
+        First pixel and number of taps of each position; filled.
+    weights : (out * most,) int32
+        Filled; those of a position follow one another.
+    real : (most,) float64
+        Work space.
+    """
+    bits = _PILLOW_BITS
+    if size == out:  # the pass is left out
+        for i in range(out):
+            first[i], count[i], weights[i * most] = i, 1, 1 << bits
+        return bits
+    if rule == TORCH:
+        # As many bits as leave the largest weight of the axis in an int16.
+        largest = 0.0
+        for i in range(out):
+            largest = max(largest, _weigh(i, size, out, reach, kind, first, count, real))
+        bits = 0
+        while bits < _PILLOW_BITS and np.int64(0.5 + largest * np.float64(1 << (bits + 1))) < 1 << 15:
+            bits += 1
+    one = np.float64(1 << bits)
+    for i in range(out):
+        _weigh(i, size, out, reach, kind, first, count, real)
+        for t in range(count[i]):
+            weights[i * most + t] = _rounded(real[t] * one)
+    return bits
+
+
+most_taps = strict(exact.most_taps)
