@@ -139,7 +139,7 @@ class Plan:
 
     @property
     def holds_bytes(self) -> bool:
-        """True if the results are bytes of an exact resize, moved by whole pixels and with colors painted around them."""
+        """True if the results are bytes of an exact resize, moved by whole pixels, with colors painted around."""
         painted = [np.isin(entry.codes, (ops.SKIP.code, ops.PAINT.code)).all() for entry in self.entries]
         whole = is_whole_pixels(self.grid.frames[0].matrix)
         return self.of_exact is not None and not self.blurs and all(painted) and bool(np.all(whole))
