@@ -51,7 +51,7 @@ test: $(VENV)/.test-ready
 
 # The wheel that `pip install .` builds here: its results are those of Numba's loops, and tests that need no Numba pass.
 WHEEL_VENV ?= .venv-wheel
-WHEEL_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,boxes decode elastic \
+WHEEL_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,boxes decode elastic exact \
 	every_function every_random_function filters geometry handoff icc index loader mixing noise order patches \
 	pillow policies prefetch presets random_color random_geometry reading results rng streams targets threads turn \
 	video)))

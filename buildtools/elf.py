@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 #: Functions of the C library that loops call.
 ALLOWED: Final = {
-    "clock_gettime", "close", "cos", "expf", "memset", "open", "powf", "pread", "sin", "sincos", "sqrtf", "statx", "usleep",
+    "clock_gettime", "close", "cos", "expf", "memset", "open", "powf", "pread", "sin", "sincos", "sqrtf", "statx",
+    "usleep",
 }  # fmt: skip
 NEEDED: Final = {"libc.so.6", "libm.so.6"}
 NEWEST_GLIBC: Final = (2, 28)  # that of manylinux_2_28
