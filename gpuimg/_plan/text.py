@@ -33,9 +33,10 @@ def describe_segments(segments: Sequence[Plan], k: int, size: Any, white: float)
     """Return a line for each operation applied to image ``k``; ``size`` and ``white`` are those of its source."""
     lines = []
     for number, plan in enumerate(segments):
-        if number:
+        described = _segment(plan, k, size, white)
+        if number and described:
             lines.append(f"segment {number + 1}, on the result so far:")
-        lines += _segment(plan, k, size, white)
+        lines += described
         size = plan.sizes[k]
         white = 1.0 if plan.normalized else white
     return lines
