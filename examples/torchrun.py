@@ -69,7 +69,8 @@ def main() -> None:
             break  # every rank has the same number of batches
     if rank == 0:  # the position is that of all ranks
         torch.save({"network": network.module.state_dict(), "loader": loader.state_dict()}, options.checkpoint)
-    print(f"rank {rank} of {world} had samples", *seen, flush=True)
+    samples = " ".join(map(str, seen))
+    print(f"rank {rank} of {world} had samples {samples}\n", end="", flush=True)  # in one write: ranks share the output
     distributed.barrier()
     distributed.destroy_process_group()
 
