@@ -280,7 +280,6 @@ def test_described_saved_and_applied(tmp_path: Path) -> None:
         ({"exact": "pillow", "interpolation": "nearest"}, "interpolation must be one of"),
         ({"exact": "torch", "interpolation": "box"}, "interpolation must be one of"),
         ({"exact": "pillow", "antialias": False}, "needs antialias=True"),
-        ({"interpolation": "lanczos"}, "with exact= resizes have it"),
     ],
 )
 def test_what_no_library_has_is_refused(options: dict[str, Any], message: str) -> None:

@@ -13,13 +13,7 @@ from .._data.images import EncodedImages
 from ..kernels import exact as rules
 from ..kernels import layout
 
-_FILTERS = {
-    "bilinear": layout.LINEAR,
-    "bicubic": layout.CUBIC_RENORMALIZED,
-    "lanczos": layout.LANCZOS,
-    "box": layout.BOX,
-    "hamming": layout.HAMMING,
-}
+_FILTERS = {"bilinear": layout.LINEAR, "bicubic": layout.CUBIC_RENORMALIZED} | arguments.RESIZING
 _OF_PILLOW = ("box", "hamming")
 
 

@@ -238,8 +238,8 @@ def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
 
 def _overshoots(plan: Plan, grid: Grid) -> Mask:
     """Return images whose filter may leave [0, 1] but must not: Pillow and torchvision clamp resampled bytes."""
-    cubic: Mask = (grid.filter == layout.CUBIC_RENORMALIZED) | (grid.filter == layout.CUBIC_CLAMPED)
-    return cubic & plan.of_bytes
+    negative: Mask = np.isin(grid.filter, (layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED, layout.LANCZOS))
+    return negative & plan.of_bytes
 
 
 def ops_used(plan: Plan) -> Mask:
@@ -261,7 +261,8 @@ def build_for(plan: Plan) -> str:
     used = ops_used(plan)
     if used[ops.MOTION.code]:
         return ops.MOVING
-    return ops.FULL if np.any(plan.grid.filter > layout.GAUSSIAN) or np.any(used & ops.IS_RARE) else ops.PLAIN
+    rare = (plan.grid.filter > layout.GAUSSIAN) | np.isin(plan.grid.filter, layout.RARE_FILTERS)
+    return ops.FULL if np.any(rare) or np.any(used & ops.IS_RARE) else ops.PLAIN
 
 
 def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:

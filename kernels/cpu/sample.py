@@ -17,7 +17,7 @@ import numpy as np
 from .. import sampling
 from ..compiled import NativeFunction
 from ..lang import types
-from ..layout import GAUSSIAN, NEAREST, RECORD
+from ..layout import BOX, GAUSSIAN, HAMMING, LANCZOS, NEAREST, RECORD
 from ..scalar import f32, i32, loop, up
 from .intrinsics import (
     BLOCK,
@@ -91,6 +91,11 @@ def _lay_taps(positions_, n, support, filter, low, high, step, taps, scale, weig
             for x in range(n):
                 tap = sampling.first_tap(positions[x], reach) + step_t
                 weight[x] = sampling.gaussian_weight(tap, positions[x], inverse)
+        elif filter == BOX or filter == HAMMING or filter == LANCZOS:
+            for x in range(n):
+                tap = sampling.first_tap(positions[x], reach) + step_t
+                weight[x] = sampling.rare_weight(tap, positions[x], inverse, filter)
+                weight[x] = weight[x] if tap >= low_f and tap < high_f else f32(0.0)
         else:
             for x in range(n):
                 tap = sampling.first_tap(positions[x], reach) + step_t
