@@ -144,6 +144,7 @@ OWNERS = {
         f"gpuimg/_runtimes/{name}.py"
         for name in (
             "cuda",
+            "cuda_exact",
             "cuda_prepass",
             "cuda_decode",
             "cuda_jpeg",
@@ -160,6 +161,7 @@ OWNERS = {
             "artefacts",
             "compiler",
             "elastic",
+            "exact",
             "jpeg_huffman",
             "jpeg_pixels",
             "marks",

@@ -51,8 +51,6 @@ def _check_source(recording: Recording) -> None:
         raise ValueError(
             f"an exact resize is for uint8 images of 1 or 3 channels, not {recording.dtype} with {recording.channels}"
         )
-    if not recording.runtime.on_host:
-        raise ValueError("an exact resize runs on the CPU only, as yet: open the images with device='cpu'")
     source = recording.source
     if isinstance(source, EncodedImages) and source.options.draft is not None:
         raise ValueError("an exact resize needs images that were opened without draft=, which changes their pixels")

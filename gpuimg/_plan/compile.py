@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -155,12 +156,38 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
     ], region
 
 
-def source_regions(plan: Plan) -> Ints:
-    """Return the (N, 4) source regions x0, y0, x1, y1 that a plan reads; nothing outside them is read."""
-    if plan.exact is not None:
-        return plan.grid.window
-    runs, _ = _passes_over_grids(plan)
-    return _region(plan, runs, _matrices(runs))
+def regions_read(segments: Sequence[Plan]) -> list[Ints]:
+    """Return the (N, 4) regions x0, y0, x1, y1 that each segment reads of its source, and the whole results at the end.
+
+    Nothing outside them is read. An exact resize computes only the part of its result that the next segment reads.
+    """
+    whole = np.concatenate([np.zeros_like(segments[-1].sizes), segments[-1].sizes[:, ::-1]], 1)
+    found = [whole]
+    for plan in reversed(segments):
+        if plan.exact is not None:
+            found.append(exact_resizes(plan, found[-1])[1])
+        else:
+            runs, _ = _passes_over_grids(plan)
+            found.append(_region(plan, runs, _matrices(runs)))
+    return found[::-1]
+
+
+def source_regions(segments: Sequence[Plan]) -> Ints:
+    """Return the (N, 4) regions of the source that are read: those of the first segment."""
+    first = next((k for k, plan in enumerate(segments) if plan.exact is None), len(segments) - 1)
+    return regions_read(segments[: first + 1])[0]
+
+
+def without_copies(segments: Sequence[Plan], kind: int, planar: bool) -> Sequence[Plan]:
+    """Leave out a last segment that would copy the bytes of an exact resize to the result as they are."""
+    last = segments[-1]
+    copies = last.of_exact is not None and (kind, planar) == (layout.UINT8, False) and last.changes_nothing
+    return segments[:-1] if copies else segments
+
+
+def kind_between(before: Plan, after: Plan) -> int:
+    """Return the kind of the results of a segment that the next one reads: bytes of and for exact resizes."""
+    return layout.FLOAT32 if before.exact is None and after.exact is None else layout.UINT8
 
 
 def _matrices(runs: list[_GridPass]) -> list[Floats]:

@@ -12,23 +12,18 @@ from typing import Any, Final
 import numpy as np
 
 from .. import exact
-from ..exact import PILLOW
 from ..lang import cgutils, intrinsic, ir, types
-from ..layout import RADIUS
 from ..scalar import loop
 from .intrinsics import check_place, copy, doubles_in, ints_in, longs_in, pointer, shuffle, spread
-from .weights import lay_weights, most_taps
+from .weights import REACHES, is_tall, lay_weights, most_taps
 
 _ROWS: Final = 16  # source rows that are turned at a time
 _WIDE: Final = 64  # bytes that the pass along columns sums at a time, but for the last ones of a row
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-_QUAD: Final = ir.VectorType(_I8, _ROWS)
 
 #: Bytes that may be written after a result.
 RESULT_SLACK: Final = _ROWS - 1
-
-_REACHES: Final = np.array(RADIUS)
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------
@@ -267,7 +262,7 @@ def _take_axis(memory, at, size, out, kind, rule, most):
     weights = ints_in(memory, at + 8 * out, out * most)
     at += _axis_space(out, most) - 8 * most
     real = doubles_in(memory, at, most)
-    bits = lay_weights(size, out, _REACHES[kind], kind, rule, most, first, count, weights, real)
+    bits = lay_weights(size, out, REACHES[kind], kind, rule, most, first, count, weights, real)
     return (first, count, weights, most, bits), at + 8 * most
 
 
@@ -294,8 +289,8 @@ def resize_exactly(source, stride, channels, one, memory, out):
         return
     width, height = one.window[2] - one.window[0], one.window[3] - one.window[1]
     corner = one.window[1] * stride + one.window[0] * channels  # negative where what is left out is never read
-    most_x = most_taps(width, one.width, _REACHES[one.filter])
-    most_y = most_taps(height, one.height, _REACHES[one.filter])
+    most_x = most_taps(width, one.width, REACHES[one.filter])
+    most_y = most_taps(height, one.height, REACHES[one.filter])
     x_axis, at = _take_axis(memory, 0, width, one.width, one.filter, one.rule, most_x)
     y_axis, at = _take_axis(memory, at, height, one.height, one.filter, one.rule, most_y)
     to, begins = longs_in(memory, at, _ROWS), longs_in(memory, at + 8 * _ROWS, _ROWS)
@@ -308,7 +303,7 @@ def resize_exactly(source, stride, channels, one, memory, out):
     at += sums.size
     scratch = columns, sums, begins
     part = x0, y0, x1, y1
-    if one.rule == PILLOW and height - one.height > max(0, 2 * (width - one.width)):
+    if is_tall(one.rule, width, height, one.width, one.height):
         _along_columns_first(
             source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, memory[at:], out
         )
@@ -339,7 +334,7 @@ _axis_space, padded = loop(_axis_space_), loop(_padded)
 def exact_space(images: Any, channels: int) -> Any:
     """Bytes of work space, (N,), of (N,) EXACT."""
     x0, y0, x1, y1 = images["window"].T
-    width, height, reach = x1 - x0, y1 - y0, _REACHES[images["filter"]]
+    width, height, reach = x1 - x0, y1 - y0, REACHES[images["filter"]]
     most_x, most_y = exact.most_taps(width, images["width"], reach), exact.most_taps(height, images["height"], reach)
     wide = _padded((images["part"][:, 2] - images["part"][:, 0]) * channels)
     source = _padded(width * channels)

@@ -7,13 +7,17 @@ References: Pillow ``src/libImaging/Resample.c`` (``precompute_coeffs``, ``norma
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
 from .. import exact
-from ..exact import TORCH
-from ..layout import BOX, HAMMING, LANCZOS, LINEAR
+from ..compiled import cached_jit
+from ..exact import AXIS, TORCH
+from ..layout import BOX, HAMMING, LANCZOS, LINEAR, RADIUS
 from ..scalar import strict
+
+REACHES: Final = np.array(RADIUS)
 
 _PILLOW_BITS = 22  # after the point of Pillow's weights: 32 - 8 of a byte - 2 for overshoot
 
@@ -87,7 +91,7 @@ def lay_weights(size, out, reach, kind, rule, most, first, count, weights, real)
     size, out : int
         Pixels of the source and of the result.
     reach : float
-        Of the filter ``kind``, see ``REACH``.
+        Of the filter ``kind``, see ``REACHES``.
     most : int
         Taps of a position at most, see :func:`most_taps`.
     first, count : (out,) int32
@@ -118,4 +122,16 @@ def lay_weights(size, out, reach, kind, rule, most, first, count, weights, real)
     return bits
 
 
-most_taps = strict(exact.most_taps)
+most_taps, is_tall = strict(exact.most_taps), strict(exact.is_tall)
+
+
+@cached_jit("none(AXIS[::1], int32[::1], float64[::1])", AXIS=AXIS)
+def lay_axes(axes, words, real):
+    """Fill in the taps of axes and the bits of their weights; ``real`` is work space for a position's taps."""
+    for k in range(axes.size):
+        one = axes[k]
+        n, at = one.out, one.at
+        one.bits = lay_weights(
+            one.size, n, REACHES[one.filter], one.filter, one.rule, one.most, words[at : at + n],
+            words[at + n : at + 2 * n], words[at + 2 * n : at + n * (2 + one.most)], real,
+        )  # fmt: skip

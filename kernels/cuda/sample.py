@@ -135,8 +135,8 @@ def _either(filter, channels, walk, other):
 
 
 @scalar
-def _nothing(kind, count, source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y, x_low, y_low,
-          x_high, y_high):  # fmt: skip
+def _nothing(kind, count, source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y, x_low,
+             y_low, x_high, y_high):  # fmt: skip
     return f32(0.0), f32(0.0), f32(0.0), f32(1.0)
 
 
