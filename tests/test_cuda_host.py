@@ -89,7 +89,7 @@ def _words_of_exact(plan: Plan) -> int:
     old, new = plan.grid.window[:, 2:] - plan.grid.window[:, :2], plan.sizes[:, ::-1]
     axes = {(size, out) for k in range(2) for size, out in zip(old[:, k].tolist(), new[:, k].tolist(), strict=True)}
     taps = sum(out * (2 + min(2 * math.ceil(max(size / out, 1.0)) + 1, size)) for size, out in axes)
-    return 2 * len(plan) * exact_records.RECORD_WORDS + taps
+    return int(2 * len(plan) * exact_records.RECORD_WORDS + taps)
 
 
 @pytest.mark.parametrize("chain", CHAINS)

@@ -51,7 +51,8 @@ def compiled_exact(plan: Plan, parts: Ints, source: Ints, strides: Ints, corner:
     taps, axes = _taps(images, 2 * n * fields.RECORD_WORDS)
     window, part = images["window"], images["part"]
     size, read = part[:, 2:] - part[:, :2], region[:, 2:] - region[:, :2]
-    tall = exact.is_tall(images["rule"], *(window[:, 2:] - window[:, :2]).T, images["width"], images["height"])
+    width, height = (window[:, 2:] - window[:, :2]).T
+    tall = exact.is_tall(images["rule"], width, height, images["width"], images["height"])
     # Along rows first: all rows that are read, of the part's columns; the other way round where tall.
     middle = np.where(tall[:, None], np.stack([read[:, 0], size[:, 1]], 1), np.stack([size[:, 0], read[:, 1]], 1))
     offsets, between = offsets_of(middle[:, ::-1], channels, ALIGNMENT)

@@ -184,6 +184,23 @@ def test_exact_resizes_are_the_cpus_to_the_last_bit(launches: Launches, rule: An
     assert kernels.EXACT in launches.kernels
 
 
+@pytest.mark.parametrize("rule", ["pillow", "torch"])
+def test_normalized_bytes_are_the_cpus_to_the_last_bit(launches: Launches, rule: Any) -> None:
+    """Every byte, with divisions rounded once: also over deviations that are no power of two, and in full kernels."""
+    levels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
+    for mean, std in (((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), (RANDOM.random(3), RANDOM.random(3) + 0.01)):
+        found, expected = (
+            gi.normalize(gi.pad(gi.resize(x, 16, exact=rule), 1, fill=9), mean, std).array(layout="NCHW")
+            for x in (on_device(launches, levels), levels)
+        )
+        np.testing.assert_array_equal(found.values, expected)
+        noisy = (
+            gi.gaussian_noise(gi.normalize(gi.resize(x, 16, exact=rule), mean, std), 0.0, 0.0, seed=3).array()
+            for x in (on_device(launches, levels), levels)
+        )
+        np.testing.assert_array_equal(*(getattr(one, "values", one) for one in noisy))
+
+
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
 def test_every_way_to_pad(launches: Launches, mode: str) -> None:
     images, sides = images_of("uint8", sizes=[(5, 7)] * 3), ([0, 3, 4], 2, [5, 2, 1], -1)
