@@ -32,6 +32,19 @@ EXACT: Final = np.dtype(
 )
 
 
+_RGBA: Final = 4  # channels
+
+
+def allows(rule: int, channels: int) -> bool:
+    """Return True where a library resizes bytes of so many channels: torch any, one by one; Pillow gray, RGB, RGBA."""
+    return rule == TORCH or channels in (1, 3, _RGBA)
+
+
+def premultiplies(rule: int, channels: int) -> bool:
+    """Return True where colors are multiplied by alpha before a resize, and divided by it afterwards."""
+    return rule != TORCH and channels == _RGBA
+
+
 #: One axis of a resize, and where its taps are.
 AXIS: Final = np.dtype(
     [

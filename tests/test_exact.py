@@ -90,7 +90,7 @@ def test_bytes_of_pillow(rng: np.random.Generator, interpolation: Any, channels:
 
 
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("channels", [1, 3, 4])
 def test_bytes_of_torch(rng: np.random.Generator, interpolation: Any, channels: int) -> None:
     torch = pytest.importorskip("torch")
     values = 0
@@ -109,6 +109,24 @@ def test_bytes_of_torch(rng: np.random.Generator, interpolation: Any, channels: 
         result = gi.resize([picture], size, interpolation, exact="torch").array()[0]
         assert np.array_equal(result, expected[0].numpy().transpose(1, 2, 0)), (picture.shape, size)
         values += result.size
+
+
+def test_rgba_bytes_of_pillow(rng: np.random.Generator) -> None:
+    """Colors times alpha are resized, but where a side stays; with and without operations around."""
+    for interpolation in FILTERS:
+        pictures = [content(rng, side(rng, 200), side(rng, 200), 4) for _ in range(8)]
+        for picture in pictures[::2]:
+            picture[:, :, 3] = rng.choice([0, 1, 128, 254, 255], picture.shape[:2])
+        size = pictures[0].shape[0], pictures[0].shape[1]
+        results = gi.resize(pictures, size, interpolation, exact=RULE).array()
+        flipped = gi.horizontal_flip(gi.resize(gi.vertical_flip(pictures), size, interpolation, exact=RULE)).array()
+        for picture, result, other in zip(pictures, results, flipped, strict=True):
+            assert np.array_equal(result, by_pillow(picture, size, interpolation))
+            assert np.array_equal(other, by_pillow(picture[::-1], size, interpolation)[:, ::-1])
+    planes = gi.resize(gi.resize(pictures, (30, 20), exact=RULE), (20, 31), exact=RULE).array(layout="NCHW")
+    for picture, result in zip(pictures, planes, strict=True):
+        expected = by_pillow(by_pillow(picture, (30, 20), "bilinear"), (20, 31), "bilinear")
+        assert np.array_equal(result, expected.transpose(2, 0, 1))
 
 
 GOLDEN = json.loads(Path(__file__).with_name("pillow12.json").read_text())
@@ -291,7 +309,7 @@ def test_images_that_are_not_bytes_are_refused() -> None:
     refused: list[Any] = [
         np.zeros((1, 4, 4, 3), np.float32),
         np.zeros((1, 4, 4, 3), np.uint16),
-        np.zeros((1, 4, 4, 4), np.uint8),
+        np.zeros((1, 4, 4, 2), np.uint8),
         gi.normalize(np.zeros((1, 4, 4, 3), np.uint8), 0.5, 0.5),
         gi.open_batch([PHOTOS[0]], draft=1.0),
     ]

@@ -37,7 +37,7 @@ def rule_and_filter(exact: Any, interpolation: Any, antialias: bool) -> tuple[in
 
 def resize_exactly(recording: Recording, new: Ints, filter: int, rule: int, where: Mask | None) -> Recording:
     """Record an exact resize to sizes (N, 2); what follows starts from its bytes."""
-    _check_source(recording)
+    _check_source(recording, rule)
     if not recording.plan.is_crop:
         recording = recording.new_segment()
     plan = recording.plan
@@ -46,11 +46,11 @@ def resize_exactly(recording: Recording, new: Ints, filter: int, rule: int, wher
     return recording.with_plan(plan.resized_exactly(new, filter, rule)).new_segment()
 
 
-def _check_source(recording: Recording) -> None:
-    if recording.dtype != "uint8" or recording.channels not in (1, 3):
-        raise ValueError(
-            f"an exact resize is for uint8 images of 1 or 3 channels, not {recording.dtype} with {recording.channels}"
-        )
+def _check_source(recording: Recording, rule: int) -> None:
+    if recording.dtype != "uint8":
+        raise ValueError(f"an exact resize is for uint8 images, not {recording.dtype}")
+    if not rules.allows(rule, recording.channels):
+        raise ValueError(f"an exact resize as Pillow's is for 1, 3 or 4 channels (RGBA), not {recording.channels}")
     source = recording.source
     if isinstance(source, EncodedImages) and source.options.draft is not None:
         raise ValueError("an exact resize needs images that were opened without draft=, which changes their pixels")

@@ -180,8 +180,8 @@ def source_regions(segments: Sequence[Plan]) -> Ints:
 
 def without_copies(segments: Sequence[Plan], kind: int, planar: bool) -> Sequence[Plan]:
     """Leave out a last segment that would copy the bytes of an exact resize to the result as they are."""
-    last = segments[-1]
-    copies = last.of_exact is not None and (kind, planar) == (layout.UINT8, False) and last.changes_nothing
+    after_exact = len(segments) > 1 and segments[-2].exact is not None
+    copies = after_exact and (kind, planar) == (layout.UINT8, False) and segments[-1].changes_nothing
     return segments[:-1] if copies else segments
 
 

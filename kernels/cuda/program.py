@@ -77,7 +77,7 @@ def _unchanged(code, program, p, tables, table, u, v, r, g, b):
 def _make_program(functions: tuple[Any, ...], full: bool) -> Any:
     dispatch = _unchanged
     # Checked first, it takes two registers less than at the end: GPUs of capability 7.5 then run as many blocks.
-    for op in sorted(reversed(PIXEL_OPS), key=lambda op: op is NORMALIZE_BYTES):
+    for op in sorted(PIXEL_OPS, key=lambda op: (op is NORMALIZE_BYTES, -op.code)):
         if op.rare and not full:
             continue
         dispatch = _or_else(op.code, _step(op, functions), dispatch)
