@@ -112,15 +112,26 @@ def _mapped(runtime: Runtime, function: Callable[[Any, Any], None], source: Pixe
     return result
 
 
+_ONE, _LEVELS, _HALF, _BITS = np.uint16(1), np.uint16(255), np.uint16(128), np.uint16(8)
+
+# Ufuncs with ``out``, on arrays of either device. Reference: Pillow ``src/libImaging/Convert.c``, rgba2rgbA and back.
+
+
 def _times_alpha(image: Any, out: Any) -> None:
-    value = image[:, :, :3] * image[:, :, 3:].astype(np.uint16) + np.uint16(128)
-    out[:] = ((value >> np.uint16(8)) + value) >> np.uint16(8)
+    value, alpha = (part.astype(np.uint16) for part in (image[:, :, :3], image[:, :, 3:]))
+    np.add(np.multiply(value, alpha, out=value), _HALF, out=value)
+    high = value.astype(np.uint16)
+    np.right_shift(high, _BITS, out=high)
+    out[:] = np.right_shift(np.add(value, high, out=value), _BITS, out=value)
 
 
 def _over_alpha(image: Any, out: Any) -> None:
-    alpha = image[:, :, 3:].astype(np.uint16)
-    value = np.minimum(image[:, :, :3] * np.uint16(255) // np.maximum(alpha, np.uint16(1)), np.uint16(255))
-    out[:] = value * (alpha > 0) + image[:, :, :3] * (alpha == 0)
+    value, alpha = (part.astype(np.uint16) for part in (image[:, :, :3], image[:, :, 3:]))
+    # Over 255 where alpha is 0: that leaves the color as it is.
+    np.minimum(np.subtract(alpha, _ONE, out=alpha), _LEVELS - _ONE, out=alpha)
+    np.add(alpha, _ONE, out=alpha)
+    np.floor_divide(np.multiply(value, _LEVELS, out=value), alpha, out=value)
+    out[:] = np.minimum(value, _LEVELS, out=value)
 
 
 def _for_each(runtime: Runtime, n: int, work: Callable[[int], None]) -> None:

@@ -159,7 +159,7 @@ def test_displaced_pixels_are_the_cpus(launches: Launches, source: str, channels
 
 
 @pytest.mark.parametrize("rule", ["pillow", "pillow12", "torch"])
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("channels", [1, 3, 4])
 def test_exact_resizes_are_the_cpus_to_the_last_bit(launches: Launches, rule: Any, channels: int) -> None:
     """Both orders of the passes, crops before and after, chains, and what float32 segments precede and follow."""
     images = images_of("uint8", channels, [(31, 9), (9, 31), (16, 16), (1, 40), (40, 1), (13, 12)])
@@ -176,7 +176,8 @@ def test_exact_resizes_are_the_cpus_to_the_last_bit(launches: Launches, rule: An
         cut = gi.center_crop(turned, (11, 7))
         yield gi.pad(cut, 2, fill=99).compute()
         yield cut.array("uint8", "NCHW")
-        yield gi.equalize(cut).array("uint8")
+        if channels != 4:
+            yield gi.equalize(cut).array("uint8")
 
     for found, expected in zip(chains(on_device(launches, images)), chains(images), strict=True):
         for one, other in zip(found, expected, strict=True):
