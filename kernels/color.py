@@ -178,7 +178,7 @@ def make_normalize_bytes(divided: Any) -> Any:
 
     @scalar
     def normalized(x, mean, std, divisor):
-        byte = floor(x * f32(255.0) + f32(0.5))
+        byte = f32(i32(x * f32(255.0) + f32(0.5)))
         value = byte * _SHARE + byte * _REST if divisor == f32(255.0) else byte
         return divided(value - mean, std)
 

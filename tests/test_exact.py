@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import os
 from pathlib import Path
@@ -19,6 +18,8 @@ from PIL import Image, ImageOps
 
 import gpuimg as gi
 from gpuimg._replay.saved import SavedPlan
+from gpuimg.kernels import exact, layout
+from gpuimg.kernels.cpu.exact import exact_space
 
 FILTERS = {
     "bilinear": Image.Resampling.BILINEAR,
@@ -173,6 +174,40 @@ def test_any_window_of_any_size(sizes: tuple[int, int, int, int], interpolation:
     assert np.array_equal(result, expected[top : top + below, left : left + right])
 
 
+@given(st.tuples(*[st.integers(1, 700)] * 4), st.sampled_from(sorted(FILTERS)), st.sampled_from([1, 3, 4]))
+def test_any_size(sizes: tuple[int, int, int, int], interpolation: Any, channels: int) -> None:
+    height, width, rows, columns = sizes
+    picture = content(np.random.default_rng(height * 701 + width), height, width, channels)
+    result = gi.resize([picture], (rows, columns), interpolation, exact=RULE).array()[0]
+    assert np.array_equal(result, by_pillow(picture, (rows, columns), interpolation))
+
+
+LENGTHS = st.one_of(st.integers(1, 20), st.integers(1, 65_535))
+
+
+@given(st.tuples(*[LENGTHS] * 4), st.sampled_from(sorted(exact.RULES.values())))
+def test_memory_is_bounded(sizes: tuple[int, int, int, int], rule: int) -> None:
+    """By 24 bytes a pixel of the source or the result, and 64 MB for narrow images; the widest filter, and color."""
+    image = np.zeros(1, exact.EXACT)
+    height, width, rows, columns = sizes
+    image["window"], image["part"] = (0, 0, width, height), (0, 0, columns, rows)
+    image["height"], image["width"], image["filter"], image["rule"] = rows, columns, layout.LANCZOS, rule
+    larger = max(height * width, rows * columns)
+    if rule == exact.PILLOW or height * columns <= max(8 * larger, 1 << 24):  # others are refused
+        assert exact_space(image, 3)[0] <= 24 * larger + (64 << 20)
+
+
+@pytest.mark.parametrize("rule", ["pillow12", "torch"])
+def test_images_that_grow_between_the_passes_are_refused(rule: Any) -> None:
+    column = golden_image(30_000, 1, 3)
+    with pytest.raises(ValueError, match=r"image 1: resized from 30000 x 1 to 1 x 30000 .* 30000 x 30000 pixels"):
+        gi.resize([column[:9], column], np.array([[9, 9], [1, 30_000]]), exact=rule)
+    result = gi.resize([column], (1, 30_000), exact="pillow").array()[0]
+    if RULE == "pillow":
+        assert np.array_equal(result, by_pillow(column, (1, 30_000), "bilinear"))
+    assert gi.resize([column], (9, 9), exact=rule).array().shape == (1, 9, 9, 3)
+
+
 @pytest.mark.parametrize("shape", [(1, 65_535), (65_535, 1), (30_000, 1), (2, 2), (1, 1)])
 def test_extreme_shapes(shape: tuple[int, int]) -> None:
     picture = golden_image(*shape, 3)
@@ -231,6 +266,7 @@ def test_a_chain_of_resizes_rounds_after_each() -> None:
         batch = gi.resize(batch, size, "lanczos", exact=RULE)
         expected = by_pillow(expected, size, "lanczos")
     assert np.array_equal(batch.array()[0], expected)
+    assert np.array_equal(gi.crop(batch, 9, 14, 8, 5).array()[0], expected[9:17, 14:19])
 
 
 def test_what_comes_before_is_rounded_to_bytes() -> None:
@@ -319,5 +355,4 @@ def test_images_that_are_not_bytes_are_refused() -> None:
 
 
 def test_every_rule_is_documented() -> None:
-    rules = importlib.import_module("gpuimg.kernels.exact").RULES
-    assert all(f'"{rule}"' in (gi.resize.__doc__ or "") for rule in rules)
+    assert all(f'"{rule}"' in (gi.resize.__doc__ or "") for rule in exact.RULES)

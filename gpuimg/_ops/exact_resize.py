@@ -14,6 +14,10 @@ from ..kernels import exact as rules
 from ..kernels import layout
 
 _FILTERS = {"bilinear": layout.LINEAR, "bicubic": layout.CUBIC_RENORMALIZED} | arguments.RESIZING
+# Pixels between the passes: times those of the larger of source and result; and those of 48 MB of RGB.
+_BETWEEN = 8
+_ALWAYS_ALLOWED = 1 << 24
+
 _OF_PILLOW = ("box", "hamming")
 
 
@@ -43,7 +47,22 @@ def resize_exactly(recording: Recording, new: Ints, filter: int, rule: int, wher
     plan = recording.plan
     if where is not None:
         new = np.where(where[:, None], new, plan.sizes)
+    _check_between(plan.sizes, new, rule)
     return recording.with_plan(plan.resized_exactly(new, filter, rule)).new_segment()
+
+
+def _check_between(old: Ints, new: Ints, rule: int) -> None:
+    """Refuse resizes that pass through images much larger than both ends: of long columns to long rows."""
+    between = old[:, 0] * new[:, 1]  # rows are resized first
+    largest = np.maximum(old.prod(1), new.prod(1))
+    refused = (rule != rules.PILLOW) & (between > np.maximum(_BETWEEN * largest, _ALWAYS_ALLOWED))
+    if np.any(refused):
+        i = int(np.argmax(refused))
+        (h, w), (rows, columns) = old[i].tolist(), new[i].tolist()
+        raise ValueError(
+            f"image {i}: resized from {h} x {w} to {rows} x {columns} pixels, rows first as the library does, it would "
+            f"have {h} x {columns} pixels in between; resize it in two steps"
+        )
 
 
 def _check_source(recording: Recording, rule: int) -> None:

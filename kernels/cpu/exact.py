@@ -338,6 +338,7 @@ def exact_space(images: Any, channels: int) -> Any:
     most_x, most_y = exact.most_taps(width, images["width"], reach), exact.most_taps(height, images["height"], reach)
     wide = _padded((images["part"][:, 2] - images["part"][:, 0]) * channels)
     source = _padded(width * channels)
-    ring = np.maximum((most_y + _ROWS + 1) * wide, _ROWS * source + _ROWS + (_ROWS + 1) * wide)
+    tall = exact.is_tall(images["rule"], width, height, images["width"], images["height"])
+    ring = np.where(tall, _ROWS * source + _ROWS + (_ROWS + 1) * wide, (most_y + _ROWS + 1) * wide)
     axes = _axis_space_(images["width"], most_x) + _axis_space_(images["height"], most_y)
     return axes + 16 * _ROWS + 8 * np.maximum(_ROWS, most_y) + _ROWS * (source + wide) + ring

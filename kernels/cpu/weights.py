@@ -61,11 +61,8 @@ def _rounded(x):
 
 
 @strict
-def _weigh(i, size, out, reach, kind, first, count, real):
+def _weigh(i, size, scale, support, inverse, kind, first, count, real):
     """Weights of position ``i`` in float64, which add up to 1, and the pixels they belong to; returns the largest."""
-    scale = size / out
-    stretch = max(scale, 1.0)
-    support, inverse = reach * stretch, 1.0 / stretch
     center = (i + 0.5) * scale
     low = max(int(center - support + 0.5), 0)
     taps = min(int(center + support + 0.5), size) - low
@@ -106,17 +103,20 @@ def lay_weights(size, out, reach, kind, rule, most, first, count, weights, real)
         for i in range(out):
             first[i], count[i], weights[i * most] = i, 1, 1 << bits
         return bits
+    scale = size / out
+    stretch = max(scale, 1.0)
+    support, inverse = reach * stretch, 1.0 / stretch
     if rule == TORCH:
         # As many bits as leave the largest weight of the axis in an int16.
         largest = 0.0
         for i in range(out):
-            largest = max(largest, _weigh(i, size, out, reach, kind, first, count, real))
+            largest = max(largest, _weigh(i, size, scale, support, inverse, kind, first, count, real))
         bits = 0
         while bits < _PILLOW_BITS and np.int64(0.5 + largest * np.float64(1 << (bits + 1))) < 1 << 15:
             bits += 1
     one = np.float64(1 << bits)
     for i in range(out):
-        _weigh(i, size, out, reach, kind, first, count, real)
+        _weigh(i, size, scale, support, inverse, kind, first, count, real)
         for t in range(count[i]):
             weights[i * most + t] = _rounded(real[t] * one)
     return bits
