@@ -87,6 +87,9 @@ TIE_NUDGE: Final = 1e-4
 # float32 holds every whole number up to here: the limit of sizes, coordinates and labels.
 EXACT: Final = 1 << 24
 
+#: By dtype of a source: what its values are multiplied by, to lie in [0, 1].
+SCALES: Final = {"uint8": np.float32(1.0 / 255.0), "float32": np.float32(1.0)}
+
 # Kinds of result; the 16-bit floats are written as their bits.
 FLOAT32: Final = 0
 UINT8: Final = 1

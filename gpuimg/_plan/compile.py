@@ -156,13 +156,17 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
     ], region
 
 
+def whole_regions(sizes: Ints) -> Ints:
+    """Return the (N, 4) regions x0, y0, x1, y1 that are images of these sizes."""
+    return np.concatenate([np.zeros_like(sizes), sizes[:, ::-1]], 1)
+
+
 def regions_read(segments: Sequence[Plan]) -> list[Ints]:
     """Return the (N, 4) regions x0, y0, x1, y1 that each segment reads of its source, and the whole results at the end.
 
     Nothing outside them is read. An exact resize computes only the part of its result that the next segment reads.
     """
-    whole = np.concatenate([np.zeros_like(segments[-1].sizes), segments[-1].sizes[:, ::-1]], 1)
-    found = [whole]
+    found = [whole_regions(segments[-1].sizes)]
     for plan in reversed(segments):
         if plan.exact is not None:
             found.append(exact_resizes(plan, found[-1])[1])

@@ -17,7 +17,7 @@ import numpy as np
 
 from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
-from .._data.images import ALIGNMENT, SCALES, Encoded, EncodedImages, Pixels, check_reach, rows_of, union_regions
+from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, check_reach, rows_of, union_regions
 from .._decoding import exif, jpeg, pillow, route
 from .._plan.compile import (
     Pass,
@@ -36,13 +36,13 @@ from .._video.convert import write_pixels
 from .._video.decode import decoded_frames
 from .._video.files import opened
 from ..errors import VideoError
-from ..kernels import ops
+from ..kernels import layout, ops
 from ..kernels.compiled import ALWAYS, compile_together
 from ..kernels.cpu import artefacts, batch, elastic, exact, records
-from ..kernels.cpu.exact import RESULT_SLACK
 from ..kernels.cpu.run import call_table
-from ..kernels.cpu.sample import SOURCE_SLACK, work_space
+from ..kernels.cpu.sample import work_space
 from ..kernels.cpu.store import BYTES_OF
+from ..kernels.cpu.vectors import SOURCE_SLACK
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
 from .cpu_memory import SCRATCH_DTYPES, RunningThreads, Scratch, ThreadMemory, largest
@@ -205,7 +205,7 @@ class Call:
         self._needs = self._memory_needed()
         natively = np.any(self._images["kind"][self._order] == records.ENCODED)
         shared = np.zeros(1, records.BATCH)
-        shared["channels"], shared["scale"] = source.channels, SCALES[source.dtype]
+        shared["channels"], shared["scale"] = source.channels, layout.SCALES[source.dtype]
         shared["streamed"] = out.nbytes >= _STREAMED
         if natively:
             compile_together(ALWAYS)
@@ -467,4 +467,4 @@ def _compiled(
 
 def _half(size: int) -> int:
     """Return the bytes of half of the memory between segments, for results of ``size`` bytes."""
-    return size + RESULT_SLACK + -(size + RESULT_SLACK) % ALIGNMENT
+    return size + SOURCE_SLACK + -(size + SOURCE_SLACK) % ALIGNMENT

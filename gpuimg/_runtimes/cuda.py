@@ -31,7 +31,6 @@ import numpy as np
 from .._checks.types import Ints
 from .._data.images import (
     ALIGNMENT,
-    SCALES,
     STORAGE,
     Encoded,
     Pixels,
@@ -51,6 +50,7 @@ from .._plan.compile import (
     ops_used,
     regions_read,
     source_regions,
+    whole_regions,
     without_copies,
 )
 from .._plan.plan import Plan
@@ -307,7 +307,7 @@ class CudaRuntime:
         places = list[tuple[_Place, int]]()  # of the results between segments, and their elements in all
         place = _Place(source.sizes, source.offsets, np.zeros_like(source.sizes), source.channels)
         for k, plan in enumerate(segments):
-            part = _whole(plan.sizes) if parts is None or plan.exact is None else parts[k]
+            part = whole_regions(plan.sizes) if parts is None or plan.exact is None else parts[k]
             sizes = part[:, [3, 2]] - part[:, [1, 0]]
             starts, total = (
                 (offsets, out.size) if k == len(segments) - 1 else offsets_of(sizes, plan.channels, ALIGNMENT)
@@ -349,7 +349,7 @@ class CudaRuntime:
         table_length = slots * ops.STATISTICS_WORDS
         tables = cupy.empty(max(n * table_length, 1), cupy.float32)
         accumulators = _accumulators(n, slots) if slots else []
-        scale = SCALES[source.dtype]
+        scale = layout.SCALES[source.dtype]
         build = build_for(plan)
         for run in passes:
             ints, floats, programs = next(parts)
@@ -409,11 +409,6 @@ class _Place(NamedTuple):
     def strides(self) -> Ints:
         """(N,) elements from one row to the next."""
         return self.sizes[:, 1] * self.channels
-
-
-def _whole(sizes: Ints) -> Ints:
-    """Return the (N, 4) regions that are images of these sizes."""
-    return np.concatenate([np.zeros_like(sizes), sizes[:, ::-1]], 1)
 
 
 def _compiled(plan: Plan, place: _Place, output: Ints) -> _CompiledSegment:

@@ -11,10 +11,10 @@ import cupy
 import numpy as np
 
 from .._checks.types import Ints
-from .._data.images import ALIGNMENT, SCALES, Pixels, offsets_of
+from .._data.images import ALIGNMENT, Pixels, offsets_of
 from .._plan.plan import Entry, Plan
 from ..kernels import cuda as kernels
-from ..kernels import ops
+from ..kernels import layout, ops
 from ..kernels.cuda import artefact_records as artefacts
 from ..kernels.cuda import elastic_records as elastic
 from ..kernels.jpeg.formulas import STEPS
@@ -74,7 +74,7 @@ def _plane_bytes(sizes: Ints, channels: int) -> Ints:
 def _jpeg(source: Pixels, result: Pixels, records: Any, stream: int) -> None:
     height, width = source.sizes.T
     planes = cupy.empty(int(_plane_bytes(source.sizes, source.channels).sum()), cupy.uint8)
-    common = source.flat, source.channels, SCALES[source.dtype], records, planes
+    common = source.flat, source.channels, layout.SCALES[source.dtype], records, planes
     blocks = int(np.max(-(-height // artefacts.SIDE) * -(-width // artefacts.SIDE)))
     launch(kernels.ARTEFACTS["code_blocks"][source.dtype], stream, (blocks, len(height)), *common)
     blocks = -(-int(np.max(height * width)) // artefacts.PIXELS)
@@ -100,5 +100,5 @@ def _elastic(source: Pixels, result: Pixels, records: Any, stream: int) -> None:
     blocks = -(-int(np.max(height * width)) // elastic.BLOCK)
     launch(
         kernels.ELASTIC[source.dtype], stream, (blocks, len(height)), source.flat, source.channels,
-        SCALES[source.dtype], records, records.view(cupy.float32), result.flat,
+        layout.SCALES[source.dtype], records, records.view(cupy.float32), result.flat,
     )  # fmt: skip

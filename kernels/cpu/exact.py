@@ -14,16 +14,14 @@ import numpy as np
 from .. import exact
 from ..lang import cgutils, intrinsic, ir, types
 from ..scalar import loop
-from .intrinsics import check_place, copy, doubles_in, ints_in, longs_in, pointer, shuffle, spread
+from .intrinsics import Place, copy, doubles_in, ints_in, longs_in, pointer, shuffle, spread
+from .vectors import LANES
 from .weights import REACHES, is_tall, lay_weights, most_taps
 
-_ROWS: Final = 16  # source rows that are turned at a time
+_ROWS: Final = LANES  # source rows that are turned at a time
 _WIDE: Final = 64  # bytes that the pass along columns sums at a time, but for the last ones of a row
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-
-#: Bytes that may be written after a result.
-RESULT_SLACK: Final = _ROWS - 1
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------
@@ -53,28 +51,6 @@ def _turn(builder: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-class _Place:
-    """Loads and stores of vectors of bytes in one array argument of an intrinsic."""
-
-    def __init__(self, context: Any, builder: Any, signature: Any, values: Any, position: int) -> None:
-        self._context, self._builder = context, builder
-        self._kind, self._array = signature.args[position], values[position]
-
-    def _address(self, at: Any, n: int) -> Any:
-        size = self._context.make_array(self._kind)(self._context, self._builder, self._array).shape
-        check_place(self._builder, at, _I64(n), self._builder.extract_value(size, 0))
-        vector = ir.VectorType(_I8, n)
-        return pointer(self._context, self._builder, self._kind, self._array, at, vector)
-
-    def load(self, at: Any, n: int = _ROWS) -> Any:
-        value = self._builder.load(self._address(at, n))
-        value.align = 1
-        return value
-
-    def store(self, value: Any, at: Any) -> None:
-        self._builder.store(value, self._address(at, value.type.count)).align = 1
-
-
 def _element(context: Any, builder: Any, signature: Any, values: Any, position: int, index: Any) -> Any:
     return builder.load(pointer(context, builder, signature.args[position], values[position], index))
 
@@ -85,7 +61,7 @@ def _turn_columns(typing_context, source, starts, at, out, to):
 
     def generate(context, builder, signature, args):
         place = context, builder, signature, args
-        source, out = _Place(*place, 0), _Place(*place, 3)
+        source, out = Place(*place, 0), Place(*place, 3)
         rows = []
         for r in range(_ROWS):
             start = _element(*place, 1, _I64(r))
@@ -103,7 +79,7 @@ def _turn_rows(typing_context, columns, at, out, starts, to):
 
     def generate(context, builder, signature, args):
         place = context, builder, signature, args
-        columns, out = _Place(*place, 0), _Place(*place, 2)
+        columns, out = Place(*place, 0), Place(*place, 2)
         vectors = [columns.load(builder.add(args[1], _I64(_ROWS * k))) for k in range(_ROWS)]
         for r, row in enumerate(_turn(builder, vectors)):
             start = _element(*place, 3, _I64(r))
@@ -120,7 +96,7 @@ def _make_sum_columns(channels: int) -> Any:
 
         def generate(context, builder, signature, args):
             place = context, builder, signature, args
-            columns, out = _Place(*place, 0), _Place(*place, 6)
+            columns, out = Place(*place, 0), Place(*place, 6)
             _, first, _, at, taps, bits, _, to = args
             wide = ir.VectorType(_I32, _ROWS)
             sums = [cgutils.alloca_once_value(builder, _half(builder, bits, _ROWS)) for _ in range(channels)]
@@ -150,7 +126,7 @@ def _make_sum_rows(n: int) -> Any:
 
         def generate(context, builder, signature, args):
             place = context, builder, signature, args
-            source, out = _Place(*place, 0), _Place(*place, 7)
+            source, out = Place(*place, 0), Place(*place, 7)
             _, _, x, _, at, taps, bits, _, to = args
             total = cgutils.alloca_once_value(builder, _half(builder, bits, n))
             with cgutils.for_range(builder, taps) as each:
@@ -282,7 +258,7 @@ def resize_exactly(source, stride, channels, one, memory, out):
     memory : uint8
         Work space, see :func:`exact_space`.
     out : uint8
-        The part of the result, and RESULT_SLACK bytes that may be written after it.
+        The part of the result, and SOURCE_SLACK bytes that may be written after it.
     """
     x0, y0, x1, y1 = one.part[0], one.part[1], one.part[2], one.part[3]
     if x0 >= x1 or y0 >= y1:

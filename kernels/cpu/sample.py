@@ -43,7 +43,6 @@ from .intrinsics import (
 from .patches import patches_space, sample_patches
 from .positions import project_row
 from .records import CALLS, SCRATCH, SOURCE
-from .vectors import LANES
 
 u32 = np.uint32
 
@@ -55,9 +54,6 @@ _VECTOR = 16  # float32 values of the widest vectors: loops over multiples of th
 
 # Elements after a row: 3 that a quad may read there, and the rest of a whole vector.
 _TAIL = 3 + _VECTOR - 1
-
-# Loads may touch this many elements after the last pixel.
-SOURCE_SLACK = LANES - 1
 
 
 # -- taps --------------------------------------------------------------------------------------------------------------

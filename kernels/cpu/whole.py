@@ -13,10 +13,10 @@ from .intrinsics import (
     BYTES,
     FLOATS,
     SOURCES,
+    Place,
     array_at,
     bytes_at,
     caller,
-    check_place,
     copy,
     floats_of,
     pointer,
@@ -36,11 +36,8 @@ def _make_split(order: Any) -> Any:
         """Store 16 color pixels from byte ``at`` on, in ``order``, times ``scale``, from element ``x`` of planes on."""
 
         def generate(context, builder, signature, args):
-            kinds, size = signature.args, context.make_array(signature.args[0])(context, builder, args[0]).shape
-            check_place(builder, args[1], ir.IntType(64)(3 * _PIXELS), builder.extract_value(size, 0))
-            three = ir.VectorType(ir.IntType(8), 3 * _PIXELS)
-            pixels = builder.load(pointer(context, builder, kinds[0], args[0], args[1], three))
-            pixels.align = 1
+            kinds = signature.args
+            pixels = Place(context, builder, signature, args, 0).load(args[1], 3 * _PIXELS)
             floats = ir.VectorType(ir.FloatType(), _PIXELS)
             factor = spread(builder, args[2], _PIXELS)
             for c in range(3):
