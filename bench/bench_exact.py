@@ -1,4 +1,4 @@
-"""Exact resizes: equal to Pillow in every byte, and their time beside Pillow's, torch's and float32's.
+"""Exact resizes: equal to Pillow in every byte, and their time compared with Pillow's, torch's and float32's.
 
     python -m bench.bench_exact [--rounds 7] [--out bench/results/exact.json]
     python -m bench.bench_exact --values 1e9 [--out bench/results/exact-values.json]
@@ -7,8 +7,8 @@ The first measures microseconds of CPU time per image of a resize alone, color b
 of torch on uint8 in both layouts where it is installed, and of gpuimg with and without ``exact``, contenders in turn,
 medians of the rounds. Run it on one core: ``taskset -c 1``.
 
-The second resizes images of random sizes, contents, channels (1, 3, 4) and filters until so many values are compared,
-and counts those that differ from Pillow's.
+The second resizes images of random sizes, contents, channels (1, 3, 4) and filters until that number of
+values is compared, and counts those that differ from Pillow's.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def speed(rounds: int) -> list[dict[str, Any]]:
 
 
 def compare(values: int, seed: int) -> dict[str, Any]:
-    """Compare with Pillow until so many values were compared."""
+    """Compare with Pillow until this number of values is compared."""
     rng = np.random.default_rng(seed)
     rule: Any = "pillow" if int(PIL.__version__.split(".")[0]) >= 13 else "pillow12"
     compared = differing = images = 0
@@ -123,7 +123,7 @@ def _side(rng: np.random.Generator) -> int:
 
 
 def _content(rng: np.random.Generator, height: int, width: int, channels: int) -> Pixels:
-    """Return noise, extremes (overshoot), or neighbors a level apart (sums near halves)."""
+    """Return noise, extremes (overshoot), or neighbors that differ by a level (sums near halves)."""
     shape = height, width, channels
     kind = rng.integers(3)
     if kind == 0:
@@ -135,7 +135,7 @@ def _content(rng: np.random.Generator, height: int, width: int, channels: int) -
 def main() -> None:
     """Measure or compare, print, and write the result."""
     parser = common.arguments(__doc__, "exact.json")
-    parser.add_argument("--values", type=float, help="compare so many values instead")
+    parser.add_argument("--values", type=float, help="compare this number of values instead")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.values:

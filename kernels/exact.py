@@ -36,7 +36,7 @@ _RGBA: Final = 4  # channels
 
 
 def allows(rule: int, channels: int) -> bool:
-    """Return True where a library resizes bytes of so many channels: torch any, one by one; Pillow gray, RGB, RGBA."""
+    """Return True where a library resizes bytes of this number of channels: torch any, Pillow gray, RGB and RGBA."""
     return rule == TORCH or channels in (1, 3, _RGBA)
 
 

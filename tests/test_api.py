@@ -164,6 +164,7 @@ OWNERS = {
             "exact",
             "jpeg_huffman",
             "jpeg_pixels",
+            "program",
             "marks",
             "statistics",
             "transform",

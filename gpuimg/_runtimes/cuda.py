@@ -398,7 +398,7 @@ class _CompiledSegment(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where the images lie that a segment reads, whole or the part of them that it reads."""
+    """Memory of the images that a segment reads, whole or the part of them that it reads."""
 
     sizes: Ints  # (N, 2), of what is there
     starts: Ints  # (N,), element offsets

@@ -48,7 +48,7 @@ from .records import CALLS, SCRATCH, SOURCE
 
 u32 = np.uint32
 
-# Elements of a row that the vertical pass computes before they are turned: so many that the processor fetches the rows
+# Elements of a row that the vertical pass computes before they are turned: enough for the processor to fetch the rows
 # of the source ahead (measured: with 256 the vertical pass takes twice as long), and whole vectors, since loops over
 # these have no remainder.
 _CHUNK = 1024
