@@ -61,7 +61,7 @@ def work_bytes(headers: Any) -> int:
 
 @loop
 def _set_grid(header, scan, part):
-    """Fill in the blocks of a scan; return the rows and columns of its MCUs, and the rows in an MCU row of the image."""
+    """Fill in a scan's blocks; return the rows and columns of its MCUs, and how many of the rows an MCU row has."""
     across, down = factors(header)
     rows, columns = grid(header)
     part.offsets[0] = 0

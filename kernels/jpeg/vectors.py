@@ -92,6 +92,16 @@ def trailing_zeros(typing_context, x):
 
 
 @intrinsic
+def leading_zeros(typing_context, x):
+    """Number of zeros above the highest bit of an unsigned number that is set; all of its bits for zero."""
+
+    def generate(context, builder, signature, args):
+        return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return x(x), generate
+
+
+@intrinsic
 def count_bits(typing_context, x):
     """Number of bits of an unsigned number that are set."""
 
