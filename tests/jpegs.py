@@ -82,6 +82,27 @@ def rebuilt(data: bytes, change: Any) -> bytes:
     return joined(parts, data[scan_start(data) :])
 
 
+class Bits:
+    """Bits of a scan, with zeros stuffed after 0xFF."""
+
+    def __init__(self) -> None:
+        self._value, self._count, self.bytes = 0, 0, bytearray()
+
+    def put(self, value: int, count: int) -> None:
+        self._value, self._count = self._value << count | value, self._count + count
+        while self._count >= 8:
+            self._count -= 8
+            byte = self._value >> self._count & 0xFF
+            self.bytes += b"\xff\0" if byte == 0xFF else bytes((byte,))
+        self._value &= (1 << self._count) - 1
+
+    def restart(self, marker: bytes) -> None:
+        """Fill up the last byte with ones, and append a marker."""
+        if self._count:
+            self.put((1 << 8 - self._count) - 1, 8 - self._count)
+        self.bytes += marker
+
+
 # -- files that encoders write -----------------------------------------------------------------------------------------
 
 SIZES = [
