@@ -23,7 +23,8 @@ up, u64, i64 = np.uintp, np.uint64, np.int64
 
 _ALL = u64(0xFFFFFFFFFFFFFFFF)
 _LOW = u64(0xFFFFFFFF)
-_AT_ONCE = 48  # bits of the stream that are taken at once; a refill leaves at least 56
+# Corrections that are taken at once: of the 56 bits of a refill, a symbol leaves 39.
+_AT_ONCE = 39
 _INT16_BITS = 15  # without the sign
 _INT32 = 1 << 31
 
@@ -230,7 +231,7 @@ def ac_first(stream, x, stop, scan, part, table, coefficients, masks, zigzag):
 
 @scalar
 def _corrections(clean, bits, left, pos, mask):
-    """Return the bits of a mask whose bit of the stream is set; the stream has one for each."""
+    """Return the bits of a mask whose bit of the stream, of which ``_AT_ONCE`` are valid, is set."""
     found = u64(0)
     count = i64(count_bits(mask))
     if unlikely(count > _AT_ONCE):
@@ -238,11 +239,9 @@ def _corrections(clean, bits, left, pos, mask):
         some = i64(count_bits(upper))
         bits, left, pos = refilled(clean, bits, left, pos)
         found = deposit(_top(bits, some), upper)
-        bits <<= u64(some)
-        left -= u64(some)
+        bits, left, pos = refilled(clean, bits << u64(some), left - u64(some), pos)
         mask &= _LOW
         count -= some
-    bits, left, pos = refilled(clean, bits, left, pos)
     found |= deposit(_top(bits, count), mask)
     return found, bits << u64(count), left - u64(count), pos
 
@@ -268,22 +267,27 @@ def ac_refine(stream, x, stop, scan, part, table, coefficients, masks, zigzag):
             fresh = u64(0)
             while rest != u64(0):
                 bits, left, pos = refilled(clean, bits, left, pos)
-                entry = _symbol(bits, table)
-                if entry < 0:
-                    return i64(-1)
-                used, zeros, size = u64(entry >> 8), (entry >> 4) & 15, entry & 15
-                bits <<= used & u64(63)
-                left -= used
-                value = i64(0)
-                if size:
-                    value = one if i64(bits) < 0 else -one
-                    bits <<= u64(1)
-                    left -= u64(1)
-                elif zeros < 15:
-                    run = (i64(1) << zeros) + i64(_top(bits, zeros))
-                    bits <<= u64(zeros)
-                    left -= u64(zeros)
-                    break
+                entry = i64(table.wholes[up(bits >> u64(64 - BITS))])
+                if entry != 0:
+                    used, zeros, value = u64(entry & 63), (entry >> 8) & 255, entry >> 16
+                    bits <<= used
+                    left -= used
+                else:
+                    entry = _symbol(bits, table)
+                    if entry < 0:
+                        return i64(-1)
+                    used, zeros, value = u64(entry >> 8), (entry >> 4) & 15, entry & 15
+                    bits <<= used & u64(63)
+                    left -= used
+                    if value:
+                        value = i64(1) if i64(bits) < 0 else i64(-1)
+                        bits <<= u64(1)
+                        left -= u64(1)
+                    elif zeros < 15:
+                        run = (i64(1) << zeros) + i64(_top(bits, zeros))
+                        bits <<= u64(zeros)
+                        left -= u64(zeros)
+                        break
                 free = ~mask & rest
                 hit = highest(free, zeros)
                 if unlikely(hit == u64(0)):
@@ -291,13 +295,14 @@ def ac_refine(stream, x, stop, scan, part, table, coefficients, masks, zigzag):
                 passed = rest & ~(hit | (hit - u64(1)))
                 found, bits, left, pos = _corrections(clean, bits, left, pos, mask & passed)
                 wrong |= found
-                if size:
-                    coefficients[out + up(zigzag[up(63 - i64(trailing_zeros(hit)))])] = value
+                if value:
+                    coefficients[out + up(zigzag[up(63 - i64(trailing_zeros(hit)))])] = value << low
                     fresh |= hit
                 rest &= hit - u64(1)
             masks[up(block)] = i64(mask | fresh)
         if run > 0:
             if mask & rest:
+                bits, left, pos = refilled(clean, bits, left, pos)
                 found, bits, left, pos = _corrections(clean, bits, left, pos, mask & rest)
                 wrong |= found
             run -= 1
