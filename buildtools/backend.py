@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,9 @@ __all__ = [
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    """Return what setuptools needs, and the pinned compiler."""
-    lines = Path(__file__).with_name("requirements.txt").read_text().splitlines()
-    compiler = [line for line in lines if line.startswith(("numba", "llvmlite", "numpy"))]
+    """Return what setuptools needs, and the pinned compilers."""
+    chosen = levels_to_build()
+    _, _setuptools, loops, cuda = re.split("#.*\n", Path(__file__).with_name("requirements.txt").read_text())
+    text = (loops if chosen.levels else "") + (cuda if chosen.cuda else "")
     own: list[str] = build_meta.get_requires_for_build_wheel(config_settings)
-    return [*own, *(compiler if levels_to_build().levels else [])]
+    return [*own, *text.split()]

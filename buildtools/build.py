@@ -11,17 +11,15 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from . import cuda
 
-
-def build(levels: Sequence[str], out: Path) -> None:
-    """Build libraries and their manifest, each in a separate process; CUDA kernels where numba-cuda is there."""
+def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
+    """Build libraries and their manifest, each in a separate process, and CUDA kernels."""
     # The compiler's own processes run Numba, whatever lies in kernels/_lib; equal hashes make equal builds.
     os.environ |= {"GPUIMG_NATIVE": "jit", "PYTHONHASHSEED": "0"}
     with ProcessPoolExecutor(
         len(os.sched_getaffinity(0)), multiprocessing.get_context("spawn"), max_tasks_per_child=1
     ) as pool:
-        kernels = pool.submit(cuda.build, out) if cuda.can_build() else None
+        kernels = pool.submit(_build_cuda, out) if cuda else None
         sums = dict(zip(levels, pool.map(_build, levels, [out] * len(levels)), strict=True))
         if kernels is not None:
             kernels.result()
@@ -41,3 +39,9 @@ def _build(level: str, out: Path) -> str:
     content = path.read_bytes()
     print(f"{path}: {len(content)} bytes, {time.process_time() - start:.0f} s of CPU", flush=True)
     return hashlib.sha256(content).hexdigest()
+
+
+def _build_cuda(out: Path) -> None:
+    from .cuda import build
+
+    build(out)

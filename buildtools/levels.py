@@ -43,21 +43,25 @@ class Chosen(NamedTuple):
 
     machine: str
     levels: tuple[str, ...]  # none: Numba compiles the loops where the wheel is installed
+    cuda: bool = False  # with the kernels of GPUs
 
 
 def levels_to_build() -> Chosen:
     """Levels of the wheel that is built, by the environment variable ``GPUIMG_BUILD``.
 
-    ``pure`` for none; a machine, such as ``aarch64``, for all of its levels; by default the level of this processor, or
-    none where the system has no linker, or is another one than Linux with glibc.
+    ``pure`` for none; a machine, such as ``aarch64``, for all of its levels, and ``aarch64+cuda`` for CUDA kernels in
+    addition; by default the level of this processor, or none where the system has no linker, or is another one than
+    Linux with glibc.
     """
     own, chosen = platform.machine(), os.environ.get("GPUIMG_BUILD", "")
     if chosen == "pure":
         return Chosen(own, ())
     if chosen:
-        if chosen not in WHEELS:
-            raise ValueError(f"GPUIMG_BUILD must be pure, {' or '.join(WHEELS)}, not {chosen!r}")
-        return Chosen(chosen, WHEELS[chosen])
+        machine, plus, kernels = chosen.partition("+")
+        if machine not in WHEELS or (plus and kernels != "cuda"):
+            known = ", ".join(f"{one}, {one}+cuda" for one in WHEELS)
+            raise ValueError(f"GPUIMG_BUILD must be one of pure, {known}, not {chosen!r}")
+        return Chosen(machine, WHEELS[machine], bool(plus))
     if platform.system() != "Linux" or platform.libc_ver()[0] != "glibc" or own not in WHEELS:
         return Chosen(own, ())
     return Chosen(own, (own_level(),)) if linker(LEVELS[WHEELS[own][0]].triple) else Chosen(own, ())

@@ -17,7 +17,7 @@ from typing import Final
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _COPIED: Final = ("bench", "buildtools", "docs", "examples", "tests", "README.md", "pyproject.toml")
-_HOOK: Final = '''"""Numba cannot be imported here."""
+HOOK: Final = '''"""Numba cannot be imported here."""
 
 import sys
 
@@ -40,14 +40,19 @@ def create(wheel: Path, folder: Path) -> None:
     options = ["--disable-pip-version-check", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", *options, wheel], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
-    (site / "without_numba.py").write_text(_HOOK)
+    (site / "without_numba.py").write_text(HOOK)
     (site / "shared.pth").write_text(f"import without_numba\n{sysconfig.get_path('purelib')}\n")
+    copy_tests(folder / "tree")
+
+
+def copy_tests(folder: Path) -> None:
+    """Copy the tests and what they use, but not the sources."""
     for name in _COPIED:
         if (_ROOT / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__", "_build", "gallery", ".photos", ".videos")
-            shutil.copytree(_ROOT / name, folder / "tree" / name, ignore=ignored)
+            shutil.copytree(_ROOT / name, folder / name, ignore=ignored)
         else:
-            shutil.copy(_ROOT / name, folder / "tree")
+            shutil.copy(_ROOT / name, folder)
 
 
 if __name__ == "__main__":
