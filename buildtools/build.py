@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from .levels import LEVELS
+
 
 def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
     """Build libraries and their manifest, each in a separate process, and CUDA kernels."""
@@ -25,7 +27,10 @@ def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
             kernels.result()
     from gpuimg.kernels import native
 
-    manifest = {"sources": native.source_digest(), "libraries": sums}
+    manifest = {
+        "sources": native.source_digest(),
+        "libraries": {level: digest for level, digest in sums.items() if level in LEVELS},
+    }
     (out / native.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
 
 
@@ -34,7 +39,7 @@ def _build(level: str, out: Path) -> str:
 
     from .library import build_library
 
-    start, path = time.process_time(), out / library_name(level)
+    start, path = time.process_time(), out / (library_name(level) if level in LEVELS else f"gpuimg-{level}.o")
     build_library(level, path)
     content = path.read_bytes()
     print(f"{path}: {len(content)} bytes, {time.process_time() - start:.0f} s of CPU", flush=True)

@@ -34,6 +34,13 @@ LEVELS: Final = {
     "aarch64": Level("aarch64-unknown-linux-gnu", "generic", "+neon"),
 }
 
+#: Other systems. Object files for them are built, but have been neither linked nor run, and read files as on Linux.
+OTHERS: Final = {
+    "macos-arm64": Level("arm64-apple-macosx11.0.0", "apple-m1"),
+    "macos-x86-64-v3": Level("x86_64-apple-macosx11.0.0", "x86-64-v3"),
+    "windows-x86-64-v3": Level("x86_64-pc-windows-msvc", "x86-64-v3"),
+}
+
 #: Levels of a wheel, by machine.
 WHEELS: Final = {"x86_64": ("x86-64-v2", "x86-64-v3", "x86-64-v4"), "aarch64": ("aarch64",)}
 
