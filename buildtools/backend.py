@@ -17,7 +17,7 @@ from setuptools.build_meta import (
     prepare_metadata_for_build_wheel,
 )
 
-from .levels import levels_to_build
+from .levels import LEVELS, compiler_driver, levels_to_build
 
 __all__ = [
     "build_editable", "build_sdist", "build_wheel", "get_requires_for_build_editable", "get_requires_for_build_sdist",
@@ -26,9 +26,11 @@ __all__ = [
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    """Return what setuptools needs, and the pinned compilers."""
+    """Return what setuptools needs, and the pinned compilers and linker."""
     chosen = levels_to_build()
-    _, _setuptools, loops, cuda = re.split("#.*\n", Path(__file__).with_name("requirements.txt").read_text())
-    text = (loops if chosen.levels else "") + (cuda if chosen.cuda else "")
+    _, _setuptools, loops, link, cuda = re.split("#.*\n", Path(__file__).with_name("requirements.txt").read_text())
+    text = loops if chosen.levels else ""
+    text += "" if all(compiler_driver(LEVELS[level].triple) for level in chosen.levels) else link
+    text += cuda if chosen.cuda else ""
     own: list[str] = build_meta.get_requires_for_build_wheel(config_settings)
     return [*own, *text.split()]

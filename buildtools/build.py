@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from .cuda import build as build_kernels
+from .cuda import toolchain
 from .levels import LEVELS
 
 
@@ -21,7 +23,9 @@ def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
     with ProcessPoolExecutor(
         len(os.sched_getaffinity(0)), multiprocessing.get_context("spawn"), max_tasks_per_child=1
     ) as pool:
-        kernels = pool.submit(_build_cuda, out) if cuda else None
+        if cuda:
+            pool.submit(toolchain).result()  # raises at once where something is missing
+        kernels = pool.submit(build_kernels, out) if cuda else None
         sums = dict(zip(levels, pool.map(_build, levels, [out] * len(levels)), strict=True))
         if kernels is not None:
             kernels.result()
@@ -44,9 +48,3 @@ def _build(level: str, out: Path) -> str:
     content = path.read_bytes()
     print(f"{path}: {len(content)} bytes, {time.process_time() - start:.0f} s of CPU", flush=True)
     return hashlib.sha256(content).hexdigest()
-
-
-def _build_cuda(out: Path) -> None:
-    from .cuda import build
-
-    build(out)

@@ -12,6 +12,8 @@ import json
 import lzma
 import os
 import re
+import site
+import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -112,31 +114,33 @@ def write(path: Path, texts: dict[str, str], capabilities: tuple[tuple[int, int]
 
 
 def toolchain() -> dict[str, str]:
-    """Versions of what compiles."""
-    from cuda.bindings import nvjitlink, nvvm
-
-    libraries = {"libNVVM": nvvm.version(), "nvJitLink": nvjitlink.version()}
-    found = {name: ".".join(map(str, numbers)) for name, numbers in libraries.items()}
-    return {name: version(name) for name in ("numba", "numba-cuda")} | found
-
-
-def build(out: Path) -> None:
-    """Compile all kernels for all architectures into a folder's ``cuda.xz``.
+    """Versions of what compiles.
 
     Raises
     ------
     RuntimeError
         Where numba-cuda, libNVVM or nvJitLink are missing or too old.
     """
-    from gpuimg.kernels import cuda
-    from gpuimg.kernels.cuda import shipped
-
-    start, path = time.process_time(), out / shipped.FILE.name
+    # NVIDIA's packages look for their libraries in these folders, of which pip's environment for a build is none.
+    site.getsitepackages = lambda prefixes=None: list(sys.path)
     try:
-        toolchain()
+        from cuda.bindings import nvjitlink, nvvm
+
+        libraries = {"libNVVM": nvvm.version(), "nvJitLink": nvjitlink.version()}
+        versions = {name: version(name) for name in ("numba", "numba-cuda")}
     except Exception as error:  # for each of them something else
         raise RuntimeError(
             f"the CUDA kernels cannot be built, which need numba-cuda with libNVVM and nvJitLink: {error}"
         ) from error
+    return versions | {name: ".".join(map(str, numbers)) for name, numbers in libraries.items()}
+
+
+def build(out: Path) -> None:
+    """Compile all kernels for all architectures into a folder's ``cuda.xz``."""
+    from gpuimg.kernels import cuda
+    from gpuimg.kernels.cuda import shipped
+
+    toolchain()  # which has the libraries found
+    start, path = time.process_time(), out / shipped.FILE.name
     write(path, {kernel.name: ptx_of(kernel) for kernel in cuda.every_kernel()}, CAPABILITIES)
     print(f"{path}: {path.stat().st_size} bytes, {time.process_time() - start:.0f} s of CPU", flush=True)

@@ -21,13 +21,15 @@ from typing import Final
 
 from .elf import check
 from .levels import LEVELS, WHEELS
+from .wheel_env import READ_ONLY
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
+_QUIET: Final = {"--global-option": "--quiet"}  # of setuptools
 _LIBRARIES: Final = "gpuimg/kernels/_lib/"
 _LARGEST: Final = 4_000_000  # bytes of a wheel
-#: The first batch, and whether anything imported Numba.
-_TRY: Final = """
-import sys, warnings
+#: The first batch: without a warning, without Numba, and without writing anything.
+_TRY: Final = f"""{READ_ONLY}
+import warnings
 warnings.simplefilter("error")
 import gpuimg
 files = sys.argv[1:]
@@ -90,7 +92,7 @@ def try_out(path: Path) -> None:
         venv.create(folder, with_pip=True)
         python = Path(folder, "bin", "python")
         _run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", path)
-        _run(python, "-I", "-c", _TRY, *photos, NUMBA_CACHE_DIR="/nowhere")
+        _run(python, "-IB", "-c", _TRY, *photos)
         _run(python.with_name("gpuimg"), "demo", "--photos", photos[0].parent, "--out", Path(folder, "sheet.png"))
 
 
@@ -108,7 +110,7 @@ def main() -> None:
     commit = subprocess.run(log, cwd=_ROOT, capture_output=True, text=True, check=False)
     pinned = {"PIP_CONSTRAINT": str(Path(__file__).with_name("requirements.txt"))}
     pinned |= {"SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH") or commit.stdout.strip() or "1700000000"}
-    _run(sys.executable, "-c", f"from buildtools import backend; backend.build_sdist({str(out)!r})", **pinned)
+    _run(sys.executable, "-c", f"from buildtools import backend; backend.build_sdist({str(out)!r}, {_QUIET})", **pinned)
     for machine in given.machines:
         command = (sys.executable, "-m", "pip", "wheel", "--disable-pip-version-check", "--no-deps", "--wheel-dir", out)
         _run(*command, ".", GPUIMG_BUILD=machine + "+cuda" * with_cuda, **pinned)

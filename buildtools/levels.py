@@ -84,13 +84,16 @@ def own_level() -> str:
     return "x86-64-v3" if {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"} <= flags else "x86-64-v2"
 
 
-def linker(triple: str) -> list[str]:
-    """Command that links for a target; empty where this system has none."""
+def compiler_driver(triple: str) -> str | None:
+    """The system's compiler driver for a target, which links."""
     own = platform.system() == "Linux" and triple.startswith(platform.machine())
-    machine = triple.partition("-")[0]
-    driver = shutil.which("cc" if own else f"{machine}-linux-gnu-gcc")
-    if driver:
+    return shutil.which("cc" if own else f"{triple.partition('-')[0]}-linux-gnu-gcc")
+
+
+def linker(triple: str) -> list[str]:
+    """Command that links for a target; empty where there is none."""
+    if driver := compiler_driver(triple):
         return [driver]
     if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.2.28"]
+        return [sys.executable, "-m", "ziglang", "cc", "-target", f"{triple.partition('-')[0]}-linux-gnu.2.28"]
     return []

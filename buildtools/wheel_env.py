@@ -32,6 +32,24 @@ class _Forbidden:
 sys.meta_path.insert(0, _Forbidden)
 '''
 
+#: Raises where anything but a device is opened for writing, or made: root may write to what is read-only, too.
+READ_ONLY: Final = """
+import os, sys
+
+class WrittenError(BaseException):
+    pass
+
+def watch(event, arguments):
+    writes = event in ("os.mkdir", "os.rename", "os.symlink", "os.link", "os.truncate", "tempfile.mkstemp")
+    if event == "open":
+        path, _, flags = arguments
+        writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and not str(path).startswith("/dev/")
+    if writes:
+        raise WrittenError(f"{event}{arguments}")
+
+sys.addaudithook(watch)
+"""
+
 
 def create(wheel: Path, folder: Path) -> None:
     """Create the environment ``folder``, and the copy of the tests ``folder/tree``."""

@@ -165,14 +165,17 @@ def test_the_build_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("chosen", "present", "missing"),
-    [("pure", (), ("numba", "nvidia")), ("x86_64", ("numba==", "llvmlite=="), ("nvidia", "numba-cuda")),
-     ("aarch64+cuda", ("numba==", "numba-cuda==", "nvidia-nvjitlink-cu12=="), ("#",))],
+    ("chosen", "path", "present", "missing"),
+    [("pure", "/nowhere", (), ("numba", "nvidia", "zig")),
+     (MACHINE, "", ("numba==", "llvmlite=="), ("nvidia", "numba-cuda", "zig")),
+     (MACHINE, "/nowhere", ("numba==", "ziglang=="), ("nvidia", "numba-cuda")),
+     (f"{MACHINE}+cuda", "", ("numba==", "numba-cuda==", "nvidia-nvjitlink-cu12=="), ("zig",))],
 )  # fmt: skip
 def test_a_build_requires_its_compilers(
-    chosen: str, present: tuple[str, ...], missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    chosen: str, path: str, present: tuple[str, ...], missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUIMG_BUILD", chosen)
+    monkeypatch.setenv("PATH", path or os.environ["PATH"])
     required = backend.get_requires_for_build_wheel()
     assert all(any(one.startswith(name) for one in required) for name in present)
     assert not any(one.startswith(missing) for one in required)
