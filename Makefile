@@ -54,7 +54,7 @@ test: $(VENV)/.test-ready
 WHEEL = $(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir
 WHEEL_VENV ?= .venv-wheel
 WHEEL_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,boxes decode elastic exact \
-	every_function every_random_function filters geometry handoff icc index loader mixing noise order patches \
+	every_function every_random_function filters geometry handoff icc index installed loader mixing noise order patches \
 	pillow policies prefetch presets random_color random_geometry reading results rng streams targets threads turn \
 	video)))
 
@@ -69,7 +69,7 @@ test-wheel: $(VENV)/.test-ready
 		-p no:cacheprovider $(WHEEL_TESTS)
 
 # The same for Arm, in an emulator: not a part of continuous integration.
-CROSS_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,decode exact filters geometry pillow results turn)))
+CROSS_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,decode exact filters geometry installed pillow results turn)))
 
 cross: $(VENV)/.test-ready
 	rm -rf build/arm
