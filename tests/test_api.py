@@ -169,7 +169,7 @@ OWNERS = {
         )
     },
     "torch": {
-        "gpuimg/torch.py",
+        *(f"gpuimg/torch/{name}.py" for name in ("__init__", "iterable", "loader", "mapped", "tensors")),
         "gpuimg/_cli/contenders.py",
         "gpuimg/_batch/frameworks.py",
     },  # in functions; types

@@ -11,11 +11,10 @@ from .._index.seek_index import SeekIndex
 from .clips import Clips
 
 
-class LoadOptions(TypedDict, total=False):
-    """Keyword arguments of :func:`gpuimg.load`."""
+class SharedOptions(TypedDict, total=False):
+    """Keyword arguments of :func:`gpuimg.load` but ``device``, which is another one for tensors."""
 
     batch_size: Required[int]
-    device: Device | None
     devices: Sequence[Device] | None
     dtype: DType | None
     layout: ClipLayout
@@ -42,3 +41,9 @@ class LoadOptions(TypedDict, total=False):
     label: str | None
     index: str | os.PathLike[str] | SeekIndex | None
     clips: Clips | None
+
+
+class LoadOptions(SharedOptions, total=False):
+    """Keyword arguments of :func:`gpuimg.load`."""
+
+    device: Device | None

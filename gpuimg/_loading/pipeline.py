@@ -355,6 +355,8 @@ class Pipeline:
         timings = recording_of(source).timings
         seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
+        if settings.place is not None:
+            batch = settings.place(batch)
         return FinishedBatch(
             batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
             timings.unwritten, timings.clips_on_cpu,

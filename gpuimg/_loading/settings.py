@@ -18,7 +18,7 @@ from .._index.seek_index import SeekIndex
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._runtimes.devices import runtime_for
-from .._runtimes.protocol import PER_THREAD_STREAM, Runtime
+from .._runtimes.protocol import PER_THREAD_STREAM, ResultMemory, Runtime
 from ..sources._table import is_remote
 from ..sources.stream import Stream
 from .clips import Clips, VideoClips
@@ -58,6 +58,8 @@ class Settings:
     videos: VideoClips | None = None  # if samples are videos
     worker: int = 0  # of a DataLoader: this one makes the batches worker, worker + workers, ... of the rank
     workers: int = 1
+    memory: ResultMemory | None = None  # for results, instead of the runtimes' own
+    place: Callable[[Any], Any] | None = None  # called with each LoadedBatch on the thread that computed it
     samples: int = field(init=False)  # ENDLESS for a stream
 
     def __post_init__(self) -> None:
@@ -212,6 +214,15 @@ def check_columns(image: Any, label: Any) -> Columns:
     if image == label:
         raise ValueError(f"image and label must be two columns, not both {image!r}")
     return Columns(image, label)
+
+
+def check_keys(keys: Any) -> tuple[str, str] | None:
+    """Check the keys of images and labels for batches or samples that are dicts."""
+    if keys is None:
+        return None
+    if isinstance(keys, str) or len(keys) != 2 or not all(isinstance(key, str) for key in keys):
+        raise ValueError(f"keys must be two strings, for images and labels, not {keys!r}")
+    return keys[0], keys[1]
 
 
 def runtimes_for(device: str | None, devices: Sequence[str] | None) -> list[Runtime]:
