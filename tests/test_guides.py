@@ -97,7 +97,8 @@ def public_names() -> set[str]:
     """Every name that users may import, dotted where it is in a module."""
     presets = {f"presets.{name}" for name, value in vars(gpuimg.presets).items() if _is_of_presets(name, value)}
     names = {name for name in gpuimg.__all__ if not inspect.ismodule(getattr(gpuimg, name))} - {"__version__"}
-    return names | presets | {"sources.Table", "torch.IterableDataset"}
+    of_torch = {f"torch.{name}" for name in ("load", "Loader", "TensorBatch", "IterableDataset", "Dataset")}
+    return names | presets | {"sources.Table"} | of_torch
 
 
 def _is_of_presets(name: str, value: object) -> bool:

@@ -295,6 +295,7 @@ class Net(torch.nn.Module):  # type: ignore[misc]
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")
 def test_lightning_logs_without_a_batch_size() -> None:
     """And sets epochs, which are those of the loader."""
     lightning = pytest.importorskip("lightning")

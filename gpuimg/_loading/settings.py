@@ -138,7 +138,7 @@ LOAD_HINTS = {
     "sampler": "pass a source with the samples you want, in order; shuffle= and shard= reorder and split it",
     "batch_sampler": "pass a source with the samples you want, in order, with batch_size= and shuffle=",
     "collate_fn": "batches are collated without it; a preprocess= function (batch, rng, labels) can change both",
-    "pin_memory": "images are decoded on the device named by device=, so no decoded images are copied there",
+    "pin_memory": "images are decoded on the device named by device=, and not copied there; gpuimg.torch.load has it",
     "prefetch_factor": "prefetch= is the number of batches prepared ahead",
     "persistent_workers": "the threads of a loop end with it, and the next loop starts new ones quickly",
     "worker_init_fn": "there are no worker processes; preprocess= gets its random numbers as second parameter",

@@ -43,6 +43,7 @@ class Loader(PlainLoader):
     ``load_state_dict``, ``stats`` and ``close``.
     """
 
+    batch_sampler = None  # Lightning reads it of a loader that has a sampler
     _device: torch.device | None = None  # to which tensors are moved
     _keys: tuple[str, str] | None = None
 
