@@ -230,7 +230,7 @@ class Loader:
             )
         at, settings = self._reached(), self._settings
         return {
-            "version": 1, **_identity(settings), "shuffle": settings.shuffle, "seed": settings.seed,
+            "version": 1, **_identity(settings), "shuffle": settings.order.shuffle, "seed": settings.seed,
             "epoch": at.epoch, "levels": [list(level) for level in at.levels], "rank": settings.rank,
             "world": settings.world, "taken": at.taken, "given": at.given, "alike": settings.on_error != "skip",
         }  # fmt: skip
@@ -256,7 +256,9 @@ class Loader:
                 raise ValueError(
                     f"unknown version of a loader's state_dict: {one.get('version')!r}; this gpuimg knows 1"
                 )
-            for name, mine in {**_identity(settings), "shuffle": settings.shuffle}.items():
+            for name, mine in {**_identity(settings), "shuffle": settings.order.shuffle}.items():
+                if name == "order" and one.get(name) != mine:
+                    raise ValueError("the state was taken with other indices, weights or repeats than this loader has")
                 if one.get(name) != mine:
                     raise ValueError(f"the state was taken with {name}={one.get(name)}, but this loader has {mine}")
             if settings.of_stream and settings.source.sharded and int(one["world"]) != settings.world:
@@ -367,8 +369,8 @@ class Loader:
 def _identity(settings: Settings) -> dict[str, Any]:
     """Return the properties of the source that must be equal when a state is loaded."""
     if not settings.of_stream:
-        return {"samples": settings.samples}
-    return {"samples": None, "buffer": settings.source.buffer if settings.shuffle else None}
+        return {"samples": len(settings.source), "order": settings.order.digest()}
+    return {"samples": None, "buffer": settings.source.buffer if settings.order.shuffle else None}
 
 
 class _Loop(Iterator[LoadedBatch]):

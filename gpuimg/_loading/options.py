@@ -6,7 +6,18 @@ import os
 from collections.abc import Sequence
 from typing import Any, Literal, Required, TypedDict
 
-from .._checks.types import Alpha, ClipLayout, ColorMode, Depth, Device, DType, Icc, OnSampleError
+from .._checks.types import (
+    Alpha,
+    ClipLayout,
+    ColorMode,
+    Depth,
+    Device,
+    DType,
+    Icc,
+    Indices,
+    OnSampleError,
+    SupportsArray,
+)
 from .._index.seek_index import SeekIndex
 from .clips import Clips
 
@@ -41,6 +52,9 @@ class SharedOptions(TypedDict, total=False):
     label: str | None
     index: str | os.PathLike[str] | SeekIndex | None
     clips: Clips | None
+    indices: Indices | None
+    weights: Sequence[float] | SupportsArray | None
+    repeats: int
 
 
 class LoadOptions(SharedOptions, total=False):

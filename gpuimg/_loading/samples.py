@@ -27,6 +27,7 @@ class Sample:
     source: Any
     index: int
     real: bool  # False for padding
+    copy: int = 0  # number of earlier occurrences in the epoch, see Order
     path: str | None = None
     data: Any = b""
     label: Any = None

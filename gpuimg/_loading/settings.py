@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,8 +22,9 @@ from .._runtimes.protocol import PER_THREAD_STREAM, ResultMemory, Runtime
 from ..sources._table import is_remote
 from ..sources.stream import Stream
 from .clips import Clips, VideoClips
+from .order import Order
 from .samples import Columns
-from .sharding import ENDLESS, Level, Share
+from .sharding import Level, Share
 
 #: ``preprocess`` as users pass it; it is called with as many of (batch, rng, labels) as it has parameters.
 UserFunction: TypeAlias = (
@@ -42,7 +43,7 @@ class Settings:
     runtimes: Sequence[Runtime]
     dtype: Any
     layout: str
-    shuffle: bool
+    order: Order
     seed: int
     drop_last: bool
     prefetch: int
@@ -60,10 +61,11 @@ class Settings:
     workers: int = 1
     memory: ResultMemory | None = None  # for results, instead of the runtimes' own
     place: Callable[[Any], Any] | None = None  # called with each LoadedBatch on the thread that computed it
-    samples: int = field(init=False)  # ENDLESS for a stream
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "samples", ENDLESS if self.of_stream else len(self.source))
+    @property
+    def samples(self) -> int:
+        """Number of places of an epoch; ENDLESS for a stream."""
+        return self.order.choices
 
     @property
     def of_stream(self) -> bool:
@@ -135,8 +137,8 @@ LOAD_HINTS = {
     "transform": "pass a function (batch, rng) -> Batch as preprocess=",
     "transforms": "pass a function (batch, rng) -> Batch as preprocess=",
     "target_transform": "pass a function (batch, rng, labels) -> (images, labels) as preprocess=",
-    "sampler": "pass a source with the samples you want, in order; shuffle= and shard= reorder and split it",
-    "batch_sampler": "pass a source with the samples you want, in order, with batch_size= and shuffle=",
+    "sampler": "shuffle=, indices=, weights= and repeats= choose and order the samples, and shard= splits them",
+    "batch_sampler": "shuffle=, indices=, weights= and repeats= choose and order the samples of batch_size=",
     "collate_fn": "batches are collated without it; a preprocess= function (batch, rng, labels) can change both",
     "pin_memory": "images are decoded on the device named by device=, and not copied there; gpuimg.torch.load has it",
     "prefetch_factor": "prefetch= is the number of batches prepared ahead",

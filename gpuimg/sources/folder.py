@@ -94,6 +94,11 @@ class ImageFiles(Stored):
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         return contents[0], self.label(i)
 
+    @property
+    def labels(self) -> list[Any]:
+        """Labels of all samples, without reading their files; see :func:`gpuimg.class_weights`."""
+        return [self.label(i) for i in range(len(self))]
+
     def label(self, i: int) -> Any:
         """Label of sample ``i``, without reading its file."""
         label = self._labels[i] if self._labels is not None else None
