@@ -277,7 +277,7 @@ def test_mapped_labels_and_failures() -> None:
 # -- trainers ----------------------------------------------------------------------------------------------------------
 
 
-class Net(torch.nn.Module):  # type: ignore[misc]
+class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
     """A network that records digests of its inputs, as Hugging Face's models are called."""
 
     def __init__(self) -> None:

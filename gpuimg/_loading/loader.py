@@ -78,15 +78,8 @@ class Loader:
 
     def _for_worker(self, worker: int, workers: int) -> Loader:
         """Return a loader at the same position that makes the batches of one of several ``DataLoader`` workers."""
-        loader = self._changed(Loader, worker=worker, workers=workers)
+        loader = changed(self, Loader, worker=worker, workers=workers)
         loader._progress_bar = None
-        return loader
-
-    def _changed(self, kind: type[_Kind], **changes: Any) -> _Kind:
-        """Return a loader of a derived class at the same position, with some settings changed."""
-        settings, progress = replace(self._settings, **changes), self._progress_bar is not None
-        loader = kind(settings, self._epochs, self._max_failures, progress)
-        loader._position, loader._inside = self._position, self._inside
         return loader
 
     @property
@@ -364,6 +357,14 @@ class Loader:
             were = "was" if failed == 1 else "were"
             message = f"{counted(failed, 'sample')} could not be decoded and {were} {what}:\n  " + "\n  ".join(lines)
             warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+def changed(loader: Loader, kind: type[_Kind], **settings: Any) -> _Kind:
+    """Return a loader of a derived class at the same position, with some settings changed."""
+    progress = loader._progress_bar is not None
+    other = kind(replace(loader._settings, **settings), loader._epochs, loader._max_failures, progress)
+    other._position, other._inside = loader._position, loader._inside
+    return other
 
 
 def _identity(settings: Settings) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from .._checks.types import Samples
 from .._data.images import numpy_dtype
 from .._loading.load import load as load_arrays
 from .._loading.loader import Loader as PlainLoader
+from .._loading.loader import changed
 from .._loading.options import SharedOptions
 from .._loading.pipeline import FinishedBatch, LoadedBatch
 from .._loading.settings import LOAD_HINTS, UserFunction, check_keys
@@ -134,12 +135,12 @@ def load(
         arguments["device"] = _computing(target)
     if target is not None and target.type == "cuda":
         arguments.setdefault("stream", torch.cuda.current_stream(target))
-    loader = load_arrays(source, preprocess, **arguments)
-    on_host = all(map(on_cpu, loader.devices))
+    arrays = load_arrays(source, preprocess, **arguments)
+    on_host = all(map(on_cpu, arrays.devices))
     pinned = pin_memory or (target is not None and target.type == "cuda")
     memory = PinnedMemory() if on_host and pinned and torch.cuda.is_available() else None
     place = CopyAhead(target) if on_host and target is not None and target.type != "cpu" else None
-    loader = loader._changed(Loader, memory=memory, place=place)
+    loader = changed(arrays, Loader, memory=memory, place=place)
     loader._device, loader._keys = target, keys
     return loader
 
