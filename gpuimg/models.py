@@ -4,8 +4,8 @@ Each function returns a function of images, which can be pickled. Those with res
 :func:`gpuimg.load` too. Those with patches or tiles return a dict of arrays, named as the outputs of the model's
 processor in transformers, on the batch's device; masks and counts are NumPy arrays.
 
-``exact`` is the rule by which bytes are resized, as in :func:`gpuimg.resize`. By default it is that of the model's home:
-``"torch"`` for transformers' default backend, ``"pillow"`` for its backend "pil", for timm and open_clip.
+``exact`` is the rule by which bytes are resized, as in :func:`gpuimg.resize`. By default it is that of the model's
+home: ``"torch"`` for transformers' default backend, ``"pillow"`` for its backend "pil", for timm and open_clip.
 
 >>> import gpuimg, numpy as np
 >>> prepare = gpuimg.models.qwen_vl()
@@ -635,28 +635,67 @@ def _idefics3(
     return {"pixel_values": _tiles(values, x.channels, tile), "pixel_attention_mask": mask}
 
 
-def gemma3(size: int = 896, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact | None = "torch") -> _ToBatch:
-    """Return Gemma 3's preprocessing without pan and scan: a bilinear resize to a square, normalize.
+def gemma3(
+    size: int = 896,
+    mean: _Color = _HALF,
+    std: _Color = _HALF,
+    *,
+    pan_and_scan: tuple[int, int, float] | None = None,
+    exact: Exact | None = "torch",
+) -> _ToArrays:
+    """Return Gemma 3's preprocessing: a bilinear resize to a square, and with pan and scan of parts of long images.
 
     Parameters
     ----------
     size : int
         Height and width of the results in pixels.
     mean, std : (3,) float
+    pan_and_scan : (int, int, float), optional
+        Smallest side of a part in pixels, most parts of an image, and longer through shorter side from which on an
+        image has parts; Gemma 3's are (256, 4, 1.2).
     exact : {"torch", "pillow", "pillow12"}, optional
 
     Returns
     -------
     function
-        ``(images, rng=None) -> Batch``
+        ``(images, rng=None) -> dict`` with ``pixel_values`` (images and parts, 3, size, size), each image before its
+        parts, and ``num_crops`` (N,), the number of parts.
 
     Examples
     --------
     >>> import gpuimg, numpy as np
-    >>> gpuimg.models.gemma3()(np.zeros((1, 40, 50, 3), np.uint8)).sizes.tolist()
-    [[896, 896]]
+    >>> prepare = gpuimg.models.gemma3(pan_and_scan=(256, 4, 1.2))
+    >>> outputs = prepare(np.zeros((1, 300, 900, 3), np.uint8))
+    >>> outputs["pixel_values"].shape, outputs["num_crops"].tolist()
+    ((4, 3, 896, 896), [3])
     """
-    return vit(size, mean, std, exact=exact)
+    return partial(_gemma3, size, mean, std, pan_and_scan, exact)
+
+
+def _gemma3(
+    size: int, mean: Any, std: Any, scan: Any, exact: Any, images: Images, rng: Any = None
+) -> dict[str, Array]:
+    x = as_batch(images)
+    old = x.sizes
+    parts = np.zeros(len(old), np.int64) if scan is None else _parts(old, *scan)
+    rows = np.repeat(np.arange(len(old)), 1 + parts)
+    position = np.arange(len(rows)) - np.flatnonzero(np.diff(rows, prepend=-1))[rows] - 1  # -1 for the whole image
+    along = (old[:, 1] >= old[:, 0])[:, None] == [False, True]  # the axis that is divided
+    step = np.where(along, -(-old // np.maximum(parts, 1)[:, None]), old)[rows]
+    corner = np.where(along[rows] & (position >= 0)[:, None], position[:, None] * step, 0)
+    extent = np.where((position >= 0)[:, None], np.minimum(step, old[rows] - corner), old[rows])
+    x = crop(x.take(rows), corner[:, 0], corner[:, 1], extent[:, 0], extent[:, 1])
+    x = normalize(resize(x, (size, size), "bilinear", exact=exact), mean, std)
+    return {"pixel_values": x.array(layout="NCHW"), "num_crops": parts}
+
+
+def _parts(old: Ints, smallest: int, most: int, ratio: float) -> Ints:
+    """Return Gemma 3's numbers of parts, along the longer side; 0 for images that are not divided."""
+    long, short = old.max(1, initial=1), old.min(1, initial=2**31)
+    count = np.minimum(np.floor(long / short + 0.5).astype(np.int64), long // smallest)
+    count = np.minimum(np.maximum(count, 2), most)
+    divided = (long / short >= ratio) & (np.minimum(-(-long // count), short) >= smallest)
+    return np.where(divided, count, 0)
 
 
 def _even_sides(old: Ints, side: int) -> Ints:

@@ -1,7 +1,7 @@
 """Sizes that images are resized to before a model sees them: rules that vision-language models publish.
 
-All functions take sizes (N, 2), height and width in pixels, such as :attr:`gpuimg.Batch.sizes`, and return NumPy arrays.
-They compute all images at once and read no pixels.
+All functions take sizes (N, 2), height and width in pixels, such as :attr:`gpuimg.Batch.sizes`, and return NumPy
+arrays. They compute all images at once and read no pixels.
 
 >>> import gpuimg, numpy as np
 >>> x = gpuimg.resize(np.zeros((2, 300, 500, 3), np.uint8), gpuimg.sizes.smart([[300, 500]] * 2), "bicubic")

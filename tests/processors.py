@@ -50,6 +50,17 @@ SPECS: dict[str, tuple[str, str, dict[str, Any]]] = {
         {"size": {"longest_edge": 2048}, "max_image_size": {"longest_edge": 512}},
     ),
     "gemma3": ("gemma3", "Gemma3ImageProcessor", {"size": {"height": 896, "width": 896}}),
+    "gemma3_scan": (
+        "gemma3",
+        "Gemma3ImageProcessor",
+        {
+            "size": {"height": 224, "width": 224},
+            "do_pan_and_scan": True,
+            "pan_and_scan_min_crop_size": 256,
+            "pan_and_scan_max_num_crops": 4,
+            "pan_and_scan_min_ratio_to_activate": 1.2,
+        },
+    ),
 }
 
 #: The rule of ``exact=`` that gives a backend's pixels.

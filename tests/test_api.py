@@ -175,6 +175,7 @@ OWNERS = {
         "gpuimg/_batch/frameworks.py",
     },  # in functions; types
     "torchvision": {"gpuimg/_cli/contenders.py"},  # in a function
+    "transformers": {"gpuimg/integrations/transformers.py"},  # in functions
     "tqdm": {"gpuimg/_loading/stats.py"},  # in a function
     "PIL": {  # in functions
         f"gpuimg/{name}.py"

@@ -1,4 +1,4 @@
-"""Sizes of vision-language models: against the functions of transformers where it is installed, and literal examples."""
+"""Sizes of vision-language models: against transformers' functions where it is installed, and literal examples."""
 
 from __future__ import annotations
 
