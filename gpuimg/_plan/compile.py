@@ -182,10 +182,10 @@ def source_regions(segments: Sequence[Plan]) -> Ints:
     return regions_read(segments[: first + 1])[0]
 
 
-def without_copies(segments: Sequence[Plan], kind: int, planar: bool) -> Sequence[Plan]:
+def without_copies(segments: Sequence[Plan], kind: int, *, interleaved: bool) -> Sequence[Plan]:
     """Leave out a last segment that would copy the bytes of an exact resize to the result as they are."""
     after_exact = len(segments) > 1 and segments[-2].exact is not None
-    copies = after_exact and (kind, planar) == (layout.UINT8, False) and segments[-1].changes_nothing
+    copies = after_exact and interleaved and kind == layout.UINT8 and segments[-1].changes_nothing
     return segments[:-1] if copies else segments
 
 

@@ -262,6 +262,9 @@ class CudaRuntime:
                 arena.used.record(resources.stream)
                 resources.arenas.give(arena)
 
+    def run_to_patches(self, *arguments: Any) -> None:
+        """Return None: the kernels write pixels, which are copied to their patches afterwards."""
+
     @contextmanager
     def _after_caller(self) -> Iterator[None]:
         """Work on the private stream, after the caller's pending work; the caller's stream continues after it."""
@@ -301,7 +304,7 @@ class CudaRuntime:
         self, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, planar: bool
     ) -> int:
         """Upload all plans, then launch them, each on the results of the one before."""
-        segments = without_copies(segments, kind, planar)
+        segments = without_copies(segments, kind, interleaved=not planar)
         parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else None
         compiled: list[_CompiledSegment | ExactSegment] = []
         places = list[tuple[_Place, int]]()  # of the results between segments, and their elements in all
