@@ -136,7 +136,7 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
             record.stride = row
             width = record.width
             size = one.itemsize * one.channels * record.height * width
-            out = bytes_at(image.out, size) if p == last else between[side * half : side * half + size]
+            out = bytes_at(image.out, image.out_bytes) if p == last else between[side * half : side * half + size]
             run_image(calls, source, record, program, one, scratch, out, streamed and p == last)
             if p == last or size == 0:
                 continue
