@@ -47,6 +47,7 @@ from ._ops.color import (
 )
 from ._ops.elastic import elastic
 from ._ops.filters import adjust_sharpness, gaussian_blur, jpeg, motion_blur
+from ._ops.letterbox import letterbox
 from ._ops.pixels import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -163,6 +164,7 @@ __all__ = [
     "invert",
     "iterable",
     "jpeg",
+    "letterbox",
     "lmdb",
     "load",
     "load_plan",

@@ -18,7 +18,6 @@ from .calls import CALLS, RESIZING
 #: Every function that moves pixels.
 MOVING = [*RESIZING, "horizontal_flip", "vertical_flip", "rotate", "affine", "perspective", "elastic"]
 BORDERS = ("pad edge", "pad reflect", "pad symmetric")
-moving = pytest.mark.parametrize("name", MOVING)
 
 
 def blank(n: int = 1, height: int = 40, width: int = 60) -> NDArray[np.uint8]:
@@ -35,7 +34,7 @@ def boxes_of(rng: np.random.Generator, n: int, count: int, height: int, width: i
 # -- masks -------------------------------------------------------------------------------------------------------------
 
 
-@moving
+@pytest.mark.parametrize("name", [name for name in MOVING if name != "letterbox"])  # which is always bilinear
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "int16", "bool"])
 def test_masks_move_as_nearest_images(name: str, dtype: str) -> None:
     rng = np.random.default_rng(1)
