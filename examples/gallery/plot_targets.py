@@ -80,6 +80,13 @@ print(gpuimg.clamp_keypoints(points + 300, (height, width))[0].round(1))
 print(gpuimg.sanitize_keypoints(points + 150, (height, width))[0][0].round(1))
 
 # %%
+# Key points have a visibility, 0, 1 or 2 as in COCO. Points outside the image get 0, and in mirrored images left and
+# right exchange their places.
+
+eyes = np.concatenate([points[:, None], np.full((5, 1, 3, 1), 2)], 3)
+print(gpuimg.transform_keypoints(gpuimg.horizontal_flip(y), eyes, flip_indices=[1, 0, 2])[0].round(1))
+
+# %%
 # Masks
 # -----
 # Masks have labels of pixels and are resampled by nearest neighbor. Here an ellipse, shown in gray:

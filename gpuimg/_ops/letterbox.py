@@ -55,7 +55,7 @@ def letterbox(
     larger half after the image. Interpolation is bilinear without antialiasing, as in OpenCV, whose fixed-point numbers
     differ by at most one level of uint8.
 
-    Targets follow by :func:`transform_boxes`, :func:`transform_masks` and :func:`transform_points`. Both sides are
+    Targets follow by :func:`transform_boxes`, :func:`transform_masks` and :func:`transform_keypoints`. Both sides are
     rounded to whole pixels, so the scales of x and y differ slightly; boxes follow the pixels. ultralytics scales boxes
     by one factor and is up to half a pixel off its images.
 

@@ -23,8 +23,9 @@ from .._checks.types import (
     TablePerImage,
 )
 from .._data.images import rows_of
+from .._ops.masks import transform_masks
 from .._ops.resize_crop import pad, resize
-from .._ops.targets import transform_boxes, transform_masks
+from .._ops.targets import transform_boxes
 from .draws import limits
 from .mixing import blend
 from .rng import Rng, as_rng
