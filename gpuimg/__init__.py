@@ -49,7 +49,7 @@ from ._ops.elastic import elastic
 from ._ops.filters import adjust_sharpness, gaussian_blur, jpeg, motion_blur
 from ._ops.keypoints import transform_keypoints
 from ._ops.letterbox import letterbox
-from ._ops.masks import transform_masks
+from ._ops.masks import masks_to_boxes, transform_masks
 from ._ops.pixels import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -170,6 +170,7 @@ __all__ = [
     "lmdb",
     "load",
     "load_plan",
+    "masks_to_boxes",
     "mixup",
     "mosaic",
     "motion_blur",
