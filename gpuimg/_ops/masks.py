@@ -212,7 +212,7 @@ def masks_to_boxes(masks: MaskPerImage) -> tuple[AsPassed, AsPassed]:
 
     Notes
     -----
-    ``x1`` and ``y1`` lie behind the last pixel: a mask of one pixel has a box of 1 x 1. In torchvision's
+    ``x1`` and ``y1`` lie after the last pixel: a mask of one pixel has a box of 1 x 1. In torchvision's
     ``masks_to_boxes`` they are the last pixel's index, 1 less.
 
     Examples
