@@ -102,6 +102,14 @@ CALLS = {
     "adjust_contrast": Call(gi.adjust_contrast, lambda rng, n, white: {"contrast_factor": rng.uniform(0, 2, n)}),
     "adjust_saturation": Call(gi.adjust_saturation, lambda rng, n, white: {"saturation_factor": rng.uniform(0, 2, n)}),
     "adjust_hue": Call(gi.adjust_hue, lambda rng, n, white: {"hue_factor": rng.uniform(-0.5, 0.5, n)}),
+    "adjust_hsv": Call(
+        gi.adjust_hsv,
+        lambda rng, n, white: {
+            "hue_factor": rng.uniform(-1, 1, n),
+            "saturation_factor": rng.uniform(0, 2, n),
+            "value_factor": rng.uniform(0, 2, n),
+        },
+    ),
     "permute_channels": Call(
         permute_channels,
         lambda rng, n, white: {"permutation": np.array([rng.permutation(3) for _ in range(n)]).reshape(n, 3)},
