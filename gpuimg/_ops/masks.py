@@ -117,22 +117,32 @@ def _moved_objects(batch: Recording, masks: list[Any], fill: int) -> list[Any]:
     for stack, (height, width) in zip(masks, batch.sizes.tolist(), strict=True):
         moved = np.empty_like(stack, shape=(len(stack), height, width))
         for first in range(0, len(stack), _BITS):
-            values = next(images)[..., 0]
-            filled = values >= _FILLED / 1e10
-            bits = (values * ~filled).astype("int32")
-            for k in range(first, min(first + _BITS, len(stack))):
-                moved[k] = (bits & (1 << (k - first))) != 0
-                moved[k][filled] = fill
+            _unpack(next(images)[..., 0], moved[first : first + _BITS], fill)
         result.append(moved)
     return result
 
 
 def _packed(stack: Any) -> Any:
     """Return masks of 0 and 1 as the bits of one float32 image of one channel."""
-    bits = stack[0].astype("int32")
-    for k in range(1, len(stack)):
-        bits |= stack[k].astype("int32") << k
-    return bits.astype("float32")[..., None]
+    result = np.zeros_like(stack[0], dtype="float32")
+    for first in range(0, len(stack), 8):
+        byte = stack[first].astype("uint8")
+        for k, mask in enumerate(stack[first + 1 : first + 8], 1):
+            byte |= mask.astype("uint8") << k
+        result += byte.astype("float32") * float(1 << first)
+    return result[..., None]
+
+
+def _unpack(values: Any, masks: Any, fill: int) -> None:
+    """Write the bits of a label image (H, W) to masks (K, H, W), and ``fill`` where it is filled."""
+    filled = values >= _FILLED / 1e10
+    bits = (values * ~filled).astype("int32")
+    for first in range(0, len(masks), 8):
+        byte = (bits >> first).astype("uint8")
+        for k, mask in enumerate(masks[first : first + 8]):
+            mask[:] = (byte & (1 << k)) != 0
+            if fill:
+                mask[filled] = fill
 
 
 def _as_source(mask: Any, scale: float) -> Any:
