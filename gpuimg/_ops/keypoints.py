@@ -83,7 +83,8 @@ def transform_keypoints(
     result = rows.like(moved.astype(rows.dtype))
     if isinstance(result, list):
         return [part.reshape(len(part) // max(count, 1), count, _COLUMNS) for part in result]
-    return result.reshape(np.shape(keypoints))
+    given: Any = keypoints
+    return result.reshape(np.shape(given))
 
 
 def _flattened(keypoints: Any) -> tuple[Any, int]:

@@ -75,8 +75,8 @@ def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsP
         wanted = "0 or 1 for masks of objects" if of_objects else f"a label that {dtype} holds"
         raise ValueError(f"fill must be {wanted}, not {fill!r}")
     if of_objects:
-        moved = _moved_objects(batch, labels, fill)
-        return np.stack(moved) if hasattr(masks, "ndim") and _is_uniform(batch) else moved
+        found = _moved_objects(batch, labels, fill)
+        return np.stack(found) if hasattr(masks, "ndim") and _is_uniform(batch) else found
     if not len(batch):
         return np.zeros((0, 0, 0), dtype)
     # Kernels read bytes as multiples of 1/255, and float32 values unchanged.
@@ -233,7 +233,8 @@ def masks_to_boxes(masks: MaskPerImage) -> tuple[AsPassed, AsPassed]:
     ([[1.0, 0.0, 3.0, 1.0], [0.0, 0.0, 0.0, 0.0]], [True, False])
     """
     boxes, kept = [], []
-    for i, mask in enumerate(masks):
+    stacks: Any = masks
+    for i, mask in enumerate(stacks):
         stack = native(mask)
         if getattr(stack, "ndim", 0) != 3:
             raise ValueError(f"masks[{i}] must have shape (K, H, W), not {_kind(stack)}")

@@ -181,7 +181,7 @@ class _Boxes:
         """Return the label of image ``i``; its arrays are copies, which a caller may change."""
         part = slice(int(self.ends[i]), int(self.ends[i + 1]))
         width, height = self.sizes[i].tolist()
-        found = {
+        found: dict[str, Any] = {
             "boxes": self.boxes[part].copy(),
             "labels": self.labels[part].copy(),
             "area": self.area[part].copy(),
