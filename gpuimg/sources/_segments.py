@@ -26,30 +26,14 @@ class Segments:
         self._runs = array("b")  # 1 for annotations with run lengths
         self._numbers: NDArray[np.int32] = np.zeros(0, np.int32)
 
-    def add(self, segmentation: Any, size: tuple[int, int], name: str) -> None:
-        """Add the segmentation of an annotation on an image of ``size``, width and height; None has no pixels."""
-        of_runs = isinstance(segmentation, dict)
-        if of_runs:
-            self._add_part(_counts(segmentation, size, name), name)
-        elif segmentation is not None:
-            if not isinstance(segmentation, list) or not all(isinstance(polygon, list) for polygon in segmentation):
-                raise ValueError(f"{name}: segmentation must be a list of polygons or an object with counts")
-            for polygon in segmentation:
-                if len(polygon) < _LEAST or len(polygon) % 2:
-                    raise ValueError(f"{name}: a polygon must have x and y of at least 3 points, not {polygon}")
-                self._add_part(polygon, name)
+    def add(self, numbers: Ints | list[list[float]] | None) -> None:
+        """Add the :func:`numbers_of` an annotation."""
+        of_runs = isinstance(numbers, np.ndarray)
+        for part in [numbers] if of_runs else numbers or []:
+            self._found.extend(part)
+            self._part_ends.append(len(self._found))
         self._ends.append(len(self._part_ends) - 1)
         self._runs.append(of_runs)
-
-    def _add_part(self, numbers: Any, name: str) -> None:
-        try:
-            self._found.extend(numbers)
-        except TypeError:
-            raise ValueError(f"{name}: segmentation must hold numbers") from None
-        # Also refuses NaN. Run lengths were checked.
-        if isinstance(numbers, list) and not all(-_FARTHEST <= value <= _FARTHEST for value in numbers):
-            raise ValueError(f"{name}: segmentation must be within {_FARTHEST:g} pixels, not {numbers}")
-        self._part_ends.append(len(self._found))
 
     def pack(self) -> None:
         """Convert the numbers that were added: 4 bytes for each."""
@@ -68,6 +52,20 @@ class Segments:
             runs = numbers if self._runs[k] else _outline(numbers.reshape(-1, 2).astype(np.int64), height, width)
             result |= np.repeat(np.arange(len(runs)) % 2 == 1, runs).reshape(width, height)
         return result.T
+
+
+def numbers_of(segmentation: Any, size: tuple[int, int], name: str) -> Ints | list[list[float]] | None:
+    """Return the run lengths of a checked segmentation, or its polygons; ``size`` is the image's width and height."""
+    if segmentation is None or isinstance(segmentation, dict):
+        return segmentation if segmentation is None else _counts(segmentation, size, name)
+    if not isinstance(segmentation, list) or not all(isinstance(polygon, list) for polygon in segmentation):
+        raise ValueError(f"{name}: segmentation must be a list of polygons or an object with counts")
+    for polygon in segmentation:
+        if len(polygon) < _LEAST or len(polygon) % 2:
+            raise ValueError(f"{name}: a polygon must have x and y of at least 3 points, not {polygon}")
+        if not all(isinstance(value, (int, float)) and -_FARTHEST <= value <= _FARTHEST for value in polygon):  # no NaN
+            raise ValueError(f"{name}: a polygon must hold numbers within {_FARTHEST:g} pixels, not {polygon}")
+    return segmentation
 
 
 def _counts(segmentation: dict[str, Any], size: tuple[int, int], name: str) -> Any:

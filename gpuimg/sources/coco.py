@@ -15,7 +15,7 @@ from .._checks.text import counted
 from ._names import printable
 from ._reading import OpenFiles, Path
 from ._remote import Remote
-from ._segments import Segments
+from ._segments import Segments, numbers_of
 from ._table import only, source_repr
 from .folder import ImageFiles
 
@@ -50,7 +50,15 @@ class Coco(ImageFiles):
         return source_repr("coco", [self._root], f"{self._amount()}, {categories}")
 
     def label(self, i: int) -> dict[str, Any]:
-        """The annotations of image ``i``."""
+        """The annotations of image ``i``.
+
+        Raises
+        ------
+        ValueError
+            If one of them is invalid.
+        """
+        if i in self._boxes.bad:
+            raise ValueError(self._boxes.bad[i])
         return self._boxes.of(i)
 
 
@@ -85,15 +93,17 @@ def coco(
     Raises
     ------
     ValueError
-        For a file that is no JSON or no instances file, an image of no size, and an annotation with an invalid box,
-        area, ``iscrowd``, segmentation or key points, or with an unknown image or category (naming it).
+        For a file that is no JSON or no instances file, an image of no size, an annotation of an unknown image, and if
+        no annotation is valid (naming the first).
     OSError
         If the annotations cannot be read.
 
     Notes
     -----
     The boxes of COCO are rounded to hundredths of a pixel and may reach that far out of their images; they are clipped
-    at the border. ``area`` is that of the instance mask, as in the file, or that of the box if the file has none.
+    at the border. ``area`` is that of the instance mask, as in the file, or that of the box if the file has none. An
+    image with an invalid annotation (box, area, ``iscrowd``, category, and segmentation or key points if requested)
+    raises an error when it is read, so that ``on_error`` of :func:`gpuimg.load` applies.
 
     Masks are decoded when a sample is read, from polygons and run lengths, and have the pixels that pycocotools gives
     them. An annotation without a segmentation has an empty mask; one without key points has points of visibility 0.
@@ -152,8 +162,10 @@ class _Boxes:
     ) -> None:
         self.ids = np.array([entry["id"] for entry in images], np.int64)
         self.sizes = sizes = np.array([_size(entry) for entry in images], np.int64).reshape(-1, 2)
+        self.bad: dict[int, str] = {}  # reasons by image
+        valid = False  # at least one annotation is
         self.segments = Segments() if segments else None
-        self.keypoints = _keypoints(annotations) if keypoints else None
+        self.keypoints = np.zeros((len(annotations), _points(annotations), 3), np.float32) if keypoints else None
         position = {entry["id"]: i for i, entry in enumerate(images)}
         rows = np.empty((len(annotations), 4))
         image, labels = np.empty((2, len(annotations)), np.int64)
@@ -161,13 +173,27 @@ class _Boxes:
         for k, entry in enumerate(annotations):
             name = f"annotation {entry.get('id', k) if isinstance(entry, dict) else k}"
             image[k] = _known(entry, "image_id", position.get, name)
-            labels[k] = _field(entry, "category_id", int, name)
-            _known(entry, "category_id", categories.get, name)
-            rows[k] = box = _box(entry, name)
-            area[k] = _area(entry, name) if "area" in entry else box[2] * box[3]
-            crowd[k] = _flag(entry, "iscrowd", name)
+            segmentation, points = None, 0.0
+            try:
+                labels[k] = _field(entry, "category_id", int, name)
+                _known(entry, "category_id", categories.get, name)
+                rows[k] = box = _box(entry, name)
+                area[k] = _area(entry, name) if "area" in entry else box[2] * box[3]
+                crowd[k] = _flag(entry, "iscrowd", name)
+                if self.segments is not None:
+                    segmentation = numbers_of(entry.get("segmentation"), sizes[image[k]].tolist(), name)
+                if self.keypoints is not None:
+                    points = _keypoints(entry.get("keypoints"), self.keypoints.shape[1], name)
+                valid = True
+            except ValueError as error:
+                self.bad.setdefault(int(image[k]), str(error))
+                labels[k], rows[k], area[k], crowd[k] = 0, 0.0, 0.0, False
             if self.segments is not None:
-                self.segments.add(entry.get("segmentation"), sizes[image[k]].tolist(), name)
+                self.segments.add(segmentation)
+            if self.keypoints is not None:
+                self.keypoints[k] = points
+        if self.bad and not valid:
+            raise ValueError(next(iter(self.bad.values())))
         if self.segments is not None:
             self.segments.pack()
         corners = np.concatenate([rows[:, :2], rows[:, :2] + rows[:, 2:]], 1)
@@ -261,20 +287,21 @@ def _size(entry: dict[str, Any]) -> tuple[int, int]:
     return width, height
 
 
-def _keypoints(annotations: list[Any]) -> NDArray[Any]:
-    """Return the key points (M, P, 3) of all annotations, float32; zeros for those without any."""
-    given = [entry.get("keypoints") if isinstance(entry, dict) else None for entry in annotations]
-    length = next((len(each) for each in given if isinstance(each, list)), 0)
-    result = np.zeros((len(given), length // 3, 3), np.float32)
-    for k, each in enumerate(given):
-        if each is None:
-            continue
-        name = f"annotation {annotations[k].get('id', k)}"
-        if not isinstance(each, list) or len(each) != length or length % 3 or not all(map(_is_coordinate, each)):
-            raise ValueError(f"{name}: keypoints must be {length // 3} times x, y and visibility, not {_shown(each)}")
-        result[k] = np.array(each, np.float64).reshape(-1, 3)
-        if not np.isin(result[k, :, 2], (0, 1, 2)).all():
-            raise ValueError(f"{name}: the visibility of keypoints must be 0, 1 or 2, not {result[k, :, 2].tolist()}")
+def _points(annotations: list[Any]) -> int:
+    """Return the number of key points of an object: that of the first annotation with any."""
+    given = (entry.get("keypoints") if isinstance(entry, dict) else None for entry in annotations)
+    return next((len(each) // 3 for each in given if isinstance(each, list)), 0)
+
+
+def _keypoints(given: Any, count: int, name: str) -> NDArray[Any] | float:
+    """Return checked key points (P, 3), or 0 for an annotation without any."""
+    if given is None:
+        return 0.0
+    if not isinstance(given, list) or len(given) != 3 * count or not all(map(_is_coordinate, given)):
+        raise ValueError(f"{name}: keypoints must be {count} times x, y and visibility, not {_shown(given)}")
+    result = np.array(given, np.float64).reshape(count, 3)
+    if not np.isin(result[:, 2], (0, 1, 2)).all():
+        raise ValueError(f"{name}: the visibility of keypoints must be 0, 1 or 2, not {result[:, 2].tolist()}")
     return result
 
 

@@ -106,7 +106,7 @@ def test_large_images_are_those_of_pycocotools() -> None:
         height, width = rng.integers(1, 900, 2).tolist()
         given = polygons(rng, height, width)
         stored = segments.Segments()
-        stored.add(given, (width, height), "annotation 1")
+        stored.add(segments.numbers_of(given, (width, height), "annotation 1"))
         stored.pack()
         expected: NDArray[np.uint8] = codes.decode(codes.merge(codes.frPyObjects(given, height, width)))
         np.testing.assert_array_equal(stored.mask(0, height, width), expected)
@@ -152,6 +152,20 @@ def test_a_loader_transforms_them(tmp_path: Path) -> None:
     assert boxes[0].tolist() == [left, 6, left + 6, 14]
 
 
+def test_an_image_with_a_wrong_segmentation_is_a_bad_sample(tmp_path: Path) -> None:
+    """Those of other images are decoded as without it."""
+    good, points = annotations_of(SQUARE, RUNS, keypoints=[1, 2, 2]), {"keypoints": [3, 4, 1]}
+    for wrong in ({"segmentation": [[1, 2]], **points}, {"segmentation": SQUARE, "keypoints": [1, 2]}):
+        entries = [*annotations_of(TEXT, image=9, **points), {"id": 7, "image_id": 5, **BOX} | wrong, *good]
+        found = coco(tmp_path, write(tmp_path, entries), segments=True, keypoints=True)
+        with pytest.raises(ValueError, match="annotation 7: "):
+            found.label(1)
+        assert found.label(0)["masks"].sum((1, 2)).tolist() == [12, 1]
+        assert found.label(0)["keypoints"].tolist() == [[[1, 2, 2]]] * 2
+        assert found.label(2)["masks"].sum((1, 2)).tolist() == [1]
+        assert found.label(2)["keypoints"].tolist() == [[[3, 4, 1]]]
+
+
 @pytest.mark.parametrize(
     ("values", "match"),
     [
@@ -159,9 +173,12 @@ def test_a_loader_transforms_them(tmp_path: Path) -> None:
         ({"segmentation": [[1, 2, 3, 4, 5, 6, 7]]}, "a polygon must have x and y of at least 3 points"),
         ({"segmentation": [1, 2, 3, 4, 5, 6]}, "segmentation must be a list of polygons or an object with counts"),
         ({"segmentation": "polygon"}, "segmentation must be a list of polygons"),
-        ({"segmentation": [[1, 2, 3, 4, 5, "6"]]}, "segmentation must hold numbers"),
-        ({"segmentation": [[1, 2, 3, 4, 5, float("nan")]]}, r"segmentation must be within 100000 pixels, not \[1, 2"),
-        ({"segmentation": [[1, 2, 3, 4, 5, 1e6]]}, "segmentation must be within 100000 pixels"),
+        ({"segmentation": [[1, 2, 3, 4, 5, "6"]]}, "a polygon must hold numbers within 100000 pixels"),
+        (
+            {"segmentation": [[1, 2, 3, 4, 5, float("nan")]]},
+            r"a polygon must hold numbers within 100000 pixels, not \[1, 2",
+        ),
+        ({"segmentation": [[1, 2, 3, 4, 5, 1e6]]}, "a polygon must hold numbers within 100000 pixels"),
         ({"segmentation": RUNS | {"size": [16, 24]}}, r"segmentation size must be \[24, 16\], not \[16, 24\]"),
         ({"segmentation": RUNS | {"counts": [383]}}, "segmentation counts must be run lengths of 384 pixels"),
         ({"segmentation": RUNS | {"counts": [-1, 385]}}, "segmentation counts must be run lengths of 384 pixels"),
