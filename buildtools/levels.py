@@ -26,11 +26,14 @@ _V4: Final = (
     "avx512vpopcntdq", "gfni", "pclmul", "prfchw", "rdrnd", "rdseed", "sha", "vaes", "vpclmulqdq",
 )  # fmt: skip
 
+# Both processors have it. The loops look for it by name (kernels/jpeg/deposit.py).
+_BMI2: Final = "+bmi2"
+
 #: By the names that libraries have.
 LEVELS: Final = {
     "x86-64-v2": Level("x86_64-unknown-linux-gnu", "x86-64-v2"),
-    "x86-64-v3": Level("x86_64-unknown-linux-gnu", "x86-64-v3"),
-    "x86-64-v4": Level("x86_64-unknown-linux-gnu", "icelake-server", ",".join(f"-{name}" for name in _V4)),
+    "x86-64-v3": Level("x86_64-unknown-linux-gnu", "x86-64-v3", _BMI2),
+    "x86-64-v4": Level("x86_64-unknown-linux-gnu", "icelake-server", ",".join([_BMI2, *(f"-{name}" for name in _V4)])),
     "aarch64": Level("aarch64-unknown-linux-gnu", "generic", "+neon"),
 }
 

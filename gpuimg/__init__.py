@@ -9,7 +9,7 @@
 
 import typing as _typing
 
-from . import presets, sources
+from . import models, presets, sizes, sources
 from ._batch.batch import Batch
 from ._batch.clips import open_clips, video_info
 from ._batch.frameworks import to_jax, to_tensorflow, to_torch
@@ -22,6 +22,7 @@ from ._loading.build_index import build_index
 from ._loading.clips import Clips
 from ._loading.load import load
 from ._loading.loader import Loader
+from ._loading.order import class_weights
 from ._loading.pipeline import LoadedBatch
 from ._loading.prefetch import prefetch
 from ._ops.boxes import (
@@ -140,6 +141,7 @@ __all__ = [
     "center_crop",
     "clamp_bounding_boxes",
     "clamp_keypoints",
+    "class_weights",
     "coarse_dropout",
     "coco",
     "color_jitter",
@@ -167,6 +169,7 @@ __all__ = [
     "load",
     "load_plan",
     "mixup",
+    "models",
     "mosaic",
     "motion_blur",
     "normalize",
@@ -219,6 +222,7 @@ __all__ = [
     "sanitize_keypoints",
     "save_plan",
     "scale_jitter",
+    "sizes",
     "solarize",
     "sources",
     "tar",

@@ -31,8 +31,8 @@ BEFORE = {
 NEEDS = {"data-formats": ("datasets",), "training-loops": ("jax", "lightning", "accelerate"), "video": ("av",)}
 #: Functions that are no operations: they open files, load, and hand over.
 OTHERS = {
-    "build_index", "decode_batch", "image_info", "load", "open_batch", "prefetch", "prepare", "to_jax", "to_tensorflow",
-    "to_torch", "video_info", *gpuimg.sources.__all__,
+    "build_index", "class_weights", "decode_batch", "image_info", "load", "open_batch", "prefetch", "prepare", "to_jax",
+    "to_tensorflow", "to_torch", "video_info", *gpuimg.sources.__all__,
 }  # fmt: skip
 
 
@@ -97,7 +97,8 @@ def public_names() -> set[str]:
     """Every name that users may import, dotted where it is in a module."""
     presets = {f"presets.{name}" for name, value in vars(gpuimg.presets).items() if _is_of_presets(name, value)}
     names = {name for name in gpuimg.__all__ if not inspect.ismodule(getattr(gpuimg, name))} - {"__version__"}
-    return names | presets | {"sources.Table", "torch.IterableDataset"}
+    of_torch = {f"torch.{name}" for name in ("load", "Loader", "TensorBatch", "IterableDataset", "Dataset")}
+    return names | presets | {"sources.Table"} | of_torch
 
 
 def _is_of_presets(name: str, value: object) -> bool:

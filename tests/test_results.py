@@ -269,3 +269,19 @@ def test_normalised_bytes_are_refused() -> None:
     x = gi.normalize(np.zeros((1, 2, 2, 3), np.uint8), 0.5, 0.5)
     with pytest.raises(ValueError, match='normalized images do not fit "uint8"'):
         x.array("uint8")
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "uint8"])
+def test_computed_batches_have_items_in_their_dtype(dtype: str, layout: str) -> None:
+    """After normalization too, whose results are float32 by default."""
+    images = [np.full((4 + k, 5, 3), 40 * k, np.uint8) for k in range(3)]
+    x = gi.normalize(images, 0.5, 0.5)
+    if dtype == "uint8":
+        x = gi.horizontal_flip(images)
+    computed = x.compute(dtype, layout)
+    expected = x.compute("float32" if dtype != "uint8" else dtype, layout)
+    for k, (one, other) in enumerate(zip(computed, expected, strict=True)):
+        assert one.dtype == dtype
+        np.testing.assert_allclose(one, other, atol=1e-3)
+        np.testing.assert_array_equal(computed[k], one)
