@@ -9,7 +9,7 @@
 
 import typing as _typing
 
-from . import presets, sources
+from . import models, presets, sizes, sources
 from ._batch.batch import Batch
 from ._batch.clips import open_clips, video_info
 from ._batch.frameworks import to_jax, to_tensorflow, to_torch
@@ -169,6 +169,7 @@ __all__ = [
     "load",
     "load_plan",
     "mixup",
+    "models",
     "mosaic",
     "motion_blur",
     "normalize",
@@ -221,6 +222,7 @@ __all__ = [
     "sanitize_keypoints",
     "save_plan",
     "scale_jitter",
+    "sizes",
     "solarize",
     "sources",
     "tar",
