@@ -307,6 +307,30 @@ def check_place(builder, index, count, size):
         builder.call(trap, [])
 
 
+class Place:
+    """Loads and stores of vectors of bytes in one array argument of an intrinsic."""
+
+    def __init__(self, context, builder, signature, values, position):
+        self._context, self._builder = context, builder
+        self._kind, self._array = signature.args[position], values[position]
+
+    def _address(self, at, n):
+        size = self._context.make_array(self._kind)(self._context, self._builder, self._array).shape
+        check_place(self._builder, at, ir.IntType(64)(n), self._builder.extract_value(size, 0))
+        vector = ir.VectorType(ir.IntType(8), n)
+        return pointer(self._context, self._builder, self._kind, self._array, at, vector)
+
+    def load(self, at, n=16):
+        """``n`` bytes from element ``at`` on, at any address."""
+        value = self._builder.load(self._address(at, n))
+        value.align = 1
+        return value
+
+    def store(self, value, at):
+        """Write a vector from element ``at`` on."""
+        self._builder.store(value, self._address(at, value.type.count)).align = 1
+
+
 def _viewer(kind):
     """Return an intrinsic ``(bytes_array, at, size)``: elements of another type from a byte on, as an array."""
 
