@@ -108,7 +108,8 @@ def test_guides_are_run() -> None:
     """No page has code that is left out by a slip of its fence."""
     assert len(PAGES) >= 12
     for page in DOCS.glob("*.md"):
-        assert set(re.findall(r"^```(\w+)", page.read_text(), re.MULTILINE)) <= {"python", "py", "sh"}, page.name
+        fences = set(re.findall(r"^```(\w+)", page.read_text(), re.MULTILINE))
+        assert fences <= {"python", "py", "sh", "diff"}, page.name
 
 
 # -- the site ----------------------------------------------------------------------------------------------------------
