@@ -672,9 +672,7 @@ def gemma3(
     return partial(_gemma3, size, mean, std, pan_and_scan, exact)
 
 
-def _gemma3(
-    size: int, mean: Any, std: Any, scan: Any, exact: Any, images: Images, rng: Any = None
-) -> dict[str, Array]:
+def _gemma3(size: int, mean: Any, std: Any, scan: Any, exact: Any, images: Images, rng: Any = None) -> dict[str, Array]:
     x = as_batch(images)
     old = x.sizes
     parts = np.zeros(len(old), np.int64) if scan is None else _parts(old, *scan)
