@@ -3,8 +3,8 @@
     python -m bench.bench_pixels [--count 32] [--out bench/results/pixels.json]
 
 Photos of the set S, decoded and resized to 224 x 224 after a crop of random position and shape, as in training (the
-crops are drawn once), and to a shorter side of 256. The reference is the installed Pillow, 13 or later: ``Image.open`` and
-``crop().resize()``. Of each other way: the share of bytes that differ, and the largest difference, in levels of 255.
+crops are drawn once), and to a shorter side of 256. The reference is the installed Pillow, 13 or later: ``Image.open``
+and ``crop().resize()``. Of each other way: the share of bytes that differ, and the largest difference, in levels of 255.
 Float32 results are rounded once. Libraries that are not installed are not measured.
 """
 
