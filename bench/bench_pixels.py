@@ -4,8 +4,8 @@
 
 Photos of the set S, decoded and resized to 224 x 224 after a crop of random position and shape, as in training (the
 crops are drawn once), and to a shorter side of 256. The reference is the installed Pillow, 13 or later: ``Image.open``
-and ``crop().resize()``. Of each other way: the share of bytes that differ, and the largest difference, in levels of 255.
-Float32 results are rounded once. Libraries that are not installed are not measured.
+and ``crop().resize()``. Of each other way: the share of bytes that differ, and the largest difference, in levels of
+255. Float32 results are rounded once. Libraries that are not installed are not measured.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def _torch(image: Pixels, size: tuple[int, int], filter: str) -> Pixels:
 
     tensor = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)[None]
     found = torch.nn.functional.interpolate(tensor, size, mode=filter, antialias=True)
-    return found[0].permute(1, 2, 0).numpy()
+    pixels: Pixels = found[0].permute(1, 2, 0).numpy()
+    return pixels
 
 
 def _opencv(image: Pixels, size: tuple[int, int], filter: str) -> Pixels:
@@ -115,7 +116,7 @@ def decoders(files: list[bytes]) -> dict[str, Any]:
     if find_spec("cv2") is not None:
         import cv2
 
-        read = [cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR)[:, :, ::-1] for data in files]
+        read = [np.asarray(cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR))[:, :, ::-1] for data in files]
         off = [np.abs(one.astype(np.int64) - other) for one, other in zip(read, want, strict=True)]
         found["OpenCV"] = [sum(int(np.count_nonzero(each)) for each in off), max(int(each.max()) for each in off)]
     return {name: {"bytes": count, "most_levels": most} for name, (count, most) in found.items()}

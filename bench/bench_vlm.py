@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -53,10 +54,10 @@ def rates(name: str, files: list[bytes], rounds: int) -> dict[str, Any]:
     different = sum(int(np.count_nonzero(got[key] != np.asarray(want[key]))) for key in got)
     if different:
         raise RuntimeError(f"{different} values of {name} differ")
-    runs: dict[str, Callable[[], object]] = {"gpuimg": lambda: _ours(prepare, files)}
+    runs: dict[str, Callable[[], object]] = {"gpuimg": partial(_ours, prepare, files)}
     for backend, processor in backends.items():
         if processor is not None:
-            runs[backend] = lambda processor=processor: _theirs(processor, files)
+            runs[backend] = partial(_theirs, processor, files)
     _, worked = common.interleaved(runs, rounds)
     return {
         "images_per_second": {run: common.per_second(len(files), seconds) for run, seconds in worked.items()},
