@@ -22,6 +22,7 @@ from ._loading.build_index import build_index
 from ._loading.clips import Clips
 from ._loading.load import load
 from ._loading.loader import Loader
+from ._loading.order import class_weights
 from ._loading.pipeline import LoadedBatch
 from ._loading.prefetch import prefetch
 from ._ops.boxes import (
@@ -140,6 +141,7 @@ __all__ = [
     "center_crop",
     "clamp_bounding_boxes",
     "clamp_keypoints",
+    "class_weights",
     "coarse_dropout",
     "coco",
     "color_jitter",

@@ -170,7 +170,7 @@ OWNERS = {
         )
     },
     "torch": {
-        "gpuimg/torch.py",
+        *(f"gpuimg/torch/{name}.py" for name in ("__init__", "iterable", "loader", "mapped", "tensors")),
         "gpuimg/_cli/contenders.py",
         "gpuimg/_batch/frameworks.py",
     },  # in functions; types
@@ -270,7 +270,7 @@ SEAMS = {
     "_batch.recording": {"_recording": 1},  # the one place that looks into a Batch
     "_loading.pipeline": {"_array_in": 1},
     "sources._remote": {"_fetch_range": 1, "_raise_not_found_for_status": 1},  # of fsspec's HTTP files
-    "torch": {"_for_worker": 1},
+    "torch.iterable": {"_for_worker": 1},
 }  # fmt: skip
 
 

@@ -32,8 +32,8 @@ BEFORE = {
 NEEDS = {"data-formats": ("datasets",), "training-loops": ("jax", "lightning", "accelerate"), "video": ("av",)}
 #: Functions that are no operations: they open files, load, and hand over.
 OTHERS = {
-    "build_index", "decode_batch", "image_info", "load", "open_batch", "prefetch", "prepare", "to_jax", "to_tensorflow",
-    "to_torch", "video_info", *gpuimg.sources.__all__,
+    "build_index", "class_weights", "decode_batch", "image_info", "load", "open_batch", "prefetch", "prepare", "to_jax",
+    "to_tensorflow", "to_torch", "video_info", *gpuimg.sources.__all__,
 }  # fmt: skip
 
 
@@ -97,9 +97,10 @@ def test_guides_are_run() -> None:
 def public_names() -> set[str]:
     """Every name that users may import, dotted where it is in a module."""
     names = {name for name in gpuimg.__all__ if not inspect.ismodule(getattr(gpuimg, name))} - {"__version__"}
+    of_torch = {f"torch.{name}" for name in ("load", "Loader", "TensorBatch", "IterableDataset", "Dataset")}
     modules = (gpuimg.presets, gpuimg.models, gpuimg.sizes)
     others = {f"{module.__name__.removeprefix('gpuimg.')}.{name}" for module in modules for name in _functions(module)}
-    return names | others | {"sources.Table", "torch.IterableDataset", "integrations.transformers.register"}
+    return names | others | of_torch | {"sources.Table", "integrations.transformers.register"}
 
 
 def _functions(module: ModuleType) -> list[str]:

@@ -444,11 +444,17 @@ class Batch(Sequence[Array]):
         i = operator.index(index)
         if not -len(self) <= i < len(self):
             raise IndexError(f"image {i} of a batch of {len(self)}")
-        return self._result(None, self._recording.source.layout).view(i % len(self))
+        return self._items().view(i % len(self))
 
     def __iter__(self) -> Iterator[Array]:
-        pixels = self._result(None, self._recording.source.layout)
+        pixels = self._items()
         return (pixels.view(i) for i in range(len(self)))
+
+    def _items(self) -> Pixels:
+        """Return the results as stored if they have been computed, in any dtype and layout."""
+        source = self._recording.source
+        stored = isinstance(source, Pixels) and self.changes_nothing
+        return self._result(source.dtype if stored else None, source.layout)
 
     # -- copies ------------------------------------------------------------------------------------------------
 

@@ -77,9 +77,12 @@ def loops() -> tuple[str | None, str]:
 def decoders(gpu: bool) -> dict[str, str]:
     """Return the decoder of each kind of file; with ``gpu``, including those on the GPU."""
     found = versions()
-    formats = "progressive and other JPEG, PNG, WebP, AVIF, GIF, TIFF, BMP, PNM, JPEG 2000"
+    formats = "other JPEG, PNG, WebP, AVIF, GIF, TIFF, BMP, PNM, JPEG 2000"
     heic = ", HEIC" if found["pillow-heif"] else ""
-    rows = {"baseline JPEG": "gpuimg", "other files": f"Pillow {', '.join(found['Pillow'])} ({formats}{heic})"}
+    rows = {
+        "JPEG on a CPU": "gpuimg (baseline, progressive)",
+        "other files": f"Pillow {', '.join(found['Pillow'])} ({formats}{heic})",
+    }
     rows["videos"] = f"PyAV {', '.join(found['PyAV'])}" if found["PyAV"] else f"none: {install_hint('video')}"
     if gpu:
         kinds = ", ".join(nvimgcodec.decoders())

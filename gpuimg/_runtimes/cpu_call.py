@@ -37,6 +37,7 @@ from ..kernels.cpu.sample import SOURCE_SLACK, work_space
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
+from ..kernels.jpeg import progressive
 from .cpu_memory import SCRATCH_DTYPES, RunningThreads, Scratch, ThreadMemory, largest
 from .draft import first_segments, scales_of
 from .protocol import Timings
@@ -211,6 +212,8 @@ class Call:
         if natively:
             compile_together(ALWAYS)
             shared["decoder"] = decoder.DECODE_FUNCTION.address
+            if np.any(self._headers["kind"][self._order] == jpeg_records.PROGRESSIVE):
+                shared["progressive_decoder"] = progressive.DECODE_FUNCTION.address
         self._batch = shared
 
     @property
@@ -303,7 +306,7 @@ class Call:
             "between": 2 * _half(max((int(np.max(part.bytes, initial=0)) for part in self._segments), default=0)),
             "source": int(np.max(read, initial=0)) + SOURCE_SLACK,
             "stored": int(np.max(region * (images["turn"] != 0), initial=1)),
-            "work": decoder.work_bytes(width) if encoded else 1,
+            "work": max(decoder.work_bytes(width), progressive.work_bytes(self._headers)) if encoded else 1,
         }
 
     # -- work --------------------------------------------------------------------------------------------------
@@ -376,7 +379,7 @@ class Call:
             if shown.shape[:2] != tuple(self._sizes[i].tolist()):
                 raise ValueError("the decoded image has another size than its header says")
         except ValueError as error:
-            self.failures[i] = jpeg.reason(status) if status["result"] else str(error)
+            self.failures[i] = jpeg.reason(status) or str(error)
             yield i, None
         else:
             yield i, partial(_cut, shown)

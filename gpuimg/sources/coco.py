@@ -47,7 +47,15 @@ class Coco(ImageFiles):
         return source_repr("coco", [self._root], f"{self._amount()}, {categories}")
 
     def label(self, i: int) -> dict[str, Any]:
-        """The annotations of image ``i``."""
+        """The annotations of image ``i``.
+
+        Raises
+        ------
+        ValueError
+            If one of them is invalid.
+        """
+        if i in self._boxes.bad:
+            raise ValueError(self._boxes.bad[i])
         return self._boxes.of(i)
 
 
@@ -73,8 +81,8 @@ def coco(images: Path, annotations: Path, *, remote: Remote | None = None) -> Co
     Raises
     ------
     ValueError
-        For a file that is no JSON or no instances file, an image of no size, and an annotation with an invalid box,
-        area or ``iscrowd``, or with an unknown image or category (naming it).
+        For a file that is no JSON or no instances file, an image of no size, an annotation of an unknown image, and if
+        no annotation is valid (naming the first).
     OSError
         If the annotations cannot be read.
 
@@ -82,7 +90,8 @@ def coco(images: Path, annotations: Path, *, remote: Remote | None = None) -> Co
     -----
     The boxes of COCO are rounded to hundredths of a pixel and may reach that far out of their images; they are clipped
     at the border. ``area`` is that of the instance mask, as in the file, or that of the box if the file has none. Masks
-    and key points are left out.
+    and key points are left out. An image with an invalid annotation (box, area, ``iscrowd`` or category) raises an
+    error when it is read, so that ``on_error`` of :func:`gpuimg.load` applies.
 
     The JSON file is parsed at once, which takes about 10 times its size in memory for a moment; the result takes 50
     bytes per box.
@@ -129,6 +138,8 @@ class _Boxes:
     def __init__(self, images: list[dict[str, Any]], annotations: list[Any], categories: dict[int, str]) -> None:
         self.ids = np.array([entry["id"] for entry in images], np.int64)
         sizes = np.array([_size(entry) for entry in images], np.float64).reshape(-1, 2)
+        self.bad: dict[int, str] = {}  # reasons by image
+        valid = False  # at least one annotation is
         position = {entry["id"]: i for i, entry in enumerate(images)}
         rows = np.empty((len(annotations), 4))
         image, labels = np.empty((2, len(annotations)), np.int64)
@@ -136,11 +147,18 @@ class _Boxes:
         for k, entry in enumerate(annotations):
             name = f"annotation {entry.get('id', k) if isinstance(entry, dict) else k}"
             image[k] = _known(entry, "image_id", position.get, name)
-            labels[k] = _field(entry, "category_id", int, name)
-            _known(entry, "category_id", categories.get, name)
-            rows[k] = box = _box(entry, name)
-            area[k] = _area(entry, name) if "area" in entry else box[2] * box[3]
-            crowd[k] = _flag(entry, "iscrowd", name)
+            try:
+                labels[k] = _field(entry, "category_id", int, name)
+                _known(entry, "category_id", categories.get, name)
+                rows[k] = box = _box(entry, name)
+                area[k] = _area(entry, name) if "area" in entry else box[2] * box[3]
+                crowd[k] = _flag(entry, "iscrowd", name)
+                valid = True
+            except ValueError as error:
+                self.bad.setdefault(int(image[k]), str(error))
+                labels[k], rows[k], area[k], crowd[k] = 0, 0.0, 0.0, False
+        if self.bad and not valid:
+            raise ValueError(next(iter(self.bad.values())))
         corners = np.concatenate([rows[:, :2], rows[:, :2] + rows[:, 2:]], 1)
         corners = np.clip(corners, 0.0, np.tile(sizes, 2)[image])
         order = np.argsort(image, kind="stable")

@@ -76,6 +76,7 @@ BATCH: Final = np.dtype(
         ("scale", "<f4"),  # of the source: 1 for float32, 1/255 for uint8
         ("streamed", "<i4"),  # 1 where results are written past the caches, else 0
         ("decoder", "<i8"),  # address of the JPEG decoder; 0 where no image is ``ENCODED``
+        ("progressive_decoder", "<i8"),  # and of that of progressive files; 0 where there are none
     ],
     align=True,
 )
