@@ -1,4 +1,4 @@
-"""Which pixels each library gives: levels by which resized photos differ from Pillow's.
+"""Pixels of each library: levels by which resized photos differ from Pillow's.
 
     python -m bench.bench_pixels [--count 32] [--out bench/results/pixels.json]
 

@@ -79,7 +79,7 @@ def test_train_step_without_torch() -> None:
 
 
 def test_every_example_is_run() -> None:
-    names = ["augment", "make_photos", "serve", "train_jax", "train_numpy", "train_step", "train_torch"]
+    names = ["augment", "make_photos", "serve", "train_jax", "train_numpy", "train_step", "train_torch", "vlm_tokens"]
     engines = ["dataloader_bytes", "grain_batch", "hf_datasets", "lightning_module", "ray_data", "torchrun"]
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(names + engines)  # test_many_machines.py
 
