@@ -49,7 +49,7 @@ from .vectors import LANES
 
 u32 = np.uint32
 
-# Elements of a row that the vertical pass computes before they are turned: so many that the processor fetches the rows
+# Elements of a row that the vertical pass computes before they are turned: enough that the processor fetches the rows
 # of the source ahead (measured: with 256 the vertical pass takes twice as long), and whole vectors, since loops over
 # these have no remainder.
 _CHUNK = 1024
