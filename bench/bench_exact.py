@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -58,9 +59,7 @@ def contenders(images: Pixels, size: tuple[int, int], name: str) -> dict[str, Ca
         torch.set_num_threads(1)
         last = torch.from_numpy(images).permute(0, 3, 1, 2)
         for layout, tensor in (("torch_nhwc", last), ("torch_nchw", last.contiguous())):
-            found[layout] = lambda tensor=tensor: torch.nn.functional.interpolate(
-                tensor, size, mode=name, antialias=True
-            )
+            found[layout] = partial(torch.nn.functional.interpolate, tensor, size, mode=name, antialias=True)
     return found
 
 
