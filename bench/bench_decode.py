@@ -35,7 +35,7 @@ from gpuimg._threads.threads import threads
 from gpuimg.kernels.cpu import batch as loops
 
 PYTHON_BATCH = 256
-_OTHERS = {"png": ("PNG", {}), "webp": ("WEBP", {})}
+_OTHERS: dict[str, tuple[str, dict[str, Any]]] = {"png": ("PNG", {}), "webp": ("WEBP", {})}
 _OTHER_FILES = 64
 _PROGRESSIVE_FILES = 192
 

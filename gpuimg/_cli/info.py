@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from importlib import metadata
 from typing import Any
 
@@ -72,6 +73,12 @@ def loops() -> tuple[str | None, str]:
     from ..kernels import native
 
     return (native.LEVEL, native.describe())
+
+
+def announce_warming() -> None:
+    """Print why nothing is measured yet."""
+    compiles = "" if loops()[0] else "; the first run compiles the kernels, which takes some seconds"
+    print(f"warming up{compiles} ...", file=sys.stderr)
 
 
 def decoders(gpu: bool) -> dict[str, str]:

@@ -145,7 +145,7 @@ def _memory(run: Pass, used: Mask) -> dict[str, int]:
         "planes": _CHANNELS * int(np.max(rows * width)),
         "floats": int(np.max(np.maximum(floats, copied))),
         "ints": max(int(np.max(ints)), ops.LEVELS),
-        "packed": int(np.max(width)),
+        "packed": _CHANNELS * int(np.max(width)),  # also a row of each channel, as stored
     }
 
 

@@ -70,15 +70,15 @@ def build_codes(data, at, scan, table):
     for k in range(ENTRIES):
         wholes[k] = 0
         codes[k] = 0
-    code = k = i64(0)
+    code = place = i64(0)
     for length in range(1, LONGEST + 1):
         for _ in range(i64(data[at + length - 1])):
-            symbol = i64(data[at + LONGEST + k])
+            symbol = i64(data[at + LONGEST + place])
             size = symbol & 15
             if size + scan.low > _INT16_BITS or (scan.refines and size > 1):
                 return False
-            table.symbols[k] = symbol
-            k += 1
+            table.symbols[place] = symbol
+            place += 1
             after = BITS - length
             if after >= 0:
                 start = code << after
