@@ -17,7 +17,7 @@ import numpy as np
 from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, SCALES, Encoded, EncodedImages, Pixels, check_reach, rows_of, union_regions
-from .._decoding import exif, jpeg, pillow, route
+from .._decoding import exif, jpeg, pillow, png, route
 from .._plan.compile import Pass, compile_plan, exact_resizes, launches_of, ops_used, source_regions
 from .._plan.plan import Plan
 from .._plan.scale import FULL, at_scale, scaled_sizes
@@ -357,13 +357,19 @@ class Call:
         return self._decoded_image(source, k)
 
     def _decoded_image(self, source: EncodedImages, i: int) -> Iterator[tuple[int, Write | None]]:
-        """Decode an image with Pillow and turn it as displayed."""
-        status = self._statuses[i].copy()
+        """Decode an image with our PNG decoder or Pillow, and turn it as displayed."""
+        status, orientation = self._statuses[i].copy(), int(source.orientations[i])
         try:
             header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
+            if header.codec == "png":
+                region = exif.stored_regions(self._images["region"][i : i + 1], self._sizes[i : i + 1], orientation)
+                part = png.part_of(source.data[i], source.options, region[0])
+                if part is not None:
+                    yield i, partial(_write_part, part, orientation)
+                    return
             scale = int(self._images["scale"][i])
             pixels = pillow.decode(source.data[i], header, source.options, scale)
-            shown = exif.turned(pixels, int(source.orientations[i]))
+            shown = exif.turned(pixels, orientation)
             if shown.shape[:2] != tuple(self._sizes[i].tolist()):
                 raise ValueError("the decoded image has another size than its header says")
         except ValueError as error:
@@ -428,6 +434,15 @@ def _cut(pixels: Any, region: list[int], out: Any) -> None:
     x0, y0, x1, y1 = region
     part = pixels[y0:y1, x0:x1]
     out.reshape(part.shape)[:] = part
+
+
+def _write_part(part: png.Part, orientation: int, region: list[int], out: Any) -> None:
+    """Write the part of a PNG file that becomes a region of the image as displayed."""
+    if orientation == 1:
+        part.write(out)
+    else:
+        shown = exif.turned(part.pixels(), orientation)
+        out.reshape(shown.shape)[:] = shown
 
 
 def _compiled(
