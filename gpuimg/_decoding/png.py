@@ -6,7 +6,9 @@ damaged, is left to Pillow, whose result or reason then counts: pixels, and what
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -21,13 +23,28 @@ from .pillow import BACKGROUNDS, Pixels, laid_out
 _MOST = 1032  # bytes that a byte of DEFLATE can become
 _DEEP = 16
 
-Inflate = Callable[[Any, int, bool], Any]
+
+class Inflater(NamedTuple):
+    """A library that inflates.
+
+    Attributes
+    ----------
+    name : str
+    function : Callable
+        From compressed bytes, the bytes expected, and whether these are all there are; None if they are not.
+    can_stop : bool
+        False if it always inflates everything.
+    """
+
+    name: str
+    function: Callable[[Any, int, bool], Any]
+    can_stop: bool
 
 
 # -- inflating ---------------------------------------------------------------------------------------------------------
 
 
-def _by_deflate() -> Inflate:
+def _by_deflate() -> Inflater:
     import deflate  # type: ignore[import-not-found]  # optional, not a dependency
 
     def inflate(data: Any, size: int, whole: bool) -> Any:
@@ -37,10 +54,10 @@ def _by_deflate() -> Inflate:
         except deflate.DeflateError:
             return None
 
-    return inflate
+    return Inflater("deflate (libdeflate)", inflate, can_stop=False)
 
 
-def _by_stream(module: Any) -> Inflate:
+def _by_stream(name: str, module: Any) -> Inflater:
     def inflate(data: Any, size: int, whole: bool) -> Any:
         stream = module.decompressobj()
         try:
@@ -49,21 +66,19 @@ def _by_stream(module: Any) -> Inflate:
             return None
         return found if stream.eof or not whole else None
 
-    return inflate
+    return Inflater(name, inflate, can_stop=True)
 
 
 @cache
-def _inflater() -> tuple[Inflate, bool]:
-    """Return the fastest function that is installed, and whether it can stop before the end."""
-    try:
-        return _by_deflate(), False
-    except ImportError:
-        pass
-    try:
-        from isal import isal_zlib as module  # type: ignore[import-not-found]  # optional, not a dependency
-    except ImportError:
-        import zlib as module
-    return _by_stream(module), True
+def inflater() -> Inflater:
+    """Return the fastest library that is installed."""
+    with suppress(ImportError):
+        return _by_deflate()
+    with suppress(ImportError):
+        from isal import isal_zlib  # type: ignore[import-not-found]  # optional, not a dependency
+
+        return _by_stream("isal (ISA-L)", isal_zlib)
+    return _by_stream("zlib", zlib)
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -81,13 +96,13 @@ class Part(NamedTuple):
         Values of a pixel in ``raw``.
     made : int
         Channels that the loop writes; with another count than ``channels`` or a background, Pillow's functions follow.
+        Twice as many as are stored are the bytes of values of 16 bits.
     """
 
     raw: Pixels
     header: Any
     region: Ints
     stored: int
-    step: int
     palette: Pixels
     made: int
     channels: int
@@ -114,7 +129,7 @@ class Part(NamedTuple):
         stride = _stride(self.header)
         scratch = np.empty(rows.scratch_bytes(stride), np.uint8)
         rows.write_rows(
-            self.raw, stride, self.stored, int(self.header["depth"]), int(self.header["color"]), self.step,
+            self.raw, stride, self.stored, int(self.header["depth"]), int(self.header["color"]),
             self.region, self.made, self.palette, scratch, out,
         )  # fmt: skip
 
@@ -155,7 +170,7 @@ def part_of(data: Any, options: DecodeOptions, region: Ints | None = None) -> Pa
         elif options.alpha != "drop":
             background = BACKGROUNDS[options.alpha]
     palette = _palette(array, header, made)
-    return Part(raw, header, region, stored, 1 + (header["depth"] == _DEEP), palette, made, channels, background)
+    return Part(raw, header, region, stored, palette, made, channels, background)
 
 
 def decode16(data: Any) -> NDArray[np.uint16] | None:
@@ -168,7 +183,7 @@ def decode16(data: Any) -> NDArray[np.uint16] | None:
     if raw is None:
         return None
     stored = layout.SAMPLES[records["color"][0]]
-    part = Part(raw, records[0], region, stored, 1, raw[:0], 2 * stored, 2 * stored, None)
+    part = Part(raw, records[0], region, stored, raw[:0], 2 * stored, 2 * stored, None)
     return part.pixels().view(">u2").astype(np.uint16)
 
 
@@ -202,9 +217,9 @@ def _inflated(data: Pixels, records: Records, region: Ints | None) -> tuple[Pixe
     height, width = int(header["height"]), int(header["width"])
     if region is None:
         region = np.array([0, 0, width, height])
-    inflate, can_stop = _inflater()
+    inflate = inflater()
     line = _stride(header) + 1
-    last = int(region[3]) if can_stop else height
+    last = int(region[3]) if inflate.can_stop else height
     size = last * line
     # A whole file ends with a checksum of its rows. Without those at the end, its chunks' checksums are compared.
     whole, length = last == height, int(header["bytes"])
@@ -217,7 +232,7 @@ def _inflated(data: Pixels, records: Records, region: Ints | None) -> tuple[Pixe
             packed = np.empty(length, np.uint8)
             if not chunks.gather(data, records, int(not whole), packed):
                 return None, region
-        found = inflate(packed, size, whole)
+        found = inflate.function(packed, size, whole)
     except MemoryError:
         return None, region
     if found is None or len(found) != size:

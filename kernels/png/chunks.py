@@ -42,9 +42,10 @@ _CRC = _crc_tables()
 @loop
 def _big(data, at):
     """Return four bytes as a big-endian number."""
-    return (
-        np.int64(data[at]) << 24 | np.int64(data[at + 1]) << 16 | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3])
-    )
+    value = 0
+    for k in range(at, at + 4):
+        value = value << 8 | np.int64(data[k])
+    return value
 
 
 @loop

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..cpu.intrinsics import copy
-from ..jpeg.vectors import load, place, splat, store
+from ..jpeg.vectors import load, place, store
 from ..lang import cgutils, intrinsic, ir, types
 from ..scalar import loop, up
 
@@ -58,7 +58,7 @@ def _prediction(builder: Any, kind: int, left: Any, above: Any, corner: Any) -> 
 
 
 def _make_undo(kind: int, size: int) -> Any:
-    """Return an intrinsic that undoes a filter in ``count`` pixels of ``size`` bytes, the first one at the left edge."""
+    """Return an intrinsic that undoes a filter in ``count`` pixels of ``size`` bytes from the left edge on."""
     lanes = _LANES[size]
     narrow, wide = ir.IntType(8), ir.IntType(32)
     if lanes > 1:

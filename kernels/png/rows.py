@@ -14,7 +14,7 @@ _OPAQUE = 255
 
 
 def scratch_bytes(stride):
-    """Return the bytes of the scratch of :func:`write_rows`, for rows of ``stride`` bytes and at least 8 pixels more."""
+    """Return the bytes of the scratch of :func:`write_rows`, for rows of ``stride`` bytes."""
     return 2 * (stride + _SLACK)
 
 
@@ -42,7 +42,7 @@ def lay_palette(colors, channels, out):
 
 @loop
 def _small_value(row, x, depth):
-    """Return value ``x`` of a row of values of 1, 2 or 4 bits, of which the first one of a byte is in its upper bits."""
+    """Return a value of 1, 2 or 4 bits; the first one of a byte is in its upper bits."""
     bit = x * depth
     return row[up(bit >> 3)] >> (8 - depth - (bit & 7)) & ((1 << depth) - 1)
 
@@ -73,10 +73,7 @@ def _write_small(rows, row, x0, x1, depth, channels, out, to):
 
 @loop
 def _write_row(rows, row, x0, x1, stored, step, channels, out, to):
-    """Write values of ``step`` bytes, of which the first one counts, as ``channels`` of ``stored`` ones.
-
-    These are all, or 1 or 3 colors without alpha, gray or not.
-    """
+    """Write values of ``step`` bytes."""
     size = stored * step
     first = row + x0 * size
     if channels == size:
@@ -102,10 +99,8 @@ def _write_row(rows, row, x0, x1, stored, step, channels, out, to):
             out[up(to) + up(k)] = rows[up(first) + up(size * k)]
 
 
-@cached_jit(
-    "none(uint8[::1], int64, int64, int64, int64, int64, int64[::1], int64, uint8[::1], uint8[::1], uint8[::1])"
-)
-def write_rows(raw, stride, stored, depth, color, step, region, channels, palette, rows, out):
+@cached_jit("none(uint8[::1], int64, int64, int64, int64, int64[::1], int64, uint8[::1], uint8[::1], uint8[::1])")
+def write_rows(raw, stride, stored, depth, color, region, channels, palette, rows, out):
     """Write a region of an image.
 
     Parameters
@@ -116,13 +111,11 @@ def write_rows(raw, stride, stored, depth, color, step, region, channels, palett
         Bytes of a row without its filter.
     stored, depth, color : int
         Values of a pixel, their bits, and the color of the header.
-    step : int
-        Bytes of a value: 1, or 2 to write the upper bytes of values of 16 bits. With 1 and twice as many values as
-        are stored, values of 16 bits are written as they are.
     region : (4,) int64
         x0, y0, x1, y1 in pixels.
     channels : int
-        To write.
+        To write: those that are stored, or 1 or 3 without alpha. Of values of 16 bits the upper bytes are written;
+        with twice as many channels as are stored, both bytes.
     palette : (256 * channels,) uint8
         Pixels by index where the color is that of a palette, else not read.
     rows : (M,) uint8
@@ -146,5 +139,5 @@ def write_rows(raw, stride, stored, depth, color, step, region, channels, palett
             elif depth < 8:
                 _write_small(rows, row, x0, x1, depth, channels, out, to)
             else:
-                _write_row(rows, row, x0, x1, stored, step, channels, out, to)
+                _write_row(rows, row, x0, x1, stored, depth // 8, channels, out, to)
         above, row = row, above
