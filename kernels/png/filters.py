@@ -1,7 +1,8 @@
-"""The row filters of PNG, undone for a pixel at a time: all bytes of a pixel are the lanes of one vector.
+"""The row filters of PNG, undone pixel by pixel: all bytes of a pixel are the lanes of one vector.
 
-A byte is stored as the difference from a prediction, which is computed of the bytes of the pixels to the left, above,
-and above to the left. So pixels wait for the one before, but the bytes of a pixel do not wait for each other.
+A byte is stored as its difference from a prediction, which depends on the pixels to the left, above, and above to the
+left. So a pixel waits for the one to the left of it, 13 cycles for the Paeth filter. Four rows at a time, each a pixel
+behind the one above it, take little longer than one.
 """
 
 from __future__ import annotations
@@ -10,22 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from ..cpu.intrinsics import copy
-from ..jpeg.vectors import load, place, store
+from ..cpu.intrinsics import copy, spread
+from ..jpeg.vectors import I8, I16, I64, load, place, splat, store, vector
 from ..lang import cgutils, intrinsic, ir, types
 from ..scalar import loop, up
 
 NONE, SUB, UP, AVERAGE, PAETH = range(5)
 COUNT = 5
 
-_LANES = {1: 1, 2: 2, 3: 4, 4: 4, 6: 8, 8: 8}  # that are loaded of a pixel, by its bytes
+TOGETHER = 4  # rows
+
+_LANES = {1: 2, 2: 2, 3: 4, 4: 4, 6: 8, 8: 8}  # bytes that are loaded, by those of a pixel
 
 
 @loop
 def predicted(kind, left, above, corner):
-    """Return the prediction of a byte by :data:`SUB`, :data:`AVERAGE` or :data:`PAETH`, from three int64."""
+    """Return the prediction of a byte by a filter, from three int64."""
+    if kind == NONE:
+        return 0
     if kind == SUB:
         return left
+    if kind == UP:
+        return above
     if kind == AVERAGE:
         return (left + above) >> 1
     # The neighbor nearest to left + above - corner: by PNG, of equally near ones left before above before corner.
@@ -36,33 +43,32 @@ def predicted(kind, left, above, corner):
     return low if far >= high else corner
 
 
-def _lesser(builder: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """Return the lesser and the greater of each lane."""
-    less = builder.icmp_signed("<", a, b)
-    return builder.select(less, a, b), builder.select(less, b, a)
+def _average(builder: Any, left: Any, above: Any) -> Any:
+    return builder.lshr(builder.add(left, above), splat(I16, 1, left.type.count))
 
 
-def _prediction(builder: Any, kind: int, left: Any, above: Any, corner: Any) -> Any:
-    """Emit :func:`predicted` for vectors of wider integers."""
-    if kind == SUB:
-        return left
-    if kind == AVERAGE:
-        one = ir.Constant(left.type, [1] * left.type.count if isinstance(left.type, ir.VectorType) else 1)
-        return builder.lshr(builder.add(left, above), one)
+def _paeth(builder: Any, left: Any, above: Any, corner: Any) -> Any:
+    """Emit the last part of :func:`predicted` for vectors of int16."""
     # What does not depend on the pixel to the left comes first: the chain of dependent steps is what takes time.
-    twice = builder.add(corner, corner)
-    far = builder.sub(builder.add(twice, builder.sub(corner, above)), left)
-    low, high = _lesser(builder, left, above)
+    rest = builder.add(builder.add(corner, corner), builder.sub(corner, above))
+    far = builder.sub(rest, left)
+    less = builder.icmp_signed("<", left, above)
+    low, high = builder.select(less, left, above), builder.select(less, above, left)
     nearest = builder.select(builder.icmp_signed("<=", high, far), low, corner)
     return builder.select(builder.icmp_signed("<=", far, low), high, nearest)
 
 
-def _make_undo(kind: int, size: int) -> Any:
+def _sum(builder: Any, one: Any, other: Any) -> Any:
+    """Emit the sum of bytes in int16 lanes, whose upper bytes are zeros."""
+    # As sums of bytes: LLVM would narrow a sum of int16 that is cut off, and widen it again, which takes two cycles.
+    kind = vector(I8, 2 * one.type.count)
+    return builder.bitcast(builder.add(builder.bitcast(one, kind), builder.bitcast(other, kind)), one.type)
+
+
+def _make_undo_row(kind: int, size: int) -> Any:
     """Return an intrinsic that undoes a filter in ``count`` pixels of ``size`` bytes from the left edge on."""
     lanes = _LANES[size]
-    narrow, wide = ir.IntType(8), ir.IntType(32)
-    if lanes > 1:
-        narrow, wide = ir.VectorType(ir.IntType(8), lanes), ir.VectorType(ir.IntType(16), lanes)
+    narrow, wide = vector(I8, lanes), vector(I16, lanes)
 
     @intrinsic
     def undo(typing_context, raw, at, rows, above, row, count):
@@ -77,15 +83,18 @@ def _make_undo(kind: int, size: int) -> Any:
             left, corner = (cgutils.alloca_once_value(builder, zero) for _ in range(2))
             with cgutils.for_range(builder, count) as each:
                 index = builder.mul(each.index, each.index.type(size))
-                over = zero
+                value = builder.load(left)
                 if kind != SUB:
                     over = builder.zext(load(builder, address(kinds[2], rows, above, index), narrow), wide)
-                value = _prediction(builder, kind, builder.load(left), over, builder.load(corner))
-                stored = load(builder, address(kinds[0], raw, at, index), narrow)
-                value = builder.add(builder.trunc(value, narrow), stored)
-                store(builder, value, address(kinds[2], rows, row, index))
-                builder.store(builder.zext(value, wide), left)
-                builder.store(over, corner)
+                    if kind == AVERAGE:
+                        value = _average(builder, value, over)
+                    else:
+                        value = _paeth(builder, value, over, builder.load(corner))
+                    builder.store(over, corner)
+                stored = builder.zext(load(builder, address(kinds[0], raw, at, index), narrow), wide)
+                value = _sum(builder, value, stored)
+                store(builder, builder.trunc(value, narrow), address(kinds[2], rows, row, index))
+                builder.store(value, left)
             return context.get_dummy_value()
 
         whole = types.int64
@@ -94,9 +103,75 @@ def _make_undo(kind: int, size: int) -> Any:
     return undo
 
 
-_sub1, _sub2, _sub3, _sub4, _sub6, _sub8 = (_make_undo(SUB, size) for size in _LANES)
-_average1, _average2, _average3, _average4, _average6, _average8 = (_make_undo(AVERAGE, size) for size in _LANES)
-_paeth1, _paeth2, _paeth3, _paeth4, _paeth6, _paeth8 = (_make_undo(PAETH, size) for size in _LANES)
+def _make_undo_rows(size: int) -> Any:
+    """Return an intrinsic that undoes any filters of four rows, in pixels ``3 - r`` to ``count - r`` of row ``r``.
+
+    Its arguments: inflated rows, the first byte of the first one after its filter, bytes from one to the next; the
+    rows, the first bytes of the row above, and of the four; ``count``.
+    """
+    lanes = _LANES[size]
+    narrow, wide = vector(I8, lanes), vector(I16, lanes)
+
+    @intrinsic
+    def undo(typing_context, raw, at, line, rows, above, row0, row1, row2, row3, count):
+        def generate(context, builder, signature, args):
+            kinds = signature.args
+            raw, at, line, rows, above = args[:5]
+            outs, count = args[5:9], args[9]
+
+            def address(kind, array, start, index):
+                return place(context, builder, kind, array, builder.add(start, index), lanes)
+
+            def pixel(start, x):
+                return builder.zext(load(builder, address(kinds[3], rows, start, I64(x * size)), narrow), wide)
+
+            def mask(filters, kind):
+                return spread(builder, builder.sext(builder.icmp_unsigned("==", filters, I8(kind)), I16), lanes)
+
+            zero = ir.Constant(wide, None)
+            starts, masks, lefts, corners = [], [], [], []
+            for r in range(TOGETHER):
+                start = builder.add(at, builder.mul(line, I64(r)))
+                starts.append(start)
+                filters = load(builder, place(context, builder, kinds[0], raw, builder.sub(start, I64(1)), 1), I8)
+                masks.append([mask(filters, kind) for kind in (SUB, UP, AVERAGE, PAETH)])
+                last = TOGETHER - 2 - r  # the pixel before the first one
+                over = outs[r - 1] if r else above
+                lefts.append(cgutils.alloca_once_value(builder, pixel(outs[r], last) if last >= 0 else zero))
+                corners.append(cgutils.alloca_once_value(builder, pixel(over, last) if last >= 0 else zero))
+            with cgutils.for_range(builder, builder.sub(count, I64(TOGETHER - 1))) as each:
+                first = builder.mul(each.index, I64(size))
+                index = builder.add(first, I64((TOGETHER - 1) * size))
+                over = builder.zext(load(builder, address(kinds[3], rows, above, index), narrow), wide)
+                for r in range(TOGETHER):
+                    index = builder.add(first, I64((TOGETHER - 1 - r) * size))
+                    left, corner = builder.load(lefts[r]), builder.load(corners[r])
+                    sub, up_, average, paeth = masks[r]
+                    value = builder.or_(
+                        builder.or_(
+                            builder.and_(_paeth(builder, left, over, corner), paeth),
+                            builder.and_(_average(builder, left, over), average),
+                        ),
+                        builder.or_(builder.and_(over, up_), builder.and_(left, sub)),
+                    )
+                    stored = builder.zext(load(builder, address(kinds[0], raw, starts[r], index), narrow), wide)
+                    value = _sum(builder, value, stored)
+                    store(builder, builder.trunc(value, narrow), address(kinds[3], rows, outs[r], index))
+                    builder.store(value, lefts[r])
+                    builder.store(over, corners[r])
+                    over = left  # of the row below: the pixel before, of this row
+            return context.get_dummy_value()
+
+        whole = types.int64
+        return types.none(raw, whole, whole, rows, *[whole] * 6), generate
+
+    return undo
+
+
+_sub1, _sub2, _sub3, _sub4, _sub6, _sub8 = (_make_undo_row(SUB, size) for size in _LANES)
+_average1, _average2, _average3, _average4, _average6, _average8 = (_make_undo_row(AVERAGE, size) for size in _LANES)
+_paeth1, _paeth2, _paeth3, _paeth4, _paeth6, _paeth8 = (_make_undo_row(PAETH, size) for size in _LANES)
+_four1, _four2, _four3, _four4, _four6, _four8 = (_make_undo_rows(size) for size in _LANES)
 
 
 @loop
@@ -143,6 +218,23 @@ def _undo_pixels(kind, raw, at, rows, above, row, count, size):
 
 
 @loop
+def _undo_bytes(kind, raw, at, rows, above, row, start, stop, size):
+    """Undo a filter in the bytes ``start`` to ``stop`` of a row, one by one."""
+    for k in range(start, stop):
+        left, corner = 0, 0
+        if k >= size:
+            left, corner = np.int64(rows[row + k - size]), np.int64(rows[above + k - size])
+        rows[row + k] = raw[at + k] + np.uint8(predicted(kind, left, np.int64(rows[above + k]), corner))
+
+
+@loop
+def _whole_pixels(used, size):
+    """Return the pixels of which vectors reach no byte after the row."""
+    more = 2 if size == 6 else size & 1
+    return (used - more) // size
+
+
+@loop
 def undo_filter(raw, at, rows, above, row, used, size):
     """Undo the filter of a row of ``used`` bytes in pixels of ``size`` bytes.
 
@@ -162,11 +254,34 @@ def undo_filter(raw, at, rows, above, row, used, size):
         for k in range(used):
             rows[up(row) + up(k)] = raw[up(at) + up(k)] + rows[up(above) + up(k)]
     else:
-        # Vectors reach up to 2 bytes beyond a pixel, and nothing follows the last row.
-        whole = used // size if size != 3 and size != 6 else (used - size // 3) // size
+        whole = _whole_pixels(used, size)
         _undo_pixels(kind, raw, at, rows, above, row, whole, size)
-        for k in range(whole * size, used):
-            has_left = k >= size
-            left = np.int64(rows[row + k - size]) if has_left else 0
-            corner = np.int64(rows[above + k - size]) if has_left else 0
-            rows[row + k] = raw[at + k] + np.uint8(predicted(kind, left, np.int64(rows[above + k]), corner))
+        _undo_bytes(kind, raw, at, rows, above, row, whole * size, used, size)
+
+
+@loop
+def undo_four(raw, at, line, rows, above, row0, row1, row2, row3, used, size):
+    """Undo the filters of four rows as :func:`undo_filter`; ``line`` is from a row to the next of ``raw``."""
+    whole = _whole_pixels(used, size)
+    k0, k1, k2, k3 = raw[at], raw[at + line], raw[at + 2 * line], raw[at + 3 * line]
+    at += 1
+    at1, at2, at3 = at + line, at + 2 * line, at + 3 * line
+    _undo_bytes(k0, raw, at, rows, above, row0, 0, 3 * size, size)
+    _undo_bytes(k1, raw, at1, rows, row0, row1, 0, 2 * size, size)
+    _undo_bytes(k2, raw, at2, rows, row1, row2, 0, size, size)
+    if size == 1:
+        _four1(raw, at, line, rows, above, row0, row1, row2, row3, whole)
+    elif size == 2:
+        _four2(raw, at, line, rows, above, row0, row1, row2, row3, whole)
+    elif size == 3:
+        _four3(raw, at, line, rows, above, row0, row1, row2, row3, whole)
+    elif size == 4:
+        _four4(raw, at, line, rows, above, row0, row1, row2, row3, whole)
+    elif size == 6:
+        _four6(raw, at, line, rows, above, row0, row1, row2, row3, whole)
+    else:
+        _four8(raw, at, line, rows, above, row0, row1, row2, row3, whole)
+    _undo_bytes(k0, raw, at, rows, above, row0, whole * size, used, size)
+    _undo_bytes(k1, raw, at1, rows, row0, row1, (whole - 1) * size, used, size)
+    _undo_bytes(k2, raw, at2, rows, row1, row2, (whole - 2) * size, used, size)
+    _undo_bytes(k3, raw, at3, rows, row2, row3, (whole - 3) * size, used, size)

@@ -6,16 +6,17 @@ from ..compiled import cached_jit
 from ..cpu.intrinsics import copy
 from ..gray import gray_byte
 from ..scalar import loop, up
-from .filters import COUNT, undo_filter
+from .filters import AVERAGE, COUNT, PAETH, TOGETHER, undo_filter, undo_four
 from .layout import PALETTE
 
+SLOTS = TOGETHER + 1  # rows in memory
 _SLACK = 16  # bytes after a row that vectors reach
 _OPAQUE = 255
 
 
 def scratch_bytes(stride):
     """Return the bytes of the scratch of :func:`write_rows`, for rows of ``stride`` bytes."""
-    return 2 * (stride + _SLACK)
+    return SLOTS * (stride + _SLACK)
 
 
 @cached_jit("int64(uint8[::1], int64)", nogil=False)
@@ -38,6 +39,22 @@ def lay_palette(colors, channels, out):
         else:
             for c in range(3):
                 out[3 * k + c] = colors[3 * k + c]
+
+
+@loop
+def _slot(slot, k):
+    """Return the slot of the row that is ``k`` below that of another slot."""
+    return (slot + k) % SLOTS
+
+
+@loop
+def _are_slow(raw, at, line):
+    """Return whether four rows take longer one by one than together, which takes as long whatever their filters are."""
+    cost = 0
+    for r in range(TOGETHER):
+        kind = raw[at + r * line]
+        cost += 5 * (kind == PAETH) + 2 * (kind == AVERAGE)
+    return cost > 10
 
 
 @loop
@@ -126,18 +143,42 @@ def write_rows(raw, stride, stored, depth, color, region, channels, palette, row
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]
     size = max(stored * depth // 8, 1)  # bytes from a byte to the one that the filter takes for its left neighbor
     used = (x1 * stored * depth + 7) // 8  # bytes of a row on which the region depends: none are right of it
-    above, row = 0, stride + _SLACK
-    for k in range(stride + _SLACK):
+    pitch = stride + _SLACK
+    for k in range(pitch):  # the row above the first one
         rows[k] = 0
+    above = 0
     line = (x1 - x0) * channels
-    for y in range(y1):
-        undo_filter(raw, y * (stride + 1), rows, above, row, used, size)
-        if y >= y0:
-            to = (y - y0) * line
-            if color == PALETTE:
-                _look_up(rows, row, x0, x1, depth, palette, channels, out, to)
-            elif depth < 8:
-                _write_small(rows, row, x0, x1, depth, channels, out, to)
-            else:
-                _write_row(rows, row, x0, x1, stored, depth // 8, channels, out, to)
-        above, row = row, above
+    y = 0
+    while y < y1:
+        at = y * (stride + 1)
+        count = 1
+        if y + TOGETHER <= y1 and used >= 8 * size and _are_slow(raw, at, stride + 1):
+            count = TOGETHER
+            row0, row1, row2, row3 = _slot(above, 1), _slot(above, 2), _slot(above, 3), _slot(above, 4)
+            undo_four(
+                raw,
+                at,
+                stride + 1,
+                rows,
+                above * pitch,
+                row0 * pitch,
+                row1 * pitch,
+                row2 * pitch,
+                row3 * pitch,
+                used,
+                size,
+            )
+        else:
+            undo_filter(raw, at, rows, above * pitch, _slot(above, 1) * pitch, used, size)
+        for _ in range(count):
+            above = _slot(above, 1)
+            row = above * pitch
+            if y >= y0:
+                to = (y - y0) * line
+                if color == PALETTE:
+                    _look_up(rows, row, x0, x1, depth, palette, channels, out, to)
+                elif depth < 8:
+                    _write_small(rows, row, x0, x1, depth, channels, out, to)
+                else:
+                    _write_row(rows, row, x0, x1, stored, depth // 8, channels, out, to)
+            y += 1
