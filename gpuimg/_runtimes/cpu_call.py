@@ -419,14 +419,21 @@ class Call:
 
 
 def _timed(decoded: Iterator[tuple[int, Write | None]], seconds: list[float]) -> Iterator[tuple[int, Write | None]]:
-    """Yield from ``decoded``, and add its time to ``seconds[0]``."""
+    """Yield from ``decoded``, and add its time and that of the functions that it yields to ``seconds[0]``."""
     while True:
         start = time.perf_counter()
         one = next(decoded, None)
         seconds[0] += time.perf_counter() - start
         if one is None:
             return
-        yield one
+        i, write = one
+        yield i, None if write is None else partial(_write_timed, write, seconds)
+
+
+def _write_timed(write: Write, seconds: list[float], region: list[int], out: Any) -> None:
+    start = time.perf_counter()
+    write(region, out)
+    seconds[0] += time.perf_counter() - start
 
 
 def _cut(pixels: Any, region: list[int], out: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..cpu.intrinsics import copy, spread
-from ..jpeg.vectors import I8, I16, I64, load, place, splat, store, vector
+from ..jpeg.vectors import I8, I16, I64, load, load_big, place, splat, store, vector
 from ..lang import cgutils, intrinsic, ir, types
 from ..scalar import loop, up
 
@@ -22,6 +22,8 @@ COUNT = 5
 TOGETHER = 4  # rows
 
 _LANES = {1: 2, 2: 2, 3: 4, 4: 4, 6: 8, 8: 8}  # bytes that are loaded, by those of a pixel
+_WIDE = tuple(_LANES)[1:]
+_EACH = 0x0101010101010101  # times a byte: eight of them
 
 
 @loop
@@ -168,9 +170,44 @@ def _make_undo_rows(size: int) -> Any:
     return undo
 
 
-_sub1, _sub2, _sub3, _sub4, _sub6, _sub8 = (_make_undo_row(SUB, size) for size in _LANES)
-_average1, _average2, _average3, _average4, _average6, _average8 = (_make_undo_row(AVERAGE, size) for size in _LANES)
-_paeth1, _paeth2, _paeth3, _paeth4, _paeth6, _paeth8 = (_make_undo_row(PAETH, size) for size in _LANES)
+@loop
+def _sub1(raw, at, rows, above, row, count):
+    """Undo the Sub filter in pixels of one byte."""
+    left = np.uint8(0)
+    for k in range(count):
+        left = np.uint8(left + raw[up(at) + up(k)])
+        rows[up(row) + up(k)] = left
+
+
+def _make_undo_bytes(kind: int) -> Any:
+    """Return a loop that undoes a filter in pixels of one byte, which takes less than with vectors of one lane."""
+
+    @loop
+    def undo(raw, at, rows, above, row, count):
+        left, corner = np.int64(0), np.int64(0)
+        start = 0
+        while start < count:
+            stop = min(start + 8, count)
+            # Areas of one value, of which masks are full: eight pixels in a few cycles.
+            flat = stop - start == 8 and left == corner and load_big(raw, up(at) + up(start)) == 0
+            if flat and load_big(rows, up(above) + up(start)) == np.uint64(left) * np.uint64(_EACH):
+                for k in range(8):
+                    rows[up(row) + up(start + k)] = np.uint8(left)
+            else:
+                for k in range(start, stop):
+                    over = np.int64(rows[up(above) + up(k)])
+                    value = np.uint8(raw[up(at) + up(k)] + np.uint8(predicted(kind, left, over, corner)))
+                    rows[up(row) + up(k)] = value
+                    left, corner = np.int64(value), over
+            start = stop
+
+    return undo
+
+
+_average1, _paeth1 = (_make_undo_bytes(kind) for kind in (AVERAGE, PAETH))
+_sub2, _sub3, _sub4, _sub6, _sub8 = (_make_undo_row(SUB, size) for size in _WIDE)
+_average2, _average3, _average4, _average6, _average8 = (_make_undo_row(AVERAGE, size) for size in _WIDE)
+_paeth2, _paeth3, _paeth4, _paeth6, _paeth8 = (_make_undo_row(PAETH, size) for size in _WIDE)
 _four1, _four2, _four3, _four4, _four6, _four8 = (_make_undo_rows(size) for size in _LANES)
 
 
