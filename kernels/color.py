@@ -231,12 +231,14 @@ def to_byte(x):
     return i32(confine(x, ZERO, ONE) * BYTE_SCALE)
 
 
+_WHOLE = f32(3 << 22)
+
+
 @scalar
 def round_half_even(x):
-    """Return ``x`` rounded to the nearest integer, ties to even, in float32."""
-    up = floor(x + f32(0.5))
-    odd = up - f32(2.0) * floor(up * f32(0.5))
-    return up - odd if up - x == f32(0.5) else up
+    """Return ``x`` rounded to the nearest integer, ties to even, in float32; for at most 2**22 either way."""
+    # From 2**23 to 2**24 float32 has the whole numbers only: the addition rounds, as every operation does.
+    return (x + _WHOLE) - _WHOLE
 
 
 @scalar

@@ -10,9 +10,9 @@ from ..lang import cgutils, from_dtype, intrinsic, ir, numba, populate_array, ty
 from ..scalar import loop
 
 LINE = 16  # float32 values of a cache line of 64 bytes
-BLOCK = 16  # float32 values of a block, see sample.py
+TURNED = 8  # rows whose values are summed together, a vector of one value of each, see sample.py
 
-_QUAD = ir.VectorType(ir.FloatType(), 4)
+_OCTET = ir.VectorType(ir.FloatType(), TURNED)
 
 # Pointers in the types of native functions, which other loops call by their addresses.
 BYTES = types.CPointer(types.uint8)
@@ -85,76 +85,82 @@ def load_bytes(typing_context, array, index):
     return types.uint32(array, index), generate
 
 
-@intrinsic
-def move_quad(typing_context, row, k, quads, at):
-    """``quads[at:at + 4] = row[k:k + 4]``."""
-
-    def generate(context, builder, signature, args):
-        quad = builder.load(pointer(context, builder, signature.args[0], args[0], args[1], _QUAD))
-        quad.align = 4  # that of a float32: without it LLVM takes 16 for granted, and may fault
-        builder.store(quad, pointer(context, builder, signature.args[2], args[2], args[3], _QUAD)).align = 4
-        return context.get_dummy_value()
-
-    return types.none(row, k, quads, at), generate
-
-
-@intrinsic
-def sum_blocks(typing_context, blocks, first, offsets, weights, x, step, taps, out, k):
-    """``out[k:k + 16]`` as the weighted sum of ``taps`` blocks.
-
-    Offsets and weights of the taps are at ``x``, ``x + step``, ... of their tables; ``first`` is subtracted from
-    offsets. Written out, since Numba turns off LLVM's vectorizer of straight-line code, which a block is.
-    """
-
-    def generate(context, builder, signature, args):
-        kinds = signature.args
-        blocks, first, offsets, weights, x, step, taps, out, k = args
-        vector = ir.VectorType(ir.FloatType(), BLOCK)
-        # Variables on the stack, which LLVM turns into registers.
-        total = cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * BLOCK))
-        at = cgutils.alloca_once_value(builder, x)
-        with cgutils.for_range(builder, taps):
-            here = builder.load(at)
-            offset = builder.load(pointer(context, builder, kinds[2], offsets, here))
-            weight = builder.load(pointer(context, builder, kinds[3], weights, here))
-            start = builder.sub(builder.sext(offset, first.type), first)  # offsets are int32, indices 64 bits
-            block = builder.load(pointer(context, builder, kinds[0], blocks, start, vector))
-            block.align = 4
-            # "contract" allows a fused multiply-add, with one rounding; the order of the sum stays as written.
-            weighted = builder.fmul(block, spread(builder, weight, BLOCK), flags=("contract",))
-            builder.store(builder.fadd(weighted, builder.load(total), flags=("contract",)), total)
-            builder.store(builder.add(here, step), at)
-        builder.store(builder.load(total), pointer(context, builder, kinds[7], out, k, vector)).align = 4
-        return context.get_dummy_value()
-
-    return types.none(blocks, first, offsets, weights, x, step, taps, out, k), generate
+def _interleaved(builder, rows):
+    """Return 8 x 8 values with rows as columns: two rounds within the halves of vectors, one that exchanges halves."""
+    rounds = (
+        (1, [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]),
+        (2, [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]),
+        (4, [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]),
+    )
+    for step, low, high in rounds:
+        turned = list(rows)
+        for k in range(TURNED):
+            if not k & step:
+                pair = rows[k], rows[k + step]
+                turned[k], turned[k + step] = shuffle(builder, *pair, low), shuffle(builder, *pair, high)
+        rows = turned
+    return [rows[k] for k in (0, 2, 1, 3, 4, 6, 5, 7)]  # the second round leaves columns 1 and 2 exchanged
 
 
 @intrinsic
-def split_four_quads(typing_context, blocks, k, r, g, b, x):
-    """Store three lanes of the quads at ``k`` of four blocks to ``r[x:x + 4]``, ``g[x:x + 4]`` and ``b[x:x + 4]``."""
+def turn(typing_context, source, at, step, out, to, out_step):
+    """Exchange rows and columns of 8 x 8 values: ``out[to + out_step * c + r] = source[at + step * r + c]``."""
 
     def generate(context, builder, signature, args):
-        def address(position, index, step=0):
-            at = builder.add(args[index], args[index].type(step))
-            return pointer(context, builder, signature.args[position], args[position], at, _QUAD)
+        def place(position, first, step, k):
+            index = builder.add(args[first], builder.mul(args[step], args[step].type(k)))
+            return pointer(context, builder, signature.args[position], args[position], index, _OCTET)
 
-        rows = [builder.load(address(0, 1, BLOCK * step)) for step in range(4)]
+        rows = [builder.load(place(0, 1, 2, k)) for k in range(TURNED)]
         for row in rows:
-            row.align = 4
-        # A transpose of 4 x 4 whose fourth row is not needed: pairs of pixels first, then both pairs.
-        red_green_1, red_green_2 = (shuffle(builder, rows[i], rows[i + 1], [0, 4, 1, 5]) for i in (0, 2))
-        blue_1, blue_2 = (shuffle(builder, rows[i], rows[i + 1], [2, 6, 3, 7]) for i in (0, 2))
-        planes = (
-            shuffle(builder, red_green_1, red_green_2, [0, 1, 4, 5]),
-            shuffle(builder, red_green_1, red_green_2, [2, 3, 6, 7]),
-            shuffle(builder, blue_1, blue_2, [0, 1, 4, 5]),
-        )
-        for position, plane in zip((2, 3, 4), planes, strict=True):
-            builder.store(plane, address(position, 5)).align = 4
+            row.align = 4  # that of a float32: without it LLVM takes 32 for granted, and may fault
+        for k, column in enumerate(_interleaved(builder, rows)):
+            builder.store(column, place(3, 4, 5, k)).align = 4
         return context.get_dummy_value()
 
-    return types.none(blocks, k, r, g, b, x), generate
+    return types.none(source, at, step, out, to, out_step), generate
+
+
+def _make_sum_turned(channels):
+    @intrinsic
+    def sum_turned(typing_context, turned, first, offsets, weights, x, step, taps, out, k):
+        """Weighted sums of a pixel of 8 rows, from ``out[k]`` on: 8 values of a channel, then those of the next.
+
+        Offsets and weights of the taps are at ``x``, ``x + step``, ... of their tables; ``first`` is subtracted from
+        offsets. Written out, since Numba turns off LLVM's vectorizer of straight-line code, which a pixel is.
+        """
+
+        def generate(context, builder, signature, args):
+            kinds = signature.args
+            turned, first, offsets, weights, x, step, taps, out, k = args
+            # Variables on the stack, which LLVM turns into registers.
+            zero = ir.Constant(_OCTET, [0.0] * TURNED)
+            totals = [cgutils.alloca_once_value(builder, zero) for _ in range(channels)]
+            at = cgutils.alloca_once_value(builder, x)
+            with cgutils.for_range(builder, taps):
+                here = builder.load(at)
+                offset = builder.load(pointer(context, builder, kinds[2], offsets, here))
+                weight = spread(builder, builder.load(pointer(context, builder, kinds[3], weights, here)), TURNED)
+                start = builder.sub(builder.sext(offset, first.type), first)  # offsets are int32, indices 64 bits
+                for channel, total in enumerate(totals):
+                    index = builder.add(start, start.type(TURNED * channel))
+                    values = builder.load(pointer(context, builder, kinds[0], turned, index, _OCTET))
+                    values.align = 4
+                    # "contract" allows a fused multiply-add, with one rounding; the order of the sum stays as written.
+                    weighted = builder.fmul(values, weight, flags=("contract",))
+                    builder.store(builder.fadd(weighted, builder.load(total), flags=("contract",)), total)
+                builder.store(builder.add(here, step), at)
+            for channel, total in enumerate(totals):
+                index = builder.add(k, k.type(TURNED * channel))
+                builder.store(builder.load(total), pointer(context, builder, kinds[7], out, index, _OCTET)).align = 4
+            return context.get_dummy_value()
+
+        return types.none(turned, first, offsets, weights, x, step, taps, out, k), generate
+
+    return sum_turned
+
+
+sum_turned_gray, sum_turned_color = _make_sum_turned(1), _make_sum_turned(3)
 
 
 def caller(kind):

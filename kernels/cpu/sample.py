@@ -20,12 +20,14 @@ from ..lang import types
 from ..layout import GAUSSIAN, NEAREST, RECORD
 from ..scalar import f32, i32, loop, up
 from .intrinsics import (
-    BLOCK,
     BYTES,
     FLOATS,
     INTS,
+    LINE,
     SOURCES,
+    TURNED,
     UINTS,
+    address_of,
     array_at,
     bytes_at,
     caller,
@@ -33,11 +35,11 @@ from .intrinsics import (
     floats_of,
     ints_of,
     load_bytes,
-    move_quad,
     record_at,
     record_pointer,
-    split_four_quads,
-    sum_blocks,
+    sum_turned_color,
+    sum_turned_gray,
+    turn,
     uints_of,
 )  # fmt: skip
 from .patches import patches_space, sample_patches
@@ -47,14 +49,11 @@ from .vectors import LANES
 
 u32 = np.uint32
 
-# Rows that the horizontal pass takes at a time: they share its weights and offsets. A block has one pixel of each of
-# them, each as a quad: its three channels and an unused lane.
-_ROWS = BLOCK // 4
-
-_VECTOR = 16  # float32 values of the widest vectors: loops over multiples of that have no remainder
-
-# Elements after a row: 3 that a quad may read there, and the rest of a whole vector.
-_TAIL = 3 + _VECTOR - 1
+# Elements of a row that the vertical pass computes before they are turned: so many that the processor fetches the rows
+# of the source ahead (measured: with 256 the vertical pass takes twice as long), and whole vectors, since loops over
+# these have no remainder.
+_CHUNK = 1024
+_VECTOR = 16
 
 # Loads may touch this many elements after the last pixel.
 SOURCE_SLACK = LANES - 1
@@ -173,38 +172,54 @@ _call_mix_rows = caller(_mix_rows_types(BYTES))  # or any other pointer
 
 
 @loop
-def _spread(row, channels, pixels, j, blocks):
-    """Copy an interleaved row to row ``j`` of the blocks; reads up to three elements after its last pixel."""
-    for p in range(pixels):
-        move_quad(row, up(p * channels), blocks, up(BLOCK * p + 4 * j))
+def _mix_turned(calls, source, first, elements, offsets, weights, y, height, taps, mixed, turned):
+    """Compute the vertical pass of TURNED rows from ``y`` on: of each source element, one value for every row.
+
+    ``first`` is the first element of a row that is needed. Rows after the last one of the grid are those of the last.
+    """
+    values = bytes_at(source.address, source.elements)  # bytes or any other elements
+    for at in range(0, elements, _CHUNK):
+        size = min(_CHUNK, elements - at)
+        whole = (size + _VECTOR - 1) // _VECTOR * _VECTOR
+        for j in range(TURNED):
+            _call_mix_rows(
+                calls.mix_rows, (values, source.elements, first + at, offsets, weights, min(y + j, height - 1), height,
+                taps, size, mixed[j * _CHUNK :], whole)
+            )  # fmt: skip
+        for k in range(0, size, TURNED):
+            turn(mixed, up(k), up(_CHUNK), turned, up(TURNED * (at + k)), up(TURNED))
 
 
 @loop
-def _mix_columns(blocks, first, offsets, weights, width, taps, out):
-    """Compute the weighted sums of blocks: the horizontal pass."""
-    for x in range(width):
-        sum_blocks(blocks, up(first), offsets, weights, up(x), up(width), up(taps), out, up(BLOCK * x))
+def _mix_columns(turned, channels, first, offsets, weights, x0, x1, width, taps, out):
+    """Compute the horizontal pass of columns ``x0`` to ``x1`` of a grid, each of TURNED rows."""
+    for x in range(x0, x1):
+        k = up(TURNED * channels * (x - x0))
+        if channels == 3:
+            sum_turned_color(turned, up(first), offsets, weights, up(x), up(width), up(taps), out, k)
+        else:
+            sum_turned_gray(turned, up(first), offsets, weights, up(x), up(width), up(taps), out, k)
 
 
 @loop
-def _split(blocks, j, r, g, b):
-    """Copy row ``j`` of the blocks to planes of its channels."""
-    width = r.size
-    whole = width - width % 4
-    for x in range(0, whole, 4):
-        split_four_quads(blocks, up(BLOCK * x + 4 * j), r, g, b, up(x))
-    for x in range(whole, width):
-        k = up(BLOCK * x + 4 * j)
-        r[x] = blocks[k]
-        g[x] = blocks[k + up(1)]
-        b[x] = blocks[k + up(2)]
+def _turn_back(summed, channels, planes, at, width, rows, columns):
+    """Store sums of ``columns`` pixels of ``rows`` rows to the planes, where row by row begins at ``at``."""
+    plane = planes.size // 3
+    step = TURNED * channels
+    for c in range(channels):
+        if rows == TURNED and columns == TURNED:
+            turn(summed, up(TURNED * c), up(step), planes, up(c * plane + at), up(width))
+        else:
+            for j in range(rows):
+                for x in range(columns):
+                    planes[c * plane + at + j * width + x] = summed[x * step + TURNED * c + j]
 
 
 def work_space(height: Any, width: Any, nx: Any, ny: Any, columns: Any) -> tuple[Any, Any]:
     """Return the elements of ``floats`` and ``ints`` for a grid, its taps and source columns; all may be arrays."""
     # The parts are those of _work_space and _separable, or of _gathered, or of sample_patches.
     taps = height * ny + width * nx
-    rows = 3 * columns + _TAIL + BLOCK * (columns + width)
+    rows = TURNED * (3 * (columns + TURNED) + _CHUNK) + 3 * TURNED * TURNED + LINE
     for_separable = taps + height + width + np.maximum(width, height) + rows
     for_gathered = np.maximum((3 + nx + ny) * width, patches_space(nx, ny))
     return np.maximum(for_separable, for_gathered), np.maximum(taps, (nx + ny) * width)
@@ -230,7 +245,7 @@ def _plane_rows(planes, at, width):
 
 @loop
 def _work_space(floats, ints, height, width, nx, ny):
-    """Divide the work space: positions, weights, offsets of y, then of x; sums, blocks; and where its rest begins."""
+    """Divide the work space: positions, weights, offsets of y, then of x; rows, sums; where its rest begins."""
     taps_y, taps_x = height * ny, width * nx
     ys = floats[:height]
     wy = floats[height : height + taps_y]
@@ -240,8 +255,11 @@ def _work_space(floats, ints, height, width, nx, ny):
     end += width + taps_x
     total = floats[end : end + max(width, height)]
     end += max(width, height)
-    summed = floats[end : end + BLOCK * width]
-    return ys, wy, ints[:taps_y], xs, wx, ints[taps_y : taps_y + taps_x], total, summed, end + BLOCK * width
+    end += -(address_of(floats) // 4 + end) % LINE
+    mixed = floats[end : end + TURNED * _CHUNK]
+    end += TURNED * _CHUNK
+    summed = floats[end : end + 3 * TURNED * TURNED]
+    return ys, wy, ints[:taps_y], xs, wx, ints[taps_y : taps_y + taps_x], total, mixed, summed, end + summed.size
 
 
 # Like _gathered, one function: its parts share the work space, and would each take a dozen arguments.
@@ -251,14 +269,14 @@ def _separable(calls_, source_, record_, y0, y1, scratch_):
     The call for row 0 computes the tap tables; later calls for the same grid find them in the scratch.
     """
     calls, source, record, scratch = record_at(calls_), record_at(source_), record_at(record_), record_at(scratch_)
-    values, channels = bytes_at(source.address, source.elements), source.channels  # bytes or any other elements
+    channels = source.channels
     planes = floats_of(scratch.planes)
     floats = floats_of(scratch.floats)
     ints = ints_of(scratch.ints)
     height, width = record.height, record.width
     nx, ny = record.taps[0], record.taps[1]
     # Of each axis: s positions, w weights, o offsets.
-    ys, wy, oy, xs, wx, ox, total, summed, end = _work_space(floats, ints, height, width, nx, ny)
+    ys, wy, oy, xs, wx, ox, total, mixed, summed, end = _work_space(floats, ints, height, width, nx, ny)
     if y0 == 0:
         # Of the matrix, x needs the column's factor and the shift, y the row's; the others have no effect.
         m, support, filter = record.matrix, record.support, record.filter
@@ -274,37 +292,28 @@ def _separable(calls_, source_, record_, y0, y1, scratch_):
             total)
         )  # fmt: skip
         _call_lay_taps(
-            calls.lay_taps, (xs, xs.size, support[0], filter, x_low, x_high, BLOCK, nx, f32(1.0), wx, ox, total)
+            calls.lay_taps,
+            (xs, xs.size, support[0], filter, x_low, x_high, TURNED * channels, nx, f32(1.0), wx, ox, total),
         )
-    # Only source columns that have a tap are mixed. Offsets of x are in blocks: BLOCK elements a pixel.
+    # Only source columns that have a tap are mixed. Offsets of x are those of turned rows: TURNED values an element.
     first = ox[0]
     last = ox[0]
     for k in range(width * nx):
         first = min(first, ox[k])
         last = max(last, ox[k])
-    start = first // BLOCK * channels
-    pixels = (last - first) // BLOCK + 1
-    least = pixels * channels
-    mixed = floats[end : end + (least + _TAIL) // _VECTOR * _VECTOR]
-    end += mixed.size
-    blocks = floats[end : end + BLOCK * pixels]
-    mixed[least:] = f32(0.0)  # is read into unused lanes; denormal numbers there would be slow to multiply
-    for y in range(y0, y1, _ROWS):
-        # The vertical pass to rows of interleaved pixels, those to blocks, the horizontal pass from blocks to blocks,
-        # and those by channel to planes.
-        rows = min(_ROWS, y1 - y)
-        for j in range(rows):
-            _call_mix_rows(
-                calls.mix_rows, (values, source.elements, start, oy, wy, y + j, height, ny, least, mixed, mixed.size)
-            )  # fmt: skip
-            _spread(mixed, channels, pixels, j, blocks)
-        _mix_columns(blocks, first, ox, wx, width, nx, summed)
-        for j in range(rows):
-            r, g, b = _plane_rows(planes, (y + j - y0) * width, width)
-            _split(summed, j, r, g, b)
-            if channels == 1:
-                copy(r, g)
-                copy(r, b)
+    elements = (last - first) // TURNED + channels
+    turned = floats[end : end + TURNED * (elements + TURNED)]
+    for y in range(y0, y1, TURNED):
+        rows = min(TURNED, y1 - y)
+        _mix_turned(calls, source, first // TURNED, elements, oy, wy, y, height, ny, mixed, turned)
+        for x in range(0, width, TURNED):
+            columns = min(TURNED, width - x)
+            _mix_columns(turned, channels, first, ox, wx, x, x + columns, width, nx, summed)
+            _turn_back(summed, channels, planes, (y - y0) * width + x, width, rows, columns)
+        if channels == 1:
+            r, g, b = _plane_rows(planes, (y - y0) * width, rows * width)
+            copy(r, g)
+            copy(r, b)
 
 
 SEPARABLE_FUNCTION = NativeFunction("separable", _separable, SAMPLE)
