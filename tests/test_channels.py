@@ -296,8 +296,8 @@ def test_without_nvimagecodec_16_bit_color_says_what_to_install(monkeypatch: pyt
     try:
         with pytest.raises(gi.DecodeError, match=r"16-bit color needs nvImageCodec.*pip install"):
             gi.decode_batch([of_array(noise(8, 8, 3, dtype=np.uint16), 2)], depth="native", device="cpu")
+        broken = deep_png(noise(8, 8, 3, dtype=np.uint16))
         with pytest.raises(gi.DecodeError, match="16-bit color of damaged and interlaced PNG files needs"):
-            broken = deep_png(noise(8, 8, 3, dtype=np.uint16))
             gi.decode_batch([broken[:-20] + bytes(4) + broken[-16:]], depth="native", device="cpu")
         for color, channels in (("gray", 1), ("rgb", 3)):
             pixels = noise(8, 8, channels, dtype=np.uint16)

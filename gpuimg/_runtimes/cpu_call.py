@@ -362,8 +362,11 @@ class Call:
         try:
             header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
             if header.codec == "png":
-                region = exif.stored_regions(self._images["region"][i : i + 1], self._sizes[i : i + 1], orientation)
-                part = png.part_of(source.data[i], source.options, region[0])
+                here = slice(i, i + 1)
+                regions = exif.stored_regions(
+                    self._images["region"][here], self._sizes[here], source.orientations[here]
+                )
+                part = png.part_of(source.data[i], source.options, regions[0])
                 if part is not None:
                     yield i, partial(_write_part, part, orientation)
                     return

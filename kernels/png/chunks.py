@@ -42,7 +42,7 @@ _CRC = _crc_tables()
 @loop
 def _big(data, at):
     """Return four bytes as a big-endian number."""
-    value = 0
+    value = np.int64(0)
     for k in range(at, at + 4):
         value = value << 8 | np.int64(data[k])
     return value

@@ -1,8 +1,8 @@
 """The row filters of PNG, undone pixel by pixel: all bytes of a pixel are the lanes of one vector.
 
 A byte is stored as its difference from a prediction, which depends on the pixels to the left, above, and above to the
-left. So a pixel waits for the one to the left of it, 13 cycles for the Paeth filter. Four rows at a time, each a pixel
-behind the one above it, take little longer than one.
+left. So a pixel waits for the one to the left of it, 10 cycles for the Paeth filter. Four rows at a time, each one pixel
+after the one above it, take little longer than one.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def _undo_pixels(kind, raw, at, rows, above, row, count, size):
 def _undo_bytes(kind, raw, at, rows, above, row, start, stop, size):
     """Undo a filter in the bytes ``start`` to ``stop`` of a row, one by one."""
     for k in range(start, stop):
-        left, corner = 0, 0
+        left, corner = np.int64(0), np.int64(0)
         if k >= size:
             left, corner = np.int64(rows[row + k - size]), np.int64(rows[above + k - size])
         rows[row + k] = raw[at + k] + np.uint8(predicted(kind, left, np.int64(rows[above + k]), corner))

@@ -14,7 +14,7 @@ _SLACK = 16  # bytes after a row that vectors reach
 _OPAQUE = 255
 
 
-def scratch_bytes(stride):
+def scratch_bytes(stride: int) -> int:
     """Return the bytes of the scratch of :func:`write_rows`, for rows of ``stride`` bytes."""
     return SLOTS * (stride + _SLACK)
 
