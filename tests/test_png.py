@@ -256,7 +256,12 @@ def test_damage_below_a_crop_is_found(rng: np.random.Generator, inflater: str) -
     data = file_of(rng.integers(0, 256, (60, 50, 3), np.uint8), "PNG")
     at = data.index(b"IDAT")
     end = at + 4 + int.from_bytes(data[at - 4 : at], "big")
-    for place in (end - 2, end - 300):  # the checksum, and pixels
+    data = data[: at - 4] + b"".join(
+        png_chunk(b"IDAT", body) for body in (data[at + 4 : end - 99], data[end - 99 : end])
+    )
+    data += png_chunk(b"IEND", b"")
+    end += 12
+    for place in (end - 2, end - 80, end - 102):  # the checksum, pixels, and the name of the last chunk of pixels
         broken = data[:place] + bytes([data[place] ^ 8]) + data[place + 1 :]
         reason, _ = outcome(broken)
         assert reason.startswith("damaged PNG file")

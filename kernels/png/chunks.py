@@ -150,13 +150,19 @@ def read_chunks(data, found):
 
 @cached_jit("int64(uint8[::1], PNG[::1], int64, uint8[::1])", nogil=False, PNG=PNG)
 def gather(data, found, check, out):
-    """Fill ``out`` with the bodies of all IDAT chunks; return 0 where ``check`` is 1 and a checksum is wrong."""
+    """Fill ``out`` with the bodies of all IDAT chunks.
+
+    With ``check`` 1 return 0 where the checksum of one of them, or of a chunk after them, is wrong: its name may be
+    what is damaged.
+    """
     start, to = found[0].pixels, 0
-    for _ in range(found[0].parts):
-        size = _big(data, start - 8)
+    while True:
+        size, name = _big(data, start - 8), _big(data, start - 4)
         if check != 0 and not _has_crc(data, start, size):
             return 0
-        copy(data[start : start + size], out[to : to + size])
-        to += size
+        if name == _PIXELS:
+            copy(data[start : start + size], out[to : to + size])
+            to += size
+        elif name == _END or check == 0:
+            return 1
         start += size + _FRAME
-    return 1

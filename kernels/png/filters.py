@@ -1,8 +1,8 @@
 """The row filters of PNG, undone pixel by pixel: all bytes of a pixel are the lanes of one vector.
 
 A byte is stored as its difference from a prediction, which depends on the pixels to the left, above, and above to the
-left. So a pixel waits for the one to the left of it, 10 cycles for the Paeth filter. Four rows at a time, each one pixel
-after the one above it, take little longer than one.
+left. So a pixel waits for the one to the left of it, 10 cycles for the Paeth filter. Four rows at a time, each a pixel
+later than the one above it, take little longer than one.
 """
 
 from __future__ import annotations
