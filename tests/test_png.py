@@ -135,6 +135,16 @@ def test_every_triple_of_neighbors(rng: np.random.Generator) -> None:
     np.testing.assert_array_equal(ours(encode(values, "gray", 8, (4,)), DecodeOptions("gray")), values)
 
 
+@pytest.mark.parametrize("kind", FILTERS)
+def test_areas_of_one_value(kind: int, rng: np.random.Generator) -> None:
+    areas = np.kron(rng.integers(0, 3, (60, 90)), np.ones((3, 8), int))[
+        ..., None
+    ]  # eight pixels are looked at together
+    areas[rng.integers(0, 180, 2000), 8 * rng.integers(0, 90, 2000) + 7] = 9
+    for filters in ((kind,), (kind, 2, 2, 2)):  # four rows together, and one by one
+        np.testing.assert_array_equal(ours(encode(areas, "gray", 8, filters), DecodeOptions("gray")), areas)
+
+
 def test_files_of_other_encoders(rng: np.random.Generator) -> None:
     imageio = pytest.importorskip("imageio.v3")
     smooth = cv2.resize(rng.integers(0, 256, (9, 11, 4), np.uint8), (119, 83), interpolation=cv2.INTER_CUBIC)

@@ -189,10 +189,11 @@ def _make_undo_bytes(kind: int) -> Any:
         while start < count:
             stop = min(start + 8, count)
             # Areas of one value, of which masks are full: eight pixels in a few cycles.
-            flat = stop - start == 8 and left == corner and load_big(raw, up(at) + up(start)) == 0
+            flat = stop - start == 8 and load_big(raw, up(at) + up(start)) == 0
             if flat and load_big(rows, up(above) + up(start)) == np.uint64(left) * np.uint64(_EACH):
                 for k in range(8):
                     rows[up(row) + up(start + k)] = np.uint8(left)
+                corner = left
             else:
                 for k in range(start, stop):
                     over = np.int64(rows[up(above) + up(k)])
