@@ -14,7 +14,7 @@ TORCH  ?= torch==2.13.0
 # Dependencies of the GPU extras that tests and benchmarks also need without a GPU: a toolkit that compiles the CUDA
 # kernels, and nvImageCodec, which decodes on the CPU.
 TEST_EXTRAS = $(EXTRA),test,dev,jax$(if $(filter cpu,$(EXTRA)),$(comma)ptx$(comma)nvimgcodec,$(comma)jit-$(EXTRA))
-BENCH_EXTRAS = $(EXTRA),bench,peers$(if $(filter cpu,$(EXTRA)),$(comma)nvimgcodec)
+BENCH_EXTRAS = $(EXTRA),bench,peers$(if $(filter cpu,$(EXTRA)),$(comma)nvimgcodec,$(comma)jit-$(EXTRA))
 comma := ,
 
 BIN = $(VENV)/bin
@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-wheel dist docs lint warm unit bench gpu gpu-photos soak clean
+.PHONY: help demo test test-wheel cross dist docs lint warm unit bench gpu gpu-photos soak clean
 .DEFAULT_GOAL := help
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo "make test    linter, type check and all tests"
 	@echo "make unit    all tests except the slow ones"
 	@echo "make test-wheel  tests of an installed wheel with compiled loops, where Numba cannot be imported"
+	@echo "make cross   the wheel for Arm, in an emulator: results and tests; needs Debian or Ubuntu with qemu-user-static"
 	@echo "make dist    source distribution and wheels, into dist; checked and tried"
 	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
 	@echo "make lint    linter and type check only"
@@ -50,15 +51,16 @@ test: $(VENV)/.test-ready
 	$(PYTEST)
 
 # The wheel that `pip install .` builds here: its results are those of Numba's loops, and tests that need no Numba pass.
+WHEEL = $(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir
 WHEEL_VENV ?= .venv-wheel
 WHEEL_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,boxes decode elastic exact \
-	every_function every_random_function filters geometry handoff icc index loader mixing noise order patches \
+	every_function every_random_function filters geometry handoff icc index installed loader mixing noise order patches \
 	pillow policies prefetch presets random_color random_geometry reading results rng streams targets threads turn \
 	video)))
 
 test-wheel: $(VENV)/.test-ready
 	rm -rf build/wheel $(WHEEL_VENV)
-	$(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
+	$(WHEEL) build/wheel .
 	$(BIN)/python -m buildtools.wheel_env build/wheel/*.whl $(WHEEL_VENV)
 	GPUIMG_NATIVE=jit $(BIN)/python -m tests.native_results write build/wheel/here.npz
 	cd $(WHEEL_VENV)/tree && ../bin/python -m tests.native_results write ../installed.npz
@@ -66,11 +68,24 @@ test-wheel: $(VENV)/.test-ready
 	cd $(WHEEL_VENV)/tree && HYPOTHESIS_PROFILE=ci ../bin/python -m pytest -n auto --dist worksteal -m "not slow" \
 		-p no:cacheprovider $(WHEEL_TESTS)
 
-# MACHINES="x86_64 aarch64" for both; the linker for the other one is its gcc, or PyPI's ziglang.
+# The same for Arm, in an emulator: not a part of continuous integration.
+CROSS_TESTS = $(addprefix tests/,$(addsuffix .py,$(addprefix test_,decode exact filters geometry installed pillow results turn)))
+
+cross: $(VENV)/.test-ready
+	rm -rf build/arm
+	GPUIMG_BUILD=aarch64 $(WHEEL) build/arm .
+	$(BIN)/python -m buildtools.cross build/arm/*.whl build/cross
+	GPUIMG_NATIVE=jit $(BIN)/python -m tests.native_results write build/arm/here.npz
+	cd build/cross/tree && ../python -m tests.native_results write ../../arm/emulated.npz
+	$(BIN)/python -m tests.native_results compare build/arm/here.npz build/arm/emulated.npz
+	cd build/cross/tree && ../python -m pytest -q -m "not slow" -p no:cacheprovider $(CROSS_TESTS)
+
+# MACHINES="x86_64 aarch64" for both; the linker for the other one is its gcc, or PyPI's ziglang. CUDA=no leaves the
+# kernels of GPUs out, where their compiler cannot be installed.
 dist: $(VENV)/.test-ready
 	rm -rf dist
 	$(PIP) --quiet twine
-	$(BIN)/python -m buildtools.dist dist $(if $(MACHINES),--machines $(MACHINES))
+	$(BIN)/python -m buildtools.dist dist $(if $(MACHINES),--machines $(MACHINES)) $(if $(filter no,$(CUDA)),--without-cuda)
 
 lint: $(VENV)/.test-ready
 	$(BIN)/ruff check .
@@ -121,7 +136,7 @@ $(VENV)/.made-for-$(EXTRA):
 	touch $@
 
 $(VENV)/.demo-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml
-	$(PIP) -e '.[$(EXTRA),jit]'
+	$(PIP) -e '.[$(EXTRA),jit$(if $(filter cpu,$(EXTRA)),,-$(EXTRA))]'
 	touch $@
 
 $(VENV)/.test-ready: $(VENV)/.made-for-$(EXTRA) pyproject.toml

@@ -3,7 +3,6 @@
 The description is the README without what leads nowhere outside of the repository.
 """
 
-import os
 import re
 import shutil
 from pathlib import Path
@@ -21,16 +20,13 @@ class BuildPackage(build_py):
     def run(self) -> None:
         """Build the modules, then the libraries."""
         super().run()
-        levels = levels_to_build().levels
-        if levels and not self.editable_mode:
-            from buildtools import cuda
+        chosen = levels_to_build()
+        if chosen.levels and not self.editable_mode:
             from buildtools.build import build  # needs Numba
 
             folder = Path(self.build_lib, "gpuimg", "kernels", "_lib")
             shutil.rmtree(folder, ignore_errors=True)  # of an earlier build, for other levels
-            build(levels, folder)
-            if os.environ.get("GPUIMG_BUILD") and cuda.can_build():  # a wheel for others, not this machine's own
-                cuda.build(folder)
+            build(chosen.levels, folder, chosen.cuda)
 
 
 class BuildWheel(bdist_wheel):

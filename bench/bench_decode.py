@@ -1,11 +1,12 @@
 """Decoding alone, compared with libraries that only decode: same photos, same threads, same run.
 
-    python -m bench.bench_decode [--rounds 9] [--out bench/results/decode.json]
+    python -m bench.bench_decode [--rounds 9] [--only progressive] [--out bench/results/decode.json]
 
 - pixels: values that differ from libjpeg-turbo's (by way of Pillow), over all photos;
 - whole: whole images by gpuimg, nvImageCodec on the CPU and simplejpeg, each into reused memory;
 - train, eval: the decoded regions of these chains, and the whole chains, with nvImageCodec decoding whole images;
-- others: progressive JPEG, PNG and WebP by gpuimg and by Pillow alone;
+- progressive: whole images and random crops of progressive files, by gpuimg, Pillow and simplejpeg;
+- others: PNG and WebP by gpuimg and by Pillow alone;
 - python: microseconds of Python per image, from ``open_batch`` to the array, in batches of 256.
 
 Medians of the rounds, which take turns; ratios are images/s of gpuimg over those of the other, round by round. Also
@@ -34,8 +35,9 @@ from gpuimg._threads.threads import threads
 from gpuimg.kernels.cpu import batch as loops
 
 PYTHON_BATCH = 256
-_OTHERS = {"progressive": ("JPEG", {"progressive": True, "quality": 88}), "png": ("PNG", {}), "webp": ("WEBP", {})}
+_OTHERS: dict[str, tuple[str, dict[str, Any]]] = {"png": ("PNG", {}), "webp": ("WEBP", {})}
 _OTHER_FILES = 64
+_PROGRESSIVE_FILES = 192
 
 Work = Callable[[list[bytes]], None]
 
@@ -121,6 +123,37 @@ def differing_values(files: list[bytes]) -> dict[str, int]:
     return {"values": values, "differing": differing}
 
 
+def progressive(rounds: int) -> dict[str, Any]:
+    """Measure progressive files: whole images, and random crops of 8 to 100 % of the area as decoded pixels."""
+    files = photos.load_set("progressive")[:_PROGRESSIVE_FILES]
+    count = threads()
+    rng = np.random.default_rng(0)
+    size = np.array(photos.SIZE)
+    sides = np.maximum(size * np.sqrt(rng.uniform(0.08, 1.0, (len(files), 1))), 1).astype(int)
+    corners = (rng.random((len(files), 2)) * (size - sides)).astype(int)
+    boxes = dict(zip(files, np.concatenate([corners, sides], 1).tolist(), strict=True))
+    pool = ThreadPoolExecutor(count)
+
+    def cropped(some: list[bytes]) -> None:
+        places = zip(*(boxes[data] for data in some), strict=True)
+        gi.crop(gi.open_batch(some, device="cpu"), *map(list, places)).compute("uint8")
+
+    def cropped_by_pillow(some: list[bytes]) -> None:
+        def one(data: bytes) -> None:
+            top, left, height, width = boxes[data]
+            np.asarray(Image.open(io.BytesIO(data)).crop((left, top, left + width, top + height)))
+
+        list(pool.map(one, some))
+
+    others = {"Pillow": by_pillow(count), "simplejpeg": by_simplejpeg(count)}
+    return {
+        "photos": photos.summary(files),
+        "pixels": differing_values(files),
+        "whole": compared({"gpuimg": _by_gpuimg, **others}, files, rounds),
+        "crops": compared({"gpuimg": cropped, "Pillow": cropped_by_pillow}, files, rounds),
+    }
+
+
 def others(files: list[bytes], rounds: int) -> dict[str, Any]:
     """Measure formats that Pillow decodes, through gpuimg and alone."""
     works = {"gpuimg": _by_gpuimg, "Pillow": by_pillow(threads())}
@@ -192,7 +225,13 @@ def _on_avx2(rounds: int) -> dict[str, Any]:
 
 def main() -> None:
     """Measure, print, and write the result."""
-    options = common.arguments(__doc__, "decode.json", rounds=9).parse_args()
+    parser = common.arguments(__doc__, "decode.json", rounds=9)
+    parser.add_argument("--only", choices=["progressive"], help="this part alone")
+    options = parser.parse_args()
+    if options.only:
+        found = progressive(options.rounds)
+        common.write(common.environment(found.pop("photos"), options.rounds) | found, options.out)
+        return
     files = photos.load()
     floor = common.Floor(threads())
     common.write(
@@ -205,6 +244,7 @@ def main() -> None:
                 name: compared({name: chain(name), "nvImageCodec, whole images": floor}, files, options.rounds)
                 for name in ("train", "eval")
             },
+            "progressive": progressive(options.rounds),
             "others": others(files, options.rounds),
             "python_us_per_image": python_time(files, options.rounds),
         },

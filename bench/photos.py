@@ -7,7 +7,7 @@ it. Quality 85 to 90 and standard Huffman tables, as cameras write them.
 :func:`load` returns files of one size, all baseline 4:2:0. :func:`load_set` returns the sets of the peer benchmarks, a
 mixture of sizes and kinds: S about 500x375, P 854x480, M 1280x800, "1280x960", and L 4000x3000. Cameras and data sets
 also have files of 3 to 6 bits per pixel: the set "dense" has those of :func:`load`, sharpened and with more noise, at
-quality 96 and 4.7 bits per pixel.
+quality 96 and 4.7 bits per pixel. The set "progressive" has those of :func:`load` as progressive files of quality 88.
 
     python -m bench.photos [--set S]
 """
@@ -72,6 +72,9 @@ SETS = {
     ),
     "L": PhotoSet(24, 8, (((3000, 4000), 1.0),), 3, "75baa90b069d6d49baf47ea0cbcd2ce87ca3d20c9791df25f9537e3aff3d9ee9"),
     "dense": PhotoSet(512, 64, ((SIZE, 1.0),), 1, "fb220373fa50c7dfdfda2f5438d0c11600d7edf288fe725012d7f98b44434fd8"),
+    "progressive": PhotoSet(
+        512, 64, ((SIZE, 1.0),), 1, "c9eb113e3ed468f7a2937792bfc048eb7031dd68421ea5831c39e0ba21819c08"
+    ),
 }
 _KINDS = (("4:2:0", 0.84), ("4:4:4", 0.08), ("gray", 0.04), ("progressive", 0.04))
 _PATCH = 256  # of this many pixels a side the noise is fitted: encoding 12 megapixels six times would take minutes
@@ -223,6 +226,9 @@ def make(name: str, index: int) -> bytes:
     """Return file ``index`` of a set, which depends on nothing else."""
     if name == "dense":
         return _make_dense(index)
+    if name == "progressive":
+        data = _make(np.random.default_rng([0, index]), photographs(), SIZE)
+        return _save(Image.open(io.BytesIO(data)), name, 88)
     of = SETS[name]
     rng = np.random.default_rng([list(SETS).index(name), index])
     height, width = _draw(rng, of.sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from setuptools.build_meta import (
     prepare_metadata_for_build_wheel,
 )
 
-from .levels import levels_to_build
+from .levels import LEVELS, compiler_driver, levels_to_build
 
 __all__ = [
     "build_editable", "build_sdist", "build_wheel", "get_requires_for_build_editable", "get_requires_for_build_sdist",
@@ -25,8 +26,11 @@ __all__ = [
 
 
 def get_requires_for_build_wheel(config_settings: Any = None) -> list[str]:
-    """Return what setuptools needs, and the pinned compiler."""
-    lines = Path(__file__).with_name("requirements.txt").read_text().splitlines()
-    compiler = [line for line in lines if line.startswith(("numba", "llvmlite", "numpy"))]
+    """Return what setuptools needs, and the pinned compilers and linker."""
+    chosen = levels_to_build()
+    _, _setuptools, loops, link, cuda = re.split("#.*\n", Path(__file__).with_name("requirements.txt").read_text())
+    text = loops if chosen.levels else ""
+    text += "" if all(compiler_driver(LEVELS[level].triple) for level in chosen.levels) else link
+    text += cuda if chosen.cuda else ""
     own: list[str] = build_meta.get_requires_for_build_wheel(config_settings)
-    return [*own, *(compiler if levels_to_build().levels else [])]
+    return [*own, *text.split()]

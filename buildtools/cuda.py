@@ -1,4 +1,4 @@
-"""Compile the CUDA kernels: ``python -m buildtools.cuda --out kernels/_lib`` writes ``cuda.xz``; needs no GPU.
+"""Compile the CUDA kernels: ``python -m buildtools --cuda`` writes ``cuda.xz``; needs no GPU.
 
 Numba compiles each kernel to NVVM's intermediate language once, libNVVM makes one PTX text of it, and nvJitLink
 assembles that text for each architecture. So machine code for all of them comes from the text that the tests interpret,
@@ -7,13 +7,13 @@ and code for one more architecture takes 3 s of CPU time rather than 30.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import importlib
 import json
 import lzma
 import os
 import re
+import site
+import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -84,13 +84,14 @@ def write(path: Path, texts: dict[str, str], capabilities: tuple[tuple[int, int]
     """Write the file of kernels, given the PTX of each by its name."""
     from gpuimg.kernels import cuda, native
     from gpuimg.kernels.cuda import shipped
-    from gpuimg.kernels.cuda.compiler import supported
+    from gpuimg.kernels.cuda.compiler import linked
 
-    if missing := set(capabilities) - set(supported()):
-        raise RuntimeError(f"the installed CUDA toolkit does not compile for {sorted(missing)}")
     kernels = {kernel.name: kernel for kernel in cuda.every_kernel()}
     records = {name: shipped.record_of(kernels[name], entry_of(kernels[name])) for name in texts}
-    codes = [(shipped.CUBIN, one, [_cubin(name, text, one) for name, text in texts.items()]) for one in capabilities]
+    codes = []
+    for one in capabilities:
+        cubins = [linked(retargeted(text, one).encode(), "sm_{}{}".format(*one))[0] for text in texts.values()]
+        codes.append((shipped.CUBIN, one, cubins))
     # For GPUs of other generations; with the zero at its end that the driver wants.
     ptx = [retargeted(text, CAPABILITIES[0]).encode() + b"\0" for text in texts.values()]
     codes.append((shipped.PTX, CAPABILITIES[0], ptx))
@@ -112,32 +113,26 @@ def write(path: Path, texts: dict[str, str], capabilities: tuple[tuple[int, int]
     os.replace(unfinished, path)
 
 
-def _cubin(name: str, text: str, capability: tuple[int, int]) -> bytes:
-    from gpuimg.kernels.cuda.compiler import assembled
-
-    code = assembled(retargeted(text, capability), capability)[0].code
-    if not code.startswith(b"\x7fELF"):
-        raise RuntimeError(f"kernel {name} was not assembled for {capability}: nvJitLink is not installed")
-    return code
-
-
 def toolchain() -> dict[str, str]:
-    """Versions of what compiles."""
-    from cuda.bindings import nvjitlink, nvvm
+    """Versions of what compiles.
 
-    libraries = {"libNVVM": nvvm.version(), "nvJitLink": nvjitlink.version()}
-    found = {name: ".".join(map(str, numbers)) for name, numbers in libraries.items()}
-    return {name: version(name) for name in ("numba", "numba-cuda")} | found
-
-
-def can_build() -> bool:
-    """Return True where numba-cuda, libNVVM and nvJitLink are installed."""
+    Raises
+    ------
+    RuntimeError
+        Where numba-cuda, libNVVM or nvJitLink are missing or too old.
+    """
+    # NVIDIA's packages look for their libraries in these folders, of which pip's environment for a build is none.
+    site.getsitepackages = lambda prefixes=None: list(sys.path)
     try:
-        importlib.import_module("numba_cuda")
-        toolchain()
-    except Exception:  # a library may be missing or too old, for each of which it raises something else
-        return False
-    return True
+        from cuda.bindings import nvjitlink, nvvm
+
+        libraries = {"libNVVM": nvvm.version(), "nvJitLink": nvjitlink.version()}
+        versions = {name: version(name) for name in ("numba", "numba-cuda")}
+    except Exception as error:  # for each of them something else
+        raise RuntimeError(
+            f"the CUDA kernels cannot be built, which need numba-cuda with libNVVM and nvJitLink: {error}"
+        ) from error
+    return versions | {name: ".".join(map(str, numbers)) for name, numbers in libraries.items()}
 
 
 def build(out: Path) -> None:
@@ -145,19 +140,7 @@ def build(out: Path) -> None:
     from gpuimg.kernels import cuda
     from gpuimg.kernels.cuda import shipped
 
+    toolchain()  # which has the libraries found
     start, path = time.process_time(), out / shipped.FILE.name
     write(path, {kernel.name: ptx_of(kernel) for kernel in cuda.every_kernel()}, CAPABILITIES)
     print(f"{path}: {path.stat().st_size} bytes, {time.process_time() - start:.0f} s of CPU", flush=True)
-
-
-def main() -> None:
-    """Build the file that the command line names."""
-    parser = argparse.ArgumentParser(prog="python -m buildtools.cuda", description="Compile gpuimg's CUDA kernels.")
-    parser.add_argument("--out", type=Path, default=Path("kernels/_lib"), help="folder for the file")
-    # The device code is compiled by Numba, whatever lies in kernels/_lib.
-    os.environ["GPUIMG_NATIVE"] = "jit"
-    build(parser.parse_args().out)
-
-
-if __name__ == "__main__":
-    main()

@@ -26,12 +26,22 @@ _V4: Final = (
     "avx512vpopcntdq", "gfni", "pclmul", "prfchw", "rdrnd", "rdseed", "sha", "vaes", "vpclmulqdq",
 )  # fmt: skip
 
+# Both processors have it. The loops look for it by name (kernels/jpeg/deposit.py).
+_BMI2: Final = "+bmi2"
+
 #: By the names that libraries have.
 LEVELS: Final = {
     "x86-64-v2": Level("x86_64-unknown-linux-gnu", "x86-64-v2"),
-    "x86-64-v3": Level("x86_64-unknown-linux-gnu", "x86-64-v3"),
-    "x86-64-v4": Level("x86_64-unknown-linux-gnu", "icelake-server", ",".join(f"-{name}" for name in _V4)),
+    "x86-64-v3": Level("x86_64-unknown-linux-gnu", "x86-64-v3", _BMI2),
+    "x86-64-v4": Level("x86_64-unknown-linux-gnu", "icelake-server", ",".join([_BMI2, *(f"-{name}" for name in _V4)])),
     "aarch64": Level("aarch64-unknown-linux-gnu", "generic", "+neon"),
+}
+
+#: Other systems. Object files for them are built, but have been neither linked nor run, and read files as on Linux.
+OTHERS: Final = {
+    "macos-arm64": Level("arm64-apple-macosx11.0.0", "apple-m1"),
+    "macos-x86-64-v3": Level("x86_64-apple-macosx11.0.0", "x86-64-v3"),
+    "windows-x86-64-v3": Level("x86_64-pc-windows-msvc", "x86-64-v3"),
 }
 
 #: Levels of a wheel, by machine.
@@ -43,21 +53,25 @@ class Chosen(NamedTuple):
 
     machine: str
     levels: tuple[str, ...]  # none: Numba compiles the loops where the wheel is installed
+    cuda: bool = False  # with the kernels of GPUs
 
 
 def levels_to_build() -> Chosen:
     """Levels of the wheel that is built, by the environment variable ``GPUIMG_BUILD``.
 
-    ``pure`` for none; a machine, such as ``aarch64``, for all of its levels; by default the level of this processor, or
-    none where the system has no linker, or is another one than Linux with glibc.
+    ``pure`` for none; a machine, such as ``aarch64``, for all of its levels, and ``aarch64+cuda`` for CUDA kernels in
+    addition; by default the level of this processor, or none where the system has no linker, or is another one than
+    Linux with glibc.
     """
     own, chosen = platform.machine(), os.environ.get("GPUIMG_BUILD", "")
     if chosen == "pure":
         return Chosen(own, ())
     if chosen:
-        if chosen not in WHEELS:
-            raise ValueError(f"GPUIMG_BUILD must be pure, {' or '.join(WHEELS)}, not {chosen!r}")
-        return Chosen(chosen, WHEELS[chosen])
+        machine, plus, kernels = chosen.partition("+")
+        if machine not in WHEELS or (plus and kernels != "cuda"):
+            known = ", ".join(f"{one}, {one}+cuda" for one in WHEELS)
+            raise ValueError(f"GPUIMG_BUILD must be one of pure, {known}, not {chosen!r}")
+        return Chosen(machine, WHEELS[machine], bool(plus))
     if platform.system() != "Linux" or platform.libc_ver()[0] != "glibc" or own not in WHEELS:
         return Chosen(own, ())
     return Chosen(own, (own_level(),)) if linker(LEVELS[WHEELS[own][0]].triple) else Chosen(own, ())
@@ -73,13 +87,16 @@ def own_level() -> str:
     return "x86-64-v3" if {"avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"} <= flags else "x86-64-v2"
 
 
-def linker(triple: str) -> list[str]:
-    """Command that links for a target; empty where this system has none."""
+def compiler_driver(triple: str) -> str | None:
+    """The system's compiler driver for a target, which links."""
     own = platform.system() == "Linux" and triple.startswith(platform.machine())
-    machine = triple.partition("-")[0]
-    driver = shutil.which("cc" if own else f"{machine}-linux-gnu-gcc")
-    if driver:
+    return shutil.which("cc" if own else f"{triple.partition('-')[0]}-linux-gnu-gcc")
+
+
+def linker(triple: str) -> list[str]:
+    """Command that links for a target; empty where there is none."""
+    if driver := compiler_driver(triple):
         return [driver]
     if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.2.28"]
+        return [sys.executable, "-m", "ziglang", "cc", "-target", f"{triple.partition('-')[0]}-linux-gnu.2.28"]
     return []

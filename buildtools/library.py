@@ -14,7 +14,7 @@ from numba.core import sigutils
 from . import entrances
 from .codegen import Compiled, compile_for, compile_function, target_machine
 from .elf import check
-from .levels import LEVELS, Level
+from .levels import LEVELS, OTHERS, Level
 from .link import link
 
 #: Exceptions that loops may raise, which are lost where one loop calls another by its address.
@@ -45,14 +45,21 @@ def kernels() -> Source:
 
 
 def build_library(name: str, path: Path, source: Callable[[], Source] = kernels) -> None:
-    """Build the library of a level, once in a process that has not imported the kernels; ``source`` does."""
-    level = LEVELS[name]
+    """Build the library of a level, or the object file for another system.
+
+    Once in a process that has not imported the kernels; ``source`` does.
+    """
+    level = (LEVELS | OTHERS)[name]
     compile_for(level)
     code = _merge(level, *_compile(source()))
     check_exceptions(str(code).encode())
     path.parent.mkdir(parents=True, exist_ok=True)
-    link(target_machine(level).emit_object(code), path, level.triple)
-    check(path, level.triple)
+    content = target_machine(level).emit_object(code)
+    if name in OTHERS:
+        path.write_bytes(content)
+    else:
+        link(content, path, level.triple)
+        check(path, level.triple)
 
 
 def _compile(source: Source) -> tuple[list[Compiled], list[str]]:

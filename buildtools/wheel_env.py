@@ -17,7 +17,7 @@ from typing import Final
 
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _COPIED: Final = ("bench", "buildtools", "docs", "examples", "tests", "README.md", "pyproject.toml")
-_HOOK: Final = '''"""Numba cannot be imported here."""
+HOOK: Final = '''"""Numba cannot be imported here."""
 
 import sys
 
@@ -32,6 +32,24 @@ class _Forbidden:
 sys.meta_path.insert(0, _Forbidden)
 '''
 
+#: Raises where anything but a device is opened for writing, or made: root may write to what is read-only, too.
+READ_ONLY: Final = """
+import os, sys
+
+class WrittenError(BaseException):
+    pass
+
+def watch(event, arguments):
+    writes = event in ("os.mkdir", "os.rename", "os.symlink", "os.link", "os.truncate", "tempfile.mkstemp")
+    if event == "open":
+        path, _, flags = arguments
+        writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and not str(path).startswith("/dev/")
+    if writes:
+        raise WrittenError(f"{event}{arguments}")
+
+sys.addaudithook(watch)
+"""
+
 
 def create(wheel: Path, folder: Path) -> None:
     """Create the environment ``folder``, and the copy of the tests ``folder/tree``."""
@@ -40,14 +58,19 @@ def create(wheel: Path, folder: Path) -> None:
     options = ["--disable-pip-version-check", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", *options, wheel], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
-    (site / "without_numba.py").write_text(_HOOK)
+    (site / "without_numba.py").write_text(HOOK)
     (site / "shared.pth").write_text(f"import without_numba\n{sysconfig.get_path('purelib')}\n")
+    copy_tests(folder / "tree")
+
+
+def copy_tests(folder: Path) -> None:
+    """Copy the tests and what they use, but not the sources."""
     for name in _COPIED:
         if (_ROOT / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__", "_build", "gallery", ".photos", ".videos")
-            shutil.copytree(_ROOT / name, folder / "tree" / name, ignore=ignored)
+            shutil.copytree(_ROOT / name, folder / name, ignore=ignored)
         else:
-            shutil.copy(_ROOT / name, folder / "tree")
+            shutil.copy(_ROOT / name, folder)
 
 
 if __name__ == "__main__":

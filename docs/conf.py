@@ -51,12 +51,13 @@ def _skips(app: Any, what: str, name: str, member: Any, skip: bool, options: Any
 WITHOUT_SIGNATURE = {
     "gpuimg.Batch", "gpuimg.Loader", "gpuimg.LoadedBatch", "gpuimg.Mix", "gpuimg.SavedPlan", "gpuimg.IndexReport",
     "gpuimg.ImageInfo", "gpuimg.VideoInfo", "gpuimg.Failure", "gpuimg.DecodeError", "gpuimg.VideoError",
+    "gpuimg.torch.Loader", "gpuimg.torch.TensorBatch",
 }  # fmt: skip
 
 
 def _signature(app: Any, what: str, name: str, value: Any, options: Any, signature: Any, returns: Any) -> Any:
     """Hide the signatures of some classes; return that of a class whose base is mocked here."""
-    if name == "gpuimg.torch.IterableDataset":
+    if name in ("gpuimg.torch.IterableDataset", "gpuimg.torch.Dataset"):
         _, *parameters = inspect.signature(value.__init__).parameters.values()
         bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
         return str(inspect.Signature(bare)), None

@@ -13,12 +13,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import gpuimg
-
 try:
     import lightning
     import torch
     from lightning.pytorch.callbacks import ModelCheckpoint
+
+    import gpuimg.torch
 except ImportError:
     sys.exit("this example needs Lightning: pip install lightning")
 
@@ -40,11 +40,10 @@ class Photos(lightning.LightningDataModule):  # type: ignore[misc]  # Lightning 
 
     def setup(self, stage: str) -> None:
         trainer: Any = self.trainer
-        self.loader = gpuimg.load(
+        self.loader = gpuimg.torch.load(
             self.source,
             gpuimg.presets.imagenet_train(SIZE),
             batch_size=4,
-            layout="NCHW",
             shuffle=True,
             shard=(trainer.global_rank, trainer.world_size),  # Lightning's own launcher sets no RANK
         )
@@ -56,7 +55,7 @@ class Photos(lightning.LightningDataModule):  # type: ignore[misc]  # Lightning 
         trainer: Any = self.trainer
         evaluate = gpuimg.presets.imagenet_eval(SIZE)
         shard = trainer.global_rank, trainer.world_size
-        return gpuimg.load(self.source, evaluate, batch_size=5, layout="NCHW", shard=shard)
+        return gpuimg.torch.load(self.source, evaluate, batch_size=5, shard=shard)
 
     def state_dict(self) -> dict[str, Any]:
         return dict(self.loader.state_dict())
@@ -75,15 +74,14 @@ class Classifier(lightning.LightningModule):  # type: ignore[misc]
         )
         self.seen: list[int] = []
 
-    def training_step(self, batch: gpuimg.LoadedBatch, _: int) -> Any:
+    def training_step(self, batch: gpuimg.torch.TensorBatch, _: int) -> Any:
         self.seen += batch.indices[batch.valid].tolist()
-        images = torch.from_dlpack(batch.images)
-        labels = torch.from_numpy(batch.labels).to(images.device)
+        images, labels = batch
         return torch.nn.functional.cross_entropy(self.network(images), labels)
 
-    def validation_step(self, batch: gpuimg.LoadedBatch, _: int) -> None:
-        valid = torch.from_numpy(batch.valid)  # a rank's padding is not counted
-        right = self.network(torch.from_dlpack(batch.images)).argmax(1).cpu() == torch.from_numpy(batch.labels)
+    def validation_step(self, batch: gpuimg.torch.TensorBatch, _: int) -> None:
+        right, valid = self.network(batch.images).argmax(1) == batch.labels, batch.valid
+        # The padding of a rank is not counted.
         self.log("right", right[valid].float().mean(), batch_size=max(int(valid.sum()), 1), sync_dist=True)
 
     def configure_optimizers(self) -> Any:

@@ -9,7 +9,7 @@
 
 import typing as _typing
 
-from . import presets, sources
+from . import models, presets, sizes, sources
 from ._batch.batch import Batch
 from ._batch.clips import open_clips, video_info
 from ._batch.frameworks import to_jax, to_tensorflow, to_torch
@@ -22,6 +22,7 @@ from ._loading.build_index import build_index
 from ._loading.clips import Clips
 from ._loading.load import load
 from ._loading.loader import Loader
+from ._loading.order import class_weights
 from ._loading.pipeline import LoadedBatch
 from ._loading.prefetch import prefetch
 from ._ops.boxes import (
@@ -35,6 +36,7 @@ from ._ops.color import (
     adjust_brightness,
     adjust_contrast,
     adjust_gamma,
+    adjust_hsv,
     adjust_hue,
     adjust_saturation,
     autocontrast,
@@ -47,6 +49,9 @@ from ._ops.color import (
 )
 from ._ops.elastic import elastic
 from ._ops.filters import adjust_sharpness, gaussian_blur, jpeg, motion_blur
+from ._ops.keypoints import transform_keypoints
+from ._ops.letterbox import letterbox
+from ._ops.masks import masks_to_boxes, transform_masks
 from ._ops.pixels import (
     IMAGENET_MEAN,
     IMAGENET_STD,
@@ -58,7 +63,7 @@ from ._ops.pixels import (
 )
 from ._ops.resize_crop import center_crop, crop, horizontal_flip, pad, resize, resized_crop, vertical_flip
 from ._ops.selection import five_crop, ten_crop, uniform_temporal_subsample
-from ._ops.targets import transform_boxes, transform_masks, transform_points
+from ._ops.targets import transform_boxes, transform_points
 from ._ops.warp import affine, perspective, rotate
 from ._prepare.prepare import prepare
 from ._prepare.report import PrepareReport, TrainRate
@@ -69,6 +74,7 @@ from ._random.color import (
     random_channel_permutation,
     random_equalize,
     random_grayscale,
+    random_hsv,
     random_invert,
     random_photometric_distort,
     random_posterize,
@@ -126,6 +132,7 @@ __all__ = [
     "adjust_brightness",
     "adjust_contrast",
     "adjust_gamma",
+    "adjust_hsv",
     "adjust_hue",
     "adjust_saturation",
     "adjust_sharpness",
@@ -140,6 +147,7 @@ __all__ = [
     "center_crop",
     "clamp_bounding_boxes",
     "clamp_keypoints",
+    "class_weights",
     "coarse_dropout",
     "coco",
     "color_jitter",
@@ -163,10 +171,13 @@ __all__ = [
     "invert",
     "iterable",
     "jpeg",
+    "letterbox",
     "lmdb",
     "load",
     "load_plan",
+    "masks_to_boxes",
     "mixup",
+    "models",
     "mosaic",
     "motion_blur",
     "normalize",
@@ -195,6 +206,7 @@ __all__ = [
     "random_grayscale",
     "random_grid_mask",
     "random_horizontal_flip",
+    "random_hsv",
     "random_invert",
     "random_iou_crop",
     "random_jpeg",
@@ -219,6 +231,7 @@ __all__ = [
     "sanitize_keypoints",
     "save_plan",
     "scale_jitter",
+    "sizes",
     "solarize",
     "sources",
     "tar",
@@ -229,6 +242,7 @@ __all__ = [
     "to_tensorflow",
     "to_torch",
     "transform_boxes",
+    "transform_keypoints",
     "transform_masks",
     "transform_points",
     "trivial_augment",

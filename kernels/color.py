@@ -76,21 +76,42 @@ def hsv_channel(k, hue6, value, chroma):
 
 
 @scalar
-def hue(r, g, b, turns):
-    """Return a pixel with its HSV hue rotated by ``turns``."""
-    value = max(max(r, g), b)
-    chroma = value - min(min(r, g), b)
+def turned_hue(r, g, b, value, chroma, turns):
+    """Return the HSV hue of a pixel rotated by ``turns``, in sixths of a turn; that of a gray is any."""
     inverse = ONE / (chroma if chroma > ZERO else ONE)
     from_red = (g - b) * inverse
     from_green = f32(2.0) + (b - r) * inverse
     from_blue = f32(4.0) + (r - g) * inverse
     sixths = from_red if value == r else from_green if value == g else from_blue
     turned = sixths * f32(1.0 / 6.0) + turns
-    hue6 = (turned - floor(turned)) * f32(6.0)
+    return (turned - floor(turned)) * f32(6.0)
+
+
+@scalar
+def hue(r, g, b, turns):
+    """Return a pixel with its HSV hue rotated by ``turns``."""
+    value = max(max(r, g), b)
+    chroma = value - min(min(r, g), b)
+    hue6 = turned_hue(r, g, b, value, chroma, turns)
     return (
         hsv_channel(f32(5.0), hue6, value, chroma),
         hsv_channel(f32(3.0), hue6, value, chroma),
         hsv_channel(f32(1.0), hue6, value, chroma),
+    )
+
+
+@scalar
+def hsv(r, g, b, turns, saturation_gain, value_gain):
+    """Return a pixel with its HSV hue rotated by ``turns``, and its saturation and value multiplied and clamped."""
+    value = max(max(r, g), b)
+    chroma = value - min(min(r, g), b)
+    hue6 = turned_hue(r, g, b, value, chroma, turns)
+    new_value = unit(value * value_gain)
+    new_chroma = new_value * unit(chroma * saturation_gain / (value if value > ZERO else ONE))
+    return (
+        hsv_channel(f32(5.0), hue6, new_value, new_chroma),
+        hsv_channel(f32(3.0), hue6, new_value, new_chroma),
+        hsv_channel(f32(1.0), hue6, new_value, new_chroma),
     )
 
 

@@ -138,6 +138,8 @@ NORMALIZE_BYTES = _op(
     "normalize_bytes", "mean_r", "mean_g", "mean_b", "std_r", "std_g", "std_b", "divisor"
 )  # fmt: skip
 
+HSV = _op("hsv", "turns", "saturation_gain", "value_gain", rare=True)
+
 # Nodes of an elastic displacement, which a cubic B-spline interpolates. Their distance in pixels for a smoothness of 1
 # pixel: the standard deviation of the spline is the root of 1/3 of that. And the mean variance of the spline's values
 # where nodes are unit normals.

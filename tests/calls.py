@@ -68,6 +68,9 @@ CALLS = {
     "crop": Call(gi.crop, _window),
     "center_crop": Call(gi.center_crop, lambda rng, n, white: {"output_size": rng.integers(1, 40, (n, 2))}),
     "resized_crop": Call(gi.resized_crop, lambda *draw: _window(*draw) | _sizes(*draw)),
+    "letterbox": Call(
+        gi.letterbox, lambda rng, n, white: {"size": rng.integers(1, 40, (n, 2)), "fill": rng.random((n, 1)) * white}
+    ),
     "pad": Call(gi.pad, lambda rng, n, white: {"fill": rng.random((n, 1)) * white}, {"padding": (1, 0, 3, 2)}),
     "pad reflect": Call(gi.pad, fixed={"padding": (3, 40, 0, 5), "padding_mode": "reflect"}),
     "pad symmetric": Call(gi.pad, fixed={"padding": (0, 1, 70, 2), "padding_mode": "symmetric"}),
@@ -99,6 +102,14 @@ CALLS = {
     "adjust_contrast": Call(gi.adjust_contrast, lambda rng, n, white: {"contrast_factor": rng.uniform(0, 2, n)}),
     "adjust_saturation": Call(gi.adjust_saturation, lambda rng, n, white: {"saturation_factor": rng.uniform(0, 2, n)}),
     "adjust_hue": Call(gi.adjust_hue, lambda rng, n, white: {"hue_factor": rng.uniform(-0.5, 0.5, n)}),
+    "adjust_hsv": Call(
+        gi.adjust_hsv,
+        lambda rng, n, white: {
+            "hue_factor": rng.uniform(-1, 1, n),
+            "saturation_factor": rng.uniform(0, 2, n),
+            "value_factor": rng.uniform(0, 2, n),
+        },
+    ),
     "permute_channels": Call(
         permute_channels,
         lambda rng, n, white: {"permutation": np.array([rng.permutation(3) for _ in range(n)]).reshape(n, 3)},
@@ -183,7 +194,7 @@ for _name in gi.__all__:
         CALLS[_name] = _numbers(_function)
 
 #: Those that also move pixels, and those that change sizes.
-RESIZING = ["resize", "resize nearest", "resize bicubic", "resize plain", "crop", "center_crop", "resized_crop", "pad",
-            "pad edge", "pad reflect", "pad symmetric", "rotate expand"]  # fmt: skip
+RESIZING = ["resize", "resize nearest", "resize bicubic", "resize plain", "crop", "center_crop", "resized_crop",
+            "letterbox", "pad", "pad edge", "pad reflect", "pad symmetric", "rotate expand"]  # fmt: skip
 if numba is None:
     del CALLS["pointwise"]

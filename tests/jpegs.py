@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from gpuimg._decoding.jpeg import read_headers
-from gpuimg.kernels.jpeg import build
+from gpuimg.kernels.jpeg import build, progressive
 from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
 
@@ -80,6 +80,27 @@ def rebuilt(data: bytes, change: Any) -> bytes:
     """A file with each segment exchanged for those that ``change`` gives for its marker and body."""
     parts = [one for marker, body in header_segments(data) for one in change(marker, body)]
     return joined(parts, data[scan_start(data) :])
+
+
+class Bits:
+    """Bits of a scan, with zeros stuffed after 0xFF."""
+
+    def __init__(self) -> None:
+        self._value, self._count, self.bytes = 0, 0, bytearray()
+
+    def put(self, value: int, count: int) -> None:
+        self._value, self._count = self._value << count | value, self._count + count
+        while self._count >= 8:
+            self._count -= 8
+            byte = self._value >> self._count & 0xFF
+            self.bytes += b"\xff\0" if byte == 0xFF else bytes((byte,))
+        self._value &= (1 << self._count) - 1
+
+    def restart(self, marker: bytes) -> None:
+        """Fill up the last byte with ones, and append a marker."""
+        if self._count:
+            self.put((1 << 8 - self._count) - 1, 8 - self._count)
+        self.bytes += marker
 
 
 # -- files that encoders write -----------------------------------------------------------------------------------------
@@ -204,7 +225,7 @@ _CALL = ctypes.CFUNCTYPE(
 
 
 class Decoder:
-    """Our decoder as the CPU runtime calls it, with just as much memory as it asks for.
+    """Our decoders as the CPU runtime calls them, with just as much memory as it allots.
 
     Scratch and result hold ``fill`` before each call, which must not matter. ``memory`` makes memory of a size and
     with a content; without, it is :class:`Guarded`.
@@ -214,7 +235,10 @@ class Decoder:
         self.fill = fill
         self._memory = memory
         self._tables = (memory or Guarded)(TABLE_BYTES, 0)
-        self._call = _CALL(jpeg.DECODE_FUNCTION.address)
+        self._calls = {
+            kind: _CALL(one.DECODE_FUNCTION.address)
+            for kind, one in ((words.BASELINE, jpeg), (words.PROGRESSIVE, progressive))
+        }
 
     def __call__(
         self, data: bytes | Pixels, region: Region | None = None, channels: int = 3, header: Any = None,
@@ -225,7 +249,9 @@ class Decoder:
         x0, y0, x1, y1 = region or (0, 0, width, height)
         memory = self._memory or Guarded
         out = memory((y1 - y0) * (x1 - x0) * channels, self.fill)
-        work = memory(jpeg.work_bytes(int(header["width"])), self.fill)
+        headers = np.array([header])  # which has to live as long as the call: other threads reuse memory
+        size = progressive.work_bytes(headers) or jpeg.work_bytes(int(header["width"]))
+        work = memory(size, self.fill)
         status = memory(words.STATUS.itemsize, self.fill)
         raw = np.frombuffer(data, np.uint8)
         request = np.zeros(1, words.REQUEST)
@@ -233,8 +259,7 @@ class Decoder:
         request["region"], request["scale"], request["channels"] = (x0, y0, x1, y1), scale, channels
         if entry is not None:
             request["access"] = np.array((entry.ctypes.data, entry.size, every, learns), words.ACCESS)
-        headers = np.array([header])  # which has to live as long as the call: other threads reuse memory
-        self._call(
+        self._calls[int(header["kind"])](
             headers.ctypes.data, request.ctypes.data, out.bytes.ctypes.data, self._tables.bytes.ctypes.data,
             work.bytes.ctypes.data, work.bytes.size, status.bytes.ctypes.data,
         )  # fmt: skip
@@ -251,4 +276,4 @@ def header_of(data: bytes | Pixels) -> Any:
 
 def is_ours(data: bytes) -> bool:
     """Return True if gpuimg's own decoder accepts a file."""
-    return bool(header_of(data)["kind"] == words.BASELINE)
+    return header_of(data)["kind"] in (words.BASELINE, words.PROGRESSIVE)

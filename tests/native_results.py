@@ -28,6 +28,7 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "contrast": lambda x: gi.adjust_contrast(x, 0.7),
     "saturation": lambda x: gi.adjust_saturation(x, 1.6),
     "hue": lambda x: gi.adjust_hue(x, 0.2),
+    "hsv": lambda x: gi.adjust_hsv(x, -0.1, 1.5, 0.8),
     "gamma": lambda x: gi.adjust_gamma(x, 0.8),
     "sharpness": lambda x: gi.adjust_sharpness(x, 1.7),
     "autocontrast": gi.autocontrast,

@@ -54,7 +54,7 @@ def test_all_is_sorted_complete_and_real() -> None:
     assert sorted(set(gpuimg.__all__)) == sorted(gpuimg.__all__)
     assert all(hasattr(gpuimg, name) for name in gpuimg.__all__)
     public = {name for name, value in vars(gpuimg).items() if not name.startswith("_") and not inspect.ismodule(value)}
-    assert public == set(gpuimg.__all__) - {"__version__", "presets", "sources"}
+    assert public == set(gpuimg.__all__) - {"__version__", "models", "presets", "sizes", "sources"}
     assert len(IMAGE_FUNCTIONS) >= 23
 
 
@@ -134,9 +134,10 @@ def test_docstring_of_the_package_runs() -> None:
 LAYERS = (
     "kernels", "errors", "_version", "_checks", "_threads", "_io", "_decoding", "_index", "_video", "_data", "_plan",
     "_runtimes", "_batch", "_ops",
-    "_replay", "_random", "presets", "sources", "_loading", "typing", "_prepare", "torch", "_cli",
+    "_replay", "_random", "presets", "sizes", "models", "sources", "_loading", "typing", "_prepare", "torch",
+    "integrations", "_cli",
 )  # fmt: skip
-PUBLIC = {"errors", "presets", "sources", "torch", "typing"}
+PUBLIC = {"errors", "integrations", "models", "presets", "sizes", "sources", "torch", "typing"}
 #: Imports by dotted name: who is allowed to know them.
 OWNERS = {
     "nvidia": {"gpuimg/_decoding/nvimgcodec.py"},
@@ -169,11 +170,12 @@ OWNERS = {
         )
     },
     "torch": {
-        "gpuimg/torch.py",
+        *(f"gpuimg/torch/{name}.py" for name in ("__init__", "iterable", "loader", "mapped", "tensors")),
         "gpuimg/_cli/contenders.py",
         "gpuimg/_batch/frameworks.py",
     },  # in functions; types
     "torchvision": {"gpuimg/_cli/contenders.py"},  # in a function
+    "transformers": {"gpuimg/integrations/transformers.py"},  # in functions
     "tqdm": {"gpuimg/_loading/stats.py"},  # in a function
     "PIL": {  # in functions
         f"gpuimg/{name}.py"
@@ -268,7 +270,7 @@ SEAMS = {
     "_batch.recording": {"_recording": 1},  # the one place that looks into a Batch
     "_loading.pipeline": {"_array_in": 1},
     "sources._remote": {"_fetch_range": 1, "_raise_not_found_for_status": 1},  # of fsspec's HTTP files
-    "torch": {"_for_worker": 1},
+    "torch.iterable": {"_for_worker": 1},
 }  # fmt: skip
 
 

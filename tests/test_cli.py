@@ -91,7 +91,7 @@ def test_demo_prints_and_writes(tmp_path: Path, capfd: pytest.CaptureFixture[str
     out = tmp_path / "sheet.png"
     assert cli.main(["demo", "--photos", str(PHOTOS), "--device", "cpu", "--out", str(out)]) == 0
     text = capfd.readouterr().out
-    for word in ("device     cpu", "decoder    baseline JPEG: gpuimg", "photos     12", "images/s", str(out)):
+    for word in ("device     cpu", "decoder    JPEG on a CPU: gpuimg", "photos     12", "images/s", str(out)):
         assert word in text
     assert sheet(out).shape == (564, 786, 3)
 
@@ -380,7 +380,7 @@ def test_without_nvimagecodec(tmp_path: Path) -> None:
     out = str(tmp_path / "sheet.png")
     done = run("demo", "--photos", str(PHOTOS), "--device", "cpu", "--out", out, block="nvidia.nvimgcodec")
     assert done.returncode == 0, done.stderr
-    assert "baseline JPEG: gpuimg" in done.stdout
+    assert "JPEG on a CPU: gpuimg" in done.stdout
     assert run("info", block="nvidia.nvimgcodec").returncode == 0
 
 
@@ -402,7 +402,10 @@ def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert lines["gpuimg"] == gpuimg.__version__
     assert lines["numpy"] == np.__version__
     assert lines["Pillow"] == metadata.version("pillow")
-    assert re.search(r"baseline JPEG gpuimg\nPNG           gpuimg, inflated by .+\nother files   Pillow ", text)
+    assert re.search(
+        r"JPEG on a CPU gpuimg \(baseline, progressive\)\nPNG           gpuimg, inflated by .+\nother files   Pillow ",
+        text,
+    )
     assert f"\nvideos        PyAV {metadata.version('av')}" in text
     assert re.fullmatch(r"\d+ threads? \(.+\)", lines["cpu"])  # and how that came about
     assert re.fullmatch(r"compiled (with the package, for \S+|here by Numba: .+)", lines["loops"])
@@ -512,13 +515,12 @@ def test_warm_compiles_what_a_preset_needs_once() -> None:
 
 
 def test_warm_all_has_every_loop() -> None:
-    from gpuimg.kernels.compiled import NativeFunction
+    from gpuimg.kernels.compiled import NativeFunction, import_all
 
     done = run("warm", "--all")
     assert re.match(r"compiled   \d+ loops for everything in ", done.stdout)
-    import gpuimg.kernels.cpu.batch  # noqa: F401
-
-    code = "import gpuimg.kernels.cpu.batch\nfrom gpuimg.kernels.compiled import NativeFunction\n"
+    import_all()
+    code = "from gpuimg.kernels.compiled import NativeFunction, import_all\nimport_all()\n"
     code += "[function.address for function in NativeFunction.all]\n"
     code += "print(len(NativeFunction.all), NativeFunction.compile_count)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300).stdout

@@ -20,6 +20,7 @@ from PIL import Image, ImageOps
 import gpuimg
 from gpuimg._cli import bench, contenders, main
 from gpuimg._loading.samples import Columns
+from gpuimg.kernels import native
 
 from .samples import file_of
 from .watchdog import no_hang
@@ -75,6 +76,7 @@ def test_report_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("bench", PHOTOS, "--seconds", 2, "--device", "cpu") == 0
     said = capsys.readouterr()
     assert "warming up" in said.err
+    assert ("the first run compiles the kernels" in said.err) == (native.LEVEL is None)
     lines = dict(line.split(maxsplit=1) for line in said.out.splitlines())
     count = len(list(PHOTOS.glob("*.jpg")))
     assert lines["samples"] == str(count)

@@ -211,6 +211,30 @@ def test_hue_as_opencv(dtype: str) -> None:
     assert_close(gi.adjust_hue(pictures, shift).compute("float32"), expected, HUE)
 
 
+@kinds
+def test_hsv(dtype: str, channels: int) -> None:
+    rng = np.random.default_rng()
+    pictures = pictures_of(rng, dtype, channels)
+    n = len(pictures)
+    turns, saturation, value = rng.uniform(-1, 1, n), rng.uniform(0, 2, n), rng.uniform(0, 2, n)
+    x = gi.adjust_hsv(pictures, turns, saturation, value)
+    each = zip(pictures, turns, saturation, value, strict=True)
+    expected = [references.adjust_hsv(to_unit(p), *gains) for p, *gains in each]
+    assert_close(x.compute("float32"), expected, HUE)
+
+
+def test_hsv_as_opencv() -> None:
+    rng = np.random.default_rng()
+    pictures = pictures_of(rng, "uint8", 3)
+    gains = np.stack([rng.uniform(*limits, len(pictures)) for limits in ((-1, 1), (0, 2), (0, 2))], 1)
+    expected = []
+    for image, (turns, saturation, value) in zip(pictures, gains, strict=True):
+        h, s, v = np.moveaxis(cv2.cvtColor(to_unit(image).astype(np.float32), cv2.COLOR_RGB2HSV), 2, 0)
+        hsv = [(h + 360.0 * turns) % 360.0, np.minimum(s * saturation, 1.0), np.minimum(v * value, 1.0)]
+        expected.append(cv2.cvtColor(np.stack(hsv, 2).astype(np.float32), cv2.COLOR_HSV2RGB))
+    assert_close(gi.adjust_hsv(pictures, *gains.T).compute("float32"), expected, HUE)
+
+
 # -- conventions -------------------------------------------------------------------------------------------------------
 
 
@@ -225,6 +249,16 @@ def test_hue_turns_red_to_green_to_blue() -> None:
 def test_hue_leaves_grays() -> None:
     grays = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
     np.testing.assert_array_equal(gi.adjust_hue(grays, 0.3).array(), grays)
+
+
+def test_hsv_keeps_hues_at_the_limits() -> None:
+    assert values(gi.adjust_hsv(pixel(200, 100, 100), 0, 9, 1)) == [200, 0, 0]
+    assert values(gi.adjust_hsv(pixel(200, 100, 50), 0, 1, 9)) == [255, 128, 64]
+    assert values(gi.adjust_hsv(pixel(200, 100, 50), 0.3, 0, 1)) == [200, 200, 200]
+    assert values(gi.adjust_hsv(pixel(200, 100, 50), 0, 1, 0)) == [0, 0, 0]
+    assert values(gi.adjust_hsv(pixel(7, 7, 7), 0.2, 3, 2)) == [14, 14, 14]
+    np.testing.assert_array_equal(gi.adjust_hsv(IMAGES, 1.0).array(), np.stack(IMAGES))
+    assert values(gi.adjust_hsv(row(10, 200), 0.3, 0, 1.5)) == [15, 255]
 
 
 def test_brightness_is_cut_at_white() -> None:
@@ -369,6 +403,9 @@ def too_few(r: Any, g: Any, b: Any) -> Any:
         (lambda: gi.adjust_saturation(IMAGES, -1), "saturation_factor must be .*not -1"),
         (lambda: gi.adjust_hue(IMAGES, 0.51), r"hue_factor must be .* from -0.5 to 0.5, not 0.51"),
         (lambda: gi.adjust_hue(IMAGES, [0, -0.6]), r"hue_factor\[1\] must be .*not -0.6"),
+        (lambda: gi.adjust_hsv(IMAGES, 1.1), "hue_factor must be a number from -1 to 1, not 1.1"),
+        (lambda: gi.adjust_hsv(IMAGES, 0, -1), "saturation_factor must be a number of at least 0, not -1"),
+        (lambda: gi.adjust_hsv(IMAGES, 0, 1, [-1]), "value_factor"),
         (lambda: gi.rgb_to_grayscale(IMAGES, 2), "num_output_channels must be 1 or 3, not 2"),
         (
             lambda: gi.rgb_to_grayscale(IMAGES, 1, where=[True, False]),

@@ -67,6 +67,7 @@ FORMULAS: dict[str, tuple[tuple[float, ...], Callable[[Any], Any]]] = {
     "brightness": ((1.3,), lambda x: references.adjust_brightness(x, 1.3)),
     "saturation": ((0.4,), lambda x: references.adjust_saturation(x, 0.4)),
     "hue": ((-0.3,), lambda x: references.adjust_hue(x, -0.3)),
+    "hsv": ((0.4, 1.6, 1.3), lambda x: references.adjust_hsv(x, 0.4, 1.6, 1.3)),
     "grayscale": ((), lambda x: np.repeat(references.rgb_to_grayscale(x), 3, 2)),
     "permute": ((2.0, 0.0, 1.0), lambda x: x[..., [2, 0, 1]]),
     "invert": ((), lambda x: 1.0 - x),
@@ -83,7 +84,7 @@ def test_formula_equals_its_reference(name: str, kernels: Any) -> None:
     values, reference = FORMULAS[name]
     (op,) = (op for op in kernels("ops").OPS if op.name == name)
     image = picture(np.random.default_rng())
-    tolerance = 2e-5 if name == "hue" else 2e-6
+    tolerance = 2e-5 if name in ("hue", "hsv") else 2e-6
     np.testing.assert_allclose(applied(kernels, op, image, *values), reference(image), atol=tolerance)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
 import os
 import re
 import shutil
@@ -31,8 +32,8 @@ BEFORE = {
 NEEDS = {"data-formats": ("datasets",), "training-loops": ("jax", "lightning", "accelerate"), "video": ("av",)}
 #: Functions that are no operations: they open files, load, and hand over.
 OTHERS = {
-    "build_index", "decode_batch", "image_info", "load", "open_batch", "prefetch", "prepare", "to_jax", "to_tensorflow",
-    "to_torch", "video_info", *gpuimg.sources.__all__,
+    "build_index", "class_weights", "decode_batch", "image_info", "load", "open_batch", "prefetch", "prepare", "to_jax",
+    "to_tensorflow", "to_torch", "video_info", *gpuimg.sources.__all__,
 }  # fmt: skip
 
 
@@ -54,9 +55,29 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 (place / "label").write_text(str(number))
                 shard.add(photo, f"{number}.jpg")
                 shard.add(place / "label", f"{number}.cls")
+    (place / "instances.json").write_text(json.dumps(_annotations(photos)))
     if importlib.util.find_spec("av"):
         _write_video(place / "a.mp4", gpuimg.center_crop(gpuimg.open_batch(photos[:1] * 100), (128, 128)).array())
     return place
+
+
+def _annotations(photos: list[Path]) -> dict[str, object]:
+    """A COCO file: two objects in each photo, as a polygon and as run lengths, with three key points."""
+    images: list[dict[str, object]] = []
+    annotations: list[dict[str, object]] = []
+    for k, (photo, (height, width)) in enumerate(zip(photos, gpuimg.open_batch(photos).sizes.tolist(), strict=True)):
+        images.append({"id": k, "file_name": photo.name, "height": height, "width": width})
+        x, y, w, h = width // 5, height // 4, width // 2, height // 3
+        corners = [x, y, x + w, y, x + w, y + h, x, y + h]
+        column = [x * height + y, h, height - h] + [h, height - h] * (w - 1)
+        runs = [*column[:-1], height * width - sum(column[:-1])]
+        for segmentation in ([corners], {"size": [height, width], "counts": runs}):
+            annotations.append(
+                {"id": len(annotations), "image_id": k, "category_id": 10 + k % 3, "bbox": [x, y, w, h],
+                 "segmentation": segmentation, "keypoints": [x + 9, y, 2, x + w, y + h, 1, x, y + h, 2]}
+            )  # fmt: skip
+    categories = [{"id": number, "name": f"class {number}"} for number in (10, 11, 12)]
+    return {"images": images, "annotations": annotations, "categories": categories}
 
 
 def _write_video(path: Path, frames: object) -> None:
@@ -87,7 +108,8 @@ def test_guides_are_run() -> None:
     """No page has code that is left out by a slip of its fence."""
     assert len(PAGES) >= 12
     for page in DOCS.glob("*.md"):
-        assert set(re.findall(r"^```(\w+)", page.read_text(), re.MULTILINE)) <= {"python", "py", "sh"}, page.name
+        fences = set(re.findall(r"^```(\w+)", page.read_text(), re.MULTILINE))
+        assert fences <= {"python", "py", "sh", "diff"}, page.name
 
 
 # -- the site ----------------------------------------------------------------------------------------------------------
@@ -97,7 +119,8 @@ def public_names() -> set[str]:
     """Every name that users may import, dotted where it is in a module."""
     presets = {f"presets.{name}" for name, value in vars(gpuimg.presets).items() if _is_of_presets(name, value)}
     names = {name for name in gpuimg.__all__ if not inspect.ismodule(getattr(gpuimg, name))} - {"__version__"}
-    return names | presets | {"sources.Table", "torch.IterableDataset"}
+    of_torch = {f"torch.{name}" for name in ("load", "Loader", "TensorBatch", "IterableDataset", "Dataset")}
+    return names | presets | {"sources.Table"} | of_torch
 
 
 def _is_of_presets(name: str, value: object) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
-import importlib
 import importlib.util
 import os
 import re
@@ -59,29 +57,11 @@ def test_pixels_are_those_of_one_batch(example: str, library: str, pixels: str) 
 
 
 def test_hugging_faces_data_sets_have_other_pixels_in_each_epoch(pixels: str) -> None:
-    """By the loader, and by a transform."""
-    needs("datasets")
+    """By the loader, and by a data set for a trainer."""
+    needs("datasets", "torch")
     found = re.findall(SHA, run(EXAMPLES / "hf_datasets.py"))
     assert found == [pixels, pixels, pixels_of(1)]
     assert found[1] != found[2]
-
-
-def test_a_transform_of_hugging_face_has_one_epoch_in_all_copies() -> None:
-    """As a Trainer copies them; and no epoch by default, which would be the same one for ever."""
-    needs("datasets")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(EXAMPLES)
-        example = importlib.import_module("hf_datasets")
-        augment = example.Augment()
-        dataset = example.files(EXAMPLES / "photos").with_transform(augment)
-        copied = copy.deepcopy(dataset.select(range(2)))
-        with pytest.raises(ValueError, match="set the epoch first"):
-            copied[0:2]
-        images = []
-        for augment.epoch in (0, 1, 0):
-            images.append([image.tobytes() for image in copied[0:2]["image"]])
-            assert images[-1] == [image.tobytes() for image in dataset[0:2]["image"]]
-    assert images[0] == images[2] != images[1]
 
 
 def test_any_number_of_actors_gives_the_same_pixels(pixels: str) -> None:

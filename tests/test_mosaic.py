@@ -103,6 +103,36 @@ def test_boxes_labels_and_masks_lie_on_what_they_mark() -> None:
             np.testing.assert_allclose(pixels[inside], label, atol=1e-3)
 
 
+def test_masks_of_objects_are_where_their_labels_are() -> None:
+    rng = np.random.default_rng()
+    stacks = []
+    for (height, width), count in zip(SIZES, (3, 0, 1, 30, 2), strict=True):
+        corner, size = rng.integers(0, (height, width), (count, 2)), rng.integers(1, 20, (count, 2))
+        rows, columns = np.arange(height)[None, :, None], np.arange(width)[None, None]
+        (top, left), (bottom, right) = corner.T[..., None, None], (corner + size).T[..., None, None]
+        stacks.append((rows >= top) & (rows < bottom) & (columns >= left) & (columns < right))
+    y = gi.mosaic(pictures(), (48, 70), (0.1, 0.9), rng=int(rng.integers(1 << 31)))
+    found = y.masks(stacks)
+    names = y.labels([100 * i + np.arange(len(stack)) + 1 for i, stack in enumerate(stacks)])
+    for number in range(30):  # one object of each image at a time
+        label = [100 * i + number + 1 for i in range(5)]
+        maps = [
+            (stack[number] if number < len(stack) else np.zeros(stack.shape[1:], bool)).astype(np.int32) * name
+            for stack, name in zip(stacks, label, strict=True)
+        ]
+        shown = y.masks(maps)
+        for i, (masks, own) in enumerate(zip(found, names, strict=True)):
+            assert masks.shape == (len(own), 48, 70)
+            for mask, name in zip(masks, own.tolist(), strict=True):
+                if name in label:
+                    np.testing.assert_array_equal(mask, shown[i] == name)
+    for i, (masks, own) in enumerate(zip(found, names, strict=True)):
+        assert [part.sum() > 0 for part in masks] == gi.masks_to_boxes(found)[1][i].tolist()
+        assert len(own) == sum(len(stacks[k]) for k in y.shown[i].tolist())
+    with pytest.raises(ValueError, match="fill must be 0 for masks of objects, not 1"):
+        y.masks(stacks, fill=1)
+
+
 def test_given_partners_and_clips() -> None:
     images = pictures()
     partner = [(1, 1, 2), (0, 3, 4), (0, 0, 0), (4, 4, 4), (2, 2, 2)]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from buildtools import elf
-from buildtools.levels import LEVELS, WHEELS, levels_to_build, own_level
+from buildtools import backend, elf
+from buildtools.levels import LEVELS, OTHERS, WHEELS, levels_to_build, own_level
 from gpuimg.kernels import native
 
 ROOT = Path(__file__).parents[1]
@@ -30,10 +30,10 @@ PAIR = np.dtype([("first", "<i8"), ("second", "<f4")], align=True)
 pytestmark = pytest.mark.skipif(MACHINE not in WHEELS, reason="no libraries for this machine")
 
 
-def compile_small(what: str, path: Path) -> subprocess.CompletedProcess[str]:
-    """Build a library of :mod:`.native_build` for the oldest processor of this machine."""
-    command = [sys.executable, "-m", "tests.native_build", what, WHEELS[MACHINE][0], str(path)]
-    environment = os.environ | {"GPUIMG_NATIVE": "jit", "PYTHONPATH": str(ROOT)}
+def compile_small(what: str, path: Path, level: str = "") -> subprocess.CompletedProcess[str]:
+    """Build a library of :mod:`.native_build`, by default for the oldest processor of this machine."""
+    command = [sys.executable, "-m", "tests.native_build", what, level or WHEELS[MACHINE][0], str(path)]
+    environment = os.environ | {"GPUIMG_NATIVE": "jit"}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
 
 
@@ -92,6 +92,32 @@ def test_code_that_must_not_be_shipped_is_not_built(what: str, reason: str, tmp_
     assert reason in done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_objects_for_other_systems_are_built(name: str, tmp_path: Path) -> None:
+    """They are neither linked nor run anywhere."""
+    path = tmp_path / "loops.o"
+    done = compile_small("working", path, name)
+    assert done.returncode == 0, done.stderr
+    head = {"macos-arm64": "<II", "macos-x86-64-v3": "<II", "windows-x86-64-v3": "<H"}[name]
+    kinds = {"macos-arm64": (0xFEEDFACF, 0x100000C), "macos-x86-64-v3": (0xFEEDFACF, 0x1000007)}
+    assert struct.unpack_from(head, path.read_bytes()) == kinds.get(name, (0x8664,))  # Mach-O, COFF
+    assert b"gpuimg_entrance___main___total" in path.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", ["x86-64-v2", "aarch64"])
+def test_ziglang_links_where_there_is_no_compiler(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ziglang")
+    monkeypatch.setenv("PATH", "/nowhere")
+    path = tmp_path / "library.so"
+    done = compile_small("working", path, level)
+    assert done.returncode == 0, done.stderr
+    assert elf.read(path.read_bytes()).undefined <= elf.ALLOWED
+    if level == WHEELS[MACHINE][0]:
+        native._try(native.Library(path), level)
+
+
 def test_a_library_needs_what_the_list_has(small: Path) -> None:
     found = elf.read(small.read_bytes())
     assert found.undefined <= elf.ALLOWED
@@ -126,13 +152,33 @@ def test_the_build_is_chosen_by_the_environment(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("GPUIMG_BUILD", "pure")
     assert levels_to_build().levels == ()
     monkeypatch.setenv("GPUIMG_BUILD", "aarch64")
-    assert levels_to_build() == ("aarch64", ("aarch64",))
-    monkeypatch.setenv("GPUIMG_BUILD", "riscv")
-    with pytest.raises(ValueError, match="GPUIMG_BUILD must be pure, x86_64 or aarch64, not 'riscv'"):
-        levels_to_build()
+    assert levels_to_build() == ("aarch64", ("aarch64",), False)
+    monkeypatch.setenv("GPUIMG_BUILD", "x86_64+cuda")
+    assert levels_to_build() == ("x86_64", ("x86-64-v2", "x86-64-v3", "x86-64-v4"), True)
+    for wrong in ("riscv", "x86_64+", "pure+cuda"):
+        monkeypatch.setenv("GPUIMG_BUILD", wrong)
+        with pytest.raises(ValueError, match=r"GPUIMG_BUILD must be one of pure, x86_64, x86_64\+cuda, .*, not '"):
+            levels_to_build()
     monkeypatch.delenv("GPUIMG_BUILD")
     monkeypatch.setenv("PATH", "/nowhere")
     assert levels_to_build().levels == ()  # no linker
+
+
+@pytest.mark.parametrize(
+    ("chosen", "path", "present", "missing"),
+    [("pure", "/nowhere", (), ("numba", "nvidia", "zig")),
+     (MACHINE, "", ("numba==", "llvmlite=="), ("nvidia", "numba-cuda", "zig")),
+     (MACHINE, "/nowhere", ("numba==", "ziglang=="), ("nvidia", "numba-cuda")),
+     (f"{MACHINE}+cuda", "", ("numba==", "numba-cuda==", "nvidia-nvjitlink-cu12=="), ("zig",))],
+)  # fmt: skip
+def test_a_build_requires_its_compilers(
+    chosen: str, path: str, present: tuple[str, ...], missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUIMG_BUILD", chosen)
+    monkeypatch.setenv("PATH", path or os.environ["PATH"])
+    required = backend.get_requires_for_build_wheel()
+    assert all(any(one.startswith(name) for one in required) for name in present)
+    assert not any(one.startswith(missing) for one in required)
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------

@@ -119,6 +119,67 @@ def test_orientation_after_the_pixels_of_a_png(value: int) -> None:
     np.testing.assert_array_equal(shown(data), expected(data))
 
 
+def text_chunk(name: bytes, key: bytes, text: bytes) -> bytes:
+    """A chunk of a PNG with text."""
+    start = {b"tEXt": b"", b"zTXt": b"\0", b"iTXt": b"\0\0\0\0", b"compressed": b"\1\0\0\0"}[name]
+    packed = zlib.compress(text) if name in (b"zTXt", b"compressed") else text
+    name = b"iTXt" if name == b"compressed" else name
+    body = key + b"\0" + start + packed
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+XMP = b'<x:xmpmeta><rdf:Description tiff:Orientation="%d"/></x:xmpmeta>'
+TAGS = b"<x:xmpmeta><tiff:Orientation>%d</tiff:Orientation></x:xmpmeta>"
+
+
+@pytest.mark.parametrize("name", [b"tEXt", b"zTXt", b"iTXt", b"compressed"])
+@pytest.mark.parametrize("form", [XMP, TAGS])
+@pytest.mark.parametrize("value", [0, 1, 3, 6, 8, 9])
+def test_orientation_of_a_png_in_xmp(name: bytes, form: bytes, value: int) -> None:
+    """As Pillow's exif_transpose."""
+    plain = file_of(smooth(), "PNG")
+    data = plain[:33] + text_chunk(name, b"XML:com.adobe.xmp", form % value) + plain[33:]
+    np.testing.assert_array_equal(shown(data), expected(data))
+    assert read_header(data, LIMIT).orientation == (value if 1 <= value <= 8 else 1)
+
+
+@pytest.mark.parametrize("name", [b"tEXt", b"zTXt", b"iTXt"])
+def test_orientation_of_a_png_as_imagemagick_writes_it(name: bytes) -> None:
+    block = oriented(6).tobytes().hex().encode()
+    text = b"\nexif\n%8d\n%s\n" % (len(block) // 2, b"\n".join(block[k : k + 72] for k in range(0, len(block), 72)))
+    plain = file_of(smooth(), "PNG")
+    data = plain[:33] + text_chunk(name, b"Raw profile type exif", text) + plain[33:]
+    np.testing.assert_array_equal(shown(data), expected(data))
+    assert read_header(data, LIMIT).orientation == 6
+
+
+@pytest.mark.parametrize("value", [1, 3])
+def test_exif_of_a_png_comes_before_xmp(value: int) -> None:
+    plain = file_of(smooth(), "PNG", exif=oriented(value))
+    data = plain[:33] + text_chunk(b"iTXt", b"XML:com.adobe.xmp", XMP % 6) + plain[33:]
+    np.testing.assert_array_equal(shown(data), expected(data))
+    assert read_header(data, LIMIT).orientation == value
+
+
+def test_xmp_of_a_png_counts_where_exif_has_no_orientation() -> None:
+    other = Image.Exif()
+    other[0x010F] = "a camera"
+    plain = file_of(smooth(), "PNG", exif=other)
+    data = plain[:33] + text_chunk(b"iTXt", b"XML:com.adobe.xmp", XMP % 6) + plain[33:]
+    np.testing.assert_array_equal(shown(data), expected(data))
+    assert read_header(data, LIMIT).orientation == 6
+
+
+@pytest.mark.parametrize("text", [b"", b"\0", b"\1", b"\1\0\0\0not zlib", b"\1\5\0\0xx", b"\0\0\0"])
+@pytest.mark.parametrize("name", [b"iTXt", b"zTXt", b"tEXt"])
+@pytest.mark.parametrize("key", [b"XML:com.adobe.xmp", b"Raw profile type exif"])
+def test_damaged_text_of_a_png_is_ignored(name: bytes, key: bytes, text: bytes) -> None:
+    body = key + b"\0" + text
+    chunk = struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+    plain = file_of(smooth(), "PNG")
+    assert read_header(plain[:33] + chunk + plain[33:], LIMIT).orientation == 1
+
+
 @pytest.mark.parametrize("block", [b"", b"MM", b"II*\0\xff\xff\xff\xff", b"Exif\0\0MM\0*\0\0\0\x08\xff\xff", b"x" * 40])
 @pytest.mark.parametrize("form", ["PNG", "WEBP", "JPEG"])
 def test_damaged_exif_is_ignored(form: str, block: bytes) -> None:

@@ -487,6 +487,14 @@ def test_boxes_shrink_with_their_images(coco: Any, tmp_path: Path) -> None:
     assert label["boxes"] == [[4, 2, 24, 17]]
 
 
+def test_masks_and_key_points_are_left_out(coco: Any, tmp_path: Path) -> None:
+    source = gi.coco(tmp_path / "in", tmp_path / "boxes.json", segments=True, keypoints=True)
+    for name, each in (("one", coco), ("two", source)):
+        prepared(each, tmp_path / name, short_side=20, to="same", tar_size=10**6)
+    one, two = (gi.tar(tmp_path / name / "shard-000000.tar", label="json")[0][1] for name in ("one", "two"))
+    assert one == two
+
+
 # -- what is bad -------------------------------------------------------------------------------------------------------
 
 

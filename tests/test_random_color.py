@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -134,6 +135,37 @@ def test_jitter_is_the_public_functions_one_at_a_time() -> None:
         for code, value in zip(drawn[i], values[i], strict=True):
             single = functions[JITTER.index(code)](single, value).compute()
         assert_close([x[i]], [single[0]], FORMULA)
+
+
+@pytest.mark.parametrize("given", [(), (0.3, 0.5, 0.9), (0.0, 0.0, 1.0)])
+def test_gains_of_hsv_are_ultralytics(given: tuple[float, ...]) -> None:
+    x = gi.random_hsv(blanks(), *given, rng=rng(7))
+    (entry,) = recording_of(x).plan.entries
+    assert np.all(entry.codes == ops.HSV.code)
+    for most, found, middle in zip(given or (0.015, 0.7, 0.4), entry.params.T, (0, 1, 1), strict=True):
+        if most:
+            assert_uniform(found, middle - most, middle + most)
+        else:
+            assert np.all(found == middle)
+
+
+def test_images_with_hsv_are_ultralytics() -> None:
+    """``RandomHSV`` of ultralytics 8.4 with OpenCV's bytes, whose hues are even degrees."""
+    images = pictures("uint8", 3, 5)
+    x = gi.random_hsv(images, 0.5, 0.7, 0.4, rng=rng(8, len(images)))
+    away = []
+    for picture, found, gains in zip(images, x, recording_of(x).plan.entries[0].params, strict=True):
+        levels = np.arange(256, dtype=np.float64)
+        tables = [
+            (levels + gains[0] * 180) % 180,
+            np.clip(levels * gains[1], 0, 255),
+            np.clip(levels * gains[2], 0, 255),
+        ]
+        hsv = cv2.cvtColor(picture, cv2.COLOR_RGB2HSV)
+        changed = np.stack([table.astype(np.uint8)[hsv[..., k]] for k, table in enumerate(tables)], 2)
+        away.append(np.abs(cv2.cvtColor(changed, cv2.COLOR_HSV2RGB).astype(int) - found).ravel())
+    assert np.concatenate(away).max() <= 14
+    assert np.concatenate(away).mean() < 1.2
 
 
 # -- what is done with a probability -----------------------------------------------------------------------------------
@@ -368,6 +400,8 @@ def test_three_augment_pixels(dtype: str) -> None:
         ("color_jitter", (None, None, None, (0.2, -0.2)), "hue must be"),
         ("color_jitter", (None, None, None, -0.1), r"hue must be a number of at least 0, or \(low, high\), not -0.1"),
         ("color_jitter", (None, None, None, [0.1]), r"hue must be \(low, high\), not \[0.1\]"),
+        ("random_hsv", (1.5,), r"hue must be a number from 0 to 1, not 1.5"),
+        ("random_hsv", (0, 0, -1), r"value must be a number from 0 to 1, not -1"),
         ("random_grayscale", (1.5,), r"p must be a number from 0 to 1, not 1.5"),
         ("random_invert", (-0.5,), r"p must be a number from 0 to 1, not -0.5"),
         ("random_invert", ([0.5, 1.5, 0],), r"p\[1\] must be a number from 0 to 1, not 1.5"),

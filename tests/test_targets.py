@@ -18,7 +18,6 @@ from .calls import CALLS, RESIZING
 #: Every function that moves pixels.
 MOVING = [*RESIZING, "horizontal_flip", "vertical_flip", "rotate", "affine", "perspective", "elastic"]
 BORDERS = ("pad edge", "pad reflect", "pad symmetric")
-moving = pytest.mark.parametrize("name", MOVING)
 
 
 def blank(n: int = 1, height: int = 40, width: int = 60) -> NDArray[np.uint8]:
@@ -35,7 +34,7 @@ def boxes_of(rng: np.random.Generator, n: int, count: int, height: int, width: i
 # -- masks -------------------------------------------------------------------------------------------------------------
 
 
-@moving
+@pytest.mark.parametrize("name", [name for name in MOVING if name != "letterbox"])  # which is always bilinear
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "int64", "int16", "bool"])
 def test_masks_move_as_nearest_images(name: str, dtype: str) -> None:
     rng = np.random.default_rng(1)
@@ -505,7 +504,11 @@ def test_bad_masks_are_refused() -> None:
     refused(
         move, x, [good[0], good[1] * np.int64(1)], match=r"masks\[0\] is uint8 and masks\[1\] int64", error=TypeError
     )
-    refused(move, x, [good[0], np.zeros((5, 7, 3), np.uint8)], match=r"masks\[1\] must have shape \(H, W\)")
+    refused(move, x, [good[0], np.zeros((1, 1, 5, 7), np.uint8)], match=r"masks\[1\] must have shape \(H, W\)")
+    refused(move, x, [good[0], np.zeros((3, 7, 5), np.uint8)], match=r"masks\[1\], of shape \(3, 7, 5\), is 7 x 5, but")
+    refused(move, x, [good[0], np.zeros((3, 5, 7), np.uint8)], match=r"masks must all be \(H, W\) or all \(K, H, W\)")
+    refused(move, x[:1], [np.full((3, 4, 6), 2)], match=r"masks\[0\] must have for masks of objects .* 0 to 1, not 2")
+    refused(move, x[:1], [np.zeros((3, 4, 6), int)], fill=2, match="fill must be 0 or 1 for masks of objects, not 2")
     refused(move, x, [good[0], "mask"], match=r"masks\[1\] must be .* not str", error=TypeError)
     refused(move, x, good[0], match=r"masks must be a list of .* not uint8 of shape \(4, 6\)", error=TypeError)
     refused(move, x[:1], [np.full((4, 6), (1 << 24) + 1)], match=r"masks\[0\] must have labels .*, not 16777217 to")

@@ -36,6 +36,11 @@ gpuimg.adjust_saturation(x, [0.0, 0.5, 1.0, 1.5, 2.0, 3.0])
 gpuimg.adjust_hue(x, [-0.4, -0.2, -0.05, 0.05, 0.2, 0.4])
 
 # %%
+# ``adjust_hsv`` also multiplies the saturation and the value of HSV.
+
+gpuimg.adjust_hsv(x, [0.0, 0.0, 0.0, 0.1, 0.1, 0.1], [0.5, 1.0, 2.0, 0.5, 1.0, 2.0], [0.6, 0.8, 1.0, 1.2, 1.4, 1.6])
+
+# %%
 gpuimg.adjust_gamma(x, [0.4, 0.7, 1.0, 1.5, 2.0, 3.0])
 
 # %%
@@ -112,6 +117,9 @@ gpuimg.color_jitter(x, 0.5, 0.5, 0.5, 0.2, rng=0)
 
 # %%
 gpuimg.random_photometric_distort(x, p=1.0, rng=0)
+
+# %%
+gpuimg.random_hsv(x, 0.1, 0.7, 0.4, rng=0)
 
 # %%
 gpuimg.random_grayscale(x, 0.5, rng=0)

@@ -54,6 +54,11 @@ gpuimg.center_crop(x, ([40, 80, 120, 160, 200, 240], [40, 80, 120, 160, 200, 240
 gpuimg.resized_crop(x, [0, 20, 40, 60, 70, 75], [0, 40, 80, 100, 110, 115], [160, 120, 80, 40, 20, 10], 80, (160, 160))
 
 # %%
+# ``letterbox`` resizes to fit into a size and pads to it, for detectors.
+
+gpuimg.letterbox(x, ([160, 160, 120, 80, 240, 240], [160, 240, 240, 240, 160, 80]))
+
+# %%
 # ``pad`` with a color for each image, or with the outermost pixels.
 
 colors = [[0, 0, 0], [255, 255, 255], [200, 60, 60], [60, 200, 60], [60, 60, 200], [128, 128, 128]]

@@ -80,6 +80,13 @@ print(gpuimg.clamp_keypoints(points + 300, (height, width))[0].round(1))
 print(gpuimg.sanitize_keypoints(points + 150, (height, width))[0][0].round(1))
 
 # %%
+# Key points have a visibility, 0, 1 or 2 as in COCO. Points outside the image get 0, and in mirrored images left and
+# right exchange their places.
+
+eyes = np.concatenate([points[:, None], np.full((5, 1, 3, 1), 2)], 3)
+print(gpuimg.transform_keypoints(gpuimg.horizontal_flip(y), eyes, flip_indices=[1, 0, 2])[0].round(1))
+
+# %%
 # Masks
 # -----
 # Masks have labels of pixels and are resampled by nearest neighbor. Here an ellipse, shown in gray:
@@ -94,3 +101,11 @@ y.take([0, 1, 2, 3, 4])
 # %%
 moved = gpuimg.transform_masks(y, masks)
 gpuimg.resize(moved[..., None] * np.uint8(200), (160, 240))
+
+# %%
+# Objects that overlap have a mask each, (K, H, W) for every image. ``masks_to_boxes`` returns the boxes of what is
+# visible:
+
+both = np.stack([masks, masks[:, ::-1, ::-1]], 1).astype(bool)
+boxes, kept = gpuimg.masks_to_boxes(gpuimg.transform_masks(y, both))
+print(boxes[0], kept[0])

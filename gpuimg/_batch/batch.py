@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, SupportsIndex, TypeAlias, overload
+from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from .._checks import arguments
 from .._checks.types import Array, ClipLayout, DType, ImageArray, Indices, Ints, Layout
 from .._data.images import Pixels, offsets_of
+from .._data.patches import PatchLayout
 from .._plan.plan import Plan
 from .._runtimes import planes, whole_files
 from .._runtimes.devices import runtime_for
 from .._runtimes.protocol import Runtime
 from ..errors import Failure
 from . import contact_sheet, dlpack, pickling
+from . import tokens as several
 from .arrays import checked_arrays
 from .layouts import Allocate, array_of_clips
 from .recording import Recording, recorded
@@ -243,6 +245,133 @@ class Batch(Sequence[Array]):
         name = recorded(computed).source.dtype
         return [computed.take(part)._array_in(self._recording.runtime.take, name, layout) for part in parts]
 
+    def ragged(self, dtype: DType | None = None, layout: Layout = "NHWC") -> several.Ragged:
+        """Run now and return images of any sizes in one flat array.
+
+        Parameters
+        ----------
+        dtype, layout
+            As in :meth:`compute`.
+
+        Returns
+        -------
+        Ragged
+            With the fields ``values``, ``starts`` and ``sizes``.
+
+        Raises
+        ------
+        DecodeError
+            Naming every image that could not be decoded, under ``on_error="raise"``.
+
+        Examples
+        --------
+        >>> import gpuimg, numpy as np
+        >>> x = gpuimg.resize(np.zeros((2, 40, 50, 3), np.uint8), ([4, 2], [5, 3]))
+        >>> ragged = x.ragged()
+        >>> ragged.values.shape, ragged.starts.tolist()
+        ((78,), [0, 60])
+        """
+        pixels = self._result(dtype, layout)
+        return several.Ragged(pixels.flat, pixels.offsets.copy(), pixels.sizes.copy())
+
+    def padded(
+        self,
+        value: float = 0.0,
+        align: Literal["corner", "center"] = "corner",
+        *,
+        multiple: int = 1,
+        dtype: DType | None = None,
+        layout: Layout = "NHWC",
+    ) -> several.Padded:
+        """Run now and return images of any sizes in one array, as high and as wide as the largest.
+
+        Parameters
+        ----------
+        value : float
+            Of the padding, as it is stored: 0 to 255 in uint8, and after :func:`normalize` a normalized value.
+        align : {"corner", "center"}
+            Images begin at the top left corner, or are centered.
+        multiple : int
+            Height and width of the array are multiples of this.
+        dtype, layout
+            As in :meth:`compute`.
+
+        Returns
+        -------
+        Padded
+            With the fields ``values``, ``corners``, ``sizes`` and ``mask``.
+
+        Raises
+        ------
+        DecodeError
+            Naming every image that could not be decoded, under ``on_error="raise"``.
+
+        Examples
+        --------
+        >>> import gpuimg, numpy as np
+        >>> x = gpuimg.resize(np.zeros((2, 40, 50, 3), np.uint8), ([4, 2], [5, 3]))
+        >>> padded = x.padded(255)
+        >>> padded.values.shape, padded.mask[1].sum()
+        ((2, 4, 5, 3), np.int64(6))
+        """
+        return several.padded(self._recording, self._run, value, align, multiple, dtype, layout)
+
+    def tokens(
+        self,
+        patch: int,
+        *,
+        merge: int = 1,
+        frames: int = 1,
+        order: several.Order = "CTPP",
+        pad: int | Literal["longest"] | None = None,
+        dtype: DType | None = None,
+    ) -> several.Tokens:
+        """Run now and return square patches, the input of vision transformers, instead of images.
+
+        Parameters
+        ----------
+        patch : int
+            Side of a patch in pixels. Heights and widths must be multiples of ``patch * merge``;
+            :mod:`gpuimg.sizes` has rules that give such sizes.
+        merge : int
+            Patches of an image follow one another row by row, or, above 1, in blocks of ``merge`` x ``merge``.
+        frames : int
+            Frames of a patch of a clip; images are repeated as often.
+        order : {"CTPP", "PPC"}
+            Values of a patch: by channel, frame, row and column, or by row, column and channel.
+        pad : int or "longest", optional
+            Give every image this number of tokens, or that of the image with most, with zeros at the end and a mask.
+            By default the tokens of all images form one array.
+        dtype
+            As in :meth:`compute`.
+
+        Returns
+        -------
+        Tokens
+            With the fields ``values``, ``starts``, ``grids``, ``mask`` and ``errors``.
+
+        Raises
+        ------
+        ValueError
+            For a size that is no multiple, or a ``pad`` below the tokens of an image.
+        DecodeError
+            Naming every image that could not be decoded, under ``on_error="raise"``.
+
+        Notes
+        -----
+        On the CPU, pixels are stored in their patches in the pass that computes them. On a GPU they are copied there by
+        a second one.
+
+        Examples
+        --------
+        >>> import gpuimg, numpy as np
+        >>> x = gpuimg.resize(np.zeros((2, 40, 50, 3), np.uint8), ([28, 56], [28, 84]))
+        >>> tokens = x.tokens(14, merge=2, frames=2)
+        >>> tokens.values.shape, tokens.starts.tolist(), tokens.grids.tolist()
+        ((28, 1176), [0, 4, 28], [[1, 2, 2], [1, 4, 6]])
+        """
+        return several.tokens(self._recording, self._run, patch, merge, frames, order, pad, dtype)
+
     def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
         """Implement :meth:`array`, with memory from ``allocate``."""
         if layout in CLIP_LAYOUTS:
@@ -285,7 +414,7 @@ class Batch(Sequence[Array]):
         separate = not self.is_uniform or whole_files.is_special(self._recording.source)
         return layout == "NHWC" and separate and self._recording.source.selection is None
 
-    def _run(self, flat: Any, offsets: Ints, layout: str) -> None:
+    def _run(self, flat: Any, offsets: Ints, layout: str | PatchLayout) -> None:
         source = self._recording.source
         if isinstance(source, Pixels) and (source.layout != "NHWC" or source.dtype not in UNITS):
             raise TypeError(
@@ -315,11 +444,17 @@ class Batch(Sequence[Array]):
         i = operator.index(index)
         if not -len(self) <= i < len(self):
             raise IndexError(f"image {i} of a batch of {len(self)}")
-        return self._result(None, self._recording.source.layout).view(i % len(self))
+        return self._items().view(i % len(self))
 
     def __iter__(self) -> Iterator[Array]:
-        pixels = self._result(None, self._recording.source.layout)
+        pixels = self._items()
         return (pixels.view(i) for i in range(len(self)))
+
+    def _items(self) -> Pixels:
+        """Return the results as stored if they have been computed, in any dtype and layout."""
+        source = self._recording.source
+        stored = isinstance(source, Pixels) and self.changes_nothing
+        return self._result(source.dtype if stored else None, source.layout)
 
     # -- copies ------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ _WHERE = "functions take where=, the images that they apply to: where=rng.bernou
 _ARRAY = "gpuimg decodes to arrays; set dtype and layout in Batch.array(dtype, layout), or use gpuimg.to_torch"
 _SIZES = "use Batch.sizes, Batch.channels and Batch.frames, or gpuimg.image_info for a file"
 _STRINGS = 'options are strings, such as interpolation="bilinear"; torchvision\'s enum members are also accepted'
-_LOADER = "gpuimg.load(source, preprocess, batch_size=...) yields batches; gpuimg.torch.IterableDataset yields tensors"
+_LOADER = "gpuimg.load(source, preprocess, batch_size=...) yields arrays; gpuimg.torch.load yields tensors"
 _PLAIN = "boxes, masks and points are plain arrays: use gpuimg.transform_boxes, transform_masks and transform_points"
 
 #: Names of other libraries -> a name in gpuimg, or advice.

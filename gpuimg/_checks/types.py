@@ -91,6 +91,7 @@ Indices: TypeAlias = Sequence[SupportsIndex] | SupportsArray
 #: One table of numbers: points (K, 2), boxes (K, 4) and so on.
 Table: TypeAlias = SupportsArray | Sequence[Sequence[float] | SupportsArray]
 TablePerImage: TypeAlias = SizedArray | Sequence[Table]
+KeypointsPerImage: TypeAlias = SizedArray | Sequence[Sequence[Table] | SupportsArray]
 MaskPerImage: TypeAlias = SizedArray | Sequence[SupportsArray]
 
 # -- string options ----------------------------------------------------------------------------------------------------

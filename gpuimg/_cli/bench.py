@@ -109,7 +109,7 @@ def _measured(options: Namespace) -> dict[str, Any]:
         if left_out["torchvision"] is None:
             contestants["torchvision"] = partial(contenders.torchvision, files, batch_size, cores)
     if not options.json:
-        print("warming up; the first run compiles the kernels, which takes some seconds ...", file=sys.stderr)
+        info.announce_warming()
     _rate(_gpuimg(loader), 0.05 * options.seconds)
     rates = _compare(contestants, 0.95 * options.seconds)
     stats = loader.stats()

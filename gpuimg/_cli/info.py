@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from importlib import metadata
 from typing import Any
 
@@ -76,13 +77,19 @@ def loops() -> tuple[str | None, str]:
     return (native.LEVEL, native.describe())
 
 
+def announce_warming() -> None:
+    """Print why nothing is measured yet."""
+    compiles = "" if loops()[0] else "; the first run compiles the kernels, which takes some seconds"
+    print(f"warming up{compiles} ...", file=sys.stderr)
+
+
 def decoders(gpu: bool) -> dict[str, str]:
     """Return the decoder of each kind of file; with ``gpu``, including those on the GPU."""
     found = versions()
-    formats = "progressive and other JPEG, interlaced PNG, WebP, AVIF, GIF, TIFF, BMP, PNM, JPEG 2000"
+    formats = "other JPEG, interlaced PNG, WebP, AVIF, GIF, TIFF, BMP, PNM, JPEG 2000"
     heic = ", HEIC" if found["pillow-heif"] else ""
     rows = {
-        "baseline JPEG": "gpuimg",
+        "JPEG on a CPU": "gpuimg (baseline, progressive)",
         "PNG": f"gpuimg, inflated by {_inflater(found)}",
         "other files": f"Pillow {', '.join(found['Pillow'])} ({formats}{heic})",
     }

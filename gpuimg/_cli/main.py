@@ -187,7 +187,7 @@ def _demo(folder: Path | None, out: Path, device: str | None, seed: int) -> None
     for kind, decoder in info.decoders(gpu=not on_cpu(device)).items():
         print(f"decoder    {kind}: {decoder}")
     print(f"photos     {len(photos)} in {photos[0].parent}", flush=True)
-    print("warming up; the first run compiles the kernels, which takes some seconds ...", file=sys.stderr)
+    info.announce_warming()
     results = _augment(open_batch(photos, device=device), np.random.default_rng(seed)).compute()
     rate = _images_per_second(photos, device, seed)
     print(

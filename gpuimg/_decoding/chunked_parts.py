@@ -1,6 +1,7 @@
 """The parts of PNG, GIF and WebP files that affect the pixels of their first image.
 
-Text, profiles and animations are omitted: Pillow would read, decompress and store them.
+Text, profiles and animations are omitted: Pillow would read, decompress and store them. Of a PNG's text only an
+orientation is used, in XMP or in ImageMagick's form of EXIF, as by Pillow's ``ImageOps.exif_transpose``.
 Formats: PNG, third edition (W3C, 2025); GIF89a (CompuServe, 1990); WebP container (RFC 9649).
 """
 
@@ -8,7 +9,9 @@ from __future__ import annotations
 
 import re
 import struct
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 
 from . import exif
 from .contents import Contents, RefusedError
@@ -16,6 +19,11 @@ from .contents import Contents, RefusedError
 _END = b"\0\0\0\0IEND\xaeB`\x82"
 _PNG_CHANNELS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}  # by color type
 _PALETTE = 3
+_TEXT = (b"tEXt", b"zTXt", b"iTXt")
+_XMP, _RAW_EXIF = b"XML:com.adobe.xmp", b"Raw profile type exif"
+_KEY = len(_RAW_EXIF)
+_XMP_ORIENTATION = re.compile(rb'tiff:Orientation(?:="|>)([1-8])')
+_MOST_TEXT = 1 << 20  # bytes
 _GIF_BLOCK = re.compile(rb"[!,;]")
 _WEBP_ALPHA = {b"VP8X": (20, 0x10), b"VP8L": (24, 0x10)}  # byte of the file, bit
 
@@ -32,13 +40,18 @@ def png_contents(data: bytes, *, alpha: bool = False) -> Contents:
         With the reason, if the file cannot be decoded.
     """
     view = memoryview(data)
-    parts, orientation, channels = [view[:8]], 1, 0
+    parts, channels = [view[:8]], 0
+    block: bytes | memoryview | None = None
+    texts: dict[bytes, bytes] = {}
     height = width = pixels = 0
     for name, start, stop in _chunks(view):
         if name == b"IHDR" and not channels:
             width, height, channels = _png_header(view[start:stop])
         elif name == b"eXIf":
-            orientation = exif.orientation_in(view[start:stop])
+            block = view[start:stop]
+            continue
+        elif name in _TEXT:
+            _add_text(texts, name, view[start:stop])
             continue
         elif name == b"tRNS":
             channels += channels == 3 and data[25] == _PALETTE
@@ -52,7 +65,42 @@ def png_contents(data: bytes, *, alpha: bool = False) -> Contents:
         parts.append(view[start - 8 : stop + 4])
     if not pixels:
         raise ValueError("it has no pixels (chunk IDAT)")
-    return Contents(height, width, channels, [*parts, _END], orientation, depth=data[24])
+    return Contents(height, width, channels, [*parts, _END], _png_orientation(block, texts), depth=data[24])
+
+
+def _add_text(texts: dict[bytes, bytes], name: bytes, body: memoryview) -> None:
+    """Add the text of a chunk if it may have an orientation."""
+    key, _, text = bytes(body[: _KEY + 1]).partition(b"\0")
+    if key not in (_XMP, _RAW_EXIF):
+        return
+    text = bytes(body[len(key) + 1 :])
+    compressed = name == b"zTXt"
+    if name == b"iTXt":
+        flag, method, text = text[:1], text[1:2], text[2:].split(b"\0", 2)[-1]
+        compressed = flag != b"\0"
+        if compressed and method != b"\0":
+            return
+    elif compressed:
+        text = text[1:]
+    if compressed:
+        try:
+            text = zlib.decompressobj().decompress(text, _MOST_TEXT)
+        except zlib.error:
+            return
+    texts[key] = text
+
+
+def _png_orientation(block: bytes | memoryview | None, texts: dict[bytes, bytes]) -> int:
+    """Return the orientation of EXIF or, if it has none, of XMP."""
+    if block is None and _RAW_EXIF in texts:  # lines with the name and the length, then hexadecimal digits
+        with suppress(ValueError):
+            block = bytes.fromhex(b"".join(texts[_RAW_EXIF].split(b"\n")[3:]).decode("latin-1"))
+    if block is not None:
+        block = bytes(block).removeprefix(b"Exif\0\0")
+        if _XMP not in texts or exif.has_orientation(block):
+            return exif.orientation_in(block)
+    found = _XMP_ORIENTATION.search(texts.get(_XMP, b""))
+    return int(found[1]) if found else 1
 
 
 def _chunks(view: memoryview) -> Iterator[tuple[bytes, int, int]]:

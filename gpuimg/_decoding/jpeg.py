@@ -73,5 +73,8 @@ _REASONS = {
 
 
 def reason(status: Any) -> str:
-    """Return the reason for which the decoder rejected a file, from its status; rows count from 1."""
-    return _REASONS[int(status["result"])].format(row=int(status["row"]) + 1, rows=int(status["rows"]))
+    """Return the reason for which the decoder rejected a file, from its status; rows count from 1.
+
+    It is empty if the decoder did not, or if only Pillow knows it.
+    """
+    return _REASONS.get(int(status["result"]), "").format(row=int(status["row"]) + 1, rows=int(status["rows"]))

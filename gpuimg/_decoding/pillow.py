@@ -1,4 +1,4 @@
-"""Pillow: the decoder of every file except baseline JPEGs and most PNGs.
+"""Pillow: the decoder of every file except baseline and progressive JPEGs, and most PNGs.
 
 Each format has its plugin, chosen by the first bytes of the file; ``PIL.Image.open`` would try all available ones,
 and warn of sizes that ``max_pixels`` allows. Plugins receive only the parts of a file that affect its pixels, so that

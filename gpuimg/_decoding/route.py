@@ -5,7 +5,7 @@ A file goes to the first decoder that takes it, and after a failure to the next:
 1. files of batches with alpha or 16-bit values (:func:`is_special`) individually, if :func:`is_individual`;
 2. on a GPU, our kernels for JPEGs with entries in a seek index, see :mod:`gpuimg.kernels.jpeg.segments`;
 3. on a GPU, nvImageCodec, if :func:`nvimgcodec_takes`;
-4. our decoder on the CPU, if :func:`ours_takes`;
+4. our decoders on the CPU, of baseline and of progressive JPEGs, if :func:`ours_takes`;
 5. our decoder of PNG files, which itself says what it takes, see :mod:`.png`;
 6. Pillow.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._checks.types import Mask, Records
-from ..kernels.jpeg.layout import BASELINE, OTHER, RGB
+from ..kernels.jpeg.layout import BASELINE, OTHER, PROGRESSIVE, RGB
 from . import deep
 from .options import DecodeOptions
 from .pillow import PillowHeader
@@ -52,8 +52,8 @@ def nvimgcodec_takes(records: Records) -> Mask:
 
 
 def ours_takes(records: Records) -> Mask:
-    """Return a mask of files for our decoder on the CPU: baseline JPEGs that are not :func:`pillow_only`."""
-    taken: Mask = records["kind"] == BASELINE
+    """Return a mask of files for our decoders on the CPU: JPEGs of usual kinds that are not :func:`pillow_only`."""
+    taken: Mask = (records["kind"] == BASELINE) | (records["kind"] == PROGRESSIVE)
     return taken
 
 

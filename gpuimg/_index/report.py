@@ -28,7 +28,7 @@ class IndexReport:
     restart : int
         Baseline JPEG files with restart markers, which need no entry.
     progressive : int
-        Progressive JPEG files, which can only be decoded whole.
+        Progressive JPEG files, which are decoded from the start.
     other_jpeg : int
         JPEG files of other kinds: CMYK, 12 bits, arithmetic coding, rare subsampling, several scans.
     other_formats : int

@@ -9,7 +9,19 @@ from typing import Any, Literal
 from .._checks.arguments import flag, whole_number
 from .._checks.keywords import explained
 from .._checks.text import counted
-from .._checks.types import Alpha, ClipLayout, ColorMode, Depth, Device, DType, Icc, OnSampleError, Samples
+from .._checks.types import (
+    Alpha,
+    ClipLayout,
+    ColorMode,
+    Depth,
+    Device,
+    DType,
+    Icc,
+    Indices,
+    OnSampleError,
+    Samples,
+    SupportsArray,
+)
 from .._decoding.decoder import MAX_PIXELS
 from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
@@ -18,6 +30,7 @@ from .._random.rng import Rng
 from ..sources.stream import Stream
 from .clips import Clips
 from .loader import Loader
+from .order import order_of
 from .ranks import as_shard
 from .settings import (
     LOAD_HINTS,
@@ -33,6 +46,7 @@ from .settings import (
     stream_address,
     video_clips,
 )
+from .sharding import ENDLESS
 from .streams import check_stream
 
 
@@ -69,6 +83,9 @@ def load(
     label: str | None = "label",
     index: str | os.PathLike[str] | SeekIndex | None = None,
     clips: Clips | None = None,
+    indices: Indices | None = None,
+    weights: Sequence[float] | SupportsArray | None = None,
+    repeats: int = 1,
 ) -> Loader:
     """Read, decode and augment batches ahead of the loop that consumes them.
 
@@ -143,6 +160,14 @@ def load(
         The samples are videos, and one such clip is taken from each: ``gpuimg.Clips(frames=16, stride=2)``.
         ``preprocess`` then gets a batch of clips, see :func:`open_clips`. Of files at paths only the needed parts are
         read. The indexes of the 1,000 files used last are cached.
+    indices : sequence of int, or (N,) bool, optional
+        Only these samples of the source, in this order. An index may occur several times.
+    weights : sequence of float, optional
+        Draw samples with replacement, each with a probability in proportion to its weight, for each of the source or of
+        ``indices``. An epoch has as many draws as there are samples. See :func:`class_weights`.
+    repeats : int
+        Repeated augmentation: each sample comes several times in succession, on different ranks if there are several.
+        An epoch still has as many samples as the source, so it goes through a part of them; it needs ``shuffle``.
 
     Returns
     -------
@@ -164,9 +189,10 @@ def load(
     Notes
     -----
     A sample's pixels depend only on the seed, the epoch, and its index: not on the number of threads, ranks or
-    devices, nor, unless ``preprocess`` mixes images, on the batch size. The memory of a batch is reused once nothing
-    refers to it, including tensors that share it. Threads end with the loop, with an exception in it, and with
-    :meth:`Loader.close`.
+    devices, nor, unless ``preprocess`` mixes images, on the batch size. A sample that comes several times in an epoch
+    has different random draws each time; those of ``repeats`` are :meth:`Rng.views`. The memory of a batch is reused
+    once nothing refers to it, including tensors that share it. Threads end with the loop, with an exception in it, and
+    with :meth:`Loader.close`.
 
     On a GPU, ``stream`` must be the stream that reads the batches. PyTorch's current stream is not CuPy's: a loop under
     ``torch.cuda.stream(side)`` passes ``stream=side``, which must exist as long as the loop. A loop that also reads a
@@ -197,20 +223,21 @@ def load(
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_choices(layout, dtype, on_error, clips is not None)
     if isinstance(source, Stream):
-        check_stream(source, on_error, max_failures, index, clips)
+        check_stream(source, on_error, max_failures, index, clips, (indices, weights, repeats))
     options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     rank, world = as_shard(shard)
+    order = order_of(ENDLESS if isinstance(source, Stream) else len(source), shuffle, indices, weights, repeats)
     Rng(seed, indices=[])  # checks the seed
-    if drop_last and epochs is None and not isinstance(source, Stream) and len(source) < world * batch_size:
+    if drop_last and epochs is None and order.choices < world * batch_size:
         raise ValueError(
-            f"drop_last leaves nothing of {counted(len(source), 'sample')} in batches of {batch_size} on "
+            f"drop_last leaves nothing of {counted(order.choices, 'sample')} in batches of {batch_size} on "
             f"{counted(world, 'rank')}"
         )
     return Loader(
         Settings(
-            source, adapted(preprocess), batch_size, runtimes, dtype, layout, shuffle, int(seed),
+            source, adapted(preprocess), batch_size, runtimes, dtype, layout, order, int(seed),
             drop_last, prefetch, readers, decoders, rank, world, on_error, stream_address(stream), options,
             columns, opened_index(index, source), video_clips(clips, draft, index),
         ),

@@ -8,8 +8,9 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypeVar
 
+from .._checks.arguments import whole_number
 from .._checks.text import counted
 from .._index.seek import misfit_warning
 from .._runtimes.protocol import ResultMemory
@@ -20,6 +21,8 @@ from .settings import Settings, failure_limit
 from .sharding import Position, resumed
 from .stats import Stats, progress_bar
 from .streams import StreamPipeline
+
+_Kind = TypeVar("_Kind", bound="Loader")
 
 _LISTED = 20  # failures listed in the warning at the end of a loop
 _STORED = 10_000  # failures that a loader stores, so that an endless one does not fill the memory
@@ -57,6 +60,7 @@ class Loader:
         self._position = Position()
         self._inside = False  # the position is within a loop that has delivered a batch
         self._last: int | None = None  # the epoch after the last one of the current loop
+        self._requested: int | None = None  # the epoch of the next loop, by set_epoch during a loop
         self._loop: weakref.ref[_Loop] | None = None
         self._own: _Loop | None = None  # for next(loader)
         self._stats = Stats()
@@ -69,24 +73,38 @@ class Loader:
         if self._epochs is None:
             raise TypeError("an endless loader has no length")
         settings = self._settings
-        if settings.of_stream:
-            raise TypeError("the loader of a stream has no length")
-        epoch = -(-settings.share().count(settings.batch_size, settings.drop_last) // settings.batch_size)
+        epoch = -(-self.samples // settings.batch_size)
         return len(range(settings.worker, self._epochs * epoch, settings.workers))
 
     def _for_worker(self, worker: int, workers: int) -> Loader:
         """Return a loader at the same position that makes the batches of one of several ``DataLoader`` workers."""
-        settings = replace(self._settings, worker=worker, workers=workers)
-        loader = Loader(settings, self._epochs, self._max_failures, progress=False)
-        loader._position, loader._inside = self._position, self._inside
+        loader = changed(self, Loader, worker=worker, workers=workers)
+        loader._progress_bar = None
         return loader
+
+    @property
+    def source(self) -> Any:
+        """The source of the samples."""
+        return self._settings.source
+
+    @property
+    def devices(self) -> list[str]:
+        """Names of the devices that compute the batches."""
+        return [runtime.name for runtime in self._settings.runtimes]
+
+    @property
+    def samples(self) -> int:
+        """Number of samples of an epoch that this rank delivers, including the padding of its last batch."""
+        settings = self._settings
+        if settings.of_stream:
+            raise TypeError("the loader of a stream has no length")
+        return settings.share().count(settings.batch_size, settings.drop_last)
 
     def __repr__(self) -> str:
         settings = self._settings
-        devices = ", ".join(runtime.name for runtime in settings.runtimes)
         of = repr(settings.source) if settings.of_stream else counted(settings.samples, "sample")
         return (
-            f"<gpuimg.Loader of {of}, batches of {settings.batch_size} on {devices}, "
+            f"<gpuimg.Loader of {of}, batches of {settings.batch_size} on {', '.join(self.devices)}, "
             f"rank {settings.rank} of {settings.world}, epoch {self.epoch}>"
         )
 
@@ -100,6 +118,8 @@ class Loader:
 
     def _begin(self, owner: Callable[[], Loader | None]) -> _Loop:
         self.close()
+        if self._requested is not None:
+            self.set_epoch(self._requested)
         if self._inside:
             self._position = Position(self._last_epoch() or self._position.epoch + 1)
             self._inside = False
@@ -108,7 +128,8 @@ class Loader:
         bar = None if self._progress_bar is None else self._progress_bar(**self._bar(start, last))
         if self._process != os.getpid():  # after a fork, a lock of the parent's memory pool may stay locked
             self._process = os.getpid()
-            self._memory = [runtime.result_memory(self._settings.stream) for runtime in self._settings.runtimes]
+            memory, stream = self._settings.memory, self._settings.stream
+            self._memory = [memory or runtime.result_memory(stream) for runtime in self._settings.runtimes]
         kind = StreamPipeline if self._settings.of_stream else Pipeline
         pipeline = kind(self._settings, self._memory, start, last)
         self._stats = Stats(pipeline)
@@ -164,6 +185,23 @@ class Loader:
         epoch = self._position.epoch if self._inside else self._reached().epoch
         return (epoch // self._epochs + 1) * self._epochs
 
+    def set_epoch(self, epoch: int) -> None:
+        """Begin the next loop with this epoch, for trainers that count the epochs. A running loop is not affected.
+
+        Loops begin with successive epochs by themselves, so this is needed only to repeat or leave out epochs. A
+        position of :meth:`load_state_dict` within the epoch remains valid: the next loop begins there.
+
+        Parameters
+        ----------
+        epoch : int
+            Epoch number, counted from 0.
+        """
+        epoch = whole_number(epoch, "epoch", 0)
+        running = self._loop is not None and self._loop() is not None
+        self._requested = epoch if running else None
+        if not running and (self._inside or self.epoch != epoch):
+            self._position, self._inside = Position(epoch), False
+
     def state_dict(self) -> dict[str, Any]:
         """Return the position after the last delivered batch, as plain numbers for any file format.
 
@@ -185,7 +223,7 @@ class Loader:
             )
         at, settings = self._reached(), self._settings
         return {
-            "version": 1, **_identity(settings), "shuffle": settings.shuffle, "seed": settings.seed,
+            "version": 1, **_identity(settings), "shuffle": settings.order.shuffle, "seed": settings.seed,
             "epoch": at.epoch, "levels": [list(level) for level in at.levels], "rank": settings.rank,
             "world": settings.world, "taken": at.taken, "given": at.given, "alike": settings.on_error != "skip",
         }  # fmt: skip
@@ -211,7 +249,9 @@ class Loader:
                 raise ValueError(
                     f"unknown version of a loader's state_dict: {one.get('version')!r}; this gpuimg knows 1"
                 )
-            for name, mine in {**_identity(settings), "shuffle": settings.shuffle}.items():
+            for name, mine in {**_identity(settings), "shuffle": settings.order.shuffle}.items():
+                if name == "order" and one.get(name) != mine:
+                    raise ValueError("the state was taken with other indices, weights or repeats than this loader has")
                 if one.get(name) != mine:
                     raise ValueError(f"the state was taken with {name}={one.get(name)}, but this loader has {mine}")
             if settings.of_stream and settings.source.sharded and int(one["world"]) != settings.world:
@@ -223,6 +263,7 @@ class Loader:
         self._settings = replace(settings, seed=int(states[0]["seed"]))
         self._position = position
         self._inside = False
+        self._requested = None
 
     # -- statistics --------------------------------------------------------------------------------------------
 
@@ -296,9 +337,14 @@ class Loader:
         self._stats.freeze()
         if self._own is running:
             self._own = None
+        if self._loop is not None and self._loop() is running:
+            self._loop = None
 
     def _ended(self) -> None:
         """Finish a complete loop: set the position, and warn of failures."""
+        # Lightning creates the iterator of an epoch before it sets that epoch: this does not request it again.
+        if self._last is not None and self._requested in range(self._last - (self._epochs or 0), self._last):
+            self._requested = None
         self._position = self._reached() if self._last is None else Position(self._last)
         self._inside = False
         if self._stats.failed:
@@ -313,11 +359,19 @@ class Loader:
             warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
+def changed(loader: Loader, kind: type[_Kind], **settings: Any) -> _Kind:
+    """Return a loader of a derived class at the same position, with some settings changed."""
+    progress = loader._progress_bar is not None
+    other = kind(replace(loader._settings, **settings), loader._epochs, loader._max_failures, progress)
+    other._position, other._inside = loader._position, loader._inside
+    return other
+
+
 def _identity(settings: Settings) -> dict[str, Any]:
     """Return the properties of the source that must be equal when a state is loaded."""
     if not settings.of_stream:
-        return {"samples": settings.samples}
-    return {"samples": None, "buffer": settings.source.buffer if settings.shuffle else None}
+        return {"samples": len(settings.source), "order": settings.order.digest()}
+    return {"samples": None, "buffer": settings.source.buffer if settings.order.shuffle else None}
 
 
 class _Loop(Iterator[LoadedBatch]):
@@ -334,7 +388,8 @@ class _Loop(Iterator[LoadedBatch]):
         if loader is None:
             raise StopIteration
         try:
-            batch = loader._deliver(self._batches.get())
+            finished = self._batches.get()
+            batch = loader._deliver(finished)
         except Stopped:
             raise StopIteration from None
         except StopIteration:
@@ -346,7 +401,7 @@ class _Loop(Iterator[LoadedBatch]):
             raise
         if self._bar is not None:
             self._bar.set_postfix_str(f"limited by {loader.stats()['limit']}", refresh=False)
-            self._bar.update(len(batch.indices))
+            self._bar.update(len(finished.batch.indices))
         return batch
 
     def close(self) -> None:

@@ -6,16 +6,26 @@ import os
 from collections.abc import Sequence
 from typing import Any, Literal, Required, TypedDict
 
-from .._checks.types import Alpha, ClipLayout, ColorMode, Depth, Device, DType, Icc, OnSampleError
+from .._checks.types import (
+    Alpha,
+    ClipLayout,
+    ColorMode,
+    Depth,
+    Device,
+    DType,
+    Icc,
+    Indices,
+    OnSampleError,
+    SupportsArray,
+)
 from .._index.seek_index import SeekIndex
 from .clips import Clips
 
 
-class LoadOptions(TypedDict, total=False):
-    """Keyword arguments of :func:`gpuimg.load`."""
+class SharedOptions(TypedDict, total=False):
+    """Keyword arguments of :func:`gpuimg.load` but ``device``, which is another one for tensors."""
 
     batch_size: Required[int]
-    device: Device | None
     devices: Sequence[Device] | None
     dtype: DType | None
     layout: ClipLayout
@@ -42,3 +52,12 @@ class LoadOptions(TypedDict, total=False):
     label: str | None
     index: str | os.PathLike[str] | SeekIndex | None
     clips: Clips | None
+    indices: Indices | None
+    weights: Sequence[float] | SupportsArray | None
+    repeats: int
+
+
+class LoadOptions(SharedOptions, total=False):
+    """Keyword arguments of :func:`gpuimg.load`."""
+
+    device: Device | None

@@ -28,7 +28,7 @@ from .._data.images import Encoded, EncodedImages
 from .._index.seek import Seek
 from .._index.seek_index import SeekIndex
 from .._io.native_read import FIRST_ROOM, ChunkReader, prepare
-from .._random.rng import Rng
+from .._random.rng import Rng, rng_of_views
 from .._runtimes.protocol import ResultMemory, Runtime
 from .._threads.turn import Turn
 from ..errors import DecodeError, Failure
@@ -36,7 +36,7 @@ from ..sources._table import is_remote
 from .prefetch import Prefetcher, Stopped
 from .samples import Sample, SampleNames, collate, label_examples, name_videos, read_samples, reread
 from .settings import Settings
-from .sharding import Position, Share, shuffled
+from .sharding import Position, Share
 from .waits import Watch
 from .worker_split import BatchSchedule, Epoch
 
@@ -167,12 +167,12 @@ class Pipeline:
         settings = self._settings
         begin, cpu = time.perf_counter(), time.thread_time()
         places, real = share.places(start, stop)
-        indices = shuffled(places, share.n, settings.seed, epoch) if settings.shuffle else places
+        indices, copies = settings.order.at(places, settings.seed, epoch)
         if settings.videos is not None:
             samples = name_videos(
                 settings.source, indices.tolist(), real.tolist(), settings.columns, settings.options.max_bytes
             )
-            return ReadChunk(samples, time.perf_counter() - begin, 0.0)
+            return ReadChunk(_numbered(samples, copies), time.perf_counter() - begin, 0.0)
         reader = ChunkReader(self._room, settings.options.max_bytes)
         samples = read_samples(settings.source, indices.tolist(), real.tolist(), settings.columns, reader)
         if isinstance(settings.index, SeekIndex):
@@ -184,7 +184,7 @@ class Pipeline:
             self._bytes = sum(len(sample.data) for sample in samples) // len(samples)
         seconds = time.perf_counter() - begin
         worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
-        return ReadChunk(samples, min(worked, seconds), max(seconds - worked, 0.0))
+        return ReadChunk(_numbered(samples, copies), min(worked, seconds), max(seconds - worked, 0.0))
 
     def _start_reading(self, epochs: Iterator[Epoch]) -> None:
         settings = self._settings
@@ -298,13 +298,17 @@ class Pipeline:
         data, names = [sample.data for sample in samples], SampleNames(samples)
         images: Encoded
         if settings.videos is not None:
-            rng = Rng(settings.seed, epoch=epoch, indices=[sample.index for sample in samples])
-            images = settings.videos.open(data, names, rng, settings.options)
+            images = settings.videos.open(data, names, self._rng(samples, epoch), settings.options)
         else:
             images = open_images(data, settings.options, "fill", names)
             images = replace(images, seek=self._seek(samples, images))
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
         return OpenedBatch(samples, images)
+
+    def _rng(self, samples: list[Sample], epoch: int) -> Rng:
+        """Return the generator of some samples."""
+        indices = [sample.index for sample in samples]
+        return rng_of_views(self._settings.seed, epoch, indices, [sample.copy for sample in samples])
 
     def _known_labels(self, samples: list[Sample]) -> list[Any]:
         """Return labels that show the label type: those of these samples or, if none could be read, of others."""
@@ -339,8 +343,7 @@ class Pipeline:
             images: Any = source
             with Watch(len(samples)) as watch:
                 if settings.preprocess is not None:
-                    rng = Rng(settings.seed, epoch=epoch, indices=indices)
-                    images, labels = settings.preprocess(images, rng, labels)
+                    images, labels = settings.preprocess(images, self._rng(samples, epoch), labels)
             if images.frames != files.frames or not len(images) or recording_of(images).units % len(samples):
                 raise ValueError(
                     f"preprocess was given {recording_of(source).shown} and returned {recording_of(images).shown}"
@@ -355,6 +358,8 @@ class Pipeline:
         timings = recording_of(source).timings
         seconds = {"record": watch.seconds, "decode": timings.decode, "kernels": timings.kernels}
         batch = LoadedBatch(images, labels, indices, valid)
+        if settings.place is not None:
+            batch = settings.place(batch)
         return FinishedBatch(
             batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
             timings.unwritten, timings.clips_on_cpu,
@@ -385,6 +390,13 @@ def _keep_freed_memory() -> None:
     32 MiB. Other allocators are not affected.
     """
     np.empty((32 << 20) - (64 << 10), np.uint8)  # freed immediately; none of its pages is touched
+
+
+def _numbered(samples: list[Sample], copies: NDArray[np.uint64] | None) -> list[Sample]:
+    if copies is not None:
+        for sample, copy in zip(samples, copies.tolist(), strict=True):
+            sample.copy = copy
+    return samples
 
 
 def _same(finished: FinishedBatch) -> FinishedBatch:

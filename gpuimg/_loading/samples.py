@@ -27,6 +27,7 @@ class Sample:
     source: Any
     index: int
     real: bool  # False for padding
+    copy: int = 0  # number of earlier occurrences in the epoch, see Order
     path: str | None = None
     data: Any = b""
     label: Any = None
@@ -235,7 +236,8 @@ def label_examples(source: Any, columns: Columns) -> list[Any]:
     found: list[Any] = []
     for index in range(0, len(source), -(-len(source) // _PROBES)):
         if read_together(source) and isinstance(source, ImageFiles):
-            found.append(source.label(index))  # known without the file
+            with suppress(ValueError):  # of a bad label
+                found.append(source.label(index))  # known without the file
         elif not isinstance(item := _item(source, index), Exception):
             found.append(_pair(item, index, columns)[1])
         if len(found) == 2:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,12 +18,13 @@ from .._index.seek_index import SeekIndex
 from .._random.mixing import Mix
 from .._random.rng import Rng
 from .._runtimes.devices import runtime_for
-from .._runtimes.protocol import PER_THREAD_STREAM, Runtime
+from .._runtimes.protocol import PER_THREAD_STREAM, ResultMemory, Runtime
 from ..sources._table import is_remote
 from ..sources.stream import Stream
 from .clips import Clips, VideoClips
+from .order import Order
 from .samples import Columns
-from .sharding import ENDLESS, Level, Share
+from .sharding import Level, Share
 
 #: ``preprocess`` as users pass it; it is called with as many of (batch, rng, labels) as it has parameters.
 UserFunction: TypeAlias = (
@@ -42,7 +43,7 @@ class Settings:
     runtimes: Sequence[Runtime]
     dtype: Any
     layout: str
-    shuffle: bool
+    order: Order
     seed: int
     drop_last: bool
     prefetch: int
@@ -58,10 +59,13 @@ class Settings:
     videos: VideoClips | None = None  # if samples are videos
     worker: int = 0  # of a DataLoader: this one makes the batches worker, worker + workers, ... of the rank
     workers: int = 1
-    samples: int = field(init=False)  # ENDLESS for a stream
+    memory: ResultMemory | None = None  # for results, instead of the runtimes' own
+    place: Callable[[Any], Any] | None = None  # called with each LoadedBatch on the thread that computed it
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "samples", ENDLESS if self.of_stream else len(self.source))
+    @property
+    def samples(self) -> int:
+        """Number of places of an epoch; ENDLESS for a stream."""
+        return self.order.choices
 
     @property
     def of_stream(self) -> bool:
@@ -133,10 +137,10 @@ LOAD_HINTS = {
     "transform": "pass a function (batch, rng) -> Batch as preprocess=",
     "transforms": "pass a function (batch, rng) -> Batch as preprocess=",
     "target_transform": "pass a function (batch, rng, labels) -> (images, labels) as preprocess=",
-    "sampler": "pass a source with the samples you want, in order; shuffle= and shard= reorder and split it",
-    "batch_sampler": "pass a source with the samples you want, in order, with batch_size= and shuffle=",
+    "sampler": "shuffle=, indices=, weights= and repeats= choose and order the samples, and shard= splits them",
+    "batch_sampler": "shuffle=, indices=, weights= and repeats= choose and order the samples of batch_size=",
     "collate_fn": "batches are collated without it; a preprocess= function (batch, rng, labels) can change both",
-    "pin_memory": "images are decoded on the device named by device=, so no decoded images are copied there",
+    "pin_memory": "images are decoded on the device named by device=, and not copied there; gpuimg.torch.load has it",
     "prefetch_factor": "prefetch= is the number of batches prepared ahead",
     "persistent_workers": "the threads of a loop end with it, and the next loop starts new ones quickly",
     "worker_init_fn": "there are no worker processes; preprocess= gets its random numbers as second parameter",
@@ -212,6 +216,15 @@ def check_columns(image: Any, label: Any) -> Columns:
     if image == label:
         raise ValueError(f"image and label must be two columns, not both {image!r}")
     return Columns(image, label)
+
+
+def check_keys(keys: Any) -> tuple[str, str] | None:
+    """Check the keys of images and labels for batches or samples that are dicts."""
+    if keys is None:
+        return None
+    if isinstance(keys, str) or len(keys) != 2 or not all(isinstance(key, str) for key in keys):
+        raise ValueError(f"keys must be two strings, for images and labels, not {keys!r}")
+    return keys[0], keys[1]
 
 
 def runtimes_for(device: str | None, devices: Sequence[str] | None) -> list[Runtime]:

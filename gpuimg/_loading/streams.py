@@ -72,7 +72,7 @@ class StreamPipeline(Pipeline):
         settings, source = self._settings, self._settings.source
         world = 1 if source.sharded else settings.world
         items = source.begin(settings.rank, settings.world)
-        if settings.shuffle:
+        if settings.order.shuffle:
             items = shuffled_within(items, source.buffer, settings.seed, position.epoch)
         else:
             items = enumerate(items)
@@ -131,7 +131,9 @@ def shuffled_within(items: Iterator[Any], buffer: int, seed: int, epoch: int) ->
         yield drawn()
 
 
-def check_stream(source: Stream, on_error: str, max_failures: Any, index: Any, clips: Any) -> None:
+def check_stream(
+    source: Stream, on_error: str, max_failures: Any, index: Any, clips: Any, choice: tuple[Any, Any, Any]
+) -> None:
     """Reject options that need a length or an index.
 
     Raises
@@ -147,3 +149,6 @@ def check_stream(source: Stream, on_error: str, max_failures: Any, index: Any, c
         raise ValueError("max_failures must be a whole number for a stream, as its length is unknown")
     if index is not None or clips is not None:
         raise ValueError("index and clips need a source with a length, not a stream")
+    indices, weights, repeats = choice
+    if indices is not None or weights is not None or repeats != 1:
+        raise ValueError("indices, weights and repeats need a source with a length, not a stream")

@@ -160,6 +160,58 @@ def adjust_hue(images: Images, hue_factor: PerImage, *, where: Where | None = No
     return _record(batch, ops.SKIP if batch.channels == 1 else ops.HUE, where, shift)
 
 
+def adjust_hsv(
+    images: Images,
+    hue_factor: PerImage = 0.0,
+    saturation_factor: PerImage = 1.0,
+    value_factor: PerImage = 1.0,
+    *,
+    where: Where | None = None,
+) -> Batch:
+    """Rotate hue, and multiply saturation and value, in HSV. Saturations of one-channel images do not change.
+
+    Parameters
+    ----------
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
+    hue_factor : float or (N,) float
+        Fraction of a full turn, -1 to 1: 0 keeps the hue.
+    saturation_factor, value_factor : float or (N,) float
+        Factors, at least 0: 0 is gray, or black, and 1 keeps the image. Products are clamped to 1.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a factor out of range, NaN, or a shape that does not fit the batch.
+
+    Notes
+    -----
+    The saturation of HSV is 1 minus the smallest channel as a fraction of the largest, and the value is the largest
+    channel. :func:`adjust_saturation` blends with the gray value instead, and :func:`adjust_brightness` clamps each
+    channel.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([200, 100, 100], np.uint8).reshape(1, 1, 1, 3)
+    >>> gpuimg.adjust_hsv(x, 1 / 3, 1.5, 1.2).array().ravel().tolist()
+    [60, 240, 60]
+    """
+    batch = recording_of(images)
+    n = batch.image_count
+    turns = arguments.per_image(hue_factor, n, "hue_factor", low=-1.0, high=1.0)
+    saturation = arguments.per_image(saturation_factor, n, "saturation_factor", low=0.0)
+    value = arguments.per_image(value_factor, n, "value_factor", low=0.0)
+    if batch.channels == 1:
+        return _record(batch, ops.BRIGHTNESS, where, value)
+    return _record(batch, ops.HSV, where, turns, saturation, value)
+
+
 def adjust_gamma(images: Images, gamma: PerImage, gain: PerImage = 1.0, *, where: Where | None = None) -> Batch:
     """Apply gamma correction: ``gain * x ** gamma`` for x in [0, 1], clamped.
 

@@ -203,9 +203,10 @@ def _plain(value: Any) -> Any:
 
 
 def scaled_label(source: Any, label: Any, old: tuple[int, int], new: tuple[int, int]) -> Any:
-    """Adapt a label to a resized image: boxes and areas of COCO are scaled, other labels are unchanged."""
-    if not isinstance(source, Coco) or old == new:
+    """Adapt a label to a resized image: those of COCO are reduced to boxes, which are scaled; others are unchanged."""
+    if not isinstance(source, Coco):
         return label
+    label = {name: value for name, value in label.items() if name not in ("masks", "keypoints")}
     y, x = new[0] / old[0], new[1] / old[1]
     factors = np.array([x, y, x, y], np.float32)
     return {**label, "boxes": label["boxes"] * factors, "area": label["area"] * np.float32(x * y)}

@@ -173,6 +173,61 @@ def random_photometric_distort(
     return color.permute_channels(batch, generator.permutation(batch.channels), where=mixed)
 
 
+def random_hsv(
+    images: Images,
+    hue: float = 0.015,
+    saturation: float = 0.7,
+    value: float = 0.4,
+    p: PerImage = 1.0,
+    *,
+    rng: Rng | int,
+) -> Batch:
+    """Rotate hue, and multiply saturation and value, at random in HSV, as YOLO does.
+
+    Parameters
+    ----------
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
+    hue, saturation, value : float
+        Largest changes, 0 to 1: hues turn by up to ``hue`` of a full turn either way, and the factors are from
+        ``1 - f`` to ``1 + f``. ultralytics' ``hsv_h``, ``hsv_s`` and ``hsv_v``, with its defaults.
+    p : float or (N,) float
+        Probability of any change of an image, 0 to 1.
+    rng : Rng or int
+        Generator for the samples of the batch, or a seed.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a change outside 0 to 1.
+
+    Notes
+    -----
+    HSV is computed in floating point. ultralytics rounds it to bytes, hues to 2 degrees: its images differ by up to 12
+    levels of uint8, and by less than 1 on average.
+
+    References
+    ----------
+    ultralytics 8.4 ``data/augment.py``, ``RandomHSV``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.random_hsv(np.zeros((2, 8, 8, 3), np.uint8), rng=0).array().shape
+    (2, 8, 8, 3)
+    """
+    batch, generator = prepare(images, rng, "random_hsv")
+    gains = []
+    for most, name in ((hue, "hue"), (saturation, "saturation"), (value, "value")):
+        number = float(arguments.per_image(most, 1, name, low=0.0, high=1.0)[0])
+        gains.append(generator.uniform(-number, number))
+    where = generator.bernoulli(p)
+    return color.adjust_hsv(batch, gains[0], 1.0 + gains[1], 1.0 + gains[2], where=where)
+
+
 def random_channel_permutation(images: Images, p: PerImage = 1.0, *, rng: Rng | int) -> Batch:
     """Permute the channels at random with probability ``p``; all orders are equally likely.
 

@@ -23,8 +23,9 @@ from .._checks.types import (
     TablePerImage,
 )
 from .._data.images import rows_of
-from .._ops.resize_crop import pad, resize
-from .._ops.targets import transform_boxes, transform_masks
+from .._ops.masks import transform_masks
+from .._ops.resize_crop import crop, pad, resize
+from .._ops.targets import transform_boxes
 from .draws import limits
 from .mixing import blend
 from .rng import Rng, as_rng
@@ -101,18 +102,20 @@ class Mosaic(NamedTuple):
         return self._concatenated([np.asarray(part) for part in self._for_tiles(labels, "labels")])
 
     def masks(self, masks: MaskPerImage, *, fill: int = 0) -> AsPassed:
-        """Arrange label masks like the images.
+        """Arrange label masks, or masks of objects, like the images.
 
         Parameters
         ----------
-        masks : list of (H, W) arrays or (N, H, W) array
+        masks : list of (H, W) or (K, H, W) arrays, or (N, H, W) or (N, K, H, W) array
             Masks of the source images, as for :func:`transform_masks`.
         fill : int
-            Label of the pixels around the images.
+            Label of the pixels around the images; 0 for masks of objects.
 
         Returns
         -------
-        (N, h, w) array
+        (N, h, w) array or list of (L, h, w) arrays
+            Masks of objects are in the order of the boxes: those of the four images of a mosaic, concatenated. Objects
+            outside the mosaic have empty masks: :func:`masks_to_boxes` reports them.
 
         Raises
         ------
@@ -120,12 +123,17 @@ class Mosaic(NamedTuple):
             As :func:`transform_masks`.
         """
         n = len(self.images)
-        moved = transform_masks(self.tiles, self._for_tiles(masks, "masks"), fill=fill)
         corners = np.repeat(self.corners, self.images.frames or 1, 0)
-        for tile in range(1, _TILES):
-            for i, (x0, y0, x1, y1) in enumerate(_quadrants(corners, self.images.sizes, tile).tolist()):
-                moved[i][y0:y1, x0:x1] = moved[tile * n + i][y0:y1, x0:x1]
-        return moved[:n]
+        quadrants = np.concatenate([_quadrants(corners, self.images.sizes, tile) for tile in range(_TILES)])
+        left, top, right, bottom = quadrants.T
+        shown = crop(self.tiles, top, left, bottom - top, right - left)
+        parts = transform_masks(shown, self._for_tiles(masks, "masks"), fill=fill)
+        if not n:
+            return parts
+        if parts[0].ndim == 3 and fill:
+            raise ValueError(f"fill must be 0 for masks of objects, not {fill}")
+        found = [_assembled(parts[i::n], quadrants[i::n], size) for i, size in enumerate(self.images.sizes.tolist())]
+        return np.stack(found) if found[0].ndim == 2 and self.images.is_uniform else found
 
     def _for_tiles(self, each: Any, name: str) -> list[Any]:
         """Return the items of ``each``, one for each source image, in the order of the tiles."""
@@ -216,6 +224,18 @@ def mosaic(
         other = _placed(mixed.take(shown[:, tile]), corners, canvas, color, [tile])
         result = blend(result, other, 1.0, rectangle=_quadrants(every, canvas, tile))
     return Mosaic(result, shown, corners, tiles)
+
+
+def _assembled(parts: Any, quadrants: Ints, size: list[int]) -> Any:
+    """Return the masks of a mosaic from those of its quadrants: (h, w), or (L, h, w) for masks of objects."""
+    of_objects = parts[0].ndim == 3
+    canvas = np.zeros_like(parts[0], shape=(sum(map(len, parts)), *size) if of_objects else size)
+    start = 0
+    for part, (x0, y0, x1, y1) in zip(parts, quadrants.tolist(), strict=True):
+        own = canvas[start : start + len(part)] if of_objects else canvas
+        own[..., y0:y1, x0:x1] = part
+        start += len(part)
+    return canvas
 
 
 def _shown(partner: Any, n: int) -> Ints:

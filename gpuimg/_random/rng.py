@@ -394,6 +394,13 @@ class _OfFrames(Rng):
         return _OfFrames(self._clips.fork(), self._frames)
 
 
+def rng_of_views(seed: int, epoch: int, indices: Sequence[int], views: Sequence[int]) -> Rng:
+    """Return a generator with one view of each sample, the draws of which are those of :meth:`Rng.views`."""
+    rng = Rng(seed, epoch=epoch, indices=indices)
+    rng._views = np.array(views, np.uint64)
+    return rng
+
+
 def as_rng(rng: Any, n: int, name: str, frames: int | None = None) -> Rng:
     """Return the generator for a batch of ``n`` images, from an Rng or a seed for samples 0 to n - 1.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -17,6 +18,7 @@ import numpy as np
 from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, SCALES, Encoded, EncodedImages, Pixels, check_reach, rows_of, union_regions
+from .._data.patches import PatchLayout
 from .._decoding import exif, jpeg, pillow, png, route
 from .._plan.compile import Pass, compile_plan, exact_resizes, launches_of, ops_used, source_regions
 from .._plan.plan import Plan
@@ -35,6 +37,7 @@ from ..kernels.cpu.sample import SOURCE_SLACK, work_space
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
+from ..kernels.jpeg import progressive
 from .cpu_memory import SCRATCH_DTYPES, RunningThreads, Scratch, ThreadMemory, largest
 from .draft import first_segments, scales_of
 from .protocol import Timings
@@ -76,16 +79,22 @@ class _ExactSegment:
 class _Segment:
     """A compiled plan as PASS records, with its source regions and its memory needs."""
 
-    def __init__(self, plan: Plan, kind: int, planar: bool, sources: set[str], others: tuple[str, ...]) -> None:
+    def __init__(
+        self, plan: Plan, kind: int, form: str | PatchLayout, sources: set[str], others: tuple[str, ...]
+    ) -> None:
         self.passes, region = compile_plan(plan)
         self.regions = np.ascontiguousarray(region, np.int64)
         self.itemsize = BYTES_OF[kind]
         self.bytes = plan.sizes[:, 0] * plan.sizes[:, 1] * (plan.channels * self.itemsize)
+        if not isinstance(form, str):
+            self.bytes = form.count(plan.sizes) * (form.size * self.itemsize)
         ways = np.concatenate([run.records["way"] for run in self.passes])
         filters = np.concatenate([run.records["filter"] for run in self.passes])
         used = ops_used(plan)
+        self._patches = None if isinstance(form, str) else np.array([astuple(form)], records.PATCHES)
+        stored = form if isinstance(form, str) else "patches"
         self._calls = {
-            source: call_table(source, kind, planar, used, ways, filters, plan.functions, others) for source in sources
+            source: call_table(source, kind, stored, used, ways, filters, plan.functions, others) for source in sources
         }
         self.memory = largest([_memory(run, used) for run in self.passes])
         self.launches = launches_of(self.passes, used)
@@ -100,6 +109,7 @@ class _Segment:
                 itemsize=self.itemsize if run is self.passes[-1] else 0,
                 regions=self.regions,
                 calls=self._calls,
+                patches=self._patches,
             )
 
 
@@ -146,7 +156,7 @@ class Call:
         out: Any,
         offsets: Ints,
         kind: int,
-        planar: bool,
+        form: str | PatchLayout,
         running_threads: RunningThreads,
     ) -> None:
         n = len(source.sizes)
@@ -159,13 +169,13 @@ class Call:
         self._lock = threading.Lock()
         first = None if isinstance(source, Pixels) else source.first_occurrences()
         self._first_occurrences = None if first is None else rows_of(first, source.frames)
-        if segments and segments[-1].of_exact is not None and (kind, planar) == (layout.UINT8, False):
+        if segments and segments[-1].of_exact is not None and (kind, form) == (layout.UINT8, "pixels"):
             # The bytes of an exact resize are the result if nothing follows it.
             segments = segments[:-1] if segments[-1].changes_nothing else segments
         starts = first_segments(segments) if segments else np.zeros(n, np.int64)
         scales = scales_of(source, segments, starts)
         self._sizes = scaled_sizes(source.sizes, scales)  # of the images as decoded
-        self._segments = _compiled(source, segments, starts, scales, kind, planar)
+        self._segments = _compiled(source, segments, starts, scales, kind, form)
         self._passes = np.concatenate(
             [segment.records for segment in self._segments] or [np.zeros(0, records.PASS)], dtype=records.PASS
         )
@@ -202,6 +212,8 @@ class Call:
         if natively:
             compile_together(ALWAYS)
             shared["decoder"] = decoder.DECODE_FUNCTION.address
+            if np.any(self._headers["kind"][self._order] == jpeg_records.PROGRESSIVE):
+                shared["progressive_decoder"] = progressive.DECODE_FUNCTION.address
         self._batch = shared
 
     @property
@@ -294,7 +306,7 @@ class Call:
             "between": 2 * _half(max((int(np.max(part.bytes, initial=0)) for part in self._segments), default=0)),
             "source": int(np.max(read, initial=0)) + SOURCE_SLACK,
             "stored": int(np.max(region * (images["turn"] != 0), initial=1)),
-            "work": decoder.work_bytes(width) if encoded else 1,
+            "work": max(decoder.work_bytes(width), progressive.work_bytes(self._headers)) if encoded else 1,
         }
 
     # -- work --------------------------------------------------------------------------------------------------
@@ -376,7 +388,7 @@ class Call:
             if shown.shape[:2] != tuple(self._sizes[i].tolist()):
                 raise ValueError("the decoded image has another size than its header says")
         except ValueError as error:
-            self.failures[i] = jpeg.reason(status) if status["result"] else str(error)
+            self.failures[i] = jpeg.reason(status) or str(error)
             yield i, None
         else:
             yield i, partial(_cut, shown)
@@ -456,7 +468,12 @@ def _write_part(part: png.Part, orientation: int, region: list[int], out: Any) -
 
 
 def _compiled(
-    source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints, scales: Ints, kind: int, planar: bool
+    source: Encoded | Pixels,
+    segments: Sequence[Plan],
+    starts: Ints,
+    scales: Ints,
+    kind: int,
+    form: str | PatchLayout,
 ) -> list[_Segment | _ExactSegment]:
     last = len(segments) - 1
     far = np.zeros((len(scales), 2), np.bool_)
@@ -478,7 +495,7 @@ def _compiled(
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
             if np.any(starts == k):
                 read.add(source.dtype)
-            compiled.append(_Segment(scaled, *((kind, planar) if k == last else (between[k], False)), read, others))
+            compiled.append(_Segment(scaled, *((kind, form) if k == last else (between[k], "pixels")), read, others))
         check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
     return compiled
 

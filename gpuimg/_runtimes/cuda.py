@@ -250,6 +250,9 @@ class CudaRuntime:
                 arena.used.record(resources.stream)
                 resources.arenas.give(arena)
 
+    def run_to_patches(self, *arguments: Any) -> None:
+        """Return None: the kernels write pixels, which are copied to their patches afterwards."""
+
     @contextmanager
     def _after_caller(self) -> Iterator[None]:
         """Work on the private stream, after the caller's pending work; the caller's stream continues after it."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._data.images import KINDS, Encoded, Pixels, offsets_of
+from .._data.patches import PatchLayout
 from .._plan.plan import KERNEL_CHANNELS, Plan
 from .._threads.team import side_by_side
 from .._threads.threads import threads
@@ -27,10 +28,18 @@ _WHITE = np.float32(65535)  # of 16-bit values
 
 
 def run(
-    runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
+    runtime: Runtime,
+    source: Encoded | Pixels,
+    segments: Sequence[Plan],
+    out: Any,
+    offsets: Ints,
+    layout: str | PatchLayout,
 ) -> Outcome:
     """Implement :meth:`Runtime.run` for all channel counts and dtypes; ``out`` is flat and of the results' dtype."""
     name = out.dtype.name
+    if isinstance(layout, PatchLayout):
+        outcome = _run_to_patches(runtime, source, segments, out, offsets, layout)
+        return outcome or _copy_to_patches(runtime, source, segments, out, offsets, layout)
     if name == "uint16":
         return _run_deep(runtime, source, segments, out, offsets, layout)
     if not isinstance(source, Pixels) and is_special(source):
@@ -43,6 +52,30 @@ def run(
         return runtime.run(source, segments, out, offsets, KINDS[name], layout == "NCHW")
     assert isinstance(source, Pixels)
     return _run_planes(runtime, source, segments, out, offsets, layout)
+
+
+def _run_to_patches(
+    runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, patches: PatchLayout
+) -> Outcome | None:
+    """Run into patches in one pass; return None where the device or the kind of pixels needs another."""
+    plain = source.dtype != "uint16" and (isinstance(source, Pixels) or not is_special(source))
+    if not plain or out.dtype.name == "uint16" or source.channels not in KERNEL_CHANNELS:
+        return None
+    return runtime.run_to_patches(source, segments, out, offsets, KINDS[out.dtype.name], patches)
+
+
+def _copy_to_patches(
+    runtime: Runtime, source: Encoded | Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, patches: PatchLayout
+) -> Outcome:
+    sizes, channels = segments[-1].sizes, segments[-1].channels
+    starts, total = offsets_of(sizes, channels)
+    flat = runtime.take(total, out.dtype.name)
+    outcome = run(runtime, source, segments, flat, starts, "NCHW")
+    with runtime.device():
+        pixels = Pixels(flat, starts, sizes, channels, "NCHW")
+        for i, offset in enumerate(offsets.tolist()):
+            patches.put(pixels.view(i), out, offset)
+    return outcome
 
 
 def _run_deep(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import io
 import os
 import re
@@ -188,21 +189,46 @@ def naming(path: str) -> Iterator[None]:
         raise ValueError(f"{printable(path)}: {error}") from error
 
 
-def shards(paths: Path | Sequence[Path]) -> tuple[str, ...]:
-    """Return one path, a list of paths or a pattern such as ``"shard-{000..003}.tar"`` as a tuple of paths.
+def shards(paths: Path | Sequence[Path], remote: Remote | None = None) -> tuple[str, ...]:
+    """Return one path, a list of paths or a pattern as a tuple of paths.
+
+    Patterns are ``"shard-{000..003}.tar"``, all of whose files must exist, and ``"shard-*.tar"``, for those that exist,
+    sorted by name; in paths also with ``?`` and ``[...]``.
 
     Raises
     ------
     ValueError
         If there is none.
+    FileNotFoundError
+        If no file matches a pattern.
     TypeError
         For an object that is no path.
     """
     several: Sequence[Any] = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else paths
-    found = [path for pattern in several for path in _expand(os.fsdecode(pattern))]
+    found = [
+        path
+        for pattern in several
+        for part in _expand(os.fsdecode(pattern))
+        for path in _matching(part, remote)
+    ]  # fmt: skip
     if not found:
         raise ValueError("paths must name at least one file")
     return tuple(found)
+
+
+def _matching(pattern: str, remote: Remote | None) -> list[str]:
+    """Return the files that a pattern matches, unless a file of that very name exists."""
+    if is_url(pattern):
+        if "*" not in pattern:
+            return [pattern]
+        found = Storage(remote).matching(pattern)
+    elif not glob.has_magic(pattern) or os.path.lexists(pattern):
+        return [pattern]
+    else:
+        found = glob.glob(pattern)
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, "no file matches this pattern", pattern)
+    return sorted(found)
 
 
 def _expand(pattern: str) -> list[str]:

@@ -208,6 +208,11 @@ class Storage:
                 seen.update(folders)
         return found
 
+    def matching(self, url: str) -> list[str]:
+        """Return the URLs of files that a pattern with ``*`` matches."""
+        fs, path = self.find(url)
+        return [fs.unstrip_protocol(name) for name in self.tried(url, "listing", lambda: fs.glob(path))]
+
     def _folder(self, url: str, folder: str) -> list[dict[str, Any]]:
         """List one folder, without the folder itself, which some stores list as an empty file."""
         found = self.tried(url, f"listing {folder}", lambda: self.find(url)[0].ls(folder, detail=True))

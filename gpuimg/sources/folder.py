@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -21,8 +22,13 @@ from ._reading import OpenFiles, Path
 from ._remote import Remote, Storage, is_url
 from ._table import Stored, only, source_repr
 
-# Endings that torchvision's ImageFolder takes.
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+# Endings that torchvision's ImageFolder takes, and others that decode without a plugin.
+EXTENSIONS = (
+    ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",
+    ".gif", ".avif", ".jp2", ".j2k", ".jfif", ".jpe", ".pnm", ".dib",
+)  # fmt: skip
+# Endings that decode with pillow-heif.
+_WITH_PLUGIN = (".heic", ".heif")
 
 
 class ImageFiles(Stored):
@@ -94,6 +100,11 @@ class ImageFiles(Stored):
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
         return contents[0], self.label(i)
 
+    @property
+    def labels(self) -> list[Any]:
+        """Labels of all samples, without reading their files; see :func:`gpuimg.class_weights`."""
+        return [self.label(i) for i in range(len(self))]
+
     def label(self, i: int) -> Any:
         """Label of sample ``i``, without reading its file."""
         label = self._labels[i] if self._labels is not None else None
@@ -139,7 +150,8 @@ def folder(
         Folder that holds the class folders, or its URL. Classes are sorted by name, and samples by class, folder and
         name; class folders are searched to any depth, and links to folders are followed.
     extensions : sequence of str
-        File name endings of images, in lower case; they match upper case too.
+        File name endings of images, in lower case; they match upper case too. The default is those of ``ImageFolder``,
+        and ``.gif``, ``.avif``, ``.jp2``, ``.j2k``, ``.jfif``, ``.jpe``, ``.pnm`` and ``.dib``.
     index_cache : path, optional
         For a URL: a file that caches the listing. Later calls use it unchanged, so remove it after adding or changing
         files.
@@ -157,6 +169,11 @@ def folder(
         If a folder cannot be read.
     ValueError
         If there is no class folder, a class folder without images, or a link to a folder that contains it.
+
+    Warns
+    -----
+    RuntimeWarning
+        If ``.heic`` or ``.heif`` files are left out: they need pillow-heif, and to be named in ``extensions``.
 
     Notes
     -----
@@ -191,7 +208,9 @@ def folder(
     if not classes:
         raise ValueError(f"{printable(base)}: no class folders")
     counts: list[int] = []
-    result = Folder(base, _class_files(base, classes, endings, counts), None)
+    left_out: list[str] = []
+    result = Folder(base, _class_files(base, classes, endings, counts, left_out), None)
+    _warn_of(left_out, base)
     return _labeled(result, base, classes, counts, endings)
 
 
@@ -208,16 +227,31 @@ def _labeled(result: Folder, base: str, classes: list[str], counts: list[int], e
     return result
 
 
-def _class_files(base: str, classes: list[str], endings: tuple[str, ...], counts: list[int]) -> Iterator[bytes]:
+def _warn_of(left_out: list[str], base: str) -> None:
+    """Warn of images that are not read although a plugin decodes them."""
+    if left_out:
+        warnings.warn(
+            f"{printable(base)}: {counted(len(left_out), 'image')} left out, such as {printable(left_out[0])}; install "
+            f"pillow-heif and pass their endings too: extensions={(*EXTENSIONS[:2], *_WITH_PLUGIN)}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+
+def _class_files(
+    base: str, classes: list[str], endings: tuple[str, ...], counts: list[int], left_out: list[str]
+) -> Iterator[bytes]:
     """Yield paths relative to ``base``, class by class, and append the number of files per class to ``counts``."""
     start = len(os.path.join(base, ""))
     for name in classes:
-        paths = [
-            os.path.join(where, file)[start:]
-            for where, files in sorted(_walk(os.path.join(base, name), ()))
-            for file in sorted(files)
-            if file.lower().endswith(endings)
-        ]
+        paths = []
+        for where, files in sorted(_walk(os.path.join(base, name), ())):
+            for file in sorted(files):
+                ending = file.lower()
+                if ending.endswith(endings):
+                    paths.append(os.path.join(where, file)[start:])
+                elif ending.endswith(_WITH_PLUGIN):
+                    left_out.append(os.path.join(where, file)[start:])
         counts.append(len(paths))
         yield from map(os.fsencode, paths)
 

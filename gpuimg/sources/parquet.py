@@ -159,7 +159,7 @@ def parquet(
     """
     cached_groups = whole_number(cached_groups, "cached_groups")
     import_optional("pyarrow.parquet", "Parquet", "pyarrow", "parquet")
-    return Parquet(OpenFiles(shards(paths), remote), image, label, cached_groups)
+    return Parquet(OpenFiles(shards(paths, remote), remote), image, label, cached_groups)
 
 
 def _opened(file: Any) -> Any:

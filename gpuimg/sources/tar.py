@@ -8,7 +8,7 @@ import tarfile
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +22,30 @@ from ._reading import OpenFiles, Path, Scan, naming, shards
 from ._remote import Remote
 from ._table import Stored, source_repr
 
-IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "jp2", "ppm", "pgm")
+IMAGES = ("jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff", "jp2", "ppm", "pgm", "gif", "avif")
 _CACHED_SHARDS = 8  # shards whose members are cached: threads read fewer at a time
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 
 #: Offset and size of each member of a sample, by its ending.
 Members: TypeAlias = "dict[str, tuple[int, int]]"
+_MISSING = 0, 0  # of a member that a sample does not have; every other one has a header before it
+
+
+class Field(NamedTuple):
+    """A label: the ending of its member, and the keys of a value in its JSON."""
+
+    ending: str
+    keys: tuple[str, ...] = ()
 
 
 class Tar(Stored):
     """Source of samples in tar files: the members whose names are equal up to the first dot."""
 
-    def __init__(self, files: OpenFiles, arrays: Arrays, fields: tuple[str, ...], single: bool) -> None:
+    def __init__(
+        self, files: OpenFiles, arrays: Arrays, images: tuple[str, ...], fields: tuple[Field, ...], single: bool
+    ) -> None:
         self._files = files
+        self._images = images
         self._shard, self._offset, self._size = arrays["shard"], arrays["offset"], arrays["size"]
         self._names = Names.of(arrays)
         self._fields = fields
@@ -51,9 +62,11 @@ class Tar(Stored):
 
     def _places(self, i: int) -> list[Span | RemoteSpan]:
         shard, where = int(self._shard[i]), zip(self._offset[i], self._size[i], strict=True)
-        return [self._files.span(shard, offset, size) for offset, size in where]
+        return [self._files.span(shard, offset, size) for offset, size in where if offset]
 
     def _sample(self, i: int, contents: Sequence[Any]) -> tuple[Any, Any]:
+        if not self._offset[i].all():
+            raise ValueError(f"it has {_lacking(self._offset[i].tolist(), self._images, self._fields)}")
         image, *values = contents
         labels = tuple(_label(field, bytes(value)) for field, value in zip(self._fields, values, strict=True))
         if self._single:
@@ -115,13 +128,13 @@ def tar(
     Parameters
     ----------
     paths : path, sequence of paths, or pattern
-        Or URLs. ``"shard-{000..003}.tar"`` stands for four files.
+        Or URLs. ``"shard-{000..003}.tar"`` stands for four files, ``"shard-*.tar"`` for all that exist.
     image : str or sequence of str
         Endings of image members; the first one that a sample has is used.
     label : str, sequence of str or None
         Ending of the label member. ``"cls"``, or any ending whose last part is ``cls`` as in ``"top.cls"``, is an
-        ``int``, or ``str`` if it is no integer; ``"json"`` is parsed; ``"txt"`` is ``str``; others are ``bytes``. The
-        label is a tuple for several endings, and None for None.
+        ``int``, or ``str`` if it is no integer; ``"json"`` is parsed, and ``"json.caption"`` is the value of that key
+        in it; ``"txt"`` is ``str``; others are ``bytes``. The label is a tuple for several endings, and None for None.
     index_cache : path, optional
         A file that caches the index for later calls with the same shards and options.
     remote : Remote, optional
@@ -135,8 +148,8 @@ def tar(
     Raises
     ------
     ValueError
-        If a file is compressed, cut off or damaged (saying where), or a sample lacks its image or label or has two
-        members of one name (naming it).
+        If a file is compressed, cut off or damaged (saying where), a sample has two members of one name (naming it), or
+        every sample lacks its image or label.
     OSError
         If a file cannot be read.
 
@@ -144,7 +157,9 @@ def tar(
     -----
     A member's key is its path up to the first dot of the last part; its ending is the rest, in lower case. Members
     without an ending, hidden ones, keys ``__...__``, and all but regular files are ignored. Members of a sample need
-    not be neighbors in their shard. Building the index takes about 20 us per member, and 50 bytes of memory per sample.
+    not be neighbors in their shard. A sample without image or label raises an error when it is read, so that
+    ``on_error`` of :func:`gpuimg.load` applies. Building the index takes about 20 us per member, and 50 bytes of
+    memory per sample.
 
     A sample is read with one ``pread`` for the image and one for each label. Members have no checksum: only the decoder
     can detect damage to their bytes.
@@ -168,21 +183,38 @@ def tar(
     (b'...', 281)
     """
     images = tuple(ending.lower() for ending in ([image] if isinstance(image, str) else image))
-    fields = tuple(ending.lower() for ending in ([label] if isinstance(label, str) else label or ()))
+    fields = tuple(map(_field, [label] if isinstance(label, str) else label or ()))
     if not images:
         raise ValueError("image must name at least one ending")
-    for field in (*images, *fields):
-        if not field or field.startswith("."):
-            raise ValueError(f'an ending is written without its dot, such as "jpg", not {field!r}')
-    files = OpenFiles(shards(paths), remote)
-    kind = json.dumps(["tar 1", images, fields])
+    for ending in (*images, *(field.ending for field in fields)):
+        if not ending or ending.startswith("."):
+            raise ValueError(f'an ending is written without its dot, such as "jpg", not {ending!r}')
+    files = OpenFiles(shards(paths, remote), remote)
+    kind = json.dumps(["tar 1", images, [field.ending for field in fields]])
     arrays = cached_index(
         index_cache, kind, files, lambda: _index(files, images, fields), partial(_check, 1 + len(fields))
     )
-    return Tar(files, arrays, fields, isinstance(label, str))
+    return Tar(files, arrays, images, fields, isinstance(label, str))
 
 
-def _label(field: str, value: bytes) -> Any:
+def _field(label: str) -> Field:
+    """Return the ending and the keys of a label such as ``"top.json.caption"``."""
+    parts = label.split(".")
+    last = next((k for k, part in enumerate(parts) if part.lower() == "json"), len(parts))
+    return Field(".".join(parts[: last + 1]).lower(), tuple(parts[last + 1 :]))
+
+
+def _label(field: Field, value: bytes) -> Any:
+    found = _content(field.ending, value)
+    for key in field.keys:
+        if not isinstance(found, dict) or key not in found:
+            has = f"keys {', '.join(map(repr, found))}" if isinstance(found, dict) else type(found).__name__
+            raise ValueError(f"its .{field.ending} has no {'.'.join(field.keys)!r}; it has {printable(has)}")
+        found = found[key]
+    return found
+
+
+def _content(field: str, value: bytes) -> Any:
     kind = field.rpartition(".")[2]
     try:
         if kind == "cls":
@@ -198,19 +230,30 @@ def _label(field: str, value: bytes) -> Any:
 # -- the index ---------------------------------------------------------------------------------------------------------
 
 
-def _index(files: OpenFiles, images: tuple[str, ...], fields: tuple[str, ...]) -> Arrays:
+def _index(files: OpenFiles, images: tuple[str, ...], fields: tuple[Field, ...]) -> Arrays:
     """Scan the shards: shard (N,), offset and size (N, 1 + L) of the image and the L labels, and the keys."""
     numbers, places, keys = array("i"), array("q"), []
+    first: tuple[str, Members] | None = None  # while every sample lacks something
+    complete = False
     for number, samples in enumerate(files.scanned(samples_of)):
         with naming(files.paths[number]):
             for key, members in samples.items():
-                for place in _chosen(key, members, images, fields):
+                chosen = _chosen(members, images, fields)
+                complete = complete or _MISSING not in chosen
+                first = first or (key, members)
+                for place in chosen:
                     places.extend(place)
                 numbers.append(number)
                 keys.append(os.fsencode(key))
-    if not numbers:
+    if first is None:
         more = ", nor in the others" if len(files.paths) > 1 else ""
         raise ValueError(f"{files.name(0)}: no samples in it{more}")
+    if not complete:
+        key, members = first
+        lacking = _lacking([offset for offset, _ in _chosen(members, images, fields)], images, fields)
+        has = ", ".join("." + printable(other) for other in members)
+        more = f", nor has any of the {len(keys):,} samples all of these" if len(keys) > 1 else ""
+        raise ValueError(f"{files.name(numbers[0])}: {printable(key)} has {lacking}{more}; it has {has}")
     table = np.array(places, np.int64).reshape(len(numbers), 1 + len(fields), 2)
     arrays: Arrays = {"shard": np.array(numbers, np.int32), "offset": table[..., 0], "size": table[..., 1]}
     return arrays | Names(keys).arrays()
@@ -226,16 +269,16 @@ def _check(columns: int, arrays: Arrays, sizes: NDArray[np.int64]) -> None:
     Names.check(arrays, n)
 
 
-def _chosen(key: str, members: Members, images: tuple[str, ...], fields: tuple[str, ...]) -> list[tuple[int, int]]:
+def _chosen(members: Members, images: tuple[str, ...], fields: tuple[Field, ...]) -> list[tuple[int, int]]:
     """Return offset and size of the image and the labels of a sample."""
-    ending = next((ending for ending in images if ending in members), None)
-    lacking = [f"no label .{field}" for field in fields if field not in members]
-    if ending is None:
-        lacking.insert(0, f"no image (.{', .'.join(images)})")
-    if ending is None or lacking:
-        has = ", ".join("." + printable(other) for other in members)
-        raise ValueError(f"{printable(key)} has {' and '.join(lacking)}; it has {has}")
-    return [members[field] for field in (ending, *fields)]
+    image = next((members[ending] for ending in images if ending in members), _MISSING)
+    return [image, *(members.get(field.ending, _MISSING) for field in fields)]
+
+
+def _lacking(offsets: list[int], images: tuple[str, ...], fields: tuple[Field, ...]) -> str:
+    """Return the members that a sample does not have, for a message."""
+    names = [f"no image (.{', .'.join(images)})", *(f"no label .{field.ending}" for field in fields)]
+    return " and ".join(name for name, offset in zip(names, offsets, strict=True) if not offset)
 
 
 def samples_of(scan: Scan) -> dict[str, Members]:

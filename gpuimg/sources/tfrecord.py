@@ -115,7 +115,7 @@ def tfrecord(
     """
     keys = Keys.of(image, label)
     _library()
-    files = OpenFiles(shards(paths), remote)
+    files = OpenFiles(shards(paths, remote), remote)
     arrays = cached_index(index_cache, json.dumps(["tfrecord 1"]), files, lambda: _index(files), _check)
     return TFRecord(files, arrays, keys)
 

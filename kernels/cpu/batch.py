@@ -10,7 +10,7 @@ from typing import Final
 from ..compiled import cached_jit
 from ..exact import EXACT
 from ..jpeg.decode import call_decode
-from ..jpeg.layout import DONE, HEADER, STATUS, TABLE
+from ..jpeg.layout import DONE, HEADER, PROGRESSIVE, STATUS, TABLE
 from ..layout import RECORD
 from ..scalar import f32, loop
 from .clock import now, pause
@@ -99,7 +99,8 @@ def _decode(batch, image, header, scratch, thread, status, out):
     stored, work = bytes_of(scratch.stored), bytes_of(scratch.work)
     # Decoded in place where the stored orientation is the shown one, else by way of scratch.
     to = stored if image.turn else out
-    call_decode(batch.decoder, (header, request, to, _tables_of(scratch.tables), work, work.size, status))
+    decoder = batch.progressive_decoder if header.kind == PROGRESSIVE else batch.decoder
+    call_decode(decoder, (header, request, to, _tables_of(scratch.tables), work, work.size, status))
     if image.turn and status.result == DONE:
         height, width = _region_size(image)
         _copy_turned(stored, height, width, batch.channels, image.turn, out)
@@ -135,7 +136,7 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
             record.stride = row
             width = record.width
             size = one.itemsize * one.channels * record.height * width
-            out = bytes_at(image.out, size) if p == last else between[side * half : side * half + size]
+            out = bytes_at(image.out, image.out_bytes) if p == last else between[side * half : side * half + size]
             run_image(calls, source, record, program, one, scratch, out, streamed and p == last)
             if p == last or size == 0:
                 continue

@@ -64,6 +64,7 @@ PASS: Final = np.dtype(
         ("itemsize", "<i8"),  # bytes of an element of the result; 0 in a pass for statistics only
         ("regions", "<i8"),  # address of the (N, 4) int64 regions of its source that the segment reads
         ("exact", "<i8"),  # address of the images' EXACT records; 0 where the pass is no exact resize
+        ("patches", "<i8"),  # address of a PATCHES; 0 where results are not stored in patches
     ],
     align=True,
 )
@@ -75,6 +76,7 @@ BATCH: Final = np.dtype(
         ("scale", "<f4"),  # of the source: 1 for float32, 1/255 for uint8
         ("streamed", "<i4"),  # 1 where results are written past the caches, else 0
         ("decoder", "<i8"),  # address of the JPEG decoder; 0 where no image is ``ENCODED``
+        ("progressive_decoder", "<i8"),  # and of that of progressive files; 0 where there are none
     ],
     align=True,
 )
@@ -92,9 +94,27 @@ QUEUE: Final = np.dtype(
 RUNNING: Final = np.dtype([("threads", "<i8")], align=True)
 
 
+#: How a pass stores its result in patches, each a block of elements; elements are counted from the result's first one.
+PATCHES: Final = np.dtype(
+    [
+        ("height", "<i8"),  # pixels of a patch
+        ("width", "<i8"),
+        ("merge", "<i8"),  # patches follow one another in blocks of merge x merge
+        ("size", "<i8"),  # elements from one patch to the next
+        ("plane", "<i8"),  # from one channel of a pixel to the next
+        ("row", "<i8"),  # from one row of a patch to the next
+        ("column", "<i8"),  # from one pixel of a row to the next
+        ("repeats", "<i8"),  # how often each value is stored
+        ("repeat", "<i8"),  # from one of these to the next
+    ],
+    align=True,
+)
+
+
 def set_pass(
-    one: Any, *, records: Any, programs: Any, first_slot: int, channels: int, itemsize: int, regions: Any, calls: Any
-) -> None:
+    one: Any, *, records: Any, programs: Any, first_slot: int, channels: int, itemsize: int, regions: Any, calls: Any,
+    patches: Any,
+) -> None:  # fmt: skip
     """Fill a PASS; the caller keeps the arrays alive.
 
     Parameters
@@ -106,11 +126,13 @@ def set_pass(
     regions : (N, 4) int64
     calls : dict of str to (1,) CALLS
         By the dtype of sources.
+    patches : (1,) PATCHES or None
     """
     one["records"], one["programs"] = records.ctypes.data, programs.ctypes.data
     one["program_words"] = programs.shape[1]
     one["first_slot"], one["channels"], one["itemsize"] = first_slot, channels, itemsize
     one["regions"] = regions.ctypes.data
+    one["patches"] = 0 if patches is None else patches.ctypes.data
     for source, field in (("uint8", "byte_calls"), ("float32", "float_calls")):
         one[field] = calls[source].ctypes.data if source in calls else 0
 

@@ -40,7 +40,7 @@ _call_sample = caller(SAMPLE)
 
 
 def call_table(
-    source: str, kind: int, planar: bool, ops: Any, ways: Any, filters: Any, functions: tuple[Any, ...],
+    source: str, kind: int, form: str, ops: Any, ways: Any, filters: Any, functions: tuple[Any, ...],
     others: tuple[str, ...],
 ) -> Any:  # fmt: skip
     """Return a (1,) CALLS with the loops that a plan needs; others are not compiled.
@@ -48,8 +48,10 @@ def call_table(
     Parameters
     ----------
     source : {"uint8", "float32"}
-    kind, planar
+    kind : int
         Of the result.
+    form : {"planes", "pixels", "patches"}
+        How its pixels lie.
     ops : (len(OPS),) bool
         The ops that occur in the programs.
     ways, filters : (N,) int
@@ -61,7 +63,7 @@ def call_table(
     """
     # The same choice as in _sample, per image.
     patched = (ways == GATHERED) & (filters <= LINEAR)
-    loops = {"store": STORE_FUNCTIONS[kind, planar]}
+    loops = {"store": STORE_FUNCTIONS[kind, form]}
     if np.any(ways == WHOLE):
         loops |= {"take_pixels": TAKE_PIXELS_FUNCTIONS[source], "whole": WHOLE_FUNCTION}
     if np.any(ways == SEPARABLE):
@@ -195,7 +197,10 @@ def run_image(calls, source, record, program, one, scratch, out, streamed):
                 one_r, one_g, one_b = r[row], g[row], b[row]
                 _run_row(calls, program, start, program.size, statistics_, y + k, height, one_r, one_g, one_b, xs, ys)
             # The rows just computed are still in the first-level cache. ``r``, ``g`` and ``b`` begin with them.
-            call_store(calls.store, (r, g, b, rows * width, out, y * width, height * width, one.channels, streamed))
+            call_store(
+                calls.store, (r, g, b, rows * width, out, y * width, height * width, one.channels, streamed, width,
+                one.patches)
+            )  # fmt: skip
     if streamed:
         fence()  # stores past the caches are not ordered otherwise, and another thread reads the result
 

@@ -146,7 +146,7 @@ def assembled(ptx: str, capability: Capability) -> tuple[Image, str]:
     known = [one for one in supported() if one[0] == capability[0] and one <= capability]
     if not known or _nvjitlink() is None:
         return Image(entry, ptx.encode() + b"\0"), ""
-    code, said = _link(ptx.encode(), f"sm_{known[-1][0]}{known[-1][1]}")
+    code, said = linked(ptx.encode(), f"sm_{known[-1][0]}{known[-1][1]}")
     return Image(entry, code), said
 
 
@@ -161,7 +161,8 @@ def _nvjitlink() -> Any:
     return None
 
 
-def _link(ptx: bytes, architecture: str) -> tuple[bytes, str]:
+def linked(ptx: bytes, architecture: str) -> tuple[bytes, str]:
+    """PTX as machine code for an architecture, as ``sm_90``, and what nvJitLink says of it."""
     linker = _nvjitlink()
     options = [f"-arch={architecture}", "-verbose"]
     handle = linker.create(len(options), options)

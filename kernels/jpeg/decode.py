@@ -15,11 +15,10 @@ from ..compiled import NativeFunction
 from ..cpu.intrinsics import BYTES, array_at, bytes_at, caller, record_at, record_pointer, records_in, shorts_in
 from ..lang import types
 from ..scalar import loop
-from .color import SPILL, WIDE
 from .frame import MCU, MOST_BLOCKS, factors, grid, list_blocks, mcus_of
 from .huffman import NEVER, READ_AHEAD, STREAM, begin, decode_mcus, jump, restarts_follow
 from .layout import BAD_TABLE, DONE, HEADER, MISMATCH, MISMATCHED, REQUEST, STATUS, TABLE, TABLES, UNUSED
-from .rows import PAD, SHAPE, clear_chroma, lay_out, make_rows, read_steps, transform_row
+from .rows import PAD, SHAPE, clear_chroma, make_rows, room_for_rows, transform_row
 from .seek import SECTIONS, at_recorded_start, open_entry, record_start, segment_start, set_predictors
 from .tables import ZIGZAG, build_tables
 
@@ -131,21 +130,12 @@ def _decode_rows(header, data, request, out, tables, memory, status):
     at = _WORK_BYTES
     coefficients = shorts_in(memory, at, columns * per * 64)
     at += columns * per * 128
-    steps = shorts_in(memory, at, 3 * 64)
-    at += 2 * 3 * 64
-    summed = 2 * (columns * 8 * across + 2 * PAD)
-    sums = shorts_in(memory, at, summed)
-    at += 2 * summed
-    tail = memory[at : at + 3 * WIDE + SPILL]
-    at += 3 * WIDE + 2 * SPILL
     lasts = memory[at : at + columns * per]
-    at += columns * per
-    planes = memory[at : at + lay_out(header, scale, columns, shape)]
+    at += columns * per + (columns * per & 1)
+    steps, sums, tail, planes = room_for_rows(header, data, scale, columns, memory, at, shape)
 
     for k in range(coefficients.size):
         coefficients[k] = 0  # the decoder writes only others than zero, and the transforms leave zeros again
-    for c in range(header.components):
-        read_steps(data, header.quant[c], steps[64 * c : 64 * c + 64])
     list_blocks(header, mcu)
     interval = header.restart
     begin(data, header.scan, interval, stream)

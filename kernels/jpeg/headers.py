@@ -1,8 +1,8 @@
 """Headers of JPEG files, a whole batch in one call: sizes, EXIF orientation, and the places of tables and scan data.
 
 A file is a sequence of marker segments: FF, a code, and except for a few codes a length of two bytes that counts itself
-and the data. Only files of which every byte up to the scan is understood become ``BASELINE``. Whatever is unusual,
-damaged or rare is left to other decoders, which then also report what is wrong.
+and the data. Only files of which every byte up to the scan is understood become ``BASELINE`` or ``PROGRESSIVE``.
+Whatever is unusual, damaged or rare is left to other decoders, which then also report what is wrong.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 from ..compiled import cached_jit
 from ..cpu.intrinsics import bytes_at
 from ..scalar import loop
-from .layout import BASELINE, GRAY, HEADER, JPEG, NO_FRAMES, OTHER, RGB, YCBCR
+from .frame import factors, grid
+from .layout import BASELINE, GRAY, HEADER, JPEG, KEPT_BLOCKS, NO_FRAMES, OTHER, PROGRESSIVE, RGB, YCBCR
 
 _ORIENTATION_TAG = 0x0112
 _TIFF = 42  # the number after the byte order
@@ -19,11 +20,12 @@ _ENTRY = 12  # bytes of an entry of a TIFF directory: tag 2, type 2, count 4, an
 _BITS = 8  # of a sample
 _LARGEST = 4  # sampling factor that T.81 allows
 _NARROWEST = 5  # columns from which on libjpeg's smooth upsampling applies to an image of 4:2:x
+_PROGRESSIVE_PROCESS = 2  # in a frame header's marker
 _TAIL = 1 << 16  # bytes at the end in which the end-of-image marker is looked for: cameras append other data
 
 
 @loop
-def _big(data, at):
+def big(data, at):
     """Return two bytes as a big-endian number."""
     return data[at] << 8 | data[at + 1]
 
@@ -98,7 +100,7 @@ def _is_exif(data, at, stop):
 
 
 @loop
-def _read_huffman(data, at, stop, header):
+def find_tables(data, at, stop, huffman):
     """Record the places of Huffman tables; return whether they fill the marker segment exactly."""
     while at + 17 <= stop:  # kind << 4 | number, 16 counts of codes by length, their symbols
         kind, table = data[at] >> 4, data[at] & 15
@@ -107,7 +109,7 @@ def _read_huffman(data, at, stop, header):
             count += data[at + k]
         if kind > 1 or table > 3 or count > 256 or at + 17 + count > stop:
             return False
-        header.huffman[4 * kind + table] = at + 1
+        huffman[4 * kind + table] = at + 1
         at += 17 + count
     return at == stop
 
@@ -130,8 +132,8 @@ def _read_frame(data, at, size, process, header):
     """Read the frame header whose length field lies at a place."""
     # Offsets from there: precision 2, height 3, width 5, components 7, then 3 bytes each: id, sampling, table.
     header.process = process
-    header.height = _big(data, at + 3)
-    header.width = _big(data, at + 5)
+    header.height = big(data, at + 3)
+    header.width = big(data, at + 5)
     components = data[at + 7]
     header.components = components
     if size == 8 + 3 * components:
@@ -153,25 +155,43 @@ def _sampling_is_ours(header):
 
 
 @loop
-def _scan_is_ours(data, frame, scan, places, header):
+def _find_quant(data, frame, places, header):
+    """Record the place of each component's quantization table; return whether all are there."""
+    for c in range(header.components):
+        table = data[frame + 10 + 3 * c]
+        if table > 3 or places[table] == 0:
+            return False
+        header.quant[c] = places[table]
+    return True
+
+
+@loop
+def _blocks_fit(header):
+    """Return whether a thread keeps enough memory for all coefficients of an image."""
+    across, down = factors(header)
+    rows, columns = grid(header)
+    return rows * columns * (across * down + header.components - 1) <= KEPT_BLOCKS
+
+
+@loop
+def _scan_is_ours(data, frame, scan, header):
     """Return whether the first scan holds all components in their order, each with tables; record those tables."""
     # Offsets from the length field: count 2; then id and tables of each component; 3 bytes of the progressive mode.
     n = header.components
-    if _big(data, scan) != 6 + 2 * n or data[scan + 2] != n:
+    if big(data, scan) != 6 + 2 * n or data[scan + 2] != n:
         return False
     # Spectral selection from 0 to 63 without successive approximation: all coefficients, at once.
     if data[scan + 3 + 2 * n] != 0 or data[scan + 4 + 2 * n] != 63 or data[scan + 5 + 2 * n] != 0:
         return False
     for c in range(n):
         selector = data[scan + 4 + 2 * c]
-        dc, ac, quant = selector >> 4, selector & 15, data[frame + 10 + 3 * c]
-        if data[scan + 3 + 2 * c] != data[frame + 8 + 3 * c] or dc > 3 or ac > 3 or quant > 3:
+        dc, ac = selector >> 4, selector & 15
+        if data[scan + 3 + 2 * c] != data[frame + 8 + 3 * c] or dc > 3 or ac > 3:
             return False
-        if header.huffman[dc] == 0 or header.huffman[4 + ac] == 0 or places[quant] == 0:
+        if header.huffman[dc] == 0 or header.huffman[4 + ac] == 0:
             return False
         header.dc_table[c] = dc
         header.ac_table[c] = 4 + ac
-        header.quant[c] = places[quant]
     return True
 
 
@@ -221,7 +241,7 @@ def _read(data, header, places):
             at += 1
         if at + 4 > size:
             return
-        marker, length = data[at + 1], _big(data, at + 2)
+        marker, length = data[at + 1], big(data, at + 2)
         start, stop = at + 4, at + 2 + length
         # Markers without a length (FF D0 to D9), and what is no marker, are for other decoders.
         if data[at] != 0xFF or marker < 0xC0 or 0xD0 <= marker <= 0xD9 or length < 2 or stop > size:
@@ -234,16 +254,16 @@ def _read(data, header, places):
             frame = at + 2
             _read_frame(data, frame, length, marker & 15, header)
         elif marker == 0xC4:
-            whole = _read_huffman(data, start, stop, header) and whole
+            whole = find_tables(data, start, stop, header.huffman) and whole
         elif marker == 0xDB:
             whole = _read_quant(data, start, stop, places) and whole
         elif marker == 0xDD and length == 4:
-            header.restart = _big(data, start)
+            header.restart = big(data, start)
         elif marker < 0xE0 or (marker > 0xEF and marker != 0xFE):  # neither APPn nor COM: rare or reserved
             whole = False
-        elif marker == 0xE0 and length >= 16 and _big(data, start) == 0x4A46 and _big(data, start + 2) == 0x4946:
+        elif marker == 0xE0 and length >= 16 and big(data, start) == 0x4A46 and big(data, start + 2) == 0x4946:
             jfif = jfif or data[start + 4] == 0
-        elif marker == 0xEE and length >= 14 and _big(data, start) == 0x4164 and _big(data, start + 2) == 0x6F62:
+        elif marker == 0xEE and length >= 14 and big(data, start) == 0x4164 and big(data, start + 2) == 0x6F62:
             if data[start + 4] == 0x65:
                 adobe = data[start + 11]
         elif marker == 0xE1 and not tagged and _is_exif(data, start, stop):
@@ -254,15 +274,23 @@ def _read(data, header, places):
         return
     # Sizes, orientation and scan are now reliable. Whether this decoder can decode the file is decided below.
     header.strict = 1
-    header.scan = at + 2 + _big(data, at + 2)
+    header.frame, header.scan_header = frame, at + 2
+    header.scan = at + 2 + big(data, at + 2)
     header.whole = _is_whole(data, header.scan)
     components = header.components
-    if not whole or header.process > 1 or data[frame + 2] != _BITS or (components != 1 and components != 3):
+    if not whole or header.process > _PROGRESSIVE_PROCESS or data[frame + 2] != _BITS:
         return
-    if header.height == 0 or header.width == 0 or _big(data, frame) != 8 + 3 * components:
+    if components != 1 and components != 3:
+        return
+    if header.height == 0 or header.width == 0 or big(data, frame) != 8 + 3 * components:
         return
     header.color = _color_of(data, frame, components, jfif, adobe)
-    if _sampling_is_ours(header) and _scan_is_ours(data, frame, at + 2, places, header):
+    if not _sampling_is_ours(header) or not _find_quant(data, frame, places, header):
+        return
+    if header.process == _PROGRESSIVE_PROCESS:
+        if header.whole and _blocks_fit(header):
+            header.kind = PROGRESSIVE
+    elif _scan_is_ours(data, frame, at + 2, header):
         header.kind = BASELINE
 
 

@@ -142,7 +142,7 @@ def fill(data, stream):
 
 
 @loop
-def _restart(data, interval, stream):
+def restart(data, interval, stream):
     """Continue after the next restart marker; return False if it does not follow within a byte of padding."""
     if stream.length * 8 - stream.bit >= 8:
         return False
@@ -223,7 +223,7 @@ def _long_symbol(bits, table, is_ac):
     return single(length, symbol, _value(bits << u64(length), size), is_ac)
 
 
-_BAD = 1 << 20  # advance of an invalid code: further than an end of block
+BAD = 1 << 20  # advance of an invalid code: further than an end of block
 
 # The decoder's loop keeps the stream in three numbers: ``bits``, 64 of them, the next one on top; ``left``, the number
 # of valid ones; and ``pos``, the clean byte after them. Refilling needs no branch, because it also sets the bits that
@@ -235,7 +235,7 @@ _BAD = 1 << 20  # advance of an invalid code: further than an end of block
 
 
 @scalar
-def _refilled(clean, bits, left, pos):
+def refilled(clean, bits, left, pos):
     """Return the stream with at least 56 valid bits."""
     bits |= load_big(clean, pos) >> (left & u64(63))
     pos += up(((left >> u64(3)) & u64(7)) ^ u64(7))  # (63 - left) >> 3 of the six bits
@@ -243,14 +243,14 @@ def _refilled(clean, bits, left, pos):
 
 
 @scalar
-def _opened(clean, bit):
+def opened(clean, bit):
     """Return ``bits``, ``left`` and ``pos`` at a clean bit."""
     # Seven of the eight bytes count as read; the next refill sets the last one again.
     return load_big(clean, up(bit >> 3)) << u64(bit & 7), u64(56 - (bit & 7)), up(bit >> 3) + up(7)
 
 
 @scalar
-def _position(left, pos):
+def position_of(left, pos):
     """Return the next clean bit."""
     return i64(pos) * 8 - i64(left & u64(63))
 
@@ -262,16 +262,16 @@ def _missing(bits, count):
 
 
 @scalar
-def _dc_step(clean, bits, left, pos, table):
-    """Decode the first symbol of a block; return the DC difference, or ``_BAD``."""
-    bits, left, pos = _refilled(clean, bits, left, pos)
+def dc_step(clean, bits, left, pos, table):
+    """Decode the first symbol of a block; return the DC difference, or ``BAD``."""
+    bits, left, pos = refilled(clean, bits, left, pos)
     entry = table.pairs[up(bits >> u64(64 - BITS))]
     if unlikely(entry == 0):
         entry = _long_symbol(bits, table, _DC)
         if entry == -1:
-            return bits, left, pos, i64(_BAD)
+            return bits, left, pos, i64(BAD)
         used = u64(entry & 63)
-        bits, left, pos = _refilled(clean, bits << used, left - used, pos)
+        bits, left, pos = refilled(clean, bits << used, left - used, pos)
         entry &= ~255  # no more bits to take
     used = u64(entry & 63)
     value = (entry >> 16) + _missing(bits, (entry >> 8) & 15)
@@ -286,7 +286,7 @@ def _make_ac_step(stored, refills):
         if unlikely(pair == 0):
             entry = _long_symbol(bits, table, _AC)
             if entry == -1:
-                return bits, left, pos, up(_BAD)
+                return bits, left, pos, up(BAD)
             # As a pair of one symbol: times 257 is its advance twice.
             value = (entry >> 16) & 0xFFFF
             pair = entry & 63 | (entry >> 8 & 255) * 257 << 8 | value << 32 | value << 48
@@ -296,7 +296,7 @@ def _make_ac_step(stored, refills):
         first = k + up((pair >> 8) & 255)
         k += up((pair >> 16) & 255)
         if refills:
-            bits, left, pos = _refilled(clean, bits, left, pos)  # early: the load is under way during the stores
+            bits, left, pos = refilled(clean, bits, left, pos)  # early: the load is under way during the stores
         if stored:
             # Without branches: a single symbol is stored twice, an end of block as a zero at position 63 (ZIGZAG).
             out[up(zigzag[first])] = pair >> 32
@@ -305,7 +305,7 @@ def _make_ac_step(stored, refills):
             # No end of block follows coefficient 63: the second symbol belongs to the next block, so rewind its bits.
             k = first
             second = (pair & 255) - ((pair >> 24) & 15)
-            bits, left, pos = _opened(clean, _position(left, pos) - second)
+            bits, left, pos = opened(clean, position_of(left, pos) - second)
             if stored:
                 out[up(LAST)] = pair >> 32
         return bits, left, pos, k
@@ -323,11 +323,11 @@ def _error(k):
     # A block ends with its last coefficient, or with an end of block at a position before that.
     if k == up(LAST) or (up(END_OF_BLOCK) <= k and k < up(END_OF_BLOCK + LAST)):
         return i64(DONE)
-    return i64(BAD_CODE) if k == up(_BAD) else i64(OVERRUN)
+    return i64(BAD_CODE) if k == up(BAD) else i64(OVERRUN)
 
 
 @scalar
-def _limit(stream):
+def limit_of(stream):
     """Return the last clean byte at which a block may begin."""
     # Cleaning drops fill bytes, so that a stream may continue with fewer clean bytes than a block takes.
     return up(stream.length + 8 if stream.ended else max(stream.length - _BLOCK, 0))
@@ -343,8 +343,8 @@ def _make_decode_blocks(stored):
         ``lasts`` is filled with the position of each block's last coefficient, 0 to 63.
         """
         clean = stream.clean
-        bits, left, pos = _opened(clean, stream.bit)
-        limit = _limit(stream)
+        bits, left, pos = opened(clean, stream.bit)
+        limit = limit_of(stream)
         per = mcu.blocks
         j = first % per
         b = first
@@ -355,7 +355,7 @@ def _make_decode_blocks(stored):
             if j == per:
                 j = 0
             out = coefficients[64 * b : 64 * b + 64]
-            bits, left, pos, difference = _dc_step(clean, bits, left, pos, dc)
+            bits, left, pos, difference = dc_step(clean, bits, left, pos, dc)
             predictor = stream.predictors[up(component)] + difference
             stream.predictors[up(component)] = predictor
             if stored:
@@ -368,14 +368,14 @@ def _make_decode_blocks(stored):
                 bits, left, pos, k = step(clean, bits, left, pos, k, ac, out, zigzag)
                 if k >= up(LAST):
                     break
-            error = _error(up(_BAD) if difference == _BAD else k)
+            error = _error(up(BAD) if difference == BAD else k)
             if unlikely(error != DONE):
                 break
             if stored:
                 # END_OF_BLOCK is a multiple of 64: the remainder is the position of the last coefficient.
                 lasts[up(b)] = k & up(LAST)
             b += 1
-        stream.bit = _position(left, pos)
+        stream.bit = position_of(left, pos)
         return i64(-error) if error != DONE else i64(b)
 
     return decode_blocks
@@ -395,7 +395,7 @@ def decode_mcus(data, n, interval, reader, coefficients, lasts, stored):
     per = mcu.blocks
     done = 0
     while done < n:  # up to the next restart marker at a time
-        if stream.left == 0 and not _restart(data, interval, stream):
+        if stream.left == 0 and not restart(data, interval, stream):
             return BAD_RESTART
         if stream.skips and not stored and n - done >= stream.left:
             done += stream.left

@@ -16,7 +16,7 @@ HEADER: Final = np.dtype(
         ("height", "<i8"),  # pixels as stored, 0 to 65535
         ("width", "<i8"),
         ("orientation", "<i8"),  # of EXIF, 1 to 8
-        ("components", "<i8"),  # 1 or 3 where the kind is BASELINE, else 0 to 255
+        ("components", "<i8"),  # 1 or 3 where the kind is BASELINE or PROGRESSIVE, else 0 to 255
         ("color", "<i8"),  # one of the colors below
         ("restart", "<i8"),  # MCUs of a restart interval; 0 for none
         ("scan", "<i8"),  # place where the entropy-coded data of the first scan begin
@@ -27,6 +27,8 @@ HEADER: Final = np.dtype(
         ("ac_table", "<i8", 3),  # and of its AC table, 4 to 7
         ("huffman", "<i8", TABLES),  # place of each Huffman table's 16 counts, 0 for none
         ("whole", "<i8"),  # 1 where the last bytes hold an end-of-image marker; 0 for a truncated file
+        ("frame", "<i8"),  # place of the length field of the frame header,
+        ("scan_header", "<i8"),  # and of that of the first scan's header
     ],
     align=True,
 )
@@ -34,7 +36,13 @@ HEADER: Final = np.dtype(
 # Kinds.
 OTHER: Final = 0  # no JPEG
 BASELINE: Final = 1  # a JPEG that this decoder can decode
-JPEG: Final = 2  # for another decoder: progressive, arithmetic, 12 bits, rare sampling, several scans, damaged
+JPEG: Final = 2  # for another decoder: arithmetic, 12 bits, rare sampling, several sequential scans, damaged
+PROGRESSIVE: Final = 3  # a JPEG for the progressive decoder, as far as its first scan
+
+#: Blocks of a progressive image at most. Its scans go over all coefficients of the image, so that a thread needs memory
+#: for all of them, which it keeps for the next file: this is 64 MiB, or 21 megapixels of 4:2:0. Pillow, which returns
+#: the memory after each file, decodes larger ones.
+KEPT_BLOCKS: Final = (1 << 26) // 128
 
 # Colors.
 GRAY: Final = 0
@@ -87,6 +95,7 @@ BAD_RESTART: Final = 3  # a restart marker is missing or out of order
 BAD_TABLE: Final = 4  # a Huffman table is not legal
 OVERRUN: Final = 5  # a block has more than 64 coefficients
 MISMATCHED: Final = 6  # the decoder is not where the seek-index entry has a row's start
+IRREGULAR: Final = 7  # a progressive file that libjpeg would warn of, smooth or refuse: Pillow decides
 
 # Statuses of an entry.
 UNUSED: Final = 0  # none exists, or none is needed

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from ..cpu.intrinsics import shorts_in
 from ..scalar import loop, up
 from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
 from .frame import MOST_BLOCKS, chroma_side, factors, scaled
@@ -80,6 +81,22 @@ def lay_out(header, scale, columns, shape):
     # libjpeg's "fancy" upsampling; it repeats chroma in images that are too narrow for it, and at 1/8.
     shape.smooth = scale > 1 and (shape.across == 1 or shape.width > 4)
     return total + 2 * (columns * scale * across + 2 * PAD)
+
+
+@loop
+def room_for_rows(header, data, scale, columns, memory, at, shape):
+    """Fill a shape, and return scratch from a byte on: quantization steps, sums of chroma, a row's end, and planes."""
+    steps = shorts_in(memory, at, 3 * 64)
+    at += 2 * 3 * 64
+    across, _ = factors(header)
+    summed = 2 * (columns * 8 * across + 2 * PAD)
+    sums = shorts_in(memory, at, summed)
+    at += 2 * summed
+    tail = memory[at : at + 3 * WIDE + SPILL]
+    at += 3 * WIDE + 2 * SPILL
+    for c in range(header.components):
+        read_steps(data, header.quant[c], steps[64 * c : 64 * c + 64])
+    return steps, sums, tail, memory[at : at + lay_out(header, scale, columns, shape)]
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------

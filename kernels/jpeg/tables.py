@@ -181,10 +181,16 @@ def _build(data, at, table, is_ac):
 
 
 @loop
+def build_table(data, at, table, is_ac):
+    """Build a table, unless it is that of the definition at a place; return True if it is legal."""
+    return _is_known(data, at, table) or _build(data, at, table, is_ac)
+
+
+@loop
 def build_tables(data, header, tables):
     """Build the tables of a file, except those built before; return True if all are legal."""
     for k in range(TABLES):
         at = header.huffman[k]
-        if at != 0 and not _is_known(data, at, tables[k]) and not _build(data, at, tables[k], k >= TABLES // 2):
+        if at != 0 and not build_table(data, at, tables[k], k >= TABLES // 2):
             return False
     return True

@@ -82,23 +82,33 @@ def mask_of(typing_context, source, i):
 
 @intrinsic
 def trailing_zeros(typing_context, x):
-    """Number of zeros below the lowest bit that is set; 32 for zero."""
+    """Number of zeros below the lowest bit of an unsigned number that is set; all of its bits for zero."""
 
     def generate(context, builder, signature, args):
         # The second operand: zero is defined.
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 0))
 
-    return types.uint32(types.uint32), generate
+    return x(x), generate
+
+
+@intrinsic
+def leading_zeros(typing_context, x):
+    """Number of zeros above the highest bit of an unsigned number that is set; all of its bits for zero."""
+
+    def generate(context, builder, signature, args):
+        return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return x(x), generate
 
 
 @intrinsic
 def count_bits(typing_context, x):
-    """Number of bits that are set."""
+    """Number of bits of an unsigned number that are set."""
 
     def generate(context, builder, signature, args):
         return builder.ctpop(args[0])
 
-    return types.uint32(types.uint32), generate
+    return x(x), generate
 
 
 @intrinsic

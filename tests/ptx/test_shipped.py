@@ -117,7 +117,7 @@ def test_what_functions_and_presets_launch_is_built() -> None:
 def test_a_built_file_is_whole() -> None:
     """The one in ``kernels/_lib``, where a build left it."""
     if not shipped.FILE.exists():
-        pytest.skip("nothing was built: python -m buildtools.cuda")
+        pytest.skip("nothing was built: python -m buildtools --cuda")
     file = opened(shipped.FILE.read_bytes())
     assert sorted(file.kernels) == [kernel.name for kernel in kernels.every_kernel()]
     assert [one.capability for one in file.images] == [*build.CAPABILITIES, (7, 5)]

@@ -1,11 +1,12 @@
-"""Our decoder with all its memory flush against pages that cannot be touched, over made and damaged files by number.
+"""Our decoders with all their memory flush against pages that cannot be touched, over made and damaged files by number.
 
     python -m tests.robustness.guard_pages 20000
 
-A case is a file, made of a grammar of JPEG or one of :mod:`.mutate`, a region of it, a scale and colors. It is decoded
-twice, once with all memory flush against the page behind it and once against the page in front of it, which holds other
-bytes before. Reading or writing outside ends the child process, which has said what it was at; reading what nothing has
-written gives other pixels the second time. Where Pillow decodes the file too, its pixels are the reference.
+A case is a file, made of a grammar of JPEG or one of :mod:`.mutate`, a region of it, a scale and colors. Those that are
+made are baseline or progressive. A file is decoded twice, once with all memory flush against the page behind it and
+once against the page in front of it, which holds other bytes before. Reading or writing outside ends the child process,
+which has said what it was at; reading what nothing has written gives other pixels the second time. Where Pillow decodes
+the file too, its pixels are the reference.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from numpy.typing import NDArray
 from gpuimg._decoding.jpeg import read_headers
 from gpuimg.kernels.jpeg import layout as words
 
-from ..jpegs import DHT, DQT, DRI, SOS, Decoded, Decoder, Region, entries_of, pillow_pixels, segment
+from .. import progressive_jpegs
+from ..jpegs import DHT, DQT, DRI, SOS, Bits, Decoded, Decoder, Region, entries_of, pillow_pixels, segment
 from ..seek_oracle import checksum_of_entry
 from .children import Dead, Voice, events
 from .mutate import KINDS, Draw, mutation
@@ -112,28 +114,7 @@ def _table(draw: Draw, symbols: Sequence[int]) -> _Codes:
     return _Codes(bytes(counts) + bytes(codes), codes) if symbols[0] in codes else _table(draw, symbols)
 
 
-class _Bits:
-    """Bits of a scan, with zeros stuffed after 0xFF."""
-
-    def __init__(self) -> None:
-        self._value, self._count, self.bytes = 0, 0, bytearray()
-
-    def put(self, value: int, count: int) -> None:
-        self._value, self._count = self._value << count | value, self._count + count
-        while self._count >= 8:
-            self._count -= 8
-            byte = self._value >> self._count & 0xFF
-            self.bytes += b"\xff\0" if byte == 0xFF else bytes((byte,))
-        self._value &= (1 << self._count) - 1
-
-    def restart(self, marker: bytes) -> None:
-        """Fill up the last byte with ones, and append a marker."""
-        if self._count:
-            self.put((1 << 8 - self._count) - 1, 8 - self._count)
-        self.bytes += marker
-
-
-def _put_block(draw: Draw, bits: _Bits, dc: _Codes, ac: _Codes, dense: int) -> None:
+def _put_block(draw: Draw, bits: Bits, dc: _Codes, ac: _Codes, dense: int) -> None:
     """A block of random symbols with random coefficients."""
     size = draw.pick(tuple(dc.codes))
     bits.put(*dc.codes[size])
@@ -197,7 +178,7 @@ def made(draw: Draw) -> bytes:
     mcus = -(-width // (8 * across)) * -(-height // (8 * down))
     if count == 1:
         factors, mcus = [0x11], -(-width // 8) * -(-height // 8)
-    bits, dense = _Bits(), draw.pick((15, 16) if large else (0, 4, 12, 15, 16))
+    bits, dense = Bits(), draw.pick((15, 16) if large else (0, 4, 12, 15, 16))
     for m in range(mcus):
         if interval and m and m % interval == 0:
             bits.restart(bytes((0xFF, 0xD0 + (m // interval - 1) % 8)))
@@ -209,11 +190,14 @@ def made(draw: Draw) -> bytes:
 
 
 def file(seed: int) -> bytes:
-    """File number ``seed``: two thirds are made, of which half are damaged; a third is of :mod:`.mutate`."""
+    """File number ``seed``: two thirds are made, of which half are damaged; a third is of :mod:`.mutate`.
+
+    A third of those that are made are progressive.
+    """
     draw = Draw(seed)
     if draw.below(3) == 0:
         return mutation(seed)[0]
-    data = made(draw)
+    data = made(draw) if draw.below(3) else progressive_jpegs.made(np.random.default_rng(seed))
     if draw.below(2):
         for _ in range(draw.between(1, 2)):
             if len(data) > 32:
@@ -240,7 +224,7 @@ class Checker:
         header, again = (read_headers([one]).records[0] for one in placed)
         assert header == again, "headers differ"
         width, height = int(header["width"]), int(header["height"])
-        if header["kind"] != words.BASELINE:
+        if header["kind"] not in (words.BASELINE, words.PROGRESSIVE):
             return "not ours"
         if width * height > _MOST_PIXELS:
             return "too large"
@@ -249,14 +233,16 @@ class Checker:
         whole = self._twice(placed, header, None, channels, scale=scale)
         region = _some_region(draw, *whole.pixels.shape[:2])
         part = self._twice(placed, header, region, channels, scale=scale)
-        reference = _reference(data, channels, scale) if whole.how == words.DONE else None
+        baseline = header["kind"] == words.BASELINE
+        ends = {whole.how} if baseline else {whole.how, part.how}
+        reference = _reference(data, channels, scale) if words.DONE in ends else None
         for found, box in ((whole, (0, 0, *whole.pixels.shape[1::-1])), (part, region)):
             if found.how == words.DONE and reference is not None:
                 x0, y0, x1, y1 = box
                 assert np.array_equal(found.pixels, reference[y0:y1, x0:x1]), f"other pixels than Pillow's in {box}"
         if whole.how == words.DONE:
             assert np.array_equal(part.pixels, _cut(whole, region)), f"other pixels in {region} than of the whole"
-            if not header["restart"]:
+            if baseline and not header["restart"]:
                 self._with_entries(draw, placed, header, whole, channels, scale)
         return "as Pillow's" if reference is not None else "decoded" if whole.how == words.DONE else "damaged"
 

@@ -35,7 +35,7 @@ count = 0
 for seed in range(int(sys.argv[1])):
     data = mutate.mutation(seed)[0]
     header = jpegs.header_of(data)
-    if header["kind"] == words.BASELINE and header["width"] * header["height"] < 1 << 20:
+    if header["kind"] in (words.BASELINE, words.PROGRESSIVE) and header["width"] * header["height"] < 1 << 20:
         height, width = int(header["height"]), int(header["width"])
         draw = mutate.Draw(~seed)
         x0, y0 = draw.below(width), draw.below(height)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import gpuimg
 from gpuimg.sources import coco
+from tests.loading import FILES
 
 from .laws import assert_law, assert_table, assert_vanished, photos
 
@@ -151,6 +153,30 @@ def test_wrong_entries(tmp_path: Path, content: dict[str, Any], match: str) -> N
     path = write(tmp_path, **content)
     with pytest.raises(ValueError, match=rf"instances\.json: {match}"):
         coco(tmp_path, path)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [({"bbox": [1, 2, -3, 4]}, "bbox must be"), ({"category_id": 3}, "category_id 3 is not in the file")],
+)
+@pytest.mark.filterwarnings("ignore:1 sample could not be decoded:RuntimeWarning")
+def test_an_image_with_a_wrong_annotation_is_a_bad_sample(tmp_path: Path, values: dict[str, Any], reason: str) -> None:
+    """The others are as without it."""
+    whole = coco(tmp_path, write(tmp_path))
+    for name, data in zip(("2.jpg", "5.jpg", "deep/9.jpg"), FILES, strict=False):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(data)
+    extra = {**ANNOTATIONS[0], "id": 70, **values}
+    found = coco(tmp_path, write(tmp_path, annotations=[extra, *ANNOTATIONS]))
+    bad = [entry["image_id"] for _, entry in whole].index(extra["image_id"])
+    loader = gpuimg.load(found, lambda x: gpuimg.resize(x, (8, 8)), batch_size=3, on_error="fill", device="cpu")
+    (batch,) = loader
+    assert batch.valid.tolist() == [k != bad for k in range(3)]
+    assert [failure.index for failure in loader.failures] == [bad]
+    assert re.search(f"annotation 70: {reason}", loader.failures[0].reason)
+    for k in range(3):
+        if k != bad:
+            assert batch.labels[k]["boxes"].tolist() == whole[k][1]["boxes"].tolist()
 
 
 @pytest.mark.parametrize(

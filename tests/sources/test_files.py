@@ -61,6 +61,15 @@ def test_folder_is_image_folder(tmp_path: Path) -> None:
     assert len(expected) == 22
 
 
+def test_folder_finds_what_decodes(tmp_path: Path) -> None:
+    """Or names it, where a plugin is needed."""
+    for k, ending in enumerate((".gif", ".avif", ".JP2", ".jfif", ".heic", ".txt")):
+        tree(tmp_path, f"a/{k}{ending}")
+    with pytest.warns(RuntimeWarning, match=r"1 image left out, such as a/4\.heic; install pillow-heif and pass"):
+        assert [data for data, _ in folder(tmp_path)] == [b"a/0.gif", b"a/1.avif", b"a/2.JP2", b"a/3.jfif"]
+    assert [data for data, _ in folder(tmp_path, extensions=(".jpg", ".heic"))] == [b"a/4.heic"]
+
+
 def test_folder_extensions(tmp_path: Path) -> None:
     tree(tmp_path, "a/1.jpg", "a/2.jp2")
     assert [data for data, _ in folder(tmp_path, extensions=(".jp2",))] == [b"a/2.jp2"]

@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
+import gpuimg
 from gpuimg.sources import tar
 from gpuimg.sources._reading import OPEN_FILES
+from tests.loading import FILES
 
 from .laws import assert_law, assert_vanished, cuts, flipped, needs, open_files, outcome, photos
 
@@ -142,8 +144,8 @@ def test_paths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("members", "match"),
     [
-        ([("1.jpg", b"x"), ("1.cls", b"1"), ("2.jpg", b"y")], r"a\.tar: 2 has no label \.cls; it has \.jpg"),
-        ([("1.cls", b"1"), ("1.gif", b"x")], r"a\.tar: 1 has no image \(\.jpg, .*; it has \.cls, \.gif"),
+        ([("1.jpg", b"x"), ("2.jpg", b"y")], r"a\.tar: 1 has no label \.cls, nor has any of the 2 samples.*has \.jpg"),
+        ([("1.cls", b"1"), ("1.svg", b"x")], r"a\.tar: 1 has no image \(\.jpg, .*; it has \.cls, \.svg"),
         ([("1.txt", b"1")], r"a\.tar: 1 has no image \(.*\) and no label \.cls; it has \.txt"),
         ([("1.jpg", b"x"), ("1.JPG", b"x")], r"a\.tar: 1\.JPG occurs twice"),
         ([("README", b"")], r"a\.tar: no samples in it"),
@@ -154,6 +156,75 @@ def test_samples_that_lack_something(tmp_path: Path, members: list[tuple[str, by
     path = write(tmp_path / "a.tar", *members)
     with pytest.raises(ValueError, match=match):
         tar(path)
+
+
+@pytest.mark.filterwarnings("ignore:[0-9] samples could not be decoded:RuntimeWarning")
+def test_a_sample_that_lacks_its_image_or_label_is_a_bad_sample(tmp_path: Path) -> None:
+    """As one whose label cannot be read; with a cached index too."""
+    members = [(f"{k}.{ending}", data) for k in range(6) for ending, data in (("jpg", FILES[k]), ("json", b'{"a": 1}'))]
+    del members[2]  # 1.jpg
+    members[4] = "2.json", b"{"
+    del members[6]  # 3.json
+    path = write(tmp_path / "a.tar", *members)
+    for _ in range(2):
+        source = tar(path, label="json.a", index_cache=tmp_path / "index")
+        loader = gpuimg.load(source, lambda x: gpuimg.resize(x, (8, 8)), batch_size=6, on_error="fill", device="cpu")
+        (batch,) = loader
+        assert batch.valid.tolist() == [True, False, False, False, True, True]
+        assert batch.labels.tolist() == [1, -1, -1, -1, 1, 1]
+        reasons = [failure.reason for failure in loader.failures]
+        assert [failure.index for failure in loader.failures] == [1, 2, 3]
+        assert "it has no image (.jpg, " in reasons[0]
+        assert "its .json cannot be read" in reasons[1]
+        assert "it has no label .json" in reasons[2]
+    with pytest.raises(gpuimg.DecodeError, match=r"a\.tar: 1"):
+        next(gpuimg.load(source, None, batch_size=6, device="cpu"))
+
+
+def test_keys_of_a_json_label(tmp_path: Path) -> None:
+    content = json.dumps({"Caption": "a cat", "box": {"w": 3}, "n": 4}).encode()
+    path = write(tmp_path / "a.tar", ("1.jpg", b"x"), ("1.json", content), ("1.top.json", b'{"n": 5}'))
+    for label, value in (
+        ("json.Caption", "a cat"),
+        ("json.box.w", 3),
+        ("top.json.n", 5),
+        (("json.n", "top.json.n"), (4, 5)),
+        ("json", json.loads(content)),
+    ):
+        assert tar(path, label=label)[0] == (b"x", value)
+    for label, message in (("json.title", "no 'title'; it has keys 'Caption', 'box', 'n'"), ("json.n.x", "it has int")):
+        with pytest.raises(ValueError, match=message):
+            tar(path, label=label)[0]
+
+
+def test_patterns_of_files_that_exist(tmp_path: Path) -> None:
+    samples = shards(tmp_path, 12, 2)
+    by_name = [sample for k in sorted(range(12), key=str) for sample in samples[2 * k : 2 * k + 2]]
+    assert list(tar(tmp_path / "*.tar")) == by_name
+    assert list(tar(tmp_path / "{1*,[2-3]}.tar")) == by_name[2:12]
+    assert list(tar([tmp_path / "?.tar"])) == [sample for k in range(10) for sample in samples[2 * k : 2 * k + 2]]
+    with pytest.raises(FileNotFoundError, match="no file matches this pattern"):
+        tar(tmp_path / "train-*.tar")
+    with pytest.raises(FileNotFoundError, match=r"12\.tar"):
+        tar(tmp_path / "{11..13}.tar")
+    odd = write(tmp_path / "[1].tar", ("1.jpg", b"x"), ("1.cls", b"1"))
+    assert list(tar(odd)) == [(b"x", 1)]
+
+
+def test_patterns_of_urls() -> None:
+    fsspec = needs("fsspec")
+    memory = fsspec.filesystem("memory")
+    for k in range(3):
+        file = io.BytesIO()
+        with tarfile.open(fileobj=file, mode="w") as archive:
+            for name, data in ((f"{k}.jpg", b"x"), (f"{k}.cls", str(k).encode())):
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                archive.addfile(member, io.BytesIO(data))
+        memory.pipe(f"/globbed/{k}.tar", file.getvalue())
+    assert [label for _, label in tar("memory://globbed/*.tar")] == [0, 1, 2]
+    with pytest.raises(FileNotFoundError, match="no file matches this pattern"):
+        tar("memory://globbed/*.zip")
 
 
 @pytest.mark.parametrize(
@@ -342,6 +413,7 @@ def test_kept_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(tar(paths[::-1], index_cache=index)) == [(b"new", 9), *samples[:3]]
 
 
+@pytest.mark.filterwarnings("ignore:the index cache .* is damaged and is built again:RuntimeWarning")
 def test_damaged_index_is_built_again(tmp_path: Path) -> None:
     samples = shards(tmp_path, 1, 3)
     index = tmp_path / "index.npz"

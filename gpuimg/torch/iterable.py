@@ -1,40 +1,26 @@
-"""``torch.utils.data`` dataset of a loader's batches as tensors.
-
->>> import gpuimg.torch  # doctest: +SKIP
-"""
+"""``torch.utils.data.IterableDataset`` of a loader's batches, for trainers that require a ``DataLoader``."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, TypeAlias, Unpack
+from typing import Any, NamedTuple, Unpack
 
-from ._batch.batch import Batch
-from ._batch.frameworks import as_tensor
-from ._checks.arguments import flag, whole_number
-from ._checks.types import Samples
-from ._loading.load import load
-from ._loading.loader import Loader
-from ._loading.options import LoadOptions
-from ._loading.pipeline import LoadedBatch
-from ._loading.settings import UserFunction
-from ._version import install_hint
-from .sources.stream import Stream
+import torch
+from torch.utils import data
 
-try:
-    import torch
-    from torch.utils import data
-    from torch.utils.data._utils.collate import (
-        default_collate_fn_map,  # its documentation names this map for registering types
-    )
-except ImportError as error:
-    raise ImportError(f"gpuimg.torch needs torch; {install_hint('torch')}") from error
+from .._checks.arguments import flag
+from .._checks.types import Samples
+from .._loading.load import load
+from .._loading.loader import Loader
+from .._loading.options import LoadOptions
+from .._loading.pipeline import LoadedBatch
+from .._loading.settings import UserFunction
+from ..sources.stream import Stream
+from .shared import SharedLoops
+from .tensors import Images, Labels, refuse_collation, tensor_of
 
-
-#: One tensor for images of one size, else a list of tensors.
-Images: TypeAlias = "torch.Tensor | Any"
-#: A tensor if the labels are numbers or arrays of one shape, else the labels of the source.
-Labels: TypeAlias = "torch.Tensor | Any"
+_ENDLESS = 1 << 32  # epochs between the first ones of two endless loops
 
 
 class Tensors(NamedTuple):
@@ -55,7 +41,7 @@ class ValidTensors(NamedTuple):
 class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch is not type-checked here
     """Batches of :func:`gpuimg.load` as ``(images, labels)`` tensors, which share the loader's memory.
 
-    A :class:`gpuimg.Loader` can be iterated over directly; this class is for trainers that require a ``DataLoader``:
+    :func:`gpuimg.torch.load` can be iterated over directly; this class is for trainers that require a ``DataLoader``:
     ``DataLoader(dataset, batch_size=None)``, as the items are batches already.
 
     Parameters
@@ -86,8 +72,8 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
     batches, but not their number, depends on the number of workers. ``max_failures`` applies to each worker's samples
     separately. Workers are not needed, as the loader has threads, and a GPU cannot be used in forked ones.
 
-    With ``persistent_workers`` each loop of the ``DataLoader`` is the next epoch. Workers that are restarted for each
-    loop begin with the same epoch again, so call :meth:`set_epoch` before each loop.
+    Each loop of the ``DataLoader`` is the next epoch, with or without ``persistent_workers``: all workers count the
+    loops in a file without a name. :meth:`set_epoch` is needed only to repeat or leave out epochs.
 
     Examples
     --------
@@ -105,6 +91,8 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
     ) -> None:
         super().__init__()
         self._build(source, preprocess, flag(with_valid, "with_valid"), {"layout": "NCHW", **options})
+        self._loops = SharedLoops()
+        self._loops.reset(self._loader.state_dict())
         if options.get("epochs", 1) is not None and not len(self):
             message = f"drop_last leaves nothing of {self._loader!r}: a loop over this dataset has no batches"
             warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -112,7 +100,9 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
     def _build(self, source: Any, preprocess: Any, with_valid: bool, options: dict[str, Any]) -> None:
         self._arguments = source, preprocess, with_valid, options
         self._loader = load(source, preprocess, **options)
-        self._of_worker: Loader | None = None
+        self._epochs = options.get("epochs", 1)
+        self._of_worker: Loader | None = None  # in a worker
+        self._restored = False  # in a worker: the next loop begins with a state of this worker
         self._as_tensors = _valid_tensors if with_valid else _tensors
 
     def __len__(self) -> int:
@@ -123,15 +113,9 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
         return f"<gpuimg.torch.IterableDataset: {self._loader!r}>"
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin the next loop with this epoch.
-
-        Parameters
-        ----------
-        epoch : int
-            Epoch number, counted from 0.
-        """
-        beginning = {"epoch": whole_number(epoch, "epoch", 0), "levels": [], "taken": 0, "given": 0}
-        self.load_state_dict({**self._loader.state_dict(), **beginning})
+        """Begin the next loop with this epoch, see :meth:`gpuimg.Loader.set_epoch`."""
+        self._loader.set_epoch(epoch)
+        self._loops.reset(self._loader.state_dict())
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of a loop in this process, as :meth:`gpuimg.Loader.state_dict`.
@@ -143,19 +127,35 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
         return self._here().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Resume as :meth:`gpuimg.Loader.load_state_dict`; in the main process, for all workers started later."""
+        """Resume as :meth:`gpuimg.Loader.load_state_dict`; in the main process, for all workers."""
+        if data.get_worker_info() is not None:  # by a stateful loader
+            self._here().load_state_dict(state)
+            self._restored = True
+            return
         self._loader.load_state_dict(state)
-        self._of_worker = None
+        self._loops.reset(self._loader.state_dict())
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"arguments": self._arguments, "state": self._loader.state_dict()}
+        return {"arguments": self._arguments, "state": self._loader.state_dict(), "loops": self._loops}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._build(*state["arguments"])
         self._loader.load_state_dict(state["state"])
+        self._loops = state["loops"]
+        if not self._loops.has_state:  # a copy, not that of a worker
+            self._loops.reset(state["state"])
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return (self._as_tensors(batch) for batch in self._here())
+        worker, loader = data.get_worker_info(), self._here()
+        if worker is not None:
+            state, loops = self._loops.begin(worker.seed - worker.id, worker.id)
+            if not self._restored:
+                loader.load_state_dict(state)
+                if loops:  # an endless loop may have reached any epoch
+                    epochs = _ENDLESS if self._epochs is None else self._epochs
+                    loader.set_epoch((int(state["epoch"]) // epochs + loops) * epochs)
+            self._restored = False
+        return (self._as_tensors(batch) for batch in loader)
 
     def _here(self) -> Loader:
         """Return the loader of this process; in one of several workers, the loader of its batches."""
@@ -168,25 +168,11 @@ class IterableDataset(data.IterableDataset[Any]):  # type: ignore[misc]  # torch
 
 
 def _tensors(batch: LoadedBatch) -> Tensors:
-    return Tensors(_tensor(batch.images), _tensor(batch.labels))
+    return Tensors(tensor_of(batch.images), tensor_of(batch.labels))
 
 
 def _valid_tensors(batch: LoadedBatch) -> ValidTensors:
     return ValidTensors(*_tensors(batch), torch.from_numpy(batch.valid))
 
 
-def _tensor(value: Any) -> Any:
-    if isinstance(value, Batch):  # images of different sizes
-        return [as_tensor(image) for image in value]
-    return as_tensor(value) if hasattr(value, "__dlpack__") else value
-
-
-def _refuse(_: list[Any], **__: Any) -> NoReturn:
-    """Reject collation by torch, which would stack batches, or fail at the last one, which is smaller."""
-    raise TypeError(
-        "the dataset yields batches, but this DataLoader would collate them again, as its batch_size is not None; use "
-        "DataLoader(dataset, batch_size=None)"
-    )
-
-
-default_collate_fn_map.update({Tensors: _refuse, ValidTensors: _refuse})
+refuse_collation(Tensors, ValidTensors)

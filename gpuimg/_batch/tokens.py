@@ -1,0 +1,180 @@
+"""Results of images of several sizes: one flat array, padded arrays, and patches for transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from .._checks import arguments
+from .._checks.types import Array, Ints, Mask
+from .._data.patches import PatchLayout
+from ..errors import Failure
+from .recording import Recording
+from .result_spec import check_layout, result_dtype
+
+#: Run a batch into a flat array, at an element offset for each image.
+Run: TypeAlias = Callable[[Any, Ints, Any], None]
+
+Order: TypeAlias = Literal["CTPP", "PPC"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """Images of several sizes in one flat array, as :meth:`gpuimg.Batch.ragged` returns them.
+
+    Attributes
+    ----------
+    values : array
+        The pixels of all images.
+    starts : (N,) int64
+        Position of each image's first value.
+    sizes : (N, 2) int64
+        Height and width.
+    """
+
+    values: Array
+    starts: Ints
+    sizes: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """Images of several sizes in one array, as :meth:`gpuimg.Batch.padded` returns them.
+
+    Attributes
+    ----------
+    values : array
+        (N, H, W, C) or (N, C, H, W), as high and as wide as the largest image.
+    corners, sizes : (N, 2) int64
+        Row and column of each image's first pixel, and its height and width.
+    """
+
+    values: Array
+    corners: Ints
+    sizes: Ints
+    _area: tuple[int, int]
+
+    @property
+    def mask(self) -> Mask:
+        """(N, H, W) bool: True for pixels of images, False for padding."""
+        inside = []
+        for axis in (0, 1):
+            at, first = np.arange(self._area[axis]), self.corners[:, axis, None]
+            inside.append((at >= first) & (at < first + self.sizes[:, axis, None]))
+        mask: Mask = inside[0][:, :, None] & inside[1][:, None, :]
+        return mask
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Patches of images, as :meth:`gpuimg.Batch.tokens` returns them.
+
+    Attributes
+    ----------
+    values : array
+        (sum of tokens, values of a token), or (N, tokens, values) if padded.
+    starts : (N + 1,) int64
+        Tokens of image or clip ``k`` are ``starts[k]`` to ``starts[k + 1]``, not counting padding.
+    grids : (N, 3) int64
+        Patches in time, down and across.
+    mask : (N, tokens) bool, optional
+        True for tokens, False for padding; None if not padded.
+    errors : dict of int to Failure
+        Images or clips that could not be decoded; their tokens are those of a black image.
+    """
+
+    values: Array
+    starts: Ints
+    grids: Ints
+    mask: Mask | None
+    errors: dict[int, Failure]
+
+
+def padded(batch: Recording, run: Run, value: Any, align: str, multiple: int, dtype: Any, layout: str) -> Padded:
+    """Implement :meth:`gpuimg.Batch.padded`."""
+    name = result_dtype(batch, dtype)
+    check_layout(layout)
+    arguments.one_of(align, "align", ("corner", "center"))
+    step = arguments.whole_number(multiple, "multiple")
+    sizes, channels, n = batch.sizes, batch.channels, len(batch)
+    height, width = (-(-sizes.max(0, initial=0) // step) * step).tolist()
+    shape = (n, height, width, channels) if layout == "NHWC" else (n, channels, height, width)
+    runtime = batch.runtime
+    flat = runtime.take(int(np.prod(shape)), name)
+    with runtime.device():
+        flat[:] = float(value)
+    spare = np.array([height, width]) - sizes
+    corners = spare // 2 if align == "center" else np.zeros_like(spare)
+    first = corners[:, 0] * width + corners[:, 1]
+    if layout == "NHWC":
+        first = first * channels
+    patches = PatchLayout.of(max(height, 1), max(width, 1), channels, last=layout == "NHWC")
+    run(flat, np.arange(n) * patches.size + first, patches)
+    return Padded(flat.reshape(shape), corners, np.array(sizes), (height, width))
+
+
+def tokens(batch: Recording, run: Run, patch: int, merge: int, frames: int, order: str, pad: Any, dtype: Any) -> Tokens:
+    """Implement :meth:`gpuimg.Batch.tokens`."""
+    name = result_dtype(batch, dtype)
+    side, merged, deep = (
+        arguments.whole_number(value, what) for value, what in ((patch, "patch"), (merge, "merge"), (frames, "frames"))
+    )
+    arguments.one_of(order, "order", ("CTPP", "PPC"))
+    if order == "PPC" and deep > 1:
+        raise ValueError(f'order="PPC" has no time; use "CTPP" with frames={deep}')
+    clip = batch.frames or 1
+    if batch.frames is not None and clip % deep:
+        raise ValueError(f"frames={deep} must divide the {clip} frames of a clip")
+    sizes = batch.sizes[::clip]
+    _check_sizes(sizes, side * merged)
+    repeats = deep if batch.frames is None else 1
+    patches = PatchLayout.of(
+        side, side, batch.channels, last=order == "PPC", merge=merged, frames=deep, repeats=repeats
+    )
+    grids = np.concatenate([np.full((len(sizes), 1), max(clip // deep, 1)), sizes // side], 1)
+    counts = grids.prod(1)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    room = _room(counts, pad)
+    first = starts[:-1] if room is None else np.arange(len(counts)) * room
+    total = int(starts[-1]) if room is None else len(counts) * room
+    runtime = batch.runtime
+    flat = runtime.take(total * patches.size, name)
+    values = flat.reshape(total, patches.size)
+    mask = None
+    if room is not None:
+        values = flat.reshape(len(counts), room, patches.size)
+        mask = np.arange(room) < counts[:, None]
+        with runtime.device():
+            for k, count in enumerate(counts.tolist()):
+                values[k, count:] = 0
+    time = np.arange(clip)
+    inner = time // deep * grids[:, 1:].prod(1)[:, None] * patches.size + time % deep * patches.repeat
+    run(flat, (first[:, None] * patches.size + inner).reshape(-1), patches)
+    return Tokens(values, starts, grids, mask, dict(batch.source.failures))
+
+
+def _check_sizes(sizes: Ints, step: int) -> None:
+    wrong = np.any(sizes % step != 0, 1)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise ValueError(
+            f"height and width must be multiples of {step}, which is patch * merge, not {tuple(sizes[i].tolist())} as of "
+            f"image {i}; resize to a size of gpuimg.sizes, or pad"
+        )
+
+
+def _room(counts: Ints, pad: Any) -> int | None:
+    """Return the tokens that every image has after padding; None without."""
+    if pad is None:
+        return None
+    most = int(counts.max(initial=0))
+    if isinstance(pad, str):
+        arguments.one_of(pad, "pad", ("longest",))
+        return most
+    room = arguments.whole_number(pad, "pad")
+    if most > room:
+        raise ValueError(f"pad must be at least {most}, the most tokens of an image, not {room}")
+    return room

@@ -1,0 +1,96 @@
+"""Movement of points of the source images through the geometry that a batch has recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .._batch.recording import Recording
+from .._checks.types import Floats, Ints, Mask
+from .._plan.plan import Entry
+from .elastic import displaced_points
+
+THIN = 1e-6  # pixels: a box no thicker than this has no area, and a cut no larger than this is rounding
+
+
+def project(matrix: Floats, points: Floats) -> Floats:
+    """Apply matrices (M, 3, 3) to points (M, P, 2)."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moved = points @ matrix[:, :2, :2].swapaxes(1, 2) + matrix[:, None, :2, 2]
+        result: Floats = moved / depth_of(matrix, points)[..., None]
+    return result
+
+
+def inverse(matrix: Floats) -> Floats:
+    """Invert matrices (M, 3, 3)."""
+    return np.asarray(np.linalg.inv(matrix), np.float64)
+
+
+def depth_of(matrix: Floats, points: Floats) -> Floats:
+    """Return the homogeneous coordinate (M, P) that projected points are divided by."""
+    depth: Floats = (points @ matrix[:, 2, :2, None])[..., 0] + matrix[:, 2, 2, None]
+    return depth
+
+
+# Matrices (N, 3, 3) to the coordinates of a visible rectangle, and the rectangle (N, 4), x0 y0 x1 y1.
+Limit = tuple[Floats, Floats]
+
+
+def limits_by_displacement(batch: Recording) -> Iterator[tuple[Entry | None, list[Limit]]]:
+    """Yield each elastic displacement of a batch with the limits that follow it; first None with those before any.
+
+    The matrices of a limit lead from the result of the displacement, or from the source image. The last limit of each
+    item is the grid on which the next displacement works, or the result of the batch.
+    """
+    displacement: Entry | None = None
+    limits: list[Limit] = []
+    to_segment: Floats = np.tile(np.eye(3), (len(batch), 1, 1))
+    for plan in batch.segments:
+        moved = plan.displacements()
+        if moved:
+            limits.append((to_segment, np.concatenate([np.zeros((len(batch), 2)), plan.sizes[:, ::-1]], 1)))
+            yield displacement, limits
+            displacement, limits = moved[0], []
+            to_segment = np.tile(np.eye(3), (len(batch), 1, 1))
+        limits.append((to_segment, plan.grid.window.astype(np.float64)))
+        forward = inverse(plan.grid.frames[0].matrix) @ to_segment
+        for entry, rectangle in plan.fills():
+            limits.append((plan.grid.frames[entry.frame].matrix @ forward, rectangle))
+        to_segment = forward
+    limits.append((to_segment, np.concatenate([np.zeros((len(batch), 2)), batch.sizes[:, ::-1]], 1)))
+    yield displacement, limits
+
+
+def move_points(batch: Recording, points: Floats, owner: Ints, *, border: float = 0.0) -> tuple[Floats, Mask]:
+    """Move points (M, 2) through all segments; return them, and (M,): True where no crop removed the point.
+
+    Points count as inside up to ``border`` pixels beyond the border of a crop, but not on it if that is 0.
+    """
+    at = points[:, None]
+    inside = np.ones(len(points), np.bool_)
+    for displacement, limits in limits_by_displacement(batch):
+        if displacement is not None:
+            at = displaced_points(displacement, owner, at)
+        for matrix, rectangle in limits:
+            moved, limit = project(matrix[owner], at), rectangle[owner]
+            inside &= np.all((limit[:, :2] - border < moved[:, 0]) & (moved[:, 0] < limit[:, 2:] + border), 1)
+        at = moved
+    return at[:, 0], inside
+
+
+def mirrored(batch: Recording) -> Mask:
+    """Return (N,): True for images whose geometry as a whole reverses orientation, as one flip does."""
+    result = np.zeros(len(batch), np.bool_)
+    for plan in batch.segments:
+        matrix = plan.grid.frames[0].matrix
+        depth = depth_of(matrix, plan.sizes[:, None, ::-1] / 2.0)[:, 0]
+        result ^= np.linalg.det(matrix) * depth < 0.0
+    return result
+
+
+def unread_images(batch: Recording) -> Mask:
+    """Return (N,): True for images whose header could not be read, which one black pixel replaces."""
+    failed = np.isin(np.arange(len(batch)) // (batch.frames or 1), list(batch.source.failures))
+    result: Mask = failed & np.all(batch.source.sizes == 1, 1)
+    return result

@@ -1,0 +1,88 @@
+"""Letterboxing: resizing to fit into a size, with a border."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._batch.batch import Batch, Images, recording_of
+from .._checks import arguments
+from .._checks.types import Color, Size, Where
+from .resize_crop import pad, resize
+
+_GRAY = 114.0 / 255.0  # of the border
+# Pixels by which half of an odd border is rounded down before the image and up after it.
+_TIE = 0.1
+
+
+def letterbox(
+    images: Images,
+    size: Size,
+    fill: Color | None = None,
+    *,
+    scale_up: bool = True,
+    center: bool = True,
+    where: Where | None = None,
+) -> Batch:
+    """Resize images to fit into a size, keeping their aspect ratio, and pad them to that size, as YOLO does.
+
+    Parameters
+    ----------
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
+    size : int or (height, width)
+        Size of the results in pixels. One number, or a list or tuple of one, sets both. Each may be (N,); an (N, 2)
+        array has both for each image.
+    fill : number, (C,), (N,) or (N, C), optional
+        Color of the border, as in :func:`pad`. The default is gray: 114 of 255.
+    scale_up : bool
+        Enlarge images smaller than ``size``; if False, they are only padded.
+    center : bool
+        Place images in the center, or else at the top left.
+    where : (N,) bool, optional
+        The images to change; the others keep their size.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For a size below 1 or a shape that does not fit the batch.
+
+    Notes
+    -----
+    Sizes and offsets are those of ultralytics' ``LetterBox``: sides are rounded half to even, and an odd border has its
+    larger half after the image. Interpolation is bilinear without antialiasing, as in OpenCV, whose fixed-point numbers
+    differ by at most one level of uint8.
+
+    Targets follow by :func:`transform_boxes`, :func:`transform_masks` and :func:`transform_keypoints`. Both sides are
+    rounded to whole pixels, so the scales of x and y differ slightly; boxes follow the pixels. ultralytics scales boxes
+    by one factor and is up to half a pixel off its images.
+
+    References
+    ----------
+    ultralytics 8.4 ``data/augment.py``, ``LetterBox``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = gpuimg.letterbox(np.full((1, 20, 40, 3), 200, np.uint8), 32)
+    >>> x.array().shape, x.array()[0, ::8, 0, 0].tolist()
+    ((1, 32, 32, 3), [114, 200, 200, 114])
+    >>> gpuimg.transform_boxes(x, [[(0, 0, 40, 20)]])[0][0].tolist()
+    [[0.0, 8.0, 32.0, 24.0]]
+    """
+    batch = recording_of(images)
+    n = batch.image_count
+    chosen = arguments.mask(where, n)
+    canvas, old = arguments.sizes(size, n), batch.sizes
+    scale = np.min(canvas / old, 1, keepdims=True)
+    if not arguments.flag(scale_up, "scale_up"):
+        scale = np.minimum(scale, 1.0)
+    new = np.maximum(np.round(old * scale), 1.0).astype(np.int64)
+    spare = canvas - new
+    half = spare / 2.0
+    before = np.round(half - _TIE) if arguments.flag(center, "center") else np.zeros_like(half)
+    border = np.concatenate([before, spare - before], 1)[:, [1, 0, 3, 2]].astype(np.int64)
+    resized = resize(Batch(batch), new, "bilinear", antialias=False, where=chosen)
+    return pad(resized, border, _GRAY / batch.unit if fill is None else fill, where=chosen)

@@ -1,0 +1,248 @@
+"""Masks that follow the geometry recorded in a batch, and boxes around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._batch.batch import Batch, recording_of
+from .._batch.recording import Recording
+from .._checks.text import counted
+from .._checks.types import AsPassed, Ints, MaskPerImage
+from .._runtimes.devices import native, to_host
+from ..kernels import layout
+from .following import unread_images
+
+_FILLED = 1e30  # value of filled pixels, far above any label
+_BITS = 24  # masks of objects that are transformed together, as the bits of a label that float32 holds
+
+
+def transform_masks(images: Batch, masks: MaskPerImage, *, fill: int = 0) -> AsPassed:
+    """Transform label masks, or a mask for each object, like the images of a batch, by nearest neighbor.
+
+    Parameters
+    ----------
+    images : Batch
+        The batch whose recorded geometry is applied.
+    masks : list of (H, W) or (K, H, W) arrays, or (N, H, W) or (N, K, H, W) array
+        Integer or boolean labels from -2**24 to 2**24, or with K a mask of 0 and 1 for each of K objects, which may
+        overlap. Each mask has the size of its source image; a last axis of length 1 is allowed for labels. NumPy or
+        CuPy arrays; results are on the device of the masks.
+    fill : int
+        Label of the pixels around a rotated, padded or shifted image. The fill of the images is not used.
+
+    Returns
+    -------
+    (N, h, w) array or list of (h, w) arrays
+        Masks with the dtype passed and the sizes of ``images``; a list if the sizes differ. Masks of objects are a list
+        of (K, h, w) arrays, or an (N, K, h, w) array if they were passed as an array and the sizes do not differ.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of masks and images differ, a mask and its source image differ in size, or a label is out of
+        range or ``fill`` does not fit the dtype. The message names the mask.
+    TypeError
+        For masks that are not integer or boolean, or differ in dtype.
+
+    Notes
+    -----
+    Where the images repeat their edge (``fill=None``, ``padding_mode="edge"``) the masks do too. Erasing an image does
+    not change its mask. The mask of an image that could not be read is 0.
+
+    Masks after crops, flips and pads equal torchvision's. After resizes they differ: torchvision's ``NEAREST`` shifts
+    masks against the images by half a pixel of the result; ``NEAREST_EXACT``, used here, does not. Both agree when
+    enlarging by whole factors. After :func:`rotate`, :func:`affine` and :func:`perspective` single pixels may differ,
+    where a position lies halfway between two source pixels; with ``fill=None`` torchvision fills with 0.
+
+    Up to 24 masks of objects cost as much as one label mask, and their conversion.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = gpuimg.horizontal_flip(np.zeros((1, 1, 3, 3), np.uint8))
+    >>> gpuimg.transform_masks(x, np.array([[[0, 7, 9]]])).tolist()
+    [[[9, 7, 0]]]
+    >>> gpuimg.transform_masks(x, [np.array([[[0, 1, 1]], [[1, 1, 0]]])])[0].tolist()
+    [[[1, 1, 0]], [[0, 1, 1]]]
+    """
+    batch = recording_of(images)
+    labels, of_objects = _masks(masks, batch)
+    dtype = labels[0].dtype if len(labels) else np.dtype("uint8")
+    limits = np.iinfo(dtype) if dtype.kind in "iu" and not of_objects else None
+    if not (isinstance(fill, (int, np.integer)) and (limits.min <= fill <= limits.max if limits else 0 <= fill <= 1)):
+        wanted = "0 or 1 for masks of objects" if of_objects else f"a label that {dtype} holds"
+        raise ValueError(f"fill must be {wanted}, not {fill!r}")
+    if of_objects:
+        found = _moved_objects(batch, labels, fill)
+        return np.stack(found) if hasattr(masks, "ndim") and _is_uniform(batch) else found
+    if not len(batch):
+        return np.zeros((0, 0, 0), dtype)
+    # Kernels read bytes as multiples of 1/255, and float32 values unchanged.
+    scale = 255.0 if dtype.itemsize == 1 and dtype.kind != "i" else 1.0
+    source = [_as_source(mask, scale) for mask in labels] if isinstance(labels, list) else _as_source(labels, scale)
+    moved = _geometry_of(batch, source)
+
+    def as_labels(values: Any) -> Any:
+        seen = values < _FILLED / 1e10
+        result = (values * seen * scale).round().astype(dtype)[..., 0]
+        result[~seen[..., 0]] = fill
+        return result
+
+    if _is_uniform(batch):
+        return as_labels(moved.array("float32"))
+    return [as_labels(image) for image in moved.compute("float32")]
+
+
+def _is_uniform(batch: Recording) -> bool:
+    return not np.any(batch.sizes[1:] != batch.sizes[:-1])
+
+
+def _geometry_of(batch: Recording, source: Any, rows: Ints | None = None) -> Batch:
+    """Record the geometry of a batch, or of its images ``rows``, on one-channel images."""
+    segments = [plan.for_masks(_FILLED) for plan in batch.segments]
+    if rows is not None:
+        segments = [plan.take(rows) for plan in segments]
+    return Batch(recording_of(source).with_segments(tuple(plan for plan in segments if not plan.changes_nothing)))
+
+
+def _moved_objects(batch: Recording, masks: list[Any], fill: int) -> list[Any]:
+    """Transform stacks of masks, (K, H, W) for each image: of each stack, ``_BITS`` at a time as bits of labels."""
+    parts = [-(-len(stack) // _BITS) for stack in masks]
+    source = [_packed(stack[k : k + _BITS]) for stack in masks for k in range(0, len(stack), _BITS)]
+    owner = np.repeat(np.arange(len(batch)), parts)
+    images = iter(_geometry_of(batch, source, owner).compute("float32") if source else ())
+    result = []
+    for stack, (height, width) in zip(masks, batch.sizes.tolist(), strict=True):
+        moved = np.empty_like(stack, shape=(len(stack), height, width))
+        for first in range(0, len(stack), _BITS):
+            _unpack(next(images)[..., 0], moved[first : first + _BITS], fill)
+        result.append(moved)
+    return result
+
+
+def _packed(stack: Any) -> Any:
+    """Return masks of 0 and 1 as the bits of one float32 image of one channel."""
+    result = np.zeros_like(stack[0], dtype="float32")
+    for first in range(0, len(stack), 8):
+        byte = stack[first].astype("uint8")
+        for k, mask in enumerate(stack[first + 1 : first + 8], 1):
+            byte |= mask.astype("uint8") << k
+        result += byte.astype("float32") * float(1 << first)
+    return result[..., None]
+
+
+def _unpack(values: Any, masks: Any, fill: int) -> None:
+    """Write the bits of a label image (H, W) to masks (K, H, W), and ``fill`` where it is filled."""
+    filled = values >= _FILLED / 1e10
+    bits = (values * ~filled).astype("int32")
+    for first in range(0, len(masks), 8):
+        byte = (bits >> first).astype("uint8")
+        for k, mask in enumerate(masks[first : first + 8]):
+            mask[:] = (byte & (1 << k)) != 0
+            if fill:
+                mask[filled] = fill
+
+
+def _as_source(mask: Any, scale: float) -> Any:
+    """Return a mask as a one-channel image: unsigned bytes as they are, other labels as float32."""
+    return (mask.view("uint8") if scale == 255.0 else mask.astype("float32"))[..., None]
+
+
+def _masks(masks: Any, batch: Recording) -> tuple[Any, bool]:
+    """Check masks; return one (N, H, W) array or a list of (H, W) arrays and False, or (K, H, W) arrays and True."""
+    stacked = not isinstance(masks, (list, tuple))
+    arrays: Any = native(masks) if stacked else [native(mask) for mask in masks]
+    if stacked and (not hasattr(arrays, "ndim") or arrays.ndim not in (3, 4)):
+        raise TypeError(f"masks must be a list of (H, W) arrays or one (N, H, W) array, not {_kind(arrays)}")
+    if len(arrays) != len(batch):
+        raise ValueError(f"got {counted(len(arrays), 'mask')} for {counted(len(batch), 'image')}; each needs one")
+    unread = unread_images(batch)
+    found, of_objects = [], []
+    for i, (mask, size) in enumerate(zip(arrays, batch.source.sizes.tolist(), strict=True)):
+        if not hasattr(mask, "dtype") or mask.dtype.kind not in "iub":
+            raise TypeError(f"masks[{i}] must be an integer or boolean array, not {_kind(mask)}")
+        if mask.dtype != arrays[0].dtype:
+            raise TypeError(f"masks must have one dtype, but masks[0] is {arrays[0].dtype} and masks[{i}] {mask.dtype}")
+        found.append(_checked(mask, size, f"masks[{i}]", bool(unread[i])))
+        of_objects.append(found[-1].ndim == 3)
+        if of_objects[-1] != of_objects[0]:
+            raise ValueError(f"masks must all be (H, W) or all (K, H, W), but masks[0] and masks[{i}] differ")
+    if any(of_objects):
+        return found, True
+    return (arrays.reshape(arrays.shape[:3]) if stacked and not unread.any() else found), False
+
+
+def _checked(mask: Any, size: list[int], name: str, unread: bool) -> Any:
+    """Return a mask (H, W) or (K, H, W); (1, 1) or (K, 1, 1) zeros for an image that could not be read."""
+    shape = list(mask.shape)
+    if len(shape) not in (2, 3):
+        raise ValueError(f"{name} must have shape (H, W) or (K, H, W), not {tuple(shape)}")
+    is_map = len(shape) == 2 or (shape[2] == 1 and (shape[:2] == size or unread))
+    least, most = (-layout.EXACT, layout.EXACT) if is_map else (0, 1)
+    if (mask.dtype.itemsize > 2 or not is_map) and mask.size and not (mask.min() >= least and mask.max() <= most):
+        kind = "labels" if is_map else "for masks of objects (K, H, W) values"
+        raise ValueError(f"{name} must have {kind} from {least} to {most}, not {int(mask.min())} to {int(mask.max())}")
+    if unread:
+        return np.zeros_like(mask, shape=(1, 1) if is_map else (len(mask), 1, 1))
+    if shape[:2] != size if is_map else shape[1:] != size:
+        of = "" if is_map else f", of shape {tuple(shape)},"
+        height, width = shape[:2] if is_map else shape[1:]
+        raise ValueError(f"{name}{of} is {height} x {width}, but its source image is {size[0]} x {size[1]}")
+    return mask.reshape(size) if is_map else mask
+
+
+def _kind(value: Any) -> str:
+    """Describe an argument for an error message: dtype and shape, or the type."""
+    if not hasattr(value, "dtype"):
+        return type(value).__name__
+    return f"{value.dtype} of shape {tuple(value.shape)}" if hasattr(value, "shape") else str(value.dtype)
+
+
+def masks_to_boxes(masks: MaskPerImage) -> tuple[AsPassed, AsPassed]:
+    """Return the boxes around the masks of objects, and report which masks have any pixel.
+
+    Parameters
+    ----------
+    masks : list of (K, H, W) arrays or (N, K, H, W) array
+        A mask for each object: 0 is outside.
+
+    Returns
+    -------
+    boxes : (N, K, 4) array or list of (K, 4) arrays
+        float32 ``x0, y0, x1, y1`` in pixels, as :func:`transform_boxes` takes them; 0 for an empty mask.
+    kept : (N, K) bool array or list of (K,) bool arrays
+        True for masks with a pixel.
+
+    Raises
+    ------
+    ValueError
+        For masks of another shape.
+
+    Notes
+    -----
+    ``x1`` and ``y1`` lie after the last pixel: a mask of one pixel has a box of 1 x 1. In torchvision's
+    ``masks_to_boxes`` they are the last pixel's index, 1 less.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> boxes, kept = gpuimg.masks_to_boxes([np.array([[[0, 1, 1]], [[0, 0, 0]]])])
+    >>> boxes[0].tolist(), kept[0].tolist()
+    ([[1.0, 0.0, 3.0, 1.0], [0.0, 0.0, 0.0, 0.0]], [True, False])
+    """
+    boxes, kept = [], []
+    stacks: Any = masks
+    for i, mask in enumerate(stacks):
+        stack = native(mask)
+        if getattr(stack, "ndim", 0) != 3:
+            raise ValueError(f"masks[{i}] must have shape (K, H, W), not {_kind(stack)}")
+        columns, rows = to_host(stack.any(1)), to_host(stack.any(2))
+        ends = [columns.argmax(1), rows.argmax(1)]
+        ends += [each.shape[1] - each[:, ::-1].argmax(1) for each in (columns, rows)]
+        kept.append(columns.any(1))
+        boxes.append((np.stack(ends, 1) * kept[-1][:, None]).astype("float32"))
+    if hasattr(masks, "ndim") and boxes:
+        return np.stack(boxes), np.stack(kept)
+    return boxes, kept

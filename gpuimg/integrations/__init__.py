@@ -1,0 +1,1 @@
+"""gpuimg inside other libraries, which are imported by the modules here only."""

@@ -1,0 +1,297 @@
+"""gpuimg as a backend of Hugging Face's image processors: the same tensors, from files too, in less time.
+
+>>> import gpuimg.integrations.transformers as integration
+>>> integration.register()  # doctest: +SKIP
+>>> from transformers import AutoImageProcessor  # doctest: +SKIP
+>>> processor = AutoImageProcessor.from_pretrained("Qwen/Qwen2.5-VL-3B-Instruct", backend="gpuimg")  # doctest: +SKIP
+>>> inputs = processor(["photo.jpg"], return_tensors="pt")  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from .. import models
+from .._batch.batch import Batch, as_batch
+from .._batch.frameworks import as_tensor
+from .._batch.opening import decode_batch, open_batch
+from .._ops.pixels import normalize
+from .._ops.resize_crop import crop, resize
+
+#: Name of the backend.
+BACKEND = "gpuimg"
+
+_EXACT = "torch"  # the rule of the backend "torchvision", whose classes are extended
+_FILTERS = {1: "lanczos", 2: "bilinear", 3: "bicubic"}  # of Pillow's numbers
+
+#: Images and a processor's settings -> outputs; None where the settings are not supported.
+_Recipe: TypeAlias = Callable[[Batch, Any], dict[str, Any] | None]
+
+
+def register() -> list[str]:
+    """Register gpuimg as a backend of the image processors in transformers.
+
+    Afterwards ``AutoImageProcessor.from_pretrained(name, backend="gpuimg")`` returns a processor for the families CLIP,
+    SigLIP, ViT, BiT (DINOv2), Qwen-VL, SigLIP 2, Kimi K2.5, Pixtral, GOT-OCR 2 (InternVL), LLaVA-NeXT, Idefics3,
+    SmolVLM and Gemma 3. Other backends remain as they are.
+
+    Returns
+    -------
+    list of str
+        Model types of transformers that have the backend now.
+
+    Raises
+    ------
+    ImportError
+        If transformers 5 or torchvision is not installed: ``pip install gpuimg[transformers]``.
+
+    Notes
+    -----
+    The processor takes paths and file bytes, too. Its outputs equal those of transformers' backend "torchvision" on
+    the CPU, value for value. A call with options, or a processor with settings, that gpuimg does not support runs
+    transformers' code.
+
+    Examples
+    --------
+    >>> import gpuimg.integrations.transformers as integration
+    >>> "qwen2_vl" in integration.register()  # doctest: +SKIP
+    True
+    """
+    try:
+        from transformers import CONFIG_MAPPING, AutoImageProcessor
+        from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
+    except ImportError as error:
+        raise ImportError("transformers 5 is not installed: pip install gpuimg[transformers]") from error
+    found = []
+    classes: dict[str, type] = {}
+    for model, names in IMAGE_PROCESSOR_MAPPING_NAMES.items():
+        name = names.get("torchvision")
+        if name not in _FAMILIES or model not in CONFIG_MAPPING:
+            continue
+        if name not in classes:
+            module, recipe = _FAMILIES[name]
+            classes[name] = _extended(getattr(import_module(f"transformers.models.{module}"), name), recipe)
+        AutoImageProcessor.register(
+            CONFIG_MAPPING[model], image_processor_classes={BACKEND: classes[name]}, exist_ok=True
+        )
+        found.append(model)
+    return sorted(found)
+
+
+def _extended(base: Any, recipe: _Recipe) -> type:
+    """Return a subclass of a processor of the backend "torchvision" with another ``preprocess``."""
+
+    def preprocess(self: Any, images: Any, *args: Any, **kwargs: Any) -> Any:
+        opened = _opened(images)
+        wanted = kwargs.get("return_tensors")
+        if opened is not None and not args and wanted in ("pt", "np") and _is_default(self, kwargs):
+            outputs = recipe(opened, self) if _is_usual(self) else None
+            if outputs is not None:
+                return _feature(outputs, wanted)
+        return base.preprocess(self, _decoded(images), *args, **kwargs)
+
+    # Of the same name: a saved configuration names the class, and must load without gpuimg.
+    names = {"preprocess": preprocess, "backend": property(lambda self: BACKEND), "__module__": __name__}
+    return type(base.__name__, (base,), names)
+
+
+def _feature(outputs: dict[str, Any], wanted: str) -> Any:
+    from transformers import BatchFeature
+
+    if wanted == "pt":
+        outputs = {name: as_tensor(np.ascontiguousarray(value)) for name, value in outputs.items()}
+    return BatchFeature(outputs)
+
+
+# -- images ------------------------------------------------------------------------------------------------------------
+
+
+def _is_file(image: Any) -> bool:
+    return isinstance(image, (bytes, bytearray, memoryview, str, os.PathLike))
+
+
+def _listed(images: Any) -> list[Any]:
+    """Return one image, a list or lists of one image each as a list."""
+    listed = list(images) if isinstance(images, (list, tuple)) else [images]
+    if listed and all(isinstance(one, (list, tuple)) and len(one) == 1 for one in listed):
+        return [one[0] for one in listed]
+    return listed
+
+
+def _opened(images: Any) -> Batch | None:
+    """Return images as a batch; None for a form that is left to transformers."""
+    listed = _listed(images)
+    if not listed:
+        return None
+    if all(map(_is_file, listed)):
+        return open_batch(listed, device="cpu")
+    arrays = [_pixels(image) for image in listed]
+    if any(array is None for array in arrays):
+        return None
+    return as_batch(arrays)
+
+
+def _pixels(image: Any) -> Any:
+    """Return an image as an (H, W, 3) uint8 array; None where another form is possible."""
+    if hasattr(image, "convert"):  # Pillow's
+        return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+    if not hasattr(image, "shape") or not hasattr(image, "dtype") or not str(image.dtype).endswith("uint8"):
+        return None
+    if getattr(image, "is_cuda", False):
+        return None
+    array = np.asarray(image)
+    if array.ndim != 3 or (array.shape[0] == 3) == (array.shape[2] == 3):
+        return None
+    return array if array.shape[2] == 3 else array.transpose(1, 2, 0)
+
+
+def _decoded(images: Any) -> Any:
+    """Return files among images as arrays, which transformers takes."""
+    if isinstance(images, (list, tuple)):
+        return [_decoded(image) for image in images]
+    return decode_batch([images], device="cpu")[0] if _is_file(images) else images
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def _is_default(processor: Any, options: dict[str, Any]) -> bool:
+    """Return True if a call's options are the processor's own settings."""
+    return all(
+        name == "return_tensors" or value is None or value == getattr(processor, name, None)
+        for name, value in options.items()
+    )
+
+
+def _is_usual(processor: Any) -> bool:
+    """Return True if images are resized, scaled to [0, 1] and normalized."""
+    does = processor.do_resize and processor.do_rescale and processor.do_normalize
+    return bool(does) and math.isclose(processor.rescale_factor, 1 / 255) and int(processor.resample) in _FILTERS
+
+
+def _norm(processor: Any) -> tuple[Any, Any]:
+    return processor.image_mean, processor.image_std
+
+
+def _side(value: Any) -> int | None:
+    """Return the side of a square size; None for others."""
+    if isinstance(value, int):
+        return value
+    height, width = (value["height"], value["width"]) if isinstance(value, dict) else (value.height, value.width)
+    return height if height == width else None
+
+
+def _has_filter(processor: Any, name: str) -> bool:
+    return _FILTERS[int(processor.resample)] == name
+
+
+# -- families ----------------------------------------------------------------------------------------------------------
+
+
+def _fixed(x: Batch, processor: Any) -> dict[str, Any] | None:
+    """Resize the shorter side or to a size, crop the center."""
+    size = processor.size
+    short = getattr(size, "shortest_edge", None)
+    if getattr(size, "longest_edge", None) or not (short or (size.height and size.width)):
+        return None
+    to = short or (size.height, size.width)
+    x = resize(x, to, _FILTERS[int(processor.resample)], exact=_EXACT)
+    if getattr(processor, "do_center_crop", None):
+        height, width = processor.crop_size.height, processor.crop_size.width
+        if np.any(x.sizes < (height, width)):
+            return None
+        top, left = (x.sizes - (height, width)).T // 2
+        x = crop(x, top, left, height, width)
+    elif not x.is_uniform:
+        return None
+    return {"pixel_values": normalize(x, *_norm(processor)).array(layout="NCHW")}
+
+
+def _qwen2_vl(x: Batch, processor: Any) -> dict[str, Any] | None:
+    low, high = processor.size.shortest_edge, processor.size.longest_edge
+    if not (low and high and _has_filter(processor, "bicubic")):
+        return None
+    how = processor.patch_size, processor.merge_size, processor.temporal_patch_size, low, high
+    return models.qwen_vl(*how, *_norm(processor), exact=_EXACT)(x)
+
+
+def _siglip2(x: Batch, processor: Any) -> dict[str, Any] | None:
+    if not _has_filter(processor, "bilinear"):
+        return None
+    return models.siglip2_naflex(processor.patch_size, processor.max_num_patches, *_norm(processor), exact=_EXACT)(x)
+
+
+def _kimi(x: Batch, processor: Any) -> dict[str, Any] | None:
+    side = processor.size.max_height
+    if not (side and side == processor.size.max_width and _has_filter(processor, "bicubic")):
+        return None
+    how = processor.patch_size, processor.merge_size, processor.max_patches, side
+    return models.kimi(*how, *_norm(processor), exact=_EXACT)(x)
+
+
+def _pixtral(x: Batch, processor: Any) -> dict[str, Any] | None:
+    patch = _side(processor.patch_size)
+    side = processor.size.longest_edge
+    if not (patch and side and processor.do_pad and _has_filter(processor, "bicubic")):
+        return None
+    return models.pixtral(side, patch, *_norm(processor), exact=_EXACT)(x)
+
+
+def _got_ocr2(x: Batch, processor: Any) -> dict[str, Any] | None:
+    tile = _side(processor.size)
+    if not (tile and processor.crop_to_patches and _has_filter(processor, "bicubic")):
+        return None
+    how = tile, processor.max_patches, processor.min_patches
+    return models.internvl(*how, *_norm(processor), exact=_EXACT)(x)
+
+
+def _llava_next(x: Batch, processor: Any) -> dict[str, Any] | None:
+    tile = _side(processor.crop_size)
+    whole = tile and processor.size.shortest_edge == tile and processor.do_pad
+    if not (whole and processor.do_center_crop and _has_filter(processor, "bicubic")):
+        return None
+    return models.llava_anyres(tile, processor.image_grid_pinpoints, *_norm(processor), exact=_EXACT)(x)
+
+
+def _idefics3(x: Batch, processor: Any) -> dict[str, Any] | None:
+    tile, side = processor.max_image_size["longest_edge"], processor.size.longest_edge
+    split = processor.do_image_splitting and processor.do_pad and not processor.return_row_col_info
+    if not (tile and side and split and _has_filter(processor, "lanczos")):
+        return None
+    return models.idefics3(tile, side, *_norm(processor), exact=_EXACT)(x)
+
+
+def _gemma3(x: Batch, processor: Any) -> dict[str, Any] | None:
+    side = _side(processor.size)
+    if not (side and _has_filter(processor, "bilinear")):
+        return None
+    prepare = partial(models.gemma3, side, *_norm(processor), exact=_EXACT)
+    if not processor.do_pan_and_scan:
+        return prepare()(x)
+    smallest, most = processor.pan_and_scan_min_crop_size, processor.pan_and_scan_max_num_crops
+    return prepare(pan_and_scan=(smallest, most, processor.pan_and_scan_min_ratio_to_activate))(x)
+
+
+#: Processors of transformers: the module of the class, and the recipe.
+_FAMILIES: dict[str, tuple[str, _Recipe]] = {
+    "BitImageProcessor": ("bit", _fixed),
+    "CLIPImageProcessor": ("clip", _fixed),
+    "Gemma3ImageProcessor": ("gemma3", _gemma3),
+    "GotOcr2ImageProcessor": ("got_ocr2", _got_ocr2),
+    "Idefics3ImageProcessor": ("idefics3", _idefics3),
+    "Kimi_K25ImageProcessor": ("kimi_k25", _kimi),
+    "LlavaNextImageProcessor": ("llava_next", _llava_next),
+    "PixtralImageProcessor": ("pixtral", _pixtral),
+    "Qwen2VLImageProcessor": ("qwen2_vl", _qwen2_vl),
+    "Siglip2ImageProcessor": ("siglip2", _siglip2),
+    "SiglipImageProcessor": ("siglip", _fixed),
+    "SmolVLMImageProcessor": ("smolvlm", _idefics3),
+    "ViTImageProcessor": ("vit", _fixed),
+}

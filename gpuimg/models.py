@@ -1,0 +1,733 @@
+"""Preprocessing of published models, value for value: what transformers, timm and open_clip give a model.
+
+Each function returns a function of images, which can be pickled. Those with results of one size return a batch, for
+:func:`gpuimg.load` too. Those with patches or tiles return a dict of arrays, named as the outputs of the model's
+processor in transformers, on the batch's device; masks and counts are NumPy arrays.
+
+``exact`` is the rule by which bytes are resized, as in :func:`gpuimg.resize`. By default it is that of the model's
+home: ``"torch"`` for transformers' default backend, ``"pillow"`` for its backend "pil", for timm and open_clip.
+
+>>> import gpuimg, numpy as np
+>>> prepare = gpuimg.models.qwen_vl()
+>>> outputs = prepare(gpuimg.open_batch([open("photo.jpg", "rb").read()]))  # doctest: +SKIP
+>>> outputs = prepare(np.zeros((1, 60, 90, 3), np.uint8))
+>>> outputs["pixel_values"].shape, outputs["image_grid_thw"].tolist()
+((24, 1176), [[1, 4, 6]])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from . import sizes
+from ._batch.batch import Batch, Images, as_batch
+from ._checks import arguments
+from ._checks.types import Array, Exact, Interpolation, Ints
+from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, normalize
+from ._ops.resize_crop import center_crop, crop, pad, resize
+
+#: Mean and standard deviation of CLIP's training images, for values in [0, 1].
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+
+_HALF = (0.5, 0.5, 0.5)
+
+_Color: TypeAlias = Sequence[float]
+#: ``(images, rng=None) -> Batch``; ``rng`` is ignored, as nothing is random.
+_ToBatch: TypeAlias = Callable[..., Batch]
+#: ``(images, rng=None) -> dict of arrays``
+_ToArrays: TypeAlias = Callable[..., dict[str, Array]]
+
+
+# -- results of one size -----------------------------------------------------------------------------------------------
+
+
+def clip(
+    size: int = 224, mean: _Color = CLIP_MEAN, std: _Color = CLIP_STD, *, exact: Exact | None = "torch"
+) -> _ToBatch:
+    """Return CLIP's preprocessing: bicubic resize of the shorter side, central square, normalize.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results in pixels.
+    mean, std : (3,) float
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> Batch``
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.models.clip()(np.zeros((2, 40, 50, 3), np.uint8)).array(layout="NCHW").shape
+    (2, 3, 224, 224)
+    """
+    return partial(_short_side, size, size, "bicubic", mean, std, exact)
+
+
+def dinov2(
+    size: int = 224,
+    resize_size: int = 256,
+    mean: _Color = IMAGENET_MEAN,
+    std: _Color = IMAGENET_STD,
+    *,
+    exact: Exact | None = "torch",
+) -> _ToBatch:
+    """Return DINOv2's preprocessing: bicubic resize of the shorter side, central square, normalize.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results in pixels.
+    resize_size : int
+        Length of the shorter side before the crop, in pixels.
+    mean, std : (3,) float
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> Batch``
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.models.dinov2()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
+    [[224, 224], [224, 224]]
+    """
+    return partial(_short_side, resize_size, size, "bicubic", mean, std, exact)
+
+
+def dinov3(size: int = 224) -> _ToBatch:
+    """Return DINOv3's preprocessing: a bilinear resize of float32 values to a square, normalize.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results in pixels.
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> Batch``
+
+    Notes
+    -----
+    Its processor resizes floating-point values, which has no rounding to reproduce: sums in another order differ by
+    less than 0.01 levels of 255.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.models.dinov3()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
+    [[224, 224], [224, 224]]
+    """
+    return partial(_squashed, (size, size), "bilinear", IMAGENET_MEAN, IMAGENET_STD, None)
+
+
+def siglip(size: int = 224, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact | None = "torch") -> _ToBatch:
+    """Return SigLIP's preprocessing: a bicubic resize to a square, normalize.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results in pixels.
+    mean, std : (3,) float
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> Batch``
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.models.siglip(384)(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
+    [[384, 384], [384, 384]]
+    """
+    return partial(_squashed, (size, size), "bicubic", mean, std, exact)
+
+
+def vit(size: int = 224, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact | None = "torch") -> _ToBatch:
+    """Return ViT's preprocessing: a bilinear resize to a square, normalize.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results in pixels.
+    mean, std : (3,) float
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> Batch``
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.models.vit()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
+    [[224, 224], [224, 224]]
+    """
+    return partial(_squashed, (size, size), "bilinear", mean, std, exact)
+
+
+def timm_eval(config: Mapping[str, Any], *, exact: Exact | None = "pillow") -> _ToBatch:
+    """Return timm's evaluation transform of a model's configuration.
+
+    Parameters
+    ----------
+    config : mapping
+        Such as ``model.pretrained_cfg`` or ``timm.data.resolve_data_config({}, model=model)``, with ``input_size``,
+        ``crop_pct``, ``crop_mode``, ``interpolation``, ``mean`` and ``std``; missing ones are timm's defaults.
+    exact : {"pillow", "pillow12", "torch"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> Batch``
+
+    Raises
+    ------
+    ValueError
+        For a ``crop_mode`` other than "center" and "squash", or an ``input_size`` that is not square.
+
+    References
+    ----------
+    timm, ``timm/data/transforms_factory.py``, ``transforms_imagenet_eval``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> evaluate = gpuimg.models.timm_eval({"input_size": (3, 288, 288), "crop_pct": 1.0})
+    >>> evaluate(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
+    [[288, 288], [288, 288]]
+    """
+    _, height, width = config.get("input_size", (3, 224, 224))
+    mode = config.get("crop_mode") or "center"
+    arguments.one_of(mode, 'config["crop_mode"]', ("center", "squash"))
+    if height != width:
+        raise ValueError(f'config["input_size"] must be square, not {height} x {width}')
+    scaled = math.floor(height / (config.get("crop_pct") or 0.875))
+    size: Any = (scaled, scaled) if mode == "squash" else scaled
+    mean, std = config.get("mean", IMAGENET_MEAN), config.get("std", IMAGENET_STD)
+    return partial(_centered, size, height, config.get("interpolation", "bilinear"), mean, std, exact)
+
+
+def open_clip_eval(
+    size: int = 224,
+    mean: _Color = CLIP_MEAN,
+    std: _Color = CLIP_STD,
+    interpolation: Interpolation = "bicubic",
+    resize_mode: str = "shortest",
+    *,
+    exact: Exact | None = "pillow",
+) -> _ToBatch:
+    """Return open_clip's evaluation transform.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results in pixels.
+    mean, std : (3,) float
+    interpolation : {"bicubic", "bilinear"}
+    resize_mode : {"shortest", "squash"}
+    exact : {"pillow", "pillow12", "torch"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> Batch``
+
+    Raises
+    ------
+    ValueError
+        For another ``resize_mode``.
+
+    References
+    ----------
+    open_clip, ``src/open_clip/transform.py``, ``image_transform``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.models.open_clip_eval()(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
+    [[224, 224], [224, 224]]
+    """
+    arguments.one_of(resize_mode, "resize_mode", ("shortest", "squash"))
+    scaled: Any = (size, size) if resize_mode == "squash" else size
+    return partial(_centered, scaled, size, interpolation, mean, std, exact)
+
+
+def _short_side(
+    short: int, size: int, filter: Any, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
+) -> Batch:
+    x = resize(images, short, filter, exact=exact)
+    # torchvision's center_crop rounds the corner of odd margins; transformers rounds it down.
+    top, left = (x.sizes - size).T // 2
+    return normalize(crop(x, top, left, size, size), mean, std)
+
+
+def _squashed(
+    size: tuple[int, int], filter: Any, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
+) -> Batch:
+    return normalize(resize(images, size, filter, exact=exact), mean, std)
+
+
+def _centered(
+    scaled: Any, size: int, filter: Any, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
+) -> Batch:
+    return normalize(center_crop(resize(images, scaled, filter, exact=exact), size), mean, std)
+
+
+# -- patches -----------------------------------------------------------------------------------------------------------
+
+
+def qwen_vl(
+    patch: int = 14,
+    merge: int = 2,
+    frames: int = 2,
+    min_pixels: int = 56 * 56,
+    max_pixels: int = 28 * 28 * 1280,
+    mean: _Color = CLIP_MEAN,
+    std: _Color = CLIP_STD,
+    *,
+    exact: Exact | None = "torch",
+) -> _ToArrays:
+    """Return the preprocessing of Qwen2-VL and Qwen2.5-VL; of Qwen3-VL with its numbers.
+
+    Parameters
+    ----------
+    patch : int
+        Side of a patch in pixels; 16 for Qwen3-VL.
+    merge : int
+        Patches that the model merges, along each side.
+    frames : int
+        Frames of a patch; an image is repeated.
+    min_pixels, max_pixels : int
+        Limits of height times width; 65536 and 16777216 for Qwen3-VL.
+    mean, std : (3,) float
+        0.5 each for Qwen3-VL.
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> dict`` with ``pixel_values`` (sum of tokens, values) and ``image_grid_thw`` (N, 3).
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> qwen3 = gpuimg.models.qwen_vl(16, 2, 2, 65536, 16777216, (0.5,) * 3, (0.5,) * 3)
+    >>> qwen3(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
+    (432, 1536)
+    """
+    return partial(_qwen_vl, patch, merge, frames, min_pixels, max_pixels, mean, std, exact)
+
+
+def _qwen_vl(
+    patch: int, merge: int, frames: int, low: int, high: int, mean: Any, std: Any, exact: Any, images: Images,
+    rng: Any = None,
+) -> dict[str, Array]:  # fmt: skip
+    x = as_batch(images)
+    x = resize(x, sizes.smart(x.sizes, patch * merge, low, high), "bicubic", exact=exact)
+    tokens = normalize(x, mean, std).tokens(patch, merge=merge, frames=frames)
+    return {"pixel_values": tokens.values, "image_grid_thw": tokens.grids}
+
+
+def siglip2_naflex(
+    patch: int = 16, patches: int = 256, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact | None = "torch"
+) -> _ToArrays:
+    """Return the preprocessing of SigLIP 2 NaFlex: patches of the whole image, padded to one number.
+
+    Parameters
+    ----------
+    patch : int
+        Side of a patch in pixels.
+    patches : int
+        Most patches of an image, and their number after padding.
+    mean, std : (3,) float
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> dict`` with ``pixel_values`` (N, patches, values), ``pixel_attention_mask`` (N, patches)
+        and ``spatial_shapes`` (N, 2).
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.models.siglip2_naflex()(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
+    (1, 256, 768)
+    """
+    return partial(_siglip2_naflex, patch, patches, mean, std, exact)
+
+
+def _siglip2_naflex(
+    patch: int, patches: int, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
+) -> dict[str, Array]:
+    x = as_batch(images)
+    x = resize(x, sizes.naflex(x.sizes, patch, patches), "bilinear", exact=exact)
+    tokens = normalize(x, mean, std).tokens(patch, order="PPC", pad=patches)
+    assert tokens.mask is not None
+    return {
+        "pixel_values": tokens.values,
+        "pixel_attention_mask": tokens.mask.astype(np.int32),
+        "spatial_shapes": tokens.grids[:, 1:],
+    }
+
+
+def kimi(
+    patch: int = 14,
+    merge: int = 2,
+    patches: int = 16384,
+    side: int = 512,
+    mean: _Color = _HALF,
+    std: _Color = _HALF,
+    *,
+    exact: Exact | None = "torch",
+) -> _ToArrays:
+    """Return the preprocessing of Kimi K2.5: never enlarged, padded with black, patches.
+
+    Parameters
+    ----------
+    patch, merge, patches, side : int
+        As in :func:`gpuimg.sizes.navit`.
+    mean, std : (3,) float
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> dict`` with ``pixel_values`` (sum of tokens, 3, patch, patch) and ``image_grid_thw``
+        (N, 3).
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.models.kimi()(np.zeros((1, 30, 40, 3), np.uint8))["pixel_values"].shape
+    (16, 3, 14, 14)
+    """
+    return partial(_kimi, patch, merge, patches, side, mean, std, exact)
+
+
+def _kimi(
+    patch: int, merge: int, patches: int, side: int, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
+) -> dict[str, Array]:
+    x = as_batch(images)
+    new, full = sizes.navit(x.sizes, patch, merge, patches, side)
+    more = full - new
+    x = pad(
+        resize(x, new, "bicubic", exact=exact), np.stack([0 * more[:, 0], 0 * more[:, 0], more[:, 1], more[:, 0]], 1)
+    )
+    tokens = normalize(x, mean, std).tokens(patch)
+    return {"pixel_values": tokens.values.reshape(-1, x.channels, patch, patch), "image_grid_thw": tokens.grids}
+
+
+def pixtral(
+    side: int = 1024,
+    patch: int = 16,
+    mean: _Color = CLIP_MEAN,
+    std: _Color = CLIP_STD,
+    *,
+    exact: Exact | None = "torch",
+) -> _ToArrays:
+    """Return Pixtral's preprocessing: a longest side, multiples of a patch, padded with 0 to the largest image.
+
+    Parameters
+    ----------
+    side : int
+        Longest side in pixels.
+    patch : int
+        Heights and widths are multiples of this.
+    mean, std : (3,) float
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> dict`` with ``pixel_values`` (N, 3, H, W) and ``image_sizes`` (N, 2).
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.models.pixtral()(np.zeros((1, 30, 40, 3), np.uint8))["pixel_values"].shape
+    (1, 3, 32, 48)
+    """
+    return partial(_pixtral, side, patch, mean, std, exact)
+
+
+def _pixtral(
+    side: int, patch: int, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
+) -> dict[str, Array]:
+    x = as_batch(images)
+    x = resize(x, sizes.longest(x.sizes, side, patch), "bicubic", exact=exact)
+    padded = normalize(x, mean, std).padded(layout="NCHW")
+    return {"pixel_values": padded.values, "image_sizes": padded.sizes}
+
+
+# -- tiles -------------------------------------------------------------------------------------------------------------
+
+
+def internvl(
+    tile: int = 448,
+    most: int = 12,
+    least: int = 1,
+    mean: _Color = IMAGENET_MEAN,
+    std: _Color = IMAGENET_STD,
+    *,
+    overview: bool = True,
+    exact: Exact | None = "torch",
+) -> _ToArrays:
+    """Return InternVL's preprocessing: a grid of square tiles near the aspect ratio, and an overview.
+
+    Parameters
+    ----------
+    tile, most, least : int
+        As in :func:`gpuimg.sizes.tiles`.
+    mean, std : (3,) float
+    overview : bool
+        Add the whole image as another tile, where it has several.
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> dict`` with ``pixel_values`` (sum of tiles, 3, tile, tile) and ``num_patches`` (N,).
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.models.internvl()(np.zeros((1, 300, 400, 3), np.uint8))["num_patches"].tolist()
+    [13]
+    """
+    return partial(_internvl, tile, most, least, mean, std, overview, exact)
+
+
+def _internvl(
+    tile: int, most: int, least: int, mean: Any, std: Any, overview: bool, exact: Any, images: Images, rng: Any = None
+) -> dict[str, Array]:
+    x = as_batch(images)
+    grids = sizes.tiles(x.sizes, tile, most, least)
+    several = (grids.prod(1) > 1) & overview
+    rows = np.repeat(np.arange(len(x)), 1 + several)
+    new = grids[rows] * tile
+    new[np.flatnonzero(rows[1:] == rows[:-1]) + 1] = tile
+    tokens = normalize(resize(x.take(rows), new, "bicubic", exact=exact), mean, std).tokens(tile)
+    return {"pixel_values": _tiles(tokens.values, x.channels, tile), "num_patches": grids.prod(1) + several}
+
+
+def llava_anyres(
+    tile: int = 336,
+    grids: Sequence[tuple[int, int]] = ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008)),
+    mean: _Color = CLIP_MEAN,
+    std: _Color = CLIP_STD,
+    *,
+    exact: Exact | None = "torch",
+) -> _ToArrays:
+    """Return LLaVA-NeXT's preprocessing: an overview, then tiles of the image in the best of several sizes.
+
+    Parameters
+    ----------
+    tile : int
+        Side of a tile in pixels.
+    grids : sequence of (height, width)
+        Sizes to choose from, multiples of ``tile``; the image keeps its aspect ratio and gets a black border.
+    mean, std : (3,) float
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> dict`` with ``pixel_values`` (N, most tiles, 3, tile, tile), 0 after the tiles of an
+        image, and ``image_sizes`` (N, 2), those before.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.models.llava_anyres()(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
+    (1, 5, 3, 336, 336)
+    """
+    return partial(_llava_anyres, tile, np.array(grids), mean, std, exact)
+
+
+def _llava_anyres(
+    tile: int, grids: Ints, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
+) -> dict[str, Array]:
+    x = as_batch(images)
+    old = x.sizes
+    whole = sizes.best_grid(old, grids)
+    scale = whole / old
+    narrow = (scale[:, 1] < scale[:, 0])[:, None]
+    inner = np.minimum(np.ceil(old * np.where(narrow, scale[:, 1:], scale[:, :1])).astype(np.int64), whole)
+    inner = np.where(narrow == [False, True], whole, inner)
+    inner, whole = (np.stack([np.full_like(one, tile), one], 1).reshape(-1, 2) for one in (inner, whole))
+    before = (whole - inner) // 2
+    border = np.stack([before[:, 1], before[:, 0], *(whole - inner - before).T[::-1]], 1)
+    x = pad(resize(x.take(np.repeat(np.arange(len(old)), 2)), inner, "bicubic", exact=exact), border)
+    tokens = normalize(x, mean, std).tokens(tile)
+    values = _in_rows(tokens.values, np.diff(tokens.starts[::2]))
+    return {"pixel_values": _tiles(values, x.channels, tile), "image_sizes": np.array(old)}
+
+
+def idefics3(
+    tile: int = 364, side: int = 4 * 364, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact = "torch"
+) -> _ToArrays:
+    """Return the preprocessing of Idefics3; of SmolVLM with tiles of 512 and a longest side of 2048.
+
+    Parameters
+    ----------
+    tile : int
+        Side of a tile in pixels.
+    side : int
+        Length of the longest side in pixels, before it becomes a multiple of ``tile``.
+    mean, std : (3,) float
+    exact : {"torch", "pillow", "pillow12"}
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> dict`` with ``pixel_values`` (N, most tiles, 3, tile, tile), 0 after the tiles of an
+        image, and ``pixel_attention_mask`` (N, most tiles, tile, tile).
+
+    Notes
+    -----
+    Images are resized to the longest side, then to multiples of the tile, from there to the overview, each time with
+    the Lanczos filter and a rounding to bytes.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> gpuimg.models.idefics3()(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
+    (1, 13, 3, 364, 364)
+    """
+    return partial(_idefics3, tile, side, mean, std, exact)
+
+
+def _idefics3(
+    tile: int, side: int, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
+) -> dict[str, Array]:
+    x = as_batch(images)
+    first = _even_sides(x.sizes, side)
+    new = _multiples(first, tile)
+    x = resize(resize(x, first, "lanczos", exact=exact), new, "lanczos", exact=exact).compute("uint8")
+    several = np.any(new > tile, 1)
+    rows = np.repeat(np.arange(len(x)), 1 + several)
+    new = new[rows]
+    new[np.flatnonzero(rows[1:] == rows[:-1]) + 1] = tile
+    # The tiles keep their size; so recorded, they are known as bytes that normalize() divides as the library does.
+    tokens = normalize(resize(x.take(rows), new, "lanczos", exact=exact), mean, std).tokens(tile)
+    ends = tokens.starts[1:][np.flatnonzero(np.append(rows[1:] != rows[:-1], True))] if len(rows) else tokens.starts[1:]
+    counts = np.diff(ends, prepend=0)
+    values = _in_rows(tokens.values, counts)
+    mask = np.zeros((*values.shape[:2], tile, tile), np.int64)
+    mask[np.arange(values.shape[1]) < counts[:, None]] = 1
+    return {"pixel_values": _tiles(values, x.channels, tile), "pixel_attention_mask": mask}
+
+
+def gemma3(
+    size: int = 896,
+    mean: _Color = _HALF,
+    std: _Color = _HALF,
+    *,
+    pan_and_scan: tuple[int, int, float] | None = None,
+    exact: Exact | None = "torch",
+) -> _ToArrays:
+    """Return Gemma 3's preprocessing: a bilinear resize to a square, and with pan and scan of parts of long images.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results in pixels.
+    mean, std : (3,) float
+    pan_and_scan : (int, int, float), optional
+        Smallest side of a part in pixels, most parts of an image, and longer through shorter side from which on an
+        image has parts; Gemma 3's are (256, 4, 1.2).
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(images, rng=None) -> dict`` with ``pixel_values`` (images and parts, 3, size, size), each image before its
+        parts, and ``num_crops`` (N,), the number of parts.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> prepare = gpuimg.models.gemma3(pan_and_scan=(256, 4, 1.2))
+    >>> outputs = prepare(np.zeros((1, 300, 900, 3), np.uint8))
+    >>> outputs["pixel_values"].shape, outputs["num_crops"].tolist()
+    ((4, 3, 896, 896), [3])
+    """
+    return partial(_gemma3, size, mean, std, pan_and_scan, exact)
+
+
+def _gemma3(size: int, mean: Any, std: Any, scan: Any, exact: Any, images: Images, rng: Any = None) -> dict[str, Array]:
+    x = as_batch(images)
+    old = x.sizes
+    parts = np.zeros(len(old), np.int64) if scan is None else _parts(old, *scan)
+    rows = np.repeat(np.arange(len(old)), 1 + parts)
+    position = np.arange(len(rows)) - np.flatnonzero(np.diff(rows, prepend=-1))[rows] - 1  # -1 for the whole image
+    along = (old[:, 1] >= old[:, 0])[:, None] == [False, True]  # the axis that is divided
+    step = np.where(along, -(-old // np.maximum(parts, 1)[:, None]), old)[rows]
+    corner = np.where(along[rows] & (position >= 0)[:, None], position[:, None] * step, 0)
+    extent = np.where((position >= 0)[:, None], np.minimum(step, old[rows] - corner), old[rows])
+    x = crop(x.take(rows), corner[:, 0], corner[:, 1], extent[:, 0], extent[:, 1])
+    x = normalize(resize(x, (size, size), "bilinear", exact=exact), mean, std)
+    return {"pixel_values": x.array(layout="NCHW"), "num_crops": parts}
+
+
+def _parts(old: Ints, smallest: int, most: int, ratio: float) -> Ints:
+    """Return Gemma 3's numbers of parts, along the longer side; 0 for images that are not divided."""
+    long, short = old.max(1, initial=1), old.min(1, initial=2**31)
+    count = np.minimum(np.floor(long / short + 0.5).astype(np.int64), long // smallest)
+    count = np.minimum(np.maximum(count, 2), most)
+    divided = (long / short >= ratio) & (np.minimum(-(-long // count), short) >= smallest)
+    return np.where(divided, count, 0)
+
+
+def _even_sides(old: Ints, side: int) -> Ints:
+    """Return Idefics3's first sizes: a longest side, and an even shorter one."""
+    aspect = old[:, 1] / old[:, 0]
+    wide = aspect >= 1.0
+    short = np.where(wide, side / aspect, side * aspect).astype(np.int64)
+    short = np.maximum(short + short % 2, 1)
+    return np.where(
+        wide[:, None], np.stack([short, np.full_like(short, side)], 1), np.stack([0 * short + side, short], 1)
+    )
+
+
+def _multiples(old: Ints, tile: int) -> Ints:
+    """Return Idefics3's second sizes: the longer side up to a multiple, and the shorter one that follows, too."""
+    aspect = old[:, 1] / old[:, 0]
+    wide = aspect >= 1.0
+    long = -(-old.max(1, initial=0) // tile) * tile
+    short = np.where(wide, long / aspect, long * aspect).astype(np.int64)
+    short = -(-short // tile) * tile
+    return np.where(wide[:, None], np.stack([short, long], 1), np.stack([long, short], 1))
+
+
+def _tiles(values: Array, channels: int, tile: int) -> Array:
+    """Return patches as images (..., C, tile, tile)."""
+    return values.reshape(*values.shape[:-1], channels, tile, tile)
+
+
+def _in_rows(values: Array, counts: Ints) -> Array:
+    """Return tokens of images, ``counts`` (N,) each, as (N, most, values) with zeros at the end."""
+    most = int(counts.max(initial=0))
+    if np.all(counts == most):
+        return values.reshape(len(counts), most, values.shape[1])
+    inside = np.arange(most) < counts[:, None]
+    rows = np.zeros_like(values, shape=(*inside.shape, values.shape[1]))
+    rows[inside] = values
+    return rows

@@ -1,0 +1,141 @@
+"""``torch.utils.data.Dataset`` of single decoded samples, for samplers and collation of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch.utils import data
+
+from .._batch.opening import open_batch
+from .._checks.arguments import whole_number
+from .._checks.types import Device, DType, Ints, Layout, Samples
+from .._io.native_read import ChunkReader
+from .._loading.samples import collate, read_samples
+from .._loading.settings import UserFunction, adapted, check_choices, check_columns, check_keys, check_source
+from .._random.rng import Rng
+from ..errors import DecodeError, Failure
+from .shared import SharedRequests
+from .tensors import tensor_of
+
+
+class Dataset(data.Dataset[Any]):  # type: ignore[misc]  # torch is not type-checked here
+    """Decoded and augmented samples as tensors, for trainers that require a data set and collate its items.
+
+    A ``DataLoader`` requests all samples of a batch at once, so they are decoded together, on all cores. Nothing is
+    done ahead of the loop unless the ``DataLoader`` has workers; :func:`gpuimg.torch.load` is faster.
+
+    Parameters
+    ----------
+    source, preprocess
+        As in :func:`gpuimg.load`.
+    keys : (str, str), optional
+        Items are dicts with these keys for image and label, such as ``("pixel_values", "labels")`` for transformers;
+        by default pairs.
+    seed : int
+        Seed of the random draws, 0 to 2**64 - 1.
+    device, dtype, layout, image, label
+        As in :func:`gpuimg.load`; ``layout`` is ``"NCHW"`` by default.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As :func:`gpuimg.load`, at the call.
+    DecodeError
+        For samples that cannot be read or decoded, when they are requested.
+
+    Notes
+    -----
+    A data set does not know the epoch. Therefore requests are counted, those of all workers of a ``DataLoader``
+    together: when a sample is requested for the k-th time, it has the pixels of epoch k - 1 of :func:`gpuimg.load`.
+    After :meth:`set_epoch`, which transformers and Accelerate call, it has those of that epoch.
+
+    Examples
+    --------
+    >>> dataset = gpuimg.torch.Dataset(source, train, keys=("pixel_values", "labels"))  # doctest: +SKIP
+    >>> transformers.Trainer(model, arguments, train_dataset=dataset).train()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        source: Samples,
+        preprocess: UserFunction | None = None,
+        *,
+        keys: tuple[str, str] | None = None,
+        seed: int = 0,
+        device: Device | None = None,
+        dtype: DType | None = None,
+        layout: Layout = "NCHW",
+        image: str = "image",
+        label: str | None = "label",
+    ) -> None:
+        check_source(source)
+        check_choices(layout, dtype, "raise", of_clips=False)
+        Rng(seed, indices=[])  # checks the seed
+        self._source, self._preprocess = source, preprocess
+        self._keys, self._columns = check_keys(keys), check_columns(image, label)
+        self._seed, self._device, self._dtype, self._layout = int(seed), device, dtype, layout
+        self._requests = SharedRequests()
+        adapted(preprocess)  # checks it
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        return len(self._source)
+
+    def __repr__(self) -> str:
+        return f"<gpuimg.torch.Dataset of {self._source!r}>"
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the epoch of all samples requested from here on, in running workers too.
+
+        Parameters
+        ----------
+        epoch : int
+            Epoch number, counted from 0.
+        """
+        self._requests.set_epoch(whole_number(epoch, "epoch", 0, (1 << 32) - 2))
+
+    def __getitem__(self, index: int) -> Any:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Return several samples, decoded together."""
+        n = len(self)
+        wanted = np.array(indices, np.int64)
+        if np.any(outside := (wanted < -n) | (wanted >= n)):
+            raise IndexError(f"sample {int(wanted[np.argmax(outside)])} of {n}")
+        wanted %= n
+        epoch = self._requests.epoch()
+        epochs = np.array(self._requests.count(wanted.tolist()) if epoch is None else [epoch] * len(wanted))
+        items: list[Any] = [None] * len(wanted)
+        for epoch in np.unique(epochs).tolist():
+            places = np.flatnonzero(epochs == epoch)
+            for place, item in zip(places.tolist(), self._items(wanted[places], epoch), strict=True):
+                items[place] = item
+        return items
+
+    def _items(self, indices: Ints, epoch: int) -> list[Any]:
+        """Return samples of one epoch."""
+        samples = read_samples(self._source, indices.tolist(), [True] * len(indices), self._columns, ChunkReader())
+        unread = [sample for sample in samples if sample.error is not None]
+        if unread:
+            failures = tuple(Failure(sample.index, sample.name, sample.reason) for sample in unread)
+            raise DecodeError(failures, len(samples)) from unread[0].error
+        labels: Any = [sample.label for sample in samples]
+        labels = collate(labels, [False] * len(samples), labels)
+        preprocess = adapted(self._preprocess)
+        try:
+            images: Any = open_batch([sample.data for sample in samples], device=self._device)
+            if preprocess is not None:
+                images, labels = preprocess(images, Rng(self._seed, epoch=epoch, indices=indices), labels)
+            if len(images) != len(samples):
+                raise ValueError(f"preprocess was given {len(samples)} images and returned {len(images)}")
+            decoded = tensor_of(images.compute(self._dtype, self._layout))
+        except DecodeError as error:
+            of = [(samples[failure.index], failure.reason) for failure in error.failures]
+            raise DecodeError(tuple(Failure(one.index, one.name, why) for one, why in of), len(samples)) from None
+        if labels is None:
+            labels = [None] * len(samples)
+        pairs = zip(decoded, tensor_of(labels), strict=True)
+        return [pair if self._keys is None else dict(zip(self._keys, pair, strict=True)) for pair in pairs]

@@ -1,0 +1,224 @@
+"""Decoder of a region of a progressive JPEG: all scans into coefficients, then pixels as of a baseline file.
+
+Coefficients lie in memory MCU by MCU, as those of a baseline file, but of all MCU rows that the region needs. Of blocks
+outside the region only the positions of coefficients other than zero are kept, which refinements need. A scan is read
+up to the last row of the region. Whatever libjpeg would warn of is left to Pillow.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ..compiled import NativeFunction
+from ..cpu.intrinsics import (
+    BYTES,
+    array_at,
+    bytes_at,
+    longs_in,
+    record_at,
+    record_pointer,
+    records_in,
+    shorts_in,
+)
+from ..lang import types
+from ..scalar import loop
+from .decode import work_bytes as row_bytes
+from .frame import MCU, factors, grid, list_blocks, mcus_of
+from .huffman import STREAM, begin, fill, restart
+from .layout import DONE, HEADER, IRREGULAR, PROGRESSIVE, REQUEST, STATUS, TABLE, TABLES, UNUSED
+from .refine import CODES, PART, ac_first, ac_refine, build_codes, dc_first, dc_refine
+from .rows import SHAPE, make_rows, room_for_rows, transform_row
+from .scans import SCANS, list_scans
+from .tables import ZIGZAG, build_table
+from .vectors import trailing_zeros
+
+i64, u64 = np.int64, np.uint64
+
+#: The first part of the scratch, whose size does not depend on the image.
+_WORK: Final = np.dtype(
+    [("stream", STREAM), ("scans", SCANS), ("codes", CODES), ("part", PART), ("mcu", MCU), ("shape", SHAPE)], align=True
+)
+_WORK_BYTES: Final = _WORK.itemsize
+_work_in = records_in(_WORK)
+
+_BLOCK_BYTES = 64 * 2 + 8  # coefficients, and the mask of those that are not zero
+_DC_PLACE = u64(1 << 63)  # of a mask
+
+
+def work_bytes(headers: Any) -> int:
+    """Return the bytes of scratch that the largest progressive image of (N,) HEADER needs; 0 if there is none."""
+    most = 0
+    for header in headers[headers["kind"] == PROGRESSIVE]:
+        single = header["components"] == 1
+        across, down = (1, 1) if single else divmod(int(header["sampling"][0]), 16)
+        blocks = 1 if single else across * down + 2
+        mcus = -(-int(header["width"]) // (8 * across)) * -(-int(header["height"]) // (8 * down))
+        most = max(most, _WORK_BYTES + (mcus * blocks + 1) * _BLOCK_BYTES + row_bytes(int(header["width"])))
+    return most
+
+
+@loop
+def _set_grid(header, scan, part):
+    """Fill in a scan's blocks; return the rows and columns of its MCUs, and how many of the rows an MCU row has."""
+    across, down = factors(header)
+    rows, columns = grid(header)
+    part.offsets[0] = 0
+    if scan.components > 1:  # interleaved: the MCUs are those of the image, less the other components
+        blocks = 0
+        for k in range(scan.components):
+            c = scan.component[k]
+            for j in range(across * down if c == 0 else 1):
+                part.offsets[blocks] = j + (across * down + c - 1 if c else 0)
+                part.predictor[blocks] = k
+                blocks += 1
+        part.blocks = blocks
+        part.wide = 0
+        return rows, columns, i64(1)
+    # Of one component: each block is an MCU, and those that only fill up the image's MCUs are left out.
+    c = scan.component[0]
+    part.blocks = 1
+    part.predictor[0] = 0
+    if c == 0:
+        part.wide = across - 1
+        return -(-header.height // 8), -(-header.width // 8), down
+    part.offsets[0] = across * down + c - 1
+    part.wide = 0
+    return rows, columns, i64(1)
+
+
+@loop
+def _decode_rows(data, header, scan, limits, tables, work, coefficients, masks):
+    """Decode a scan up to the last MCU row of the region; return whether it is as it should be."""
+    first, end, top, bottom = limits
+    stream, part, codes = work.stream, work.part, work.codes
+    _, total = grid(header)
+    rows, columns, down = _set_grid(header, scan, part)
+    across = part.wide + 1
+    part.run = 0
+    begin(data, scan.start, scan.restart, stream)
+    stream.marker = 0
+    wanted = min(rows, bottom * down)
+    for y in range(wanted):
+        row = y // down
+        part.block = row * total * part.per + (y % down) * across
+        part.low, part.high = (first, end) if row >= top else (i64(0), i64(0))
+        x = i64(0)
+        while x < columns:
+            if stream.left == 0:
+                if not restart(data, scan.restart, stream):
+                    return False
+                part.run = 0
+            until = min(columns, x + stream.left)
+            if scan.first:
+                if scan.refines:
+                    after = ac_refine(stream, x, until, scan, part, codes, coefficients, masks, ZIGZAG)
+                else:
+                    after = ac_first(stream, x, until, scan, part, codes, coefficients, masks, ZIGZAG)
+            elif scan.refines:
+                after = dc_refine(stream, x, until, scan, part, coefficients)
+            else:
+                after = dc_first(stream, x, until, scan, part, tables, coefficients)
+            if after < 0 or (stream.ended != 0 and (after < until or stream.bit > 8 * stream.length)):
+                return False
+            if after < until:
+                fill(data, stream)
+            stream.left -= after - x
+            x = after
+    if wanted < rows:
+        return True
+    if not stream.ended:
+        fill(data, stream)
+    return stream.ended != 0 and stream.raw == scan.stop and 0 <= 8 * stream.length - stream.bit < 8
+
+
+@loop
+def _build_tables(data, scan, tables, codes):
+    """Build the look-up tables of a scan; return whether they are legal."""
+    if scan.first:
+        return build_codes(data, scan.table[0], scan, codes)
+    for k in range(scan.components):
+        if not scan.refines and not build_table(data, scan.table[k], tables[k], False):
+            return False
+    return True
+
+
+@loop
+def _is_needed(scan, shape, channels):
+    """Return whether the result depends on a scan: not on chroma if it is gray, and on DC alone at an eighth."""
+    c = scan.component[0]
+    if scan.components == 1 and c > 0 and channels == 1:
+        return False
+    return scan.first == 0 or shape.planes[c].side > 1
+
+
+@loop
+def _decode_region(data, header, request, out, tables, memory, status):
+    """Decode the requested region; return whether the file is as it should be."""
+    region, scale, channels = request.region, request.scale, request.channels
+    across, down = factors(header)
+    rows, total = grid(header)
+    first, end, top, bottom = limits = mcus_of(header, scale, region, rows, total)
+    columns = end - first
+    work = _work_in(memory, 0, 1)[0]
+    count = list_scans(data, header, work.scans)
+    if count == 0:
+        return False
+    per = across * down + header.components - 1  # blocks of an MCU
+    at = _WORK_BYTES
+    masks = longs_in(memory, at, bottom * total * per)
+    at += 8 * masks.size
+    kept = (bottom - top) * total * per
+    coefficients = shorts_in(memory, at, 64 * (kept + 1))
+    at += 2 * coefficients.size
+    lasts = memory[at : at + columns * per]
+    at += columns * per + (columns * per & 1)
+    steps, sums, tail, planes = room_for_rows(header, data, scale, columns, memory, at, work.shape)
+    part, shape, mcu = work.part, work.shape, work.mcu
+    part.per, part.before, part.spare = per, top * total * per, kept
+    list_blocks(header, mcu)
+    for k in range(masks.size):
+        masks[k] = 0
+    for row in range(bottom - top):
+        begins = 64 * (row * total + first) * per
+        some = coefficients[begins : begins + 64 * columns * per]
+        for k in range(some.size):
+            some[k] = 0
+    for k in range(count):
+        scan = work.scans.scans[k]
+        if not _is_needed(scan, shape, channels):
+            continue
+        if not _build_tables(data, scan, tables, work.codes):
+            return False
+        if not _decode_rows(data, header, scan, limits, tables, work, coefficients, masks):
+            return False
+    done = i64(0)
+    for row in range(top, bottom):
+        status.row = row
+        begins = (row * total + first) * per
+        for b in range(columns * per):
+            lasts[b] = 63 - i64(trailing_zeros(u64(masks[begins + b]) | _DC_PLACE))
+        begins = 64 * (begins - part.before)
+        some = coefficients[begins : begins + 64 * columns * per]
+        transform_row(row, columns, channels == 1, mcu, shape, some, lasts, steps, planes)
+        done = make_rows(header, row, rows, first, region, columns, channels, shape, planes, sums, out, tail, done)
+    return True
+
+
+def _decode(header_, request_, out_, tables_, work_, work_size, status_):
+    """Decode the pixels of a region; the arguments are those of the baseline decoder."""
+    header, request, status = record_at(header_), record_at(request_), record_at(status_)
+    region, data = request.region, bytes_at(request.data, request.size)
+    out = array_at(out_, (region[2] - region[0]) * (region[3] - region[1]) * request.channels)
+    status.row, status.entry = 0, UNUSED
+    status.rows, _ = grid(header)
+    tables, memory = array_at(tables_, TABLES), array_at(work_, work_size)
+    status.result = DONE if _decode_region(data, header, request, out, tables, memory, status) else IRREGULAR
+
+
+_DECODE = types.void(
+    record_pointer(HEADER), record_pointer(REQUEST), BYTES, record_pointer(TABLE), BYTES, types.int64,
+    record_pointer(STATUS),
+)  # fmt: skip
+DECODE_FUNCTION = NativeFunction("decode_progressive_jpeg", _decode, _DECODE)

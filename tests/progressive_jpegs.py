@@ -1,0 +1,295 @@
+"""Progressive JPEGs with any script of scans, of random coefficients: a writer that shares nothing with the decoder.
+
+Encoders write a few scripts; libjpeg decodes every order of scans that the standard allows. Reference: T.81, annex G.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .jpegs import DHT, DQT, DRI, SOS, Bits, segment
+
+Blocks = NDArray[np.int64]  # (rows, columns, 64) coefficients in the order of the file
+Rng = np.random.Generator
+
+_LONGEST_RUN = 0x7FFF  # blocks of a run of ends of blocks
+
+
+class Scan(NamedTuple):
+    """A scan: components, first and last position, the lowest known bit before it (0: first scan) and after it."""
+
+    components: tuple[int, ...]
+    first: int
+    last: int
+    high: int
+    low: int
+
+
+class Picture(NamedTuple):
+    """An image as coefficients."""
+
+    height: int
+    width: int
+    factors: tuple[int, ...]  # of each component: horizontal << 4 | vertical
+    blocks: tuple[Blocks, ...]  # of each component, up to whole MCUs
+
+    @property
+    def most(self) -> tuple[int, int]:
+        """The largest factors: vertical and horizontal."""
+        return max(one & 15 for one in self.factors), max(one >> 4 for one in self.factors)
+
+    def size(self, c: int) -> tuple[int, int]:
+        """Rows and columns of the blocks that a component has in scans of its own."""
+        down, across = self.most
+        return (
+            -(-self.height * (self.factors[c] & 15) // (8 * down)),
+            -(-self.width * (self.factors[c] >> 4) // (8 * across)),
+        )
+
+
+# -- what is drawn -----------------------------------------------------------------------------------------------------
+
+
+def picture(rng: Rng, height: int, width: int, factors: Sequence[int]) -> Picture:
+    """Draw coefficients: few or many, small ones or large ones."""
+    down, across = max(one & 15 for one in factors), max(one >> 4 for one in factors)
+    rows, columns = -(-height // (8 * down)), -(-width // (8 * across))
+    share, size = rng.choice((0.02, 0.2, 0.6, 0.95)), rng.choice((2, 30, 1023))
+    every = []
+    for one in factors:
+        shape = rows * (one & 15), columns * (one >> 4), 64
+        values = rng.integers(-size, size + 1, shape) * (rng.random(shape) < share * rng.random(64))
+        values[..., 0] = np.clip(rng.integers(-size, size + 1, shape[:2]).cumsum(1), -1023, 1023)
+        every.append(values.astype(np.int64))
+    return Picture(height, width, tuple(factors), tuple(every))
+
+
+def script(rng: Rng, count: int, lowest: int = 4) -> list[Scan]:
+    """Draw a complete script: how DC scans interleave, the bands of each component, their bits and the order."""
+    every, each = [tuple(range(count))], [(c,) for c in range(count)]
+    groups = every if rng.random() < 0.5 else each
+    if count == 3 and rng.random() < 0.2:
+        groups = [(0,), (1, 2)] if rng.random() < 0.5 else [(0, 2), (1,)]
+    depth = int(rng.integers(lowest))
+    dc = [Scan(group, 0, 0, 0, depth) for group in groups]
+    together = every if rng.random() < 0.5 else each
+    chains = [[Scan(group, 0, 0, low + 1, low) for low in range(depth - 1, -1, -1) for group in together]]
+    for c in range(count):
+        cuts = sorted(rng.choice(np.arange(2, 64), int(rng.integers(4)), replace=False).tolist())
+        for first, end in zip([1, *cuts], [*cuts, 64], strict=True):
+            depth = int(rng.integers(lowest))
+            lows = range(depth, -1, -1)
+            chains.append([Scan((c,), first, end - 1, 0 if low == depth else low + 1, low) for low in lows])
+    # Chains are merged at random; each keeps its order.
+    turns = rng.permutation(np.repeat(np.arange(len(chains)), [len(chain) for chain in chains]))
+    return dc + [chains[k].pop(0) for k in turns]
+
+
+# -- scans -------------------------------------------------------------------------------------------------------------
+
+Event = tuple[int | None, int, int]  # a symbol, or None; then a value and its bits
+
+
+def _units(image: Picture, scan: Scan) -> Iterator[list[tuple[int, Any]]]:
+    """The MCUs of a scan: components, counted in the scan, and blocks."""
+    if len(scan.components) == 1:
+        (c,) = scan.components
+        rows, columns = image.size(c)
+        yield from ([(0, image.blocks[c][y, x])] for y in range(rows) for x in range(columns))
+        return
+    down, across = image.most
+    for y in range(-(-image.height // (8 * down))):
+        for x in range(-(-image.width // (8 * across))):
+            unit = []
+            for k, c in enumerate(scan.components):
+                h, v = image.factors[c] >> 4, image.factors[c] & 15
+                unit += [(k, image.blocks[c][y * v + j, x * h + i]) for j in range(v) for i in range(h)]
+            yield unit
+
+
+def _sized(value: int) -> tuple[int, int]:
+    """The size of a coefficient, and the bits that encode it."""
+    size = abs(value).bit_length()
+    return size, value if value > 0 else value + (1 << size) - 1
+
+
+class _Coder:
+    """Turns the MCUs of a scan into events; state lasts to the next restart marker."""
+
+    def __init__(self, scan: Scan, longest_run: int) -> None:
+        self.scan, self._longest = scan, longest_run
+        self.events: list[tuple[int, Event]] = []  # with the number of the component
+        self.reset()
+
+    def reset(self) -> None:
+        self._before = [0] * len(self.scan.components)
+        self._run, self._bits = 0, list[int]()  # blocks without symbols, and their correction bits
+
+    def _put(self, symbol: int | None, value: int = 0, count: int = 0, k: int = 0) -> None:
+        self.events.append((k, (symbol, value, count)))
+
+    def unit(self, blocks: list[tuple[int, Any]]) -> None:
+        for k, block in blocks:
+            if self.scan.first == 0:
+                self._dc(k, int(block[0]))
+            elif self.scan.high:
+                self._refine(block)
+            else:
+                self._first(block)
+
+    def flush(self) -> None:
+        """End a run of blocks without symbols, if there is one."""
+        if self._run:
+            size = self._run.bit_length() - 1
+            self._put(size << 4, self._run - (1 << size), size)
+        self._correct(self._bits)
+        self._run, self._bits = 0, []
+
+    def _correct(self, bits: list[int]) -> None:
+        for bit in bits:
+            self._put(None, bit, 1)
+
+    def _dc(self, k: int, value: int) -> None:
+        value >>= self.scan.low
+        if self.scan.high:
+            self._put(None, value & 1, 1)
+            return
+        size, bits = _sized(value - self._before[k])
+        self._before[k] = value
+        self._put(size, bits, size, k)
+
+    def _end(self, bits: list[int]) -> None:
+        self._run += 1
+        self._bits += bits
+        if self._run == self._longest or len(self._bits) > 900:
+            self.flush()
+
+    def _magnitudes(self, block: Any) -> list[int]:
+        return [abs(int(value)) >> self.scan.low for value in block[self.scan.first : self.scan.last + 1]]
+
+    def _first(self, block: Any) -> None:
+        zeros = 0
+        for value, now in zip(block[self.scan.first : self.scan.last + 1], self._magnitudes(block), strict=True):
+            if now == 0:
+                zeros += 1
+                continue
+            self.flush()
+            while zeros > 15:
+                self._put(0xF0)
+                zeros -= 16
+            size, bits = _sized(now if value > 0 else -now)
+            self._put(zeros << 4 | size, bits, size)
+            zeros = 0
+        if zeros:
+            self._end([])
+
+    def _refine(self, block: Any) -> None:
+        values = block[self.scan.first : self.scan.last + 1]
+        now = self._magnitudes(block)
+        end = max((k for k, one in enumerate(now) if one == 1), default=-1)
+        zeros, bits = 0, list[int]()
+        for k, one in enumerate(now):
+            if one > 1:
+                bits.append(one & 1)
+                continue
+            if one == 0:
+                zeros += 1
+                if zeros == 16 and k < end:
+                    self.flush()
+                    self._put(0xF0)
+                    self._correct(bits)
+                    zeros, bits = 0, []
+                continue
+            self.flush()
+            self._put(zeros << 4 | 1, int(values[k] > 0), 1)
+            self._correct(bits)
+            zeros, bits = 0, []
+        if zeros or bits:
+            self._end(bits)
+
+
+def _codes(symbols: Counter[int]) -> tuple[bytes, dict[int, tuple[int, int]]]:
+    """A table's definition and its codes: up to 7 bits for frequent symbols, up to 15 for others, none of all ones."""
+    order = [symbol for symbol, _ in symbols.most_common()] or [0]
+    short = min(len(order), 7)
+    longer = (len(order) - short).bit_length()
+    counts, codes, code, before = [0] * 16, dict[int, tuple[int, int]](), 0, 0
+    for k, symbol in enumerate(order):
+        length = k + 1 if k < short else short + longer
+        code, before = code << length - before, length
+        codes[symbol] = code, length
+        counts[length - 1] += 1
+        code += 1
+    return bytes(counts) + bytes(order), codes
+
+
+def _scan_bytes(image: Picture, scan: Scan, interval: int, longest_run: int) -> bytes:
+    """The tables, the header and the data of a scan."""
+    coder = _Coder(scan, longest_run)
+    for m, unit in enumerate(_units(image, scan)):
+        if interval and m and m % interval == 0:
+            coder.flush()
+            coder.events.append((-1, (None, m // interval - 1, 0)))
+            coder.reset()
+        coder.unit(unit)
+    coder.flush()
+    used = [Counter[int]() for _ in scan.components]
+    for k, (symbol, _, _) in coder.events:
+        if symbol is not None:
+            used[k][symbol] += 1
+    kind = 0x10 if scan.first else 0
+    tables = [_codes(one) for one in used]
+    found = b""
+    if scan.first or not scan.high:
+        found = b"".join(segment(DHT, bytes((kind | k,)) + table) for k, (table, _) in enumerate(tables))
+    chosen = b"".join(bytes((c + 1, k << (0 if scan.first else 4))) for k, c in enumerate(scan.components))
+    band = bytes((scan.first, scan.last, scan.high << 4 | scan.low))
+    found += segment(SOS, bytes((len(scan.components),)) + chosen + band)
+    bits = Bits()
+    for k, (symbol, value, count) in coder.events:
+        if k < 0:
+            bits.restart(bytes((0xFF, 0xD0 + value % 8)))
+            continue
+        if symbol is not None:
+            bits.put(*tables[k][1][symbol])
+        bits.put(value, count)
+    bits.restart(b"")
+    return found + bytes(bits.bytes)
+
+
+def written(
+    image: Picture, scans: Sequence[Scan], intervals: Sequence[int] = (0,), longest_run: int = _LONGEST_RUN,
+    steps: int = 1,
+) -> bytes:  # fmt: skip
+    """A file of an image; ``intervals`` are the restart intervals of its scans, by turns."""
+    count = len(image.factors)
+    frame = b"".join(bytes((c + 1, image.factors[c], 0)) for c in range(count))
+    size = image.height.to_bytes(2, "big") + image.width.to_bytes(2, "big")
+    file = b"\xff\xd8" + segment(DQT, b"\0" + bytes((steps,)) * 64)
+    file += segment(0xC2, b"\x08" + size + bytes((count,)) + frame)
+    before = 0
+    for k, scan in enumerate(scans):
+        interval = intervals[k % len(intervals)]
+        if interval != before:
+            file += segment(DRI, interval.to_bytes(2, "big"))
+        before = interval
+        file += _scan_bytes(image, scan, interval, longest_run)
+    return file + b"\xff\xd9"
+
+
+FACTORS = ((0x11,), (0x22,), (0x11, 0x11, 0x11), (0x21, 0x11, 0x11), (0x22, 0x11, 0x11), (0x12, 0x11, 0x11))
+
+
+def made(rng: Rng, most: int = 60) -> bytes:
+    """A complete file of random size, sampling, script, restart intervals and coefficients."""
+    height, width = rng.integers(1, most, 2).tolist()
+    factors = FACTORS[rng.integers(len(FACTORS))]
+    intervals = [int(rng.choice((0, 0, 0, 1, 2, 7, 100))) for _ in range(int(rng.integers(1, 4)))]
+    longest = int(rng.choice((1, 2, 5, _LONGEST_RUN, _LONGEST_RUN)))
+    image = picture(rng, height, width, factors)
+    return written(image, script(rng, len(factors)), intervals, longest, int(rng.choice((1, 3, 20))))

@@ -1,0 +1,117 @@
+"""Letterboxing against OpenCV and ultralytics' rules, and the boxes, masks and points in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+
+SIZES = [(30, 40), (41, 30), (33, 33), (1, 300), (300, 1), (64, 48), (7, 9), (100, 99), (640, 427)]
+
+
+def by_ultralytics(
+    image: NDArray[np.uint8], size: tuple[int, int], *, scale_up: bool, center: bool, fill: int = 114
+) -> NDArray[np.uint8]:
+    """``LetterBox`` of ultralytics 8.4 in plain Python, with OpenCV's resize and border."""
+    height, width = image.shape[:2]
+    r = min(size[0] / height, size[1] / width)
+    if not scale_up:
+        r = min(r, 1.0)
+    new = max(round(width * r), 1), max(round(height * r), 1)
+    dw, dh = float(size[1] - new[0]), float(size[0] - new[1])
+    if center:
+        dw, dh = dw / 2, dh / 2
+    top, left = (round(dh - 0.1), round(dw - 0.1)) if center else (0, 0)
+    if (width, height) != new:
+        image = np.asarray(cv2.resize(image, new, interpolation=cv2.INTER_LINEAR), np.uint8)
+    border = top, round(dh + 0.1), left, round(dw + 0.1)
+    return np.asarray(cv2.copyMakeBorder(image, *border, cv2.BORDER_CONSTANT, value=(fill,) * 3), np.uint8)
+
+
+@pytest.mark.parametrize("scale_up", [True, False])
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("size", [(64, 64), (63, 64), (33, 128), (320, 320), (1, 1)])
+def test_pixels_are_those_of_opencv(size: tuple[int, int], scale_up: bool, center: bool) -> None:
+    rng = np.random.default_rng()
+    images = [rng.integers(0, 256, (*each, 3), np.uint8) for each in SIZES]
+    found = gi.letterbox(images, size, scale_up=scale_up, center=center).array()
+    for image, result in zip(images, found, strict=True):
+        expected = by_ultralytics(image, size, scale_up=scale_up, center=center)
+        assert result.shape == expected.shape
+        assert np.abs(result.astype(int) - expected).max() <= 1
+
+
+def test_places_are_ultralytics() -> None:
+    """White images show where each image lies, for 2,000 sizes."""
+    rng = np.random.default_rng()
+    for _ in range(40):
+        sizes, canvas = rng.integers(1, 90, (50, 2)), rng.integers(1, 90, 2)
+        options = {"scale_up": bool(rng.integers(2)), "center": bool(rng.integers(2))}
+        white = [np.full((*each, 3), 255, np.uint8) for each in sizes.tolist()]
+        found = gi.letterbox(white, tuple(canvas.tolist()), 0, **options).array()
+        for image, result in zip(white, found, strict=True):
+            np.testing.assert_array_equal(result, by_ultralytics(image, tuple(canvas.tolist()), fill=0, **options))
+
+
+def test_ultralytics_itself() -> None:
+    augment = pytest.importorskip("ultralytics.data.augment")
+    rng = np.random.default_rng()
+    for height, width in rng.integers(2, 400, (50, 2)).tolist():
+        image = rng.integers(0, 256, (height, width, 3), np.uint8)
+        for scale_up in (True, False):
+            expected = augment.LetterBox((96, 128), scaleup=scale_up)(image=image)
+            found = gi.letterbox([image], (96, 128), scale_up=scale_up)[0]
+            assert np.abs(found.astype(int) - expected).max() <= 1
+
+
+def test_fills_sizes_and_choice_of_each_image() -> None:
+    images = np.full((3, 10, 20, 3), 200, np.uint8)
+    x = gi.letterbox(images, ([20, 8, 9], 20), [[1], [2], [3]], where=[True, True, False])
+    assert x.sizes.tolist() == [[20, 20], [8, 20], [10, 20]]
+    first, second, third = x
+    assert first[:, 3, 0].tolist() == [1] * 5 + [200] * 10 + [1] * 5
+    assert second[4, :, 2].tolist() == [2] * 2 + [200] * 16 + [2] * 2
+    np.testing.assert_array_equal(third, images[2])
+    gray = gi.letterbox(np.ones((1, 1, 2, 1), np.float32), 4).array()
+    assert gray[0, :, 0, 0].tolist() == [np.float32(114 / 255), 1.0, 1.0, np.float32(114 / 255)]
+    assert len(gi.letterbox(np.zeros((0, 4, 4, 3), np.uint8), 8)) == 0
+
+
+def test_targets_lie_on_the_pixels() -> None:
+    rng = np.random.default_rng()
+    sizes = rng.integers(30, 300, (60, 2))
+    masks, boxes = [], []
+    for height, width in sizes.tolist():
+        x0, y0 = int(rng.integers(width // 2)), int(rng.integers(height // 2))
+        x1, y1 = int(rng.integers(x0 + 12, width)), int(rng.integers(y0 + 12, height))
+        masks.append(np.zeros((height, width), np.uint8))
+        masks[-1][y0:y1, x0:x1] = 1
+        boxes.append([(x0, y0, x1, y1)])
+    x = gi.letterbox([np.zeros((*mask.shape, 1), np.uint8) for mask in masks], (160, 200))
+    moved, kept = gi.transform_boxes(x, boxes)
+    found: Any = gi.transform_masks(x, masks)
+    for mask, box, seen in zip(found, moved, kept, strict=True):
+        rows, columns = np.nonzero(mask)
+        assert seen.all()
+        around = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
+        np.testing.assert_allclose(box[0], around, atol=0.51)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: gi.letterbox(x, 0), "size must be a whole number from 1"),
+        (lambda x: gi.letterbox(x, (3, 4, 5)), "^size"),
+        (lambda x: gi.letterbox(x, 4, where=[True]), "where must have shape"),
+    ],
+)
+def test_bad_arguments_are_refused(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call(np.zeros((2, 4, 4, 3), np.uint8))
+    with pytest.raises(TypeError, match="center must be True or False"):
+        gi.letterbox(np.zeros((2, 4, 4, 3), np.uint8), 4, center=1)  # type: ignore[arg-type]

@@ -1,0 +1,187 @@
+"""A mask for each object: against the pixels that the images show, torchvision, and slices of NumPy."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpuimg as gi
+
+
+def objects_of(rng: np.random.Generator, count: int, height: int, width: int) -> NDArray[np.bool_]:
+    """Ellipses and rectangles that overlap, some of them of a few pixels."""
+    stack = np.zeros((count, height, width), np.uint8)
+    for mask in stack:
+        center, size = rng.integers(0, (width, height)), rng.integers(1, (width // 2, height // 2))
+        if rng.integers(2):
+            cv2.ellipse(mask, tuple(map(int, center)), tuple(map(int, size)), float(rng.uniform(0, 180)), 0, 360, 1, -1)
+        else:
+            cv2.rectangle(mask, tuple(map(int, center)), tuple(map(int, center + size)), 1, -1)
+    return stack.astype(bool)
+
+
+def around(mask: NDArray[Any]) -> list[int]:
+    rows, columns = np.nonzero(mask)
+    return [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1] if len(rows) else [0, 0, 0, 0]
+
+
+def moved_at_random(x: Any, seed: int, samples: Any) -> gi.Batch:
+    """Crops, flips, pads, warps and an elastic displacement; nearest, so that pixels keep their values."""
+    rng = gi.Rng(seed, indices=samples)
+    x = gi.random_resized_crop(x, (45, 70), interpolation="nearest", rng=rng)
+    x = gi.random_horizontal_flip(gi.pad(x, (3, 0, 5, 9)), rng=rng)
+    x = gi.random_affine(x, 30, (0.1, 0.1), (0.7, 1.4), 15, rng=rng)
+    x = gi.random_perspective(x, 0.3, 0.5, interpolation="nearest", rng=rng)
+    x = gi.elastic(x, 8.0, 4.0, "nearest", seed=seed + np.asarray(samples))
+    return gi.random_vertical_flip(gi.random_crop(x, (40, 52), rng=rng), rng=rng)
+
+
+def test_masks_and_their_boxes_are_the_pixels_of_1000_objects() -> None:
+    """Each object is also an image, white on black, that the same calls with the same draws move."""
+    rng = np.random.default_rng()
+    checked = visible = 0
+    while checked < 1000:
+        seed, sizes = int(rng.integers(1 << 30)), rng.integers(30, 90, (12, 2)).tolist()
+        stacks = [objects_of(rng, int(rng.choice([0, 1, 5, 24, 25, 50])), *size) for size in sizes]
+        x = moved_at_random([np.zeros((*size, 3), np.uint8) for size in sizes], seed, np.arange(12))
+        found = gi.transform_masks(x, stacks)
+        assert [part.shape for part in found] == [(len(stack), 40, 52) for stack in stacks]
+        owner = np.repeat(np.arange(12), [len(stack) for stack in stacks])
+        if not len(owner):
+            continue
+        pictures = [np.uint8(255) * mask[..., None] for stack in stacks for mask in stack]
+        shown = moved_at_random(pictures, seed, owner).array()[..., 0] > 127
+        boxes, kept = gi.masks_to_boxes(found)
+        each = (np.concatenate(part) for part in (found, boxes, kept))
+        for mask, box, seen, picture in zip(*each, shown, strict=True):
+            np.testing.assert_array_equal(mask, picture)
+            assert box.tolist() == around(picture)
+            assert seen == picture.any()
+            visible += bool(seen)
+        checked += len(owner)
+    assert visible > 500
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int64"])
+@pytest.mark.parametrize("count", [1, 7, 24, 61])
+def test_masks_by_slices_of_numpy(dtype: str, count: int) -> None:
+    masks = np.random.default_rng().integers(0, 2, (2, count, 7, 9)).astype(dtype)
+    x = np.zeros((2, 7, 9, 3), np.uint8)
+    for moved, expected in (
+        (gi.horizontal_flip(x), masks[..., ::-1]),
+        (gi.vertical_flip(x), masks[..., ::-1, :]),
+        (gi.crop(x, 2, 1, 4, 5), masks[..., 2:6, 1:6]),
+        (gi.pad(x, (1, 2, 3, 4)), np.pad(masks, ((0, 0), (0, 0), (2, 4), (1, 3)))),
+        (gi.pad(x, 3, padding_mode="reflect"), np.pad(masks, ((0, 0), (0, 0), (3, 3), (3, 3)), "reflect")),
+        (gi.rotate(x, 90, expand=True), np.rot90(masks, axes=(2, 3))),
+        (gi.resize(x, (14, 27), "bicubic"), masks.repeat(2, 2).repeat(3, 3)),
+    ):
+        found = gi.transform_masks(moved, masks)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, expected)
+        listed = gi.transform_masks(moved, list(masks))
+        assert isinstance(listed, list)
+        np.testing.assert_array_equal(listed, expected)
+    filled = gi.transform_masks(gi.pad(x, 2), masks, fill=1)
+    np.testing.assert_array_equal(filled, np.pad(masks, ((0, 0), (0, 0), (2, 2), (2, 2)), constant_values=1))
+
+
+WARPS: dict[str, tuple[Callable[[Any], gi.Batch], Callable[[Any, Any], Any]]] = {
+    "rotate": (lambda x: gi.rotate(x, 33), lambda v2, m: v2.rotate(m, 33)),
+    "affine": (
+        lambda x: gi.affine(x, -20, (4, 3), 1.3, (10, 5)),
+        lambda v2, m: v2.affine(m, -20, [4, 3], 1.3, [10, 5]),
+    ),
+    "perspective": (
+        lambda x: gi.perspective(x, [(0, 0), (79, 0), (79, 59), (0, 59)], [(3, 5), (70, 2), (75, 50), (0, 59)]),
+        lambda v2, m: v2.perspective(
+            m, [[0, 0], [79, 0], [79, 59], [0, 59]], [[3, 5], [70, 2], [75, 50], [0, 59]], fill=0
+        ),
+    ),
+    "horizontal_flip": (gi.horizontal_flip, lambda v2, m: v2.horizontal_flip(m)),
+    "vertical_flip": (gi.vertical_flip, lambda v2, m: v2.vertical_flip(m)),
+    "crop": (lambda x: gi.crop(x, -5, 9, 40, 90), lambda v2, m: v2.crop(m, -5, 9, 40, 90)),
+    "center_crop": (lambda x: gi.center_crop(x, (31, 80)), lambda v2, m: v2.center_crop(m, [31, 80])),
+    "pad": (lambda x: gi.pad(x, (1, 2, 3, 4)), lambda v2, m: v2.pad(m, [1, 2, 3, 4])),
+}
+
+
+@pytest.fixture(scope="module")
+def torchvision() -> Iterator[Any]:
+    torch = pytest.importorskip("torch")
+    library = None
+    try:
+        pytest.importorskip("torchvision")
+    except RuntimeError:  # built for another torch: its operators are missing, which masks do not need
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "FRAGMENT")
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    yield importlib.import_module("torchvision")
+    del library
+
+
+@pytest.mark.parametrize("name", WARPS)
+def test_masks_are_torchvisions(name: str, torchvision: Any) -> None:
+    """Equal after crops, flips and pads; after warps but for single pixels halfway between two."""
+    torch = pytest.importorskip("torch")
+    v2 = importlib.import_module("torchvision.transforms.v2.functional")
+    tensors = importlib.import_module("torchvision.tv_tensors")
+    ours, theirs = WARPS[name]
+    different = pixels = 0
+    rng = np.random.default_rng()
+    for _ in range(20):
+        masks = objects_of(rng, int(rng.integers(1, 40)), 60, 80)
+        found = gi.transform_masks(ours(np.zeros((1, 60, 80, 3), np.uint8)), [masks])[0]
+        expected = theirs(v2, tensors.Mask(torch.from_numpy(masks.astype(np.uint8)))).numpy()
+        assert found.shape == expected.shape
+        different += int(np.sum(found != expected))
+        pixels += found.size
+    assert different <= (0.004 * pixels if name in ("rotate", "affine", "perspective") else 0)
+
+
+def test_masks_of_clips_and_of_images_that_could_not_be_read(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (40, 30)).save(tmp_path / "good.jpg")
+    x = gi.open_batch([tmp_path / "good.jpg", b"not an image"], device="cpu", on_error="fill")
+    found = gi.transform_masks(gi.resize(x, (8, 8)), np.ones((2, 3, 30, 40), bool))
+    assert found[0].all()
+    assert found[1].shape == (3, 8, 8)
+    assert not found[1].any()
+
+
+def test_what_is_passed_is_not_changed_and_not_shared() -> None:
+    masks = np.ones((1, 2, 1, 2), np.uint8)
+    result = gi.transform_masks(gi.invert(np.zeros((1, 1, 2, 3), np.uint8)), masks)
+    result[:] = 0
+    assert masks.all()
+
+
+def test_columns_of_one_pixel_are_no_labels() -> None:
+    x = gi.vertical_flip(np.zeros((1, 3, 1, 3), np.uint8))
+    stack = np.array([[[1], [0], [0]], [[0], [1], [1]]])
+    assert gi.transform_masks(x, [stack])[0].tolist() == stack[:, ::-1].tolist()
+    assert gi.transform_masks(x, [stack[0]])[0].tolist() == stack[0, ::-1].tolist()
+    assert gi.transform_masks(x, [stack[0][..., None]])[0].tolist() == stack[0, ::-1].tolist()
+
+
+def test_boxes_around_masks() -> None:
+    rng = np.random.default_rng()
+    masks = np.stack([objects_of(rng, 8, 30, 40) for _ in range(30)])
+    boxes, kept = gi.masks_to_boxes(masks)
+    assert (boxes.shape, boxes.dtype, kept.shape) == ((30, 8, 4), np.float32, (30, 8))
+    np.testing.assert_array_equal(boxes, [[around(mask) for mask in stack] for stack in masks])
+    np.testing.assert_array_equal(kept, masks.any((2, 3)))
+    assert [part.shape for part in gi.masks_to_boxes([np.zeros((0, 4, 5), bool)])[0]] == [(0, 4)]
+    assert gi.masks_to_boxes([]) == ([], [])
+    with pytest.raises(ValueError, match=r"masks\[1\] must have shape \(K, H, W\), not int64 of shape \(4, 5\)"):
+        gi.masks_to_boxes([np.zeros((1, 4, 5)), np.zeros((4, 5), int)])

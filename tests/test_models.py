@@ -1,0 +1,186 @@
+"""Preprocessing of models: against transformers' processors where they are installed, and digests of their outputs.
+
+``python -m tests.test_models`` writes the digests, from transformers' processors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+import gpuimg as gi
+
+from . import processors
+
+Outputs = dict[str, NDArray[Any]]
+
+HALF = (0.5,) * 3
+PHOTOS = Path(__file__).parents[1] / "examples" / "photos"
+DIGESTS = Path(__file__).with_name("model_digests.json")
+
+MODELS: dict[str, Callable[..., Callable[..., Any]]] = {
+    "clip": gi.models.clip,
+    "siglip": gi.models.siglip,
+    "siglip384": partial(gi.models.siglip, 384),
+    "vit": gi.models.vit,
+    "dinov2": gi.models.dinov2,
+    "qwen2_vl": gi.models.qwen_vl,
+    "qwen3_vl": partial(gi.models.qwen_vl, 16, 2, 2, 65536, 16777216, HALF, HALF),
+    "siglip2_naflex": gi.models.siglip2_naflex,
+    "kimi": gi.models.kimi,
+    "pixtral": gi.models.pixtral,
+    "internvl": gi.models.internvl,
+    "llava_anyres": gi.models.llava_anyres,
+    "idefics3": gi.models.idefics3,
+    "smolvlm": partial(gi.models.idefics3, 512, 2048),
+    "gemma3": gi.models.gemma3,
+    "gemma3_scan": partial(gi.models.gemma3, 224, pan_and_scan=(256, 4, 1.2)),
+}
+PAIRS = [(name, backend) for name in MODELS for backend in processors.RULES if (name, backend) != ("kimi", "pil")]
+
+
+def images() -> list[NDArray[np.uint8]]:
+    """A photo and cuts of awkward sizes."""
+    with Image.open(PHOTOS / "cat.jpg") as opened:
+        whole = np.asarray(opened.convert("RGB"))
+    with Image.open(PHOTOS / "astronaut.jpg") as opened:
+        other = np.asarray(opened.convert("RGB").resize((640, 1000), Image.Resampling.BICUBIC))
+    return [whole, other[:900, :120], other[50:138, :640], other[5:66, 9:56], other[:640, :427], other[:223, :225]]
+
+
+def ours(name: str, backend: str, x: Any) -> Outputs:
+    found = MODELS[name](exact=processors.RULES[backend])(x)
+    return {"pixel_values": found.array(layout="NCHW")} if isinstance(found, gi.Batch) else found
+
+
+def theirs(name: str, backend: str, x: list[NDArray[np.uint8]]) -> Outputs:
+    processor = processors.processor(name, backend)
+    given: Any = [Image.fromarray(image) for image in x]
+    if name in ("idefics3", "smolvlm"):  # takes a list of the images of each sample
+        given = [[image] for image in given]
+    return {key: np.asarray(value) for key, value in processor(given, return_tensors="pt").items()}
+
+
+def digest(outputs: Outputs) -> str:
+    found = hashlib.sha256()
+    for name in sorted(outputs):
+        value = np.ascontiguousarray(outputs[name])
+        found.update(f"{name} {value.dtype} {value.shape}".encode())
+        found.update(value.view(np.uint8))
+    return found.hexdigest()
+
+
+@pytest.mark.parametrize(("name", "backend"), PAIRS)
+def test_outputs_are_those_of_transformers(name: str, backend: str) -> None:
+    """By digests of the outputs of transformers 5.23 with torch 2.13 and Pillow 13."""
+    assert digest(ours(name, backend, images())) == json.loads(DIGESTS.read_text())[f"{name} {backend}"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "backend"), PAIRS)
+def test_no_value_differs_from_the_installed_processors(name: str, backend: str) -> None:
+    want, got = theirs(name, backend, images()), ours(name, backend, images())
+    assert got.keys() == want.keys()
+    for key, value in want.items():
+        assert got[key].dtype == value.dtype
+        assert got[key].shape == value.shape
+        assert np.count_nonzero(got[key] != value) == 0
+
+
+def test_dinov3_resizes_floating_point_values() -> None:
+    want = theirs("dinov3", "torchvision", images())["pixel_values"]
+    got = gi.models.dinov3()(images()).array(layout="NCHW")
+    assert np.abs(got - want).max() * 255 * 0.229 < 0.01
+
+
+@pytest.mark.parametrize("name", ["clip", "qwen2_vl", "internvl", "idefics3"])
+def test_files_give_what_their_pixels_give(name: str) -> None:
+    paths = [PHOTOS / "cat.jpg", PHOTOS / "astronaut_portrait.jpg"]
+    one = ours(name, "torchvision", gi.open_batch(paths, device="cpu"))
+    other = ours(name, "torchvision", list(gi.decode_batch(paths, device="cpu")))
+    assert digest(one) == digest(other)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_functions_can_be_pickled_and_take_no_images(name: str) -> None:
+    prepare = pickle.loads(pickle.dumps(MODELS[name]()))
+    found = prepare(np.zeros((0, 40, 50, 3), np.uint8), gi.Rng(0, indices=[]))
+    assert len(found if isinstance(found, gi.Batch) else found["pixel_values"]) == 0
+
+
+def test_functions_with_batches_are_presets_of_a_loader() -> None:
+    samples = [(path.read_bytes(), 0) for path in sorted(PHOTOS.glob("*.jpg"))[:4]]
+    for batch in gi.load(samples, gi.models.clip(32), batch_size=2, layout="NCHW", device="cpu"):
+        assert batch.images.shape == (2, 3, 32, 32)
+
+
+# -- timm, open_clip, torchvision --------------------------------------------------------------------------------------
+
+
+def pillow_eval(image: NDArray[np.uint8], size: Any, crop: int, filter: Any, mean: Any, std: Any) -> NDArray[Any]:
+    """Resize, CenterCrop, ToTensor and Normalize of torchvision on a Pillow image, in Pillow and NumPy."""
+    opened = Image.fromarray(image)
+    w, h = opened.size
+    if isinstance(size, int):
+        long = int(size * max(w, h) / min(w, h))
+        size = (long, size) if h <= w else (size, long)  # Pillow's order: width first
+    opened = opened.resize(size, filter)
+    left, top = (int(round((side - crop) / 2.0)) for side in opened.size)
+    bytes_ = np.asarray(opened.crop((left, top, left + crop, top + crop)))
+    values = bytes_.transpose(2, 0, 1).astype(np.float32) / np.float32(255)
+    mean_, std_ = (np.array(v, np.float32)[:, None, None] for v in (mean, std))
+    result: NDArray[Any] = (values - mean_) / std_
+    return result
+
+
+_TIMM = {"input_size": (3, 224, 224), "mean": HALF, "std": HALF}
+CLIP = gi.models.CLIP_MEAN, gi.models.CLIP_STD
+IMAGENET = gi.IMAGENET_MEAN, gi.IMAGENET_STD
+BILINEAR, BICUBIC = Image.Resampling.BILINEAR, Image.Resampling.BICUBIC
+
+
+@pytest.mark.parametrize(
+    ("prepare", "size", "crop", "filter", "norm"),
+    [
+        (gi.presets.imagenet_eval(exact="pillow"), 256, 224, BILINEAR, IMAGENET),
+        (gi.presets.imagenet_eval(224, 232, exact="pillow"), 232, 224, BILINEAR, IMAGENET),
+        (gi.models.timm_eval({**_TIMM, "interpolation": "bicubic"}), 256, 224, BICUBIC, (HALF, HALF)),
+        (gi.models.timm_eval({**_TIMM, "crop_pct": 0.9}), 248, 224, BILINEAR, (HALF, HALF)),
+        (
+            gi.models.timm_eval({"input_size": (3, 288, 288), "crop_pct": 1.0, "crop_mode": "squash"}),
+            (288, 288),
+            288,
+            BILINEAR,
+            IMAGENET,
+        ),
+        (gi.models.open_clip_eval(), 224, 224, BICUBIC, CLIP),
+        (gi.models.open_clip_eval(384, HALF, HALF, resize_mode="squash"), (384, 384), 384, BICUBIC, (HALF, HALF)),
+    ],
+)
+def test_evaluation_on_pillow_images(prepare: Any, size: Any, crop: int, filter: Any, norm: Any) -> None:
+    want = np.stack([pillow_eval(image, size, crop, filter, *norm) for image in images()])
+    assert np.count_nonzero(prepare(images()).array(layout="NCHW") != want) == 0
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(ValueError, match="crop_mode.*must be one of"):
+        gi.models.timm_eval({"crop_mode": "border"})
+    with pytest.raises(ValueError, match="must be square, not 224 x 256"):
+        gi.models.timm_eval({"input_size": (3, 224, 256)})
+    with pytest.raises(ValueError, match="resize_mode must be one of"):
+        gi.models.open_clip_eval(resize_mode="longest")
+
+
+if __name__ == "__main__":
+    found = {f"{name} {backend}": digest(theirs(name, backend, images())) for name, backend in PAIRS}
+    DIGESTS.write_text(json.dumps(found, indent=1) + "\n")
