@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from .color import luma, round_half_even, store_byte, unit
 from .compiled import cached_jit
-from .scalar import f32
+from .scalar import f32, scalar
 
 _BYTE = f32(1.0 / 255.0)
 _WORD = f32(1.0 / 65535.0)
+
+
+@scalar
+def gray_byte(r, g, b):
+    """Return the gray value of a color, all uint8."""
+    return store_byte(luma(f32(r) * _BYTE, f32(g) * _BYTE, f32(b) * _BYTE))
 
 
 @cached_jit("none(uint8[::1], uint8[::1])")
 def gray_bytes(pixels, out):
     """Fill ``out`` (N,) with the gray values of ``pixels`` (3 N,), all uint8."""
     for i in range(out.size):
-        r, g, b = f32(pixels[3 * i]) * _BYTE, f32(pixels[3 * i + 1]) * _BYTE, f32(pixels[3 * i + 2]) * _BYTE
-        out[i] = store_byte(luma(r, g, b))
+        out[i] = gray_byte(pixels[3 * i], pixels[3 * i + 1], pixels[3 * i + 2])
 
 
 @cached_jit("none(uint16[::1], uint16[::1])")

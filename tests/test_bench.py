@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench import bench_exact, bench_seek, common, formats, photos, transfer
+from bench import bench_exact, bench_png, bench_seek, common, formats, photos, transfer
 from bench.peers import __main__ as peers
 from bench.peers import checks, processes, registry
 from bench.peers.base import WORKS
@@ -133,6 +133,13 @@ def test_exact_resizes_are_compared_and_measured() -> None:
 
 
 # -- what sending compressed images saves ------------------------------------------------------------------------------
+
+
+def test_png_files_are_measured_by_each_library_that_inflates() -> None:
+    file = file_of(bench_png.mask(0), "PNG")
+    found = bench_png.measured([file, file], rounds=1)
+    assert {"Pillow", "zlib"} <= set(found)
+    assert found["zlib"]["range"][0] == found["zlib"]["over_pillow"] > 0
 
 
 @pytest.mark.parametrize(("quality", "mebibytes"), [(95, 112), (80, 64)])

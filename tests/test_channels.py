@@ -295,11 +295,14 @@ def test_without_nvimagecodec_16_bit_color_says_what_to_install(monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "nvidia", None)
     try:
         with pytest.raises(gi.DecodeError, match=r"16-bit color needs nvImageCodec.*pip install"):
-            gi.decode_batch([deep_png(noise(8, 8, 3, dtype=np.uint16))], depth="native", device="cpu")
-        gray = noise(8, 8, 1, dtype=np.uint16)
-        np.testing.assert_array_equal(
-            gi.decode_batch([deep_png(gray)], depth="native", color="gray", device="cpu")[0], gray
-        )
+            gi.decode_batch([of_array(noise(8, 8, 3, dtype=np.uint16), 2)], depth="native", device="cpu")
+        broken = deep_png(noise(8, 8, 3, dtype=np.uint16))
+        with pytest.raises(gi.DecodeError, match="16-bit color of damaged and interlaced PNG files needs"):
+            gi.decode_batch([broken[:-20] + bytes(4) + broken[-16:]], depth="native", device="cpu")
+        for color, channels in (("gray", 1), ("rgb", 3)):
+            pixels = noise(8, 8, channels, dtype=np.uint16)
+            found = gi.decode_batch([deep_png(pixels)], depth="native", color=color, device="cpu")[0]
+            np.testing.assert_array_equal(found, pixels)
     finally:
         nvimgcodec.library.cache_clear()
 

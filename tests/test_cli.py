@@ -402,7 +402,10 @@ def test_info_says_what_is_here(capfd: pytest.CaptureFixture[str]) -> None:
     assert lines["gpuimg"] == gpuimg.__version__
     assert lines["numpy"] == np.__version__
     assert lines["Pillow"] == metadata.version("pillow")
-    assert "JPEG on a CPU gpuimg (baseline, progressive)\nother files   Pillow " in text
+    assert re.search(
+        r"JPEG on a CPU gpuimg \(baseline, progressive\)\nPNG           gpuimg, inflated by .+\nother files   Pillow ",
+        text,
+    )
     assert f"\nvideos        PyAV {metadata.version('av')}" in text
     assert re.fullmatch(r"\d+ threads? \(.+\)", lines["cpu"])  # and how that came about
     assert re.fullmatch(r"compiled (with the package, for \S+|here by Numba: .+)", lines["loops"])
@@ -416,6 +419,15 @@ def test_info_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert done.stderr.splitlines()[-1] == "[]"
+
+
+def test_info_says_what_inflates() -> None:
+    found: dict[str, list[str]] = {"deflate": [], "isal": []}
+    assert "Python's zlib; install gpuimg[png]" in inspection._inflater(found)
+    found["isal"] = ["1.8"]
+    assert inspection._inflater(found) == "isal 1.8"
+    found["deflate"] = ["0.9"]
+    assert inspection._inflater(found) == "deflate 0.9"
 
 
 def test_info_names_the_forced_device(monkeypatch: pytest.MonkeyPatch) -> None:

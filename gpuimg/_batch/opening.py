@@ -97,8 +97,8 @@ def open_batch(
         a GPU.
     depth : {"uint8", "native"}
         ``"native"``: the batch is uint16, 0 to 65535. PNG and TIFF files with 16 bits per value keep their values; the
-        8-bit values of all other files are multiplied by 257. 16-bit color needs nvImageCodec (the extra
-        ``nvimgcodec``).
+        8-bit values of all other files are multiplied by 257. 16-bit color of TIFF files needs nvImageCodec (the
+        extra ``nvimgcodec``).
     icc : {"ignore", "srgb"}
         Use of an ICC profile embedded in a file: none, as torchvision and OpenCV do, or conversion of the colors to
         sRGB by Pillow's ``ImageCms``, on the CPU. A profile that cannot be used makes an image bad.

@@ -12,7 +12,7 @@ from importlib import metadata
 from typing import Any
 
 from .._checks.text import counted
-from .._decoding import nvimgcodec
+from .._decoding import nvimgcodec, png
 from .._runtimes import probe
 from .._runtimes.devices import on_cpu
 from .._threads.threads import allowed, threads
@@ -26,6 +26,8 @@ _PACKAGES = {
     "Pillow": ("pillow",),
     "pillow-heif": ("pillow-heif",),
     "PyAV": ("av",),
+    "deflate": ("deflate",),
+    "isal": ("isal",),
     "nvImageCodec": ("nvidia-nvimgcodec-cu12", "nvidia-nvimgcodec-cu13"),
     "CuPy": ("cupy-cuda12x", "cupy-cuda13x", "cupy"),
     "numba-cuda": ("numba-cuda",),
@@ -84,10 +86,11 @@ def announce_warming() -> None:
 def decoders(gpu: bool) -> dict[str, str]:
     """Return the decoder of each kind of file; with ``gpu``, including those on the GPU."""
     found = versions()
-    formats = "other JPEG, PNG, WebP, AVIF, GIF, TIFF, BMP, PNM, JPEG 2000"
+    formats = "other JPEG, interlaced PNG, WebP, AVIF, GIF, TIFF, BMP, PNM, JPEG 2000"
     heic = ", HEIC" if found["pillow-heif"] else ""
     rows = {
         "JPEG on a CPU": "gpuimg (baseline, progressive)",
+        "PNG": f"gpuimg, inflated by {_inflater(found)}",
         "other files": f"Pillow {', '.join(found['Pillow'])} ({formats}{heic})",
     }
     rows["videos"] = f"PyAV {', '.join(found['PyAV'])}" if found["PyAV"] else f"none: {install_hint('video')}"
@@ -95,6 +98,14 @@ def decoders(gpu: bool) -> dict[str, str]:
         kinds = ", ".join(nvimgcodec.decoders())
         rows["JPEG on a GPU"] = f"nvImageCodec ({kinds})" if kinds else "none in nvImageCodec: decoded on the CPU"
     return rows
+
+
+def _inflater(found: dict[str, list[str]]) -> str:
+    """Return the library that PNG files are inflated by, or Python's and what is faster; none is imported."""
+    for package in png.FASTER:
+        if found[package]:
+            return f"{package} {', '.join(found[package])}"
+    return f"Python's zlib; {install_hint('png')}, for more speed"
 
 
 def missing() -> list[str]:

@@ -1,6 +1,7 @@
 """Decoding of 16-bit PNG and TIFF files, one at a time, on the host.
 
-Pillow decodes gray; of 16-bit color it drops the lower 8 bits, so nvImageCodec decodes that, on the CPU.
+Our decoder takes PNG files. Of others Pillow decodes gray; of 16-bit color it drops the lower 8 bits, so nvImageCodec
+decodes that, on the CPU.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import nvimgcodec, pillow
+from . import nvimgcodec, pillow, png
 from .contents import RefusedError
 from .options import WITH_ALPHA
 from .pillow import PillowHeader
@@ -44,7 +45,9 @@ def decode(data: Any, header: PillowHeader, channels: int) -> NDArray[np.uint16]
     """
     if header.depth != _BITS:
         raise RefusedError(f'values of {header.depth} bits are not supported with depth="native", only of 8 and 16')
-    pixels = pillow.decode_gray16(data, header) if header.channels == 1 else _color(data, header)
+    pixels = png.decode16(data) if header.codec == "png" else None
+    if pixels is None:
+        pixels = pillow.decode_gray16(data, header) if header.channels == 1 else _color(data, header)
     if pixels.shape != (header.height, header.width, header.channels):
         raise ValueError(
             f"its header gives {header.height} x {header.width} pixels of {header.channels} channels, but "
@@ -57,7 +60,8 @@ def _color(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
     try:
         found = nvimgcodec.decode_deep(data)
     except ImportError as error:
-        raise RefusedError(f"16-bit color needs nvImageCodec: {error}") from None
+        kind = " of damaged and interlaced PNG files" if header.codec == "png" else ""
+        raise RefusedError(f"16-bit color{kind} needs nvImageCodec: {error}") from None
     if found is None or found.dtype != np.uint16:
         raise ValueError(f"damaged {header.codec.upper()} file, or one of a kind that nvImageCodec does not decode")
     pixels: NDArray[np.uint16] = found

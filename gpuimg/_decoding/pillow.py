@@ -1,4 +1,4 @@
-"""Pillow: the decoder of every file except baseline and progressive JPEGs.
+"""Pillow: the decoder of every file except baseline and progressive JPEGs, and most PNGs.
 
 Each format has its plugin, chosen by the first bytes of the file; ``PIL.Image.open`` would try all available ones,
 and warn of sizes that ``max_pixels`` allows. Plugins receive only the parts of a file that affect its pixels, so that
@@ -49,7 +49,7 @@ _BAND = 1 << 18  # pixels converted at a time: their memory stays in the cache
 _GRAY_MODES = {"1", "L", "LA", "La"}
 _WHITE = 255
 _FULL = 8  # full scale, in eighths
-_BACKGROUNDS = {"black": 0, "white": _WHITE}
+BACKGROUNDS = {"black": 0, "white": _WHITE}
 
 
 class PillowHeader(NamedTuple):
@@ -133,7 +133,7 @@ def decode(data: Any, header: PillowHeader, options: DecodeOptions, scale: int =
             raise ValueError(
                 f"its header gives {expected[0]} x {expected[1]} pixels, but {size[0]} x {size[1]} are decoded"
             )
-        return _laid_out(image if pixels is None else pixels, size, channels, bits, _BACKGROUNDS.get(options.alpha))
+        return laid_out(image if pixels is None else pixels, size, channels, bits, BACKGROUNDS.get(options.alpha))
 
 
 def decode_gray16(data: Any, header: PillowHeader) -> NDArray[np.uint16]:
@@ -362,7 +362,7 @@ def _srgb() -> Any:
 # -- pixels ------------------------------------------------------------------------------------------------------------
 
 
-def _laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, background: int | None) -> Pixels:
+def laid_out(image: Any, size: tuple[int, int], channels: int, bits: int, background: int | None) -> Pixels:
     """Return the pixels of an image, converted in bands of rows so that few copies are in memory."""
     height, width = size
     rows = max(_BAND // width, 1)

@@ -6,7 +6,8 @@ A file goes to the first decoder that takes it, and after a failure to the next:
 2. on a GPU, our kernels for JPEGs with entries in a seek index, see :mod:`gpuimg.kernels.jpeg.segments`;
 3. on a GPU, nvImageCodec, if :func:`nvimgcodec_takes`;
 4. our decoders on the CPU, of baseline and of progressive JPEGs, if :func:`ours_takes`;
-5. Pillow.
+5. our decoder of PNG files, which itself says what it takes, see :mod:`.png`;
+6. Pillow.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, check_reach, rows_of, union_regions
 from .._data.patches import PatchLayout
-from .._decoding import exif, jpeg, pillow, route
+from .._decoding import exif, jpeg, pillow, png, route
 from .._plan.compile import (
     Pass,
     compile_plan,
@@ -377,13 +377,22 @@ class Call:
         return self._decoded_image(source, k)
 
     def _decoded_image(self, source: EncodedImages, i: int) -> Iterator[tuple[int, Write | None]]:
-        """Decode an image with Pillow and turn it as displayed."""
-        status = self._statuses[i].copy()
+        """Decode an image with our PNG decoder or Pillow, and turn it as displayed."""
+        status, orientation = self._statuses[i].copy(), int(source.orientations[i])
         try:
             header = source.others.get(i) or pillow.read_header(source.data[i], int(np.prod(source.sizes[i])))
+            if header.codec == "png":
+                here = slice(i, i + 1)
+                regions = exif.stored_regions(
+                    self._images["region"][here], self._sizes[here], source.orientations[here]
+                )
+                part = png.part_of(source.data[i], source.options, regions[0])
+                if part is not None:
+                    yield i, partial(_write_part, part, orientation)
+                    return
             scale = int(self._images["scale"][i])
             pixels = pillow.decode(source.data[i], header, source.options, scale)
-            shown = exif.turned(pixels, int(source.orientations[i]))
+            shown = exif.turned(pixels, orientation)
             if shown.shape[:2] != tuple(self._sizes[i].tolist()):
                 raise ValueError("the decoded image has another size than its header says")
         except ValueError as error:
@@ -433,14 +442,21 @@ class Call:
 
 
 def _timed(decoded: Iterator[tuple[int, Write | None]], seconds: list[float]) -> Iterator[tuple[int, Write | None]]:
-    """Yield from ``decoded``, and add its time to ``seconds[0]``."""
+    """Yield from ``decoded``, and add its time and that of the functions that it yields to ``seconds[0]``."""
     while True:
         start = time.perf_counter()
         one = next(decoded, None)
         seconds[0] += time.perf_counter() - start
         if one is None:
             return
-        yield one
+        i, write = one
+        yield i, None if write is None else partial(_write_timed, write, seconds)
+
+
+def _write_timed(write: Write, seconds: list[float], region: list[int], out: Any) -> None:
+    start = time.perf_counter()
+    write(region, out)
+    seconds[0] += time.perf_counter() - start
 
 
 def _cut(pixels: Any, region: list[int], out: Any) -> None:
@@ -448,6 +464,15 @@ def _cut(pixels: Any, region: list[int], out: Any) -> None:
     x0, y0, x1, y1 = region
     part = pixels[y0:y1, x0:x1]
     out.reshape(part.shape)[:] = part
+
+
+def _write_part(part: png.Part, orientation: int, region: list[int], out: Any) -> None:
+    """Write the part of a PNG file that becomes a region of the image as displayed."""
+    if orientation == 1:
+        part.write(out)
+    else:
+        shown = exif.turned(part.pixels(), orientation)
+        out.reshape(shown.shape)[:] = shown
 
 
 def _compiled(

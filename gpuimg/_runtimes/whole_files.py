@@ -9,7 +9,7 @@ import numpy as np
 
 from .._data.images import Encoded, EncodedImages, Pixels, offsets_of
 from .._data.selection import unique
-from .._decoding import deep, exif, pillow, route
+from .._decoding import deep, exif, pillow, png, route
 from .._threads.team import side_by_side
 from .._threads.threads import threads
 from .protocol import Outcome, Runtime
@@ -105,7 +105,8 @@ def _one(source: EncodedImages, i: int) -> np.ndarray[Any, Any]:
     if source.options.bits != 8 and deep.is_deep(header):
         decoded = deep.decode(data, header, source.channels)
     else:
-        decoded = pillow.decode(data, header, source.options)
+        part = png.part_of(data, source.options) if header.codec == "png" else None
+        decoded = pillow.decode(data, header, source.options) if part is None else part.pixels()
         if source.options.bits != 8:
             decoded = decoded * np.uint16(deep.FROM_BYTES)
     shown: np.ndarray[Any, Any] = exif.turned(decoded, int(source.orientations[i]))
