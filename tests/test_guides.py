@@ -110,7 +110,7 @@ def test_guides_are_run() -> None:
     assert len(PAGES) >= 12
     for page in DOCS.glob("*.md"):
         fences = set(re.findall(r"^```(\w+)", page.read_text(), re.MULTILINE))
-        assert fences <= {"python", "py", "sh", "diff"}, page.name
+        assert fences <= {"python", "py", "sh", "diff", "dockerfile"}, page.name
 
 
 # -- the site ----------------------------------------------------------------------------------------------------------
