@@ -9,7 +9,6 @@ home: ``"torch"`` for transformers' default backend, ``"pillow"`` for its backen
 
 >>> import gpuimg, numpy as np
 >>> prepare = gpuimg.models.qwen_vl()
->>> outputs = prepare(gpuimg.open_batch([open("photo.jpg", "rb").read()]))  # doctest: +SKIP
 >>> outputs = prepare(np.zeros((1, 60, 90, 3), np.uint8))
 >>> outputs["pixel_values"].shape, outputs["image_grid_thw"].tolist()
 ((24, 1176), [[1, 4, 6]])
@@ -556,7 +555,7 @@ def llava_anyres(
     --------
     >>> import gpuimg, numpy as np
     >>> gpuimg.models.llava_anyres()(np.zeros((1, 300, 400, 3), np.uint8))["pixel_values"].shape
-    (1, 5, 3, 336, 336)
+    (1, 3, 3, 336, 336)
     """
     return partial(_llava_anyres, tile, np.array(grids), mean, std, exact)
 

@@ -200,8 +200,8 @@ def longest(sizes: ArrayLike, side: int = 1024, multiple: int = 16) -> Ints:
     old = _checked(sizes)
     side, multiple = _whole(side=side, multiple=multiple)
     ratio = np.maximum(old / side, 1.0).max(1, initial=1.0)[:, None]
-    new = np.floor(old / ratio).astype(np.int64)
-    return np.maximum((new - 1) // multiple + 1, 0) * multiple
+    new: Ints = np.floor(old / ratio).astype(np.int64)
+    return -(-new // multiple) * multiple
 
 
 def tiles(sizes: ArrayLike, tile: int = 448, most: int = 12, least: int = 1) -> Ints:
@@ -377,7 +377,8 @@ def nearest(sizes: ArrayLike, allowed: ArrayLike) -> Ints:
     choices = _filled(allowed, "allowed")
     aspects = [np.log(each[:, 1] / each[:, 0]) for each in (old, choices)]
     # Rounded, so that equal distances compare equal: the logarithm of 3/4 is not exactly that of 4/3 with a minus.
-    return choices[np.argmin(np.round(np.abs(aspects[0][:, None] - aspects[1]), 12), 1)]
+    chosen: Ints = choices[np.argmin(np.round(np.abs(aspects[0][:, None] - aspects[1]), 12), 1)]
+    return chosen
 
 
 def _checked(sizes: Any, name: str = "sizes") -> Ints:

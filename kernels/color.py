@@ -8,9 +8,11 @@ branches so that the CPU's row loop vectorizes and the GPU's warps do not diverg
 
 from __future__ import annotations
 
+from typing import Any
+
 from .ops import LEVELS
 from .sampling import coverage
-from .scalar import clamp, confine, f32, f64, floor, i32, scalar, word
+from .scalar import clamp, confine, divided, f32, f64, floor, i32, scalar, word
 
 ONE = f32(1.0)
 ZERO = f32(0.0)
@@ -186,30 +188,34 @@ def normalize(r, g, b, scale_r, scale_g, scale_b, shift_r, shift_g, shift_b):
     return r * scale_r + shift_r, g * scale_g + shift_g, b * scale_b + shift_b
 
 
-@scalar
-def _quotient(x, divisor):
-    """``x / divisor`` rounded to float32 once, whatever a compiler makes of it.
-
-    Quotients of float32 are no nearer to a midpoint of float32 than 2**-49 of their size: float64 can be off by its
-    last bit and still rounds to the right side.
-    """
-    return f32(f64(x) * (f64(1.0) / f64(divisor)))
+# 1/255 as a number of 16 bits, whose product with a byte float32 holds, and the rest: the sum of the two products is
+# the quotient rounded once, whether or not a compiler fuses them with the addition.
+_SHARE = f32(f64(round(2.0**23 / 255.0)) / 2.0**23)
+_REST = f32(1.0 / 255.0 - f64(_SHARE))
 
 
-@scalar
-def _normalized_byte(x, mean, std, divisor):
-    byte = floor(x * f32(255.0) + f32(0.5))
-    return _quotient(_quotient(byte, divisor) - mean, std)
+def make_normalize_bytes(divided: Any) -> Any:
+    """Return the formula of an op, given a scalar function that divides float32 and rounds once."""
+
+    @scalar
+    def normalized(x, mean, std, divisor):
+        byte = f32(i32(x * f32(255.0) + f32(0.5)))
+        value = byte * _SHARE + byte * _REST if divisor == f32(255.0) else byte
+        return divided(value - mean, std)
+
+    @scalar
+    def normalize_bytes(r, g, b, mean_r, mean_g, mean_b, std_r, std_g, std_b, divisor):
+        """Bytes, as values in [0, 1], over 255 or 1, less a mean and over a deviation: each rounded once."""
+        return (
+            normalized(r, mean_r, std_r, divisor),
+            normalized(g, mean_g, std_g, divisor),
+            normalized(b, mean_b, std_b, divisor),
+        )
+
+    return normalize_bytes
 
 
-@scalar
-def normalize_bytes(r, g, b, mean_r, mean_g, mean_b, std_r, std_g, std_b, divisor):
-    """Bytes, as values in [0, 1], divided by ``divisor``, then less a mean and divided by a deviation: each rounded."""
-    return (
-        _normalized_byte(r, mean_r, std_r, divisor),
-        _normalized_byte(g, mean_g, std_g, divisor),
-        _normalized_byte(b, mean_b, std_b, divisor),
-    )
+normalize_bytes = make_normalize_bytes(divided)
 
 
 @scalar

@@ -59,13 +59,18 @@ HAMMING: Final = 3  # as sharp as bilinear shrinking leaves it blurred, and as f
 CUBIC_RENORMALIZED: Final = 4  # Keys a = -0.5, taps outside the window dropped: torch's antialiased bicubic, Pillow
 CUBIC_CLAMPED: Final = 5  # Keys a = -0.75, taps outside the window repeat the edge: torch's bicubic without antialias
 LANCZOS: Final = 6  # sinc windowed by sinc(x / 3)
-
 GAUSSIAN: Final = 7  # standard deviation in the support words, size in the taps words, border reflected
 
 # Nearest neighbor where what lies outside the window mirrors it: about the centers of its outermost pixels, or about
 # their outer edges. On a GPU in the full kernels only.
 REFLECT: Final = 8
 SYMMETRIC: Final = 9
+
+# On a GPU in the full kernels only, like mirrored borders.
+RARE_FILTERS: Final = (BOX, HAMMING, LANCZOS)
+
+# Ranks of the filters, the roughest first: a chain of resamplings has the smoothest of its filters.
+SMOOTHNESS: Final = (0, 3, 1, 2, 4, 5, 6, 7, 8, 9)
 
 # How far each filter reaches, in units of its support; a Gaussian reaches as far as its taps.
 RADIUS: Final = (0.5, 1.0, 0.5, 1.0, 2.0, 2.0, 3.0, 0.5, 0.5, 0.5)
@@ -81,6 +86,9 @@ TIE_NUDGE: Final = 1e-4
 
 # float32 holds every whole number up to here: the limit of sizes, coordinates and labels.
 EXACT: Final = 1 << 24
+
+#: By dtype of a source: what its values are multiplied by, to lie in [0, 1].
+SCALES: Final = {"uint8": np.float32(1.0 / 255.0), "float32": np.float32(1.0)}
 
 # Kinds of result; the 16-bit floats are written as their bits.
 FLOAT32: Final = 0

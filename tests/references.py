@@ -314,6 +314,18 @@ def resize_near_tie(image: Image, height: int, width: int) -> Mask:
     return near_tie(*np.meshgrid(x, y))
 
 
+def box_near_tie(image: Image, height: int, width: int) -> Mask:
+    """Mask results of "box" resizing whose box ends within 1e-3 pixels of the center of one."""
+    ends = []
+    for old, new in zip(image.shape[:2], (height, width), strict=True):
+        scale = old / new
+        center = (np.arange(new) + 0.5) * scale
+        reach = max(scale, 1.0) / 2.0
+        ends.append([near_tie(center - reach, np.zeros(1)), near_tie(center + reach, np.zeros(1))])
+    y, x = (np.logical_or(*pair) for pair in ends)
+    return y[:, None] | x[None, :]
+
+
 # -- cutting -----------------------------------------------------------------------------------------------------------
 
 

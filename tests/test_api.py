@@ -33,7 +33,7 @@ RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(get
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(gpuimg.__path__, "gpuimg.")
-    if not re.search(r"\.(cuda(_(prepass|decode|jpeg|launch|marks|memory|video))?|__main__)$", module.name)
+    if not re.search(r"\.(cuda(_(exact|prepass|decode|jpeg|launch|marks|memory|video))?|__main__)$", module.name)
 )
 SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples")
 
@@ -145,6 +145,7 @@ OWNERS = {
         f"gpuimg/_runtimes/{name}.py"
         for name in (
             "cuda",
+            "cuda_exact",
             "cuda_prepass",
             "cuda_decode",
             "cuda_jpeg",
@@ -161,8 +162,10 @@ OWNERS = {
             "artefacts",
             "compiler",
             "elastic",
+            "exact",
             "jpeg_huffman",
             "jpeg_pixels",
+            "program",
             "marks",
             "statistics",
             "transform",

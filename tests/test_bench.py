@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench import bench_png, bench_seek, common, formats, photos, transfer
+from bench import bench_exact, bench_png, bench_seek, common, formats, photos, transfer
 from bench.peers import __main__ as peers
 from bench.peers import checks, processes, registry
 from bench.peers.base import WORKS
@@ -120,6 +120,16 @@ def test_the_seek_index_is_measured_for_each_k() -> None:
     sizes = [found[name]["percent_of_files"] for name in bench_seek.EVERY]
     assert sizes == sorted(sizes)
     assert bench_seek.differing(files, 64)["differing"] == 0
+
+
+def test_exact_resizes_are_compared_and_measured() -> None:
+    found = bench_exact.compare(20_000, seed=3)
+    assert found["differing"] == 0
+    assert found["values"] >= 20_000
+    runs = bench_exact.contenders(np.zeros((1, 30, 40, 3), np.uint8), (7, 9), "bicubic")
+    assert {"exact", "float32", "pillow"} <= set(runs)
+    for run in runs.values():
+        assert run() is not None
 
 
 # -- what sending compressed images saves ------------------------------------------------------------------------------

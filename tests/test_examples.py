@@ -37,6 +37,12 @@ def test_augment() -> None:
     )
 
 
+def test_vlm_tokens() -> None:
+    text = python(EXAMPLES / "vlm_tokens.py")
+    assert "Qwen2-VL, Qwen2.5-VL: pixel_values (2328, 1176), image_grid_thw (3, 3)" in text
+    assert "camera.jpg: tokens 1096 to 1816, 24 x 30 patches" in text
+
+
 def test_train_step() -> None:
     needs_torch()
     found = re.search(r"12 photos, 8 classes.*\nloss (\S+) -> (\S+) after", python(EXAMPLES / "train_step.py"))
@@ -73,7 +79,7 @@ def test_train_step_without_torch() -> None:
 
 
 def test_every_example_is_run() -> None:
-    names = ["augment", "make_photos", "serve", "train_jax", "train_numpy", "train_step", "train_torch"]
+    names = ["augment", "make_photos", "serve", "train_jax", "train_numpy", "train_step", "train_torch", "vlm_tokens"]
     engines = ["dataloader_bytes", "grain_batch", "hf_datasets", "lightning_module", "ray_data", "torchrun"]
     assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(names + engines)  # test_many_machines.py
 

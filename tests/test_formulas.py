@@ -211,6 +211,21 @@ def test_tap_weights_are_those_of_their_filter(name: str, a: float | None, radiu
         assert weight == pytest.approx(expected, abs=2e-6)
 
 
+@pytest.mark.parametrize(("name", "radius"), [("LANCZOS", 3), ("HAMMING", 1), ("BOX", 0.5)])
+def test_rare_tap_weights_are_those_of_their_filter(name: str, radius: float, kernels: Any) -> None:
+    sampling, layout = kernels("sampling"), kernels("layout")
+    kind = getattr(layout, name)
+    assert layout.RADIUS[kind] == radius
+    assert kind in layout.RARE_FILTERS
+    for distance in np.linspace(-radius - 0.5, radius + 0.5, 96):
+        expected = 0.0
+        if abs(distance) < radius:
+            window = np.sinc(distance / 3) if name == "LANCZOS" else 0.54 + 0.46 * np.cos(np.pi * distance)
+            expected = 1.0 if name == "BOX" else np.sinc(distance) * window
+        weight = sampling.rare_weight(F32(3), F32(3.5 + 2 * distance), F32(0.5), kind)
+        assert weight == pytest.approx(expected, abs=2e-6)
+
+
 def test_a_flat_channel_is_not_stretched(kernels: Any) -> None:
     stretch = kernels("statistics").stretch_of
     assert stretch(F32(0.3), F32(0.3)) == (0.0, 1.0)

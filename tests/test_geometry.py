@@ -70,16 +70,12 @@ def test_resize_nearest(dtype: str, channels: int) -> None:
 
 
 @kinds
-@pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"])
 def test_resize_as_pillow(dtype: str, channels: int, interpolation: str) -> None:
     rng = np.random.default_rng(3)
     pictures = images(rng, dtype, channels)
     sizes = rng.integers(1, 50, (PER_KIND, 2))
-    method = {
-        "nearest": Image.Resampling.NEAREST,
-        "bilinear": Image.Resampling.BILINEAR,
-        "bicubic": Image.Resampling.BICUBIC,
-    }[interpolation]
+    method = Image.Resampling[interpolation.upper()]
     results = gi.resize(pictures, sizes, interpolation).compute("float32")
     expected = []
     for image, (height, width) in zip(pictures, sizes, strict=True):
@@ -88,6 +84,10 @@ def test_resize_as_pillow(dtype: str, channels: int, interpolation: str) -> None
     if interpolation == "nearest":
         ties = [references.resize_near_tie(to_unit(p), h, w) for p, (h, w) in zip(pictures, sizes, strict=True)]
         assert_nearest(results, expected, ties, share=1.0)  # at ties Pillow goes by the rounding of its running sum
+    elif interpolation == "box":  # at ties by the rounding of float64
+        ties = [references.box_near_tie(to_unit(p), h, w) for p, (h, w) in zip(pictures, sizes, strict=True)]
+        for result, one, tie in zip(results, bounded(pictures, expected), ties, strict=True):
+            assert np.abs(result - one)[~tie].max(initial=0.0) <= GEOMETRY
     else:
         assert_close(results, bounded(pictures, expected), GEOMETRY)
 
@@ -656,7 +656,9 @@ resize: Any = gi.resize  # called with types that a checker refuses
         (lambda x: gi.resize(x, np.ones((3, 2))), r"size as an array must have shape \(2, 2\), not \(3, 2\)"),
         (lambda x: gi.resize(x, np.nan), "size must be a whole number .*not nan"),
         (lambda x: gi.resize(x, 1 << 25), "size must be a whole number .*not 33554432"),
-        (lambda x: gi.resize(x, 4, "lanczos"), "interpolation must be \"nearest\", .*not 'lanczos'"),
+        (lambda x: gi.resize(x, 4, "lanczos", antialias=False), "must be .*not 'lanczos'; resizes with antialias=True"),
+        (lambda x: gi.resize(x, 4, "magic"), 'interpolation must be .*, "box" or "hamming", not \'magic\''),
+        (lambda x: gi.rotate(x, 4, "lanczos"), "interpolation must be \"nearest\", .*not 'lanczos'; resizes"),
         (lambda x: resize(x, 4, ["bilinear"]), "interpolation must be"),
         (lambda x: gi.resize(x, 4, max_size=4), "max_size must be above size=4, not 4"),
         (lambda x: resize(x, 4, max_size=5.5), "max_size must be a whole number .*not 5.5"),

@@ -1,6 +1,6 @@
 """The CUDA runtime on a real GPU: the CPU's results, and hand-off without a copy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,9 @@ CHAINS: dict[str, Callable[[Any], gi.Batch]] = {
     "resize": lambda x: gi.resize(x, (24, 20)),
     "enlarge": lambda x: gi.resize(x, (80, 90)),
     "bicubic": lambda x: gi.resize(x, (24, 20), "bicubic"),
+    "lanczos": lambda x: gi.resize(x, (24, 70), "lanczos"),
+    "hamming": lambda x: gi.resize(x, (24, 20), "hamming"),
+    "box": lambda x: gi.resize(x, (13, 17), "box"),
     "bicubic without antialias": lambda x: gi.resize(x, (24, 70), "bicubic", antialias=False),
     "crop": lambda x: gi.resized_crop(x, 0, [-3, 2, 1, 5], 30, 20, (16, 17)),
     "flip": lambda x: gi.vertical_flip(gi.horizontal_flip(x, where=[True, False, True, False])),
@@ -79,6 +82,24 @@ def test_float_results_are_the_cpus(name: str, source: str) -> None:
         # A float32 rounding on the edge of a level or a pixel may fall to either side.
         far = np.abs(a.get() - e) > 1e-4
         assert far.mean() <= (0.001 if name in {"equalize", "posterize", "flip", "pad", "rotate"} else 0.0)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("rule", ["pillow", "pillow12", "torch"])
+def test_exact_resizes_are_the_cpus_to_the_last_bit(rule: Any, channels: int) -> None:
+    images = _images("uint8", channels)
+
+    def chains(x: Any) -> Iterator[gi.Batch]:
+        for name in ("bilinear", "bicubic", "lanczos"):
+            one = gi.resize(x, (24, 70), name, exact=rule)
+            yield one
+            cut = gi.center_crop(gi.resize(gi.rotate(one, 90, expand=True), (33, 20), name, exact=rule), 16)
+            yield cut
+            if channels == 3:
+                yield gi.normalize(cut, gi.IMAGENET_MEAN, gi.IMAGENET_STD)
+
+    for found, expected in zip(chains(_on_gpu(images)), chains(images), strict=True):
+        np.testing.assert_array_equal(found.array().get(), expected.array())
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16"])

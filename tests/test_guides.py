@@ -10,6 +10,7 @@ import re
 import shutil
 import tarfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -117,14 +118,19 @@ def test_guides_are_run() -> None:
 
 def public_names() -> set[str]:
     """Every name that users may import, dotted where it is in a module."""
-    presets = {f"presets.{name}" for name, value in vars(gpuimg.presets).items() if _is_of_presets(name, value)}
     names = {name for name in gpuimg.__all__ if not inspect.ismodule(getattr(gpuimg, name))} - {"__version__"}
     of_torch = {f"torch.{name}" for name in ("load", "Loader", "TensorBatch", "IterableDataset", "Dataset")}
-    return names | presets | {"sources.Table"} | of_torch
+    modules = (gpuimg.presets, gpuimg.models, gpuimg.sizes)
+    others = {f"{module.__name__.removeprefix('gpuimg.')}.{name}" for module in modules for name in _functions(module)}
+    return names | others | of_torch | {"sources.Table", "integrations.transformers.register"}
 
 
-def _is_of_presets(name: str, value: object) -> bool:
-    return inspect.isfunction(value) and value.__module__ == "gpuimg.presets" and not name.startswith("_")
+def _functions(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if inspect.isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
 
 
 def test_the_reference_has_every_public_name() -> None:
@@ -134,7 +140,7 @@ def test_the_reference_has_every_public_name() -> None:
         for line in page.read_text().splitlines() if page.stem != "index" else ():
             if module := re.fullmatch(r"\.\. currentmodule:: gpuimg(?:\.(\w+))?", line):
                 prefix = f"{module[1]}." if module[1] else ""
-            elif entry := re.fullmatch(r"   (\w+(?:\.\w+)?)", line):
+            elif entry := re.fullmatch(r"   (\w+(?:\.\w+)*)", line):
                 listed.add(prefix + entry[1])
     assert public_names() - listed == set(), "docs/reference has no entry for these"
     assert listed - public_names() == set(), "docs/reference has entries of what is not public"

@@ -67,7 +67,7 @@ def entry_bytes(index: SeekIndex) -> list[bytes | None]:
 
 @pytest.mark.parametrize("every", EVERY)
 def test_points_are_where_the_stream_is(every: Any, tmp_path: Path) -> None:
-    data = [one for one in originals().values() if jpegs.is_ours(one)]
+    data = [one for one in originals().values() if jpegs.is_baseline(one)]
     data += [jpeg(Image.fromarray(np.random.default_rng().integers(0, 256, (40, 90, 3), np.uint8)), quality=100)]
     index = built(data, tmp_path / "index", every=every)
     step = 0 if every == "rows" else every

@@ -135,7 +135,7 @@ def pillow_eval(image: NDArray[np.uint8], size: Any, crop: int, filter: Any, mea
         long = int(size * max(w, h) / min(w, h))
         size = (long, size) if h <= w else (size, long)  # Pillow's order: width first
     opened = opened.resize(size, filter)
-    left, top = (int(round((side - crop) / 2.0)) for side in opened.size)
+    left, top = (round((side - crop) / 2.0) for side in opened.size)
     bytes_ = np.asarray(opened.crop((left, top, left + crop, top + crop)))
     values = bytes_.transpose(2, 0, 1).astype(np.float32) / np.float32(255)
     mean_, std_ = (np.array(v, np.float32)[:, None, None] for v in (mean, std))
@@ -173,7 +173,7 @@ def test_evaluation_on_pillow_images(prepare: Any, size: Any, crop: int, filter:
 
 
 def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match="crop_mode.*must be one of"):
+    with pytest.raises(ValueError, match=r"crop_mode.*must be one of"):
         gi.models.timm_eval({"crop_mode": "border"})
     with pytest.raises(ValueError, match="must be square, not 224 x 256"):
         gi.models.timm_eval({"input_size": (3, 224, 256)})

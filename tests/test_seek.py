@@ -66,7 +66,7 @@ def assert_same(decoder: Decoder, data: bytes, region: Region, fate: int, **how:
 @pytest.mark.parametrize("every", EVERY)
 def test_regions_of_photos(every: int, decoder: Decoder) -> None:
     rng = np.random.default_rng()
-    files = [data for data in (path.read_bytes() for path in PHOTOS) if jpegs.is_ours(data)]
+    files = [data for data in (path.read_bytes() for path in PHOTOS) if jpegs.is_baseline(data)]
     whole = [pillow_pixels(data) for data in files]
     entries = [entry_of(data, every) for data in files]
     for _ in range(REGIONS // len(EVERY)):

@@ -161,8 +161,8 @@ def _check_sizes(sizes: Ints, step: int) -> None:
     if wrong.any():
         i = int(np.argmax(wrong))
         raise ValueError(
-            f"height and width must be multiples of {step}, which is patch * merge, not {tuple(sizes[i].tolist())} as of "
-            f"image {i}; resize to a size of gpuimg.sizes, or pad"
+            f"height and width must be multiples of {step}, which is patch * merge, not {tuple(sizes[i].tolist())} as "
+            f"of image {i}; resize to a size of gpuimg.sizes, or pad"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,12 @@ def one_of(value: Any, name: str, allowed: Iterable[str]) -> None:
     names = tuple(allowed)
     if value not in names:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}, not {value!r}")
+
+
+def _listed(words: Sequence[str]) -> str:
+    """Return words in quotes, the last two joined by "or"."""
+    quoted = [f'"{word}"' for word in words]
+    return f"{', '.join(quoted[:-1])} or {quoted[-1]}"
 
 
 def flag(value: Any, name: str) -> bool:
@@ -253,17 +259,26 @@ def color(value: Any, n: int, channels: int, unit: float, name: str = "fill") ->
 
 
 _FILTERS = {"nearest": layout.NEAREST, "bilinear": layout.LINEAR, "bicubic": layout.CUBIC_CLAMPED}
+#: Filters that resize only, and only with ``antialias``.
+RESIZING: Final = {"lanczos": layout.LANCZOS, "box": layout.BOX, "hamming": layout.HAMMING}
 
 
-def interpolation(value: Any, *, antialias: bool = False) -> int:
-    """Return the kernels' filter for an interpolation name, or for a member of torchvision's enum."""
-    flag(antialias, "antialias")
+def interpolation(value: Any, *, antialias: bool | None = None) -> int:
+    """Return the kernels' filter for an interpolation name, or for a member of torchvision's enum.
+
+    ``antialias`` is that of a resize, None for other functions.
+    """
+    antialias = antialias is not None and flag(antialias, "antialias")
     name = getattr(value, "value", value)
     if name == "nearest-exact":
         name = "nearest"
+    resizing = isinstance(name, str) and name in RESIZING
+    if resizing and antialias:
+        return RESIZING[name]
     if not isinstance(name, str) or name not in _FILTERS:
-        hint = "; with exact= resizes have it" if name in ("lanczos", "box", "hamming") else ""
-        raise ValueError(f'interpolation must be "nearest", "bilinear" or "bicubic", not {value!r}{hint}')
+        allowed = _listed([*_FILTERS, *(RESIZING if antialias else ())])
+        hint = "; resizes with antialias=True have it" if resizing else ""
+        raise ValueError(f"interpolation must be {allowed}, not {value!r}{hint}")
     if name == "bicubic" and antialias:
         return layout.CUBIC_RENORMALIZED
     return _FILTERS[name]

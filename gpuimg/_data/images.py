@@ -35,7 +35,6 @@ KINDS = {
 STORAGE = {"float32": "float32", "uint8": "uint8", "float16": "uint16", "bfloat16": "uint16"}
 
 #: Factors that scale a source's values to 0 to 1.
-SCALES = {"uint8": np.float32(1.0 / 255.0), "float32": np.float32(1.0)}
 
 
 _MOST_ELEMENTS = (1 << 31) - 1  # kernels use int32 offsets from the corner of a region

@@ -13,13 +13,11 @@ from .._data.images import EncodedImages
 from ..kernels import exact as rules
 from ..kernels import layout
 
-_FILTERS = {
-    "bilinear": layout.LINEAR,
-    "bicubic": layout.CUBIC_RENORMALIZED,
-    "lanczos": layout.LANCZOS,
-    "box": layout.BOX,
-    "hamming": layout.HAMMING,
-}
+_FILTERS = {"bilinear": layout.LINEAR, "bicubic": layout.CUBIC_RENORMALIZED} | arguments.RESIZING
+# Pixels between the passes: times those of the larger of source and result; and those of 48 MB of RGB.
+_BETWEEN = 8
+_ALWAYS_ALLOWED = 1 << 24
+
 _OF_PILLOW = ("box", "hamming")
 
 
@@ -43,22 +41,35 @@ def rule_and_filter(exact: Any, interpolation: Any, antialias: bool) -> tuple[in
 
 def resize_exactly(recording: Recording, new: Ints, filter: int, rule: int, where: Mask | None) -> Recording:
     """Record an exact resize to sizes (N, 2); what follows starts from its bytes."""
-    _check_source(recording)
+    _check_source(recording, rule)
     if not recording.plan.is_crop:
         recording = recording.new_segment()
     plan = recording.plan
     if where is not None:
         new = np.where(where[:, None], new, plan.sizes)
+    _check_between(plan.sizes, new, rule)
     return recording.with_plan(plan.resized_exactly(new, filter, rule)).new_segment()
 
 
-def _check_source(recording: Recording) -> None:
-    if recording.dtype != "uint8" or recording.channels not in (1, 3):
+def _check_between(old: Ints, new: Ints, rule: int) -> None:
+    """Refuse resizes that pass through images much larger than both ends: of long columns to long rows."""
+    between = old[:, 0] * new[:, 1]  # rows are resized first
+    largest = np.maximum(old.prod(1), new.prod(1))
+    refused = (rule != rules.PILLOW) & (between > np.maximum(_BETWEEN * largest, _ALWAYS_ALLOWED))
+    if np.any(refused):
+        i = int(np.argmax(refused))
+        (h, w), (rows, columns) = old[i].tolist(), new[i].tolist()
         raise ValueError(
-            f"an exact resize is for uint8 images of 1 or 3 channels, not {recording.dtype} with {recording.channels}"
+            f"image {i}: resized from {h} x {w} to {rows} x {columns} pixels, rows first as the library does, it would "
+            f"have {h} x {columns} pixels in between; resize it in two steps"
         )
-    if not recording.runtime.on_host:
-        raise ValueError("an exact resize runs on the CPU only, as yet: open the images with device='cpu'")
+
+
+def _check_source(recording: Recording, rule: int) -> None:
+    if recording.dtype != "uint8":
+        raise ValueError(f"an exact resize is for uint8 images, not {recording.dtype}")
+    if not rules.allows(rule, recording.channels):
+        raise ValueError(f"an exact resize as Pillow's is for 1, 3 or 4 channels (RGBA), not {recording.channels}")
     source = recording.source
     if isinstance(source, EncodedImages) and source.options.draft is not None:
         raise ValueError("an exact resize needs images that were opened without draft=, which changes their pixels")

@@ -52,7 +52,8 @@ def resize(
         (N,), or together an (N, 2) array. None resizes the longer side to ``max_size``.
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
         ``"nearest"`` takes the source pixel that contains the center of the new one, as Pillow and torch's
-        ``"nearest-exact"`` do. torchvision's ``NEAREST`` chooses other pixels. The last three need ``exact``.
+        ``"nearest-exact"`` do. torchvision's ``NEAREST`` chooses other pixels. The last three are Pillow's and need
+        ``antialias``.
     max_size : int or (N,) int, optional
         With an int ``size``, the largest length of the longer side in pixels; the shorter side shrinks to match. With
         ``size=None``, the length of the longer side.
@@ -73,19 +74,22 @@ def resize(
     Raises
     ------
     ValueError
-        For a size below 1, a shape that does not fit the batch, or an unknown interpolation.
+        For a size below 1, a shape that does not fit the batch, or an unknown interpolation. With ``exact``, for images
+        that library does not resize as bytes, and for those that would be far larger between the two passes.
 
     Notes
     -----
     Pixel centers are at half-integer positions, and weights are renormalized at the border, as in torch's
     ``interpolate(align_corners=False, antialias=True)``. Bicubic uses a = -0.5 with ``antialias`` and a = -0.75
-    without, as torch does, and may overshoot in floating-point results.
+    without, as torch does; it and lanczos may overshoot in floating-point results. With ``"box"`` a pixel whose center
+    lies between two results belongs to the first.
 
     By default consecutive geometric calls are one resampling in float32, rounded once. With ``exact`` the resize is a
     separate resampling, of bytes, with a rounding after each of its two passes: what comes before it is computed
     first, to bytes, unless it only crops, and what follows starts from its bytes. Only the rows and columns that later
     calls leave are computed. :func:`normalize` then divides as the library does, so that float32 results are equal,
-    too. Images must be uint8 with 1 or 3 channels and opened without ``draft``.
+    too. CPU and GPU return the same bytes. Images must be uint8, opened without ``draft``, of 1, 3 or 4 channels, RGBA,
+    whose colors Pillow multiplies by alpha before and divides by it after; ``"torch"`` resizes any number of channels.
 
     References
     ----------

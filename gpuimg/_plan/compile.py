@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -155,12 +156,42 @@ def compile_plan(plan: Plan) -> tuple[list[Pass], Ints]:
     ], region
 
 
-def source_regions(plan: Plan) -> Ints:
-    """Return the (N, 4) source regions x0, y0, x1, y1 that a plan reads; nothing outside them is read."""
-    if plan.exact is not None:
-        return plan.grid.window
-    runs, _ = _passes_over_grids(plan)
-    return _region(plan, runs, _matrices(runs))
+def whole_regions(sizes: Ints) -> Ints:
+    """Return the (N, 4) regions x0, y0, x1, y1 that are images of these sizes."""
+    return np.concatenate([np.zeros_like(sizes), sizes[:, ::-1]], 1)
+
+
+def regions_read(segments: Sequence[Plan]) -> list[Ints]:
+    """Return the (N, 4) regions x0, y0, x1, y1 that each segment reads of its source, and the whole results at the end.
+
+    Nothing outside them is read. An exact resize computes only the part of its result that the next segment reads.
+    """
+    found = [whole_regions(segments[-1].sizes)]
+    for plan in reversed(segments):
+        if plan.exact is not None:
+            found.append(exact_resizes(plan, found[-1])[1])
+        else:
+            runs, _ = _passes_over_grids(plan)
+            found.append(_region(plan, runs, _matrices(runs)))
+    return found[::-1]
+
+
+def source_regions(segments: Sequence[Plan]) -> Ints:
+    """Return the (N, 4) regions of the source that are read: those of the first segment."""
+    first = next((k for k, plan in enumerate(segments) if plan.exact is None), len(segments) - 1)
+    return regions_read(segments[: first + 1])[0]
+
+
+def without_copies(segments: Sequence[Plan], kind: int, *, interleaved: bool) -> Sequence[Plan]:
+    """Leave out a last segment that would copy the bytes of an exact resize to the result as they are."""
+    after_exact = len(segments) > 1 and segments[-2].exact is not None
+    copies = after_exact and interleaved and kind == layout.UINT8 and segments[-1].changes_nothing
+    return segments[:-1] if copies else segments
+
+
+def kind_between(before: Plan, after: Plan) -> int:
+    """Return the kind of the results of a segment that the next one reads: bytes of and for exact resizes."""
+    return layout.FLOAT32 if before.exact is None and after.exact is None else layout.UINT8
 
 
 def _matrices(runs: list[_GridPass]) -> list[Floats]:
@@ -238,8 +269,8 @@ def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
 
 def _overshoots(plan: Plan, grid: Grid) -> Mask:
     """Return images whose filter may leave [0, 1] but must not: Pillow and torchvision clamp resampled bytes."""
-    cubic: Mask = (grid.filter == layout.CUBIC_RENORMALIZED) | (grid.filter == layout.CUBIC_CLAMPED)
-    return cubic & plan.of_bytes
+    negative: Mask = np.isin(grid.filter, (layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED, layout.LANCZOS))
+    return negative & plan.of_bytes
 
 
 def ops_used(plan: Plan) -> Mask:
@@ -261,7 +292,8 @@ def build_for(plan: Plan) -> str:
     used = ops_used(plan)
     if used[ops.MOTION.code]:
         return ops.MOVING
-    return ops.FULL if np.any(plan.grid.filter > layout.GAUSSIAN) or np.any(used & ops.IS_RARE) else ops.PLAIN
+    rare = (plan.grid.filter > layout.GAUSSIAN) | np.isin(plan.grid.filter, layout.RARE_FILTERS)
+    return ops.FULL if np.any(rare) or np.any(used & ops.IS_RARE) else ops.PLAIN
 
 
 def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:

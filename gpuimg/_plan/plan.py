@@ -22,6 +22,7 @@ from ..kernels import layout, ops
 #: Channel counts that the kernels process together. Other images are processed channel by channel, by geometry only.
 KERNEL_CHANNELS = (1, 3)
 
+_SMOOTHNESS = np.array(layout.SMOOTHNESS)
 _OF_ANY_CHANNELS = [op.code for op in (ops.SKIP, ops.PAINT, ops.GRID, ops.MOTION, ops.ELASTIC)]
 
 
@@ -278,9 +279,10 @@ class Plan:
                 if where is not None:
                     support = np.where(where[:, None], support, frame.support)
             frames.append(Frame(frame.matrix @ local, support))
-        chosen = np.maximum(self.grid.filter, filter)
+        before = self.grid.filter
+        chosen = np.where(_SMOOTHNESS[before] < _SMOOTHNESS[filter], filter, before)
         if where is not None:
-            chosen = np.where(where, chosen, self.grid.filter)
+            chosen = np.where(where, chosen, before)
         history = (*self.history, Step(len(self.entries), local, sizes))
         return replace(self, grid=Grid(sizes, tuple(frames), chosen, self.grid.window), history=history)
 

@@ -14,7 +14,7 @@ from .plan import Frame, Grid, Plan
 FULL = 8
 _SMALLER = (4, 2, 1)  # reduced scales, in eighths
 
-_SMOOTH = (layout.LINEAR, layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED)
+_SMOOTH = (layout.LINEAR, layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED, *layout.RARE_FILTERS)
 
 
 def scales_allowed(plan: Plan, draft: float) -> Ints:

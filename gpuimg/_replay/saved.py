@@ -354,7 +354,7 @@ class _Reader:
         rule = segment["exact"]
         if rule is not None:
             _demand(rule in exact.RULES.values() and type(rule) is int, "a known rule of its exact resize")
-            _demand(before.of_bytes and before.channels in KERNEL_CHANNELS, "bytes to resize exactly")
+            _demand(before.of_bytes and exact.allows(rule, before.channels), "bytes to resize exactly")
             _demand(not entries and not any(flags.values()), "nothing but an exact resize in its segment")
             _demand(np.all(grid.filter < layout.GAUSSIAN), "a filter of its exact resize")
         return Plan(

@@ -11,16 +11,26 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple
 from functools import partial
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from .._checks.types import Ints, Mask
 from .._data.clips import EncodedClips
-from .._data.images import ALIGNMENT, SCALES, Encoded, EncodedImages, Pixels, check_reach, rows_of, union_regions
+from .._data.images import ALIGNMENT, Encoded, EncodedImages, Pixels, check_reach, rows_of, union_regions
 from .._data.patches import PatchLayout
 from .._decoding import exif, jpeg, pillow, png, route
-from .._plan.compile import Pass, compile_plan, exact_resizes, launches_of, ops_used, source_regions
+from .._plan.compile import (
+    Pass,
+    compile_plan,
+    exact_resizes,
+    kind_between,
+    launches_of,
+    ops_used,
+    regions_read,
+    without_copies,
+)
 from .._plan.plan import Plan
 from .._plan.scale import FULL, at_scale, scaled_sizes
 from .._threads.threads import threads
@@ -31,10 +41,10 @@ from ..errors import VideoError
 from ..kernels import layout, ops
 from ..kernels.compiled import ALWAYS, compile_together
 from ..kernels.cpu import artefacts, batch, elastic, exact, records
-from ..kernels.cpu.exact import RESULT_SLACK
 from ..kernels.cpu.run import call_table
-from ..kernels.cpu.sample import SOURCE_SLACK, work_space
+from ..kernels.cpu.sample import work_space
 from ..kernels.cpu.store import BYTES_OF
+from ..kernels.cpu.vectors import SOURCE_SLACK
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive
@@ -61,7 +71,7 @@ class _ExactSegment:
     """An exact resize as a PASS record, the regions of its source, and the memory it takes."""
 
     itemsize = 1
-    launches = 1
+    launches = 2
 
     def __init__(self, plan: Plan, parts: Ints) -> None:
         images, region = exact_resizes(plan, parts)
@@ -135,7 +145,7 @@ def _memory(run: Pass, used: Mask) -> dict[str, int]:
         "planes": _CHANNELS * int(np.max(rows * width)),
         "floats": int(np.max(np.maximum(floats, copied))),
         "ints": max(int(np.max(ints)), ops.LEVELS),
-        "packed": int(np.max(width)),
+        "packed": _CHANNELS * int(np.max(width)),  # also a row of each channel, as stored
     }
 
 
@@ -169,9 +179,7 @@ class Call:
         self._lock = threading.Lock()
         first = None if isinstance(source, Pixels) else source.first_occurrences()
         self._first_occurrences = None if first is None else rows_of(first, source.frames)
-        if segments and segments[-1].of_exact is not None and (kind, form) == (layout.UINT8, "pixels"):
-            # The bytes of an exact resize are the result if nothing follows it.
-            segments = segments[:-1] if segments[-1].changes_nothing else segments
+        segments = without_copies(segments, kind, interleaved=form == "pixels") if segments else ()
         starts = first_segments(segments) if segments else np.zeros(n, np.int64)
         scales = scales_of(source, segments, starts)
         self._sizes = scaled_sizes(source.sizes, scales)  # of the images as decoded
@@ -207,7 +215,7 @@ class Call:
         self._needs = self._memory_needed()
         natively = np.any(self._images["kind"][self._order] == records.ENCODED)
         shared = np.zeros(1, records.BATCH)
-        shared["channels"], shared["scale"] = source.channels, SCALES[source.dtype]
+        shared["channels"], shared["scale"] = source.channels, layout.SCALES[source.dtype]
         shared["streamed"] = out.nbytes >= _STREAMED
         if natively:
             compile_together(ALWAYS)
@@ -480,16 +488,15 @@ def _compiled(
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
     others = ALWAYS if isinstance(source, EncodedImages) else ALWAYS[1:]  # no decoder for decoded pixels
-    # Results of a segment that another one reads are float32, but of and for exact resizes bytes.
-    between = [layout.UINT8 if after.exact is not None else layout.FLOAT32 for after in segments[1:]]
+    between = [kind_between(before, after) for before, after in pairwise(segments)]
+    parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else []
     compiled, sizes, channels = list[_Segment | _ExactSegment](), source.sizes, source.channels
     for k, plan in enumerate(segments):
         scaled = at_scale(plan, np.where(starts == k, scales, FULL), sizes, far)
         strides = sizes[:, 1] * channels
         sizes, channels = plan.sizes, plan.channels
         if plan.exact is not None:
-            parts = source_regions(segments[k + 1]) if k < last else _whole(sizes)
-            compiled.append(_ExactSegment(scaled, parts))
+            compiled.append(_ExactSegment(scaled, parts[k]))
         else:
             # Dtypes that a segment reads: results of the previous one, and source images unchanged by earlier segments.
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
@@ -500,11 +507,6 @@ def _compiled(
     return compiled
 
 
-def _whole(sizes: Ints) -> Ints:
-    """Return the (N, 4) regions that are images of these sizes."""
-    return np.concatenate([np.zeros_like(sizes), sizes[:, ::-1]], 1)
-
-
 def _half(size: int) -> int:
     """Return the bytes of half of the memory between segments, for results of ``size`` bytes."""
-    return size + RESULT_SLACK + -(size + RESULT_SLACK) % ALIGNMENT
+    return size + SOURCE_SLACK + -(size + SOURCE_SLACK) % ALIGNMENT

@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import cupy
@@ -30,7 +31,6 @@ import numpy as np
 from .._checks.types import Ints
 from .._data.images import (
     ALIGNMENT,
-    SCALES,
     STORAGE,
     Encoded,
     Pixels,
@@ -41,12 +41,24 @@ from .._data.images import (
     union_regions,
 )
 from .._data.selection import unique
-from .._plan.compile import Pass, build_for, compile_plan, launches_of, ops_used, source_regions
+from .._plan.compile import (
+    Pass,
+    build_for,
+    compile_plan,
+    kind_between,
+    launches_of,
+    ops_used,
+    regions_read,
+    source_regions,
+    whole_regions,
+    without_copies,
+)
 from .._plan.plan import Plan
 from .._threads.turn import end_turn
 from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cuda_decode import ImageDecoder
+from .cuda_exact import ExactSegment, compiled_exact, run_exact
 from .cuda_launch import launch
 from .cuda_memory import (
     Event,
@@ -237,7 +249,7 @@ class CudaRuntime:
             arena = resources.arenas.take(total)
             try:
                 pixels = Pixels(arena.memory, starts, images.sizes, images.channels, frames=images.frames)
-                regions = _regions_read(source, segments[0], first_occurrences, first)
+                regions = _decoded_regions(source, segments, first_occurrences, first)
                 outcome = self._decoder.decode(images, pixels, resources.stream, regions)
                 if first is not None and inverse is not None:
                     pixels = pixels.take(inverse)
@@ -292,31 +304,47 @@ class CudaRuntime:
         self, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, planar: bool
     ) -> int:
         """Upload all plans, then launch them, each on the results of the one before."""
-        places = [offsets_of(plan.sizes, plan.channels, ALIGNMENT) for plan in segments[:-1]]
-        starts = [source.offsets, *(offsets for offsets, _ in places), offsets]
-        sizes = [source.sizes, *(plan.sizes for plan in segments)]
-        channels = [source.channels, *(plan.channels for plan in segments)]
-        compiled = [_compiled(plan, sizes[k], channels[k], starts[k], starts[k + 1]) for k, plan in enumerate(segments)]
+        segments = without_copies(segments, kind, interleaved=not planar)
+        parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else None
+        compiled: list[_CompiledSegment | ExactSegment] = []
+        places = list[tuple[_Place, int]]()  # of the results between segments, and their elements in all
+        place = _Place(source.sizes, source.offsets, np.zeros_like(source.sizes), source.channels)
+        for k, plan in enumerate(segments):
+            part = whole_regions(plan.sizes) if parts is None or plan.exact is None else parts[k]
+            sizes = part[:, [3, 2]] - part[:, [1, 0]]
+            starts, total = (
+                (offsets, out.size) if k == len(segments) - 1 else offsets_of(sizes, plan.channels, ALIGNMENT)
+            )
+            if plan.exact is not None:
+                compiled.append(compiled_exact(plan, part, place.starts, place.strides, place.corner, starts))
+            else:
+                compiled.append(_compiled(plan, place, starts))
+            place = _Place(sizes, starts, part[:, :2], plan.channels)
+            places.append((place, total))
         launches = 0
         with self._stream:
-            parts = iter(_upload(compiled, self._resources))
+            uploaded = iter(_upload(compiled, self._resources))
             self._order_results()
-            for k, (_, total) in enumerate(places):
-                between = cupy.empty(total, cupy.float32)
-                launches += self._launch(source, segments[k], compiled[k], parts, between, layout.FLOAT32, False)
-                source = Pixels(between, starts[k + 1], sizes[k + 1], channels[k + 1])
-            return launches + self._launch(source, segments[-1], compiled[-1], parts, out, kind, planar)
+            for k, (before, after) in enumerate(pairwise(segments)):
+                place, total = places[k]
+                stored = kind_between(before, after)
+                between = cupy.empty(total, cupy.uint8 if stored == layout.UINT8 else cupy.float32)
+                launches += self._launch(source, before, compiled[k], uploaded, between, stored, False)
+                source = Pixels(between, place.starts, place.sizes, place.channels)
+            return launches + self._launch(source, segments[-1], compiled[-1], uploaded, out, kind, planar)
 
     def _launch(
         self,
         source: Pixels,
         plan: Plan,
-        segment: _CompiledSegment,
+        segment: _CompiledSegment | ExactSegment,
         parts: Iterator[Any],
         out: Any,
         kind: int,
         planar: bool,
     ) -> int:
+        if isinstance(segment, ExactSegment):
+            return run_exact(segment, next(parts), source.flat, source.channels, out, self._stream.ptr)
         passes, prepass = segment
         n, slots, stream = len(plan), passes[-1].end_slot, self._stream.ptr
         if prepass is not None:
@@ -324,7 +352,7 @@ class CudaRuntime:
         table_length = slots * ops.STATISTICS_WORDS
         tables = cupy.empty(max(n * table_length, 1), cupy.float32)
         accumulators = _accumulators(n, slots) if slots else []
-        scale = SCALES[source.dtype]
+        scale = layout.SCALES[source.dtype]
         build = build_for(plan)
         for run in passes:
             ints, floats, programs = next(parts)
@@ -341,11 +369,13 @@ class CudaRuntime:
         return launches_of(passes, ops_used(plan))
 
 
-def _regions_read(source: Encoded, plan: Plan, first_occurrences: Ints | None, first: Ints | None) -> Ints | None:
+def _decoded_regions(
+    source: Encoded, segments: Sequence[Plan], first_occurrences: Ints | None, first: Ints | None
+) -> Ints | None:
     """Return the regions (N, 4) read of the decoded images; None if the decoders only decode whole images."""
     if source.seek is None and source.frames is None:
         return None
-    regions = source_regions(plan)
+    regions = source_regions(segments)
     if first_occurrences is None or first is None:
         return regions
     return union_regions(regions, rows_of(first_occurrences, source.frames))[rows_of(first, source.frames)]
@@ -370,14 +400,29 @@ class _CompiledSegment(NamedTuple):
     prepass: Any  # prepass_records, or None
 
 
-def _compiled(plan: Plan, sizes: Ints, channels: int, source: Ints, output: Ints) -> _CompiledSegment:
-    """Compile a plan for images of these sizes; ``source`` and ``output`` are element offsets."""
-    prepass = prepass_records(plan, sizes, channels, source) if has_prepass(plan) else None
-    start = source if prepass is None else prepass_layout(sizes, channels)[0]
+class _Place(NamedTuple):
+    """Memory of the images that a segment reads, whole or the part of them that it reads."""
+
+    sizes: Ints  # (N, 2), of what is there
+    starts: Ints  # (N,), element offsets
+    corner: Ints  # (N, 2), x and y of its first pixel
+    channels: int
+
+    @property
+    def strides(self) -> Ints:
+        """(N,) elements from one row to the next."""
+        return self.sizes[:, 1] * self.channels
+
+
+def _compiled(plan: Plan, place: _Place, output: Ints) -> _CompiledSegment:
+    """Compile a plan for images in a place; ``output`` are element offsets."""
+    sizes, start, corner, channels = place
+    prepass = prepass_records(plan, sizes, channels, start) if has_prepass(plan) else None
+    start = start if prepass is None else prepass_layout(sizes, channels)[0]
     passes, region = compile_plan(plan)
-    strides = sizes[:, 1] * channels
+    strides = place.strides
     check_reach(region, strides)
-    start = start + region[:, 1] * strides + region[:, 0] * channels
+    start = start + (region[:, 1] - corner[:, 1]) * strides + (region[:, 0] - corner[:, 0]) * channels
     for run in passes:
         run.records["source"] = start
         run.records["output"] = output
@@ -385,13 +430,16 @@ def _compiled(plan: Plan, sizes: Ints, channels: int, source: Ints, output: Ints
     return _CompiledSegment(passes, prepass)
 
 
-def _upload(segments: list[_CompiledSegment], resources: ThreadResources) -> list[Any]:
+def _upload(segments: Sequence[_CompiledSegment | ExactSegment], resources: ThreadResources) -> list[Any]:
     """Upload all segments in one copy; return on the device the prepass records, and each pass's records and programs.
 
     Records are returned twice, as int32 and as float32 views.
     """
     parts: list[Any] = []
     for segment in segments:
+        if isinstance(segment, ExactSegment):
+            parts.append(segment.words)
+            continue
         parts += [segment.prepass] if segment.prepass is not None else []
         parts += [part for run in segment.passes for part in (run.records, run.programs)]
     ints = upload(parts, resources)
@@ -399,6 +447,10 @@ def _upload(segments: list[_CompiledSegment], resources: ThreadResources) -> lis
     found: list[Any] = []
     at = 0
     for segment in segments:
+        if isinstance(segment, ExactSegment):
+            found.append(ints[at : at + len(segment.words)])
+            at += len(segment.words)
+            continue
         if segment.prepass is not None:
             found.append(ints[at : at + len(segment.prepass)])
             at += len(segment.prepass)

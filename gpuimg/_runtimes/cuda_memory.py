@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import cupy
 import numpy as np
 
+from .._checks.types import Ints
 from .._data.images import numpy_dtype
 from .protocol import PER_THREAD_STREAM
 
@@ -150,6 +151,11 @@ def upload(parts: Sequence[Any], resources: ThreadResources) -> Any:
     finally:
         resources.pinned.give(block)
     return uploaded
+
+
+def put_offsets(records: Any, at: int, offsets: Ints) -> None:
+    """Write 64-bit offsets into two 32-bit words of records, the lower word first."""
+    records[:, at : at + 2] = np.ascontiguousarray(offsets, np.int64).view(np.int32).reshape(-1, 2)
 
 
 # -- results -----------------------------------------------------------------------------------------------------------

@@ -11,14 +11,15 @@ import cupy
 import numpy as np
 
 from .._checks.types import Ints
-from .._data.images import ALIGNMENT, SCALES, Pixels, offsets_of
+from .._data.images import ALIGNMENT, Pixels, offsets_of
 from .._plan.plan import Entry, Plan
 from ..kernels import cuda as kernels
-from ..kernels import ops
+from ..kernels import layout, ops
 from ..kernels.cuda import artefact_records as artefacts
 from ..kernels.cuda import elastic_records as elastic
 from ..kernels.jpeg.formulas import STEPS
 from .cuda_launch import launch
+from .cuda_memory import put_offsets
 
 
 def has_prepass(plan: Plan) -> bool:
@@ -48,20 +49,15 @@ def run_prepass(source: Pixels, plan: Plan, records: Any, stream: int) -> Pixels
     return result
 
 
-def _put(records: Any, at: int, offsets: Ints) -> None:
-    """Write 64-bit offsets into two 32-bit words of records, the lower word first."""
-    records[:, at : at + 2] = np.ascontiguousarray(offsets, np.int64).view(np.int32).reshape(-1, 2)
-
-
 # -- JPEG --------------------------------------------------------------------------------------------------------------
 
 
 def _jpeg_records(entry: Entry, sizes: Ints, channels: int, source: Ints, output: Ints) -> Any:
     records = np.zeros((len(sizes), artefacts.RECORD_WORDS), np.int32)
     planes = _plane_bytes(sizes, channels)
-    _put(records, artefacts.SOURCE, source)
-    _put(records, artefacts.OUTPUT, output)
-    _put(records, artefacts.PLANES, np.cumsum(planes) - planes)
+    put_offsets(records, artefacts.SOURCE, source)
+    put_offsets(records, artefacts.OUTPUT, output)
+    put_offsets(records, artefacts.PLANES, np.cumsum(planes) - planes)
     records[:, artefacts.HEIGHT], records[:, artefacts.WIDTH] = sizes.T
     chosen = entry.codes == ops.JPEG.code
     records[:, artefacts.QUALITY] = np.where(chosen, entry.params[:, ops.JPEG.at("quality")], 0)
@@ -78,7 +74,7 @@ def _plane_bytes(sizes: Ints, channels: int) -> Ints:
 def _jpeg(source: Pixels, result: Pixels, records: Any, stream: int) -> None:
     height, width = source.sizes.T
     planes = cupy.empty(int(_plane_bytes(source.sizes, source.channels).sum()), cupy.uint8)
-    common = source.flat, source.channels, SCALES[source.dtype], records, planes
+    common = source.flat, source.channels, layout.SCALES[source.dtype], records, planes
     blocks = int(np.max(-(-height // artefacts.SIDE) * -(-width // artefacts.SIDE)))
     launch(kernels.ARTEFACTS["code_blocks"][source.dtype], stream, (blocks, len(height)), *common)
     blocks = -(-int(np.max(height * width)) // artefacts.PIXELS)
@@ -90,8 +86,8 @@ def _jpeg(source: Pixels, result: Pixels, records: Any, stream: int) -> None:
 
 def _elastic_records(entry: Entry, sizes: Ints, source: Ints, output: Ints) -> Any:
     records = np.zeros((len(sizes), elastic.RECORD_WORDS), np.int32)
-    _put(records, elastic.SOURCE, source)
-    _put(records, elastic.OUTPUT, output)
+    put_offsets(records, elastic.SOURCE, source)
+    put_offsets(records, elastic.OUTPUT, output)
     records[:, elastic.HEIGHT], records[:, elastic.WIDTH] = sizes.T
     records[:, elastic.MOVED] = entry.codes == ops.ELASTIC.code
     given = np.ascontiguousarray(entry.params[:, : ops.ELASTIC.width], np.float32)
@@ -104,5 +100,5 @@ def _elastic(source: Pixels, result: Pixels, records: Any, stream: int) -> None:
     blocks = -(-int(np.max(height * width)) // elastic.BLOCK)
     launch(
         kernels.ELASTIC[source.dtype], stream, (blocks, len(height)), source.flat, source.channels,
-        SCALES[source.dtype], records, records.view(cupy.float32), result.flat,
+        layout.SCALES[source.dtype], records, records.view(cupy.float32), result.flat,
     )  # fmt: skip

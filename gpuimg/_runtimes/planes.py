@@ -6,18 +6,19 @@ which represents them exactly.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from .._checks.types import Ints
+from .._checks.types import Ints, Mask
 from .._data.images import KINDS, Encoded, Pixels, offsets_of
 from .._data.patches import PatchLayout
 from .._plan.plan import KERNEL_CHANNELS, Plan
 from .._threads.team import side_by_side
 from .._threads.threads import threads
+from ..kernels import exact
 from .protocol import Outcome, Runtime
 from .whole_files import decode, is_special
 
@@ -51,6 +52,9 @@ def run(
     if source.channels in KERNEL_CHANNELS:
         return runtime.run(source, segments, out, offsets, KINDS[name], layout == "NCHW")
     assert isinstance(source, Pixels)
+    for k, plan in enumerate(segments):
+        if plan.exact is not None and exact.premultiplies(plan.exact, source.channels):
+            return _run_with_alpha(runtime, source, segments, k, out, offsets, layout)
     return _run_planes(runtime, source, segments, out, offsets, layout)
 
 
@@ -98,6 +102,83 @@ def _as_floats(runtime: Runtime, pixels: Pixels) -> Pixels:
     return replace(pixels, flat=floats)
 
 
+def _run_with_alpha(
+    runtime: Runtime, source: Pixels, segments: Sequence[Plan], k: int, out: Any, offsets: Ints, layout: str
+) -> Outcome:
+    """Run segments of which number ``k`` is the first that resizes RGBA bytes exactly: colors times alpha."""
+    outcome = Outcome()
+    if k:
+        source, outcome = _results(runtime, source, segments[:k])
+    window = segments[k].grid.window
+    resized = np.any(window[:, 2:] - window[:, :2] != segments[k].sizes[:, ::-1], 1)
+    source = _mapped(runtime, _times_alpha, source, resized)
+    source, one = _results(runtime, source, segments[k : k + 1])
+    source = _mapped(runtime, _over_alpha, source, resized)
+    rest = run(runtime, source, segments[k + 1 :], out, offsets, layout)
+    for part in (one, rest):
+        outcome.timings.add(part.timings)
+        outcome.launches += part.launches
+    return outcome
+
+
+def _results(runtime: Runtime, source: Pixels, segments: Sequence[Plan]) -> tuple[Pixels, Outcome]:
+    """Run segments to bytes."""
+    sizes = segments[-1].sizes
+    offsets, total = offsets_of(sizes, source.channels)
+    flat = runtime.take(total, "uint8")
+    outcome = _run_planes(runtime, source, segments, flat, offsets, "NHWC")
+    return Pixels(flat, offsets, sizes, source.channels), outcome
+
+
+def _mapped(runtime: Runtime, function: Callable[[Any, Any], None], source: Pixels, where: Mask) -> Pixels:
+    """Return RGBA images after ``function(image, out)``, which sets the colors, or as they are."""
+    offsets, total = offsets_of(source.sizes, source.channels)
+    result = Pixels(runtime.empty(total, source.dtype), offsets, source.sizes, source.channels)
+
+    def work(i: int) -> None:
+        one, to = source.view(i), result.view(i)
+        to[:] = one
+        if where[i]:
+            function(one, to[:, :, :3])
+
+    _for_each(runtime, len(offsets), work)
+    return result
+
+
+_ONE, _LEVELS, _HALF, _BITS = np.uint16(1), np.uint16(255), np.uint16(128), np.uint16(8)
+
+# Ufuncs with ``out``, on arrays of either device. Reference: Pillow ``src/libImaging/Convert.c``, rgba2rgbA and back.
+
+
+def _times_alpha(image: Any, out: Any) -> None:
+    value, alpha = (part.astype(np.uint16) for part in (image[:, :, :3], image[:, :, 3:]))
+    np.add(np.multiply(value, alpha, out=value), _HALF, out=value)
+    high = value.astype(np.uint16)
+    np.right_shift(high, _BITS, out=high)
+    out[:] = np.right_shift(np.add(value, high, out=value), _BITS, out=value)
+
+
+def _over_alpha(image: Any, out: Any) -> None:
+    value, alpha = (part.astype(np.uint16) for part in (image[:, :, :3], image[:, :, 3:]))
+    # Over 255 where alpha is 0: that leaves the color as it is.
+    np.minimum(np.subtract(alpha, _ONE, out=alpha), _LEVELS - _ONE, out=alpha)
+    np.add(alpha, _ONE, out=alpha)
+    np.floor_divide(np.multiply(value, _LEVELS, out=value), alpha, out=value)
+    out[:] = np.minimum(value, _LEVELS, out=value)
+
+
+def _for_each(runtime: Runtime, n: int, work: Callable[[int], None]) -> None:
+    """Call ``work`` for each image; on the CPU with all threads."""
+    images = iter(range(n))
+
+    def share() -> None:
+        for i in images:  # atomic under the GIL
+            work(i)
+
+    with runtime.device():
+        side_by_side(share, min(threads(), n) - 1 if runtime.on_host and n else 0)
+
+
 def _run_planes(
     runtime: Runtime, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, layout: str
 ) -> Outcome:
@@ -140,10 +221,8 @@ def _exchange(runtime: Runtime, pixels: Pixels, to: Pixels) -> None:
     if n and not runtime.on_host and pixels.is_one_array() and to.is_one_array():
         to.stacked()[:] = pixels.stacked().transpose(0, *(axis + 1 for axis in axes))
         return
-    images = iter(range(n))
 
-    def work() -> None:
-        for i in images:  # atomic under the GIL
-            to.view(i)[:] = pixels.view(i).transpose(axes)
+    def work(i: int) -> None:
+        to.view(i)[:] = pixels.view(i).transpose(axes)
 
-    side_by_side(work, min(threads(), n) - 1 if runtime.on_host else 0)
+    _for_each(runtime, n, work)

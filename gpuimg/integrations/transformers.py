@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -22,14 +22,15 @@ from .. import models
 from .._batch.batch import Batch, as_batch
 from .._batch.frameworks import as_tensor
 from .._batch.opening import decode_batch, open_batch
+from .._checks.types import Interpolation
 from .._ops.pixels import normalize
 from .._ops.resize_crop import crop, resize
 
 #: Name of the backend.
 BACKEND = "gpuimg"
 
-_EXACT = "torch"  # the rule of the backend "torchvision", whose classes are extended
-_FILTERS = {1: "lanczos", 2: "bilinear", 3: "bicubic"}  # of Pillow's numbers
+_EXACT: Final = "torch"  # the rule of the backend "torchvision", whose classes are extended
+_FILTERS: dict[int, Interpolation] = {1: "lanczos", 2: "bilinear", 3: "bicubic"}  # of Pillow's numbers
 
 #: Images and a processor's settings -> outputs; None where the settings are not supported.
 _Recipe: TypeAlias = Callable[[Batch, Any], dict[str, Any] | None]
@@ -254,8 +255,8 @@ def _got_ocr2(x: Batch, processor: Any) -> dict[str, Any] | None:
 
 def _llava_next(x: Batch, processor: Any) -> dict[str, Any] | None:
     tile = _side(processor.crop_size)
-    whole = tile and processor.size.shortest_edge == tile and processor.do_pad
-    if not (whole and processor.do_center_crop and _has_filter(processor, "bicubic")):
+    whole = processor.size.shortest_edge == tile and processor.do_pad
+    if not (tile and whole and processor.do_center_crop and _has_filter(processor, "bicubic")):
         return None
     return models.llava_anyres(tile, processor.image_grid_pinpoints, *_norm(processor), exact=_EXACT)(x)
 

@@ -28,12 +28,12 @@ class Segments:
 
     def add(self, numbers: Ints | list[list[float]] | None) -> None:
         """Add the :func:`numbers_of` an annotation."""
-        of_runs = isinstance(numbers, np.ndarray)
-        for part in [numbers] if of_runs else numbers or []:
+        parts: list[Any] = [numbers] if isinstance(numbers, np.ndarray) else numbers or []
+        for part in parts:
             self._found.extend(part)
             self._part_ends.append(len(self._found))
         self._ends.append(len(self._part_ends) - 1)
-        self._runs.append(of_runs)
+        self._runs.append(isinstance(numbers, np.ndarray))
 
     def pack(self) -> None:
         """Convert the numbers that were added: 4 bytes for each."""

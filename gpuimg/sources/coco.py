@@ -173,7 +173,8 @@ class _Boxes:
         for k, entry in enumerate(annotations):
             name = f"annotation {entry.get('id', k) if isinstance(entry, dict) else k}"
             image[k] = _known(entry, "image_id", position.get, name)
-            segmentation, points = None, 0.0
+            segmentation = None
+            points: NDArray[Any] | float = 0.0
             try:
                 labels[k] = _field(entry, "category_id", int, name)
                 _known(entry, "category_id", categories.get, name)

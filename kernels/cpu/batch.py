@@ -11,10 +11,10 @@ from ..compiled import cached_jit
 from ..exact import EXACT
 from ..jpeg.decode import call_decode
 from ..jpeg.layout import DONE, HEADER, PROGRESSIVE, STATUS, TABLE
-from ..layout import RECORD
+from ..layout import RECORD, SCALES
 from ..scalar import f32, loop
 from .clock import now, pause
-from .exact import RESULT_SLACK, resize_exactly
+from .exact import resize_exactly
 from .intrinsics import add_to, address_of, bytes_at, bytes_of, copy, floats_at, longs_at, records_at, records_of
 from .records import (
     BATCH,
@@ -33,11 +33,11 @@ from .records import (
     UNPADDED,
 )
 from .run import run_image
-from .sample import SOURCE_SLACK
+from .vectors import SOURCE_SLACK
 
 _REGION_BYTES: Final = 32  # of x0, y0, x1, y1
 _FLOAT_BYTES: Final = 4
-BYTE_SCALE: Final = f32(1.0 / 255.0)  # of bytes to [0, 1]
+_BYTE_SCALE: Final = SCALES["uint8"]
 
 _records_at = records_at(RECORD)
 _calls_at = records_at(CALLS)
@@ -123,7 +123,7 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
             exact = _exact_at(one.exact, i + 1)[i]
             width = exact.part[2] - exact.part[0]
             size = one.channels * width * (exact.part[3] - exact.part[1])
-            out = between[side * half : side * half + size + RESULT_SLACK]
+            out = between[side * half : side * half + size + SOURCE_SLACK]
             pixels = bytes_at(source.address, source.elements)
             resize_exactly(pixels, row, one.channels, exact, bytes_of(scratch.exact), out)
             if p == last:
@@ -150,8 +150,8 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
         source.address, source.elements = address_of(out) + one.itemsize * corner, size // one.itemsize - corner
         source.scale = f32(1.0)
         if one.itemsize == 1:
-            source.scale = BYTE_SCALE
-            source.elements += RESULT_SLACK
+            source.scale = _BYTE_SCALE
+            source.elements += SOURCE_SLACK
 
 
 @loop

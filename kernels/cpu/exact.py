@@ -12,23 +12,16 @@ from typing import Any, Final
 import numpy as np
 
 from .. import exact
-from ..exact import PILLOW
 from ..lang import cgutils, intrinsic, ir, types
-from ..layout import RADIUS
 from ..scalar import loop
-from .intrinsics import check_place, copy, doubles_in, ints_in, longs_in, pointer, shuffle, spread
-from .weights import lay_weights, most_taps
+from .intrinsics import Place, copy, doubles_in, ints_in, longs_in, pointer, shuffle, spread
+from .vectors import LANES
+from .weights import REACHES, is_tall, lay_weights, most_taps
 
-_ROWS: Final = 16  # source rows that are turned at a time
+_ROWS: Final = LANES  # source rows that are turned at a time
 _WIDE: Final = 64  # bytes that the pass along columns sums at a time, but for the last ones of a row
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-_QUAD: Final = ir.VectorType(_I8, _ROWS)
-
-#: Bytes that may be written after a result.
-RESULT_SLACK: Final = _ROWS - 1
-
-_REACHES: Final = np.array(RADIUS)
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------
@@ -58,28 +51,6 @@ def _turn(builder: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-class _Place:
-    """Loads and stores of vectors of bytes in one array argument of an intrinsic."""
-
-    def __init__(self, context: Any, builder: Any, signature: Any, values: Any, position: int) -> None:
-        self._context, self._builder = context, builder
-        self._kind, self._array = signature.args[position], values[position]
-
-    def _address(self, at: Any, n: int) -> Any:
-        size = self._context.make_array(self._kind)(self._context, self._builder, self._array).shape
-        check_place(self._builder, at, _I64(n), self._builder.extract_value(size, 0))
-        vector = ir.VectorType(_I8, n)
-        return pointer(self._context, self._builder, self._kind, self._array, at, vector)
-
-    def load(self, at: Any, n: int = _ROWS) -> Any:
-        value = self._builder.load(self._address(at, n))
-        value.align = 1
-        return value
-
-    def store(self, value: Any, at: Any) -> None:
-        self._builder.store(value, self._address(at, value.type.count)).align = 1
-
-
 def _element(context: Any, builder: Any, signature: Any, values: Any, position: int, index: Any) -> Any:
     return builder.load(pointer(context, builder, signature.args[position], values[position], index))
 
@@ -90,7 +61,7 @@ def _turn_columns(typing_context, source, starts, at, out, to):
 
     def generate(context, builder, signature, args):
         place = context, builder, signature, args
-        source, out = _Place(*place, 0), _Place(*place, 3)
+        source, out = Place(*place, 0), Place(*place, 3)
         rows = []
         for r in range(_ROWS):
             start = _element(*place, 1, _I64(r))
@@ -108,7 +79,7 @@ def _turn_rows(typing_context, columns, at, out, starts, to):
 
     def generate(context, builder, signature, args):
         place = context, builder, signature, args
-        columns, out = _Place(*place, 0), _Place(*place, 2)
+        columns, out = Place(*place, 0), Place(*place, 2)
         vectors = [columns.load(builder.add(args[1], _I64(_ROWS * k))) for k in range(_ROWS)]
         for r, row in enumerate(_turn(builder, vectors)):
             start = _element(*place, 3, _I64(r))
@@ -125,7 +96,7 @@ def _make_sum_columns(channels: int) -> Any:
 
         def generate(context, builder, signature, args):
             place = context, builder, signature, args
-            columns, out = _Place(*place, 0), _Place(*place, 6)
+            columns, out = Place(*place, 0), Place(*place, 6)
             _, first, _, at, taps, bits, _, to = args
             wide = ir.VectorType(_I32, _ROWS)
             sums = [cgutils.alloca_once_value(builder, _half(builder, bits, _ROWS)) for _ in range(channels)]
@@ -155,7 +126,7 @@ def _make_sum_rows(n: int) -> Any:
 
         def generate(context, builder, signature, args):
             place = context, builder, signature, args
-            source, out = _Place(*place, 0), _Place(*place, 7)
+            source, out = Place(*place, 0), Place(*place, 7)
             _, _, x, _, at, taps, bits, _, to = args
             total = cgutils.alloca_once_value(builder, _half(builder, bits, n))
             with cgutils.for_range(builder, taps) as each:
@@ -267,7 +238,7 @@ def _take_axis(memory, at, size, out, kind, rule, most):
     weights = ints_in(memory, at + 8 * out, out * most)
     at += _axis_space(out, most) - 8 * most
     real = doubles_in(memory, at, most)
-    bits = lay_weights(size, out, _REACHES[kind], kind, rule, most, first, count, weights, real)
+    bits = lay_weights(size, out, REACHES[kind], kind, rule, most, first, count, weights, real)
     return (first, count, weights, most, bits), at + 8 * most
 
 
@@ -287,15 +258,15 @@ def resize_exactly(source, stride, channels, one, memory, out):
     memory : uint8
         Work space, see :func:`exact_space`.
     out : uint8
-        The part of the result, and RESULT_SLACK bytes that may be written after it.
+        The part of the result, and SOURCE_SLACK bytes that may be written after it.
     """
     x0, y0, x1, y1 = one.part[0], one.part[1], one.part[2], one.part[3]
     if x0 >= x1 or y0 >= y1:
         return
     width, height = one.window[2] - one.window[0], one.window[3] - one.window[1]
     corner = one.window[1] * stride + one.window[0] * channels  # negative where what is left out is never read
-    most_x = most_taps(width, one.width, _REACHES[one.filter])
-    most_y = most_taps(height, one.height, _REACHES[one.filter])
+    most_x = most_taps(width, one.width, REACHES[one.filter])
+    most_y = most_taps(height, one.height, REACHES[one.filter])
     x_axis, at = _take_axis(memory, 0, width, one.width, one.filter, one.rule, most_x)
     y_axis, at = _take_axis(memory, at, height, one.height, one.filter, one.rule, most_y)
     to, begins = longs_in(memory, at, _ROWS), longs_in(memory, at + 8 * _ROWS, _ROWS)
@@ -308,7 +279,7 @@ def resize_exactly(source, stride, channels, one, memory, out):
     at += sums.size
     scratch = columns, sums, begins
     part = x0, y0, x1, y1
-    if one.rule == PILLOW and height - one.height > max(0, 2 * (width - one.width)):
+    if is_tall(one.rule, width, height, one.width, one.height):
         _along_columns_first(
             source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, memory[at:], out
         )
@@ -339,10 +310,11 @@ _axis_space, padded = loop(_axis_space_), loop(_padded)
 def exact_space(images: Any, channels: int) -> Any:
     """Bytes of work space, (N,), of (N,) EXACT."""
     x0, y0, x1, y1 = images["window"].T
-    width, height, reach = x1 - x0, y1 - y0, _REACHES[images["filter"]]
+    width, height, reach = x1 - x0, y1 - y0, REACHES[images["filter"]]
     most_x, most_y = exact.most_taps(width, images["width"], reach), exact.most_taps(height, images["height"], reach)
     wide = _padded((images["part"][:, 2] - images["part"][:, 0]) * channels)
     source = _padded(width * channels)
-    ring = np.maximum((most_y + _ROWS + 1) * wide, _ROWS * source + _ROWS + (_ROWS + 1) * wide)
+    tall = exact.is_tall(images["rule"], width, height, images["width"], images["height"])
+    ring = np.where(tall, _ROWS * source + _ROWS + (_ROWS + 1) * wide, (most_y + _ROWS + 1) * wide)
     axes = _axis_space_(images["width"], most_x) + _axis_space_(images["height"], most_y)
     return axes + 16 * _ROWS + 8 * np.maximum(_ROWS, most_y) + _ROWS * (source + wide) + ring

@@ -64,6 +64,16 @@ def array_at(typing_context, address, size):
 
 
 @intrinsic
+def as_elements(typing_context, like, address):
+    """The address, which is a number, as a pointer to elements as another one is."""
+
+    def generate(context, builder, signature, args):
+        return builder.inttoptr(args[1], args[0].type)
+
+    return like(like, types.int64), generate
+
+
+@intrinsic
 def record_at(typing_context, address):
     """The record at a pointer; Numba's records are pointers, too."""
 
@@ -305,6 +315,55 @@ def check_place(builder, index, count, size):
     with cgutils.if_unlikely(builder, outside):
         trap = builder.module.declare_intrinsic("llvm.trap", [], ir.FunctionType(ir.VoidType(), []))
         builder.call(trap, [])
+
+
+class Place:
+    """Loads and stores of vectors of bytes in one array argument of an intrinsic."""
+
+    def __init__(self, context, builder, signature, values, position):
+        self._context, self._builder = context, builder
+        self._kind, self._array = signature.args[position], values[position]
+
+    def _address(self, at, n):
+        size = self._context.make_array(self._kind)(self._context, self._builder, self._array).shape
+        check_place(self._builder, at, ir.IntType(64)(n), self._builder.extract_value(size, 0))
+        vector = ir.VectorType(ir.IntType(8), n)
+        return pointer(self._context, self._builder, self._kind, self._array, at, vector)
+
+    def load(self, at, n=16):
+        """``n`` bytes from element ``at`` on, at any address."""
+        value = self._builder.load(self._address(at, n))
+        value.align = 1
+        return value
+
+    def store(self, value, at):
+        """Write a vector from element ``at`` on."""
+        self._builder.store(value, self._address(at, value.type.count)).align = 1
+
+
+@intrinsic(prefer_literal=True)
+def move_run(typing_context, values, at, out, to, n):
+    """``out[to:to + n] = values[at:at + n]`` for a number that is known when this is compiled: a few vectors."""
+    count = n.literal_value
+
+    def generate(context, builder, signature, args):
+        values, at, out, to, _ = args
+        for array, kind, first in ((values, signature.args[0], at), (out, signature.args[2], to)):
+            size = context.make_array(kind)(context, builder, array).shape
+            check_place(builder, first, ir.IntType(64)(count), builder.extract_value(size, 0))
+        element = context.get_data_type(signature.args[0].dtype)
+        done = 0
+        for width in (16, 8, 4, 2, 1):
+            while count - done >= width:
+                vector = ir.VectorType(element, width)
+                places = [builder.add(first, ir.IntType(64)(done)) for first in (at, to)]
+                value = builder.load(pointer(context, builder, signature.args[0], values, places[0], vector))
+                value.align = 1
+                builder.store(value, pointer(context, builder, signature.args[2], out, places[1], vector)).align = 1
+                done += width
+        return context.get_dummy_value()
+
+    return types.none(values, types.int64, out, types.int64, n), generate
 
 
 def _viewer(kind):

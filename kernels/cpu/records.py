@@ -180,7 +180,7 @@ SCRATCH: Final = np.dtype(
         ("planes", _BUFFER),  # float32: three planes of equal size, of some rows of the grid or all
         ("floats", _BUFFER),  # float32: positions, weights and sums while sampling; copies of planes
         ("ints", _BUFFER),  # int32: offsets of taps; histograms
-        ("packed", _BUFFER),  # uint32: a row of pixels
+        ("packed", _BUFFER),  # uint32: a row of pixels, or a row of each channel as stored
         ("between", _BUFFER),  # uint8: two halves, results of a segment that the next one reads
         ("exact", _BUFFER),  # uint8: of an exact resize
         ("source", _BUFFER),  # uint8: an image's decoded region, with ``SOURCE_SLACK``

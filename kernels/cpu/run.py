@@ -199,7 +199,7 @@ def run_image(calls, source, record, program, one, scratch, out, streamed):
             # The rows just computed are still in the first-level cache. ``r``, ``g`` and ``b`` begin with them.
             call_store(
                 calls.store, (r, g, b, rows * width, out, y * width, height * width, one.channels, streamed, width,
-                one.patches)
+                one.patches, scratch.packed.address)
             )  # fmt: skip
     if streamed:
         fence()  # stores past the caches are not ordered otherwise, and another thread reads the result

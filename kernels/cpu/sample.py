@@ -17,7 +17,7 @@ import numpy as np
 from .. import sampling
 from ..compiled import NativeFunction
 from ..lang import types
-from ..layout import GAUSSIAN, NEAREST, RECORD
+from ..layout import BOX, GAUSSIAN, HAMMING, LANCZOS, NEAREST, RECORD
 from ..scalar import f32, i32, loop, up
 from .intrinsics import (
     BYTES,
@@ -45,18 +45,14 @@ from .intrinsics import (
 from .patches import patches_space, sample_patches
 from .positions import project_row
 from .records import CALLS, SCRATCH, SOURCE
-from .vectors import LANES
 
 u32 = np.uint32
 
-# Elements of a row that the vertical pass computes before they are turned: so many that the processor fetches the rows
+# Elements of a row that the vertical pass computes before they are turned: enough for the processor to fetch the rows
 # of the source ahead (measured: with 256 the vertical pass takes twice as long), and whole vectors, since loops over
 # these have no remainder.
 _CHUNK = 1024
 _VECTOR = 16
-
-# Loads may touch this many elements after the last pixel.
-SOURCE_SLACK = LANES - 1
 
 
 # -- taps --------------------------------------------------------------------------------------------------------------
@@ -90,6 +86,11 @@ def _lay_taps(positions_, n, support, filter, low, high, step, taps, scale, weig
             for x in range(n):
                 tap = sampling.first_tap(positions[x], reach) + step_t
                 weight[x] = sampling.gaussian_weight(tap, positions[x], inverse)
+        elif filter == BOX or filter == HAMMING or filter == LANCZOS:
+            for x in range(n):
+                tap = sampling.first_tap(positions[x], reach) + step_t
+                weight[x] = sampling.rare_weight(tap, positions[x], inverse, filter)
+                weight[x] = weight[x] if tap >= low_f and tap < high_f else f32(0.0)
         else:
             for x in range(n):
                 tap = sampling.first_tap(positions[x], reach) + step_t

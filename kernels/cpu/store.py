@@ -1,19 +1,33 @@
 """Stores of the CPU runtime: rows of float32 planes cast to the dtype and layout of the result.
 
 All take the same arguments: planes, the number of pixels, the result, the first pixel, the pixels of a plane, channels,
-whether to write past the caches, the pixels of a row, and the address of a PATCHES.
+whether to write past the caches, the pixels of a row, and the addresses of a PATCHES and of work space for three rows.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import cast, color
 from ..compiled import NativeFunction
 from ..lang import types
 from ..layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
 from ..scalar import loop, scalar
-from .intrinsics import BYTES, FLOATS, LINE, address_of, array_at, caller, copy, records_at, stream_line
+from .intrinsics import (
+    BYTES,
+    FLOATS,
+    LINE,
+    address_of,
+    array_at,
+    as_elements,
+    caller,
+    copy,
+    move_run,
+    records_at,
+    stream_line,
+)
 from .records import PATCHES
 
 
@@ -69,54 +83,81 @@ def _make_plane(kind: int) -> Any:
 _patches_at = records_at(PATCHES)
 
 
-def _make_patches(convert: Any) -> Any:
-    @loop
-    def store_run(row, at, n, out, to):
-        """Cast ``n`` values to consecutive elements; for the usual patches a number that LLVM knows here."""
-        if n == 14:
-            for x in range(14):
-                out[to + x] = convert(row[at + x])
-        elif n == 16:
-            for x in range(16):
-                out[to + x] = convert(row[at + x])
-        else:
-            for x in range(n):
-                out[to + x] = convert(row[at + x])
+def _make_patches(kind: int) -> Any:
+    _, convert, _ = _KINDS[kind]
 
     @loop
-    def store_plane(row, at, n, out, to, one):
-        for k in range(one.repeats):
-            store_run(row, at, n, out, to + k * one.repeat)
+    def cast_row(row, out):
+        for x in range(row.size):
+            out[x] = convert(row[x])
 
-    def store_patches(r_, g_, b_, n, out_, at, plane, channels, streamed, width, patches):
-        """Store whole rows of ``width`` pixels, each in the patches that it crosses."""
+    @loop
+    def as_they_are(row, room):
+        return row
+
+    @loop
+    def as_stored(row, room):
+        """Cast a whole row, in vectors, before its values are spread over patches."""
+        cast_row(row, room)
+        return room
+
+    stored = as_they_are if kind == FLOAT32 else as_stored
+
+    @loop
+    def store_plane(row, across, side, merge, out, to, one):
+        """Copy the row of one channel to the patches that it crosses."""
+        for k in range(across):
+            at = k * side
+            count = min(side, row.size - at)
+            place = to + (k // merge * merge * merge + k % merge) * one.size
+            for _ in range(one.repeats):
+                if count == 14:
+                    move_run(row, np.int64(at), out, np.int64(place), 14)
+                elif count == 16:
+                    move_run(row, np.int64(at), out, np.int64(place), 16)
+                else:
+                    copy(row[at : at + count], out[place : place + count])
+                place += one.repeat
+
+    @loop
+    def store_pixels(r, g, b, across, side, merge, channels, out, to, one):
+        """Copy the row of all channels to the patches that it crosses, channels interleaved."""
+        for k in range(across):
+            at = k * side
+            place = to + (k // merge * merge * merge + k % merge) * one.size
+            for x in range(at, min(at + side, r.size)):
+                out[place] = r[x]
+                if channels == 3:
+                    out[place + 1] = g[x]
+                    out[place + 2] = b[x]
+                place += one.column
+
+    def store_patches(r_, g_, b_, n, out_, at, plane, channels, streamed, width, patches, work):
+        """Store whole rows of ``width`` pixels."""
         one = _patches_at(patches, 1)[0]
-        r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
-        across = (width + one.width - 1) // one.width
+        side, merge = one.width, one.merge
+        across = (width + side - 1) // side
         down = (plane // width + one.height - 1) // one.height
         out = array_at(out_, down * across * one.size)
-        merge = one.merge
+        room = array_at(as_elements(out_, work), 3 * width)
         for first in range(0, n, width):
             y = (at + first) // width
             top, inner = y // one.height, y % one.height
-            # The first patch of the row in its block, and of the block's row of blocks.
-            row = (top // merge * across * merge + top % merge * merge) * one.size + inner * one.row
-            for k in range(across):
-                x = first + k * one.width
-                count = min(one.width, first + width - x)
-                to = row + (k // merge * merge * merge + k % merge) * one.size
-                if one.column == 1:
-                    store_plane(r, x, count, out, to, one)
-                    if channels == 3:
-                        store_plane(g, x, count, out, to + one.plane, one)
-                        store_plane(b, x, count, out, to + 2 * one.plane, one)
-                else:
-                    for i in range(count):
-                        place = to + i * one.column
-                        out[place] = convert(r[x + i])
-                        if channels == 3:
-                            out[place + 1] = convert(g[x + i])
-                            out[place + 2] = convert(b[x + i])
+            # The row's place in the first patch that it crosses.
+            to = (top // merge * across * merge + top % merge * merge) * one.size + inner * one.row
+            r = stored(array_at(r_, n)[first : first + width], room[:width])
+            if channels == 3:
+                g = stored(array_at(g_, n)[first : first + width], room[width : 2 * width])
+                b = stored(array_at(b_, n)[first : first + width], room[2 * width :])
+            else:
+                g, b = r, r
+            if one.column != 1:
+                store_pixels(r, g, b, across, side, merge, channels, out, to, one)
+                continue
+            store_plane(r, across, side, merge, out, to, one)
+            if channels == 3:
+                store_plane(g, across, side, merge, out, to + one.plane, one)
+                store_plane(b, across, side, merge, out, to + 2 * one.plane, one)
 
     return store_patches
 
@@ -125,7 +166,7 @@ def _make_store(kind: int, form: str) -> Any:
     _, convert, _ = _KINDS[kind]
     store_plane = _make_plane(kind)
 
-    def store_planar(r_, g_, b_, n, out_, at, plane, channels, streamed, width, patches):
+    def store_planar(r_, g_, b_, n, out_, at, plane, channels, streamed, width, patches, work):
         """Store ``n`` pixels from pixel ``at`` on, one plane for each channel; ``plane`` is the pixels of a plane."""
         r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
         out = array_at(out_, plane * channels)
@@ -134,7 +175,7 @@ def _make_store(kind: int, form: str) -> Any:
             store_plane(g, out[plane + at : plane + at + n], streamed)
             store_plane(b, out[2 * plane + at : 2 * plane + at + n], streamed)
 
-    def store_pixels(r_, g_, b_, n, out_, at, plane, channels, streamed, width, patches):
+    def store_pixels(r_, g_, b_, n, out_, at, plane, channels, streamed, width, patches, work):
         """Store ``n`` pixels from pixel ``at`` on, channels interleaved."""
         r, g, b = array_at(r_, n), array_at(g_, n), array_at(b_, n)
         out = array_at(out_, plane * channels)
@@ -147,11 +188,11 @@ def _make_store(kind: int, form: str) -> Any:
             pixels[3 * x + 1] = convert(g[x])
             pixels[3 * x + 2] = convert(b[x])
 
-    return {"planes": store_planar, "pixels": store_pixels, "patches": _make_patches(convert)}[form]
+    return {"planes": store_planar, "pixels": store_pixels, "patches": _make_patches(kind)}[form]
 
 
 def _types(stored: Any) -> Any:
-    return types.void(FLOATS, FLOATS, FLOATS, types.int64, stored, *(types.int64,) * 6)
+    return types.void(FLOATS, FLOATS, FLOATS, types.int64, stored, *(types.int64,) * 7)
 
 
 #: Functions that store, by the kind of result and how pixels lie in it.

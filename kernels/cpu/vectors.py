@@ -12,7 +12,10 @@ from typing import Any
 from ..lang import cgutils, intrinsic, ir, types
 from .intrinsics import pointer, shuffle
 
-LANES = 16  # elements of a load; half of them where the rows of a patch are as short
+#: Elements after the last pixel of a source that loads may touch, and after a result of bytes that may be written.
+SOURCE_SLACK = 15
+
+LANES = SOURCE_SLACK + 1  # elements of a load; half of them where the rows of a patch are as short
 PIXELS = 4  # pixels of the result that are summed together: their chains of dependent additions overlap
 
 _INDEX = ir.IntType(32)

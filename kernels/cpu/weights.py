@@ -7,13 +7,17 @@ References: Pillow ``src/libImaging/Resample.c`` (``precompute_coeffs``, ``norma
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
 from .. import exact
-from ..exact import TORCH
-from ..layout import BOX, HAMMING, LANCZOS, LINEAR
+from ..compiled import cached_jit
+from ..exact import AXIS, TORCH
+from ..layout import BOX, HAMMING, LANCZOS, LINEAR, RADIUS
 from ..scalar import strict
+
+REACHES: Final = np.array(RADIUS)
 
 _PILLOW_BITS = 22  # after the point of Pillow's weights: 32 - 8 of a byte - 2 for overshoot
 
@@ -57,11 +61,8 @@ def _rounded(x):
 
 
 @strict
-def _weigh(i, size, out, reach, kind, first, count, real):
+def _weigh(i, size, scale, support, inverse, kind, first, count, real):
     """Weights of position ``i`` in float64, which add up to 1, and the pixels they belong to; returns the largest."""
-    scale = size / out
-    stretch = max(scale, 1.0)
-    support, inverse = reach * stretch, 1.0 / stretch
     center = (i + 0.5) * scale
     low = max(int(center - support + 0.5), 0)
     taps = min(int(center + support + 0.5), size) - low
@@ -87,7 +88,7 @@ def lay_weights(size, out, reach, kind, rule, most, first, count, weights, real)
     size, out : int
         Pixels of the source and of the result.
     reach : float
-        Of the filter ``kind``, see ``REACH``.
+        Of the filter ``kind``, see ``REACHES``.
     most : int
         Taps of a position at most, see :func:`most_taps`.
     first, count : (out,) int32
@@ -102,20 +103,35 @@ def lay_weights(size, out, reach, kind, rule, most, first, count, weights, real)
         for i in range(out):
             first[i], count[i], weights[i * most] = i, 1, 1 << bits
         return bits
+    scale = size / out
+    stretch = max(scale, 1.0)
+    support, inverse = reach * stretch, 1.0 / stretch
     if rule == TORCH:
         # As many bits as leave the largest weight of the axis in an int16.
         largest = 0.0
         for i in range(out):
-            largest = max(largest, _weigh(i, size, out, reach, kind, first, count, real))
+            largest = max(largest, _weigh(i, size, scale, support, inverse, kind, first, count, real))
         bits = 0
         while bits < _PILLOW_BITS and np.int64(0.5 + largest * np.float64(1 << (bits + 1))) < 1 << 15:
             bits += 1
     one = np.float64(1 << bits)
     for i in range(out):
-        _weigh(i, size, out, reach, kind, first, count, real)
+        _weigh(i, size, scale, support, inverse, kind, first, count, real)
         for t in range(count[i]):
             weights[i * most + t] = _rounded(real[t] * one)
     return bits
 
 
-most_taps = strict(exact.most_taps)
+most_taps, is_tall = strict(exact.most_taps), strict(exact.is_tall)
+
+
+@cached_jit("none(AXIS[::1], int32[::1], float64[::1])", AXIS=AXIS)
+def lay_axes(axes, words, real):
+    """Fill in the taps of axes and the bits of their weights; ``real`` is work space for a position's taps."""
+    for k in range(axes.size):
+        one = axes[k]
+        n, at = one.out, one.at
+        one.bits = lay_weights(
+            one.size, n, REACHES[one.filter], one.filter, one.rule, one.most, words[at : at + n],
+            words[at + n : at + 2 * n], words[at + 2 * n : at + n * (2 + one.most)], real,
+        )  # fmt: skip

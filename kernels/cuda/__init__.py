@@ -32,6 +32,7 @@ __all__ = [
     "ARTEFACTS",
     "BLOCK",
     "ELASTIC",
+    "EXACT",
     "EXTREMES",
     "FRAMES",
     "JPEG",
@@ -95,6 +96,11 @@ ARTEFACTS = {
 ELASTIC = _of_sources(
     "elastic", "elastic", (*_PREPASS, "float32[]", "float32[]"), elastic_records.BLOCK, _ELASTIC_BLOCKS
 )
+
+
+EXACT = Kernel("exact_pass", device_code("exact", "exact_pass"), (
+    "uint8[]", "int32", "int32[]", "int32", "uint8[]"
+), BLOCK)  # fmt: skip
 
 
 def _frame(name: str, sample: str) -> Kernel:

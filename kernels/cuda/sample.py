@@ -15,6 +15,7 @@ from ..layout import (
     LINEAR,
     MATRIX,
     NEAREST,
+    RARE_FILTERS,
     SOURCE,
     STRIDE,
     SUPPORT,
@@ -59,6 +60,7 @@ def _add_gray(source, at, weight, r, g, b):
 def _make_inner(filter, channels):
     """Return the walk of a filter that drops taps outside the window: those inside are consecutive in memory."""
     add = _add_color if channels == 3 else _add_gray
+    weigh = sampling.rare_weight if filter in RARE_FILTERS else sampling.weight_inside
 
     @scalar
     def walk(source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y, x_low, y_low, x_high,
@@ -69,11 +71,11 @@ def _make_inner(filter, channels):
         tap_y = max(first_y, y_low)
         start = _offset(base, i32(i32(tap_y) * stride), i32(i32(first_x) * i32(channels)))
         while tap_y < end_y:
-            weight_y = sampling.weight_inside(tap_y, y, inverse_y, filter)
+            weight_y = weigh(tap_y, y, inverse_y, filter)
             at = start
             tap_x = first_x
             while tap_x < end_x:
-                weight = weight_y * sampling.weight_inside(tap_x, x, inverse_x, filter)
+                weight = weight_y * weigh(tap_x, x, inverse_x, filter)
                 r, g, b = add(source, at, weight, r, g, b)
                 total += weight
                 at += up(channels)
@@ -133,21 +135,31 @@ def _either(filter, channels, walk, other):
 
 
 @scalar
-def _walk(kind, count, source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y, x_low, y_low,
-          x_high, y_high):  # fmt: skip
+def _nothing(kind, count, source, base, stride, x, y, inverse_x, inverse_y, first_x, first_y, end_x, end_y, x_low,
+             y_low, x_high, y_high):  # fmt: skip
     return f32(0.0), f32(0.0), f32(0.0), f32(1.0)
 
 
-for _channels in (1, 3):
-    for _filter, _make in (
-        (GAUSSIAN, _make_outer), (CUBIC_CLAMPED, _make_outer), (NEAREST, _make_outer),
-        (CUBIC_RENORMALIZED, _make_inner), (LINEAR, _make_inner),
-    ):  # fmt: skip
-        _walk = _either(_filter, _channels, _make(_filter, _channels), _walk)
+def _with_filters(walk, makers):
+    """Add the walks of filters, for both numbers of channels."""
+    for channels in (1, 3):
+        for filter, make in makers:
+            walk = _either(filter, channels, make(filter, channels), walk)
+    return walk
+
+
+_RARE_WALKS = tuple((filter, _make_inner) for filter in RARE_FILTERS)
+_PLAIN_WALKS = (
+    (GAUSSIAN, _make_outer), (CUBIC_CLAMPED, _make_outer), (NEAREST, _make_outer), (CUBIC_RENORMALIZED, _make_inner),
+    (LINEAR, _make_inner),
+)  # fmt: skip
+_PLAIN_WALK = _with_filters(_nothing, _PLAIN_WALKS)
+_FULL_WALK = _with_filters(_with_filters(_nothing, _RARE_WALKS), _PLAIN_WALKS)
 
 
 def make_sample(full: bool) -> Any:
-    """Return a scalar function that samples a grid point; ``full`` includes the filters that mirror the border."""
+    """Return a scalar function that samples a grid point; ``full`` includes the rare filters."""
+    walk = _FULL_WALK if full else _PLAIN_WALK
 
     @scalar
     def sample(source, channels, scale, ints, floats, record, u, v):
@@ -169,7 +181,7 @@ def make_sample(full: bool) -> Any:
         taps_x, taps_y = f32(word(ints, record, TAPS)), f32(word(ints, record, TAPS + 1))
         first_x = sampling.first_tap(x, sampling.reach(filter, support_x, taps_x))
         first_y = sampling.first_tap(y, sampling.reach(filter, support_y, taps_y))
-        r, g, b, total = _walk(
+        r, g, b, total = walk(
             filter, channels, source, wide(ints, record + SOURCE), word(ints, record, STRIDE), x, y,
             f32(1.0) / support_x, f32(1.0) / support_y, first_x, first_y, first_x + taps_x, first_y + taps_y, x_low,
             y_low, x_high, y_high,

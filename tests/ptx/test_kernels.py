@@ -158,6 +158,52 @@ def test_displaced_pixels_are_the_cpus(launches: Launches, source: str, channels
     assert f"elastic_{source}" in {kernel.name for kernel in launches.kernels}
 
 
+@pytest.mark.parametrize("rule", ["pillow", "pillow12", "torch"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_exact_resizes_are_the_cpus_to_the_last_bit(launches: Launches, rule: Any, channels: int) -> None:
+    """Both orders of the passes, crops before and after, chains, and what float32 segments precede and follow."""
+    images = images_of("uint8", channels, [(31, 9), (9, 31), (16, 16), (1, 40), (40, 1), (13, 12)])
+    sizes = RANDOM.integers(1, 24, (len(images), 2))
+    filters = ("bilinear", "bicubic", "lanczos") if rule == "torch" else ("bicubic", "box", "hamming")
+
+    def chains(x: Any) -> Iterator[Any]:
+        one = gi.resize(x, sizes, filters[0], exact=rule)
+        yield one.compute()
+        yield gi.horizontal_flip(
+            gi.resize(gi.crop(one, 0, 0, 1, sizes[:, 1]), (7, 9), filters[1], exact=rule)
+        ).compute()
+        turned = gi.resize(gi.rotate(x, 33, "bilinear"), (20, 18), filters[2], exact=rule)
+        cut = gi.center_crop(turned, (11, 7))
+        yield gi.pad(cut, 2, fill=99).compute()
+        yield cut.array("uint8", "NCHW")
+        if channels != 4:
+            yield gi.equalize(cut).array("uint8")
+
+    for found, expected in zip(chains(on_device(launches, images)), chains(images), strict=True):
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one.values, other)
+    assert kernels.EXACT in launches.kernels
+
+
+@pytest.mark.parametrize("rule", ["pillow", "torch"])
+def test_normalized_bytes_are_the_cpus_to_the_last_bit(launches: Launches, rule: Any) -> None:
+    """Every byte, with divisions rounded once: also over deviations that are no power of two, and in full kernels."""
+    levels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
+    for mean, std in (((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)), (RANDOM.random(3), RANDOM.random(3) + 0.01)):
+        found, expected = (
+            gi.normalize(gi.pad(gi.resize(x, 16, exact=rule), 1, fill=9), mean, std).array(layout="NCHW")
+            for x in (on_device(launches, levels), levels)
+        )
+        np.testing.assert_array_equal(found.values, expected)
+        noisy = (
+            gi.gaussian_noise(
+                gi.normalize(gi.resize(x, 16, exact=rule), mean, std), 0.0, 0.0, clip=False, seed=3
+            ).array()
+            for x in (on_device(launches, levels), levels)
+        )
+        np.testing.assert_array_equal(*(getattr(one, "values", one) for one in noisy))
+
+
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
 def test_every_way_to_pad(launches: Launches, mode: str) -> None:
     images, sides = images_of("uint8", sizes=[(5, 7)] * 3), ([0, 3, 4], 2, [5, 2, 1], -1)

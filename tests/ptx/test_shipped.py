@@ -18,11 +18,12 @@ import pytest
 
 import gpuimg as gi
 from gpuimg._cli import info, warm
-from gpuimg._data.images import KINDS, SCALES
+from gpuimg._data.images import KINDS
 from gpuimg._runtimes import probe
 from gpuimg.kernels import cuda as kernels
 from gpuimg.kernels import native, ops
 from gpuimg.kernels.cuda import shipped
+from gpuimg.kernels.layout import SCALES
 from tests.calls import CALLS
 from tests.standin import installed
 

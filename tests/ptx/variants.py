@@ -68,6 +68,7 @@ VARIANTS = [
     Variant("transform", "uint8", "float16", (dim,)),
     Variant("statistics", "uint8", "", (dim,)),
     Variant("mix", "float32", "float32"),
+    Variant("exact", "uint8", "uint8"),
     *(Variant("jpeg", name) for name in JPEG_KERNELS),
     *(Variant("marks", name) for name in MARK_KERNELS),
     *(Variant("video", name) for name in VIDEO_KERNELS),
@@ -118,6 +119,8 @@ def kernel_of(variant: Variant) -> Any:
         return kernels.ELASTIC[source]
     if kernel == "mix":
         return kernels.MIX
+    if kernel == "exact":
+        return kernels.EXACT
     if kernel == "statistics":
         return kernels.statistics_kernel(functions, source, build)
     return kernels.transform_kernel(functions, source, KINDS[kind], build)

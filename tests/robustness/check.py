@@ -32,7 +32,7 @@ from gpuimg._plan.compile import compile_plan
 from gpuimg._runtimes.cpu import CpuRuntime
 from gpuimg._runtimes.cpu_memory import Scratch
 
-from ..jpegs import Guarded, is_ours, jpeg_mode, pillow_pixels
+from ..jpegs import Guarded, is_baseline, is_ours, jpeg_mode, pillow_pixels
 from .mutate import APP1, EOI, SOS, Draw, kinds_of, mutation, segments
 from .originals import originals
 
@@ -347,7 +347,7 @@ class Checker:
                 continue
             seed, (data, _) = batch.seeds[slot], batch.damaged[slot]
             by_pillow = expected(data, batch.color) if self._is_opened(data) else Expected(None, "")
-            if by_pillow.pixels is None and batch.whole.status[i] == "ok" and not is_ours(data):
+            if by_pillow.pixels is None and batch.whole.status[i] == "ok" and not is_baseline(data):
                 # gpuimg gives Pillow's decoder the parts of the file that matter; its reader stumbles over the others.
                 by_pillow = Expected(batch.whole[i], "Pillow refuses its header")
             whole = self._judge_whole(batch, i, seed, by_pillow, report)

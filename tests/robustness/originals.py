@@ -72,7 +72,7 @@ def originals() -> dict[str, bytes]:
 
 
 def is_baseline(name: str) -> bool:
-    """Return True if our own decoder takes a file with this name."""
+    """Return True if our decoder of baseline files takes a file with this name."""
     return "progressive" not in name and name != "cmyk"
 
 

@@ -20,7 +20,7 @@ import gpuimg as gi
 from gpuimg._data.images import EncodedImages
 from gpuimg._runtimes import cpu_call
 
-from ..jpegs import is_ours
+from ..jpegs import is_baseline
 from . import check, images, last_words, mutate, originals, soak
 
 SAMPLE = 3024  # 54 batches
@@ -88,7 +88,7 @@ def test_turning_is_what_pillow_does(value: int) -> None:
 
 @pytest.mark.parametrize("name", originals.originals())
 def test_what_our_decoder_takes(name: str) -> None:
-    assert is_ours(originals.originals()[name]) == originals.is_baseline(name)
+    assert is_baseline(originals.originals()[name]) == originals.is_baseline(name)
 
 
 @pytest.mark.parametrize("name", ["4:2:0", "gray", "restart rows"])

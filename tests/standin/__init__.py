@@ -28,7 +28,8 @@ from .order import Op, Order, Stream
 
 # What imports CuPy.
 _PARTS = (
-    "cuda", "cuda_prepass", "cuda_decode", "cuda_jpeg", "cuda_launch", "cuda_marks", "cuda_memory", "cuda_video",
+    "cuda", "cuda_exact", "cuda_prepass", "cuda_decode", "cuda_jpeg", "cuda_launch", "cuda_marks", "cuda_memory",
+    "cuda_video",
 )  # fmt: skip
 _MODULES = tuple(f"gpuimg._runtimes.{name}" for name in _PARTS)
 

@@ -15,6 +15,7 @@ from gpuimg.kernels import layout, ops
 from gpuimg.kernels.cuda import Image, Kernel
 from gpuimg.kernels.cuda import artefact_records as artefacts
 from gpuimg.kernels.cuda import elastic_records as elastic
+from gpuimg.kernels.cuda import exact_records as exact
 from gpuimg.kernels.jpeg import upload
 
 from .order import Order, Range
@@ -370,6 +371,26 @@ def _elastic(
     return Touched(reads, [], writes, threads)
 
 
+# -- exact resizes -----------------------------------------------------------------------------------------------------
+
+
+def _exact_pass(_: int, n: int, source: Any, channels: Any, words: Any, first: Any, out: Any) -> Touched:
+    reads, writes, threads, step = [words.range], [], 0, int(channels)
+    for record in _records(words, int(first) * exact.RECORD_WORDS, n, exact.RECORD_WORDS):
+        at, to = (int(record[k : k + 2].copy().view(np.int64)[0]) for k in (exact.SOURCE, exact.OUTPUT))
+        height, width, stride = (int(record[k]) for k in (exact.HEIGHT, exact.WIDTH, exact.STRIDE))
+        down, taps = bool(record[exact.DOWN]), int(record[exact.TAPS])
+        low = taps + int(record[exact.LOW])
+        begins = words.values[low : low + (height if down else width)] - record[exact.ORIGIN]
+        counts = words.values[low + record[exact.POSITIONS] :][: len(begins)]
+        begin, end = int(begins.min()), int((begins + counts).max())
+        rows, columns = (range(begin, end), (0, width)) if down else (range(height), (begin, end))
+        reads += [_part(source, *(at + row * stride + column * step for column in columns)) for row in rows]
+        writes.append(_part(out, to, to + height * width * step))
+        threads = max(threads, height * width)
+    return Touched(reads, [], writes, threads)
+
+
 # -- marks -------------------------------------------------------------------------------------------------------------
 
 
@@ -402,4 +423,5 @@ _BY_NAME: dict[str, Callable[..., Touched]] = {
     "huffman": _huffman, "inverse_dct": _inverse_dct, "colors": _colors, "mark": _mark, "compare": _compare,
     "frame8": _frame, "frame16": _frame,
     "elastic": _elastic, "code_blocks": _code_blocks, "code_pixels": _code_pixels,
+    "exact_pass": _exact_pass,
 }  # fmt: skip

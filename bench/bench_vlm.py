@@ -1,0 +1,97 @@
+"""From the bytes of JPEGs to a model's input tensors: gpuimg and the image processors of transformers.
+
+    GPUIMG_NUM_THREADS=1 python -m bench.bench_vlm [--rounds 7] [--count 32] [--out bench/results/vlm.json]
+
+Images/s by the CPU time of one thread, medians of the rounds, contenders in turn. Photos of the set S (about
+500x375), in one batch. Contenders: ``gpuimg.models`` with ``exact="torch"``; transformers' backends "torchvision", its
+default, and "pil", after ``Image.open(...).convert("RGB")``. Before the rounds the outputs are compared, and those of
+"torchvision" must not differ in a value.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+import gpuimg as gi
+from bench import common, photos, processors
+
+_HALF = (0.5,) * 3
+
+#: Models, and photos of a batch relative to ``--count``: those with large outputs have fewer.
+MODELS: dict[str, tuple[Callable[..., Any], int]] = {
+    "clip": (gi.models.clip(), 1),
+    "siglip384": (gi.models.siglip(384), 1),
+    "qwen2_vl": (gi.models.qwen_vl(), 1),
+    "qwen3_vl": (gi.models.qwen_vl(16, 2, 2, 65536, 16777216, _HALF, _HALF), 1),
+    "siglip2_naflex": (gi.models.siglip2_naflex(), 1),
+    "gemma3": (gi.models.gemma3(), 4),
+    "internvl": (gi.models.internvl(), 4),
+}
+
+
+def _ours(prepare: Callable[..., Any], files: list[bytes]) -> dict[str, Any]:
+    found = prepare(gi.open_batch(files, device="cpu"))
+    return {"pixel_values": found.array(layout="NCHW")} if isinstance(found, gi.Batch) else dict(found)
+
+
+def _theirs(processor: Any, files: list[bytes]) -> dict[str, Any]:
+    images = [Image.open(io.BytesIO(data)).convert("RGB") for data in files]
+    return dict(processor(images, return_tensors="pt"))
+
+
+def rates(name: str, files: list[bytes], rounds: int) -> dict[str, Any]:
+    """Measure a model's images/s; refuse outputs that differ from those of the default backend."""
+    prepare, _ = MODELS[name]
+    backends = {backend: processors.processor(name, backend) for backend in ("torchvision", "pil")}
+    want, got = _theirs(backends["torchvision"], files), _ours(prepare, files)
+    different = sum(int(np.count_nonzero(got[key] != np.asarray(want[key]))) for key in got)
+    if different:
+        raise RuntimeError(f"{different} values of {name} differ")
+    runs: dict[str, Callable[[], object]] = {"gpuimg": partial(_ours, prepare, files)}
+    for backend, processor in backends.items():
+        if processor is not None:
+            runs[backend] = partial(_theirs, processor, files)
+    _, worked = common.interleaved(runs, rounds)
+    return {
+        "images_per_second": {run: common.per_second(len(files), seconds) for run, seconds in worked.items()},
+        **{
+            f"of_{run}": common.ratio(seconds, worked["gpuimg"])[0]
+            for run, seconds in worked.items()
+            if run in backends
+        },
+        "values_that_differ": different,
+    }
+
+
+def main() -> None:
+    """Measure, print, and write the result."""
+    parser = common.arguments(__doc__, "vlm.json")
+    parser.add_argument("--count", type=int, default=32, help="photos of a batch")
+    options = parser.parse_args()
+    if processors.missing():
+        raise SystemExit(f"{processors.missing()} is not installed")
+    import torch
+
+    torch.set_num_threads(1)
+    files = photos.load_set("S", options.count)
+    common.write(
+        {
+            **common.environment({"S": photos.summary_of_set("S", files)}, options.rounds, options.count),
+            "versions": {name: version(name) for name in ("transformers", "torch", "torchvision", "pillow")},
+            "models": {
+                name: rates(name, files[: len(files) // share], options.rounds) for name, (_, share) in MODELS.items()
+            },
+        },
+        options.out,
+    )
+
+
+if __name__ == "__main__":
+    main()
