@@ -48,7 +48,7 @@ class Inflater(NamedTuple):
 
 
 def _by_deflate() -> Inflater:
-    from deflate import DeflateError, zlib_decompress  # type: ignore[import-not-found]  # optional, not a dependency
+    from deflate import DeflateError, zlib_decompress  # optional, not a dependency
 
     def inflate(data: Any, size: int, whole: bool) -> Any:
         assert whole
@@ -78,7 +78,7 @@ def inflater() -> Inflater:
     with suppress(ImportError):
         return _by_deflate()
     with suppress(ImportError):
-        from isal import isal_zlib  # type: ignore[import-not-found]  # optional, not a dependency
+        from isal import isal_zlib  # optional, not a dependency
 
         return _by_stream("isal", isal_zlib)
     return _by_stream("zlib", zlib)
