@@ -25,6 +25,7 @@ from .._batch.opening import decode_batch, open_batch
 from .._checks.types import Interpolation
 from .._ops.pixels import normalize
 from .._ops.resize_crop import crop, resize
+from .._version import install_hint
 
 #: Name of the backend.
 BACKEND = "gpuimg"
@@ -51,7 +52,7 @@ def register() -> list[str]:
     Raises
     ------
     ImportError
-        If transformers 5 or torchvision is not installed: ``pip install gpuimg[transformers]``.
+        If transformers 5 or torchvision is not installed: the extra ``transformers`` has both.
 
     Notes
     -----
@@ -69,7 +70,7 @@ def register() -> list[str]:
         from transformers import CONFIG_MAPPING, AutoImageProcessor
         from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
     except ImportError as error:
-        raise ImportError("transformers 5 is not installed: pip install gpuimg[transformers]") from error
+        raise ImportError(f"this backend needs transformers 5; {install_hint('transformers')}") from error
     found = []
     classes: dict[str, type] = {}
     for model, names in IMAGE_PROCESSOR_MAPPING_NAMES.items():
