@@ -20,6 +20,9 @@ def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
     """Build libraries and their manifest, each in a separate process, and CUDA kernels."""
     # The compiler's own processes run Numba, whatever lies in kernels/_lib; equal hashes make equal builds.
     os.environ |= {"GPUIMG_NATIVE": "jit", "PYTHONHASHSEED": "0"}
+    from gpuimg.kernels import native
+
+    sources = native.source_digest()  # before they are compiled: what is edited meanwhile is another version
     with ProcessPoolExecutor(
         len(os.sched_getaffinity(0)), multiprocessing.get_context("spawn"), max_tasks_per_child=1
     ) as pool:
@@ -29,10 +32,8 @@ def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
         sums = dict(zip(levels, pool.map(_build, levels, [out] * len(levels)), strict=True))
         if kernels is not None:
             kernels.result()
-    from gpuimg.kernels import native
-
     manifest = {
-        "sources": native.source_digest(),
+        "sources": sources,
         "libraries": {level: digest for level, digest in sums.items() if level in LEVELS},
     }
     (out / native.MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n")
