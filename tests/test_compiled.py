@@ -132,11 +132,12 @@ def test_a_constant_of_one_formula_concerns_its_loops_only() -> None:
 
 def test_every_process_finds_the_same_fingerprints() -> None:
     code = (
-        "from gpuimg.kernels import compiled\nimport gpuimg.kernels.cpu.batch\n"
+        "from gpuimg.kernels import compiled\nimport gpuimg.kernels.cpu.batch\nimport gpuimg.kernels.jpeg.progressive\n"
         "functions = sorted(compiled.NativeFunction.all, key=lambda function: function.name)\n"
         "print(compiled.fingerprint(*(function.function for function in functions)), len(functions))"
     )
-    import gpuimg.kernels.cpu.batch  # noqa: F401  # defines the functions
+    import gpuimg.kernels.cpu.batch
+    import gpuimg.kernels.jpeg.progressive  # noqa: F401  # these define the functions
 
     functions = sorted(NativeFunction.all, key=lambda function: function.name)  # which lie in the order of imports
     here = f"{fingerprint(*(function.function for function in functions))} {len(functions)}"

@@ -123,8 +123,10 @@ BOXES = [[(0, 0, 4, 4)]] * 2
 FLAGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "augmix": lambda flag: gpuimg.augmix(IMAGES, rng=0, **flag),
     "build_index": lambda flag: gpuimg.build_index(SOURCE, **{"dry_run": True, **flag}),
+    "coco": lambda flag: gpuimg.coco("nowhere.json", "nowhere", **flag),
     "gaussian_noise": lambda flag: gpuimg.gaussian_noise(IMAGES, seed=0, **flag),
     "iterable": lambda flag: gpuimg.iterable(SOURCE, **flag),
+    "letterbox": lambda flag: gpuimg.letterbox(IMAGES, 8, **flag),
     "load": lambda flag: gpuimg.load(SOURCE, batch_size=2, **flag),
     "prepare": lambda flag: gpuimg.prepare(SOURCE, "nowhere", short_side=8, **flag),
     "random_crop": lambda flag: gpuimg.random_crop(IMAGES, 4, rng=0, **flag),
@@ -139,6 +141,7 @@ FLAGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "scale_jitter": lambda flag: gpuimg.scale_jitter(IMAGES, 8, rng=0, **flag),
     "ten_crop": lambda flag: gpuimg.ten_crop(IMAGES, 4, **flag),
     "transform_boxes": lambda flag: gpuimg.transform_boxes(gpuimg.invert(IMAGES), BOXES, **flag),
+    "transform_keypoints": lambda flag: gpuimg.transform_keypoints(gpuimg.invert(IMAGES), [[[(0, 0, 2)]]] * 2, **flag),
     "transform_points": lambda flag: gpuimg.transform_points(gpuimg.invert(IMAGES), [[(0, 0)]] * 2, **flag),
 }
 

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
+from tests.forks import python
 from tests.loading import CORRUPT, FILES, Source, cpu, train, valid_indices
+from tests.test_torch_dataset import FORKED
 from tests.watchdog import ours
 
 torch = pytest.importorskip("torch") if os.environ.get("GPUIMG_REQUIRE_INTEROP") != "1" else __import__("torch")
@@ -189,7 +191,7 @@ def test_workers_that_start_for_each_loop_begin_the_next_epoch(seeded: bool) -> 
     import gpuimg.torch
 
     dataset = gpuimg.torch.IterableDataset(Source(10), train, batch_size=4, shuffle=True, device="cpu")
-    loader = data.DataLoader(dataset, batch_size=None, num_workers=2)
+    loader = data.DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context=FORKED)
     found = []
     for _ in range(2):
         if seeded:
@@ -204,9 +206,9 @@ def test_workers_that_start_for_each_loop_begin_the_next_epoch(seeded: bool) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", [FORKED, "spawn"], ids=["forkserver", "spawn"])
 @pytest.mark.parametrize("persistent", [False, True])
-def test_the_epoch_reaches_workers_however_they_start(method: str, persistent: bool) -> None:
+def test_the_epoch_reaches_workers_however_they_start(method: Any, persistent: bool) -> None:
     import gpuimg.torch
 
     options = {"num_workers": 2, "multiprocessing_context": method, "persistent_workers": persistent}
@@ -219,12 +221,29 @@ def test_the_epoch_reaches_workers_however_they_start(method: str, persistent: b
         assert epoch_of(digests(loader)) == 6
 
 
+def test_the_epoch_reaches_workers_that_are_forked() -> None:
+    """In a process of their own: JAX, which other tests import, warns of forks."""
+    said = python(
+        "-c",
+        """
+import gpuimg.torch
+from torch.utils.data import DataLoader
+from tests.test_torch_loader import Source, digests, epoch_of, train
+dataset = gpuimg.torch.IterableDataset(Source(10), train, batch_size=4, device="cpu")
+loader = DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork")
+print([epoch_of(digests(loader)) for _ in range(3)])
+""",
+    )
+    assert said == "[0, 1, 2]\n"
+
+
 def test_loops_of_two_data_loaders_are_two_epochs() -> None:
     """At the same time, with workers of both."""
     import gpuimg.torch
 
     dataset = gpuimg.torch.IterableDataset(Source(10), train, batch_size=2, device="cpu")
-    loaders = [data.DataLoader(dataset, batch_size=None, num_workers=2) for _ in range(2)]
+    options = {"num_workers": 2, "multiprocessing_context": FORKED}
+    loaders = [data.DataLoader(dataset, batch_size=None, **options) for _ in range(2)]
     pairs = list(zip(*loaders, strict=True))
     found = [epoch_of(digests([pair[k] for pair in pairs])) for k in range(2)]
     assert sorted(found) == [0, 1]
@@ -236,7 +255,9 @@ def test_a_copy_of_a_data_set_counts_by_itself() -> None:
     one = gpuimg.torch.IterableDataset(Source(10), train, batch_size=4, device="cpu")
     list(one)
     for dataset, first in ((pickle.loads(pickle.dumps(one)), 1), (pickle.loads(pickle.dumps(mapped())), 0)):
-        loader = data.DataLoader(dataset, batch_size=4 if first == 0 else None, num_workers=1)
+        loader = data.DataLoader(
+            dataset, batch_size=4 if first == 0 else None, num_workers=1, multiprocessing_context=FORKED
+        )
         assert [epoch_of(digests(loader)) for _ in range(2)] == [first, first + 1]
 
 

@@ -112,9 +112,10 @@ def test_each_file_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return plain(data, *rest)
 
     monkeypatch.setattr(pillow, "decode", recording)
-    rows = np.array([4, 0, 1, 4, 4, 1])
-    gi.random_resized_crop(gi.open_batch(FILES, device="cpu").take(rows), 16, rng=0).array()
-    assert sorted(decoded) == sorted([len(FILES[1]), len(FILES[4])])
+    files = [FILES[0], file_of(PHOTO.resize((90, 130)), "WEBP"), file_of(PHOTO.resize((70, 90)), "TIFF")]
+    rows = np.array([2, 0, 1, 2, 2, 1])
+    gi.random_resized_crop(gi.open_batch(files, device="cpu").take(rows), 16, rng=0).array()
+    assert sorted(decoded) == sorted([len(files[1]), len(files[2])])
 
 
 def test_failures_are_of_all_views() -> None:
