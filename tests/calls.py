@@ -198,7 +198,7 @@ for _name in gi.__all__:
 
 #: Those that also move pixels, and those that change sizes.
 RESIZING = ["resize", "resize nearest", "resize bicubic", "resize box", "resize hamming", "resize lanczos",
-            "resize plain", "crop", "center_crop", "resized_crop", "letterbox", "pad", "pad edge", "pad reflect", "pad symmetric",
-            "rotate expand"]  # fmt: skip
+            "resize plain", "crop", "center_crop", "resized_crop", "letterbox", "pad", "pad edge", "pad reflect",
+            "pad symmetric", "rotate expand"]  # fmt: skip
 if numba is None:
     del CALLS["pointwise"]
