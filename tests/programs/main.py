@@ -101,3 +101,7 @@ for epoch in range(args.epochs):
     correct, count = validate().tolist()
     if os.environ.get("RANK", "0") == "0":
         print(f"epoch {epoch}: {seen} samples in {len(train_loader)} batches, validated {count} of {len(val_loader.dataset)}")
+
+if args.distributed:
+    dist.barrier()  # a rank that ends earlier closes the connections of the others
+    dist.destroy_process_group()
