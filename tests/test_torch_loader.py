@@ -350,18 +350,16 @@ def test_lightning_logs_without_a_batch_size() -> None:
     assert trainer.callback_metrics["count"] == 12
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [0, 2])
-def test_hugging_faces_trainer_sees_other_crops_in_each_epoch(workers: int, tmp_path: Any) -> None:
-    """By a loader in place of its own, and by a data set that it collates, with workers that restart."""
-    transformers = pytest.importorskip("transformers")
+def trained(workers: int, folder: str) -> None:
+    """Train by Hugging Face's Trainer and check the crops of each epoch."""
+    import transformers
 
     class OfLoader(transformers.Trainer):  # type: ignore[misc, name-defined]
         def get_train_dataloader(self) -> Any:
             return load(Source(12), shuffle=True, keys=("pixel_values", "labels"))
 
     arguments = transformers.TrainingArguments(
-        str(tmp_path), num_train_epochs=3, per_device_train_batch_size=4, use_cpu=True, report_to="none",
+        folder, num_train_epochs=3, per_device_train_batch_size=4, use_cpu=True, report_to="none",
         save_strategy="no", disable_tqdm=True, remove_unused_columns=False, dataloader_num_workers=workers,
     )  # fmt: skip
     nets = Net(), Net()
@@ -371,3 +369,12 @@ def test_hugging_faces_trainer_sees_other_crops_in_each_epoch(workers: int, tmp_
     transformers.Trainer(nets[1], arguments, train_dataset=dataset).train()
     for net in nets:
         assert [epoch_of(seen) for seen in net.seen] == [0, 1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [0, 2])
+def test_hugging_faces_trainer_sees_other_crops_in_each_epoch(workers: int, tmp_path: Any) -> None:
+    """By a loader in place of its own, and by a data set that it collates, with workers that restart."""
+    pytest.importorskip("transformers")
+    # In a process of its own: JAX, which other tests import, warns of forks.
+    python("-c", f"from tests.test_torch_loader import trained; trained({workers}, {str(tmp_path)!r})")
