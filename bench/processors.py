@@ -7,6 +7,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from bench.torchvision_import import import_torchvision
+
 _IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
 _HALF = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 
@@ -71,22 +73,11 @@ def missing() -> str:
     for name in ("torch", "torchvision", "transformers"):
         if find_spec(name) is None:
             return name
-    import torch
-
-    if not torch.cuda.is_available():
-        # torchvision's wheels are for CUDA; its Python code needs no more of its library than these names.
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        _KEPT.append(library)
-        for name in ("nms", "qnms"):
-            if not hasattr(torch.ops.torchvision, name):
-                library.define(name + "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    import_torchvision()
     import transformers
 
     transformers.utils.logging.set_verbosity_error()
     return ""
-
-
-_KEPT: list[Any] = []  # a library's definitions end with the object
 
 
 def processor(name: str, backend: str) -> Any:

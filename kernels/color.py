@@ -90,16 +90,21 @@ def turned_hue(r, g, b, value, chroma, turns):
 
 
 @scalar
-def hue(r, g, b, turns):
-    """Return a pixel with its HSV hue rotated by ``turns``."""
-    value = max(max(r, g), b)
-    chroma = value - min(min(r, g), b)
-    hue6 = turned_hue(r, g, b, value, chroma, turns)
+def hsv_color(hue6, value, chroma):
+    """Return the color with an HSV hue in sixths of a turn, a value, and a chroma."""
     return (
         hsv_channel(f32(5.0), hue6, value, chroma),
         hsv_channel(f32(3.0), hue6, value, chroma),
         hsv_channel(f32(1.0), hue6, value, chroma),
     )
+
+
+@scalar
+def hue(r, g, b, turns):
+    """Return a pixel with its HSV hue rotated by ``turns``."""
+    value = max(max(r, g), b)
+    chroma = value - min(min(r, g), b)
+    return hsv_color(turned_hue(r, g, b, value, chroma, turns), value, chroma)
 
 
 @scalar
@@ -110,11 +115,7 @@ def hsv(r, g, b, turns, saturation_gain, value_gain):
     hue6 = turned_hue(r, g, b, value, chroma, turns)
     new_value = unit(value * value_gain)
     new_chroma = new_value * unit(chroma * saturation_gain / (value if value > ZERO else ONE))
-    return (
-        hsv_channel(f32(5.0), hue6, new_value, new_chroma),
-        hsv_channel(f32(3.0), hue6, new_value, new_chroma),
-        hsv_channel(f32(1.0), hue6, new_value, new_chroma),
-    )
+    return hsv_color(hue6, new_value, new_chroma)
 
 
 @scalar

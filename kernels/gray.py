@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from .color import luma, round_half_even, store_byte, unit
 from .compiled import cached_jit
+from .layout import SCALES
 from .scalar import f32, scalar
 
-_BYTE = f32(1.0 / 255.0)
+_BYTE = SCALES["uint8"]
 _WORD = f32(1.0 / 65535.0)
 
 

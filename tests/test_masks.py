@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
+from bench.torchvision_import import import_torchvision
 
 
 def objects_of(rng: np.random.Generator, count: int, height: int, width: int) -> NDArray[np.bool_]:
@@ -115,19 +115,12 @@ WARPS: dict[str, tuple[Callable[[Any], gi.Batch], Callable[[Any, Any], Any]]] = 
 
 
 @pytest.fixture(scope="module")
-def torchvision() -> Iterator[Any]:
-    torch = pytest.importorskip("torch")
-    library = None
+def torchvision() -> Any:
+    pytest.importorskip("torch")
     try:
-        pytest.importorskip("torchvision")
-    except RuntimeError:  # built for another torch: its operators are missing, which masks do not need
-        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        for operator in ("nms", "qnms"):
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    yield importlib.import_module("torchvision")
-    del library
+        return import_torchvision()[0]
+    except ImportError:
+        pytest.skip("needs torchvision")
 
 
 @pytest.mark.parametrize("name", WARPS)

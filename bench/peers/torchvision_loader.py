@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from typing import Any
 
 import torch
@@ -12,27 +11,10 @@ from PIL import Image
 from bench.peers import base
 from bench.peers.base import Epoch, Peer
 from bench.peers.torch_loader import data_loader
+from bench.torchvision_import import import_torchvision
 
-
-def _import_v2() -> tuple[Any, str]:
-    """Import the transforms, even if torchvision's compiled part does not match torch: they do not need it."""
-    try:
-        from torchvision.transforms import v2
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        # It registers shapes for two operators of that part, which must exist for the import to go on.
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        for operator in ("nms", "qnms"):
-            if not hasattr(torch.ops.torchvision, operator):
-                library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        from torchvision.transforms import v2
-
-        return (v2, library), "; its compiled part does not match this torch and was left out, no transform needs it"
-    return (v2, None), ""
-
-
-(v2, _library), _WITHOUT = _import_v2()
+_, _is_partial = import_torchvision()
+from torchvision.transforms import v2 as v2  # noqa: E402
 
 
 def augmentations(work: str) -> list[Any]:
@@ -76,7 +58,9 @@ class Torchvision(Peer):
 
     name = "torchvision"
     distributions = ("torchvision", "torch", "pillow")
-    notes = "DataLoader with Pillow; eval and train on tensors, the others on Pillow's images" + _WITHOUT
+    notes = "DataLoader with Pillow; eval and train on tensors, the others on Pillow's images"
+    if _is_partial:
+        notes += "; its compiled part does not match this torch and was left out, no transform needs it"
 
     def start(self, work: str, files: list[bytes]) -> Epoch:
         """Create a loader whose workers persist for all epochs."""

@@ -34,9 +34,6 @@ KINDS = {
 }
 STORAGE = {"float32": "float32", "uint8": "uint8", "float16": "uint16", "bfloat16": "uint16"}
 
-#: Factors that scale a source's values to 0 to 1.
-
-
 _MOST_ELEMENTS = (1 << 31) - 1  # kernels use int32 offsets from the corner of a region
 
 

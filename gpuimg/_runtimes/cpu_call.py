@@ -483,12 +483,11 @@ def _compiled(
     kind: int,
     form: str | PatchLayout,
 ) -> list[_Segment | _ExactSegment]:
-    last = len(segments) - 1
     far = np.zeros((len(scales), 2), np.bool_)
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
     others = ALWAYS if isinstance(source, EncodedImages) else ALWAYS[1:]  # no decoder for decoded pixels
-    between = [kind_between(before, after) for before, after in pairwise(segments)]
+    stored = [*((kind_between(before, after), "pixels") for before, after in pairwise(segments)), (kind, form)]
     parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else []
     compiled, sizes, channels = list[_Segment | _ExactSegment](), source.sizes, source.channels
     for k, plan in enumerate(segments):
@@ -502,7 +501,7 @@ def _compiled(
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
             if np.any(starts == k):
                 read.add(source.dtype)
-            compiled.append(_Segment(scaled, *((kind, form) if k == last else (between[k], "pixels")), read, others))
+            compiled.append(_Segment(scaled, *stored[k], read, others))
         check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
     return compiled
 

@@ -28,12 +28,13 @@ from ..jpeg.formulas import (
     step_of,
 )
 from ..jpeg.idct import FIRST, SECOND
+from ..layout import SCALES
 from ..scalar import f32, i32, loop
 from .intrinsics import array_at
 
 _SIDE = 8
 _BLOCK = _SIDE * _SIDE
-_UNIT = f32(1.0 / 255.0)
+_UNIT = SCALES["uint8"]
 _LUMA, _CHROMA = (np.array(steps, np.int32) for steps in STEPS)
 
 

@@ -163,6 +163,8 @@ def _make_patches(kind: int) -> Any:
 
 
 def _make_store(kind: int, form: str) -> Any:
+    if form == "patches":
+        return _make_patches(kind)
     _, convert, _ = _KINDS[kind]
     store_plane = _make_plane(kind)
 
@@ -188,7 +190,7 @@ def _make_store(kind: int, form: str) -> Any:
             pixels[3 * x + 1] = convert(g[x])
             pixels[3 * x + 2] = convert(b[x])
 
-    return {"planes": store_planar, "pixels": store_pixels, "patches": _make_patches(kind)}[form]
+    return store_planar if form == "planes" else store_pixels
 
 
 def _types(stored: Any) -> Any:

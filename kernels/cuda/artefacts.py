@@ -29,6 +29,7 @@ from ..jpeg.formulas import (
     step_of,
 )
 from ..jpeg.idct import FIRST, SECOND
+from ..layout import SCALES
 from ..scalar import f32, i32, scalar, up, word
 from .artefact_records import HEIGHT, OUTPUT, PLANES, QUALITY, RECORD_WORDS, SIDE, SOURCE, STEP_WORDS, WIDTH
 from .sample import u32, wide
@@ -38,7 +39,7 @@ _BLOCKS: Final = 6
 _LANES: Final = 8
 _STRIDE: Final = 9  # of the rows in shared memory: columns then fall into different banks
 _BLOCK: Final = 64
-_UNIT = f32(1.0 / 255.0)
+_UNIT = SCALES["uint8"]
 
 
 @scalar

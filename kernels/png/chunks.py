@@ -10,13 +10,12 @@ import numpy as np
 
 from ..compiled import cached_jit
 from ..cpu.intrinsics import copy
-from ..jpeg.headers import orientation_in
 from ..jpeg.vectors import load_big
 from ..scalar import loop, up
 from .layout import DEPTHS, PALETTE, PNG
 
-_HEADER, _PALETTE, _TRANSPARENCY, _PIXELS, _EXIF, _END = (
-    int.from_bytes(name, "big") for name in (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"eXIf", b"IEND")
+_HEADER, _PALETTE, _TRANSPARENCY, _PIXELS, _END = (
+    int.from_bytes(name, "big") for name in (b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND")
 )
 _SIGNATURE = int.from_bytes(b"\x89PNG\r\n\x1a\n", "big")
 _FRAME = 12  # bytes of a chunk around its body
@@ -130,9 +129,6 @@ def _read_all(data, found):
             if late or size == 0 or size > _COLORS or not _has_crc(data, start, size):
                 return False
             found.transparency[0], found.transparency[1] = start, size
-        elif name == _EXIF:
-            found.orientation = orientation_in(data, start, start + size)
-            found.others += 1
         else:
             found.others += 1
         is_last = name == _PIXELS
@@ -144,7 +140,6 @@ def _read_all(data, found):
 def read_chunks(data, found):
     """Fill the record of a PNG file, ``found`` (1,)."""
     one = found[0]
-    one.orientation = 1
     one.regular = 1 if _read_all(data, one) and (one.color != PALETTE or one.palette[1] != 0) else 0
 
 

@@ -15,7 +15,6 @@ PNG: Final = np.dtype(
         ("depth", "<i8"),  # bits of a value: 1, 2, 4, 8 or 16
         ("color", "<i8"),  # one of the colors below
         ("interlaced", "<i8"),  # 1 for Adam7
-        ("orientation", "<i8"),  # of EXIF, 1 to 8
         ("palette", "<i8", 2),  # place and bytes, as of the next; zeros where there is none
         ("transparency", "<i8", 2),
         ("pixels", "<i8"),  # place of the first IDAT chunk, of those that follow each other
