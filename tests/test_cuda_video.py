@@ -100,7 +100,7 @@ def test_clips_of_another_device(gpu: Standin) -> None:
     assert {op.stream[0] for op in gpu.order.of("nvdec", "launch") if op.stream} == {1}
 
 
-# -- FFmpeg's context ---------------------------------------------------------------------------------------------------
+# -- FFmpeg's context --------------------------------------------------------------------------------------------------
 
 
 def _without_device(gpu: Standin, patch: pytest.MonkeyPatch) -> None:

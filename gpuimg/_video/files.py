@@ -56,8 +56,8 @@ def hardware(device: int) -> Any:
     """Return PyAV's settings for decoding on a GPU by NVDEC, with frames left in the GPU's memory.
 
     Uses the thread's current context, which must be the CUDA runtime's, so that other libraries can access the frames.
-    PyAV's default is ``primary_ctx``, which FFmpeg refuses once the runtime has made that context with other flags; with
-    neither option it makes a second one. Does not fall back to the CPU.
+    PyAV's default is ``primary_ctx``, which FFmpeg refuses once the runtime has made that context with other flags;
+    with neither option it makes a second one. Does not fall back to the CPU.
     """
     return library().codec.hwaccel.HWAccel(
         "cuda", device=str(device), allow_software_fallback=False, is_hw_owned=True,

@@ -62,7 +62,7 @@ class Nvdec:
         return container
 
     def _make_device(self, hwaccel: HWAccel) -> None:
-        """``av_hwdevice_ctx_create``, after CuPy's runtime has made the device's primary context, with flags of its own.
+        """``av_hwdevice_ctx_create``, after CuPy's runtime has made the device's primary context with its own flags.
 
         FFmpeg wants that context with other flags, makes one of its own where it is asked for none, and takes the
         calling thread's as it is.
