@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from .._checks.types import Alpha, ColorMode, Depth, Device, Icc, OnError
+from .._checks.types import Alpha, ColorMode, Depth, Device, Draft, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
@@ -61,7 +61,7 @@ def open_batch(
     on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
-    draft: float | None = None,
+    draft: Draft | None = None,
     depth: Depth = "uint8",
     icc: Icc = "ignore",
     index: str | os.PathLike[str] | SeekIndex | None = None,

@@ -12,6 +12,7 @@ from .._checks.types import (
     ColorMode,
     Depth,
     Device,
+    Draft,
     DType,
     Icc,
     Indices,
@@ -45,7 +46,7 @@ class SharedOptions(TypedDict, total=False):
     alpha: Alpha
     max_pixels: int
     max_bytes: int
-    draft: float | None
+    draft: Draft | None
     depth: Depth
     icc: Icc
     image: str

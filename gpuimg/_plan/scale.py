@@ -1,4 +1,4 @@
-"""Plans for source images that are decoded at reduced size, because they are downscaled anyway."""
+"""Plans for source images that are decoded at reduced size or to planes, because they are resampled anyway."""
 
 from __future__ import annotations
 
@@ -8,13 +8,30 @@ import numpy as np
 
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import layout, ops
-from .plan import Frame, Grid, Plan
+from .plan import Frame, Grid, Plan, mixes_axes
 
 #: Full scale, in eighths of an image's size.
 FULL = 8
 _SMALLER = (4, 2, 1)  # reduced scales, in eighths
 
 _SMOOTH = (layout.LINEAR, layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED, *layout.RARE_FILTERS)
+
+
+def read_smoothly(plan: Plan) -> Mask:
+    """Return images whose source is read through smooth filters only, along its rows and columns.
+
+    Statistics over resampled pixels count too.
+    """
+    smooth = _is_smooth(plan.grid)
+    for entry in plan.entries:
+        if entry.taken_over is not None:
+            smooth &= ~ops.HAS_STATISTIC[entry.codes] | _is_smooth(entry.taken_over)
+    return smooth
+
+
+def _is_smooth(grid: Grid) -> Mask:
+    smooth: Mask = np.isin(grid.filter, _SMOOTH) & ~mixes_axes(grid.frames[0].matrix)
+    return smooth
 
 
 def scales_allowed(plan: Plan, draft: float) -> Ints:
