@@ -13,15 +13,13 @@ from .plan import Frame, Grid, Plan, mixes_axes
 #: Full scale, in eighths of an image's size.
 FULL = 8
 _SMALLER = (4, 2, 1)  # reduced scales, in eighths
+_MODERATE = 32.0  # source pixels of a filter unit; sums in fixed point are less precise, the more taps they have
 
 _SMOOTH = (layout.LINEAR, layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED, *layout.RARE_FILTERS)
 
 
 def read_smoothly(plan: Plan) -> Mask:
-    """Return images whose source is read through smooth filters only, along its rows and columns.
-
-    Statistics over resampled pixels count too.
-    """
+    """Return images whose source is read along its rows and columns through smooth filters of moderate size only."""
     smooth = _is_smooth(plan.grid)
     for entry in plan.entries:
         if entry.taken_over is not None:
@@ -30,7 +28,8 @@ def read_smoothly(plan: Plan) -> Mask:
 
 
 def _is_smooth(grid: Grid) -> Mask:
-    smooth: Mask = np.isin(grid.filter, _SMOOTH) & ~mixes_axes(grid.frames[0].matrix)
+    frame = grid.frames[0]
+    smooth: Mask = np.isin(grid.filter, _SMOOTH) & ~mixes_axes(frame.matrix) & np.all(frame.support <= _MODERATE, 1)
     return smooth
 
 

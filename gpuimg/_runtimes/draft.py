@@ -52,7 +52,9 @@ def planar_images(source: Encoded | Pixels, segments: Sequence[Plan], starts: In
     These are color JPEGs that our decoders take and that all their occurrences resample, by smooth filters.
     """
     planar = np.zeros(len(source.sizes), np.bool_)
-    if not isinstance(source, EncodedImages) or source.options.draft != PLANES or source.channels != 3:
+    if not isinstance(source, EncodedImages) or source.options.draft != PLANES:
+        return planar
+    if source.channels != 3 or source.dtype != "uint8":
         return planar
     for k, plan in enumerate(segments):
         planar = np.where(starts == k, read_smoothly(plan), planar)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..compiled import NativeFunction
 from ..lang import cgutils, intrinsic, ir, types
+from ..layout import CUBIC_CLAMPED, CUBIC_RENORMALIZED, LANCZOS
 from ..sampling import reach
 from ..scalar import f32, i32, loop, up
 from ..yuv import jfif_rgb
@@ -27,7 +28,8 @@ _ROWS: Final = 16  # values of a vector
 _PARTS: Final = 2  # vectors that are summed together: of 32 rows of luma, or of 16 rows of each plane of chroma
 _STEP: Final = _PARTS * _ROWS
 _CHUNK: Final = 1024  # columns that the vertical pass computes before they are turned, see sample.py
-_ONE: Final = 32768.0  # weight 1
+_WEIGHT_BITS: Final = 15  # of a weight
+_MOST = f32((1 << _WEIGHT_BITS) - 1)  # for which 1 is taken
 _BITS: Final = 6  # after the point of a sum
 
 #: Bytes after the last sample of a plane that may be read.
@@ -69,15 +71,16 @@ class _Arrays:
         place = pointer(self._context, self.builder, self._kinds[position], self._args[position], index, value.type)
         self.builder.store(value, place).align = 2
 
-    def sums(self, first: Any, step: Any, taps: Any, values: Any) -> list[Any]:
+    def sums(self, first: Any, step: Any, taps: Any, shift: Any, values: Any) -> list[Any]:
         """Weighted sums over the taps at ``first``, ``first + step``, ... of offsets (1) and weights (2).
 
-        ``values`` loads a tap's vectors at its offset.
+        ``values`` loads a tap's vectors at its offset. The element of weights after the last tap's is added, and the
+        sums are shifted.
         """
         builder = self.builder
-        # Half a unit for each tap: upper halves are rounded down.
-        half = spread(builder, builder.trunc(builder.lshr(taps, taps.type(1)), _SHORT), _ROWS)
-        totals = [cgutils.alloca_once_value(builder, half) for _ in range(_PARTS)]
+        last = builder.add(first, builder.mul(step, taps))
+        bias = spread(builder, self.load(2, last, _SHORT), _ROWS)
+        totals = [cgutils.alloca_once_value(builder, bias) for _ in range(_PARTS)]
         at = cgutils.alloca_once_value(builder, first)
         with cgutils.for_range(builder, taps):
             here = builder.load(at)
@@ -86,16 +89,17 @@ class _Arrays:
             for value, total in zip(values(offset), totals, strict=True):
                 builder.store(builder.add(builder.load(total), _weighted(builder, value, weight)), total)
             builder.store(builder.add(here, step), at)
-        return [builder.load(total) for total in totals]
+        bits = spread(builder, builder.trunc(shift, _SHORT), _ROWS)
+        return [builder.shl(builder.load(total), bits) for total in totals]
 
 
 @intrinsic
-def _mix(typing_context, source, offsets, weights, y, step, taps, at, out, to):
+def _mix(typing_context, source, offsets, weights, y, step, taps, shift, at, out, to):
     """``out[to:to + 32]``: the weighted sum of rows of bytes from column ``at`` on, with 7 bits after the point."""
 
     def generate(context, builder, signature, args):
         arrays = _Arrays(context, builder, signature, args)
-        _, _, _, y, step, taps, at, _, to = args
+        _, _, _, y, step, taps, shift, at, _, to = args
 
         def values(offset):
             for part in range(_PARTS):
@@ -103,34 +107,34 @@ def _mix(typing_context, source, offsets, weights, y, step, taps, at, out, to):
                 samples = builder.zext(arrays.load(0, index, _BYTES), _SHORTS)
                 yield builder.shl(samples, _constant(_BITS + 1))
 
-        for part, total in enumerate(arrays.sums(y, step, taps, values)):
+        for part, total in enumerate(arrays.sums(y, step, taps, shift, values)):
             # Limited as bytes are: filters that overshoot would not fit with one more bit.
             low, high = _constant(0), _constant((256 << _BITS) - 1)
             total = builder.select(builder.icmp_signed(">", total, low), total, low)
             total = builder.select(builder.icmp_signed("<", total, high), total, high)
-            arrays.store(builder.shl(total, _constant(1)), 7, builder.add(to, to.type(_ROWS * part)))
+            arrays.store(builder.shl(total, _constant(1)), 8, builder.add(to, to.type(_ROWS * part)))
         return context.get_dummy_value()
 
-    return types.none(source, offsets, weights, y, step, taps, at, out, to), generate
+    return types.none(source, offsets, weights, y, step, taps, shift, at, out, to), generate
 
 
 @intrinsic
-def _sum(typing_context, turned, offsets, weights, x, step, taps, first, out, to):
+def _sum(typing_context, turned, offsets, weights, x, step, taps, shift, first, out, to):
     """``out[to:to + 32]``: the weighted sum of turned columns; ``first`` is subtracted from offsets."""
 
     def generate(context, builder, signature, args):
         arrays = _Arrays(context, builder, signature, args)
-        _, _, _, x, step, taps, first, _, to = args
+        _, _, _, x, step, taps, shift, first, _, to = args
 
         def values(offset):
             start = builder.sub(offset, first)
             return [arrays.load(0, builder.add(start, start.type(_ROWS * part)), _SHORTS) for part in range(_PARTS)]
 
-        for part, total in enumerate(arrays.sums(x, step, taps, values)):
-            arrays.store(total, 7, builder.add(to, to.type(_ROWS * part)))
+        for part, total in enumerate(arrays.sums(x, step, taps, shift, values)):
+            arrays.store(total, 8, builder.add(to, to.type(_ROWS * part)))
         return context.get_dummy_value()
 
-    return types.none(turned, offsets, weights, x, step, taps, first, out, to), generate
+    return types.none(turned, offsets, weights, x, step, taps, shift, first, out, to), generate
 
 
 @intrinsic
@@ -175,23 +179,39 @@ def _taps(record, plane, axis):
 
 
 @loop
+def _missing_bits(filter):
+    """Return the bits that weights have less: those of filters with negative ones are more than 1 near an edge."""
+    return 1 if filter == CUBIC_RENORMALIZED or filter == CUBIC_CLAMPED or filter == LANCZOS else 0
+
+
+@loop
 def _lay(calls, source, record, plane, axis, n, step, offsets, weights, floats):
     """Compute the tap table of one axis of a plane, with weights in fixed point; offsets are multiples of ``step``."""
-    side, before = plane.side[axis], plane.before[axis] + source.corner[axis]
+    side = plane.side[axis]
+    before = (plane.before[axis] + source.corner[axis]) % side  # the rest is added to addresses
     m, shift, half = record.matrix[4 * axis], record.matrix[2 + 3 * axis], f32(n - 1) * f32(0.5)
-    positions, total, values = floats[:n], floats[n : 2 * n], floats[2 * n : 2 * n + weights.size]
+    positions, total, values = floats[:n], floats[n : 2 * n], floats[2 * n : 2 * n + offsets.size]
     for k in range(n):
         positions[k] = (m * (f32(k) - half) + shift + f32(before)) / f32(side)
     support, taps = _taps(record, plane, axis)
     low = (record.window[axis] + before) // side
     high = -(-(record.window[axis + 2] + before) // side)
+    one = f32(1 << (_WEIGHT_BITS - _missing_bits(record.filter)))
     call_lay_taps(
-        calls.lay_taps,
-        (positions, n, support, record.filter, low, high, step, taps, f32(_ONE), values, offsets, total),
-    )  # fmt: skip
-    for k in range(weights.size):
-        # Rounded by a cast of what is not negative; a call of floor would not vectorize.
-        weights[k] = i32(min(values[k], f32(_ONE - 1.0)) + f32(_ONE + 0.5)) - i32(_ONE)
+        calls.lay_taps, (positions, n, support, record.filter, low, high, step, taps, one, values, offsets, total)
+    )
+    halves = weights[offsets.size :]  # half of a sum's unit for each tap that weighs: its product is rounded down
+    for k in range(n):
+        halves[k] = 1
+    for t in range(taps):
+        value, weight = values[t * n : (t + 1) * n], weights[t * n : (t + 1) * n]
+        for k in range(n):
+            # Rounded by a cast of what is not negative; a call of floor would not vectorize.
+            whole = i32(min(value[k], _MOST) + (_MOST + f32(1.5))) - i32(_MOST + f32(1.0))
+            weight[k] = whole
+            halves[k] += i32(1) if whole != 0 else i32(0)
+    for k in range(n):
+        halves[k] >>= 1
 
 
 @loop
@@ -200,9 +220,9 @@ def _tables(record, plane, height, width, ints, at):
     _, ny = _taps(record, plane, 1)
     _, nx = _taps(record, plane, 0)
     y, x = height * ny, width * nx
-    down = ny, ints[at : at + y], ints[at + y : at + 2 * y]
-    at += 2 * y
-    return down, (nx, ints[at : at + x], ints[at + x : at + 2 * x]), at + 2 * x
+    down = ny, ints[at : at + y], ints[at + y : at + 2 * y + height]
+    at += 2 * y + height
+    return down, (nx, ints[at : at + x], ints[at + x : at + 2 * x + width]), at + 2 * x + width
 
 
 def planar_space(height, width, nx, ny, columns):  # type: ignore[no-untyped-def]  # numbers or arrays
@@ -210,14 +230,22 @@ def planar_space(height, width, nx, ny, columns):  # type: ignore[no-untyped-def
     # The parts are those of _planar and _lay. Chroma has no more taps than luma.
     laid = np.maximum(height * (ny + 2), width * (nx + 2))
     shorts = _ROWS * _CHUNK + _STEP * (columns + 3 * _ROWS) + 3 * _STEP * (width + _ROWS)
-    return laid + shorts // 2 + 1, 4 * (height * ny + width * nx)
+    return laid + shorts // 2 + 1, 4 * (height * ny + width * nx) + 2 * (height + width)
 
 
 # -- passes ------------------------------------------------------------------------------------------------------------
 
 
 @loop
-def _sample_rows(source, c, y, y1, height, down, across, mixed, turned, summed, out, line, start):
+def _first_sample(source, plane):
+    """Return the element of a plane that positions along both axes are counted from."""
+    x = (plane.before[0] + source.corner[0]) // plane.side[0]
+    y = (plane.before[1] + source.corner[1]) // plane.side[1]
+    return plane.start + y * plane.size[0] + x
+
+
+@loop
+def _sample_rows(source, c, y, y1, height, shift, down, across, mixed, turned, summed, out, line, start):
     """Sample 32 rows of luma (``c`` is 0), or 16 rows of Cb and Cr (1), up to ``y1``, to rows of ``out``.
 
     The first row is written at ``start`` of each plane.
@@ -235,19 +263,19 @@ def _sample_rows(source, c, y, y1, height, down, across, mixed, turned, summed, 
         top = y if c else y + _ROWS * part
         if top >= y1:
             continue
-        begin = source.planes[plane].start
+        begin = _first_sample(source, source.planes[plane])
         values = bytes_at(source.address + begin, source.elements - begin)
         for at in range(0, columns, _CHUNK):
             size = min(_CHUNK, columns - at)
             for j in range(_ROWS):
                 row = min(top + j, height - 1)
                 for k in range(0, size, _STEP):
-                    _mix(values, oy, wy, up(row), up(height), up(ny), up(left + at + k), mixed, up(j * _CHUNK + k))
+                    _mix(values, oy, wy, up(row), up(height), up(ny), up(shift), up(left + at + k), mixed, up(j * _CHUNK + k))
             for k in range(0, size, _ROWS):
                 _turn(mixed, up(k), up(_CHUNK), turned, up(_STEP * (at + k) + _ROWS * part), up(_STEP))
     for x in range(0, width, _ROWS):
         for k in range(min(_ROWS, width - x)):
-            _sum(turned, ox, wx, up(x + k), up(width), up(nx), up(first), summed, up(_STEP * k))
+            _sum(turned, ox, wx, up(x + k), up(width), up(nx), up(shift), up(first), summed, up(_STEP * k))
         for part in range(_PARTS):
             to = ((c + part) * _STEP if c else _ROWS * part) * line + start + x
             _turn(summed, up(_ROWS * part), up(_STEP), out, up(to), up(line))
@@ -292,13 +320,14 @@ def _planar(calls_, source_, record_, y0, y1, scratch_):
     end += 2 * samples.size
     turned = shorts_in(memory, end, (memory.size - end) // 2)
     scale = source.scale * f32(1.0 / (1 << _BITS))
+    shift = _missing_bits(record.filter)
     for y in range(y0, y1, _STEP):
         _sample_rows(
-            source, i64(0), y, y1, height, luma_down, luma_across, mixed, turned, summed, samples, line, i64(0)
+            source, i64(0), y, y1, height, shift, luma_down, luma_across, mixed, turned, summed, samples, line, i64(0)
         )  # fmt: skip
         for half in range(0, min(_STEP, y1 - y), _ROWS):
             _sample_rows(
-                source, i64(1), y + half, y1, height, chroma_down, chroma_across, mixed, turned, summed, samples, line,
+                source, i64(1), y + half, y1, height, shift, chroma_down, chroma_across, mixed, turned, summed, samples, line,
                 half * line,
             )  # fmt: skip
         _convert(samples, line, scale, planes, (y - y0) * width, width, min(_STEP, y1 - y))
