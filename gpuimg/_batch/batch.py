@@ -134,8 +134,8 @@ class Batch(Sequence[Array]):
         -------
         Batch
             M images or clips. Each is independent: random functions given :meth:`Rng.views` draw separately for each.
-            Pixels equal those of an image opened once for each use, except with ``draft``: the most demanding use sets
-            the scale of all.
+            Pixels equal those of an image opened once for each use, except with ``draft``: the most demanding use
+            decides for all.
 
         Raises
         ------
