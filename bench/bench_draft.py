@@ -7,9 +7,9 @@
   from moving the crop by a tenth of a result's pixel, and from rounding results to 8 bits;
 - gain: images/s of the chains with ``draft`` over those without, the same crops in turn, medians of the rounds; also by
   the CPU time of all threads, for a machine that has other work;
-- levers: for each set of photos (500 x 375 at 1.7 and at 4.7 bits per pixel, 1280 x 960) images/s with ``draft="planes"``,
-  ``draft=1.5``, a seek index, and photos made smaller by :func:`gpuimg.prepare`, over those without; and the difference
-  of planes in levels.
+- levers: for each set of photos (500 x 375 at 1.7 and at 4.7 bits per pixel, 1280 x 960) images/s with
+  ``draft="planes"``, ``draft=1.5``, a seek index, and photos made smaller by :func:`gpuimg.prepare`, over those
+  without; and the difference of planes in levels.
 
 Medians of mean, 99.9th percentile and maximum over the values of an image; ``worst`` is the largest of all.
 """
@@ -227,9 +227,7 @@ def main() -> None:
             "gain": {
                 name: gain(files, chain, options.rounds) for name, chain in (("train", train), ("eval", evaluate))
             },
-            "levers": {
-                name: levers(name, photos.load_set(name, options.photos), options.rounds) for name in _SETS
-            },
+            "levers": {name: levers(name, photos.load_set(name, options.photos), options.rounds) for name in _SETS},
         },
         options.out,
     )

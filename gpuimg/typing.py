@@ -22,8 +22,10 @@
 ``Samples``
     A source for :func:`gpuimg.load`: it has a length and returns samples by index.
 ``Interpolation``, ``Layout``, ``DType``, ``Exact``, ``Alpha``, ``Depth``, ``Icc``, ``OnError``, ``PaddingMode``
-    String options of these names; ``Draft`` may be a number too. ``ClipLayout`` and ``OnSampleError`` are those of :func:`gpuimg.load`,
+    String options of these names; ``ClipLayout`` and ``OnSampleError`` are those of :func:`gpuimg.load`,
     ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` for boxes.
+``Draft``
+    A number, or ``"planes"``.
 ``LoadOptions``
     The keyword arguments of :func:`gpuimg.load`, for functions that pass them on: ``**options: Unpack[LoadOptions]``.
 """

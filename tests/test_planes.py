@@ -1,4 +1,4 @@
-"""``draft="planes"``: luma and chroma as they are stored, resampled at their own sizes, converted at the result's size."""
+"""``draft="planes"``: luma and chroma as stored, resampled at their own sizes, and converted at the result's size."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from PIL import Image
 import gpuimg as gi
 from gpuimg.kernels.jpeg import layout as words
 
-from . import jpegs, references
+from . import jpegs
 from .jpegs import Decoder, Region, encoded, noise
 from .samples import file_of
 from .standin import Standin
@@ -183,7 +184,7 @@ def test_resized_crops_of_every_orientation(
         x = gi.resized_crop(planar([data]), top, left, h, w, size)
         assert is_planar(x)
         # The box in the file's coordinates, and the result there, which is turned afterwards.
-        turn = (lambda image: image) if sampling == "4:4:0" else (lambda image: upright(image, raw))
+        turn = partial(upright, like=raw) if "exif" in raw.info else np.asarray
         rows, columns = (turn(one.astype(np.int32)) for one in np.indices(planes[0].shape))
         ends = [sorted((int(one[top, left]), int(one[top + h - 1, left + w - 1]))) for one in (rows, columns)]
         (y0, y1), (x0, x1) = ends
@@ -208,9 +209,7 @@ def test_flips_and_scales_along_the_axes(decoders: tuple[Decoder, Decoder], phot
 
 @pytest.mark.parametrize("interpolation", ["bicubic", "box", "hamming", "lanczos"])
 @pytest.mark.parametrize("size", [(60, 50), (100, 222), (300, 400)])
-def test_other_filters_are_near_the_exact_decode(
-    interpolation: Any, size: tuple[int, int], photo: Image.Image
-) -> None:
+def test_other_filters_are_near_the_exact_decode(interpolation: Any, size: tuple[int, int], photo: Image.Image) -> None:
     smooth = photo.resize((38, 30)).resize((301, 239), Image.Resampling.BICUBIC)
     for sampling in COLOR:
         data = encoded(smooth, sampling, quality=97)
@@ -295,7 +294,9 @@ def test_other_colors_are_decoded_as_without(options: dict[str, Any], photo: Ima
 def test_progressive_files_give_the_same(sampling: str, photo: Image.Image) -> None:
     """Of the same coefficients."""
     files = [oriented(photo.resize((205, 163)), 6, "<", sampling=sampling, progressive=one) for one in (False, True)]
-    x = gi.resized_crop(planar(files * 2), [0, 0, 40, 40], [3, 3, 9, 9], [180, 180, 91, 91], [101, 101, 90, 90], (48, 52))
+    x = gi.resized_crop(
+        planar(files * 2), [0, 0, 40, 40], [3, 3, 9, 9], [180, 180, 91, 91], [101, 101, 90, 90], (48, 52)
+    )
     assert all(is_planar(x, k) for k in range(4))
     np.testing.assert_array_equal(x[0], x[1])
     np.testing.assert_array_equal(x[2], x[3])

@@ -1,8 +1,8 @@
 """Sampling of planes of luma and chroma, each of its own size, and conversion to RGB at the result's size.
 
-Two passes as in :mod:`.sample`, in fixed point: samples and their sums have 6 or 7 bits after the point, weights 15. The
-vertical pass leaves 16 rows, which are turned, so that a vector of the horizontal pass holds one value of each row. Its
-sums are turned back, 32 rows of luma and of chroma, and converted.
+Two passes as in :mod:`.sample`, in fixed point: samples and their sums have 6 or 7 bits after the point, weights 15.
+The vertical pass leaves 16 rows, which are turned, so that a vector of the horizontal pass holds one value of each row.
+Its sums are turned back, 64 rows of luma and of chroma, and converted.
 
 A position of the image is the same position of luma, and half of it in chroma that is subsampled.
 """
@@ -25,7 +25,7 @@ from .sample import SAMPLE, call_lay_taps
 i64 = np.int64
 
 _ROWS: Final = 16  # values of a vector
-_PARTS: Final = 2  # vectors that are summed together: of 32 rows of luma, or of 16 rows of each plane of chroma
+_PARTS: Final = 4  # vectors that are summed together: of 64 rows of luma, or of 32 rows of each plane of chroma
 _STEP: Final = _PARTS * _ROWS
 _CHUNK: Final = 1024  # columns that the vertical pass computes before they are turned, see sample.py
 _WEIGHT_BITS: Final = 15  # of a weight
@@ -95,7 +95,7 @@ class _Arrays:
 
 @intrinsic
 def _mix(typing_context, source, offsets, weights, y, step, taps, shift, at, out, to):
-    """``out[to:to + 32]``: the weighted sum of rows of bytes from column ``at`` on, with 7 bits after the point."""
+    """``out[to:to + 64]``: the weighted sum of rows of bytes from column ``at`` on, with 7 bits after the point."""
 
     def generate(context, builder, signature, args):
         arrays = _Arrays(context, builder, signature, args)
@@ -120,7 +120,7 @@ def _mix(typing_context, source, offsets, weights, y, step, taps, shift, at, out
 
 @intrinsic
 def _sum(typing_context, turned, offsets, weights, x, step, taps, shift, first, out, to):
-    """``out[to:to + 32]``: the weighted sum of turned columns; ``first`` is subtracted from offsets."""
+    """``out[to:to + 64]``: the weighted sum of turned columns; ``first`` is subtracted from offsets."""
 
     def generate(context, builder, signature, args):
         arrays = _Arrays(context, builder, signature, args)
@@ -246,7 +246,7 @@ def _first_sample(source, plane):
 
 @loop
 def _sample_rows(source, c, y, y1, height, shift, down, across, mixed, turned, summed, out, line, start):
-    """Sample 32 rows of luma (``c`` is 0), or 16 rows of Cb and Cr (1), up to ``y1``, to rows of ``out``.
+    """Sample 64 rows of luma (``c`` is 0), or 32 rows of Cb and Cr (1), up to ``y1``, to rows of ``out``.
 
     The first row is written at ``start`` of each plane.
     """
@@ -259,8 +259,8 @@ def _sample_rows(source, c, y, y1, height, shift, down, across, mixed, turned, s
     left, columns = i64(first // _STEP), i64((last - first) // _STEP + 1)
     width = ox.size // nx
     for part in range(_PARTS):
-        plane = c + part if c else i64(0)
-        top = y if c else y + _ROWS * part
+        plane = 1 + part // 2 if c else i64(0)
+        top = y + part % 2 * _ROWS if c else y + _ROWS * part
         if top >= y1:
             continue
         begin = _first_sample(source, source.planes[plane])
@@ -270,14 +270,25 @@ def _sample_rows(source, c, y, y1, height, shift, down, across, mixed, turned, s
             for j in range(_ROWS):
                 row = min(top + j, height - 1)
                 for k in range(0, size, _STEP):
-                    _mix(values, oy, wy, up(row), up(height), up(ny), up(shift), up(left + at + k), mixed, up(j * _CHUNK + k))
+                    _mix(
+                        values,
+                        oy,
+                        wy,
+                        up(row),
+                        up(height),
+                        up(ny),
+                        up(shift),
+                        up(left + at + k),
+                        mixed,
+                        up(j * _CHUNK + k),
+                    )
             for k in range(0, size, _ROWS):
                 _turn(mixed, up(k), up(_CHUNK), turned, up(_STEP * (at + k) + _ROWS * part), up(_STEP))
     for x in range(0, width, _ROWS):
         for k in range(min(_ROWS, width - x)):
             _sum(turned, ox, wx, up(x + k), up(width), up(nx), up(shift), up(first), summed, up(_STEP * k))
         for part in range(_PARTS):
-            to = ((c + part) * _STEP if c else _ROWS * part) * line + start + x
+            to = ((1 + part // 2) * _STEP + part % 2 * _ROWS if c else _ROWS * part) * line + start + x
             _turn(summed, up(_ROWS * part), up(_STEP), out, up(to), up(line))
 
 
@@ -325,10 +336,10 @@ def _planar(calls_, source_, record_, y0, y1, scratch_):
         _sample_rows(
             source, i64(0), y, y1, height, shift, luma_down, luma_across, mixed, turned, summed, samples, line, i64(0)
         )  # fmt: skip
-        for half in range(0, min(_STEP, y1 - y), _ROWS):
+        for half in range(0, min(_STEP, y1 - y), _STEP // 2):
             _sample_rows(
-                source, i64(1), y + half, y1, height, shift, chroma_down, chroma_across, mixed, turned, summed, samples, line,
-                half * line,
+                source, i64(1), y + half, y1, height, shift, chroma_down, chroma_across, mixed, turned, summed, samples,
+                line, half * line,
             )  # fmt: skip
         _convert(samples, line, scale, planes, (y - y0) * width, width, min(_STEP, y1 - y))
 

@@ -97,7 +97,7 @@ def mcus_of(header, scale, region, rows, columns):
 
 @loop
 def samples_of(low, high, factor):
-    """Return the samples, first and end, that pixels ``low`` to ``high`` along an axis share, ``factor`` pixels each."""
+    """Return the samples, first and end, of pixels ``low`` to ``high`` along an axis; ``factor`` pixels share one."""
     return low // factor, -(-high // factor)
 
 
