@@ -64,20 +64,20 @@ def mixed(plane: Pixels, axis: int) -> Pixels:
     moved = np.moveaxis(plane.astype(np.int64), axis, 0)
     before, after = np.concatenate([moved[:1], moved[:-1]]), np.concatenate([moved[1:], moved[-1:]])
     pairs = np.stack([3 * moved + before, 3 * moved + after], 1)
-    return np.moveaxis(pairs.reshape(-1, *moved.shape[1:]), 0, axis)
+    found: Pixels = np.moveaxis(pairs.reshape(-1, *moved.shape[1:]), 0, axis)
+    return found
 
 
 def upsampled(plane: Pixels, across: int, down: int, height: int, width: int) -> Pixels:
     """Chroma at the size of luma, by the formulas of libjpeg's jdsample.c."""
     by_column, by_row = np.arange(2 * plane.shape[1]) % 2, np.arange(2 * plane.shape[0])[:, None] % 2
+    full = plane
     if across == 2 and down == 2:
         full = (mixed(mixed(plane, 0), 1) + 8 - by_column) >> 4
     elif across == 2:
         full = (mixed(plane, 1) + 1 + by_column) >> 2
     elif down == 2:
         full = (mixed(plane, 0) + 1 + by_row) >> 2
-    else:
-        full = plane
     return full[:height, :width]
 
 
@@ -342,11 +342,15 @@ def test_neighbors_in_a_batch_do_not_matter(photo: Image.Image, monkeypatch: pyt
 def test_views_equal_images_opened_once_for_each(value: int, photo: Image.Image) -> None:
     data = [oriented(photo.resize((205, 163)), value, "<"), encoded(photo.resize((101, 77)), "4:2:2")]
     numbers = [0, 1, 0, 0, 1]
-    box = [[0, 3, 41, 7, 5], [5, 0, 12, 33, 8], [90, 60, 55, 33, 44], [91, 70, 66, 32, 43]]
-    views = gi.resized_crop(planar(data).take(numbers), *box, (40, 50))
+    top, left = np.array([0, 3, 41, 7, 5]), np.array([5, 0, 12, 33, 8])
+    height, width = np.array([90, 60, 55, 33, 44]), np.array([91, 70, 66, 32, 43])
+    views = gi.resized_crop(planar(data).take(numbers), top, left, height, width, (40, 50))
     assert all(is_planar(views, k) for k in range(5))
-    singles = [gi.resized_crop(planar([data[i]]), *([one[k]] for one in box), (40, 50)) for k, i in enumerate(numbers)]
-    np.testing.assert_array_equal(views.array("float32"), np.concatenate([one.array("float32") for one in singles]))
+    found = views.array("float32")
+    for k, i in enumerate(numbers):
+        one = slice(k, k + 1)
+        single = gi.resized_crop(planar([data[i]]), top[one], left[one], height[one], width[one], (40, 50))
+        np.testing.assert_array_equal(found[one], single.array("float32"))
 
 
 def test_one_view_that_needs_pixels_decides_for_all(photo: Image.Image) -> None:

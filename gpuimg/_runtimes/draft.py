@@ -32,10 +32,11 @@ def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints) 
     an image have the largest scale that any of them needs.
     """
     scales = np.full(len(source.sizes), FULL, np.int64)
-    if not isinstance(source, EncodedImages) or source.options.draft is None or source.options.draft == PLANES:
+    draft = source.options.draft if isinstance(source, EncodedImages) else None
+    if not isinstance(source, EncodedImages) or draft is None or isinstance(draft, str):
         return scales
     for k, plan in enumerate(segments):
-        scales = np.where(starts == k, scales_allowed(plan, source.options.draft), scales)
+        scales = np.where(starts == k, scales_allowed(plan, draft), scales)
     whole = source.headers.records["kind"] == OTHER
     whole |= source.sizes.min(1) * scales < FULL
     scales = np.where(whole, FULL, scales)

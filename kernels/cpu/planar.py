@@ -225,8 +225,8 @@ def _tables(record, plane, height, width, ints, at):
     return down, (nx, ints[at : at + x], ints[at + x : at + 2 * x + width]), at + 2 * x + width
 
 
-def planar_space(height, width, nx, ny, columns):  # type: ignore[no-untyped-def]  # numbers or arrays
-    """Return the elements of ``floats`` and ``ints`` for a grid, its taps and source columns."""
+def planar_space(height: Any, width: Any, nx: Any, ny: Any, columns: Any) -> tuple[Any, Any]:
+    """Return the elements of ``floats`` and ``ints`` for a grid, its taps and source columns; all may be arrays."""
     # The parts are those of _planar and _lay. Chroma has no more taps than luma.
     laid = np.maximum(height * (ny + 2), width * (nx + 2))
     shorts = _ROWS * _CHUNK + _STEP * (columns + 3 * _ROWS) + 3 * _STEP * (width + _ROWS)
@@ -256,7 +256,7 @@ def _sample_rows(source, c, y, y1, height, shift, down, across, mixed, turned, s
     for k in range(ox.size):
         first = min(first, ox[k])
         last = max(last, ox[k])
-    left, columns = i64(first // _STEP), i64((last - first) // _STEP + 1)
+    left, columns = first // _STEP, (last - first) // _STEP + 1
     width = ox.size // nx
     for part in range(_PARTS):
         plane = 1 + part // 2 if c else i64(0)
