@@ -1,4 +1,4 @@
-"""Sampling of planes of luma and chroma, each of its own size, and conversion to RGB at the result's size.
+"""Sampling of planes of luma and chroma, each at the size it has, and conversion to RGB at the result's size.
 
 Two passes as in :mod:`.sample`, in fixed point: samples and their sums have 6 or 7 bits after the point, weights 15.
 The vertical pass leaves 16 rows, which are turned, so that a vector of the horizontal pass holds one value of each row.
@@ -172,7 +172,7 @@ def _taps(record, plane, axis):
     side = plane.side[axis]
     if side == 1:
         return record.support[axis], i64(record.taps[axis])
-    # Chroma is interpolated as far as its samples are apart, where luma is not shrunk as much.
+    # At least the distance of chroma samples: there chroma is interpolated, as in an enlarged image.
     support = max(record.support[axis] / f32(side), f32(1.0))
     taps = i64(np.ceil(f32(2.0) * reach(record.filter, support, i64(0)) - f32(1e-4)))
     return support, min(max(taps, 1), i64(record.taps[axis]))

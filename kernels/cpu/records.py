@@ -45,7 +45,7 @@ IMAGE: Final = np.dtype(
         ("out_bytes", "<i8"),
         ("access", ACCESS),  # its entry in a seek index
         ("scale", "<i8"),  # eighths of its stored size that it is decoded at: 8, 4, 2 or 1
-        ("planar", "<i8"),  # 1 for a JPEG that is decoded to planes of luma and chroma, each of its own size
+        ("planar", "<i8"),  # 1 for a JPEG that is decoded to planes of luma and chroma, each at the size it has
         ("next_view", "<i8"),  # index of the next image of the batch that reads the same pixels, or -1
         ("corner", "<i8", 2),  # x and y of this view's first pixel, from the region's corner
     ],

@@ -63,7 +63,7 @@ ACCESS: Final = np.dtype(
     align=True,
 )
 
-PLANES: Final = 0  # channels of a result that is the planes of Y, Cb and Cr, one after the other, each of its own size
+PLANES: Final = 0  # channels of a result that is the planes of Y, Cb and Cr as stored, one after the other
 
 #: The task of one call of the decoder.
 REQUEST: Final = np.dtype(
