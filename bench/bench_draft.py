@@ -11,7 +11,8 @@
   ``draft="planes"``, ``draft=1.5``, a seek index, and photos made smaller by :func:`gpuimg.prepare`, over those
   without; and the difference of planes in levels.
 
-Medians of mean, 99.9th percentile and maximum over the values of an image; ``worst`` is the largest of all.
+Medians of mean, 99.9th percentile and maximum over the values of an image; ``worst`` is the largest of all. Tables
+of docs/performance.md are written next to the result.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _SET = "1280x960"
 _SETS = {"S": 256, "dense": 256, "1280x960": 512}  # and the shorter side that their photos are prepared to
 _BATCH = 32
 _DRAWS = 3  # crops of each photo
+MEANS = ("planes", "draft=1.5", "index", "index, planes")  # of the table, to which prepared photos are added
 _LEFT = (1.0, 1.25, 1.5, 2.0, 3.0)  # limits of the rows of the table
 _DRAFTS = (1.0, 1.5, 2.0)
 _TENTH = 0.1
@@ -197,6 +199,32 @@ def levers(name: str, files: list[bytes], rounds: int) -> dict[str, Any]:
     return result
 
 
+def _name(name: str, found: dict[str, Any]) -> str:
+    height, width = photos.SETS[name].sizes[0][0]
+    return f"{width}x{height}, {found['photos']['bits_per_pixel_p5_p50_p95'][1]:.1f} bits per pixel"
+
+
+def _table(rows: list[list[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], f"|{'---|' * len(rows[0])}", *lines[1:]]) + "\n"
+
+
+def tables(result: dict[str, Any]) -> list[str]:
+    """Return Markdown of the ratios by CPU time, medians of the rounds, and of the differences of planes."""
+    gains = [["", *(f"`{mean}`" if "=" in mean else mean for mean in MEANS), "prepared", "prepared, planes"]]
+    differences = [["", "mean", "p99", "p99.9", "largest mean", "largest"]]
+    for name, found in result["levers"].items():
+        for work in ("train", "eval"):
+            ratios = [found[work][mean] for mean in MEANS]
+            ratios += [one for mean, one in found[work].items() if mean.startswith("prepared")]
+            cells = [f"{one['times_without_by_cpu_time']:.2f}" for one in ratios]
+            gains.append([f"{work}, {_name(name, found)}", *cells])
+        off = found["planes"]
+        cells = [f"{off[key]:.2f}" for key in ("mean", "p99", "p99.9", "largest_mean")]
+        differences.append([_name(name, found), *cells, f"{off['worst']:.0f}"])
+    return [_table(gains), _table(differences)]
+
+
 def planes(files: list[bytes]) -> dict[str, float]:
     """Measure differences of planes from the exact results; percentiles of all values, means over the images."""
     means, percentiles, most = [], [], 0.0
@@ -220,17 +248,14 @@ def main() -> None:
     parser.add_argument("--photos", type=int, help="of each set for the comparison of all means, by default all")
     options = parser.parse_args()
     files = photos.load_set(_SET, options.count)
-    common.write(
-        {
-            **common.environment(photos.summary_of_set(_SET, files), options.rounds, _BATCH),
-            "quality": quality(files),
-            "gain": {
-                name: gain(files, chain, options.rounds) for name, chain in (("train", train), ("eval", evaluate))
-            },
-            "levers": {name: levers(name, photos.load_set(name, options.photos), options.rounds) for name in _SETS},
-        },
-        options.out,
-    )
+    result = {
+        **common.environment(photos.summary_of_set(_SET, files), options.rounds, _BATCH),
+        "quality": quality(files),
+        "gain": {name: gain(files, chain, options.rounds) for name, chain in (("train", train), ("eval", evaluate))},
+        "levers": {name: levers(name, photos.load_set(name, options.photos), options.rounds) for name in _SETS},
+    }
+    common.write(result, options.out)
+    options.out.with_suffix(".md").write_text("\n".join(tables(result)))
 
 
 if __name__ == "__main__":

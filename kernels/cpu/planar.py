@@ -19,7 +19,7 @@ from ..layout import CUBIC_CLAMPED, CUBIC_RENORMALIZED, LANCZOS
 from ..sampling import reach
 from ..scalar import f32, i32, loop, up
 from ..yuv import jfif_rgb
-from .intrinsics import bytes_at, floats_of, ints_of, pointer, record_at, shorts_in, shuffle, spread
+from .intrinsics import bytes_at, check_place, floats_of, ints_of, pointer, record_at, shorts_in, shuffle, spread
 from .sample import SAMPLE, call_lay_taps
 
 i64 = np.int64
@@ -59,17 +59,21 @@ class _Arrays:
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any) -> None:
         self._context, self.builder, self._kinds, self._args = context, builder, signature.args, args
 
+    def _place(self, position: int, index: Any, kind: Any) -> Any:
+        array = self._context.make_array(self._kinds[position])(self._context, self.builder, self._args[position])
+        count = index.type(getattr(kind, "count", 1))
+        check_place(self.builder, index, count, self.builder.extract_value(array.shape, 0))
+        return pointer(self._context, self.builder, self._kinds[position], self._args[position], index, kind)
+
     def load(self, position: int, index: Any, kind: Any) -> Any:
-        """Load a value of any type from an element on."""
-        place = pointer(self._context, self.builder, self._kinds[position], self._args[position], index, kind)
-        value = self.builder.load(place)
+        """Load a vector of elements from one on, or an element."""
+        value = self.builder.load(self._place(position, index, kind))
         value.align = 1
         return value
 
     def store(self, value: Any, position: int, index: Any) -> None:
         """Store a vector from an element on."""
-        place = pointer(self._context, self.builder, self._kinds[position], self._args[position], index, value.type)
-        self.builder.store(value, place).align = 2
+        self.builder.store(value, self._place(position, index, value.type)).align = 2
 
     def sums(self, first: Any, step: Any, taps: Any, shift: Any, values: Any) -> list[Any]:
         """Weighted sums over the taps at ``first``, ``first + step``, ... of offsets (1) and weights (2).
