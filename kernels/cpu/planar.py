@@ -17,7 +17,7 @@ from ..compiled import NativeFunction
 from ..lang import cgutils, intrinsic, ir, types
 from ..layout import CUBIC_CLAMPED, CUBIC_RENORMALIZED, LANCZOS
 from ..sampling import reach
-from ..scalar import f32, i32, loop, up
+from ..scalar import f32, floor, i32, loop, up
 from ..yuv import jfif_rgb
 from .intrinsics import bytes_at, check_place, floats_of, ints_of, pointer, record_at, shorts_in, shuffle, spread
 from .sample import SAMPLE, call_lay_taps
@@ -178,7 +178,7 @@ def _taps(record, plane, axis):
         return record.support[axis], i64(record.taps[axis])
     # At least the distance of chroma samples: there chroma is interpolated, as in an enlarged image.
     support = max(record.support[axis] / f32(side), f32(1.0))
-    taps = i64(np.ceil(f32(2.0) * reach(record.filter, support, i64(0)) - f32(1e-4)))
+    taps = -i64(floor(f32(1e-4) - f32(2.0) * reach(record.filter, support, i64(0))))  # rounded up
     return support, min(max(taps, 1), i64(record.taps[axis]))
 
 
