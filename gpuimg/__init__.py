@@ -18,6 +18,7 @@ from ._checks.elsewhere import not_here as _not_here
 from ._decoding.decoder import ImageInfo
 from ._index.report import IndexReport
 from ._index.seek_index import SeekIndex
+from ._loading.blocks import Blocks
 from ._loading.build_index import build_index
 from ._loading.clips import Clips
 from ._loading.load import load
@@ -110,6 +111,7 @@ __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
     "Batch",
+    "Blocks",
     "Clips",
     "CopyPaste",
     "DecodeError",

@@ -28,6 +28,7 @@ from .._index.seek_index import SeekIndex
 from .._io.file_bytes import MAX_BYTES
 from .._random.rng import Rng
 from ..sources.stream import Stream
+from .blocks import Blocks
 from .clips import Clips
 from .loader import Loader
 from .order import order_of
@@ -60,7 +61,7 @@ def load(
     devices: Sequence[Device] | None = None,
     dtype: DType | None = None,
     layout: ClipLayout = "NHWC",
-    shuffle: bool = False,
+    shuffle: bool | Blocks = False,
     seed: int = 0,
     epochs: int | None = 1,
     drop_last: bool = False,
@@ -108,8 +109,9 @@ def load(
         Several devices, used in turn: batch ``k`` is computed on device ``k % len(devices)``.
     dtype, layout
         As in :meth:`Batch.array`; layouts with T are for ``clips``.
-    shuffle : bool
-        Shuffle each epoch differently; the order depends only on ``seed`` and the epoch.
+    shuffle : bool or Blocks
+        Shuffle each epoch differently; the order depends only on ``seed`` and the epoch. :class:`Blocks` reads
+        neighbors together, for slow storage.
     seed : int
         Seed of the order and of ``rng``, 0 to 2**64 - 1.
     epochs : int or None
@@ -219,11 +221,11 @@ def load(
     batch_size = whole_number(batch_size, "batch_size")
     prefetch, readers = whole_number(prefetch, "prefetch"), readers_for(source, readers)
     decoders = whole_number(decoders, "decoders")
-    shuffle, drop_last, progress = flag(shuffle, "shuffle"), flag(drop_last, "drop_last"), flag(progress, "progress")
+    drop_last, progress = flag(drop_last, "drop_last"), flag(progress, "progress")
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_choices(layout, dtype, on_error, clips is not None)
     if isinstance(source, Stream):
-        check_stream(source, on_error, max_failures, index, clips, (indices, weights, repeats))
+        check_stream(source, shuffle, on_error, max_failures, index, clips, (indices, weights, repeats))
     options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)

@@ -15,6 +15,7 @@ from .._checks.text import counted
 from .._index.seek import misfit_warning
 from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
+from .blocks import Blocks
 from .pipeline import FinishedBatch, LoadedBatch, Pipeline
 from .prefetch import Ending, Stopped
 from .settings import Settings, failure_limit
@@ -223,7 +224,7 @@ class Loader:
             )
         at, settings = self._reached(), self._settings
         return {
-            "version": 1, **_identity(settings), "shuffle": settings.order.shuffle, "seed": settings.seed,
+            "version": 1, **_identity(settings), "seed": settings.seed,
             "epoch": at.epoch, "levels": [list(level) for level in at.levels], "rank": settings.rank,
             "world": settings.world, "taken": at.taken, "given": at.given, "alike": settings.on_error != "skip",
         }  # fmt: skip
@@ -249,7 +250,7 @@ class Loader:
                 raise ValueError(
                     f"unknown version of a loader's state_dict: {one.get('version')!r}; this gpuimg knows 1"
                 )
-            for name, mine in {**_identity(settings), "shuffle": settings.order.shuffle}.items():
+            for name, mine in _identity(settings).items():
                 if name == "order" and one.get(name) != mine:
                     raise ValueError("the state was taken with other indices, weights or repeats than this loader has")
                 if one.get(name) != mine:
@@ -258,7 +259,7 @@ class Loader:
                 raise ValueError(
                     f"the state is of {one['world']} ranks with a stream each, but this loader's are {settings.world}"
                 )
-        position = resumed(states, settings.samples, settings.rank, settings.world)
+        position = resumed(states, settings.samples, settings.rank, settings.world, settings.order.run)
         self.close()
         self._settings = replace(settings, seed=int(states[0]["seed"]))
         self._position = position
@@ -368,10 +369,12 @@ def changed(loader: Loader, kind: type[_Kind], **settings: Any) -> _Kind:
 
 
 def _identity(settings: Settings) -> dict[str, Any]:
-    """Return the properties of the source that must be equal when a state is loaded."""
+    """Return the properties of the source and its order that must be equal when a state is loaded."""
+    shuffle = settings.order.shuffle
+    order = {"shuffle": repr(shuffle) if isinstance(shuffle, Blocks) else shuffle}
     if not settings.of_stream:
-        return {"samples": len(settings.source), "order": settings.order.digest()}
-    return {"samples": None, "buffer": settings.source.buffer if settings.order.shuffle else None}
+        return {"samples": len(settings.source), "order": settings.order.digest(), **order}
+    return {"samples": None, "buffer": settings.source.buffer if shuffle else None, **order}
 
 
 class _Loop(Iterator[LoadedBatch]):

@@ -19,6 +19,7 @@ from .._checks.types import (
     SupportsArray,
 )
 from .._index.seek_index import SeekIndex
+from .blocks import Blocks
 from .clips import Clips
 
 
@@ -29,7 +30,7 @@ class SharedOptions(TypedDict, total=False):
     devices: Sequence[Device] | None
     dtype: DType | None
     layout: ClipLayout
-    shuffle: bool
+    shuffle: bool | Blocks
     seed: int
     epochs: int | None
     drop_last: bool

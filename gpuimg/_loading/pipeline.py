@@ -33,6 +33,7 @@ from .._runtimes.protocol import ResultMemory, Runtime
 from .._threads.turn import Turn
 from ..errors import DecodeError, Failure
 from ..sources._table import is_remote
+from .blocks import Blocks, neighbors
 from .prefetch import Prefetcher, Stopped
 from .samples import Sample, SampleNames, collate, label_examples, name_videos, read_samples, reread
 from .settings import Settings
@@ -90,6 +91,17 @@ class ReadChunk(NamedTuple):
     samples: list[Sample]
     seconds: float  # of reading
     held: float  # seconds of waiting for the GIL or a core
+    part: BufferPart | None = None
+
+
+class BufferPart(NamedTuple):
+    """Part of the samples of a buffer, read together as they are neighbors in the source."""
+
+    places: Ints  # in the rank's share
+    indices: Ints
+    real: Mask
+    copies: NDArray[np.uint64] | None
+    last: bool  # of its buffer
 
 
 class EntryUse(NamedTuple):
@@ -134,6 +146,10 @@ class Pipeline:
         self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # mean size of a sample in the chunk read last
         chunk = min(max(2 * settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK)
         self._chunk = min(chunk, settings.batch_size)
+        shuffle = settings.order.shuffle
+        self._buffer = 0  # samples that are read together, in the order of the source
+        if isinstance(shuffle, Blocks):
+            self._buffer, self._chunk = shuffle.run, max(shuffle.samples, _MOST_CHUNK)
         self._room = FIRST_ROOM  # bytes for the files of a chunk, from the chunk read last
         self.read_seconds = self.read_held = 0.0  # seconds, of chunks that were used
         self.read_waited = 0.0  # seconds, of readers that have ended
@@ -145,29 +161,54 @@ class Pipeline:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def _reading(self, epochs: Iterator[Epoch]) -> Iterator[Callable[[], ReadChunk]]:
-        """Yield read jobs for all samples of some epochs; under "skip" also for endless padding of the one epoch."""
-        settings, chunk, remote = self._settings, self._chunk, is_remote(self._settings.source)
+        """Yield read jobs for all samples of some epochs."""
+        remote, run = is_remote(self._settings.source), self._buffer
         for epoch in epochs:
-            read = partial(self._read_samples, settings.share(epoch.position.levels), epoch.position.epoch)
-            for start, stop in self._schedule.spans(epoch):
+            share = self._settings.share(epoch.position.levels)
+            for start, stop in self._spans(epoch):
                 at = start
                 while at < stop:
-                    end = min(at + (self._remote_chunk() if remote else chunk), stop)
-                    yield partial(read, at, end)
+                    if run:
+                        end = min(at // run * run + run, stop)
+                        for part in self._parts(share, epoch.position.epoch, at, end):
+                            yield partial(self._read_part, part)
+                    else:
+                        end = min(at + (self._remote_chunk() if remote else self._chunk), stop)
+                        yield partial(self._read_samples, share, epoch.position.epoch, at, end)
                     at = end
-            if settings.on_error == "skip":
-                for at in count(epoch.position.taken + epoch.left, chunk):
-                    yield partial(read, at, at + chunk)
+
+    def _spans(self, epoch: Epoch) -> Iterator[tuple[int, int]]:
+        """Yield ranges of the rank's share that are read; under "skip" also endless padding of the one epoch."""
+        yield from self._schedule.spans(epoch)
+        if self._settings.on_error == "skip":
+            for at in count(epoch.position.taken + epoch.left, self._chunk):
+                yield at, at + self._chunk
 
     def _remote_chunk(self) -> int:
         """Return the samples per job for URLs, where neighboring samples share a request."""
         return min(max(_REMOTE_BYTES // max(self._bytes, 1), _LEAST_REMOTE), _MOST_REMOTE)
 
+    def _parts(self, share: Share, epoch: int, start: int, stop: int) -> Iterator[BufferPart]:
+        """Yield the samples of a buffer in the order of the source, in parts."""
+        places, real = share.places(start, stop)
+        indices, copies = self._settings.order.at(places, self._settings.seed, epoch)
+        left = stop - start
+        for part in neighbors(indices, self._chunk):
+            left -= len(part)
+            numbers = None if copies is None else copies[part]
+            yield BufferPart(start + part, indices[part], real[part], numbers, last=not left)
+
+    def _read_part(self, part: BufferPart) -> ReadChunk:
+        return self._read_at(part.indices, part.real, part.copies)._replace(part=part)
+
     def _read_samples(self, share: Share, epoch: int, start: int, stop: int) -> ReadChunk:
+        places, real = share.places(start, stop)
+        indices, copies = self._settings.order.at(places, self._settings.seed, epoch)
+        return self._read_at(indices, real, copies)
+
+    def _read_at(self, indices: Ints, real: Mask, copies: NDArray[np.uint64] | None) -> ReadChunk:
         settings = self._settings
         begin, cpu = time.perf_counter(), time.thread_time()
-        places, real = share.places(start, stop)
-        indices, copies = settings.order.at(places, settings.seed, epoch)
         if settings.videos is not None:
             samples = name_videos(
                 settings.source, indices.tolist(), real.tolist(), settings.columns, settings.options.max_bytes
@@ -190,7 +231,9 @@ class Pipeline:
         settings = self._settings
         self._stop_reading()
         self._read.clear()
-        chunks = max(-(-2 * settings.batch_size // self._chunk), settings.readers) + 1
+        # Batches begin when a whole buffer was read; the next one is read meanwhile.
+        samples = self._buffer or 2 * settings.batch_size
+        chunks = max(-(-samples // self._chunk), settings.readers) + 1
         reader = Prefetcher(self._reading(epochs), chunks, settings.readers, "read", spare=True)
         with self._lock:
             self._reader = reader
@@ -209,14 +252,28 @@ class Pipeline:
 
     def _next_sample(self) -> Sample:
         if not self._read:
-            reader = self._reader
-            if reader is None:
-                raise Stopped
-            chunk = reader.get()
-            self._read.extend(chunk.samples)
-            self.read_seconds += chunk.seconds
-            self.read_held += chunk.held
+            chunk = self._next_chunk()
+            self._read.extend(chunk.samples if chunk.part is None else self._mixed(chunk))
         return self._read.popleft()
+
+    def _next_chunk(self) -> ReadChunk:
+        reader = self._reader
+        if reader is None:
+            raise Stopped
+        chunk = reader.get()
+        self.read_seconds += chunk.seconds
+        self.read_held += chunk.held
+        return chunk
+
+    def _mixed(self, chunk: ReadChunk) -> list[Sample]:
+        """Return all samples of a buffer in the order of the epoch; ``chunk`` is its first part."""
+        found: dict[int, Sample] = {}
+        while chunk.part is not None:
+            found.update(zip(chunk.part.places.tolist(), chunk.samples, strict=True))
+            if chunk.part.last:
+                break
+            chunk = self._next_chunk()
+        return [found[place] for place in sorted(found)]
 
     # -- batches -----------------------------------------------------------------------------------------------
 

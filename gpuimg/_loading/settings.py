@@ -74,7 +74,7 @@ class Settings:
 
     def share(self, levels: tuple[Level, ...] = ()) -> Share:
         """Return this rank's share of the rest of an epoch."""
-        return Share(self.samples, levels, self.rank, self.world)
+        return Share(self.samples, levels, self.rank, self.world, self.order.run)
 
 
 def adapted(preprocess: Any) -> Preprocess | None:
