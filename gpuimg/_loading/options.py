@@ -20,13 +20,14 @@ from .._checks.types import (
 )
 from .._index.seek_index import SeekIndex
 from .blocks import Blocks
+from .buckets import Buckets, TokenBudget
 from .clips import Clips
 
 
 class SharedOptions(TypedDict, total=False):
     """Keyword arguments of :func:`gpuimg.load` but ``device``, which is another one for tensors."""
 
-    batch_size: Required[int]
+    batch_size: Required[int | Buckets | TokenBudget]
     devices: Sequence[Device] | None
     dtype: DType | None
     layout: ClipLayout

@@ -25,12 +25,17 @@ class Order:
     copies are numbered, because each has separate random draws.
     """
 
-    choices: int  # number of samples to choose from, and of places
+    choices: int  # number of places, and of samples to choose from
     shuffle: bool | Blocks
     indices: Ints | None = None  # the samples to choose from; None: all of the source
     copies: NDArray[np.uint64] | None = None  # number of earlier occurrences of each of them, if any occurs twice
     limits: Floats | None = None  # their cumulative weights
     repeats: int = 1
+
+    @property
+    def samples(self) -> int:
+        """Number of samples of an epoch."""
+        return self.choices
 
     @property
     def run(self) -> int:
@@ -39,7 +44,7 @@ class Order:
 
     def at(self, places: Ints, seed: int, epoch: int) -> tuple[Ints, NDArray[np.uint64] | None]:
         """Return the samples at some places, and the number of each copy; None if all are the first ones."""
-        copies = None
+        copies: NDArray[np.uint64] | None
         if self.limits is not None:
             units = Rng(seed, epoch=epoch, indices=places).split("weights").units(1)[:, 0]
             total = self.limits[-1]
@@ -51,12 +56,15 @@ class Order:
                 chosen = self.shuffle.order(chosen, self.choices, seed, epoch)
             elif self.shuffle:
                 chosen = shuffled(chosen, self.choices, seed, epoch)
-            if self.copies is not None:
-                copies = self.copies[chosen]
+            copies = None if self.copies is None else self.copies[chosen]
             if self.repeats > 1:
                 number = (places % self.repeats).astype(np.uint64)
                 copies = number if copies is None else copies * np.uint64(self.repeats) + number
-        return (chosen if self.indices is None else self.indices[chosen]), copies
+        return self.indices_of(chosen), copies
+
+    def indices_of(self, chosen: Ints) -> Ints:
+        """Return the indices in the source of some of the samples to choose from."""
+        return chosen if self.indices is None else self.indices[chosen]
 
     def digest(self) -> str | None:
         """Return a digest of the order, whatever the seed; None for the whole source."""

@@ -133,7 +133,14 @@ def shuffled_within(items: Iterator[Any], buffer: int, seed: int, epoch: int) ->
 
 
 def check_stream(
-    source: Stream, shuffle: Any, on_error: str, max_failures: Any, index: Any, clips: Any, choice: tuple[Any, Any, Any]
+    source: Stream,
+    by_size: Any,
+    shuffle: Any,
+    on_error: str,
+    max_failures: Any,
+    index: Any,
+    clips: Any,
+    choice: tuple[Any, Any, Any],
 ) -> None:
     """Reject options that need a length or an index.
 
@@ -142,6 +149,8 @@ def check_stream(
     ValueError
         Naming the option and the alternative.
     """
+    if by_size is not None:
+        raise ValueError(f"batch_size={type(by_size).__name__} needs a source with a length, whose sizes can be read")
     if isinstance(shuffle, Blocks):
         raise ValueError("shuffle=Blocks needs a source with a length; a stream is shuffled within its buffer by True")
     if on_error == "skip":
