@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -23,13 +23,15 @@ from .._data.patches import PatchLayout
 from .._decoding import exif, jpeg, pillow, png, route
 from .._plan.compile import (
     Pass,
+    Stored,
     compile_plan,
     exact_resizes,
     kind_between,
     launches_of,
     ops_used,
     regions_read,
-    without_copies,
+    stored_bytes,
+    whole_regions,
 )
 from .._plan.plan import Plan
 from .._plan.scale import FULL, at_scale, scaled_sizes
@@ -42,6 +44,7 @@ from ..kernels import layout, ops
 from ..kernels.compiled import ALWAYS, compile_together
 from ..kernels.cpu import artefacts, batch, elastic, exact, records
 from ..kernels.cpu.run import call_table
+from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
 from ..kernels.cpu.sample import work_space
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.cpu.vectors import SOURCE_SLACK
@@ -70,20 +73,53 @@ Write: TypeAlias = Callable[[list[int], Any], None]
 class _ExactSegment:
     """An exact resize as a PASS record, the regions of its source, and the memory it takes."""
 
-    itemsize = 1
-    launches = 2
-
-    def __init__(self, plan: Plan, parts: Ints) -> None:
-        images, region = exact_resizes(plan, parts)
-        self._images = images  # keeps the memory that the pass refers to
+    def __init__(
+        self, plan: Plan, stored: Stored, kind: int, form: str | PatchLayout, others: tuple[str, ...]
+    ) -> None:
+        images, region = exact_resizes(plan, stored.parts)
         self.regions = np.ascontiguousarray(region, np.int64)
-        x0, y0, x1, y1 = parts.T
-        self.bytes = (x1 - x0) * (y1 - y0) * plan.channels
-        space = exact.exact_space(images, plan.channels)
+        self.itemsize = BYTES_OF[kind]
+        x0, y0, x1, y1 = stored.parts.T
+        sizes, channels = np.stack([y1 - y0, x1 - x0], 1), plan.channels
+        places = _places(sizes, channels, form, stored)
+        self.bytes = places["elements"] * self.itemsize
+        # A GPU stores planes, patches and normalized values by a launch after the two of the resize.
+        self.launches = 2 if kind == layout.UINT8 and form == "pixels" and not stored.normal.any() else 3
+        space = exact.exact_space(images, places, channels)
         self.memory = {"exact": int(np.max(space, initial=0))}
-        self.passes = [images]
+        self.passes = images, places  # keeps the memory that the record refers to
+        resize, store = exact.RESIZE_FUNCTION, STORE_BYTES_FUNCTIONS[kind]
+        compile_together([*others, resize.name, store.name])
         self.records = np.zeros(1, records.PASS)
-        records.set_exact_pass(self.records[0], images=images, channels=plan.channels, regions=self.regions)
+        records.set_exact_pass(
+            self.records[0],
+            images=images,
+            stored=places,
+            channels=channels,
+            itemsize=self.itemsize,
+            regions=self.regions,
+            resize=resize.address,
+            store=store.address,
+        )
+
+
+def _places(sizes: Ints, channels: int, form: str | PatchLayout, stored: Stored) -> Any:
+    """Return (N,) STORED of results of sizes (N, 2); planes and pixels are patches as large as the image."""
+    one = np.zeros(len(sizes), records.STORED)
+    one["height"], one["width"] = sizes.T
+    one["merge"] = one["repeats"] = 1
+    area = sizes[:, 0] * sizes[:, 1]
+    one["elements"] = area * channels
+    one["plane"], one["column"] = (area, 1) if form == "planes" else (1, channels)
+    one["row"] = one["column"] * sizes[:, 1]
+    if not isinstance(form, str):
+        for field in fields(form):
+            one[field.name] = getattr(form, field.name)
+        one["elements"] = form.count(sizes) * form.size
+    one["mean"], one["std"], one["divisor"] = stored.normal[:, :3], stored.normal[:, 3:6], stored.normal[:, 6]
+    one["mirrored"] = stored.mirrored
+    one["work"] = store_space(one, sizes[:, 1])
+    return one
 
 
 class _Segment:
@@ -179,11 +215,11 @@ class Call:
         self._lock = threading.Lock()
         first = None if isinstance(source, Pixels) else source.first_occurrences()
         self._first_occurrences = None if first is None else rows_of(first, source.frames)
-        segments = without_copies(segments, kind, interleaved=form == "pixels") if segments else ()
+        segments, stored = _with_store(segments)
         starts = first_segments(segments) if segments else np.zeros(n, np.int64)
         scales = scales_of(source, segments, starts)
         self._sizes = scaled_sizes(source.sizes, scales)  # of the images as decoded
-        self._segments = _compiled(source, segments, starts, scales, kind, form)
+        self._segments = _compiled(source, segments, stored, starts, scales, kind, form)
         self._passes = np.concatenate(
             [segment.records for segment in self._segments] or [np.zeros(0, records.PASS)], dtype=records.PASS
         )
@@ -250,7 +286,7 @@ class Call:
             here = starts == k
             region[here] = segment.regions[here]
             images["first_pass"][here] = first
-            first += len(segment.passes)
+            first += len(segment.records)
 
     def _set_duplicates(self) -> None:
         """Link the occurrences of each image, and give the first one a region that covers all of them."""
@@ -475,9 +511,20 @@ def _write_part(part: png.Part, orientation: int, region: list[int], out: Any) -
         out.reshape(shown.shape)[:] = shown
 
 
+def _with_store(segments: Sequence[Plan]) -> tuple[Sequence[Plan], Stored | None]:
+    """Return how an exact resize stores the results, and the segments up to it; None where it is not the last one."""
+    if not segments:
+        return (), None
+    if segments[-1].exact is not None:
+        return segments, Stored.of(whole_regions(segments[-1].sizes))
+    stored = stored_bytes(segments[-1]) if len(segments) > 1 and segments[-2].exact is not None else None
+    return (segments if stored is None else segments[:-1]), stored
+
+
 def _compiled(
     source: Encoded | Pixels,
     segments: Sequence[Plan],
+    stored: Stored | None,
     starts: Ints,
     scales: Ints,
     kind: int,
@@ -487,21 +534,24 @@ def _compiled(
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
     others = ALWAYS if isinstance(source, EncodedImages) else ALWAYS[1:]  # no decoder for decoded pixels
-    stored = [*((kind_between(before, after), "pixels") for before, after in pairwise(segments)), (kind, form)]
-    parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else []
+    kinds = [*((kind_between(before, after), "pixels") for before, after in pairwise(segments)), (kind, form)]
+    parts = list[Ints]()
+    if any(plan.exact is not None for plan in segments):
+        parts = regions_read(segments, None if stored is None else stored.parts)[1:]
     compiled, sizes, channels = list[_Segment | _ExactSegment](), source.sizes, source.channels
     for k, plan in enumerate(segments):
         scaled = at_scale(plan, np.where(starts == k, scales, FULL), sizes, far)
         strides = sizes[:, 1] * channels
         sizes, channels = plan.sizes, plan.channels
         if plan.exact is not None:
-            compiled.append(_ExactSegment(scaled, parts[k]))
+            last = stored if k == len(segments) - 1 else None
+            compiled.append(_ExactSegment(scaled, last or Stored.of(parts[k]), *kinds[k], others))
         else:
             # Dtypes that a segment reads: results of the previous one, and source images unchanged by earlier segments.
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
             if np.any(starts == k):
                 read.add(source.dtype)
-            compiled.append(_Segment(scaled, *stored[k], read, others))
+            compiled.append(_Segment(scaled, *kinds[k], read, others))
         check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
     return compiled
 
