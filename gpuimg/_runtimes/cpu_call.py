@@ -43,8 +43,8 @@ from ..errors import VideoError
 from ..kernels import layout, ops
 from ..kernels.compiled import ALWAYS, compile_together
 from ..kernels.cpu import artefacts, batch, elastic, exact, records
-from ..kernels.cpu.run import call_table
 from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
+from ..kernels.cpu.run import call_table
 from ..kernels.cpu.sample import work_space
 from ..kernels.cpu.store import BYTES_OF
 from ..kernels.cpu.vectors import SOURCE_SLACK
@@ -73,28 +73,26 @@ Write: TypeAlias = Callable[[list[int], Any], None]
 class _ExactSegment:
     """An exact resize as a PASS record, the regions of its source, and the memory it takes."""
 
-    def __init__(
-        self, plan: Plan, stored: Stored, kind: int, form: str | PatchLayout, others: tuple[str, ...]
-    ) -> None:
+    def __init__(self, plan: Plan, stored: Stored, kind: int, form: str | PatchLayout, others: tuple[str, ...]) -> None:
         images, region = exact_resizes(plan, stored.parts)
         self.regions = np.ascontiguousarray(region, np.int64)
         self.itemsize = BYTES_OF[kind]
         x0, y0, x1, y1 = stored.parts.T
         sizes, channels = np.stack([y1 - y0, x1 - x0], 1), plan.channels
-        places = _places(sizes, channels, form, stored)
-        self.bytes = places["elements"] * self.itemsize
+        to = places(sizes, channels, form, stored)
+        self.bytes = to["elements"] * self.itemsize
         # A GPU stores planes, patches and normalized values by a launch after the two of the resize.
         self.launches = 2 if kind == layout.UINT8 and form == "pixels" and not stored.normal.any() else 3
-        space = exact.exact_space(images, places, channels)
+        space = exact.exact_space(images, to, channels)
         self.memory = {"exact": int(np.max(space, initial=0))}
-        self.passes = images, places  # keeps the memory that the record refers to
+        self.passes = images, to  # keeps the memory that the record refers to
         resize, store = exact.RESIZE_FUNCTION, STORE_BYTES_FUNCTIONS[kind]
         compile_together([*others, resize.name, store.name])
         self.records = np.zeros(1, records.PASS)
         records.set_exact_pass(
             self.records[0],
             images=images,
-            stored=places,
+            stored=to,
             channels=channels,
             itemsize=self.itemsize,
             regions=self.regions,
@@ -103,7 +101,7 @@ class _ExactSegment:
         )
 
 
-def _places(sizes: Ints, channels: int, form: str | PatchLayout, stored: Stored) -> Any:
+def places(sizes: Ints, channels: int, form: str | PatchLayout, stored: Stored) -> Any:
     """Return (N,) STORED of results of sizes (N, 2); planes and pixels are patches as large as the image."""
     one = np.zeros(len(sizes), records.STORED)
     one["height"], one["width"] = sizes.T
