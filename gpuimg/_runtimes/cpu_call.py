@@ -63,6 +63,8 @@ _CHANNELS = 3  # the most channels that the kernels process
 # Results of at least this many bytes are written with non-temporal stores: they would be evicted before they are read.
 _STREAMED = 8 << 20
 
+_PAGE = 4096  # bytes, the smallest of any system
+
 # Nanoseconds after which the main thread returns from the native loop, between two images, to handle signals.
 _SIGNALS = 50_000_000
 
@@ -328,8 +330,10 @@ class Call:
         images["row"] = row
         images["elements"] = source.sizes[:, 0] * row - start
         if source.dtype == "uint8":
-            end = source.offsets + source.sizes[:, 0] * row + SOURCE_SLACK
-            padded = end <= source.flat.size
+            end = source.offsets + source.sizes[:, 0] * row
+            # What follows in the page of the last byte can be read, whatever it is; its values are not used.
+            left = -(source.flat.ctypes.data + end) % _PAGE
+            padded = (end + SOURCE_SLACK <= source.flat.size) | (left >= SOURCE_SLACK)
             images["elements"][padded] += SOURCE_SLACK
             images["kind"] = np.where(padded, records.PIXELS, records.UNPADDED)
 
