@@ -29,6 +29,7 @@ from .intrinsics import (
     ints_in,
     longs_in,
     pointer,
+    prefetch,
     record_at,
     record_pointer,
     shuffle,
@@ -43,6 +44,7 @@ _ROWS: Final = LANES  # source rows that are turned at a time
 _WIDE: Final = 64  # bytes that the pass along columns sums at a time, but for the last ones of a row
 _PAIR: Final = 2 * _ROWS  # bytes of two neighboring pixels of all these rows, one channel
 _TURNED: Final = 512  # pixels of 16 rows that are turned at a time, or as many as have taps of one pixel
+_AHEAD: Final = 640  # bytes of a row from those that are turned to those that are fetched to a cache
 _LOW_BITS: Final = 11  # of a weight of Pillow's; the others are 12 and a sign
 
 _I8, _I16, _I32, _I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
@@ -255,6 +257,9 @@ def _resize_rows(source, channels, starts, rows, x_axis, x0, x1, scratch, form, 
             begins[r] = starts[min(r, rows - 1)] + left * channels
         if channels == 3:
             for k in range(0, right - left, 4):
+                if k % _ROWS == 0:
+                    for r in range(_ROWS):
+                        prefetch(source, begins[r] + k * 3 + _AHEAD)
                 _turn_color(source, begins, k * 3, columns, k * 3 * _ROWS)
         else:
             for k in range(0, right - left, _ROWS):
