@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -11,9 +10,10 @@ import pytest
 from numba import types
 from numba.extending import intrinsic
 
-from gpuimg.kernels.cpu import products
-from gpuimg.kernels.cpu.intrinsics import pointer
+from gpuimg.kernels.cpu import intrinsics, products
 from gpuimg.kernels.lang import ir
+
+pointer: Any = intrinsics.pointer
 
 
 def _vector(context: Any, builder: Any, kind: Any, value: Any, at: int, element: Any, n: int) -> Any:
@@ -23,7 +23,7 @@ def _vector(context: Any, builder: Any, kind: Any, value: Any, at: int, element:
     return found
 
 
-def summed() -> Callable[..., None]:
+def summed() -> Any:
     """Return a function ``(values, weights, out)``: sums of pairs, and bytes of four vectors of int32."""
 
     @intrinsic

@@ -54,7 +54,7 @@ def exact_resizes(plan: Plan, parts: Ints) -> tuple[NDArray[np.void], Ints]:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """How bytes of an exact resize are stored as the result: a part of them, mirrored, normalized."""
+    """The store of the bytes of an exact resize as the result: a part of them, mirrored, normalized."""
 
     parts: Ints  # (N, 4), x0, y0, x1, y1
     mirrored: Mask  # (N,), the last column is stored first
@@ -68,7 +68,7 @@ class Stored:
 
 
 def stored_bytes(plan: Plan) -> Stored | None:
-    """Return how the results of a plan are stored in the pass of the exact resize before it; None where it does more.
+    """Return the store by which an exact resize gives the results of the plan after it; None where that does more.
 
     More than to cut out a rectangle, mirror it from left to right, and normalize it.
     """

@@ -514,7 +514,7 @@ def _write_part(part: png.Part, orientation: int, region: list[int], out: Any) -
 
 
 def _with_store(segments: Sequence[Plan]) -> tuple[Sequence[Plan], Stored | None]:
-    """Return how an exact resize stores the results, and the segments up to it; None where it is not the last one."""
+    """Return the segments to run, and the store of the last one where that is an exact resize."""
     if not segments:
         return (), None
     if segments[-1].exact is not None:

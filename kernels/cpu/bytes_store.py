@@ -92,10 +92,11 @@ def _make_store(kind: int) -> Any:
             at = place + k * one.repeat
             copy(to, room[at : at + whole])
 
-    def store_bytes(lines_, line, apart, top, rows, width, height, channels, out_, one_, work_, streamed):
+    def store_bytes(lines_, line, plane, top, rows, width, height, channels, out_, one_, work_, streamed):
         """Store rows of the result from row ``top`` on, which lie in one row of patches.
 
-        Lines are ``line`` bytes apart, in them channels ``apart``, or interleaved if they are so in the result.
+        ``line`` bytes lead from one to the next; ``plane`` from a channel to the next, or they are interleaved, as in
+        the result.
         """
         one = record_at(one_)
         each, merge = one.column, one.merge  # values of a pixel that lie side by side; patches that do
@@ -117,7 +118,7 @@ def _make_store(kind: int) -> Any:
             n = each * min(one.width, width - first)
             place = to + (k // merge * merge * merge + k % merge) * one.size
             for c in range(channels // each):
-                at = c * apart + each * first
+                at = c * plane + each * first
                 if n == one.row and n < _SHORT:
                     for r in range(rows):
                         for x in range(0, n, _VECTOR):  # the next row overwrites what is too much

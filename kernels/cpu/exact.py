@@ -165,7 +165,7 @@ def _total(builder: Any, sums: list[Any], bits: Any) -> Any:
 def _make_sum_columns(channels: int, parts: int) -> Any:
     @intrinsic
     def sum_columns(typing_context, columns, first, weights, at, pairs, bits, out, to, step):
-        """One pixel of 16 rows, a vector for each channel ``step`` bytes apart, of pairs from number ``first`` on."""
+        """One pixel of 16 rows, of pairs from number ``first`` on; ``step`` bytes lead from a channel to the next."""
 
         def generate(context, builder, signature, args):
             place = context, builder, signature, args
@@ -211,7 +211,7 @@ def _make_sum_rows(n: int, parts: int) -> Any:
                 words = [_element(*place, 3, builder.add(word, _I64(k))) for k in range(parts)]
                 row = builder.mul(each.index, _I64(2))
                 rows = [source.load(builder.add(_element(*place, 1, builder.add(row, _I64(k))), x), n) for k in (0, 1)]
-                halves = _interleaved(builder, *rows, _ROWS)
+                halves = _interleaved(builder, rows[0], rows[1], _ROWS)
                 widened = [one for half in halves for one in _interleaved(builder, half, zero, _ROWS)]
                 for value, totals in zip(widened, quarters, strict=True):
                     values = builder.bitcast(value, ir.VectorType(_I16, n // 2))
@@ -277,8 +277,8 @@ def _resize_rows(source, channels, starts, rows, x_axis, x0, x1, scratch, form, 
             else:
                 _sum_gray_columns_in_parts(columns, pair, weights, at, pairs, np.int32(bits), sums, place, step)
         x = stop
-    for at in range(0, size, _PAIR):
-        _turn_rows(sums, at * _ROWS, out, to, at)
+    for k in range(0, size, _PAIR):
+        _turn_rows(sums, k * _ROWS, out, to, k)
 
 
 @loop

@@ -15,16 +15,16 @@ _I8, _I16, _I32 = ir.IntType(8), ir.IntType(16), ir.IntType(32)
 # Bits of vectors, and names of the instructions that add products of pairs, and that make smaller numbers of larger
 # ones, with saturation, alternating between the lanes of two vectors.
 _X86: Final = (
-    ("+avx512bw", 512, "avx512.pmaddw.d.512", "avx512.packssdw.512", "avx512.packuswb.512"),
-    ("+avx2", 256, "avx2.pmadd.wd", "avx2.packssdw", "avx2.packuswb"),
-    ("+sse2", 128, "sse2.pmadd.wd", "sse2.packssdw.128", "sse2.packuswb.128"),
+    ("+avx512bw", (512, "avx512.pmaddw.d.512", "avx512.packssdw.512", "avx512.packuswb.512")),
+    ("+avx2", (256, "avx2.pmadd.wd", "avx2.packssdw", "avx2.packuswb")),
+    ("+sse2", (128, "sse2.pmadd.wd", "sse2.packssdw.128", "sse2.packuswb.128")),
 )
 
 
 def _instructions(context: Any) -> list[tuple[int, str, str, str]]:
     """The instructions of this processor, those of the longest vectors first."""
     features = context.codegen()._tm_features.split(",")
-    return [(bits, *names) for feature, bits, *names in _X86 if feature in features]
+    return [found for feature, found in _X86 if feature in features]
 
 
 def part(builder: Any, value: Any, first: int, n: int) -> Any:
@@ -77,8 +77,8 @@ def bytes_of(context: Any, builder: Any, quarters: list[Any]) -> Any:
     n = 4 * quarters[0].type.count
     for bits, _, to_16, to_8 in _instructions(context):
         if bits <= 8 * n:
-            halves = [_in_pieces(builder, to_16, bits, *quarters[k : k + 2], _I16, bits // 16) for k in (0, 2)]
-            return _in_pieces(builder, to_8, bits, *halves, _I8, bits // 8)
+            halves = [_in_pieces(builder, to_16, bits, quarters[k], quarters[k + 1], _I16, bits // 16) for k in (0, 2)]
+            return _in_pieces(builder, to_8, bits, halves[0], halves[1], _I8, bits // 8)
     order = [n // 4 * k + lane + i for lane in range(0, n // 4, 4) for k in range(4) for i in range(4)]
     whole = joined(builder, [saturated(builder, one) for one in quarters])
     return shuffle(builder, whole, whole, order)
