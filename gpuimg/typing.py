@@ -21,9 +21,9 @@
     One bool, or one for each image.
 ``Samples``
     A source for :func:`gpuimg.load`: it has a length and returns samples by index.
-``Interpolation``, ``Layout``, ``DType``, ``Exact``, ``Alpha``, ``Depth``, ``Icc``, ``OnError``, ``PaddingMode``
-    String options of these names; ``ClipLayout`` and ``OnSampleError`` are those of :func:`gpuimg.load`,
-    ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` for boxes.
+``Interpolation``, ``Layout``, ``DType``, ``Exact``, ``Alpha``, ``Decoder``, ``Depth``, ``Icc``, ``OnError``
+    String options of these names, as is ``PaddingMode``; ``ClipLayout`` and ``OnSampleError`` are those of
+    :func:`gpuimg.load`, ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` for boxes.
 ``LoadOptions``
     The keyword arguments of :func:`gpuimg.load`, for functions that pass them on: ``**options: Unpack[LoadOptions]``.
 """
@@ -36,6 +36,7 @@ from ._checks.types import (
     ClipLayout,
     Color,
     ColorMode,
+    Decoder,
     Depth,
     DType,
     Exact,
@@ -60,6 +61,7 @@ __all__ = [
     "Color",
     "ColorMode",
     "DType",
+    "Decoder",
     "Depth",
     "Exact",
     "Icc",

@@ -10,6 +10,7 @@ from .._checks.types import (
     Alpha,
     ClipLayout,
     ColorMode,
+    Decoder,
     Depth,
     Device,
     DType,
@@ -48,6 +49,7 @@ class SharedOptions(TypedDict, total=False):
     draft: float | None
     depth: Depth
     icc: Icc
+    decoder: Decoder
     image: str
     label: str | None
     index: str | os.PathLike[str] | SeekIndex | None
