@@ -317,7 +317,7 @@ def _sort(segments, images, totals, work):
 def _write_groups(pairs, totals, groups):
     """Fill in the groups: each takes the next THREADS segments of a pair, the last one what is left.
 
-    Segments that the GPU finds are in groups of their own.
+    Segments that the GPU finds are in separate groups.
     """
     n = i64(0)
     for k in range(totals.pairs):
