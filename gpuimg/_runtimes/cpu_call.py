@@ -218,7 +218,7 @@ class Call:
         shared["channels"], shared["scale"] = source.channels, layout.SCALES[source.dtype]
         shared["streamed"] = out.nbytes >= _STREAMED
         if natively:
-            compile_together(ALWAYS)
+            compile_together(_always(source))
             shared["decoder"] = decoder.DECODE_FUNCTION.address
             if np.any(self._headers["kind"][self._order] == jpeg_records.PROGRESSIVE):
                 shared["progressive_decoder"] = progressive.DECODE_FUNCTION.address
@@ -486,7 +486,6 @@ def _compiled(
     far = np.zeros((len(scales), 2), np.bool_)
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
-    others = ALWAYS if isinstance(source, EncodedImages) else ALWAYS[1:]  # no decoder for decoded pixels
     stored = [*((kind_between(before, after), "pixels") for before, after in pairwise(segments)), (kind, form)]
     parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else []
     compiled, sizes, channels = list[_Segment | _ExactSegment](), source.sizes, source.channels
@@ -501,9 +500,17 @@ def _compiled(
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
             if np.any(starts == k):
                 read.add(source.dtype)
-            compiled.append(_Segment(scaled, *stored[k], read, others))
+            compiled.append(_Segment(scaled, *stored[k], read, _always(source)))
         check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
     return compiled
+
+
+def _always(source: Encoded | Pixels) -> tuple[str, ...]:
+    """Names of loops that a call needs whatever it does."""
+    if not isinstance(source, EncodedImages):
+        return ALWAYS[1:]  # no decoder
+    is_progressive = np.any(source.headers.records["kind"] == jpeg_records.PROGRESSIVE)
+    return (*ALWAYS, progressive.DECODE_FUNCTION.name) if is_progressive else ALWAYS
 
 
 def _half(size: int) -> int:
