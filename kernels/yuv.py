@@ -2,7 +2,7 @@
 
 References: ITU-R BT.601-7, BT.709-6 and BT.2020-2, with the code ranges of ITU-T H.273, section 8.3. Chroma is
 interpolated where FFmpeg does so by default (see :func:`axes`); elsewhere pixels that share a sample get its value.
-ITU-T T.871 (JFIF) for JPEGs.
+ITU-T T.871 (JFIF) is for JPEGs.
 """
 
 from __future__ import annotations
