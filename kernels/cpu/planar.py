@@ -29,7 +29,7 @@ _PARTS: Final = 4  # vectors that are summed together: of 64 rows of luma, or of
 _STEP: Final = _PARTS * _ROWS
 _CHUNK: Final = 1024  # columns that the vertical pass computes before they are turned, see sample.py
 _WEIGHT_BITS: Final = 15  # of a weight
-_MOST = f32((1 << _WEIGHT_BITS) - 1)  # for which 1 is taken
+_MOST = f32((1 << _WEIGHT_BITS) - 1)  # the largest weight, in place of 1
 _BITS: Final = 6  # after the point of a sum
 
 #: Bytes after the last sample of a plane that may be read.
@@ -204,7 +204,8 @@ def _lay(calls, source, record, plane, axis, n, step, offsets, weights, floats):
     call_lay_taps(
         calls.lay_taps, (positions, n, support, record.filter, low, high, step, taps, one, values, offsets, total)
     )
-    halves = weights[offsets.size :]  # half of a sum's unit for each tap that weighs: its product is rounded down
+    # Products are rounded down, those of weights other than 0 by half a unit on average, which is added to each sum.
+    halves = weights[offsets.size :]
     for k in range(n):
         halves[k] = 1
     for t in range(taps):
@@ -275,17 +276,9 @@ def _sample_rows(source, c, y, y1, height, shift, down, across, mixed, turned, s
                 row = min(top + j, height - 1)
                 for k in range(0, size, _STEP):
                     _mix(
-                        values,
-                        oy,
-                        wy,
-                        up(row),
-                        up(height),
-                        up(ny),
-                        up(shift),
-                        up(left + at + k),
-                        mixed,
+                        values, oy, wy, up(row), up(height), up(ny), up(shift), up(left + at + k), mixed,
                         up(j * _CHUNK + k),
-                    )
+                    )  # fmt: skip
             for k in range(0, size, _ROWS):
                 _turn(mixed, up(k), up(_CHUNK), turned, up(_STEP * (at + k) + _ROWS * part), up(_STEP))
     for x in range(0, width, _ROWS):
