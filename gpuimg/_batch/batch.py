@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._checks import arguments
 from .._checks.types import Array, ClipLayout, DType, ImageArray, Indices, Ints, Layout
-from .._data.images import Pixels, offsets_of
+from .._data.images import EncodedImages, Pixels, offsets_of
 from .._data.patches import PatchLayout
 from .._plan.plan import Plan
 from .._runtimes import planes, whole_files
@@ -81,6 +81,12 @@ class Batch(Sequence[Array]):
     def sizes(self) -> Ints:
         """(N, 2) int64: height and width of each result, after the EXIF orientation."""
         return self._recording.sizes
+
+    @property
+    def target_sizes(self) -> Ints | None:
+        """(N, 2) int64: sizes chosen by :class:`gpuimg.Buckets` or :class:`gpuimg.TokenBudget`, for ``preprocess``."""
+        source = self._recording.source
+        return source.targets if isinstance(source, EncodedImages) else None
 
     @property
     def channels(self) -> int:

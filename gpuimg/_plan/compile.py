@@ -53,6 +53,42 @@ def exact_resizes(plan: Plan, parts: Ints) -> tuple[NDArray[np.void], Ints]:
 
 
 @dataclass(frozen=True, slots=True)
+class Stored:
+    """The store of the bytes of an exact resize as the result: a part of them, mirrored, normalized."""
+
+    parts: Ints  # (N, 4), x0, y0, x1, y1
+    mirrored: Mask  # (N,), the last column is stored first
+    normal: Floats  # (N, 7), parameters of the op "normalize_bytes", 0 where bytes are not normalized
+
+    @staticmethod
+    def of(parts: Ints) -> Stored:
+        """Return parts that are stored as they are."""
+        n = len(parts)
+        return Stored(parts, np.zeros(n, np.bool_), np.zeros((n, ops.NORMALIZE_BYTES.width)))
+
+
+def stored_bytes(plan: Plan) -> Stored | None:
+    """Return the store by which an exact resize gives the results of the plan after it; None where that does more.
+
+    More than to cut out a rectangle, mirror it from left to right, and normalize it.
+    """
+    codes = ops.SKIP.code, ops.NORMALIZE_BYTES.code
+    if plan.blurs or not all(np.isin(one.codes, codes).all() for one in plan.entries):
+        return None
+    matrix = _from_center(plan.grid.frames[0].matrix, plan.sizes)
+    mixed = np.any(matrix[:, [0, 1, 2, 2], [1, 0, 0, 1]], 1)
+    if np.any(mixed) or np.any(matrix[:, 1, 1] < 0.0) or not np.all(_takes_over(plan.grid, matrix)):
+        return None
+    size = plan.sizes[:, ::-1]
+    corner = np.rint(matrix[:, :2, 2] - size / 2.0).astype(np.int64)
+    normal = np.zeros((len(plan), ops.NORMALIZE_BYTES.width))
+    for entry in plan.entries:
+        here = entry.codes == ops.NORMALIZE_BYTES.code
+        normal[here] = entry.params[here]
+    return Stored(np.concatenate([corner, corner + size], 1), matrix[:, 0, 0] < 0.0, normal)
+
+
+@dataclass(frozen=True, slots=True)
 class _GridPass:
     grid: Grid
     stop: int  # number of program instructions to run
@@ -160,12 +196,13 @@ def whole_regions(sizes: Ints) -> Ints:
     return np.concatenate([np.zeros_like(sizes), sizes[:, ::-1]], 1)
 
 
-def regions_read(segments: Sequence[Plan]) -> list[Ints]:
-    """Return the (N, 4) regions x0, y0, x1, y1 that each segment reads of its source, and the whole results at the end.
+def regions_read(segments: Sequence[Plan], wanted: Ints | None = None) -> list[Ints]:
+    """Return the (N, 4) regions x0, y0, x1, y1 that each segment reads of its source, and those wanted of the results.
 
-    Nothing outside them is read. An exact resize computes only the part of its result that the next segment reads.
+    By default the whole results. Nothing outside them is read. An exact resize computes only the part of its result
+    that the next segment reads.
     """
-    found = [whole_regions(segments[-1].sizes)]
+    found = [whole_regions(segments[-1].sizes) if wanted is None else wanted]
     for plan in reversed(segments):
         if plan.exact is not None:
             found.append(exact_resizes(plan, found[-1])[1])

@@ -17,7 +17,7 @@ from ..jpeg.layout import DONE, HEADER, PLANES, PROGRESSIVE, STATUS, TABLE
 from ..layout import RECORD, SCALES
 from ..scalar import f32, loop
 from .clock import now, pause
-from .exact import resize_exactly
+from .exact import call_resize
 from .intrinsics import add_to, address_of, bytes_at, bytes_of, copy, floats_at, longs_at, records_at, records_of
 from .planar import PLANAR_SLACK
 from .records import (
@@ -32,6 +32,7 @@ from .records import (
     QUEUE,
     RUNNING,
     SCRATCH,
+    STORED,
     SWAP,
     THREAD,
     UNPADDED,
@@ -48,6 +49,7 @@ _BYTE_SCALE: Final = SCALES["uint8"]
 _records_at = records_at(RECORD)
 _calls_at = records_at(CALLS)
 _exact_at = records_at(EXACT)
+_stored_at = records_at(STORED)
 _tables_of = records_of(TABLE)
 
 
@@ -156,14 +158,17 @@ def _run_passes(i, image, passes, source, row, scratch, streamed):
     for p in range(image.first_pass, passes.size):
         one = passes[p]
         if one.exact:
-            exact = _exact_at(one.exact, i + 1)[i]
+            exact, stored = _exact_at(one.exact, i + 1)[i], _stored_at(one.stored, i + 1)[i]
             width = exact.part[2] - exact.part[0]
             size = one.channels * width * (exact.part[3] - exact.part[1])
-            out = between[side * half : side * half + size + SOURCE_SLACK]
-            pixels = bytes_at(source.address, source.elements)
-            resize_exactly(pixels, row, one.channels, exact, bytes_of(scratch.exact), out)
+            out = bytes_at(image.out, image.out_bytes) if p == last else between[side * half : side * half + size]
+            pixels, work = bytes_at(source.address, source.elements), bytes_of(scratch.exact)
+            call_resize(
+                one.resize, (pixels, pixels.size, row, one.channels, exact, work, work.size, out, stored, one.store,
+                streamed and p == last)
+            )  # fmt: skip
             if p == last:
-                copy(out, bytes_at(image.out, size))
+                return
             x, y = 0, 0  # the part is what the next segment reads
         else:
             record = _records_at(one.records, i + 1)[i]

@@ -64,8 +64,11 @@ PASS: Final = np.dtype(
         ("channels", "<i8"),  # of the result: 1 or 3
         ("itemsize", "<i8"),  # bytes of an element of the result; 0 in a pass for statistics only
         ("regions", "<i8"),  # address of the (N, 4) int64 regions of its source that the segment reads
-        ("exact", "<i8"),  # address of the images' EXACT records; 0 where the pass is no exact resize
         ("patches", "<i8"),  # address of a PATCHES; 0 where results are not stored in patches
+        ("exact", "<i8"),  # address of the images' EXACT records; 0 where the pass is no exact resize
+        ("stored", "<i8"),  # address of the images' STORED records, of an exact resize as the next ones
+        ("resize", "<i8"),  # address of its loop
+        ("store", "<i8"),  # address of the loop that stores bytes
     ],
     align=True,
 )
@@ -111,6 +114,20 @@ PATCHES: Final = np.dtype(
     align=True,
 )
 
+#: How an exact resize stores its part: in patches, planes and pixels being patches as large as that; and normalized.
+STORED: Final = np.dtype(
+    [
+        *((name, "<i8") for name in PATCHES.names or ()),
+        ("elements", "<i8"),  # of the result
+        ("work", "<i8"),  # bytes of work space, see :func:`.bytes_store.store_space`
+        ("mean", "<f4", 3),  # as in the program's instruction "normalize_bytes"
+        ("std", "<f4", 3),
+        ("divisor", "<f4"),  # 0 where bytes are not normalized
+        ("mirrored", "<i4"),  # 1 where the last column is stored first
+    ],
+    align=True,
+)
+
 
 def set_pass(
     one: Any, *, records: Any, programs: Any, first_slot: int, channels: int, itemsize: int, regions: Any, calls: Any,
@@ -138,10 +155,13 @@ def set_pass(
         one[field] = calls[source].ctypes.data if source in calls else 0
 
 
-def set_exact_pass(one: Any, *, images: Any, channels: int, regions: Any) -> None:
-    """Fill a PASS that is an exact resize, of (N,) EXACT; the caller keeps the arrays alive."""
-    one["exact"], one["channels"], one["itemsize"] = images.ctypes.data, channels, 1
-    one["regions"] = regions.ctypes.data
+def set_exact_pass(
+    one: Any, *, images: Any, stored: Any, channels: int, itemsize: int, regions: Any, resize: int, store: int
+) -> None:
+    """Fill a PASS that is an exact resize, of (N,) EXACT and STORED; the caller keeps the arrays alive."""
+    one["exact"], one["stored"] = images.ctypes.data, stored.ctypes.data
+    one["channels"], one["itemsize"], one["regions"] = channels, itemsize, regions.ctypes.data
+    one["resize"], one["store"] = resize, store
 
 
 # -- a thread ----------------------------------------------------------------------------------------------------------
