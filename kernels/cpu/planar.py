@@ -313,11 +313,13 @@ def _planar(calls_, source_, record_, y0, y1, scratch_):
     luma_down, luma_across, end = _tables(record, luma, height, width, ints, i64(0))
     chroma_down, chroma_across, _ = _tables(record, chroma, height, width, ints, end)
     if y0 == 0:
-        for c in range(2):
+        for k in range(4):  # one call in a loop: machine code is written once
+            c, axis = k // 2, k % 2
             plane = source.planes[c]
             down, across = (chroma_down, chroma_across) if c else (luma_down, luma_across)
-            _lay(calls, source, record, plane, 1, height, plane.size[0], down[1], down[2], floats)
-            _lay(calls, source, record, plane, 0, width, i64(_STEP), across[1], across[2], floats)
+            _, offsets, weights = down if axis else across
+            n, step = (height, plane.size[0]) if axis else (width, i64(_STEP))
+            _lay(calls, source, record, plane, axis, n, step, offsets, weights, floats)
     memory = bytes_at(scratch.floats.address, 4 * floats.size)
     line = (width + _ROWS - 1) // _ROWS * _ROWS
     mixed = shorts_in(memory, 0, _ROWS * _CHUNK)
@@ -330,14 +332,14 @@ def _planar(calls_, source_, record_, y0, y1, scratch_):
     scale = source.scale * f32(1.0 / (1 << _BITS))
     shift = _missing_bits(record.filter)
     for y in range(y0, y1, _STEP):
-        _sample_rows(
-            source, i64(0), y, y1, height, shift, luma_down, luma_across, mixed, turned, summed, samples, line, i64(0)
-        )  # fmt: skip
-        for half in range(0, min(_STEP, y1 - y), _STEP // 2):
-            _sample_rows(
-                source, i64(1), y + half, y1, height, shift, chroma_down, chroma_across, mixed, turned, summed, samples,
-                line, half * line,
-            )  # fmt: skip
+        for k in range(3):  # of luma, and both halves of chroma
+            c, first = (1, (k - 1) * _STEP // 2) if k else (0, 0)
+            if y + first < y1:
+                down, across = (chroma_down, chroma_across) if c else (luma_down, luma_across)
+                _sample_rows(
+                    source, c, y + first, y1, height, shift, down, across, mixed, turned, summed, samples, line,
+                    first * line,
+                )  # fmt: skip
         _convert(samples, line, scale, planes, (y - y0) * width, width, min(_STEP, y1 - y))
 
 
