@@ -21,9 +21,9 @@
     One bool, or one for each image.
 ``Samples``
     A source for :func:`gpuimg.load`: it has a length and returns samples by index.
-``Interpolation``, ``Layout``, ``DType``, ``Exact``, ``Alpha``, ``Depth``, ``Icc``, ``OnError``, ``PaddingMode``
-    String options of these names; ``ClipLayout`` and ``OnSampleError`` are those of :func:`gpuimg.load`,
-    ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` for boxes.
+``Interpolation``, ``Layout``, ``DType``, ``Exact``, ``Alpha``, ``Decoder``, ``Depth``, ``Icc``, ``OnError``
+    String options of these names, as is ``PaddingMode``; ``ClipLayout`` and ``OnSampleError`` are those of
+    :func:`gpuimg.load`, ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` for boxes.
 ``Draft``
     A number, or ``"planes"``.
 ``LoadOptions``
@@ -38,6 +38,7 @@ from ._checks.types import (
     ClipLayout,
     Color,
     ColorMode,
+    Decoder,
     Depth,
     Draft,
     DType,
@@ -63,6 +64,7 @@ __all__ = [
     "Color",
     "ColorMode",
     "DType",
+    "Decoder",
     "Depth",
     "Draft",
     "Exact",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from .._checks.types import Alpha, ColorMode, Depth, Device, Draft, Icc, OnError
+from .._checks.types import Alpha, ColorMode, Decoder, Depth, Device, Draft, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
 from .._io.file_bytes import MAX_BYTES, Source, read
-from .._runtimes.devices import runtime_for
+from .._runtimes.devices import check_decoder, runtime_for
 from .batch import Batch
 from .encoded import info, open_images, with_index
 from .recording import Recording
@@ -64,6 +64,7 @@ def open_batch(
     draft: Draft | None = None,
     depth: Depth = "uint8",
     icc: Icc = "ignore",
+    decoder: Decoder = "auto",
     index: str | os.PathLike[str] | SeekIndex | None = None,
     indices: Sequence[int] | None = None,
 ) -> Batch:
@@ -103,6 +104,9 @@ def open_batch(
     icc : {"ignore", "srgb"}
         Use of an ICC profile embedded in a file: none, as torchvision and OpenCV do, or conversion of the colors to
         sRGB by Pillow's ``ImageCms``, on the CPU. A profile that cannot be used makes an image bad.
+    decoder : {"auto", "nvimagecodec"}
+        Decoder of baseline JPEGs on a GPU: ``"auto"`` is gpuimg's own, with the same pixels as on the CPU;
+        ``"nvimagecodec"`` is NVIDIA's, without ``index``. Ignored on the CPU.
     index : path or SeekIndex, optional
         A seek index, see :func:`build_index`: parts of JPEGs that are not needed are then not decoded. The pixels are
         the same. An entry that does not match its file is ignored with a warning.
@@ -132,7 +136,8 @@ def open_batch(
     (2, 8, 8, 3)
     """
     runtime = runtime_for(device)
-    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc)
+    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc, decoder)
+    check_decoder(decoder, runtime)
     images = open_images(sources, options, on_error)
     return Batch(Recording(runtime, with_index(images, index, indices)))
 
@@ -148,12 +153,13 @@ def decode_batch(
     max_bytes: int = MAX_BYTES,
     depth: Depth = "uint8",
     icc: Icc = "ignore",
+    decoder: Decoder = "auto",
 ) -> Batch:
     """Decode images of any sizes into one buffer; ``batch[i]`` is a view of it.
 
     Parameters
     ----------
-    sources, device, color, alpha, on_error, max_pixels, max_bytes, depth, icc
+    sources, device, color, alpha, on_error, max_pixels, max_bytes, depth, icc, decoder
         See :func:`open_batch`.
 
     Returns
@@ -184,6 +190,7 @@ def decode_batch(
     (30, 40, 3)
     """
     runtime = runtime_for(device)
-    options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc)
+    options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc, decoder=decoder)
+    check_decoder(decoder, runtime)
     recording = Recording(runtime, open_images(sources, options, on_error))
     return Batch(Recording(runtime, recording.decoded()))

@@ -26,6 +26,10 @@ ICC = ("ignore", "srgb")
 #: Value of ``draft`` for resampling luma and chroma at their own sizes.
 PLANES = "planes"
 
+#: Decoders of baseline JPEGs on a GPU: our own kernels, or nvImageCodec.
+NVIMAGECODEC = "nvimagecodec"
+DECODERS = ("auto", NVIMAGECODEC)
+
 #: Bits per value by the name of a depth.
 DEPTHS = {"uint8": 8, "native": 16}
 
@@ -47,12 +51,14 @@ class DecodeOptions:
     max_pixels: int = MAX_PIXELS
     max_bytes: int = MAX_BYTES
     icc: str = "ignore"
+    decoder: str = "auto"
 
     def __post_init__(self) -> None:
         one_of(self.color, "color", COLORS)
         one_of(self.alpha, "alpha", ALPHAS)
         one_of(self.depth, "depth", DEPTHS)
         one_of(self.icc, "icc", ICC)
+        one_of(self.decoder, "decoder", DECODERS)
         if self.alpha != "drop" and self.has_alpha:
             raise ValueError(
                 f"alpha={self.alpha!r} composites on a background, but color {self.color!r} returns the alpha channel"

@@ -13,6 +13,7 @@ from .._checks.types import (
     Alpha,
     ClipLayout,
     ColorMode,
+    Decoder,
     Depth,
     Device,
     Draft,
@@ -28,6 +29,7 @@ from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
 from .._io.file_bytes import MAX_BYTES
 from .._random.rng import Rng
+from .._runtimes.devices import check_decoder
 from ..sources.stream import Stream
 from .batch_order import BatchOrder
 from .blocks import Blocks
@@ -83,6 +85,7 @@ def load(
     draft: Draft | None = None,
     depth: Depth = "uint8",
     icc: Icc = "ignore",
+    decoder: Decoder = "auto",
     image: str = "image",
     label: str | None = "label",
     index: str | os.PathLike[str] | SeekIndex | None = None,
@@ -150,7 +153,7 @@ def load(
     stream : int or stream, optional
         The consumer's CUDA stream, by default CuPy's current one. A batch is ready for work enqueued there, and its
         memory is reused only after the work enqueued there before the batch was released.
-    color, alpha, max_pixels, max_bytes, draft, depth, icc
+    color, alpha, max_pixels, max_bytes, draft, depth, icc, decoder
         As in :func:`open_batch`. With ``clips``, ``max_bytes`` applies to videos that are read into memory.
     image : str
         For a source of mappings: the key of the file bytes or path, or of a mapping of ``"bytes"`` and ``"path"``.
@@ -188,7 +191,7 @@ def load(
     DecodeError
         In the loop, naming index, source and reason.
     ImportError
-        For ``progress`` without tqdm.
+        For ``progress`` without tqdm, and ``decoder="nvimagecodec"`` without that on a GPU.
     RuntimeError
         In the loop, if a forked child continues an iterator of its parent; a new loop in the child works.
 
@@ -231,9 +234,10 @@ def load(
     check_choices(layout, dtype, on_error, clips is not None)
     if isinstance(source, Stream):
         check_stream(source, by_size, shuffle, on_error, max_failures, index, clips, (indices, weights, repeats))
-    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc)
+    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc, decoder)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
+    check_decoder(decoder, *runtimes)
     rank, world = as_shard(shard)
     Rng(seed, indices=[])  # checks the seed
     samples = order_of(ENDLESS if isinstance(source, Stream) else len(source), shuffle, indices, weights, repeats)

@@ -305,6 +305,9 @@ class Loader:
             ``unwritten``
                 If there were any: images that a GPU decoder reported as decoded but had not written. The CPU decoded
                 them.
+            ``jpegs_on_cpu``
+                If there were any: baseline JPEGs that the GPU's kernels gave up, because they are damaged, or so
+                regular that decoding cannot start within them. The CPU decoded them.
             ``clips_on_cpu``
                 If there were any: clips of videos that the GPU does not decode. The CPU decoded them.
             ``limit``

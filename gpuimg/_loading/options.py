@@ -10,6 +10,7 @@ from .._checks.types import (
     Alpha,
     ClipLayout,
     ColorMode,
+    Decoder,
     Depth,
     Device,
     Draft,
@@ -51,6 +52,7 @@ class SharedOptions(TypedDict, total=False):
     draft: Draft | None
     depth: Depth
     icc: Icc
+    decoder: Decoder
     image: str
     label: str | None
     index: str | os.PathLike[str] | SeekIndex | None

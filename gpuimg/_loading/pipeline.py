@@ -99,6 +99,7 @@ class FinishedBatch(NamedTuple):
     held: float  # seconds that recording waited for the GIL or a core
     entries: EntryUse | None
     unwritten: int  # images that a GPU decoder reported as decoded but did not write
+    jpegs_on_cpu: int  # JPEGs that kernels on a GPU could not decode
     clips_on_cpu: int  # clips of formats that the GPU does not decode
 
 
@@ -319,7 +320,7 @@ class Pipeline:
             batch = settings.place(batch)
         return FinishedBatch(
             batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
-            timings.unwritten, timings.clips_on_cpu,
+            timings.unwritten, timings.jpegs_on_cpu, timings.clips_on_cpu,
         )  # fmt: skip
 
     def _computed(self, images: Batch, source: Batch, which: int) -> Any:
