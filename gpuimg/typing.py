@@ -21,9 +21,11 @@
     One bool, or one for each image.
 ``Samples``
     A source for :func:`gpuimg.load`: it has a length and returns samples by index.
-``Interpolation``, ``Layout``, ``DType``, ``Exact``, ``Alpha``, ``Depth``, ``Icc``, ``OnError``, ``PaddingMode``
-    String options of these names; ``ClipLayout`` and ``OnSampleError`` are those of :func:`gpuimg.load`,
-    ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` for boxes.
+``Interpolation``, ``Layout``, ``DType``, ``Exact``, ``Alpha``, ``Decoder``, ``Depth``, ``Icc``, ``OnError``
+    String options of these names, as is ``PaddingMode``; ``ClipLayout`` and ``OnSampleError`` are those of
+    :func:`gpuimg.load`, ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` for boxes.
+``Draft``
+    A number, or ``"planes"``.
 ``LoadOptions``
     The keyword arguments of :func:`gpuimg.load`, for functions that pass them on: ``**options: Unpack[LoadOptions]``.
 """
@@ -36,7 +38,9 @@ from ._checks.types import (
     ClipLayout,
     Color,
     ColorMode,
+    Decoder,
     Depth,
+    Draft,
     DType,
     Exact,
     Icc,
@@ -60,7 +64,9 @@ __all__ = [
     "Color",
     "ColorMode",
     "DType",
+    "Decoder",
     "Depth",
+    "Draft",
     "Exact",
     "Icc",
     "Images",

@@ -113,7 +113,7 @@ def points_of(data: bytes, every: int) -> list[list[Point]]:
     """Return the MCU segment starts of an intact baseline file without restart markers."""
     rows, columns = grid_of(data)
     step = every or columns
-    walk = _walk(data)
+    walk = (point for point, _, number in blocks_of(data) if number == 0)
     result = []
     for _ in range(rows):
         row = [next(walk) for _ in range(columns)]
@@ -121,8 +121,8 @@ def points_of(data: bytes, every: int) -> list[list[Point]]:
     return result
 
 
-def _walk(data: bytes) -> Iterator[Point]:
-    """The point in front of each MCU."""
+def blocks_of(data: bytes) -> Iterator[tuple[Point, int, int]]:
+    """The point in front of each block, its bit without stuffed bytes, and the block's number in its MCU."""
     segments = header_segments(data)
     codes = dict(one for marker, body in segments if marker == DHT for one in _tables(body))
     frame = next(body for marker, body in segments if marker in (0xC0, 0xC1))
@@ -147,8 +147,8 @@ def _walk(data: bytes) -> Iterator[Point]:
         return found
 
     while True:
-        yield Point(8 * raw[at >> 3] + (at & 7), tuple(predictors))
-        for c, dc, ac in parts:
+        for number, (c, dc, ac) in enumerate(parts):
+            yield Point(8 * raw[at >> 3] + (at & 7), tuple(predictors)), at, number
             size = symbol(dc)
             value = int(bits[at : at + size] or "0", 2)
             at += size

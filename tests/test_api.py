@@ -163,6 +163,7 @@ OWNERS = {
             "compiler",
             "elastic",
             "exact",
+            "jpeg_find",
             "jpeg_huffman",
             "jpeg_pixels",
             "program",

@@ -489,9 +489,10 @@ def test_info_reports_both_decoder_packages(monkeypatch: pytest.MonkeyPatch) -> 
 def test_info_says_what_decodes_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvimgcodec, "decoders", lambda: ["hardware engine", "CUDA"])
     assert "JPEG on a GPU" not in inspection.decoders(gpu=False)
-    assert inspection.decoders(gpu=True)["JPEG on a GPU"] == "nvImageCodec (hardware engine, CUDA)"
+    both = "gpuimg (baseline); others by nvImageCodec (hardware engine, CUDA)"
+    assert inspection.decoders(gpu=True)["JPEG on a GPU"] == both
     monkeypatch.setattr(nvimgcodec, "decoders", list)
-    assert "on the CPU" in inspection.decoders(gpu=True)["JPEG on a GPU"]
+    assert "others by the CPU" in inspection.decoders(gpu=True)["JPEG on a GPU"]
 
 
 def test_probe_is_a_program_without_dependencies() -> None:

@@ -1,4 +1,4 @@
-"""JPEGs decoded by segments on a GPU: the host's part on the stand-in; ptx/test_jpeg.py runs the kernels."""
+"""JPEGs decoded by segments on a GPU: the host's part on the stand-in; ptx/ runs the kernels."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from PIL import Image
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
 from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
+from gpuimg._decoding import nvimgcodec
 from gpuimg._decoding.jpeg import read_headers
+from gpuimg._decoding.options import NVIMAGECODEC
 from gpuimg._index.seek import Seek
-from gpuimg._runtimes.jpeg_upload import Upload
+from gpuimg._runtimes.jpeg_upload import SPAN, Upload
 from gpuimg.kernels.jpeg import layout as words
 from gpuimg.kernels.jpeg import segments as parts
 from gpuimg.kernels.jpeg import upload
@@ -87,7 +89,7 @@ def checked(entry: Entry, every: int) -> Entry:
 
 
 def test_entries_that_do_not_fit_are_refused() -> None:
-    """Another file's, a damaged one, one of a file that has changed; files without one, and bad ones, are left out."""
+    """Another file's, a damaged one, one of a file that has changed, a bad one; files without one are taken."""
     files = [encoded(photo(40, 30), quality=quality) for quality in (50, 60, 70, 80, 90, 95)]
     entries = entries_of(files, 4)
     damaged = entries[1].copy()
@@ -98,9 +100,9 @@ def test_entries_that_do_not_fit_are_refused() -> None:
     given = [entries[3], damaged, entries[2], entries[3][:0], entries[4], entries[5][:-1]]
     images = batch_of(files)
     pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
-    uploaded = Upload(images, seek_of(given, 4), pixels, whole_regions(images.sizes))
+    uploaded = Upload(replace(images, seek=seek_of(given, 4)), pixels, whole_regions(images.sizes))
     assert uploaded.refused == [0, 1, 2, 5]
-    assert uploaded.taken == [4]
+    assert (uploaded.taken, uploaded.by_entry) == ([3, 4], [4])
 
 
 def test_images_beyond_32_bits_of_words_are_left_out() -> None:
@@ -109,7 +111,7 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     headers, wanted, n = read_headers(files), whole_regions(batch_of(files).sizes), len(files)
     images, scratch = np.zeros(n, parts.SELECTED), np.zeros(1, parts.SCRATCH)
     access = seek_of(entries_of(files, 4), 4).access
-    parts.select_segments(*headers, access, wanted, 1 << 20, 0, n, images, scratch)
+    parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, 0, n, images, scratch)
     assert images["status"].tolist() == [parts.TAKEN] * n
     small = int(images["bytes"][3])
     images["bytes"][:3] = 4 << 30
@@ -119,6 +121,36 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
     assert totals["images"][0] == 2
     end = images["word"][3] + small // 4 + upload.BEYOND
     assert end == totals["words"][0] <= np.iinfo(np.int32).max
+
+
+def test_scans_beyond_32_bits_are_left_out() -> None:
+    """The kernel that finds segments counts bits in int32."""
+    headers = read_headers([encoded(photo(40, 30), "gray")] * 2)
+    headers.records["height"], headers.records["width"] = 4096, (4096, 4000)
+    headers.sizes[:] = 1 << 28
+    images, scratch = np.zeros(2, parts.SELECTED), np.zeros(1, parts.SCRATCH)
+    access, wanted = np.zeros(2, words.ACCESS), np.array([(0, 0, 8, 8)] * 2)
+    parts.select_segments(*headers, access, wanted, 1 << 20, SPAN, 0, 2, images, scratch)
+    assert images["status"].tolist() == [parts.LEFT_OUT, parts.TAKEN]
+    assert images["bytes"][1] * 8 + 2 * SPAN * upload.PARTS < 1 << 31
+    assert images["found"][1] == -(-8 * 512 * (images["bytes"][1] // 512) // images["span"][1])
+
+
+def test_parts_of_dense_files_are_larger() -> None:
+    """Decoders synchronize after more bits there; the number of parts covers all of a file's data."""
+    files = [encoded(photo(120, 90), quality=quality) for quality in (50, 98)]
+    images = batch_of(files)
+    pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
+    uploaded = Upload(images, pixels, whole_regions(images.sizes), span=512)
+    filled = np.zeros(uploaded.words, np.int32)
+    uploaded.write(filled)
+    at = int(uploaded.totals["scan_word"])
+    scans = filled[at : at + 2 * upload.SCAN_WORDS].view(upload.SCAN)
+    assert scans["span"].tolist() == [512, 1024]
+    for data, scan in zip(files, scans, strict=True):
+        assert scan["end"] == 8 * len(data[jpegs.scan_start(data) : -2].replace(b"\xff\0", b"\xff"))
+        assert scan["end"] <= scan["count"] * scan["span"] < scan["end"] + 1000
+    assert uploaded.words_on_gpu == uploaded.words + int(scans["count"].sum()) * upload.SEGMENT_WORDS
 
 
 def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:
@@ -131,7 +163,7 @@ def test_bits_of_an_interval_are_bounded_by_its_blocks() -> None:
     between = data[:marker] + junk + data[marker:]
     images = batch_of([data, after_all, between])
     pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
-    uploaded = Upload(images, seek_of([None] * 3, 0), pixels, whole_regions(images.sizes))
+    uploaded = Upload(images, pixels, whole_regions(images.sizes))
     filled = np.zeros(uploaded.words, np.int32)
     uploaded.write(filled)
     assert (uploaded.taken, uploaded.refused) == ([0, 1], [2])
@@ -234,6 +266,78 @@ def test_what_kernels_report_the_cpu_decodes(gpu: Standin) -> None:
         if i in (*WITHOUT, 2, 6):
             np.testing.assert_array_equal(image.values, expected[i])
     assert entry_status(x) == [words.USED, 0, words.MISMATCH, 0, words.USED, words.USED, 0]
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_baseline_files_need_no_index(gpu: Standin, color: str) -> None:
+    """Nothing but our own kernels, and one upload, whether or not nvImageCodec is there."""
+    files = [data for i, data in enumerate(indexed_files()) if i not in WITHOUT]
+    expected = gi.decode_batch(files, device="cpu", color=color)
+    with gpu.stream():
+        for image, other in zip(gi.decode_batch(files, device="cuda:0", color=color), expected, strict=True):
+            gpu.use(image)
+            assert image.shape == other.shape
+            assert np.all(image.values == 77)  # what the stand-in's kernel writes
+        del image
+    assert kernels_of(gpu) == ["find", *JPEG]
+    assert [op.told.get("pinned", False) for op in gpu.uploads] == [True]
+    assert gpu.order.of("decode") == []
+
+
+def test_files_that_kernels_give_up_are_counted(gpu: Standin) -> None:
+    files = [data for i, data in enumerate(indexed_files()) if i not in WITHOUT]
+    gpu.damaged.update((0, 2))
+    x = gi.open_batch(files, device="cuda:0")
+    for i, (image, other) in enumerate(zip(x.compute(), gi.decode_batch(files, device="cpu"), strict=True)):
+        gpu.use(image)
+        assert np.array_equal(image.values, other) == (i in (0, 2))
+    assert recording_of(x).timings.jpegs_on_cpu == 2
+    loader = load([(data, 0) for data in files], None, batch_size=len(files))
+    assert epoch(gpu, loader) == 1
+    assert loader.stats()["jpegs_on_cpu"] == 2
+    gpu.damaged.clear()
+    good = load([(data, 0) for data in files], None, batch_size=len(files))
+    assert epoch(gpu, good) == 1
+    assert "jpegs_on_cpu" not in good.stats()
+
+
+def test_nvimagecodec_on_request(gpu: Standin) -> None:
+    """It decodes all files that it can, also those of an index."""
+    files = indexed_files()
+    batches = gi.open_batch(files, device="cuda:0", decoder=NVIMAGECODEC), opened(files, decoder=NVIMAGECODEC)
+    for number, x in enumerate(batches, 1):
+        for image in x.compute():
+            gpu.use(image)
+        assert len(gpu.order.of("decode")) == number * (len(files) - 1)
+    assert not {"find", *JPEG} & set(kernels_of(gpu))
+    with pytest.raises(ValueError, match="decoder must be"):
+        gi.decode_batch(files, device="cuda:0", decoder="nvjpeg")  # type: ignore[arg-type]
+
+
+def test_without_nvimagecodec(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU decodes progressive files; a request for nvImageCodec is an error at the call, but on the CPU."""
+
+    def missing() -> Any:
+        raise ImportError("nvImageCodec is not installed; install it")
+
+    monkeypatch.setattr(nvimgcodec, "library", missing)
+    files = indexed_files()
+    expected = gi.decode_batch(files, device="cpu", decoder="nvimagecodec")
+    x = gi.open_batch(files, device="cuda:0")
+    with pytest.warns(UserWarning, match="nvImageCodec is not installed: JPEGs that gpuimg's kernels do not"):
+        result = x.compute()
+    for i, image in enumerate(result):
+        gpu.use(image)
+        if i in WITHOUT:
+            np.testing.assert_array_equal(image.values, expected[i])
+    assert kernels_of(gpu) == ["find", *JPEG]
+    gi.decode_batch(files, device="cuda:0")  # does not warn again
+    with pytest.raises(ImportError, match="install it"):
+        gi.open_batch(files, device="cuda:0", decoder="nvimagecodec")
+    with pytest.raises(ImportError, match="install it"):
+        gi.decode_batch(files, device="cuda:0", decoder="nvimagecodec")
+    with pytest.raises(ImportError, match="install it"):
+        load([(data, 0) for data in files], decoder="nvimagecodec")
 
 
 def test_refused_entries_are_the_cpus(gpu: Standin) -> None:

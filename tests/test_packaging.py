@@ -195,8 +195,8 @@ except ImportError as error:
 """
     assert python(code).splitlines() == [
         "()",
-        "decoding on a GPU needs nvImageCodec, which is not installed; install exactly one of gpuimg[cuda12], "
-        'gpuimg[cuda13] (from a checkout: pip install ".[cuda12]")',
+        "nvImageCodec is not installed; install exactly one of gpuimg[cuda12], gpuimg[cuda13] (from a checkout: "
+        'pip install ".[cuda12]")',
     ]
 
 

@@ -130,7 +130,7 @@ def test_options_of_load_are_its_parameters() -> None:
 def test_words_are_those_that_are_accepted() -> None:
     from gpuimg._batch import result_spec
     from gpuimg._checks import types
-    from gpuimg._decoding.options import ALPHAS, COLORS, DEPTHS, ICC
+    from gpuimg._decoding.options import ALPHAS, COLORS, DECODERS, DEPTHS, ICC
     from gpuimg._ops import boxes
 
     def words(alias: Any) -> set[str]:
@@ -143,6 +143,7 @@ def test_words_are_those_that_are_accepted() -> None:
     assert words(types.Alpha) == set(ALPHAS)
     assert words(types.Depth) == set(DEPTHS)
     assert words(types.Icc) == set(ICC)
+    assert words(types.Decoder) == set(DECODERS)
     assert words(types.BoxFormat) == {*boxes.UPRIGHT, *boxes.ROTATED}
     assert words(types.UprightBoxFormat) == set(boxes.UPRIGHT)
 

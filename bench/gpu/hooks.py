@@ -91,17 +91,16 @@ class JpegKernels:
 
 
 def uploaded(files: list[bytes], index: Any) -> Any:
-    """Return the upload for whole images, the elements of their memory, and the images."""
+    """Return the upload for whole images, with an index or None, the elements of their memory, and the images."""
     import gpuimg as gi
     from gpuimg._data.images import ALIGNMENT, EncodedImages, Pixels, offsets_of, whole_regions
     from gpuimg._runtimes.jpeg_upload import Upload
 
     images = recording_of(gi.open_batch(files, device="cpu", index=index)).source
     assert isinstance(images, EncodedImages)
-    assert images.seek is not None
     offsets, total = offsets_of(images.sizes, 3, ALIGNMENT)
     pixels = Pixels(None, offsets, images.sizes, 3)
-    return Upload(images, images.seek, pixels, whole_regions(images.sizes)), total, images
+    return Upload(images, pixels, whole_regions(images.sizes)), total, images
 
 
 @contextmanager

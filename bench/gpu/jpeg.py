@@ -1,7 +1,7 @@
-"""JPEGs decoded by gpuimg's own kernels, with a seek index: alone, with their upload, and from bytes to batches.
+"""JPEGs decoded by gpuimg's own kernels: alone, with their upload, and from bytes to batches.
 
-Whole images and random crops of set S, k = 8, compared with nvImageCodec's best setting of the part "decoding". Of
-every image, and of crops, the pixels are compared with the CPU's: none may differ.
+Whole images and random crops of set S, with a seek index of k = 8 and without one, compared with nvImageCodec's best
+setting of the part "decoding". Of every image, and of crops, the pixels are compared with the CPU's: none may differ.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ def run(context: Context) -> None:
     files = context.photos("S", max(BATCHES))
     with with_index(files) as index:
         context.record("pixels", pixels(context.device, files, index))
+        context.record("pixels without an index", pixels(context.device, files, None))
         context.record("best decoding of set S", best_decode(context.out))
         rates: dict[str, Any] = {}
         for size in (len(files),) if context.smoke else BATCHES:
@@ -62,16 +64,11 @@ def with_index(files: list[bytes], every: int = EVERY) -> Iterator[Any]:
         yield gi.SeekIndex(Path(folder) / "index")
 
 
-def opened(files: list[bytes], device: str, index: Any) -> gi.Batch:
-    """Return a batch whose entries are the first ones of the index."""
-    return gi.open_batch(files, device=device, index=index)
-
-
 def pixels(device: str, files: list[bytes], index: Any) -> dict[str, int]:
     """Count values that differ from the CPU's without an index: of whole images, and of one crop of each."""
     found = {"whole images": 0, "crops": 0, "values": 0}
     plain = gi.decode_batch(files, device="cpu")
-    for one, other in zip(opened(files, device, index).compute(), plain, strict=True):
+    for one, other in zip(gi.open_batch(files, device=device, index=index).compute(), plain, strict=True):
         found["whole images"] += int(np.count_nonzero(to_host(one) != other))
         found["values"] += other.size
     rng = np.random.default_rng()
@@ -79,7 +76,7 @@ def pixels(device: str, files: list[bytes], index: Any) -> dict[str, int]:
         height, width = plain[i].shape[:2]
         top, left = int(rng.integers(height)), int(rng.integers(width))
         bottom, right = int(rng.integers(top, height)) + 1, int(rng.integers(left, width)) + 1
-        x = gi.open_batch([files[i]], device=device, index=index, indices=[i])
+        x = gi.open_batch([files[i]], device=device, index=index, indices=None if index is None else [i])
         crop = gi.crop(x, top, left, bottom - top, right - left).compute("uint8")[0]
         found["crops"] += int(np.count_nonzero(to_host(crop) != plain[i][top:bottom, left:right]))
         found["values"] += (bottom - top) * (right - left) * 3
@@ -91,22 +88,26 @@ def _measures(context: Context, files: list[bytes], index: Any) -> dict[str, Cal
     device, n = context.device, len(files)
     chain = CHAINS["train"]
 
-    def whole() -> None:
-        opened(files, device, index).compute()
+    def whole(**options: Any) -> None:
+        gi.open_batch(files, device=device, **options).compute()
         wait_for_stream(device)
 
-    def train(known: Any) -> None:
-        chain(gi.open_batch(files, device=device, index=known), gi.Rng(0, indices=range(n))).array(DTYPE, LAYOUT)
+    def train(**options: Any) -> None:
+        chain(gi.open_batch(files, device=device, **options), gi.Rng(0, indices=range(n))).array(DTYPE, LAYOUT)
         wait_for_stream(device)
 
-    found: dict[str, Callable[[], dict[str, Any]]] = {
-        "bytes to whole images": lambda: rate(whole, n, **context.rounds),
-        "bytes to train batches": lambda: rate(lambda: train(index), n, **context.rounds),
-        "bytes to train batches, without an index": lambda: rate(lambda: train(None), n, **context.rounds),
-        "host's part of whole images": lambda: host_alone(context, files, index),
-    }
+    def rated(function: Callable[..., None], **options: Any) -> Callable[[], dict[str, Any]]:
+        return lambda: rate(lambda: function(**options), n, **context.rounds)
+
+    found: dict[str, Callable[[], dict[str, Any]]] = {}
+    for name, known in (("", index), (", without an index", None)):
+        found[f"bytes to whole images{name}"] = rated(whole, index=known)
+        found[f"bytes to train batches{name}"] = rated(train, index=known)
+        found[f"host's part of whole images{name}"] = partial(host_alone, context, files, known)
+        if context.on_gpu:
+            found[f"kernels{name}"] = partial(kernels_alone, files, known)
     if context.on_gpu:
-        found["kernels"] = lambda: kernels_alone(files, index)
+        found["bytes to train batches, by nvImageCodec"] = rated(train, decoder="nvimagecodec")
     return found
 
 
@@ -133,10 +134,10 @@ def kernels_alone(files: list[bytes], index: Any) -> dict[str, Any]:
     taken: dict[str, list[float]] = {"kernels": [], "with upload": []}
     with stream:
         spin = Spin()
-        words, status = cupy.empty(prepared.words, cupy.int32), cupy.zeros(len(images), cupy.int32)
+        words, status = cupy.empty(prepared.words_on_gpu, cupy.int32), cupy.zeros(len(images), cupy.int32)
 
         def upload() -> None:
-            words.data.copy_from_host_async(host.ctypes.data, words.nbytes)
+            words.data.copy_from_host_async(host.ctypes.data, host.nbytes)
 
         def launch() -> None:
             kernels.launch(prepared, words, out, status, stream)
@@ -167,12 +168,14 @@ def kernels_alone(files: list[bytes], index: Any) -> dict[str, Any]:
 def claims(results: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return wrong pixels, and images/s compared with nvImageCodec's."""
     problems, lines = [], []
-    wrong = results.get("pixels")
-    if wrong is not None:
-        lines.append(f"{wrong['values']:,} values compared with the CPU's: {_wrong(wrong)} differ")
+    for name in ("pixels", "pixels without an index"):
+        wrong = results.get(name)
+        if wrong is None:
+            continue
+        lines.append(f"{name}: {wrong['values']:,} values compared with the CPU's: {_wrong(wrong)} differ")
         if _wrong(wrong):
             problems.append(
-                f"values that differ from the CPU's: {wrong['whole images']} of whole images, {wrong['crops']} of crops"
+                f"{name} that differ from the CPU's: {wrong['whole images']} of whole images, {wrong['crops']} of crops"
             )
     best = results.get("best decoding of set S")
     if best:

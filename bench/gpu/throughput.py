@@ -15,6 +15,7 @@ from bench.gpu.chains import CHAINS, DTYPE, LAYOUT, SIZE
 from bench.gpu.child import Context
 from bench.gpu.harness import part_path, read_json
 from bench.gpu.measure import attempted, rate, wait_for_stream
+from gpuimg.typing import Decoder
 
 BATCH = 64
 ROUND = 2048  # images of a round of the loader
@@ -109,9 +110,9 @@ def _direct(rows: Rows, work: str, paths: list[str] | None) -> None:
     out = _memory_of(device, batch)
     number = itertools.count()
 
-    def decode() -> None:
+    def decode(decoder: Decoder) -> None:
         for at in range(0, len(rows.files), batch):
-            gi.decode_batch(rows.files[at : at + batch], device=device)
+            gi.decode_batch(rows.files[at : at + batch], device=device, decoder=decoder)
         wait_for_stream(device)
 
     def functions(sources: list[Any]) -> None:
@@ -122,7 +123,9 @@ def _direct(rows: Rows, work: str, paths: list[str] | None) -> None:
             CHAINS[work](x, rng).array(DTYPE, LAYOUT, out=out[: len(x)])
         wait_for_stream(device)
 
-    rows.add("decode alone: gpuimg.decode_batch", decode)
+    rows.add("decode alone: gpuimg.decode_batch", lambda: decode("auto"))
+    if rows.context.on_gpu:
+        rows.add("decode alone: gpuimg.decode_batch, nvImageCodec", lambda: decode("nvimagecodec"))
     rows.add("gpuimg, functions", lambda: functions(rows.files))
     if paths is not None:
         rows.add("gpuimg, functions, from files", lambda: functions(list(paths)))

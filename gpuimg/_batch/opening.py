@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from .._checks.types import Alpha, ColorMode, Depth, Device, Icc, OnError
+from .._checks.types import Alpha, ColorMode, Decoder, Depth, Device, Draft, Icc, OnError
 from .._decoding.decoder import MAX_PIXELS, ImageInfo
 from .._decoding.options import DecodeOptions
 from .._index.seek_index import SeekIndex
 from .._io.file_bytes import MAX_BYTES, Source, read
-from .._runtimes.devices import runtime_for
+from .._runtimes.devices import check_decoder, runtime_for
 from .batch import Batch
 from .encoded import info, open_images, with_index
 from .recording import Recording
@@ -61,9 +61,10 @@ def open_batch(
     on_error: OnError = "raise",
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
-    draft: float | None = None,
+    draft: Draft | None = None,
     depth: Depth = "uint8",
     icc: Icc = "ignore",
+    decoder: Decoder = "auto",
     index: str | os.PathLike[str] | SeekIndex | None = None,
     indices: Sequence[int] | None = None,
 ) -> Batch:
@@ -90,11 +91,12 @@ def open_batch(
         Larger images are bad: refused by their header, before any pixel memory is taken.
     max_bytes : int
         Larger files are bad: refused by their size, before they are read. By default 1 GiB.
-    draft : float, optional
-        Decode a JPEG at a half, a quarter or an eighth of its size if a smooth filter still shrinks it by at least
-        this factor, 1 or more, along both axes: faster, with slightly different pixels (1.5 is a good choice). By
-        default never. Images that are not shrunk, or are resized by ``"nearest"``, are decoded at full size. Ignored on
-        a GPU.
+    draft : float or "planes", optional
+        Faster decoding of JPEGs, with slightly different pixels; by default none. A number, 1 or more: decode an image
+        at a half, a quarter or an eighth of its size if a smooth filter still shrinks it by at least this factor along
+        both axes (1.5 is a good choice). ``"planes"``: resample luma and chroma at their own sizes, and convert the
+        result to RGB. It is for images that the first resampling resizes by a smooth filter without rotation, by at
+        most a factor of 32. Other images are decoded as without. Ignored on a GPU.
     depth : {"uint8", "native"}
         ``"native"``: the batch is uint16, 0 to 65535. PNG and TIFF files with 16 bits per value keep their values; the
         8-bit values of all other files are multiplied by 257. 16-bit color of TIFF files needs nvImageCodec (the
@@ -102,6 +104,9 @@ def open_batch(
     icc : {"ignore", "srgb"}
         Use of an ICC profile embedded in a file: none, as torchvision and OpenCV do, or conversion of the colors to
         sRGB by Pillow's ``ImageCms``, on the CPU. A profile that cannot be used makes an image bad.
+    decoder : {"auto", "nvimagecodec"}
+        Decoder of baseline JPEGs on a GPU: ``"auto"`` is gpuimg's own, with the same pixels as on the CPU;
+        ``"nvimagecodec"`` is NVIDIA's, without ``index``. Ignored on the CPU.
     index : path or SeekIndex, optional
         A seek index, see :func:`build_index`: parts of JPEGs that are not needed are then not decoded. The pixels are
         the same. An entry that does not match its file is ignored with a warning.
@@ -131,7 +136,8 @@ def open_batch(
     (2, 8, 8, 3)
     """
     runtime = runtime_for(device)
-    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc)
+    options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc, decoder)
+    check_decoder(decoder, runtime)
     images = open_images(sources, options, on_error)
     return Batch(Recording(runtime, with_index(images, index, indices)))
 
@@ -147,12 +153,13 @@ def decode_batch(
     max_bytes: int = MAX_BYTES,
     depth: Depth = "uint8",
     icc: Icc = "ignore",
+    decoder: Decoder = "auto",
 ) -> Batch:
     """Decode images of any sizes into one buffer; ``batch[i]`` is a view of it.
 
     Parameters
     ----------
-    sources, device, color, alpha, on_error, max_pixels, max_bytes, depth, icc
+    sources, device, color, alpha, on_error, max_pixels, max_bytes, depth, icc, decoder
         See :func:`open_batch`.
 
     Returns
@@ -183,6 +190,7 @@ def decode_batch(
     (30, 40, 3)
     """
     runtime = runtime_for(device)
-    options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc)
+    options = DecodeOptions(color, alpha, depth, max_pixels=max_pixels, max_bytes=max_bytes, icc=icc, decoder=decoder)
+    check_decoder(decoder, runtime)
     recording = Recording(runtime, open_images(sources, options, on_error))
     return Batch(Recording(runtime, recording.decoded()))

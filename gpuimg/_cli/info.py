@@ -66,7 +66,7 @@ def default_device() -> tuple[str, str]:
     if requested:
         return requested, "GPUIMG_DEVICE"
     if problem is None:
-        return "cuda", "a GPU, CuPy and nvImageCodec work together"
+        return "cuda", "a GPU and CuPy work together"
     return "cpu", problem.reason
 
 
@@ -96,7 +96,8 @@ def decoders(gpu: bool) -> dict[str, str]:
     rows["videos"] = f"PyAV {', '.join(found['PyAV'])}" if found["PyAV"] else f"none: {install_hint('video')}"
     if gpu:
         kinds = ", ".join(nvimgcodec.decoders())
-        rows["JPEG on a GPU"] = f"nvImageCodec ({kinds})" if kinds else "none in nvImageCodec: decoded on the CPU"
+        others = f"nvImageCodec ({kinds})" if kinds else "the CPU, as nvImageCodec has no decoder here"
+        rows["JPEG on a GPU"] = f"gpuimg (baseline); others by {others}"
     return rows
 
 

@@ -14,7 +14,7 @@ from .._version import install_hint
 from ..kernels.jpeg.layout import BASELINE
 from .jpeg import Headers
 
-INSTALL_HINT = f"decoding on a GPU needs nvImageCodec, which is not installed; {install_hint('cuda12', 'cuda13')}"
+INSTALL_HINT = f"nvImageCodec is not installed; {install_hint('cuda12', 'cuda13')}"
 
 
 @lru_cache(maxsize=1)

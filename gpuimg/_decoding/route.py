@@ -3,8 +3,8 @@
 A file goes to the first decoder that takes it, and after a failure to the next:
 
 1. files of batches with alpha or 16-bit values (:func:`is_special`) individually, if :func:`is_individual`;
-2. on a GPU, our kernels for JPEGs with entries in a seek index, see :mod:`gpuimg.kernels.jpeg.segments`;
-3. on a GPU, nvImageCodec, if :func:`nvimgcodec_takes`;
+2. on a GPU, our kernels for baseline JPEGs, see :mod:`gpuimg.kernels.jpeg.segments`, unless nvImageCodec is requested;
+3. on a GPU, nvImageCodec where it is installed, if :func:`nvimgcodec_takes`;
 4. our decoders on the CPU, of baseline and of progressive JPEGs, if :func:`ours_takes`;
 5. our decoder of PNG files, which itself says what it takes, see :mod:`.png`;
 6. Pillow.

@@ -29,6 +29,7 @@ class Stats:
         self.images = 0
         self.failed = 0
         self._unwritten = 0  # images that a GPU decoder reported as decoded but did not write
+        self._jpegs_on_cpu = 0  # JPEGs that kernels on a GPU could not decode
         self._clips_on_cpu = 0  # clips of formats that the GPU does not decode
         self._entries: dict[str, int] = {}  # entries of a seek index: used, and not matching their files
 
@@ -40,6 +41,7 @@ class Stats:
         self.failed += len(finished.failures)
         self._held += finished.held
         self._unwritten += finished.unwritten
+        self._jpegs_on_cpu += finished.jpegs_on_cpu
         self._clips_on_cpu += finished.clips_on_cpu
         if finished.entries is not None:
             for name, count in (("used", finished.entries.used), ("misfits", len(finished.entries.misfits))):
@@ -78,6 +80,7 @@ class Stats:
             "consumer": {"seconds": seconds - waited, "waited": waited},
             "cores": cores,
             **({"unwritten": self._unwritten} if self._unwritten else {}),
+            **({"jpegs_on_cpu": self._jpegs_on_cpu} if self._jpegs_on_cpu else {}),
             **({"clips_on_cpu": self._clips_on_cpu} if self._clips_on_cpu else {}),
             **({"index": dict(self._entries)} if self._entries else {}),
             "limit": "consumer" if self._keeps_up(waited, seconds) else _limit(parts, waited, cores),

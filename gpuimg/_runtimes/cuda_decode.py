@@ -1,8 +1,8 @@
 """Decoding of a batch into memory of the CUDA runtime.
 
-JPEGs with an entry in a seek index are decoded by our own kernels, others by nvImageCodec, and clips by NVDEC. Files
-that these refuse or fail at are decoded by the CPU runtime, whose messages are reported for all failures. Such images
-and frames are uploaded in one copy.
+Baseline JPEGs are decoded by our own kernels, other JPEGs by nvImageCodec where it is installed, and clips by NVDEC.
+Files that these refuse or fail at are decoded by the CPU runtime, whose messages are reported for all failures. Such
+images and frames are uploaded in one copy.
 
 Each thread decodes on a separate stream. It waits only for the decoders: not for the kernels of the previous batch, and
 not for the caller's computations.
@@ -99,7 +99,7 @@ class ImageDecoder:
             gpu.clips_on_cpu = len(refused)
             left = list(refused)
         else:
-            decoded, gpu.unwritten = self._decode_on_gpu(images, pixels, regions, own)
+            decoded, gpu.unwritten, gpu.jpegs_on_cpu = self._decode_on_gpu(images, pixels, regions, own)
             left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
         gpu.decode = time.perf_counter() - begin
         outcome = self._decode_on_host(images, left, pixels)
@@ -142,8 +142,11 @@ class ImageDecoder:
 
     def _decode_on_gpu(
         self, images: EncodedImages, pixels: Pixels, regions: Ints | None, own: _ThreadState
-    ) -> tuple[set[int], int]:
-        """Decode files that this GPU can; return their indices, and the number that nvImageCodec did not write."""
+    ) -> tuple[set[int], int, int]:
+        """Decode files that this GPU can; return their indices.
+
+        Also the numbers of those that nvImageCodec did not write, and that our own kernels could not decode.
+        """
         uploaded = upload_of(images, pixels, regions)
         begun = [] if uploaded is None else [*uploaded.taken, *uploaded.refused]
         places = self._places(images, pixels, begun, own)
@@ -157,7 +160,8 @@ class ImageDecoder:
                 "unwritten",
                 9,
             )
-        return decoded | done, len(unwritten)
+        given_up = 0 if uploaded is None else len(uploaded.taken) - len(done)
+        return decoded | done, len(unwritten), given_up
 
     def _places(self, images: EncodedImages, pixels: Pixels, others: list[int], own: _ThreadState) -> Places | None:
         """Return destinations of the images for nvImageCodec, excluding ``others``; None if there are none."""
@@ -191,12 +195,16 @@ class ImageDecoder:
     def _decoder(self, own: _ThreadState) -> GpuDecoder | None:
         """Return the thread's decoder; None if nvImageCodec has none for this GPU."""
         if not own.decoder_requested:
-            own.decoder = gpu_decoder(self._index, capability_of(cupy.cuda.Device()), own.threads)
             own.decoder_requested = True
+            try:
+                own.decoder = gpu_decoder(self._index, capability_of(cupy.cuda.Device()), own.threads)
+                reason = f"nvImageCodec has no JPEG decoder on cuda:{self._index} (is nvJPEG installed?)"
+            except ImportError:
+                reason = "nvImageCodec is not installed"
             if own.decoder is None:
                 self._warn_once(
-                    f"nvImageCodec has no JPEG decoder on cuda:{self._index} (is nvJPEG installed?): JPEGs are "
-                    "decoded on the CPU and copied; `gpuimg info` lists what is missing",
+                    f"{reason}: JPEGs that gpuimg's kernels do not decode, such as progressive ones, are decoded on "
+                    "the CPU and copied; `gpuimg info` lists what is missing",
                     "none",
                     11,
                 )

@@ -1,8 +1,10 @@
-"""Decoding of JPEGs by our own kernels, in segments that start at seek index entries or restart markers.
+"""Decoding of baseline JPEGs by our own kernels, in segments.
+
+These begin where seek index entries or restart markers say, or else where the first kernel finds that they do.
 
 A batch is one upload from pinned memory and a few launches on the calling thread's private stream; it is decoded in
 parts of bounded size, which bounds the memory for coefficients. The CPU decodes files for which the kernels report
-errors.
+errors, or that they cannot divide into segments.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._data.images import EncodedImages, Pixels, whole_regions
+from .._decoding.options import NVIMAGECODEC
 from ..kernels import cuda as kernels
 from ..kernels.jpeg import upload
 from ..kernels.jpeg.layout import MISMATCH, USED
@@ -67,18 +70,19 @@ class SegmentDecoder:
                 pinned.give(block)
         if block is not None:
             done.update(i for i in uploaded.taken if not status[i])
-            _record_entry_status(images, uploaded.taken, status)
+            _record_entry_status(images, uploaded.by_entry, status)
 
     def _enqueue(self, uploaded: Upload, block: Block, n: int, out: Any, stream: Any) -> None:
         """Upload and launch, and copy back the status of all ``n`` images."""
         pinned = block.memory
         uploaded.write(pinned.words[: uploaded.words])
         try:
-            words = cupy.empty(uploaded.words, cupy.int32)
-            words.data.copy_from_host_async(pinned.address, words.nbytes)
+            words = cupy.empty(uploaded.words_on_gpu, cupy.int32)
+            size = 4 * uploaded.words
+            words.data.copy_from_host_async(pinned.address, size)
             status = cupy.zeros(n, cupy.int32)
             self._launch(uploaded, words, out, status, stream)
-            status.data.copy_to_host_async(pinned.address + words.nbytes, status.nbytes)
+            status.data.copy_to_host_async(pinned.address + size, status.nbytes)
         finally:
             block.used.record(stream)
 
@@ -96,7 +100,7 @@ class SegmentDecoder:
 
 
 def upload_of(images: EncodedImages, pixels: Pixels, regions: Ints | None) -> Upload | None:
-    """Return the upload plan for images decoded by segments; None without a seek index.
+    """Return the upload plan for images that our own kernels decode; None if nvImageCodec is to decode all.
 
     Parameters
     ----------
@@ -106,13 +110,12 @@ def upload_of(images: EncodedImages, pixels: Pixels, regions: Ints | None) -> Up
     regions : (N, 4) int64, optional
         Region of each image to decode; only its pixels are written. By default the whole image.
     """
-    if images.seek is None:
+    if images.options.decoder == NVIMAGECODEC:
         return None
-    return Upload(images, images.seek, pixels, whole_regions(images.sizes) if regions is None else regions)
+    return Upload(images, pixels, whole_regions(images.sizes) if regions is None else regions)
 
 
-def _record_entry_status(images: EncodedImages, taken: list[int], status: Any) -> None:
-    """Record for decoded images whether their index entries matched."""
-    assert images.seek is not None
-    with_entry = [i for i in taken if not images.headers.records["restart"][i]]
-    images.seek.entry_status[with_entry] = np.where(status[with_entry], MISMATCH, USED)
+def _record_entry_status(images: EncodedImages, decoded: list[int], status: Any) -> None:
+    """Record for images that were decoded by their index entries whether these matched."""
+    if images.seek is not None:
+        images.seek.entry_status[decoded] = np.where(status[decoded], MISMATCH, USED)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from .._decoding import nvimgcodec
+from .._decoding.options import NVIMAGECODEC
 from .protocol import Runtime
 
 _DLPACK_CPU = 1
@@ -37,7 +39,7 @@ def _cpu() -> Runtime:
 
 @lru_cache(maxsize=1)
 def default_device() -> str:
-    """Return ``"cuda"`` if a GPU, CuPy and nvImageCodec work together, else ``"cpu"``."""
+    """Return ``"cuda"`` if a GPU and CuPy work together, else ``"cpu"``."""
     from .probe import gpu_problem
 
     problem = gpu_problem()
@@ -70,6 +72,12 @@ def runtime_for(device: str | None) -> Runtime:
     if problem is not None:
         raise RuntimeError(f"device {name!r} does not work here: {problem.reason}")
     return _cuda(int(match[1] or 0))
+
+
+def check_decoder(decoder: str, *runtimes: Runtime) -> None:
+    """Raise ImportError if nvImageCodec is to decode on a GPU, but is not installed."""
+    if decoder == NVIMAGECODEC and not all(runtime.on_host for runtime in runtimes):
+        nvimgcodec.library()
 
 
 def native(array: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Upload plans for JPEGs whose index segments a GPU decodes: the selection of images, and the buffer for them."""
+"""Upload plans for JPEGs that our own kernels decode on a GPU: the selection of images, and the buffer for them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from .._checks.types import Ints
 from .._data.images import EncodedImages, Pixels
 from .._decoding import exif
-from .._index.seek import Seek
 from .._threads.team import side_by_side
 from .._threads.threads import threads
-from ..kernels.jpeg import segments, upload
+from ..kernels.jpeg import layout, segments, upload
 from ..kernels.jpeg.fill import BUCKETS, write_segments, write_tables
-from ..kernels.jpeg.layout import OTHER
 from ..kernels.jpeg.segments import plan_upload, select_segments
 
 #: Blocks of coefficients that are decoded at a time: 192 bytes each, with their planes.
 MOST_BLOCKS = 1 << 20
+#: Bits of a part of a file in which the GPU looks for a segment: in photos decoders synchronize within two parts.
+SPAN = 2048
 _AT_ONCE = 16  # images per task of a host thread
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
 
@@ -30,30 +30,41 @@ class Upload:
     Parameters
     ----------
     images : EncodedImages
-    seek : Seek
-        Their entries in a seek index.
+        With entries of a seek index, or without.
     pixels : Pixels
         Destination of the decoded images.
     regions : (N, 4) int64
         Region to decode of each image: x0, y0, x1, y1 as displayed.
+    most_blocks : int
+        Blocks of coefficients that are decoded at a time.
+    span : int
+        Bits of the parts that files without known starts are divided into.
 
     Attributes
     ----------
     words : int
         Size of the buffer in 4-byte words.
+    words_on_gpu : int
+        Size that it needs on the GPU, where what the kernels find is added.
     parts : (P,) segments.PART
         Parts of the batch that are decoded at a time.
     totals : segments.TOTALS
     """
 
     def __init__(
-        self, images: EncodedImages, seek: Seek, pixels: Pixels, regions: Ints, most_blocks: int = MOST_BLOCKS
+        self,
+        images: EncodedImages,
+        pixels: Pixels,
+        regions: Ints,
+        most_blocks: int = MOST_BLOCKS,
+        span: int = SPAN,
     ) -> None:
         n = len(images)
         turns = images.orientations
         headers = images.headers.records.copy()
-        headers["kind"][list(images.failures)] = OTHER
-        self._files = headers, *images.headers[1:], np.ascontiguousarray(seek.access)
+        headers["kind"][list(images.failures)] = layout.OTHER
+        access = np.zeros(n, layout.ACCESS) if images.seek is None else np.ascontiguousarray(images.seek.access)
+        self._files = headers, *images.headers[1:], access
         self._wanted = exif.stored_regions(regions, images.sizes, turns), images.channels
         self._places = pixels.stored_places(turns)
         self._images = np.zeros(n, segments.SELECTED)
@@ -62,7 +73,7 @@ class Upload:
         self.totals: Any = self._totals[0]  # reads the array
         self._for_all(
             lambda first, stop, scratch: select_segments(
-                *self._files, self._wanted[0], most_blocks, first, stop, self._images, scratch
+                *self._files, self._wanted[0], most_blocks, span, first, stop, self._images, scratch
             )
         )
         parts = np.zeros(n, segments.PART)
@@ -72,15 +83,21 @@ class Upload:
         )  # fmt: skip
         self.parts = parts[: self.totals["parts"]]
         self.words = int(self.totals["words"])
+        self.words_on_gpu = self.words + int(self.totals["found"]) * upload.SEGMENT_WORDS
 
     @property
     def taken(self) -> list[int]:
-        """Images that are decoded by their index segments."""
+        """Images that are decoded."""
         return self._of(segments.TAKEN)
 
     @property
+    def by_entry(self) -> list[int]:
+        """Those of them that are decoded by their index entries."""
+        return [i for i in self.taken if self._images["entry_segments"][i]]
+
+    @property
     def refused(self) -> list[int]:
-        """Images whose index entries do not match their files."""
+        """Images whose index entries do not match their files, and files with illegal tables."""
         return self._of(segments.REFUSED)
 
     def _of(self, status: int) -> list[int]:
@@ -131,6 +148,9 @@ class Upload:
 
         ``plane_bytes`` is the memory of ``planes`` as bytes; ``status`` is for all images of the batch.
         """
+        if part["scans"]:
+            scans = np.int32(self.totals["scan_word"] + part["first_scan"] * upload.SCAN_WORDS)
+            yield "find", (int(part["scans"]), 1), (words, scans, status)
         groups = np.int32(self.totals["group_word"] + part["first_group"] * upload.GROUP_WORDS)
         images = np.int32(self.totals["image_word"] + part["first_image"] * upload.IMAGE_WORDS)
         count = int(part["images"])

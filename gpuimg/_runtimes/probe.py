@@ -92,11 +92,10 @@ def gpu_problem() -> Problem | None:
         return Problem("no CUDA driver or no GPU (libcuda.so.1 finds no device)", False)
     if extra() == "cpu":
         return Problem(f"the CUDA driver is too old: it supports CUDA {driver_cuda()}, at least 12 is needed", True)
-    for module, what in (("cupy", "CuPy"), ("nvidia.nvimgcodec", "nvImageCodec")):
-        if not is_installed(module):
-            from .._version import install_hint  # here: as a program this file is no part of a package
+    if not is_installed("cupy"):
+        from .._version import install_hint  # here: as a program this file is no part of a package
 
-            return Problem(f"{what} is not installed; {install_hint(extra())}", True)
+        return Problem(f"CuPy is not installed; {install_hint(extra())}", True)
     try:
         import cupy
 

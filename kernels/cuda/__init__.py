@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from ..jpeg.upload import BLOCKS_AT_ONCE, LANES, PIXELS_AT_ONCE, THREADS
+from ..jpeg.upload import BLOCKS_AT_ONCE, LANES, PARTS, PIXELS_AT_ONCE, THREADS
 from ..layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
 from ..ops import FULL, MOVING, PLAIN
 from . import artefact_records, elastic_records
@@ -23,6 +23,7 @@ BLOCK = 256
 _BLOCKS = {PLAIN: 5, FULL: 5, MOVING: 4}
 STATISTICS_BLOCK = 1024
 _ELASTIC_BLOCKS = 4  # at a time: a thread has 64 registers, for the random numbers of a node
+_FIND_BLOCKS = 5  # at a time
 _MARK_BLOCK = 128
 
 EXTREMES = 6  # words an image: the largest key of each channel's values, and of their negatives
@@ -69,6 +70,7 @@ def _of_sources(name: str, module: str, arguments: tuple[str, ...], block: int, 
 
 
 JPEG = _by_name(
+    Kernel("find", device_code("jpeg_find", "find"), ("int32[]", "int32", "int32[]"), PARTS, _FIND_BLOCKS),
     Kernel("huffman", device_code("jpeg_huffman", "huffman"), ("int32[]", "int32", "int16[]", "int32[]"), THREADS),
     Kernel(
         "inverse_dct", device_code("jpeg_pixels", "inverse_dct"), ("int32[]", "int32", "int16[]", "int32[]"),

@@ -25,7 +25,7 @@ from ..layout import (
 from ..scalar import f32, i32, scalar, up, word
 
 # Divide unsigned numbers: a division is then of 32 bits, whereas Numba divides signed integers in 64 bits.
-u32 = np.uint32
+u32, u64 = np.uint32, np.uint64
 
 
 @scalar

@@ -31,7 +31,7 @@ from .segments import (
     wanted_intervals,
 )
 from .tables import ZIGZAG, read_codes
-from .upload import GROUP, IMAGE, PLACE_SHIFT, SEGMENT, SEGMENT_WORDS, SET, SET_WORDS, THREADS
+from .upload import GROUP, IMAGE, PLACE_SHIFT, SCAN, SEGMENT, SEGMENT_WORDS, SET, SET_WORDS, THREADS
 from .vectors import MASKED, copy_masked, trailing_zeros
 
 i64, i32, u32 = np.int64, np.int32, np.uint32
@@ -40,7 +40,9 @@ BUCKETS: Final = 1024  # of segment sizes, by which segments are sorted
 _BUCKET_BITS = 6  # lowest bits of a size that the sort ignores: buckets of 64 bits
 _PADDING = 7  # bits of padding before a restart marker at most
 
-_sets_in, _images_in, _groups_in, _segments_in = (records_in(dtype) for dtype in (SET, IMAGE, GROUP, SEGMENT))
+_sets_in, _images_in, _groups_in, _scans_in, _segments_in = (
+    records_in(dtype) for dtype in (SET, IMAGE, GROUP, SCAN, SEGMENT)
+)
 
 
 # -- bytes -------------------------------------------------------------------------------------------------------------
@@ -78,11 +80,12 @@ def _pack_shorts(low, high):
 
 @loop
 def _set_segment(segment, word, shift, end, slack, block, blocks, i):
-    """Fill in a segment of image ``i``, with predictors of zero."""
+    """Fill in a segment of image ``i`` that begins with an MCU, with predictors of zero."""
     segment.word, segment.shift = word, shift
     segment.end, segment.slack = end, slack
     segment.block, segment.blocks = block, blocks
     segment.image = i
+    segment.state = segment.skip = 0
     segment.before = segment.between = segment.after = 0
 
 
@@ -163,6 +166,20 @@ def _copy_intervals(i, data, header, region, image, out, segments):
             n += 1
         begin = stop + 2
     return True
+
+
+@loop
+def _copy_scan(i, data, header, image, totals, out, scan):
+    """Copy the bytes of an image's scan, up to a marker, for the GPU to find segments in them."""
+    _, at = _copy_clean(data, header.scan, data.size, out, i64(0))
+    per = image.blocks // ((image.bottom - image.top) * (image.right - image.left))  # blocks of an MCU
+    scan.set = totals.set_word + image.set * SET_WORDS
+    scan.word, scan.end, scan.span = image.word, 8 * at, image.span
+    scan.found = totals.words + image.first_found * SEGMENT_WORDS
+    scan.count = image.found
+    scan.skip = image.top * image.right * per
+    scan.block, scan.blocks = image.first_block, image.blocks
+    scan.image = i
 
 
 @loop
@@ -298,16 +315,23 @@ def _sort(segments, images, totals, work):
 
 @loop
 def _write_groups(pairs, totals, groups):
-    """Fill in the groups: each takes the next THREADS segments of a pair, the last one what is left."""
+    """Fill in the groups: each takes the next THREADS segments of a pair, the last one what is left.
+
+    Segments that the GPU finds are in separate groups.
+    """
     n = i64(0)
     for k in range(totals.pairs):
         pair = pairs[k]
-        for s in range(0, pair.segments, THREADS):
-            group = groups[n]
-            group.set = totals.set_word + pair.set * SET_WORDS
-            group.first = totals.segment_word + (pair.first_segment + s) * SEGMENT_WORDS
-            group.count = min(THREADS, pair.segments - s)
-            n += 1
+        for is_found in range(2):
+            begin, first, segments = totals.segment_word, pair.first_segment, pair.segments
+            if is_found:
+                begin, first, segments = totals.words, pair.first_found, pair.found
+            for s in range(0, segments, THREADS):
+                group = groups[n]
+                group.set = totals.set_word + pair.set * SET_WORDS
+                group.first = begin + (first + s) * SEGMENT_WORDS
+                group.count = min(THREADS, segments - s)
+                n += 1
 
 
 @loop
@@ -350,13 +374,16 @@ def write_segments(
     """
     totals, scratch = totals_[0], scratch_[0]
     records = _images_in(out, 4 * totals.image_word, totals.images)
+    scans = _scans_in(out, 4 * totals.scan_word, totals.scans)
     for i in range(first, stop):
         image, header = images[i], headers[i]
         if image.status != TAKEN:
             continue
         data, room = bytes_at(addresses[i], sizes[i]), out[4 * image.word : 4 * image.word + image.bytes]
         own = segments[image.first_segment : image.first_segment + image.segments]
-        if not _copy_segments(i, data, header, regions[i], access[i], image, scratch.sections, room, own):
+        if image.span:
+            _copy_scan(i, data, header, image, totals, room, scans[image.scan])
+        elif not _copy_segments(i, data, header, regions[i], access[i], image, scratch.sections, room, own):
             image.status = REFUSED
             for k in range(image.segments):  # they stay in their groups, with nothing to decode
                 _set_segment(own[k], image.word, 0, 0, 0, image.first_block, 0, i)

@@ -1,9 +1,10 @@
 """Selection of the segments that a GPU decodes, and the plan of their upload.
 
 A segment is a run of MCUs that can be decoded without those before it: one of a seek-index entry, or a restart interval
-of a file that has those. :func:`select_segments` finds the segments that a region needs, :func:`plan_upload` computes
-sizes and offsets in the upload buffer, and :mod:`.fill` writes it. Offsets in the buffer are counted in 4-byte words,
-as the kernels read them.
+of a file that has those. :func:`select_segments` finds the segments that a region needs. In other files the GPU finds
+segments of about equal size (:mod:`gpuimg.kernels.cuda.jpeg_find`), for which room is planned. :func:`plan_upload`
+computes sizes and offsets in the upload buffer, and :mod:`.fill` writes it. Offsets in the buffer are counted in 4-byte
+words, as the kernels read them.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ i64, i32, u32 = np.int64, np.int32, np.uint32
 
 # Statuses of an image.
 TAKEN: Final = 0
-LEFT_OUT: Final = 1  # for another decoder: no index entry, no baseline JPEG, or too large
-REFUSED: Final = 2  # the index entry does not match the file, or is damaged
+LEFT_OUT: Final = 1  # for another decoder: no baseline JPEG, restart markers missing, truncated, or too large
+REFUSED: Final = 2  # the index entry does not match the file, or entry or file are damaged
 
 #: An image of the batch: the window of MCUs that is decoded, and the place of its segments in the upload.
 SELECTED: Final = np.dtype(
@@ -40,13 +41,17 @@ SELECTED: Final = np.dtype(
         ("bottom", "<i8"),
         ("left", "<i8"),
         ("right", "<i8"),
-        ("segments", "<i8"),  # number of segments in the window
+        ("segments", "<i8"),  # number of segments in the window, but for those that the GPU finds
+        ("span", "<i8"),  # bits of a part of the data in which the GPU looks for a segment; 0 where starts are known
+        ("found", "<i8"),  # number of those parts at most
         ("blocks", "<i8"),  # number of blocks of 64 coefficients in the window
         ("bytes", "<i8"),  # upper bound of its segments' bytes in the upload, a multiple of 4
         ("first_block", "<i8"),  # index of its first block in its part of the batch
         ("place", "<i8"),  # index among the images that are taken
-        ("entry_segments", "<i8"),  # segments of an MCU row in its index entry; 0 for restart intervals
-        ("first_segment", "<i8"),  # index of its first segment among those of all images
+        ("entry_segments", "<i8"),  # segments of an MCU row in its index entry; 0 for images without one
+        ("first_segment", "<i8"),  # index of its first segment among those of all images,
+        ("first_found", "<i8"),  # of the first one that the GPU finds among those of all images,
+        ("scan", "<i8"),  # and of its scan, where the GPU looks for them
         ("word", "<i8"),  # word of the upload where its segments' bytes begin
     ],
     align=True,
@@ -59,6 +64,8 @@ PART: Final = np.dtype(
         ("images", "<i8"),
         ("first_group", "<i8"),
         ("groups", "<i8"),
+        ("first_scan", "<i8"),
+        ("scans", "<i8"),
         ("blocks", "<i8"),  # blocks of coefficients of all its images
         ("most_blocks", "<i8"),  # of one image: the size of the launch of the inverse DCT
         ("most_pixels", "<i8"),  # requested of one image: the size of the launch that converts colors
@@ -73,6 +80,8 @@ PAIR: Final = np.dtype(
         ("set", "<i8"),
         ("segments", "<i8"),
         ("first_segment", "<i8"),  # in the order of the upload, which is sorted by pairs
+        ("found", "<i8"),  # likewise of the segments that the GPU finds
+        ("first_found", "<i8"),
     ],
     align=True,
 )
@@ -85,13 +94,16 @@ TOTALS: Final = np.dtype(
         ("pairs", "<i8"),
         ("parts", "<i8"),
         ("groups", "<i8"),
+        ("scans", "<i8"),
         ("segments", "<i8"),
+        ("found", "<i8"),  # segments that the GPU finds, at most
         ("set_word", "<i8"),
         ("image_word", "<i8"),
         ("group_word", "<i8"),
+        ("scan_word", "<i8"),
         ("segment_word", "<i8"),
         ("bytes_word", "<i8"),
-        ("words", "<i8"),  # size of the upload
+        ("words", "<i8"),  # size of the upload, after which the segments that the GPU finds begin
     ],
     align=True,
 )
@@ -103,6 +115,8 @@ SCRATCH: Final = np.dtype(
 
 MOST_WORDS: Final = (1 << 31) - 1  # of an upload: offsets in it are int32
 LONGEST_BLOCK: Final = 512  # bytes of a block at most: 64 symbols of 16 + 15 bits, and a stuffed zero after each byte
+_MOST_BITS = 1 << 30  # of a scan: its kernel counts bits in int32, up to some parts after its end
+_DENSE = 3  # bits a pixel: more are searched in parts of twice the size, as decoders synchronize after more bits there
 _SPARE = MASKED + 16  # bytes: those that a vector store writes past a segment, and the rest of a word
 
 
@@ -186,7 +200,11 @@ def _set_window(header, region, every, segments, image):
     """
     rows, columns = grid(header)
     first, end, top, bottom = mcus_of(header, FULL, region, rows, columns)
-    if segments:
+    if image.span:  # the segments that are found may begin and end in any column
+        image.left, image.right = 0, columns
+        image.top, image.bottom = top, bottom
+        image.segments = 0
+    elif segments:
         step = every if segments > 1 else columns  # an entry may have fallen back to one segment a row
         image.left, image.right = first // step * step, min(-(-end // step) * step, columns)
         image.top, image.bottom = top, bottom
@@ -224,19 +242,34 @@ def _bytes_of_entry(data, entry, sections, rows, step, image):
 
 
 @loop
-def _select(header, data, access, region, most_blocks, scratch, image):
+def _select_scan(header, data, rows, columns, image):
+    """Bound the bytes of an image's scan, and the segments that the GPU finds in it; return its status."""
+    per = image.blocks // ((image.bottom - image.top) * columns)
+    size = min(data.size - header.scan, rows * columns * per * LONGEST_BLOCK)
+    if 8 * size > _DENSE * header.height * header.width:
+        image.span *= 2
+    image.bytes = (size + 8 + _SPARE) & ~3
+    image.found = -(-8 * size // image.span)
+    return TAKEN if 8 * image.bytes < _MOST_BITS else LEFT_OUT
+
+
+@loop
+def _select(header, data, access, region, most_blocks, span, scratch, image):
     """Select the segments of an image; return its status."""
     if header.kind != BASELINE:
         return LEFT_OUT
     rows, columns = grid(header)
     sections = scratch.sections
-    sections.segments = 0  # means restart intervals below
-    if header.restart:
+    sections.segments = 0  # means restart intervals below, or a scan
+    image.span = image.found = 0
+    if header.restart and header.restart < rows * columns:
         # All markers must be there and in order: intervals are found by counting them.
         if not restarts_follow(data, header.scan, (rows * columns - 1) // header.restart):
             return LEFT_OUT
-    elif access.entry == 0 or access.learns:  # an entry that is still learned may lack rows
-        return LEFT_OUT
+    elif access.entry == 0 or access.learns or header.restart:  # an entry that is still learned may lack rows
+        if not header.whole:
+            return LEFT_OUT
+        image.span = span
     elif open_entry(data, access, rows, columns, sections) != USED:
         return REFUSED
     if not _legal_tables(data, header, scratch):
@@ -245,6 +278,8 @@ def _select(header, data, access, region, most_blocks, scratch, image):
     _set_window(header, region, access.every, sections.segments, image)
     if image.blocks > most_blocks:
         return LEFT_OUT
+    if image.span:
+        return _select_scan(header, data, rows, columns, image)
     size = data.size
     if sections.segments:
         step = access.every if sections.segments > 1 else columns
@@ -280,7 +315,7 @@ def _find_pair(part, set_, pairs, totals):
         k -= 1
     k = totals.pairs
     pair = pairs[k]
-    pair.part, pair.set, pair.segments = part, set_, 0
+    pair.part, pair.set, pair.segments, pair.found = part, set_, 0, 0
     totals.pairs += 1
     return k
 
@@ -293,7 +328,12 @@ def _join_part(image, region, most_blocks, most_images, parts, totals):
         k += 1
         totals.parts += 1
         parts[k].first_image = totals.images
+        parts[k].first_scan = totals.scans
     part = parts[k]
+    if image.span:
+        image.scan = totals.scans
+        totals.scans += 1
+        part.scans += 1
     image.first_block, image.place = part.blocks, totals.images
     totals.images += 1
     part.images += 1
@@ -307,35 +347,39 @@ def _join_part(image, region, most_blocks, most_images, parts, totals):
 @loop
 def _most_words(image):
     """Return the most words of the upload that an image can take: as if it shared no tables and no groups."""
-    groups = image.segments // upload.THREADS + 1
-    rest = upload.SET_WORDS + upload.IMAGE_WORDS + groups * upload.GROUP_WORDS + image.segments * upload.SEGMENT_WORDS
-    return image.bytes // 4 + rest
+    segments = image.segments + image.found
+    groups = segments // upload.THREADS + 1
+    rest = upload.SET_WORDS + upload.IMAGE_WORDS + groups * upload.GROUP_WORDS + segments * upload.SEGMENT_WORDS
+    return image.bytes // 4 + rest + upload.SCAN_WORDS
 
 
 @loop
 def _set_offsets(size, pairs, parts, totals):
     """Fill in groups, first segments and the words where each kind of record begins; ``size`` in bytes of segments."""
-    first = i64(0)
+    first, first_found = i64(0), i64(0)
     for k in range(totals.pairs):
         pair = pairs[k]
         part = parts[pair.part]
         if part.groups == 0:
             part.first_group = totals.groups
-        groups = -(-pair.segments // upload.THREADS)
+        groups = -(-pair.segments // upload.THREADS) - (-pair.found // upload.THREADS)
         part.groups += groups
         totals.groups += groups
         pair.first_segment = first
         first += pair.segments
+        pair.first_found = first_found
+        first_found += pair.found
     totals.set_word = 0
     totals.image_word = totals.sets * upload.SET_WORDS
     totals.group_word = totals.image_word + totals.images * upload.IMAGE_WORDS
-    totals.segment_word = totals.group_word + totals.groups * upload.GROUP_WORDS
+    totals.scan_word = totals.group_word + totals.groups * upload.GROUP_WORDS
+    totals.segment_word = totals.scan_word + totals.scans * upload.SCAN_WORDS
     totals.bytes_word = totals.segment_word + totals.segments * upload.SEGMENT_WORDS
     totals.words = totals.bytes_word + -(-size // 4) + upload.BEYOND
 
 
 @cached_jit(
-    "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64, int64, "
+    "none(HEADER[::1], int64[::1], int64[::1], ACCESS[::1], int64[:, ::1], int64, int64, int64, int64, "
     "SELECTED[::1], SCRATCH[::1])",
     HEADER=HEADER,
     ACCESS=ACCESS,
@@ -343,7 +387,7 @@ def _set_offsets(size, pairs, parts, totals):
     SCRATCH=SCRATCH,
 )
 def select_segments(
-    headers, addresses, sizes, access, regions, most_blocks, first, stop, images, scratch_
+    headers, addresses, sizes, access, regions, most_blocks, span, first, stop, images, scratch_
 ):  # fmt: skip
     """Select, of the images ``first`` to ``stop``, those that can be decoded by segments, and the segments.
 
@@ -358,6 +402,9 @@ def select_segments(
         Requested pixels: x0, y0, x1, y1 as stored.
     most_blocks : int
         Images with more blocks of coefficients in their window are left out.
+    span : int
+        Bits of the parts of a scan in which the GPU looks for segments, at least LEAST_SPAN; twice that for images with
+        many bits a pixel.
     first, stop : int
     images : (N,) SELECTED
         Filled; of images that are not taken only the status.
@@ -367,7 +414,7 @@ def select_segments(
     scratch = scratch_[0]
     for i in range(first, stop):
         data, image = bytes_at(addresses[i], sizes[i]), images[i]
-        image.status = _select(headers[i], data, access[i], regions[i], most_blocks, scratch, image)
+        image.status = _select(headers[i], data, access[i], regions[i], most_blocks, span, scratch, image)
 
 
 @cached_jit(
@@ -417,7 +464,13 @@ def plan_upload(
             pairs[image.pair].segments += image.segments
             image.first_segment, image.word = totals.segments, size // 4
             totals.segments += image.segments
+            image.first_found = pairs[image.pair].found
+            pairs[image.pair].found += image.found
+            totals.found += image.found
             size += image.bytes
     _set_offsets(size, pairs, parts, totals)
     for i in range(sizes.size):
-        images[i].word += totals.bytes_word  # was counted from the first segment's bytes
+        image = images[i]
+        if image.status == TAKEN:  # was counted from the first segment's bytes, and from the pair's first segment
+            image.word += totals.bytes_word
+            image.first_found += pairs[image.pair].first_found

@@ -1,7 +1,8 @@
 """Records of the upload for JPEGs whose segments a GPU decodes: one buffer of 4-byte words for a batch.
 
-The buffer holds sets of tables, images, groups, segments, and the segments' bytes, in this order. The host fills the
-records by field names. The kernels read the buffer as one array of int32: CUDA kernels of Numba take arrays of one
+The buffer holds sets of tables, images, groups, scans, segments, and the bytes of segments and scans, in this order. On
+the GPU it is longer than what is uploaded: the segments that the GPU finds in scans follow. The host fills the records
+by field names. The kernels read the buffer as one array of int32: CUDA kernels of Numba take arrays of one
 type, and each further array, or a view of records, would be another upload or another argument of every launch. Their
 constants are offsets in words, computed from the dtypes.
 """
@@ -50,15 +51,39 @@ GROUP: Final = np.dtype(
 )
 THREADS: Final = 64  # of a block
 
+#: The work of a block of threads that looks for segments: the entropy-coded data of an image without known starts. They
+#: are divided into parts of equal size; the blocks of coefficients that begin in a part become its segment.
+SCAN: Final = np.dtype(
+    [
+        ("set", "<i4"),  # word of the buffer where its SET begins
+        ("word", "<i4"),  # word of the buffer where its bytes begin
+        ("end", "<i4"),  # its bits
+        ("span", "<i4"),  # bits of a part, at least LEAST_SPAN
+        ("found", "<i4"),  # word of the buffer where the SEGMENT of its first part is written; the others follow
+        ("count", "<i4"),  # segments to write, at least one for each part; those that are too many get no blocks
+        ("skip", "<i4"),  # blocks before the image's window of MCUs
+        ("block", "<i4"),  # index of the window's first block of coefficients
+        ("blocks", "<i4"),  # blocks of the window
+        ("image", "<i4"),  # its image's index in the batch
+    ],
+    align=True,
+)
+LEAST_SPAN: Final = 32  # bits: the longest symbol has 31
+PARTS: Final = 256  # of a scan that are searched at a time, by as many threads
+MOST_ROUNDS: Final = 16  # of a search, after which the CPU decodes the image
+UNSYNCHRONIZED: Final = 2  # status of such an image; 1 is that of any other error
+
 #: The work of a thread: a segment.
 SEGMENT: Final = np.dtype(
     [
         ("word", "<i4"),  # word of the buffer where its bytes begin, the first one in the lowest byte
-        ("shift", "<i4"),  # bits of the first byte that belong to the segment before, 0 to 7
-        ("end", "<i4"),  # bits from the first byte to the segment's end
+        ("shift", "<i4"),  # bits of the first word that belong to the segment before, 0 to 31
+        ("end", "<i4"),  # bits from the first word to the segment's end
         ("slack", "<i4"),  # bits by which it may end early; 0 where the predictors after it are known and are checked
-        ("block", "<i4"),  # index of its first block of coefficients
-        ("blocks", "<i4"),
+        ("state", "<i4"),  # of the decoder at its begin: an index in SET.state, of the first block's DC coefficient
+        ("skip", "<i4"),  # blocks at its begin that are decoded but not stored
+        ("block", "<i4"),  # index of the first block of coefficients that is stored,
+        ("blocks", "<i4"),  # and their number
         ("image", "<i4"),  # its image's index in the batch
         ("before", "<i4"),  # its first two predictors as int16, the first one in the lower half
         ("between", "<i4"),  # lower half: its third predictor; upper half: the first one of the next segment
@@ -106,6 +131,7 @@ PLANE_WORDS: Final = 16  # of a block's 64 samples, one byte each
 SET_WORDS: Final = SET.itemsize // 4
 CODE_WORDS: Final = _CODE.itemsize // 4
 GROUP_WORDS: Final = GROUP.itemsize // 4
+SCAN_WORDS: Final = SCAN.itemsize // 4
 SEGMENT_WORDS: Final = SEGMENT.itemsize // 4
 IMAGE_WORDS: Final = IMAGE.itemsize // 4
 
@@ -121,10 +147,23 @@ GROUP_SET: Final = word_of(GROUP, "set")
 GROUP_FIRST: Final = word_of(GROUP, "first")
 GROUP_COUNT: Final = word_of(GROUP, "count")
 
+SCAN_SET: Final = word_of(SCAN, "set")
+SCAN_WORD: Final = word_of(SCAN, "word")
+SCAN_END: Final = word_of(SCAN, "end")
+SPAN: Final = word_of(SCAN, "span")
+FOUND: Final = word_of(SCAN, "found")
+SCAN_COUNT: Final = word_of(SCAN, "count")
+SCAN_SKIP: Final = word_of(SCAN, "skip")
+SCAN_BLOCK: Final = word_of(SCAN, "block")
+SCAN_BLOCKS: Final = word_of(SCAN, "blocks")
+SCAN_IMAGE: Final = word_of(SCAN, "image")
+
 SEGMENT_WORD: Final = word_of(SEGMENT, "word")
 SHIFT: Final = word_of(SEGMENT, "shift")
 END: Final = word_of(SEGMENT, "end")
 SLACK: Final = word_of(SEGMENT, "slack")
+FIRST_STATE: Final = word_of(SEGMENT, "state")
+SKIP: Final = word_of(SEGMENT, "skip")
 BLOCK: Final = word_of(SEGMENT, "block")
 SEGMENT_BLOCKS: Final = word_of(SEGMENT, "blocks")
 SEGMENT_IMAGE: Final = word_of(SEGMENT, "image")

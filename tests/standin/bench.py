@@ -23,7 +23,7 @@ SIZES = [(41, 57), (48, 64), (56, 40), (64, 64)]  # of the first, rows and image
 
 def photos(count: int) -> list[bytes]:
     """Files that the stand-in's decoders take, all of them or half of them of one size."""
-    return [file(*SIZES[max(k - count // 2, 0) % len(SIZES)]) for k in range(count)]
+    return [file(*SIZES[max(k - count // 2, 0) % len(SIZES)], progressive=False) for k in range(count)]
 
 
 @contextmanager

@@ -33,8 +33,8 @@ UNWRITTEN = ("skipped", "smaller")
 
 
 @cache
-def file(height: int, width: int, fate: str = "good", orientation: int = 1) -> bytes:
-    """A file of a size, as stored."""
+def file(height: int, width: int, fate: str = "good", orientation: int = 1, progressive: bool = True) -> bytes:
+    """A file of a size, as stored; progressive, as our own kernels leave it to nvImageCodec, unless it is cut off."""
     if fate not in FATES:
         raise ValueError(fate)
     exif = Pillow.Exif()
@@ -42,10 +42,12 @@ def file(height: int, width: int, fate: str = "good", orientation: int = 1) -> b
     row, column = np.mgrid[:height, :width]
     smooth = np.stack([3 * row, 2 * column, 255 - row - column], 2) % 256
     out = io.BytesIO()
-    Pillow.fromarray(smooth.astype(np.uint8)).save(out, "PNG" if fate == "png" else "JPEG", exif=exif)
-    data = out.getvalue()
+    image = Pillow.fromarray(smooth.astype(np.uint8))
     if fate == "png":
-        return data
+        image.save(out, "PNG", exif=exif)
+        return out.getvalue()
+    image.save(out, "JPEG", exif=exif, progressive=progressive and fate != "broken")
+    data = out.getvalue()
     comment = _MAGIC + fate.encode() + b";"
     data = data[:2] + b"\xff\xfe" + (len(comment) + 2).to_bytes(2, "big") + comment + data[2:]
     return data[: data.index(b"\xff\xda") + 14] if fate == "broken" else data

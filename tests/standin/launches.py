@@ -232,12 +232,41 @@ def _segments(words: Any, groups: Any, n: int) -> Any:
     return np.concatenate(found)
 
 
+def _words_of(words: Any, at: Any, n: int, size: int) -> Range:
+    """Addresses of the records, of a number of words, in an upload."""
+    return _part(words, int(at), int(at) + n * size)
+
+
+def _data_of(words: Any, record: Any) -> Range:
+    """Addresses of the bytes of a segment or of a scan."""
+    return _part(words, int(record["word"]), int(record["word"]) - (-int(record["end"]) // 32))
+
+
+def _find(scans: int, _: int, words: Any, at: Any, status: Any) -> Touched:
+    """One segment has all blocks of a scan's window afterwards, the others none."""
+    reads, writes = [_words_of(words, at, scans, upload.SCAN_WORDS)], [status.range]
+    for scan in _records(words, at, scans, upload.SCAN_WORDS).view(upload.SCAN)[:, 0]:
+        reads += [_words_of(words, scan["set"], 1, upload.SET_WORDS), _data_of(words, scan)]
+        writes.append(_words_of(words, scan["found"], int(scan["count"]), upload.SEGMENT_WORDS))
+        found = _records(words, scan["found"], int(scan["count"]), upload.SEGMENT_WORDS).view(upload.SEGMENT)[:, 0]
+        found[:] = np.zeros(1, upload.SEGMENT)
+        for name in ("word", "block", "image"):
+            found[name] = scan[name]
+        found[0]["blocks"] = scan["blocks"]
+    return Touched(reads, [], writes, scans * upload.PARTS)
+
+
 def _huffman(groups: int, _: int, words: Any, at: Any, coefficients: Any, status: Any) -> Touched:
+    reads = [_words_of(words, at, groups, upload.GROUP_WORDS)]
+    for set_, first, count in _records(words, at, groups, upload.GROUP_WORDS).tolist():
+        reads += [_words_of(words, set_, 1, upload.SET_WORDS), _words_of(words, first, count, upload.SEGMENT_WORDS)]
+    segments = _segments(words, at, groups)
+    reads += [_data_of(words, segment) for segment in segments]
     writes = [
         _part(coefficients, upload.COEFFICIENTS * first, upload.COEFFICIENTS * (first + count))
-        for first, count in _segments(words, at, groups)[["block", "blocks"]].tolist()
+        for first, count in segments[["block", "blocks"]].tolist()
     ]
-    return Touched([words.range, *writes], [], [*writes, status.range], groups * upload.THREADS)
+    return Touched([*reads, *writes], [], [*writes, status.range], groups * upload.THREADS)
 
 
 def _report(damaged: set[int], groups: int, words: Any, at: Any, coefficients: Any, status: Any) -> None:
@@ -247,7 +276,7 @@ def _report(damaged: set[int], groups: int, words: Any, at: Any, coefficients: A
 
 
 def _inverse_dct(_: int, n: int, words: Any, at: Any, coefficients: Any, planes: Any) -> Touched:
-    reads, writes = [words.range], []
+    reads, writes = [_words_of(words, at, n, upload.IMAGE_WORDS)], []
     records = _records(words, at, n, upload.IMAGE_WORDS).view(upload.IMAGE)[:, 0]
     for first, count in records[["first_block", "blocks"]].tolist():
         reads.append(_part(coefficients, upload.COEFFICIENTS * first, upload.COEFFICIENTS * (first + count)))
@@ -257,7 +286,7 @@ def _inverse_dct(_: int, n: int, words: Any, at: Any, coefficients: Any, planes:
 
 def _colors(_: int, n: int, words: Any, at: Any, planes: Any, channels: Any, out: Any) -> Touched:
     """All pixels of the regions are 77 afterwards."""
-    reads, writes = [words.range], []
+    reads, writes = [_words_of(words, at, n, upload.IMAGE_WORDS)], []
     threads = 0
     for record in _records(words, at, n, upload.IMAGE_WORDS).view(upload.IMAGE)[:, 0]:
         first, count = (4 * upload.PLANE_WORDS * int(record[field]) for field in ("first_block", "blocks"))
@@ -420,6 +449,7 @@ def _compare(_: int, __: int, out: Any, places: Any, first: Any, second: Any, st
 
 _MARKS = "mark", "compare"
 _BY_NAME: dict[str, Callable[..., Touched]] = {
+    "find": _find,
     "huffman": _huffman, "inverse_dct": _inverse_dct, "colors": _colors, "mark": _mark, "compare": _compare,
     "frame8": _frame, "frame16": _frame,
     "elastic": _elastic, "code_blocks": _code_blocks, "code_pixels": _code_pixels,

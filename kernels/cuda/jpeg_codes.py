@@ -1,0 +1,99 @@
+"""Huffman codes of JPEGs for CUDA kernels: reading bits, looking up codes, and the states of a decoder.
+
+A decoder's state is the next bit, the place in the MCU, and the index ``k`` of the last coefficient of the block. Each
+block has two places, for its DC and its AC coefficients: an index in ``SET.state``, whose element has the table.
+"""
+
+from __future__ import annotations
+
+from ..jpeg.tables import CATEGORY, END_OF_BLOCK
+from ..jpeg.upload import CODE_WORDS, CODES, LIMITS, SLOTS, STARTS, STATE, SYMBOLS
+from ..scalar import i32, scalar, up, word
+from .sample import u32, u64
+
+LAST = 63  # index of a block's last coefficient
+AC = SLOTS // 2  # tables from this one on are for AC coefficients
+
+
+# -- bits --------------------------------------------------------------------------------------------------------------
+
+
+@scalar
+def _swapped(x):
+    """Return a 32-bit word with its bytes reversed: the first byte in memory becomes the highest."""
+    x = u32(x)
+    return u32(
+        u32(x << u32(24))
+        | u32(u32(x & u32(0xFF00)) << u32(8))
+        | u32(u32(x >> u32(8)) & u32(0xFF00))
+        | u32(x >> u32(24))
+    )
+
+
+@scalar
+def opened(words, begin, shift):
+    """Return the bits read ahead after ``shift`` bits, 0 to 31, of a word, the first bit on top.
+
+    Also their number, the next word, and the offset of the word after that.
+    """
+    bits = u64(u64(_swapped(word(words, begin, 0))) << u64(32) | u64(_swapped(word(words, begin, 1)))) << u64(shift)
+    return bits, i32(64 - shift), _swapped(word(words, begin, 2)), i32(begin + 3)
+
+
+@scalar
+def refilled(words, bits, left, ahead, at):
+    """Return what :func:`opened` does, with one more word; fewer than 32 bits must be left."""
+    bits |= u64(u64(ahead) << u64(32 - left))
+    return bits, i32(left + 32), _swapped(word(words, at, 0)), i32(at + 1)
+
+
+# -- codes -------------------------------------------------------------------------------------------------------------
+
+
+@scalar
+def entry_of(codes, table, bits, length, longest):
+    """Return the table entry for the code at the top of ``bits``, of ``length`` to ``longest`` bits.
+
+    0 if no code matches, -1 for a code that no valid file has. Layout of an entry: bits of code and value in 0-7, the
+    advance of the coefficient index in 8-15, bits of the code in 16-23, bits of the value in 24-31.
+    """
+    at = i32(CODES + table * CODE_WORDS - 1)
+    code = i32(bits >> u32(32 - length))
+    while length <= longest and code >= codes[up(at + LIMITS + length)]:
+        length = i32(length + 1)
+        code = i32(bits >> u32(32 - length))
+    if length > longest:
+        return i32(0)
+    number = i32(code + codes[up(at + STARTS + length)])
+    symbol = i32(codes[up(at + 1 + SYMBOLS + (number >> 2))] >> i32(8 * (number & 3))) & i32(255)
+    size = i32(symbol & 15)
+    advance = i32(0)
+    if table >= AC:
+        if size > CATEGORY:
+            return i32(-1)
+        run = i32(symbol >> 4)
+        advance = i32(END_OF_BLOCK if size == 0 and run < 15 else run + 1)
+    return i32(i32(length + size) | i32(advance << 8) | i32(length << 16) | i32(size << 24))
+
+
+@scalar
+def value_of(bits, size):
+    """Return the coefficient that the top ``size`` bits encode."""
+    low = u32(u32(bits >> u32(1)) >> u32(31 - size))
+    less = i32(u32(u32(u32(0xFFFFFFFF) << u32(size)) + u32(1)))
+    return i32(i32(low) + i32(i32(~(i32(bits) >> 31)) & less))
+
+
+# -- states ------------------------------------------------------------------------------------------------------------
+
+
+@scalar
+def following(codes, states, place, k):
+    """Return whether a symbol ends its block, the next block's or this one's place for DC, the next state, and ``k``.
+
+    ``place`` is that of the block's DC coefficient, of ``states`` places; ``k`` the index of the symbol's coefficient.
+    """
+    done = i32(1) if k >= LAST else i32(0)
+    place = i32(place + i32(done << 1))
+    place = place if place < states else i32(0)
+    return done, place, codes[up(STATE + place + 1 - done)], i32(0) if done else k

@@ -1,0 +1,261 @@
+"""Search for segments in JPEG data without known starts, by self-synchronizing Huffman decoding on a GPU.
+
+A scan is divided into parts of equal size, a thread for each. Every thread decodes its part as if a block began there;
+then again from the state in which the thread before it ended, until no state changes. Decoders that begin at a wrong
+bit soon agree with the right one, so that this takes few rounds in photos. In periodic data it may take as many rounds
+as there are parts: a search that needs more than ``MOST_ROUNDS`` reports its image, which the CPU then decodes.
+
+Every record is derived from states that follow from the first bit of the scan. The kernel that decodes the segments
+checks the codes, that a segment ends where the next one begins, and the predictors there.
+
+References: Weissenberger and Schmidt, Accelerating JPEG Decompression on GPUs (2021).
+"""
+
+from __future__ import annotations
+
+from numba import cuda, types
+
+from ..jpeg.layout import LONGEST
+from ..jpeg.upload import (
+    AFTER,
+    BEFORE,
+    BETWEEN,
+    BLOCK,
+    END,
+    FIRST_STATE,
+    FOUND,
+    MOST_ROUNDS,
+    PARTS,
+    SCAN_BLOCK,
+    SCAN_BLOCKS,
+    SCAN_COUNT,
+    SCAN_END,
+    SCAN_IMAGE,
+    SCAN_SET,
+    SCAN_SKIP,
+    SCAN_WORD,
+    SCAN_WORDS,
+    SEGMENT_BLOCKS,
+    SEGMENT_IMAGE,
+    SEGMENT_WORD,
+    SEGMENT_WORDS,
+    SET_WORDS,
+    SHIFT,
+    SKIP,
+    SLACK,
+    SLOTS,
+    SPAN,
+    STATE,
+    STATES,
+    UNSYNCHRONIZED,
+    USED,
+)
+from ..scalar import i32, scalar, up, word
+from .jpeg_codes import AC, entry_of, following, opened, refilled, value_of
+from .sample import u32, u64
+
+_BITS = 9  # that are looked up at once: half as much shared memory as the other kernel's tables, and a short entry
+_FAST = SLOTS << _BITS
+_BAD = 16 | 1 << 8  # entry of bits that are no code: any rule will do, since the other kernel reports them
+_NONE = i32(-1)
+_OWN = PARTS - 1  # parts at a time that become segments; the last thread's part shows where the one before it ends
+_WARPS = PARTS // 32
+_SUMS = 4 * _WARPS  # of each warp: of blocks, and of the predictors of three components
+_K_BITS = 6  # of a state's coefficient index; the place in the MCU is above
+_ALL = 0xFFFFFFFF
+
+
+@scalar
+def _short_entry(entry, table):
+    """Return the bits of code and value, and above 8 bits the advance (AC) or the bits of the value (DC); 0 for 0."""
+    if entry <= 0:
+        return i32(0) if entry == 0 else i32(_BAD)
+    return i32((entry & i32(255)) | ((entry & i32(0xFF00)) if table >= AC else i32(entry >> 24) << 8))
+
+
+@scalar
+def _summed(value, lane):
+    """Return the sum of a warp's values up to this lane's."""
+    for offset in (1, 2, 4, 8, 16):
+        before = i32(cuda.shfl_up_sync(_ALL, value, offset))
+        value = i32(value + (before if lane >= offset else i32(0)))
+    return value
+
+
+@scalar
+def _packed(low, high):
+    """Return the lower 16 bits of two numbers in one."""
+    return i32(u32(u32(low) & u32(0xFFFF)) | u32(u32(high) << u32(16)))
+
+
+@scalar
+def _set_segment(words, at, begin, bit, end, slack, state, skip, block, blocks, image, before, between, after):
+    """Write a segment from ``bit`` to ``end``, both counted from the word ``begin``."""
+    words[up(at + SEGMENT_WORD)] = i32(begin + (bit >> 5))
+    words[up(at + SHIFT)] = bit & i32(31)
+    words[up(at + END)] = i32(end - (bit & ~i32(31)))
+    words[up(at + SLACK)] = slack
+    words[up(at + FIRST_STATE)] = state
+    words[up(at + SKIP)] = skip
+    words[up(at + BLOCK)] = block
+    words[up(at + SEGMENT_BLOCKS)] = blocks
+    words[up(at + SEGMENT_IMAGE)] = image
+    words[up(at + BEFORE)] = before
+    words[up(at + BETWEEN)] = between
+    words[up(at + AFTER)] = after
+
+
+def find(words, scans, status):
+    """Find where the blocks of each part of a scan begin, and write the segments (kernel function).
+
+    ``scans`` is the word offset of the launch's scans, one for each block of threads. ``status`` is set to
+    ``UNSYNCHRONIZED`` for images whose parts take too many rounds, or have too few blocks.
+    """
+    fast = cuda.shared.array(_FAST, types.uint16)
+    codes = cuda.shared.array(SET_WORDS, types.int32)
+    end_bits = cuda.shared.array(PARTS, types.int32)  # of each part: the first bit after its symbols,
+    end_states = cuda.shared.array(PARTS, types.int32)  # and the state there
+    firsts = cuda.shared.array(PARTS, types.int32)  # of each part: the bit where its first block begins, or _NONE
+    sums = cuda.shared.array(_SUMS, types.int32)
+    thread = i32(cuda.threadIdx.x)
+    scan = i32(scans + SCAN_WORDS * i32(cuda.blockIdx.x))
+    first = word(words, scan, SCAN_SET)
+    k = thread
+    while k < SET_WORDS:
+        codes[up(k)] = word(words, first, k)
+        k = i32(k + PARTS)
+    cuda.syncthreads()
+    k = thread
+    while k < _FAST:
+        table = i32(k >> _BITS)
+        if (codes[USED] >> table) & 1:
+            entry = entry_of(codes, table, u32(u32(k) << u32(32 - _BITS)), i32(1), _BITS)
+            fast[up(k)] = _short_entry(entry, table)
+        k = i32(k + PARTS)
+    cuda.syncthreads()
+    states = codes[STATES]
+    begin = word(words, scan, SCAN_WORD)
+    end = word(words, scan, SCAN_END)
+    span = word(words, scan, SPAN)
+    count = word(words, scan, SCAN_COUNT)
+    skip = word(words, scan, SCAN_SKIP)
+    wanted = i32(skip + word(words, scan, SCAN_BLOCKS))  # the blocks up to the end of the window
+    found = word(words, scan, FOUND)
+    block = word(words, scan, SCAN_BLOCK)
+    image = word(words, scan, SCAN_IMAGE)
+    k = thread
+    while k < count:  # nothing to decode, unless something is found
+        none = i32(0)
+        at = i32(found + k * SEGMENT_WORDS)
+        _set_segment(words, at, begin, none, none, none, none, none, block, none, image, none, none, none)
+        k = i32(k + PARTS)
+    # Of all parts before the current ones.
+    last_bit, last_state = i32(0), i32(0)
+    begun, q0, q1, q2 = i32(0), i32(0), i32(0), i32(0)
+    unsynchronized = i32(0)
+    part = thread  # this thread's
+    base = i32(0)  # the first thread's
+    while i32(base * span) < end and begun < wanted:
+        start_bit, start_state = i32(part * span), i32(0)
+        if thread == 0:
+            start_bit, start_state = last_bit, last_state
+        stop = min(i32(i32(part * span) + span), end)
+        # Of the blocks that begin in the part: their number, where the first one begins, and sums of DC differences.
+        blocks, first_bit, first_state = i32(0), _NONE, i32(0)
+        d0, d1, d2 = i32(0), i32(0), i32(0)
+        end_bits[up(thread)], end_states[up(thread)] = start_bit, start_state
+        decodes = start_bit < stop
+        rounds = i32(0)
+        while True:
+            if decodes:
+                blocks, first_bit, first_state = i32(0), _NONE, i32(0)
+                d0, d1, d2 = i32(0), i32(0), i32(0)
+                bit = start_bit
+                bits, left, ahead, at = opened(words, i32(begin + (bit >> 5)), bit & i32(31))
+                here = codes[up(STATE + (start_state >> _K_BITS))]
+                state = i32(start_state >> _K_BITS) & ~i32(1)
+                k = start_state & i32((1 << _K_BITS) - 1)
+                is_dc = i32(0)
+                while bit < stop:
+                    top = u32(bits >> u64(32))
+                    table = i32(here & 7)
+                    entry = i32(fast[up(u32(u32(table) << u32(_BITS)) | u32(top >> u32(32 - _BITS)))])
+                    if entry == 0:
+                        entry = _short_entry(entry_of(codes, table, top, i32(_BITS + 1), LONGEST), table)
+                        if entry == 0:
+                            entry = i32(_BAD)
+                    used = i32(entry & 255)
+                    advance = i32(entry >> 8)
+                    if table < AC:
+                        if blocks == 0:
+                            first_bit, first_state = bit, state
+                        blocks = i32(blocks + 1)
+                        value = value_of(u32(top << u32(used - advance)), u32(advance))
+                        component = i32(here >> 3)
+                        d0 = i32(d0 + (value if component == 0 else i32(0)))
+                        d1 = i32(d1 + (value if component == 1 else i32(0)))
+                        d2 = i32(d2 + (value if component == 2 else i32(0)))
+                        advance = i32(0)
+                    bits = u64(bits << u64(used))
+                    left = i32(left - used)
+                    if left < 32:
+                        bits, left, ahead, at = refilled(words, bits, left, ahead, at)
+                    bit = i32(bit + used)
+                    is_dc, state, here, k = following(codes, states, state, i32(k + advance))
+                end_bits[up(thread)] = bit
+                end_states[up(thread)] = i32(i32(i32(state + 1 - is_dc) << _K_BITS) | k)
+            cuda.syncthreads()
+            decodes = False
+            if thread > 0 and i32(part * span) < end:
+                bit, state = end_bits[up(thread - 1)], end_states[up(thread - 1)]
+                decodes = bit != start_bit or state != start_state
+                start_bit, start_state = bit, state
+            if not cuda.syncthreads_or(i32(decodes)):
+                break
+            rounds = i32(rounds + 1)
+            if rounds > MOST_ROUNDS:
+                unsynchronized = i32(1)
+                break
+        if unsynchronized:
+            break
+        # The states are right now: sum up what was counted, and write the segments.
+        firsts[up(thread)] = first_bit
+        last_bit, last_state = end_bits[_OWN - 1], end_states[_OWN - 1]
+        if thread == _OWN:
+            blocks, d0, d1, d2 = i32(0), i32(0), i32(0), i32(0)
+        lane, warp = thread & i32(31), i32(thread >> 5)
+        n, s0, s1, s2 = _summed(blocks, lane), _summed(d0, lane), _summed(d1, lane), _summed(d2, lane)
+        if lane == 31:
+            sums[up(warp)] = n
+            sums[up(_WARPS + warp)] = s0
+            sums[up(2 * _WARPS + warp)] = s1
+            sums[up(3 * _WARPS + warp)] = s2
+        cuda.syncthreads()
+        other = i32(0)
+        n, s0, s1, s2 = i32(begun + n), i32(q0 + s0), i32(q1 + s1), i32(q2 + s2)
+        while other < _WARPS:
+            t, t0 = sums[up(other)], sums[up(_WARPS + other)]
+            t1, t2 = sums[up(2 * _WARPS + other)], sums[up(3 * _WARPS + other)]
+            if other < warp:
+                n, s0, s1, s2 = i32(n + t), i32(s0 + t0), i32(s1 + t1), i32(s2 + t2)
+            begun, q0, q1, q2 = i32(begun + t), i32(q0 + t0), i32(q1 + t1), i32(q2 + t2)
+            other = i32(other + 1)
+        low, high = max(i32(n - blocks), skip), min(n, wanted)
+        if low < high and part < count:
+            other = i32(thread + 1)
+            while other < PARTS and firsts[up(other)] == _NONE:
+                other = i32(other + 1)
+            # Without a next block, or where the window ends before it, the segment may end anywhere in the data.
+            follows = other < PARTS
+            stop = firsts[up(other)] if follows else end
+            slack = i32(0) if follows and high == n else end
+            p0, p1, p2 = i32(s0 - d0), i32(s1 - d1), i32(s2 - d2)
+            _set_segment(
+                words, i32(found + part * SEGMENT_WORDS), begin, first_bit, stop, slack, first_state,
+                i32(low - i32(n - blocks)), i32(block + i32(low - skip)), i32(high - low), image, _packed(p0, p1),
+                _packed(p2, s0), _packed(s1, s2),
+            )  # fmt: skip
+        base = i32(base + _OWN)
+        part = i32(part + _OWN)
+    if thread == 0 and (unsynchronized or begun < wanted):
+        cuda.atomic.max(status, up(image), i32(UNSYNCHRONIZED))

@@ -1,0 +1,287 @@
+"""The kernel that finds segments in JPEGs without known starts: its records are those of a plain walk of the file.
+
+And with the kernels that decode these segments, launched by the runtime: the CPU's pixels, bit for bit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import gpuimg as gi
+from gpuimg._batch.batch import recording_of
+from gpuimg._data.images import Pixels, offsets_of, whole_regions
+from gpuimg._runtimes.jpeg_upload import Upload
+from gpuimg.kernels import cuda as kernels
+from gpuimg.kernels.jpeg import layout, upload
+from tests import jpegs
+from tests.jpegs import encoded, noise
+from tests.seek_oracle import blocks_of, grid_of
+from tests.test_cuda_jpeg import JPEG, batch_of, photo, turned
+from tests.watchdog import no_hang
+
+pytest.importorskip("numba_cuda")
+
+from .device import Launches, executing
+from .fault import Fault
+from .launch import run
+from .pixels import RANDOM
+from .program import program
+from .variants import ptx_of
+
+
+@pytest.fixture(autouse=True)
+def _ends() -> Iterator[None]:
+    with no_hang(300.0):
+        yield
+
+
+class Found:
+    """The segments that the kernel finds in files."""
+
+    def __init__(
+        self, files: list[bytes], span: int, regions: Any = None, edit: Callable[[str], str] = lambda text: text
+    ) -> None:
+        images = batch_of(files)
+        pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
+        self.upload = Upload(images, pixels, whole_regions(images.sizes) if regions is None else regions, span=span)
+        self.words = np.zeros(self.upload.words_on_gpu, np.int32)
+        self.upload.write(self.words[: self.upload.words])
+        self.status = np.zeros(len(files), np.int32)
+        made = program(edit(ptx_of(kernels.JPEG["find"], (9, 0))))
+        arguments = self.words, np.int32(self.upload.totals["scan_word"]), self.status
+        self.ran = run(made, (len(self.scans), 1), upload.PARTS, arguments)
+
+    @property
+    def scans(self) -> Any:
+        at, n = int(self.upload.totals["scan_word"]), int(self.upload.totals["scans"])
+        return self.words[at : at + n * upload.SCAN_WORDS].view(upload.SCAN)
+
+    def segments(self, scan: Any) -> Any:
+        at, n = int(scan["found"]), int(scan["count"])
+        return self.words[at : at + n * upload.SEGMENT_WORDS].view(upload.SEGMENT)
+
+
+def walked(data: bytes) -> tuple[list[tuple[int, int, tuple[int, ...]]], int]:
+    """Bit, place in the MCU and predictors at the begin of each block and at the end; and the blocks of an MCU row."""
+    rows, columns = grid_of(data)
+    header = jpegs.header_of(data)
+    across, down = divmod(int(header["sampling"][0]), 16)
+    per = across * down + 2 if header["components"] == 3 else 1
+    blocks = islice(blocks_of(data), rows * columns * per + 1)
+    return [(bit, place, point.predictors) for point, bit, place in blocks], columns * per
+
+
+def assert_walked(found: Found, data: bytes, scan: Any) -> None:
+    """The segments of a file are those of a walk through it."""
+    blocks, _ = walked(data)
+    n, low = len(blocks) - 1, int(scan["skip"])
+    high = low + int(scan["blocks"])
+    parts = np.array([bit for bit, _, _ in blocks[:n]]) // int(scan["span"])
+    for part, segment in enumerate(found.segments(scan)):
+        own = np.flatnonzero(parts == part)
+        wanted = own[(own >= low) & (own < high)]
+        assert segment["blocks"] == len(wanted)
+        assert segment["image"] == scan["image"]
+        if not len(wanted):
+            assert not any(segment[name] for name in ("end", "before", "between", "after", "state", "skip"))
+            continue
+        bit, place, predictors = blocks[own[0]]
+        assert 32 * (segment["word"] - scan["word"]) + segment["shift"] == bit
+        assert (segment["state"], segment["skip"]) == (2 * place, wanted[0] - own[0])
+        assert segment["block"] == scan["block"] + wanted[0] - low
+        halves = segment[["before", "between", "after"]].tolist()
+        both = [half for word in halves for half in (word & 0xFFFF, word >> 16 & 0xFFFF)]
+        assert both[:3] == [value & 0xFFFF for value in predictors]
+        end = segment["end"] + 32 * (segment["word"] - scan["word"])
+        if segment["slack"]:  # the last one, or one that is cut off by the end of the window
+            assert wanted[-1] in (n - 1, high - 1)
+            assert segment["slack"] == scan["end"] >= end >= blocks[wanted[-1] + 1][0]
+        else:
+            assert end == blocks[own[-1] + 1][0]
+            assert both[3:] == [value & 0xFFFF for value in blocks[own[-1] + 1][2]]
+
+
+def made() -> list[bytes]:
+    """A photo and noise in every sampling, with tables of both kinds; gray with one interval, and tiny files."""
+    files = []
+    for k, sampling in enumerate(jpegs.SAMPLINGS):
+        image = noise(45 + k, 41, k) if k % 2 else photo(90, 81 + k)
+        files.append(encoded(image, sampling, quality=(60, 92, 80)[k % 3], optimize=k % 3 == 0))
+    files.append(encoded(photo(90, 80), "gray", restart_marker_blocks=10_000))
+    return files + [encoded(noise(*size, 1), "4:2:0") for size in ((8, 8), (7, 19))]
+
+
+def test_segments_are_those_of_a_walk() -> None:
+    files = made()
+    assert all(jpegs.is_baseline(data) for data in files)
+    for span in (1024, 1500):
+        found = Found(files, span)
+        assert found.upload.taken == list(range(len(files)))
+        assert not found.status.any()
+        assert sum(int(scan["count"]) > 3 for scan in found.scans) > 5
+        for data, scan in zip(files, found.scans, strict=True):
+            assert_walked(found, data, scan)
+
+
+def test_many_parts() -> None:
+    """More than are searched at a time; the end of one search is the begin of the next."""
+    files = [encoded(photo(450, 310), sampling, quality=quality) for sampling, quality in (("4:2:0", 88), ("gray", 90))]
+    found = Found(files, 512)
+    assert not found.status.any()
+    for data, scan in zip(files, found.scans, strict=True):
+        assert scan["count"] > upload.PARTS
+        assert_walked(found, data, scan)
+
+
+def test_windows() -> None:
+    """Only blocks of the MCU rows that a region needs are stored, but predictors count from the first one."""
+    files = [encoded(photo(64, 200), sampling, quality=80) for sampling in ("4:2:0", "4:4:4", "gray", "4:2:0")]
+    regions = np.array([(0, 60, 64, 90), (3, 0, 9, 40), (5, 150, 30, 200), (0, 199, 1, 200)])
+    found = Found(files, 512, regions)
+    assert not found.status.any()
+    for data, scan in zip(files, found.scans, strict=True):
+        assert 0 < scan["blocks"] < len(walked(data)[0]) - 1
+        assert scan["blocks"] % walked(data)[1] == scan["skip"] % walked(data)[1] == 0
+        assert_walked(found, data, scan)
+    assert [int(scan["skip"]) > 0 for scan in found.scans] == [True, False, True, True]
+
+
+def chess(height: int, width: int) -> Image.Image:
+    y, x = np.mgrid[:height, :width] // 4
+    return Image.fromarray(((x + y) % 2 * 255).astype(np.uint8)).convert("RGB")
+
+
+def test_data_that_do_not_synchronize_are_reported() -> None:
+    """Equal blocks look alike from many wrong bits; of a search that ends without a result nothing is decoded."""
+    flat = Image.fromarray(np.full((320, 160, 3), 99, np.uint8))
+    files = [encoded(chess(160, 320), "4:2:0"), encoded(photo(70, 61)), encoded(flat, "gray")]
+    found = Found(files, 256)
+    assert found.status.tolist() == [upload.UNSYNCHRONIZED, 0, upload.UNSYNCHRONIZED]
+    for number in (0, 2):
+        assert not found.segments(found.scans[number])["blocks"].any()
+    assert_walked(found, files[1], found.scans[1])
+
+
+def damaged() -> list[bytes]:
+    """Files without some of their data, or with others."""
+    files = []
+    for k, data in enumerate(8 * [encoded(photo(70, 61), sampling, quality=85) for sampling in jpegs.SAMPLINGS]):
+        start, random = jpegs.scan_start(data), np.random.default_rng(k)
+        at = int(random.integers(start, len(data) - 2))
+        junk = random.integers(0, 255, random.choice((1, 9, 300)), np.uint8).tobytes()
+        files.append(data[:at] + (b"" if k % 3 else junk) + data[at + len(junk) : -2] + data[-2:])
+    return files
+
+
+def test_damaged_files_are_reported_or_have_their_blocks() -> None:
+    """Nothing is written outside, whatever they contain."""
+    files = damaged()
+    found = Found(files, 256)
+    assert len(found.scans) == len(files)
+    assert 0 < np.count_nonzero(found.status) < len(files)
+    for scan in found.scans:
+        segments = found.segments(scan)
+        if not found.status[scan["image"]]:
+            assert segments["blocks"].sum() == scan["blocks"]
+        filled = segments[segments["blocks"] > 0]
+        assert np.array_equal(filled["block"], scan["block"] + np.cumsum(filled["blocks"]) - filled["blocks"])
+
+
+def test_files_of_other_kinds_are_left_out() -> None:
+    """Truncated files are not searched, nor those of several restart intervals, which have starts."""
+    data = encoded(photo(70, 61), "4:2:0", restart_marker_rows=1)
+    found = Found([encoded(photo(70, 61))[:-9], data, encoded(photo(20, 20))], 256)
+    assert found.upload.taken == [1, 2]
+    assert [int(scan["image"]) for scan in found.scans] == [2]
+
+
+def test_shared_memory() -> None:
+    """As little as lets five blocks run at a time on every GPU, beside other kernels."""
+    sizes = re.findall(r"\.shared \.align \d+ \.b8 \w+\[(\d+)\]", ptx_of(kernels.JPEG["find"], (9, 0)))
+    assert 10 << 10 < sum(map(int, sizes)) <= 12 << 10
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_each_barrier_is_missed(number: int) -> None:
+    def edit(text: str) -> str:
+        places = [found.span() for found in re.finditer(r"bar\.sync[^;]*;", text)]
+        assert len(places) == 4  # the fifth barrier also says whether any thread goes on
+        start, stop = places[number]
+        return text[:start] + text[stop:]
+
+    with pytest.raises(Fault, match=r"no barrier between|that nothing wrote"):
+        Found([encoded(photo(250, 161), quality=85)], 512, edit=edit)
+
+
+# -- pixels ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Launches]:
+    """The stand-in with its kernels interpreted, and small parts, so that small images have many."""
+    with executing() as made:
+        from gpuimg._runtimes import cuda_jpeg  # exists on the stand-in only
+
+        monkeypatch.setattr(cuda_jpeg, "Upload", partial(Upload, span=1024))
+        yield made
+        assert made.standin.problems == []
+
+
+def assert_the_cpus(launches: Launches, files: list[bytes], crop: Any = None, **options: Any) -> int:
+    """Images, or a part of each (top, left, height, width); return the number of those that the CPU decoded."""
+    x, exact = (gi.open_batch(files, device=device, on_error="fill", **options) for device in ("cuda:0", "cpu"))
+    found, expected = (y.compute("uint8") if crop is None else gi.crop(y, *crop.T).compute("uint8") for y in (x, exact))
+    for i, (one, other) in enumerate(zip(found, expected, strict=True)):
+        np.testing.assert_array_equal(one.values, other, err_msg=f"{i}: {crop}")
+    assert list(found.status) == list(expected.status)
+    assert [kernel.name for kernel in launches.kernels[:4]] == ["find", *JPEG]
+    assert launches.standin.order.of("decode") == []
+    return recording_of(x).timings.jpegs_on_cpu
+
+
+@pytest.mark.parametrize("color", ["rgb", "gray"])
+def test_whole_images(launches: Launches, color: str) -> None:
+    files = [data for data in made() if color == "rgb" or jpegs.header_of(data)["color"] != layout.RGB]
+    files.append(encoded(photo(50, 40), restart_marker_rows=1))
+    assert assert_the_cpus(launches, files, color=color) == 0
+
+
+def test_regions_of_turned_images(launches: Launches) -> None:
+    files = [turned(data, 1 + k % 8) for k, data in enumerate(made())]
+    sizes = gi.open_batch(files, device="cpu").sizes
+    start = RANDOM.integers(0, sizes)
+    crop = np.concatenate([start, RANDOM.integers(1, sizes - start + 1)], axis=1)
+    assert assert_the_cpus(launches, files, crop) == 0
+
+
+def test_parts_of_a_batch(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a batch do not fit into memory at once."""
+    from gpuimg._runtimes import cuda_jpeg
+
+    monkeypatch.setattr(cuda_jpeg, "Upload", partial(Upload, span=1024, most_blocks=400))
+    assert assert_the_cpus(launches, made()) == 0
+    assert [kernel.name for kernel in launches.kernels].count("find") > 1
+
+
+def test_what_cannot_be_found_the_cpu_decodes(launches: Launches) -> None:
+    """Also of files that are cut off or damaged, whose blocks or codes do not come out."""
+    data = encoded(photo(90, 80), quality=85)
+    start = jpegs.scan_start(data)
+    short = data[: start + (len(data) - start) // 2] + data[-2:]
+    ones = data[: start + 100] + b"\xff\0" * 30 + data[start + 160 :]  # no code
+    flat = encoded(Image.fromarray(np.full((640, 640), 99, np.uint8)), "gray")
+    assert assert_the_cpus(launches, [data, short, ones, flat, data[:-9]]) == 3
+
+
+def test_damaged_files_are_what_they_are_on_the_cpu(launches: Launches) -> None:
+    """Pixels of those that decode to the end, and the failures of others."""
+    files = damaged()[::2]
+    assert 0 < assert_the_cpus(launches, files) < len(files)
