@@ -17,9 +17,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuimg._decoding import nvimgcodec
-from gpuimg._threads.threads import threads
-
 Key = TypeVar("Key")
 
 BATCH = 64
@@ -28,6 +25,8 @@ RESULTS = Path(__file__).parent / "results"
 
 def cpu_decoder() -> Any:
     """Return nvImageCodec's decoder for one thread on the CPU, which gpuimg itself does not use."""
+    from gpuimg._decoding import nvimgcodec  # not above: see environment
+
     library = nvimgcodec.library()
     return library.Decoder(
         device_id=library.NVIMGCODEC_DEVICE_CPU_ONLY,
@@ -40,6 +39,8 @@ class Floor:
     """nvImageCodec alone: whole images, with one decoder and one buffer for each thread."""
 
     def __init__(self, count: int) -> None:
+        from gpuimg._decoding import nvimgcodec
+
         self.library = nvimgcodec.library()
         self.decoders = [cpu_decoder() for _ in range(count)]
         self.buffers = [np.zeros(0, np.uint8) for _ in range(count)]
@@ -118,6 +119,10 @@ def processor() -> str:
 
 def environment(photos: dict[str, object], rounds: int, batch: int = BATCH) -> dict[str, Any]:
     """Return the environment of a measurement: machine, versions, photos."""
+    # bench_versions imports this module with earlier versions, which have these elsewhere.
+    from gpuimg._decoding import nvimgcodec
+    from gpuimg._threads.threads import threads
+
     return {
         "machine": {"processor": processor(), "cores": os.cpu_count(), "threads": threads()},
         "versions": {

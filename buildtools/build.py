@@ -40,10 +40,12 @@ def build(levels: Sequence[str], out: Path, cuda: bool) -> None:
 
 
 def _build(level: str, out: Path) -> str:
+    from gpuimg.kernels.lang import set_compiler_process
     from gpuimg.kernels.native import library_name
 
     from .library import build_library
 
+    set_compiler_process()
     start, path = time.process_time(), out / (library_name(level) if level in LEVELS else f"gpuimg-{level}.o")
     build_library(level, path)
     content = path.read_bytes()

@@ -6,14 +6,24 @@ imported, and the bodies of loops never run.
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from .native import LIBRARY, REASON
 
 __all__ = [
     "CFunc", "cgutils", "compiler", "cpu_target", "from_dtype", "intrinsic", "ir", "llvmlite", "njit", "numba",
-    "populate_array", "sigutils", "types",
+    "populate_array", "set_compiler_process", "sigutils", "types",
 ]  # fmt: skip
+
+
+def set_compiler_process() -> None:
+    """Have the garbage collector run less in a process that does nothing but compile.
+
+    Numba makes millions of objects, and most of them stay: collecting them as often as usual takes a tenth of its time.
+    """
+    gc.set_threshold(200_000, 20, 50)
+
 
 if LIBRARY is None:
     try:

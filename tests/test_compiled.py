@@ -488,7 +488,7 @@ print(len(begun), all(known[name].is_cached() for name in wanted if name in know
 compiled.compile_together(wanted)
 print(len(begun), compiled.NativeFunction.compile_count)
 """
-    assert run(python, code, tmp_path).split() == ["1", "True", "1", "1"]
+    assert run(python, code, tmp_path).split() == ["2", "True", "2", "1"]
 
 
 def test_signatures_have_all_arguments() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import exact, layout, ops
-from .plan import Frame, Grid, Plan, is_whole_pixels
+from .plan import Frame, Grid, Plan, is_whole_pixels, mixes_axes
 
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
 _HARD = 1e30
@@ -117,9 +117,8 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
     corner = region[:, :2]
     record["window"][:, :2] = np.maximum(grid.window[:, :2], corner) - corner
     record["window"][:, 2:] = np.minimum(grid.window[:, 2:], region[:, 2:]) - corner
-    mixed = (matrix[:, 0, 1] != 0.0) | (matrix[:, 1, 0] != 0.0) | (matrix[:, 2, 0] != 0.0) | (matrix[:, 2, 1] != 0.0)
     record["way"] = np.where(
-        mixed, layout.GATHERED, np.where(_takes_over(grid, matrix), layout.WHOLE, layout.SEPARABLE)
+        mixes_axes(matrix), layout.GATHERED, np.where(_takes_over(grid, matrix), layout.WHOLE, layout.SEPARABLE)
     )
     record["matrix"] = matrix.reshape(-1, 9)
     record["matrix"][:, :6] = (matrix[:, :2] - corner[:, :, None] * matrix[:, 2:]).reshape(-1, 6)

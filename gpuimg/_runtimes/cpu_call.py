@@ -41,6 +41,7 @@ from ..errors import VideoError
 from ..kernels import layout, ops
 from ..kernels.compiled import ALWAYS, compile_together
 from ..kernels.cpu import artefacts, batch, elastic, exact, records
+from ..kernels.cpu.planar import PLANAR_SLACK, planar_space
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.sample import work_space
 from ..kernels.cpu.store import BYTES_OF
@@ -49,7 +50,7 @@ from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive
 from .cpu_memory import SCRATCH_DTYPES, RunningThreads, Scratch, ThreadMemory, largest
-from .draft import first_segments, scales_of
+from .draft import first_segments, planar_images, scales_of
 from .protocol import Timings
 
 # Rows sampled at a time: enough to share the tap tables, few enough for the second-level cache.
@@ -90,7 +91,13 @@ class _Segment:
     """A compiled plan as PASS records, with its source regions and its memory needs."""
 
     def __init__(
-        self, plan: Plan, kind: int, form: str | PatchLayout, sources: set[str], others: tuple[str, ...]
+        self,
+        plan: Plan,
+        kind: int,
+        form: str | PatchLayout,
+        sources: set[str],
+        others: tuple[str, ...],
+        planar: bool,
     ) -> None:
         self.passes, region = compile_plan(plan)
         self.regions = np.ascontiguousarray(region, np.int64)
@@ -104,9 +111,10 @@ class _Segment:
         self._patches = None if isinstance(form, str) else np.array([astuple(form)], records.PATCHES)
         stored = form if isinstance(form, str) else "patches"
         self._calls = {
-            source: call_table(source, kind, stored, used, ways, filters, plan.functions, others) for source in sources
+            source: call_table(source, kind, stored, used, ways, filters, plan.functions, others, planar)
+            for source in sources
         }
-        self.memory = largest([_memory(run, used) for run in self.passes])
+        self.memory = largest([_memory(run, used, planar) for run in self.passes])
         self.launches = launches_of(self.passes, used)
         self.records = np.zeros(len(self.passes), records.PASS)
         for one, run in zip(self.records, self.passes, strict=True):
@@ -123,7 +131,7 @@ class _Segment:
             )
 
 
-def _memory(run: Pass, used: Mask) -> dict[str, int]:
+def _memory(run: Pass, used: Mask, planar: bool) -> dict[str, int]:
     """Elements of a thread's scratch for the largest image of a pass, by field."""
     grids = run.records
     if not len(grids):
@@ -132,7 +140,10 @@ def _memory(run: Pass, used: Mask) -> dict[str, int]:
     nx, ny = grids["taps"].astype(np.int64).T
     whole = run.first_slot < run.end_slot or bool(np.any(used & ops.READS_NEIGHBORS))
     rows = height if whole else np.minimum(_ROWS, height)
-    floats, ints = work_space(height, width, nx, ny, grids["window"][:, 2].astype(np.int64))
+    columns = grids["window"][:, 2].astype(np.int64)
+    floats, ints = work_space(height, width, nx, ny, columns)
+    if planar:
+        floats, ints = map(np.maximum, (floats, ints), planar_space(height, width, nx, ny, columns))
     copied = height * width if used[ops.MOTION.code] else 0  # a plane, while it is averaged
     copied = np.maximum(copied, 2 * width if used[ops.SHARPNESS.code] else 0)  # two rows of a plane
     if used[ops.JPEG.code]:
@@ -182,13 +193,14 @@ class Call:
         segments = without_copies(segments, kind, interleaved=form == "pixels") if segments else ()
         starts = first_segments(segments) if segments else np.zeros(n, np.int64)
         scales = scales_of(source, segments, starts)
+        planar = planar_images(source, segments, starts)
         self._sizes = scaled_sizes(source.sizes, scales)  # of the images as decoded
-        self._segments = _compiled(source, segments, starts, scales, kind, form)
+        self._segments = _compiled(source, segments, starts, scales, planar, kind, form)
         self._passes = np.concatenate(
             [segment.records for segment in self._segments] or [np.zeros(0, records.PASS)], dtype=records.PASS
         )
         self._images = np.zeros(n, records.IMAGE)
-        self._images["scale"] = scales
+        self._images["scale"], self._images["planar"] = scales, planar
         self._statuses = np.zeros(n, jpeg_records.STATUS)
         self._queue = np.zeros(1, records.QUEUE)
         self._set_out(out, offsets, source)
@@ -218,7 +230,7 @@ class Call:
         shared["channels"], shared["scale"] = source.channels, layout.SCALES[source.dtype]
         shared["streamed"] = out.nbytes >= _STREAMED
         if natively:
-            compile_together(ALWAYS)
+            compile_together(_always(source))
             shared["decoder"] = decoder.DECODE_FUNCTION.address
             if np.any(self._headers["kind"][self._order] == jpeg_records.PROGRESSIVE):
                 shared["progressive_decoder"] = progressive.DECODE_FUNCTION.address
@@ -312,7 +324,7 @@ class Call:
         needs = dict.fromkeys((*SCRATCH_DTYPES, "exact"), 0) | largest([segment.memory for segment in self._segments])
         return needs | {
             "between": 2 * _half(max((int(np.max(part.bytes, initial=0)) for part in self._segments), default=0)),
-            "source": int(np.max(read, initial=0)) + SOURCE_SLACK,
+            "source": int(np.max(read, initial=0)) + max(SOURCE_SLACK, PLANAR_SLACK),
             "stored": int(np.max(region * (images["turn"] != 0), initial=1)),
             "work": max(decoder.work_bytes(width), progressive.work_bytes(self._headers)) if encoded else 1,
         }
@@ -480,13 +492,13 @@ def _compiled(
     segments: Sequence[Plan],
     starts: Ints,
     scales: Ints,
+    planar: Mask,
     kind: int,
     form: str | PatchLayout,
 ) -> list[_Segment | _ExactSegment]:
     far = np.zeros((len(scales), 2), np.bool_)
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
-    others = ALWAYS if isinstance(source, EncodedImages) else ALWAYS[1:]  # no decoder for decoded pixels
     stored = [*((kind_between(before, after), "pixels") for before, after in pairwise(segments)), (kind, form)]
     parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else []
     compiled, sizes, channels = list[_Segment | _ExactSegment](), source.sizes, source.channels
@@ -501,9 +513,18 @@ def _compiled(
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
             if np.any(starts == k):
                 read.add(source.dtype)
-            compiled.append(_Segment(scaled, *stored[k], read, others))
+            here = bool(np.any(planar & (starts == k)))
+            compiled.append(_Segment(scaled, *stored[k], read, _always(source), here))
         check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
     return compiled
+
+
+def _always(source: Encoded | Pixels) -> tuple[str, ...]:
+    """Names of loops that a call needs whatever it does."""
+    if not isinstance(source, EncodedImages):
+        return ALWAYS[1:]  # no decoder
+    is_progressive = np.any(source.headers.records["kind"] == jpeg_records.PROGRESSIVE)
+    return (*ALWAYS, progressive.DECODE_FUNCTION.name) if is_progressive else ALWAYS
 
 
 def _half(size: int) -> int:
