@@ -409,8 +409,8 @@ def test_draws_are_timms(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     assert abs(total - other) < 5.0 * math.sqrt(total + other)
     for code, values in theirs.items():
         if len(values) > 50:
-            # Rounded: equal values, computed in another order.
-            assert same_distribution(np.round(found[code], 9), np.round(values, 9)) > SMALLEST, code
+            # Rounded: equal values, computed in another order. One of the 200 samples may well be below SMALLEST.
+            assert same_distribution(np.round(found[code], 9), np.round(values, 9)) > SMALLEST / 100, code
 
 
 # -- pixels of the ops -------------------------------------------------------------------------------------------------
