@@ -1,8 +1,8 @@
 """Conversion of video's Y'CbCr to RGB: one formula for both devices.
 
-References: ITU-R BT.601-7, BT.709-6 and BT.2020-2, with the code ranges of ITU-T H.273, section 8.3. Chroma is not
-interpolated: pixels that share a chroma sample get its value, as FFmpeg converts by default. ITU-T T.871 (JFIF) for
-JPEGs.
+References: ITU-R BT.601-7, BT.709-6 and BT.2020-2, with the code ranges of ITU-T H.273, section 8.3. Chroma is
+interpolated where FFmpeg does so by default (see :func:`axes`); elsewhere pixels that share a sample get its value.
+ITU-T T.871 (JFIF) is for JPEGs.
 """
 
 from __future__ import annotations
@@ -51,6 +51,46 @@ def matrix(coefficients: int, full: bool, bits: int) -> Any:
     red_v, blue_u = 2.0 * (1.0 - red) * chroma, 2.0 * (1.0 - blue) * chroma
     parts = [(0.0, red_v), (-blue / green * blue_u, -red / green * red_v), (blue_u, 0.0), (0.0, 0.0)]
     return np.array([(luma, u, v, 0.5 - luma * black - (u + v) * middle) for u, v in parts], np.float32)
+
+
+def axes(bits: int, size: tuple[int, int], shifts: tuple[int, int]) -> Any:
+    """Return where the chroma of a pixel is, (2, 3) float32: for columns and rows, what :func:`near_chroma` takes.
+
+    Swscale repeats the chroma of 8-bit frames with an even number of rows. Others it scales bilinearly from the size of
+    chroma to that of luma, but for columns of an even number, which it repeats, too.
+
+    Parameters
+    ----------
+    bits : int
+        Of a sample.
+    size, shifts : tuple of int
+        Width and height, and by how many bits the columns and rows of chroma are shifted.
+    """
+    scaled = bits > 8 or size[1] % 2 == 1 or shifts == (0, 1)
+    found = []
+    for n, shift, mixed in zip(size, shifts, (size[0] % 2 == 1, True), strict=True):
+        chroma = (n + shift) >> shift
+        mixed = mixed and scaled and shift == 1
+        found.append((chroma / n if mixed else 0.5**shift, 0.5 if mixed else 0.0, chroma - 1))
+    return np.array(found, np.float32)
+
+
+@scalar
+def near_chroma(at, step, half, last):
+    """Return the samples of chroma before and after a sample of luma, and the weight of the latter.
+
+    ``step`` is from sample to sample of luma, in samples of chroma, of which ``last`` is the last; ``half`` is 0.5 if
+    chroma is interpolated between the centers of samples, and 0 if it is repeated: both samples are then the same.
+    """
+    place = clamp((f32(at) + half) * step - half, f32(0.0), last)
+    near = i32(place)
+    return near, min(i32(near + i32(half + half)), i32(last)), (place - f32(near)) * (half + half)
+
+
+@scalar
+def between(near, far, weight):
+    """Return the value between two samples."""
+    return near + (far - near) * weight
 
 
 @scalar

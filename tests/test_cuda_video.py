@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
 
@@ -97,6 +98,58 @@ def test_clips_of_another_device(gpu: Standin) -> None:
     with gpu.cupy.cuda.Device(1):
         gpu.use(gi.resize(x, (8, 8)).array())
     assert {op.stream[0] for op in gpu.order.of("nvdec", "launch") if op.stream} == {1}
+
+
+# -- FFmpeg's context --------------------------------------------------------------------------------------------------
+
+
+def _without_device(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(gpu.cupy.cuda.runtime, "setDevice", lambda device: None)
+
+
+def _with_options(**options: str) -> Callable[[Standin, pytest.MonkeyPatch], None]:
+    def change(gpu: Standin, patch: pytest.MonkeyPatch) -> None:
+        made = gpu.clips.hardware
+
+        def hardware(device: int) -> Any:
+            accel = made(device)
+            accel.options = options
+            return accel
+
+        patch.setattr(gpu.clips, "hardware", hardware)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_without_device, "Generic error in an external library"),
+        (_with_options(primary_ctx="1"), "Operation not supported"),
+        (_with_options(primary_ctx="1", current_ctx="1"), "Invalid argument"),
+    ],
+)
+def test_ffmpeg_takes_only_the_runtimes_context(
+    gpu: Standin, monkeypatch: pytest.MonkeyPatch, change: Any, reason: str
+) -> None:
+    """CuPy's, which is active and must be the thread's: on helper threads, too."""
+    x = opened([made("h264")] * 2)
+    change(gpu, monkeypatch)
+    with pytest.warns(UserWarning, match=reason):
+        on_other_thread(lambda: gpu.use(gi.resize(x, (8, 8)).array()))
+    assert gpu.nvdec.frames == 0
+
+
+def test_a_second_context_is_found(faulty: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    _with_options()(faulty, monkeypatch)
+    faulty.use(gi.resize(opened([made("h264")]), (8, 8)).array())
+    assert any("a second context on device 0" in problem for problem in faulty.problems)
+
+
+def on_other_thread(work: Callable[[], Any]) -> None:
+    """Run work on a thread that has no context yet."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
 
 
 # -- what the CPU decodes ----------------------------------------------------------------------------------------------

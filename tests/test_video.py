@@ -210,6 +210,18 @@ def test_colors_are_those_of_the_standards(name: str, coefficients: int, full: b
     assert np.abs(found - rgb_of(frame)).max() <= 0.501
 
 
+@pytest.mark.parametrize("size", [(64, 96), (65, 96), (64, 97), (65, 97)])
+@pytest.mark.parametrize("name", ["yuv420p", "yuvj420p", "yuv420p10le"])
+def test_chroma_is_interpolated_where_swscale_does_so(name: str, size: tuple[int, int]) -> None:
+    """Its default is darker, by at most 4 levels. Samples are of RGB: of others its sums may overflow."""
+    noise = np.random.default_rng().integers(0, 256, (*size, 3), np.uint8)
+    frame = av.VideoFrame.from_ndarray(noise, "rgb24").reformat(format=name)
+    apart = _pixels(frame, [0, 0, *size[::-1]]).astype(int) - frame.to_ndarray(format="rgb24")
+    assert apart.min() >= -2
+    assert apart.max() <= 4
+    assert np.abs(apart).mean() <= 2
+
+
 @pytest.mark.parametrize(("name", "planar"), [("nv12", "yuv420p"), ("p010le", "yuv420p10le")])
 def test_interleaved_chroma_gives_the_same(name: str, planar: str) -> None:
     frame = _noise(planar, 34, 50)

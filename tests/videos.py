@@ -168,8 +168,24 @@ def plane(frame: Any, k: int) -> NDArray[Any]:
     return rows[: one.height, : one.width]
 
 
+def at_luma(chroma: Any, shape: tuple[int, int], bits: int) -> Any:
+    """A plane of chroma at the size of luma: repeated, or interpolated where swscale does so."""
+    (height, width), (rows, columns) = shape, chroma.shape
+    if columns == width and rows == height:
+        return chroma
+    repeated = bits == 8 and height % 2 == 0 and columns < width  # only of an even number of rows
+    if rows < height and not repeated:
+        places = (np.arange(height) + 0.5) * rows / height - 0.5
+        chroma = np.stack([np.interp(places, np.arange(rows), column) for column in chroma.T], 1)
+    if columns < width and width % 2 and not repeated:
+        places = (np.arange(width) + 0.5) * columns / width - 0.5
+        chroma = np.stack([np.interp(places, np.arange(columns), row) for row in chroma])
+    down, across = (-(-n // m) for n, m in zip(shape, chroma.shape, strict=True))
+    return chroma.repeat(down, 0).repeat(across, 1)[:height, :width]
+
+
 def rgb_of(frame: Any) -> NDArray[np.float64]:
-    """A planar frame's colors by the standards' formulas, not rounded; chroma of the sample that covers a pixel."""
+    """A planar frame's colors by the standards' formulas, not rounded, with the chroma of :func:`at_luma`."""
     shares = {1: (0.2126, 0.0722), 9: (0.2627, 0.0593), 7: (0.212, 0.087), 4: (0.3, 0.11)}
     red, blue = shares.get(frame.colorspace, (0.299, 0.114))
     bits = frame.format.components[0].bits
@@ -177,8 +193,7 @@ def rgb_of(frame: Any) -> NDArray[np.float64]:
     top = 2.0**bits - 1.0
     y = plane(frame, 0).astype(np.float64)
     u, v = (plane(frame, k).astype(np.float64) for k in (1, 2))
-    u, v = (c.repeat(-(-y.shape[0] // c.shape[0]), 0).repeat(-(-y.shape[1] // c.shape[1]), 1) for c in (u, v))
-    u, v = (c[: y.shape[0], : y.shape[1]] - 2.0 ** (bits - 1) for c in (u, v))
+    u, v = (at_luma(c, y.shape, bits) - 2.0 ** (bits - 1) for c in (u, v))
     step = 2.0 ** (bits - 8)
     y, u, v = (
         (y / top, u / top, v / top) if full else ((y - 16 * step) / (219 * step), u / (224 * step), v / (224 * step))

@@ -63,10 +63,11 @@ def _convert_frames() -> None:
     from ..kernels import yuv
     from ..kernels.cpu.yuv import gray_of_frame, rgb_of_frame
 
-    layout, region, matrix = np.ones(5, np.int64), np.array([0, 0, 1, 1]), yuv.matrix(1, False, 8)
+    layout, region = np.ones(3, np.int64), np.array([0, 0, 1, 1])
+    axes, matrix = yuv.axes(8, (1, 1), (0, 0)), yuv.matrix(1, False, 8)
     for kind in (np.uint8, np.uint16):
         plane, out = np.zeros(4, kind), np.zeros(99, np.uint8)
-        rgb_of_frame(plane, plane, plane, layout, region, matrix, np.zeros(16, np.float32), out, out[:3].copy())
+        rgb_of_frame(plane, plane, plane, layout, axes, region, matrix, np.zeros(24, np.float32), out, out[:3].copy())
         gray_of_frame(plane, layout[0], region, matrix, out[:1].copy())
 
 

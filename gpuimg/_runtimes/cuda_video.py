@@ -97,6 +97,8 @@ class ClipDecoder:
 
         def work() -> None:
             with cupy.cuda.Device(self._index), stream:
+                # CuPy does not call this for a device that is current already, and a new thread has no context yet.
+                cupy.cuda.runtime.setDevice(self._index)
                 try:
                     for clip in left:  # atomic under the GIL
                         try:

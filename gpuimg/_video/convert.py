@@ -7,7 +7,7 @@ FFmpeg converts sample formats that the kernels do not support (RGB, packed, mor
 from __future__ import annotations
 
 import threading
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,6 +59,7 @@ class _Planes(NamedTuple):
     u: Any
     v: Any
     layout: Ints
+    axes: Any
     matrix: Any
     gray: bool
 
@@ -126,9 +127,9 @@ def _write_stored(frame: Any, region: Ints, channels: int, out: Any) -> None:
             out.reshape(-1, 3)[:] = pixels[:, None]
         return
     width = int(region[2] - region[0])
-    terms = _scratch.flat("terms", 4 * (width + 3), np.float32)
+    terms = _scratch.flat("terms", 6 * (width + 3), np.float32)
     rows = _scratch.flat("rows", 3 * (width + _N), np.uint8)
-    yuv.rgb_of_frame(planes.y, planes.u, planes.v, planes.layout, region, planes.matrix, terms, rows, out)
+    yuv.rgb_of_frame(planes.y, planes.u, planes.v, planes.layout, planes.axes, region, planes.matrix, terms, rows, out)
 
 
 @cache
@@ -141,6 +142,17 @@ def _matrix(coefficients: int, full: bool, bits: int, high: bool) -> Any:
     return matrix
 
 
+@lru_cache(256)
+def _axes(bits: int, width: int, height: int, shift_x: int, shift_y: int) -> Any:
+    from ..kernels import yuv
+
+    return yuv.axes(bits, (width, height), (shift_x, shift_y))
+
+
+def _axes_of(frame: Any, layout: _Layout) -> Any:
+    return _axes(layout.bits, frame.width, frame.height, layout.shift_x, layout.shift_y)
+
+
 def _matrix_of(frame: Any, layout: _Layout) -> Any:
     return _matrix(frame.colorspace, layout.full or frame.color_range == _FULL, layout.bits, layout.high)
 
@@ -149,11 +161,11 @@ def _planes(frame: Any, layout: _Layout) -> _Planes:
     kind = np.uint8 if layout.bits == 8 else np.uint16
     samples = [np.frombuffer(plane, kind) for plane in frame.planes]
     rows = [plane.line_size // samples[0].itemsize for plane in frame.planes]
-    matrix = _matrix_of(frame, layout)
     y = samples[0]
     u, v = (y, y) if layout.gray else (samples[1], samples[1][1:] if layout.interleaved else samples[2])
     steps = rows[0], 0 if layout.gray else rows[1], 2 if layout.interleaved else 1
-    return _Planes(y, u, v, np.array((*steps, layout.shift_x, layout.shift_y), np.int64), matrix, layout.gray)
+    axes, matrix = _axes_of(frame, layout), _matrix_of(frame, layout)
+    return _Planes(y, u, v, np.array(steps, np.int64), axes, matrix, layout.gray)
 
 
 def _write_packed(frame: Any, region: Ints, channels: int, out: Any) -> None:
@@ -179,6 +191,7 @@ class Surface(NamedTuple):
     dtype: str  # of the samples
     rows: tuple[int, int]  # samples per row of luma, and of chroma, with padding
     counts: tuple[int, int]  # samples from the first to the last of each plane
+    axes: Any
     matrix: Any
 
     def arguments(self, region: Ints, channels: int) -> tuple[Any, ...]:
@@ -189,7 +202,8 @@ class Surface(NamedTuple):
         colors = [yuv.GRAY] * 3 if channels == 1 else [0, 1, 2]
         terms = self.matrix[colors][:, [yuv.U, yuv.V, yuv.OFFSET]].reshape(-1).tolist()
         width = x1 - x0
-        return *self.rows, x0, y0, width, width * (y1 - y0), float(self.matrix[0, yuv.LUMA]), *terms, channels
+        place = x0, y0, width, width * (y1 - y0)
+        return *self.rows, *place, *self.axes.reshape(-1).tolist(), float(self.matrix[0, yuv.LUMA]), *terms, channels
 
 
 def surface_of(frame: Any) -> Surface:
@@ -210,4 +224,4 @@ def surface_of(frame: Any) -> Surface:
     # For odd sizes, DLPack reports one column and row of chroma less than exist.
     half_height, half_width = (frame.height + 1) // 2, (frame.width + 1) // 2
     counts = (frame.height - 1) * luma + frame.width, (half_height - 1) * chroma + 2 * half_width
-    return Surface(f"uint{8 * itemsize}", (luma, chroma), counts, _matrix_of(frame, found))
+    return Surface(f"uint{8 * itemsize}", (luma, chroma), counts, _axes_of(frame, found), _matrix_of(frame, found))

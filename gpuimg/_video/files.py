@@ -55,9 +55,14 @@ def video_data(source: Any) -> Any:
 def hardware(device: int) -> Any:
     """Return PyAV's settings for decoding on a GPU by NVDEC, with frames left in the GPU's memory.
 
-    Uses the CUDA runtime's context, so that other libraries can access the frames, without falling back to the CPU.
+    Uses the thread's current context, which must be the CUDA runtime's, so that other libraries can access the frames.
+    PyAV's default is ``primary_ctx``, which FFmpeg refuses once the runtime has made that context with other flags;
+    with neither option it makes a second one. Does not fall back to the CPU.
     """
-    return library().codec.hwaccel.HWAccel("cuda", device=str(device), allow_software_fallback=False, is_hw_owned=True)
+    return library().codec.hwaccel.HWAccel(
+        "cuda", device=str(device), allow_software_fallback=False, is_hw_owned=True,
+        options={"primary_ctx": "0", "current_ctx": "1"},
+    )  # fmt: skip
 
 
 @contextmanager

@@ -6,21 +6,28 @@ import numpy as np
 
 from ..compiled import cached_jit
 from ..jpeg.color import SPILL, N, rgb_of_planes
-from ..scalar import f32, loop, up
-from ..yuv import GRAY, LUMA, OFFSET, U, V, chroma_term, level
+from ..scalar import f32, i32, loop, up
+from ..yuv import GRAY, LUMA, OFFSET, U, V, between, chroma_term, level, near_chroma
 
 
 @loop
-def _terms(u, v, step, row, out):
-    """Compute the contribution of a row of chroma to one color; ``row`` is that color's of the matrix."""
-    of_u, of_v, offset = row[U], row[V], row[OFFSET]
+def _mixed(near, far, step, weight, out):
+    """Interpolate between two rows of chroma."""
     # Two loops with constant steps, which vectorize: planes of U and V (1), or one plane with both in turn (2).
     if step == 1:
         for k in range(out.size):
-            out[k] = chroma_term(f32(u[k]), f32(v[k]), of_u, of_v, offset)
+            out[k] = between(f32(near[k]), f32(far[k]), weight)
     else:
         for k in range(out.size):
-            out[k] = chroma_term(f32(u[up(2 * k)]), f32(v[up(2 * k)]), of_u, of_v, offset)
+            out[k] = between(f32(near[up(2 * k)]), f32(far[up(2 * k)]), weight)
+
+
+@loop
+def _terms(u, v, row, out):
+    """Compute the contribution of a row of chroma to one color; ``row`` is that color's of the matrix."""
+    of_u, of_v, offset = row[U], row[V], row[OFFSET]
+    for k in range(out.size):
+        out[k] = chroma_term(u[k], v[k], of_u, of_v, offset)
 
 
 @loop
@@ -29,6 +36,14 @@ def _doubled(values, out):
     for k in range(values.size):
         out[up(2 * k)] = values[k]
         out[up(2 * k + 1)] = values[k]
+
+
+@loop
+def _spread(values, first, x0, axis, out):
+    """Interpolate values, of which the first is that of column ``first`` of chroma, at the columns from ``x0`` on."""
+    for k in range(out.size):
+        near, far, weight = near_chroma(x0 + k, axis[0], axis[1], axis[2])
+        out[k] = between(values[near - first], values[far - first], weight)
 
 
 @loop
@@ -53,50 +68,60 @@ def _interleave(planes, width, out):
 
 
 @cached_jit(
-    "none(uint8[::1], uint8[::1], uint8[::1], int64[::1], int64[::1], float32[:, ::1], float32[::1], uint8[::1], "
-    "uint8[::1])",
-    "none(uint16[::1], uint16[::1], uint16[::1], int64[::1], int64[::1], float32[:, ::1], float32[::1], uint8[::1], "
-    "uint8[::1])",
+    "none(uint8[::1], uint8[::1], uint8[::1], int64[::1], float32[:, ::1], int64[::1], float32[:, ::1], float32[::1], "
+    "uint8[::1], uint8[::1])",
+    "none(uint16[::1], uint16[::1], uint16[::1], int64[::1], float32[:, ::1], int64[::1], float32[:, ::1], "
+    "float32[::1], uint8[::1], uint8[::1])",
 )
-def rgb_of_frame(y, u, v, layout, region, matrix, terms, planes, out):
+def rgb_of_frame(y, u, v, layout, axes, region, matrix, terms, planes, out):
     """Fill ``out`` with the pixels (H, W, 3) of a region of a frame.
 
     Parameters
     ----------
     y, u, v : (n,) uint8 or uint16
         Planes. If chroma is interleaved, ``u`` and ``v`` are the same plane, each from its first sample on.
-    layout : (5,) int64
-        Elements from row to row of luma, from row to row of chroma, and from sample to sample of chroma; then the
-        shifts from columns and from rows of luma to those of chroma, 0 or 1 bit each.
+    layout : (3,) int64
+        Elements from row to row of luma, from row to row of chroma, and from sample to sample of chroma.
+    axes : (2, 3) float32
+        As :func:`gpuimg.kernels.yuv.axes` returns them.
     region : (4,) int64
         x0, y0, x1, y1.
     matrix : (4, 4) float32
-    terms, planes : (4 * (W + 3),) float32, (3 * (W + N),) uint8
+    terms, planes : (6 * (W + 3),) float32, (3 * (W + N),) uint8
         Scratch.
     out : (H * W * 3,) uint8
     """
-    y_row, c_row, step, shift_x, shift_y = layout[0], layout[1], layout[2], layout[3], layout[4]
+    y_row, c_row, step = layout[0], layout[1], layout[2]
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]
     width = x1 - x0
-    first, last = x0 >> shift_x, (x1 - 1) >> shift_x
-    count = last - first + 1
+    columns, rows = axes[0], axes[1]
+    first = near_chroma(x0, columns[0], columns[1], columns[2])[0]
+    count = near_chroma(x1 - 1, columns[0], columns[1], columns[2])[1] - first + 1
     wide = width + 3  # a pair of pixels may begin before the region and end after it
-    single = terms[3 * wide : 3 * wide + count]  # terms at the width of chroma
-    skipped = x0 - (first << shift_x)  # columns of the first pair that lie before the region
+    chroma_u = terms[3 * wide : 3 * wide + count]
+    chroma_v = terms[4 * wide : 4 * wide + count]
+    single = terms[5 * wide : 5 * wide + count]  # terms at the width of chroma
+    full, repeated = columns[0] == f32(1.0), columns[1] == f32(0.0)
+    skipped = x0 - 2 * first if repeated and not full else np.int64(0)  # columns of the first pair before the region
     plane = width + N
     luma = matrix[0, LUMA]
-    before = np.int64(-1)
+    before, share = i32(-1), f32(-1.0)
     for row in range(y0, y1):
-        chroma = row >> shift_y
-        if chroma != before:  # two rows of 4:2:0 share their terms
-            start = chroma * c_row + first * step
+        near, far, weight = near_chroma(row, rows[0], rows[1], rows[2])
+        if near != before or weight != share:  # two rows of 4:2:0 may share their terms
+            one, other = near * c_row + first * step, far * c_row + first * step
+            _mixed(u[one:], u[other:], step, weight, chroma_u)
+            _mixed(v[one:], v[other:], step, weight, chroma_v)
             for c in range(3):
-                if shift_x:
-                    _terms(u[start:], v[start:], step, matrix[c], single)
-                    _doubled(single, terms[c * wide : c * wide + 2 * count])
+                if full:
+                    _terms(chroma_u, chroma_v, matrix[c], terms[c * wide : c * wide + count])
                 else:
-                    _terms(u[start:], v[start:], step, matrix[c], terms[c * wide : c * wide + count])
-            before = chroma
+                    _terms(chroma_u, chroma_v, matrix[c], single)
+                    if repeated:
+                        _doubled(single, terms[c * wide : c * wide + 2 * count])
+                    else:
+                        _spread(single, first, x0, columns, terms[c * wide : c * wide + width])
+            before, share = near, weight
         values = y[row * y_row + x0 : row * y_row + x1]
         for c in range(3):
             _levels(values, luma, terms[c * wide + skipped : (c + 1) * wide], planes[c * plane : c * plane + width])

@@ -106,7 +106,7 @@ EXACT = Kernel("exact_pass", device_code("exact", "exact_pass"), (
 
 
 def _frame(name: str, sample: str) -> Kernel:
-    arguments = sample, sample, *["int32"] * 6, *["float32"] * 10, "int32", *["int64"] * 3, "uint8[]"
+    arguments = sample, sample, *["int32"] * 6, *["float32"] * 16, "int32", *["int64"] * 3, "uint8[]"
     return Kernel(name, device_code("yuv", "frame"), arguments, BLOCK)
 
 

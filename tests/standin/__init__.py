@@ -47,7 +47,7 @@ class Standin:
         self.decode: Any = None  # and the one that it decodes with
         self.clips: Any = None  # clips too
         self.library: Any = None  # what passes for nvImageCodec
-        self.nvdec = video.Nvdec(self.order)  # and for PyAV
+        self.nvdec = video.Nvdec(self.order, self.cupy.cuda.current_context)  # and for PyAV
 
     @property
     def problems(self) -> list[str]:

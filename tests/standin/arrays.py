@@ -32,9 +32,10 @@ def _host(address: int, size: int) -> Any:
 
 
 class _Thread(threading.local):
-    """CuPy's state of a thread: the device, and each device's stream."""
+    """CuPy's state of a thread: the device, and each device's stream; and CUDA's: the device whose context it has."""
 
     def __init__(self) -> None:
+        self.context: int | None = None
         self.devices = [0]
         self.streams: list[list[Any]] = [[None] for _ in range(DEVICES)]
         self.entered: list[int] = []
@@ -113,6 +114,9 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
     pools = [Pool(order, device) for device in range(DEVICES)]
     addresses = list(range(0x10000, 0x1000, -0x10))
 
+    def set_device(device: int) -> None:
+        local.devices[-1] = local.context = device
+
     class Device:
         def __init__(self, device: int | None = None) -> None:
             self.id = local.devices[-1] if device is None else device
@@ -120,11 +124,14 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
         compute_capability = "90"
 
         def __enter__(self) -> Self:
+            if self.id != local.devices[-1]:
+                local.context = self.id  # CuPy leaves a device that is current as it is, and a thread without a context
             local.devices.append(self.id)
             return self
 
         def __exit__(self, *_: object) -> None:
-            local.devices.pop()
+            if local.devices.pop() != local.devices[-1]:
+                local.context = local.devices[-1]
 
         def synchronize(self) -> None:
             order.host_waits("device", order.clock_of(device=self.id))
@@ -410,7 +417,9 @@ def make(order: Order) -> tuple[ModuleType, list[Pool]]:
     cuda.driver, cuda.function = ModuleType("cupy.cuda.driver"), ModuleType("cupy.cuda.function")
     cuda.runtime = ModuleType("cupy.cuda.runtime")
     cuda.runtime.getDeviceCount = lambda: DEVICES
+    cuda.runtime.setDevice = set_device
     cuda.runtime.eventRecord = event_record
     cuda.runtime.streamWaitEvent = lambda stream, event, flags=0: events[event].make_wait(ExternalStream(stream).key)
+    cuda.current_context = lambda: local.context  # of the calling thread: the number of its device
     module.cuda = cuda
     return module, pools

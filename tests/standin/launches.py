@@ -314,13 +314,20 @@ def _frame(
     *rest: Any,
 ) -> Touched:  # fmt: skip
     """All pixels of the region are 77 afterwards."""
+
+    def span(begin: int, count: int, step: Any, half: Any, last: Any) -> tuple[int, int]:
+        """The chroma of some columns or rows: from which sample on, and up to which one."""
+        places = np.clip((np.array([begin, begin + count - 1]) + half) * step - half, 0, last)
+        return int(places[0]), int(min(int(places[1]) + 2 * half, last)) + 1
+
+    axes = rest[:6]
     channels, start, step_x, step_y, out = rest[-5:]
     rows, x0, width = np.arange(int(y0), int(y0) + int(pixels) // int(width)), int(x0), int(width)
-    left, right = x0 // 2 * 2, (x0 + width - 1) // 2 * 2 + 2
+    left, right = (2 * k for k in span(x0, width, *axes[:3]))
     seen = [_part(luma, row * int(luma_row) + x0, row * int(luma_row) + x0 + width) for row in rows.tolist()]
     pairs = [
         _part(chroma, row * int(chroma_row) + left, row * int(chroma_row) + right)
-        for row in range(int(rows[0]) // 2, int(rows[-1]) // 2 + 1)
+        for row in range(*span(int(y0), len(rows), *axes[3:]))
     ]
     x, y = np.arange(x0, x0 + width), rows[:, None]
     places = int(start) + x * int(step_x) + y * int(step_y)

@@ -5,7 +5,7 @@ A frame's memory is used again, by what comes next to that stream, as soon as no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,8 +36,9 @@ class Nvdec:
         How many were decoded.
     """
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, current_context: Callable[[], int | None]) -> None:
         self.order = order
+        self.current_context = current_context
         self.missing = False
         self.refused: set[str] = set()
         self.breaks_after: int | None = None
@@ -54,18 +55,40 @@ class Nvdec:
             return av.open(file, mode, **options)
         if self.missing:
             raise av.error.PermissionError(1, "Operation not permitted")
+        self._make_device(hwaccel)
         container = _Container(self, av.open(file, mode, **options), hwaccel.device)
         if not any(stream.codec_context.is_hwaccel for stream in container.streams.video):
             raise RuntimeError("Hardware accelerated decode requested but no stream is compatible")
         return container
 
+    def _make_device(self, hwaccel: HWAccel) -> None:
+        """``av_hwdevice_ctx_create``, after CuPy's runtime has made the device's primary context with its own flags.
+
+        FFmpeg wants that context with other flags, makes one of its own where it is asked for none, and takes the
+        calling thread's as it is.
+        """
+        primary, current = (int(hwaccel.options.get(name, 0)) for name in ("primary_ctx", "current_ctx"))
+        if primary and current:
+            raise av.error.ArgumentError(22, "Invalid argument")
+        if primary:
+            raise av.error.FFmpegError(95, "Operation not supported")
+        if not current:
+            self.order.found(f"FFmpeg makes a second context on device {hwaccel.device}")
+        elif self.current_context() is None:
+            raise av.error.ExternalError(542398533, "Generic error in an external library")
+        elif self.current_context() != hwaccel.device:
+            self.order.found(f"FFmpeg works in the context of device {self.current_context()}, not {hwaccel.device}")
+
 
 class HWAccel:
     """``av.codec.hwaccel.HWAccel``, of frames that stay where they are."""
 
-    def __init__(self, kind: str, device: str, allow_software_fallback: bool, is_hw_owned: bool) -> None:
+    def __init__(
+        self, kind: str, device: str, allow_software_fallback: bool, is_hw_owned: bool, options: Any = None
+    ) -> None:
         assert (kind, allow_software_fallback, is_hw_owned) == ("cuda", False, True)
         self.device = int(device)
+        self.options = {"primary_ctx": "1", **(options or {})}  # PyAV's default
 
 
 class _Proxy:
