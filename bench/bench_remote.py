@@ -3,10 +3,10 @@
     python -m bench.bench_remote [--rounds 7] [--delay 0.02] [--out bench/results/remote.json]
 
 A loader with its default settings reads tar shards, decodes, and augments as for ImageNet: from the disk; over S3 and
-over HTTP from servers on the loopback that answer every request 20 ms late; in order and shuffled; and once more from
-the cache. The servers are separate processes, but share the cores with the loader: moto's S3 with a proxy that
-waits (two servers in Python, each of which copies all bytes), and a light one that answers ranges. The result has
-their CPU time and the loader's.
+over HTTP from servers on the loopback that answer every request 20 ms late; in order, shuffled, and shuffled by blocks;
+and once more from the cache. The servers are separate processes, but share the cores with the loader: moto's S3 with a
+proxy that waits (two servers in Python, each of which copies all bytes), and a light one that answers ranges. The
+result has their CPU time and the loader's.
 
 It needs the extras bench and test. Round-robin, medians of the rounds, ratios of each round's neighbors.
 """
@@ -33,7 +33,9 @@ from tests.robustness.remote import s3
 
 SHARDS = 4
 # With the epochs of a measurement, which includes filling the pipeline once: about 0.05 s with a network.
-ORDERS = {"in order": (False, 32), "shuffled": (True, 4)}
+ORDERS: dict[str, tuple[Any, int]] = {
+    "in order": (False, 32), "shuffled": (True, 4), "shuffled by blocks of 32": (gi.Blocks(32, 256), 32),
+}  # fmt: skip
 CREDENTIALS = {"key": "testing", "secret": "testing"}  # moto takes any
 
 train = gi.presets.imagenet_train(224)

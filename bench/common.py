@@ -119,7 +119,7 @@ def processor() -> str:
 
 def environment(photos: dict[str, object], rounds: int, batch: int = BATCH) -> dict[str, Any]:
     """Return the environment of a measurement: machine, versions, photos."""
-    # bench_versions imports this module beside earlier versions, which have these elsewhere.
+    # bench_versions imports this module with earlier versions, which have these elsewhere.
     from gpuimg._decoding import nvimgcodec
     from gpuimg._threads.threads import threads
 

@@ -26,14 +26,18 @@ _V4: Final = (
     "avx512vpopcntdq", "gfni", "pclmul", "prfchw", "rdrnd", "rdseed", "sha", "vaes", "vpclmulqdq",
 )  # fmt: skip
 
-# Both processors have it. The loops look for it by name (kernels/jpeg/deposit.py).
-_BMI2: Final = "+bmi2"
+# What the processors have anyway, and loops look for by name (kernels/jpeg/deposit.py, kernels/cpu/products.py).
+_NAMED_V2: Final = "+sse2"
+_NAMED_V3: Final = f"{_NAMED_V2},+bmi2,+avx2"
+_NAMED_V4: Final = ",".join([_NAMED_V3, "+avx512bw", *(f"-{name}" for name in _V4)])
 
 #: By the names that libraries have.
 LEVELS: Final = {
-    "x86-64-v2": Level("x86_64-unknown-linux-gnu", "x86-64-v2"),
-    "x86-64-v3": Level("x86_64-unknown-linux-gnu", "x86-64-v3", _BMI2),
-    "x86-64-v4": Level("x86_64-unknown-linux-gnu", "icelake-server", ",".join([_BMI2, *(f"-{name}" for name in _V4)])),
+    "x86-64-v2": Level("x86_64-unknown-linux-gnu", "x86-64-v2", _NAMED_V2),
+    "x86-64-v3": Level("x86_64-unknown-linux-gnu", "x86-64-v3", _NAMED_V3),
+    "x86-64-v4": Level(
+        "x86_64-unknown-linux-gnu", "icelake-server", ",".join([_NAMED_V4, *(f"-{name}" for name in _V4)])
+    ),
     "aarch64": Level("aarch64-unknown-linux-gnu", "generic", "+neon"),
 }
 

@@ -18,6 +18,8 @@ from ._checks.elsewhere import not_here as _not_here
 from ._decoding.decoder import ImageInfo
 from ._index.report import IndexReport
 from ._index.seek_index import SeekIndex
+from ._loading.blocks import Blocks
+from ._loading.buckets import Buckets, TokenBudget
 from ._loading.build_index import build_index
 from ._loading.clips import Clips
 from ._loading.load import load
@@ -25,6 +27,7 @@ from ._loading.loader import Loader
 from ._loading.order import class_weights
 from ._loading.pipeline import LoadedBatch
 from ._loading.prefetch import prefetch
+from ._loading.read_sizes import read_sizes
 from ._ops.boxes import (
     clamp_bounding_boxes,
     clamp_keypoints,
@@ -110,6 +113,8 @@ __all__ = [
     "IMAGENET_MEAN",
     "IMAGENET_STD",
     "Batch",
+    "Blocks",
+    "Buckets",
     "Clips",
     "CopyPaste",
     "DecodeError",
@@ -125,6 +130,7 @@ __all__ = [
     "Rng",
     "SavedPlan",
     "SeekIndex",
+    "TokenBudget",
     "TrainRate",
     "VideoError",
     "VideoInfo",
@@ -222,6 +228,7 @@ __all__ = [
     "random_solarize",
     "random_vertical_flip",
     "random_zoom_out",
+    "read_sizes",
     "recordio",
     "resize",
     "resized_crop",

@@ -24,6 +24,8 @@
 ``Interpolation``, ``Layout``, ``DType``, ``Exact``, ``Alpha``, ``Depth``, ``Icc``, ``OnError``, ``PaddingMode``
     String options of these names; ``ClipLayout`` and ``OnSampleError`` are those of :func:`gpuimg.load`,
     ``ColorMode`` is that of ``color``, and ``BoxFormat`` that of ``format`` for boxes.
+``Draft``
+    A number, or ``"planes"``.
 ``LoadOptions``
     The keyword arguments of :func:`gpuimg.load`, for functions that pass them on: ``**options: Unpack[LoadOptions]``.
 """
@@ -37,6 +39,7 @@ from ._checks.types import (
     Color,
     ColorMode,
     Depth,
+    Draft,
     DType,
     Exact,
     Icc,
@@ -61,6 +64,7 @@ __all__ = [
     "ColorMode",
     "DType",
     "Depth",
+    "Draft",
     "Exact",
     "Icc",
     "Images",

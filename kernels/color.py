@@ -195,18 +195,31 @@ _SHARE = f32(f64(round(2.0**23 / 255.0)) / 2.0**23)
 _REST = f32(1.0 / 255.0 - f64(_SHARE))
 
 
-def make_normalize_bytes(divided: Any) -> Any:
-    """Return the formula of an op, given a scalar function that divides float32 and rounds once."""
+def make_normalize_byte(divided: Any) -> Any:
+    """Return a formula, given a scalar function that divides float32 and rounds once."""
 
     @scalar
-    def normalized(x, mean, std, divisor):
-        byte = f32(i32(x * f32(255.0) + f32(0.5)))
+    def normalize_byte(byte, mean, std, divisor):
+        """A whole number from 0 to 255, over 255 or 1, less a mean and over a deviation: each rounded once."""
         value = byte * _SHARE + byte * _REST if divisor == f32(255.0) else byte
         return divided(value - mean, std)
 
+    return normalize_byte
+
+
+normalize_byte = make_normalize_byte(divided)
+
+
+def make_normalize_bytes(normalize_byte: Any) -> Any:
+    """Return the formula of an op, given that of one byte."""
+
+    @scalar
+    def normalized(x, mean, std, divisor):
+        return normalize_byte(f32(i32(x * f32(255.0) + f32(0.5))), mean, std, divisor)
+
     @scalar
     def normalize_bytes(r, g, b, mean_r, mean_g, mean_b, std_r, std_g, std_b, divisor):
-        """Bytes, as values in [0, 1], over 255 or 1, less a mean and over a deviation: each rounded once."""
+        """Bytes, given as values in [0, 1], normalized."""
         return (
             normalized(r, mean_r, std_r, divisor),
             normalized(g, mean_g, std_g, divisor),
@@ -216,7 +229,7 @@ def make_normalize_bytes(divided: Any) -> Any:
     return normalize_bytes
 
 
-normalize_bytes = make_normalize_bytes(divided)
+normalize_bytes = make_normalize_bytes(normalize_byte)
 
 
 @scalar

@@ -1,7 +1,8 @@
 """Conversion of video's Y'CbCr to RGB: one formula for both devices.
 
 References: ITU-R BT.601-7, BT.709-6 and BT.2020-2, with the code ranges of ITU-T H.273, section 8.3. Chroma is not
-interpolated: pixels that share a chroma sample get its value, as FFmpeg converts by default.
+interpolated: pixels that share a chroma sample get its value, as FFmpeg converts by default. ITU-T T.871 (JFIF) for
+JPEGs.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from .scalar import clamp, i32, scalar
+from .scalar import clamp, f32, i32, scalar
 
 # Columns of a matrix, whose rows are red, green, blue and gray: factors of luma and of both chroma samples, in levels
 # of 8 bits, and the constant term, half a level for the rounding included.
@@ -62,3 +63,12 @@ def chroma_term(u, v, of_u, of_v, offset):
 def level(y, luma, term):
     """Return the level, 0 to 255, of a color from a luma sample and the contribution of chroma."""
     return clamp(i32(y * luma + term), i32(0), i32(255))
+
+
+@scalar
+def jfif_rgb(y, cb, cr):
+    """Return red, green and blue, in [0, 1], of a JPEG's samples in units of 255."""
+    zero, one = f32(0.0), f32(1.0)
+    u, v = cb - f32(128.0 / 255.0), cr - f32(128.0 / 255.0)
+    green = y - f32(0.114 * 1.772 / 0.587) * u - f32(0.299 * 1.402 / 0.587) * v
+    return clamp(y + f32(1.402) * v, zero, one), clamp(green, zero, one), clamp(y + f32(1.772) * u, zero, one)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from bench import bench_exact, bench_png, bench_seek, common, formats, photos, transfer
+from bench import bench_draft, bench_exact, bench_png, bench_seek, common, formats, photos, transfer
 from bench.peers import __main__ as peers
 from bench.peers import checks, processes, registry
 from bench.peers.base import WORKS
@@ -120,6 +120,24 @@ def test_the_seek_index_is_measured_for_each_k() -> None:
     sizes = [found[name]["percent_of_files"] for name in bench_seek.EVERY]
     assert sizes == sorted(sizes)
     assert bench_seek.differing(files, 64)["differing"] == 0
+
+
+def test_means_against_decoding_are_measured() -> None:
+    files = photos.load_set("dense", 3)
+    found = bench_draft.levers("dense", files, 1)
+    assert 0 < found["planes"]["mean"] < 1
+    assert found["prepared_bytes"] < found["photos"]["mean_bytes"]
+    assert set(bench_draft.MEANS) < set(found["train"]) == set(found["eval"])
+    gains, differences = bench_draft.tables({"levers": {"dense": found}})
+    assert [line.count("|") for line in gains.splitlines()] == [len(bench_draft.MEANS) + 4] * 4
+    assert [line.count("|") for line in differences.splitlines()] == [7] * 3
+
+
+def test_the_docs_have_the_measured_tables() -> None:
+    root = Path(__file__).parents[1]
+    result = json.loads((root / "bench" / "results" / "draft.json").read_text())
+    page = (root / "docs" / "performance.md").read_text()
+    assert all(table in page for table in bench_draft.tables(result))
 
 
 def test_exact_resizes_are_compared_and_measured() -> None:

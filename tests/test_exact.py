@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 import gpuimg as gi
+from gpuimg._plan.compile import Stored
 from gpuimg._replay.saved import SavedPlan
+from gpuimg._runtimes.cpu_call import places
 from gpuimg.kernels import exact, layout
 from gpuimg.kernels.cpu.exact import exact_space
 
@@ -192,9 +194,10 @@ def test_memory_is_bounded(sizes: tuple[int, int, int, int], rule: int) -> None:
     height, width, rows, columns = sizes
     image["window"], image["part"] = (0, 0, width, height), (0, 0, columns, rows)
     image["height"], image["width"], image["filter"], image["rule"] = rows, columns, layout.LANCZOS, rule
+    stored = places(np.array([(rows, columns)]), 3, "pixels", Stored.of(image["part"]))
     larger = max(height * width, rows * columns)
     if rule == exact.PILLOW or height * columns <= max(8 * larger, 1 << 24):  # others are refused
-        assert exact_space(image, 3)[0] <= 24 * larger + (64 << 20)
+        assert exact_space(image, stored, 3)[0] <= 24 * larger + (64 << 20)
 
 
 @pytest.mark.parametrize("rule", ["pillow12", "torch"])
@@ -257,6 +260,45 @@ def test_whole_pixels_are_moved_after_it() -> None:
     assert np.array_equal(padded, np.pad(resized, ((2, 4), (1, 3), (0, 0)), constant_values=114))
     flipped_before = gi.resize(gi.horizontal_flip([picture]), (31, 41), "bicubic", exact=RULE).array()[0]
     assert np.array_equal(flipped_before, by_pillow(picture[:, ::-1], (31, 41), "bicubic"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("rule", ["pillow", "torch"])
+def test_the_store_of_bytes(dtype: Any, channels: int, rule: Any) -> None:
+    """Parts, mirrored or not, of sizes that are no multiples of vectors; all layouts and dtypes."""
+    rng = np.random.default_rng(channels)
+    for rows, columns in ((5, 3), (16, 16), (40, 64), (33, 47), (70, 201)):
+        images = rng.integers(0, 256, (3, rows + 9, columns + 7, channels), np.uint8)
+        resized = gi.crop(gi.resize(images, (rows + 3, columns + 5), exact=rule), 2, 1, rows, columns)
+        x = gi.horizontal_flip(resized, where=[True, False, True])
+        bytes_ = np.asarray(resized.array())
+        bytes_ = np.stack([bytes_[0, :, ::-1], bytes_[1], bytes_[2, :, ::-1]])
+        mean, std = (np.array(value[:channels], np.float32) for value in (MEAN, STD))
+        unit = bytes_.astype(np.float32)
+        if rule == "torch":
+            normal = (unit - mean * np.float32(255)) / (std * np.float32(255))
+        else:
+            normal = (unit / np.float32(255) - mean) / std
+        some = gi.normalize(x, mean.tolist(), std.tolist(), where=[True, True, False])
+        scaled = unit * np.float32(1 / 255)
+        want = np.concatenate([normal[:2], scaled[2:]]).astype(np.dtype(x.compute(dtype).dtype))
+        assert np.array_equal(x.array(), bytes_)
+        assert np.array_equal(x.array(layout="NCHW"), bytes_.transpose(0, 3, 1, 2))
+        assert np.array_equal(some.array(dtype), want)
+        assert np.array_equal(some.array(dtype, "NCHW"), want.transpose(0, 3, 1, 2))
+
+
+def test_results_that_are_written_past_the_caches() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (24, 60, 50, 3), np.uint8)
+    x = gi.normalize(gi.resize(images, (224, 210), exact="torch"), MEAN, STD)
+    alone = [gi.normalize(gi.resize(images[k : k + 1], (224, 210), exact="torch"), MEAN, STD) for k in range(24)]
+    for layout_ in ("NHWC", "NCHW"):
+        one_by_one = np.concatenate([one.array(layout=layout_) for one in alone])  # type: ignore[arg-type]
+        assert one_by_one.nbytes >= 8 << 20
+        assert np.array_equal(x.array(layout=layout_), one_by_one)  # type: ignore[arg-type]
+    tokens = [one.tokens(14, merge=1, frames=2).values for one in alone]
+    assert np.array_equal(x.tokens(14, merge=1, frames=2).values, np.concatenate(tokens))
 
 
 def test_a_chain_of_resizes_rounds_after_each() -> None:

@@ -33,8 +33,8 @@ BEFORE = {
 NEEDS = {"data-formats": ("datasets",), "training-loops": ("jax", "lightning", "accelerate"), "video": ("av",)}
 #: Functions that are no operations: they open files, load, and hand over.
 OTHERS = {
-    "build_index", "class_weights", "decode_batch", "image_info", "load", "open_batch", "prefetch", "prepare", "to_jax",
-    "to_tensorflow", "to_torch", "video_info", *gpuimg.sources.__all__,
+    "build_index", "class_weights", "decode_batch", "image_info", "load", "open_batch", "prefetch", "prepare",
+    "read_sizes", "to_jax", "to_tensorflow", "to_torch", "video_info", *gpuimg.sources.__all__,
 }  # fmt: skip
 
 

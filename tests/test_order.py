@@ -72,13 +72,22 @@ def test_far_more_samples_than_memory() -> None:
     assert found.max() < n
 
 
-def left_of(n: int, levels: tuple[tuple[int, ...], ...]) -> list[int]:
+def dealt(left: list[int], world: int, run: int) -> list[list[int]]:
+    """Places of each rank: runs in turn, then an even part of those that do not fill a run for each."""
+    ranks: list[list[int]] = [[] for _ in range(world)]
+    while len(left) >= world * run:
+        for rank in ranks:
+            rank += left[:run]
+            left = left[run:]
+    return [rank + part.tolist() for rank, part in zip(ranks, np.array_split(np.array(left, int), world), strict=True)]
+
+
+def left_of(n: int, levels: tuple[tuple[int, ...], ...], run: int = 1) -> list[int]:
     """Places that levels leave, one rank at a time."""
     left = list(range(n))
     for taken in levels:
-        gone: set[int] = set()
-        for rank, count in enumerate(taken):
-            gone |= set(left[rank :: len(taken)][:count])
+        ranks = dealt(left, len(taken), run)
+        gone = {place for rank, count in zip(ranks, taken, strict=True) for place in rank[:count]}
         left = [place for place in left if place not in gone]
     return left
 
@@ -86,20 +95,28 @@ def left_of(n: int, levels: tuple[tuple[int, ...], ...]) -> list[int]:
 levels_of = st.lists(st.lists(st.integers(0, 12), min_size=1, max_size=5).map(tuple), max_size=3).map(tuple)
 
 
-@given(n=st.integers(1, 60), levels=levels_of, world=st.integers(1, 6))
-def test_shares_are_what_is_left(n: int, levels: tuple[tuple[int, ...], ...], world: int) -> None:
-    """All ranks together have each sample that is left once, in turns, and padding from the epoch's beginning."""
-    expected = left_of(n, levels)
-    shares = [Share(n, levels, rank, world) for rank in range(world)]
+@given(n=st.integers(1, 60), levels=levels_of, world=st.integers(1, 6), run=st.integers(1, 12))
+def test_shares_are_what_is_left(n: int, levels: tuple[tuple[int, ...], ...], world: int, run: int) -> None:
+    """All ranks together have each sample that is left once, and padding from the epoch's beginning."""
+    expected = left_of(n, levels, run)
+    shares = [Share(n, levels, rank, world, run) for rank in range(world)]
     assert {share.left for share in shares} == {len(expected)}
     counts = {share.count(4, drop_last=False) for share in shares}
     assert counts == {math.ceil(len(expected) / world)}
-    turns = [share.places(0, max(counts)) for share in shares]
-    places = [int(places[row]) for row in range(max(counts)) for places, _ in turns]
-    real = [bool(real[row]) for row in range(max(counts)) for _, real in turns]
-    assert places[: len(expected)] == expected
-    assert real == [k < len(expected) for k in range(len(real))]
-    assert places[len(expected) :] == [k % n for k in range(len(places) - len(expected))]
+    found = [share.places(0, max(counts)) for share in shares]
+    assert [places[real].tolist() for places, real in found] == dealt(expected, world, run)
+    padding = [int(place) for places, real in found for place in places[~real]]
+    assert padding == [k % n for k in range(len(padding))]
+
+
+@given(n=st.integers(1, 60), levels=levels_of, world=st.integers(1, 6))
+def test_ranks_take_turns(n: int, levels: tuple[tuple[int, ...], ...], world: int) -> None:
+    """Without runs, rank r has the places r, r + world, ..."""
+    expected = left_of(n, levels)
+    for rank in range(world):
+        share = Share(n, levels, rank, world)
+        places, real = share.places(0, share.count(1, drop_last=False))
+        assert places[real].tolist() == expected[rank::world]
 
 
 @given(n=st.integers(1, 30), world=st.integers(1, 6), rank=st.integers(0, 5))
@@ -110,12 +127,16 @@ def test_padding_without_end_comes_to_all_samples(n: int, world: int, rank: int)
     assert set(places[~real].tolist()) == set(range(n))
 
 
-@given(n=st.integers(1, 60), levels=levels_of, taken=st.lists(st.integers(0, 20), min_size=1, max_size=5).map(tuple))
+@given(
+    n=st.integers(1, 60), levels=levels_of, run=st.integers(1, 9), equal=st.booleans(),
+    taken=st.lists(st.integers(0, 20), min_size=1, max_size=5).map(tuple),
+)  # fmt: skip
 def test_levels_that_follow_are_what_was_taken(
-    n: int, levels: tuple[tuple[int, ...], ...], taken: tuple[int, ...]
+    n: int, levels: tuple[tuple[int, ...], ...], run: int, equal: bool, taken: tuple[int, ...]
 ) -> None:
-    after = Share(n, levels, 0, len(taken)).after(taken)
-    assert left_of(n, after) == left_of(n, (*levels, taken))
+    taken = (taken[0],) * len(taken) if equal else taken
+    after = Share(n, levels, 0, len(taken), run).after(taken)
+    assert left_of(n, after, run) == left_of(n, (*levels, taken), run)
 
 
 def test_equal_ranks_are_one_number() -> None:
@@ -124,6 +145,8 @@ def test_equal_ranks_are_one_number() -> None:
     for world in (2, 3, 4, 2):
         levels = Share(1000, levels, 0, world).after((5,) * world)
     assert levels == ((55,),)
+    assert Share(1000, ((55,),), 0, 3, 5).after((10, 10, 10)) == ((85,),)
+    assert Share(1000, ((55,),), 0, 3, 4).after((10, 10, 10)) == ((55,), (10, 10, 10))
 
 
 @pytest.mark.parametrize(("left", "world", "batch", "count"), [(100, 1, 8, 96), (100, 3, 8, 32), (7, 2, 4, 0)])

@@ -45,6 +45,8 @@ ORDERS: list[dict[str, Any]] = [
     {"weights": WEIGHTS},
     {"weights": [1.0, 0.0, 2.0] * 4, "indices": [5, 6, 5] * 4},
     {"indices": [1, 1, 2, 3, 5, 8, 13], "repeats": 2, "shuffle": True},
+    {"shuffle": gi.Blocks(4, 10)},
+    {"shuffle": gi.Blocks(3, 3), "indices": [7, 3, 3, 29, 0, 3, 11, 12, 13, 14, 7]},
 ]
 
 
@@ -166,7 +168,10 @@ def test_a_run_that_is_cut_off_again_and_again_has_each_draw_once(options: dict[
 
 
 def left(order: Any, n: int, draws: Any) -> tuple[int, Counter[tuple[int, int]]]:
-    """Go through an epoch by shares of random worlds; return their number, and the copies seen of each sample."""
+    """Go through an epoch by shares of random worlds; return their number, and the copies seen of each sample.
+
+    Every other time the ranks advance at different speeds.
+    """
     from gpuimg._loading.sharding import Share
 
     seen: Counter[tuple[int, int]] = Counter()
@@ -174,12 +179,12 @@ def left(order: Any, n: int, draws: Any) -> tuple[int, Counter[tuple[int, int]]]
     changes = 0
     while Share(n, levels, 0, 1).left:
         world = int(draws.integers(1, 9))
-        taken = int(draws.integers(1, 4))
+        taken = draws.integers(1, 4, world if changes % 2 else 1).tolist() * (1 if changes % 2 else world)
         for rank in range(world):
-            places, real = Share(n, levels, rank, world).places(0, taken)
+            places, real = Share(n, levels, rank, world, order.run).places(0, taken[rank])
             indices, copies = order.at(places[real], 3, 1)
             seen.update(zip(indices.tolist(), (copies if copies is not None else 0 * indices).tolist(), strict=True))
-        levels = Share(n, levels, 0, world).after((taken,) * world)
+        levels = Share(n, levels, 0, world, order.run).after(tuple(taken))
         changes += 1
     return changes, seen
 

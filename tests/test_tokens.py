@@ -73,6 +73,21 @@ def test_tokens_of_resized_images(exact: Any, order: Any) -> None:
     assert np.array_equal(x.tokens(14, merge=2, order=order).values, want)
 
 
+@pytest.mark.parametrize("patch", [2, 14, 16, 33, 70, 200])
+@pytest.mark.parametrize(("order", "frames"), [("CTPP", 1), ("CTPP", 2), ("PPC", 1)])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_patches_of_exact_resizes(patch: int, order: Any, frames: int, channels: int) -> None:
+    """Of pixels that are stored without float planes between, in short and in long rows, wide and tall images."""
+    images = images_of([(90, 50), (300, 40)], channels)
+    for merge, exact in ((1, "torch"), (2, "pillow")):
+        sizes = np.array([(2, 4), (4, 2)]) * patch
+        x = gi.normalize(gi.resize(images, sizes, exact=exact), 0.4, 0.3)  # type: ignore[arg-type]
+        for dtype in ("float32", "float16"):
+            want = np.concatenate([patches_of(one, patch, merge, frames, order) for one in x.compute(dtype)])  # type: ignore[arg-type]
+            found = x.tokens(patch, merge=merge, frames=frames, order=order, dtype=dtype)  # type: ignore[arg-type]
+            assert np.array_equal(found.values, want)
+
+
 @pytest.mark.parametrize("exact", ["torch", "pillow"])
 def test_the_bytes_of_an_exact_resize_in_patches(exact: Any) -> None:
     """Which without patches are the result themselves."""

@@ -9,6 +9,7 @@ from bench.peers.base import Peer
 # In the order of the tables. The floors decode only.
 CPU = {
     "gpuimg": "bench.peers.ours:Functions",
+    "gpuimg-planes": "bench.peers.ours:Planes",
     "gpuimg-index": "bench.peers.ours:Indexed",
     "gpuimg-draft": "bench.peers.ours:Drafted",
     "gpuimg.load": "bench.peers.ours:Loader",

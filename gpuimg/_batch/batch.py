@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .._checks import arguments
 from .._checks.types import Array, ClipLayout, DType, ImageArray, Indices, Ints, Layout
-from .._data.images import Pixels, offsets_of
+from .._data.images import EncodedImages, Pixels, offsets_of
 from .._data.patches import PatchLayout
 from .._plan.plan import Plan
 from .._runtimes import planes, whole_files
@@ -83,6 +83,12 @@ class Batch(Sequence[Array]):
         return self._recording.sizes
 
     @property
+    def target_sizes(self) -> Ints | None:
+        """(N, 2) int64: sizes chosen by :class:`gpuimg.Buckets` or :class:`gpuimg.TokenBudget`, for ``preprocess``."""
+        source = self._recording.source
+        return source.targets if isinstance(source, EncodedImages) else None
+
+    @property
     def channels(self) -> int:
         """Channels of each result."""
         return self._recording.channels
@@ -134,8 +140,8 @@ class Batch(Sequence[Array]):
         -------
         Batch
             M images or clips. Each is independent: random functions given :meth:`Rng.views` draw separately for each.
-            Pixels equal those of an image opened once for each use, except with ``draft``: the most demanding use sets
-            the scale of all.
+            Pixels equal those of an image opened once for each use, except with ``draft``: the most demanding use
+            decides for all.
 
         Raises
         ------

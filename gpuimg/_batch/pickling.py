@@ -28,6 +28,7 @@ class PackedImages(NamedTuple):
     options: DecodeOptions
     on_error: str
     failures: dict[int, Failure]
+    targets: Ints | None
 
 
 class PackedSelection(NamedTuple):
@@ -50,7 +51,8 @@ def packed(source: Encoded | Pixels) -> Packed:
         files = [one if isinstance(one, str) else bytes(one) for one in source.data]
         return replace(source, data=files, names=list(source.names), failures=dict(source.failures))
     data = [bytes(one) for one in source.data]
-    return PackedImages(data, list(source.names), source.sizes, source.options, source.on_error, dict(source.failures))
+    names, failures = list(source.names), dict(source.failures)
+    return PackedImages(data, names, source.sizes, source.options, source.on_error, failures, source.targets)
 
 
 def unpacked(source: Packed, runtime: Runtime) -> Encoded | Pixels:
@@ -70,7 +72,9 @@ def unpacked(source: Packed, runtime: Runtime) -> Encoded | Pixels:
                 f"{source.names[i]} was pickled as {tuple(source.sizes[i].tolist())} pixels, but its header here "
                 f"gives {tuple(opened.sizes[i].tolist())}"
             )
-    return replace(opened, on_error=source.on_error, sizes=source.sizes, failures=source.failures)
+    return replace(
+        opened, on_error=source.on_error, sizes=source.sizes, failures=source.failures, targets=source.targets
+    )
 
 
 def check_functions(segments: Sequence[Plan]) -> None:

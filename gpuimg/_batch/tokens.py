@@ -103,7 +103,7 @@ def padded(batch: Recording, run: Run, value: Any, align: str, multiple: int, dt
     height, width = (-(-sizes.max(0, initial=0) // step) * step).tolist()
     shape = (n, height, width, channels) if layout == "NHWC" else (n, channels, height, width)
     runtime = batch.runtime
-    flat = runtime.take(int(np.prod(shape)), name)
+    flat = runtime.empty(int(np.prod(shape)), name)  # ordered after what reads it still, as it is filled first
     with runtime.device():
         flat[:] = float(value)
     spare = np.array([height, width]) - sizes
@@ -141,7 +141,7 @@ def tokens(batch: Recording, run: Run, patch: int, merge: int, frames: int, orde
     first = starts[:-1] if room is None else np.arange(len(counts)) * room
     total = int(starts[-1]) if room is None else len(counts) * room
     runtime = batch.runtime
-    flat = runtime.take(total * patches.size, name)
+    flat = (runtime.take if room is None else runtime.empty)(total * patches.size, name)
     values = flat.reshape(total, patches.size)
     mask = None
     if room is not None:

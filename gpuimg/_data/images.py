@@ -131,6 +131,7 @@ class EncodedImages:
     on_error: str
     failures: dict[int, Failure] = field(default_factory=dict)
     seek: Seek | None = None  # entries of a seek index
+    targets: Ints | None = None  # (N, 2): sizes to which a loader's batch size wants them resized
     selection: Selection[EncodedImages] | None = None  # set if these are taken from others, perhaps repeatedly
     layout: ClassVar[str] = "NHWC"  # of decoded images
     frames: ClassVar[None] = None  # these are no frames of clips
@@ -199,6 +200,7 @@ class EncodedImages:
             self.options,
             "fill",
             seek=None if self.seek is None else self.seek.part(list(indices)),
+            targets=None if self.targets is None else self.targets[list(indices)],
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._checks.arguments import one_of, whole_number
+from .._checks.types import Draft
 from .._io.file_bytes import MAX_BYTES
 from .decoder import MAX_PIXELS
 
@@ -21,6 +22,9 @@ ALPHAS = ("drop", "black", "white")
 
 #: Uses of an embedded ICC profile: none, or conversion of the colors to sRGB.
 ICC = ("ignore", "srgb")
+
+#: Value of ``draft`` for resampling luma and chroma at their own sizes.
+PLANES = "planes"
 
 #: Bits per value by the name of a depth.
 DEPTHS = {"uint8": 8, "native": 16}
@@ -39,7 +43,7 @@ class DecodeOptions:
     color: str = "rgb"
     alpha: str = "drop"
     depth: str = "uint8"
-    draft: float | None = None
+    draft: Draft | None = None
     max_pixels: int = MAX_PIXELS
     max_bytes: int = MAX_BYTES
     icc: str = "ignore"
@@ -61,8 +65,9 @@ class DecodeOptions:
             object.__setattr__(self, name, whole_number(getattr(self, name), name))
         draft = self.draft
         number = isinstance(draft, (int, float, np.integer, np.floating)) and not isinstance(draft, bool)
-        if draft is not None and not (number and 1.0 <= draft < np.inf):
-            raise ValueError(f"draft must be None or a finite number of at least 1, not {draft!r}")
+        known = draft is None or (isinstance(draft, str) and draft == PLANES)
+        if not known and not (number and 1.0 <= draft < np.inf):  # type: ignore[operator]  # a number
+            raise ValueError(f'draft must be None, "{PLANES}" or a finite number of at least 1, not {draft!r}')
 
     @property
     def channels(self) -> int:

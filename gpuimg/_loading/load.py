@@ -15,6 +15,7 @@ from .._checks.types import (
     ColorMode,
     Depth,
     Device,
+    Draft,
     DType,
     Icc,
     Indices,
@@ -28,9 +29,12 @@ from .._index.seek_index import SeekIndex
 from .._io.file_bytes import MAX_BYTES
 from .._random.rng import Rng
 from ..sources.stream import Stream
+from .batch_order import BatchOrder
+from .blocks import Blocks
+from .buckets import Buckets, TokenBudget, batches_of, check_by_size
 from .clips import Clips
 from .loader import Loader
-from .order import order_of
+from .order import Order, order_of
 from .ranks import as_shard
 from .settings import (
     LOAD_HINTS,
@@ -55,12 +59,12 @@ def load(
     source: Samples | Stream,
     preprocess: UserFunction | None = None,
     *,
-    batch_size: int,
+    batch_size: int | Buckets | TokenBudget,
     device: Device | None = None,
     devices: Sequence[Device] | None = None,
     dtype: DType | None = None,
     layout: ClipLayout = "NHWC",
-    shuffle: bool = False,
+    shuffle: bool | Blocks = False,
     seed: int = 0,
     epochs: int | None = 1,
     drop_last: bool = False,
@@ -76,7 +80,7 @@ def load(
     alpha: Alpha = "drop",
     max_pixels: int = MAX_PIXELS,
     max_bytes: int = MAX_BYTES,
-    draft: float | None = None,
+    draft: Draft | None = None,
     depth: Depth = "uint8",
     icc: Icc = "ignore",
     image: str = "image",
@@ -99,17 +103,19 @@ def load(
         ``(batch, rng) -> Batch``, such as those of :mod:`gpuimg.presets`, where ``rng`` is the :class:`Rng` of the
         batch's samples. With a third parameter it gets the batch's labels too, and returns ``(images, labels)``. It is
         called on several threads. It may return several versions of each sample, as
-        :func:`gpuimg.presets.dino_train` does.
-    batch_size : int
-        Number of images per batch and rank.
+        :func:`gpuimg.presets.dino_train` does, or :meth:`Batch.tokens`.
+    batch_size : int, Buckets or TokenBudget
+        Number of images per batch and rank. :class:`Buckets` makes batches of images that share a target size,
+        :class:`TokenBudget` of a number of tokens.
     device : str, optional
         As in :func:`open_batch`.
     devices : sequence of str, optional
         Several devices, used in turn: batch ``k`` is computed on device ``k % len(devices)``.
     dtype, layout
         As in :meth:`Batch.array`; layouts with T are for ``clips``.
-    shuffle : bool
-        Shuffle each epoch differently; the order depends only on ``seed`` and the epoch.
+    shuffle : bool or Blocks
+        Shuffle each epoch differently; the order depends only on ``seed`` and the epoch. :class:`Blocks` reads
+        neighbors together, for slow storage.
     seed : int
         Seed of the order and of ``rng``, 0 to 2**64 - 1.
     epochs : int or None
@@ -216,28 +222,33 @@ def load(
     (1, 8, 8, 3) (1,)
     """
     check_source(source, streams=True)
-    batch_size = whole_number(batch_size, "batch_size")
+    by_size = batch_size if isinstance(batch_size, (Buckets, TokenBudget)) else None
+    places = 1 if by_size is not None else whole_number(batch_size, "batch_size")
     prefetch, readers = whole_number(prefetch, "prefetch"), readers_for(source, readers)
     decoders = whole_number(decoders, "decoders")
-    shuffle, drop_last, progress = flag(shuffle, "shuffle"), flag(drop_last, "drop_last"), flag(progress, "progress")
+    drop_last, progress = flag(drop_last, "drop_last"), flag(progress, "progress")
     epochs = None if epochs is None else whole_number(epochs, "epochs")
     check_choices(layout, dtype, on_error, clips is not None)
     if isinstance(source, Stream):
-        check_stream(source, on_error, max_failures, index, clips, (indices, weights, repeats))
+        check_stream(source, by_size, shuffle, on_error, max_failures, index, clips, (indices, weights, repeats))
     options = DecodeOptions(color, alpha, depth, draft, max_pixels, max_bytes, icc)
     columns = check_columns(image, label)
     runtimes = runtimes_for(device, devices)
     rank, world = as_shard(shard)
-    order = order_of(ENDLESS if isinstance(source, Stream) else len(source), shuffle, indices, weights, repeats)
     Rng(seed, indices=[])  # checks the seed
-    if drop_last and epochs is None and order.choices < world * batch_size:
+    samples = order_of(ENDLESS if isinstance(source, Stream) else len(source), shuffle, indices, weights, repeats)
+    order: Order | BatchOrder = samples
+    if by_size is not None:
+        check_by_size(by_size, on_error, clips)
+        order = batches_of(by_size, source, samples, columns.image, drop_last)
+    if drop_last and epochs is None and order.choices < world * places:
         raise ValueError(
-            f"drop_last leaves nothing of {counted(order.choices, 'sample')} in batches of {batch_size} on "
+            f"drop_last leaves nothing of {counted(samples.choices, 'sample')} in batches of {batch_size} on "
             f"{counted(world, 'rank')}"
         )
     return Loader(
         Settings(
-            source, adapted(preprocess), batch_size, runtimes, dtype, layout, order, int(seed),
+            source, adapted(preprocess), places, runtimes, dtype, layout, order, int(seed),
             drop_last, prefetch, readers, decoders, rank, world, on_error, stream_address(stream), options,
             columns, opened_index(index, source), video_clips(clips, draft, index),
         ),

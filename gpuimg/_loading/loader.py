@@ -15,6 +15,8 @@ from .._checks.text import counted
 from .._index.seek import misfit_warning
 from .._runtimes.protocol import ResultMemory
 from ..errors import DecodeError, Failure
+from .batch_order import BatchOrder
+from .blocks import Blocks
 from .pipeline import FinishedBatch, LoadedBatch, Pipeline
 from .prefetch import Ending, Stopped
 from .settings import Settings, failure_limit
@@ -52,8 +54,7 @@ class Loader:
             raise ValueError(
                 "a stream needs one worker, not several of a DataLoader: use num_workers=0 or 1; the loader has threads"
             )
-        samples = settings.share().count(settings.batch_size, settings.drop_last) // settings.workers
-        self._most = failure_limit(max_failures, samples)
+        self._most = failure_limit(max_failures, settings.images(settings.share(), 0, 0) // settings.workers)
         self._progress_bar = progress_bar() if progress else None
         self._process = -1  # id of the process that the memory below belongs to
         self._memory: list[ResultMemory] = []
@@ -73,7 +74,9 @@ class Loader:
         if self._epochs is None:
             raise TypeError("an endless loader has no length")
         settings = self._settings
-        epoch = -(-self.samples // settings.batch_size)
+        if settings.of_stream:
+            raise TypeError("the loader of a stream has no length")
+        epoch = -(-settings.share().count(settings.batch_size, settings.drop_last) // settings.batch_size)
         return len(range(settings.worker, self._epochs * epoch, settings.workers))
 
     def _for_worker(self, worker: int, workers: int) -> Loader:
@@ -94,17 +97,23 @@ class Loader:
 
     @property
     def samples(self) -> int:
-        """Number of samples of an epoch that this rank delivers, including the padding of its last batch."""
+        """Number of samples of an epoch that this rank delivers, including padding.
+
+        With :class:`Buckets` and :class:`TokenBudget` on several ranks it depends on the epoch: that of the next batch.
+        """
         settings = self._settings
         if settings.of_stream:
             raise TypeError("the loader of a stream has no length")
-        return settings.share().count(settings.batch_size, settings.drop_last)
+        return settings.images(settings.share(), 0, self.epoch)
 
     def __repr__(self) -> str:
         settings = self._settings
         of = repr(settings.source) if settings.of_stream else counted(settings.samples, "sample")
+        size = f"batches of {settings.batch_size}"
+        if isinstance(settings.order, BatchOrder):
+            size = counted(settings.places, "batch", "batches")
         return (
-            f"<gpuimg.Loader of {of}, batches of {settings.batch_size} on {', '.join(self.devices)}, "
+            f"<gpuimg.Loader of {of}, {size} on {', '.join(self.devices)}, "
             f"rank {settings.rank} of {settings.world}, epoch {self.epoch}>"
         )
 
@@ -145,8 +154,8 @@ class Loader:
     def _bar(self, start: Position, last: int | None) -> dict[str, Any]:
         """Return the options of the progress bar."""
         settings = self._settings
-        whole = settings.share().count(settings.batch_size, settings.drop_last)
-        rest = settings.share(start.levels).count(settings.batch_size, settings.drop_last) - start.given
+        whole = settings.images(settings.share(), 0, start.epoch)
+        rest = settings.images(settings.share(start.levels), start.given, start.epoch)
         total = None if last is None or settings.of_stream else rest + (last - start.epoch - 1) * whole
         return {"total": total, "unit": "image", "unit_scale": True, "dynamic_ncols": True}
 
@@ -223,7 +232,7 @@ class Loader:
             )
         at, settings = self._reached(), self._settings
         return {
-            "version": 1, **_identity(settings), "shuffle": settings.order.shuffle, "seed": settings.seed,
+            "version": 1, **_identity(settings), "seed": settings.seed,
             "epoch": at.epoch, "levels": [list(level) for level in at.levels], "rank": settings.rank,
             "world": settings.world, "taken": at.taken, "given": at.given, "alike": settings.on_error != "skip",
         }  # fmt: skip
@@ -249,16 +258,18 @@ class Loader:
                 raise ValueError(
                     f"unknown version of a loader's state_dict: {one.get('version')!r}; this gpuimg knows 1"
                 )
-            for name, mine in {**_identity(settings), "shuffle": settings.order.shuffle}.items():
+            for name, mine in _identity(settings).items():
                 if name == "order" and one.get(name) != mine:
-                    raise ValueError("the state was taken with other indices, weights or repeats than this loader has")
+                    raise ValueError(
+                        "the state was taken with other indices, weights, repeats or batches than this loader has"
+                    )
                 if one.get(name) != mine:
                     raise ValueError(f"the state was taken with {name}={one.get(name)}, but this loader has {mine}")
             if settings.of_stream and settings.source.sharded and int(one["world"]) != settings.world:
                 raise ValueError(
                     f"the state is of {one['world']} ranks with a stream each, but this loader's are {settings.world}"
                 )
-        position = resumed(states, settings.samples, settings.rank, settings.world)
+        position = resumed(states, settings.places, settings.rank, settings.world, settings.order.run)
         self.close()
         self._settings = replace(settings, seed=int(states[0]["seed"]))
         self._position = position
@@ -368,10 +379,12 @@ def changed(loader: Loader, kind: type[_Kind], **settings: Any) -> _Kind:
 
 
 def _identity(settings: Settings) -> dict[str, Any]:
-    """Return the properties of the source that must be equal when a state is loaded."""
+    """Return the properties of the source and its order that must be equal when a state is loaded."""
+    shuffle = settings.order.shuffle
+    order = {"shuffle": repr(shuffle) if isinstance(shuffle, Blocks) else shuffle}
     if not settings.of_stream:
-        return {"samples": len(settings.source), "order": settings.order.digest()}
-    return {"samples": None, "buffer": settings.source.buffer if settings.order.shuffle else None}
+        return {"samples": len(settings.source), "order": settings.order.digest(), **order}
+    return {"samples": None, "buffer": settings.source.buffer if shuffle else None, **order}
 
 
 class _Loop(Iterator[LoadedBatch]):

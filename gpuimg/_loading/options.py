@@ -12,6 +12,7 @@ from .._checks.types import (
     ColorMode,
     Depth,
     Device,
+    Draft,
     DType,
     Icc,
     Indices,
@@ -19,17 +20,19 @@ from .._checks.types import (
     SupportsArray,
 )
 from .._index.seek_index import SeekIndex
+from .blocks import Blocks
+from .buckets import Buckets, TokenBudget
 from .clips import Clips
 
 
 class SharedOptions(TypedDict, total=False):
     """Keyword arguments of :func:`gpuimg.load` but ``device``, which is another one for tensors."""
 
-    batch_size: Required[int]
+    batch_size: Required[int | Buckets | TokenBudget]
     devices: Sequence[Device] | None
     dtype: DType | None
     layout: ClipLayout
-    shuffle: bool
+    shuffle: bool | Blocks
     seed: int
     epochs: int | None
     drop_last: bool
@@ -45,7 +48,7 @@ class SharedOptions(TypedDict, total=False):
     alpha: Alpha
     max_pixels: int
     max_bytes: int
-    draft: float | None
+    draft: Draft | None
     depth: Depth
     icc: Icc
     image: str

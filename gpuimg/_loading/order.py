@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks.arguments import numbers, whole_number
+from .._checks.arguments import flag, numbers, whole_number
 from .._checks.text import counted
 from .._checks.types import Floats, Indices, Ints, SupportsArray
 from .._random.rng import Rng
+from .blocks import Blocks
 from .sharding import shuffled
 
 
@@ -24,16 +25,26 @@ class Order:
     copies are numbered, because each has separate random draws.
     """
 
-    choices: int  # number of samples to choose from, and of places
-    shuffle: bool
+    choices: int  # number of places, and of samples to choose from
+    shuffle: bool | Blocks
     indices: Ints | None = None  # the samples to choose from; None: all of the source
     copies: NDArray[np.uint64] | None = None  # number of earlier occurrences of each of them, if any occurs twice
     limits: Floats | None = None  # their cumulative weights
     repeats: int = 1
 
+    @property
+    def samples(self) -> int:
+        """Number of samples of an epoch."""
+        return self.choices
+
+    @property
+    def run(self) -> int:
+        """Number of successive places that a rank takes together."""
+        return self.shuffle.run if isinstance(self.shuffle, Blocks) else 1
+
     def at(self, places: Ints, seed: int, epoch: int) -> tuple[Ints, NDArray[np.uint64] | None]:
         """Return the samples at some places, and the number of each copy; None if all are the first ones."""
-        copies = None
+        copies: NDArray[np.uint64] | None
         if self.limits is not None:
             units = Rng(seed, epoch=epoch, indices=places).split("weights").units(1)[:, 0]
             total = self.limits[-1]
@@ -41,14 +52,19 @@ class Order:
             copies = places.astype(np.uint64)
         else:
             chosen = places // self.repeats
-            if self.shuffle:
+            if isinstance(self.shuffle, Blocks):
+                chosen = self.shuffle.order(chosen, self.choices, seed, epoch)
+            elif self.shuffle:
                 chosen = shuffled(chosen, self.choices, seed, epoch)
-            if self.copies is not None:
-                copies = self.copies[chosen]
+            copies = None if self.copies is None else self.copies[chosen]
             if self.repeats > 1:
                 number = (places % self.repeats).astype(np.uint64)
                 copies = number if copies is None else copies * np.uint64(self.repeats) + number
-        return (chosen if self.indices is None else self.indices[chosen]), copies
+        return self.indices_of(chosen), copies
+
+    def indices_of(self, chosen: Ints) -> Ints:
+        """Return the indices in the source of some of the samples to choose from."""
+        return chosen if self.indices is None else self.indices[chosen]
 
     def digest(self) -> str | None:
         """Return a digest of the order, whatever the seed; None for the whole source."""
@@ -60,11 +76,18 @@ class Order:
         return found.hexdigest()
 
 
-def order_of(samples: int, shuffle: bool, indices: Any, weights: Any, repeats: Any) -> Order:
+def order_of(samples: int, shuffle: bool | Blocks, indices: Any, weights: Any, repeats: Any) -> Order:
     """Return the order of a source with this number of samples, for arguments of :func:`gpuimg.load`."""
     repeats = whole_number(repeats, "repeats")
+    if not isinstance(shuffle, Blocks):
+        shuffle = flag(shuffle, "shuffle, where it is not gpuimg.Blocks(...),")
     if repeats > 1 and weights is not None:
         raise ValueError("weights draws samples several times already: pass weights or repeats, not both")
+    if isinstance(shuffle, Blocks) and (repeats > 1 or weights is not None):
+        raise ValueError(
+            "shuffle=Blocks reads neighbors once and together, but weights and repeats need single samples from "
+            "anywhere: use shuffle=True with them"
+        )
     if repeats > 1 and not shuffle:
         raise ValueError(
             "repeats needs shuffle=True: an epoch has as many places as there are samples, so in a fixed order the "
@@ -74,6 +97,8 @@ def order_of(samples: int, shuffle: bool, indices: Any, weights: Any, repeats: A
         choices, chosen, copies = samples, None, None
     else:
         chosen = _indices(indices, samples)
+        if isinstance(shuffle, Blocks):  # blocks are of neighbors in the source
+            chosen.sort()
         choices, copies = len(chosen), _copies(chosen)
     return Order(choices, shuffle, chosen, copies, None if weights is None else _limits(weights, choices), repeats)
 

@@ -8,7 +8,6 @@ depend on the decoding of earlier ones, so these batches are computed one after 
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -23,29 +22,24 @@ from .._batch.batch import Batch, recording_of
 from .._batch.encoded import open_images
 from .._batch.recording import Recording
 from .._batch.result_spec import CLIP_LAYOUTS
+from .._batch.tokens import Tokens
 from .._checks.types import Array, Ints, Mask
 from .._data.images import Encoded, EncodedImages
 from .._index.seek import Seek
 from .._index.seek_index import SeekIndex
-from .._io.native_read import FIRST_ROOM, ChunkReader, prepare
+from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
 from .._runtimes.protocol import ResultMemory, Runtime
 from .._threads.turn import Turn
 from ..errors import DecodeError, Failure
-from ..sources._table import is_remote
+from .batch_order import BatchOrder
 from .prefetch import Prefetcher, Stopped
-from .samples import Sample, SampleNames, collate, label_examples, name_videos, read_samples, reread
+from .reading import ReadChunk, ReadJobs
+from .samples import Sample, SampleNames, collate, label_examples, reread
 from .settings import Settings
-from .sharding import Position, Share
+from .sharding import Position
 from .waits import Watch
 from .worker_split import BatchSchedule, Epoch
-
-# Samples per read job: many enough to amortize the hand-over between threads, few enough to occupy all threads and to
-# release memory early, as the samples of a job share a buffer.
-_LEAST_CHUNK, _MOST_CHUNK = 8, 32
-# For URLs the size of a job is in bytes: a few requests of several MiB are faster than many small ones.
-_REMOTE_BYTES = 4 << 20
-_LEAST_REMOTE, _MOST_REMOTE = 4, 128
 
 
 class LoadedBatch(NamedTuple):
@@ -58,7 +52,8 @@ class LoadedBatch(NamedTuple):
         in the requested layout. A :class:`gpuimg.Batch` without ``preprocess``, or if the images differ in size; it is
         typed as an array, so narrow it with ``isinstance(batch.images, gpuimg.Batch)``. If ``preprocess`` returns
         several versions of each sample, as with :meth:`Batch.take`, the first version of all samples comes first, then
-        the second, and so on; ``labels``, ``indices`` and ``valid`` have one entry per sample.
+        the second, and so on; ``labels``, ``indices`` and ``valid`` have one entry per sample. The result of
+        :meth:`Batch.tokens` if ``preprocess`` returns that.
     labels : array or list
         int64 for integers, float64 for other numbers, stacked arrays for arrays of one shape, a list for all other
         types; None if no sample has a label. The label of a sample that could not be read is -1, NaN, zeros or None. If
@@ -82,14 +77,6 @@ class OpenedBatch(NamedTuple):
 
     samples: list[Sample]
     images: Encoded
-
-
-class ReadChunk(NamedTuple):
-    """Samples that one read job returned."""
-
-    samples: list[Sample]
-    seconds: float  # of reading
-    held: float  # seconds of waiting for the GIL or a core
 
 
 class EntryUse(NamedTuple):
@@ -131,10 +118,7 @@ class Pipeline:
         self._turn = Turn()
         self._labels: list[Any] | None = None  # of the last batch that had any
         self._reader: Prefetcher[ReadChunk] | None = None
-        self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # mean size of a sample in the chunk read last
-        chunk = min(max(2 * settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK)
-        self._chunk = min(chunk, settings.batch_size)
-        self._room = FIRST_ROOM  # bytes for the files of a chunk, from the chunk read last
+        self._read_jobs = ReadJobs(settings, self._schedule)
         self.read_seconds = self.read_held = 0.0  # seconds, of chunks that were used
         self.read_waited = 0.0  # seconds, of readers that have ended
         _keep_freed_memory()
@@ -144,54 +128,12 @@ class Pipeline:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def _reading(self, epochs: Iterator[Epoch]) -> Iterator[Callable[[], ReadChunk]]:
-        """Yield read jobs for all samples of some epochs; under "skip" also for endless padding of the one epoch."""
-        settings, chunk, remote = self._settings, self._chunk, is_remote(self._settings.source)
-        for epoch in epochs:
-            read = partial(self._read_samples, settings.share(epoch.position.levels), epoch.position.epoch)
-            for start, stop in self._schedule.spans(epoch):
-                at = start
-                while at < stop:
-                    end = min(at + (self._remote_chunk() if remote else chunk), stop)
-                    yield partial(read, at, end)
-                    at = end
-            if settings.on_error == "skip":
-                for at in count(epoch.position.taken + epoch.left, chunk):
-                    yield partial(read, at, at + chunk)
-
-    def _remote_chunk(self) -> int:
-        """Return the samples per job for URLs, where neighboring samples share a request."""
-        return min(max(_REMOTE_BYTES // max(self._bytes, 1), _LEAST_REMOTE), _MOST_REMOTE)
-
-    def _read_samples(self, share: Share, epoch: int, start: int, stop: int) -> ReadChunk:
-        settings = self._settings
-        begin, cpu = time.perf_counter(), time.thread_time()
-        places, real = share.places(start, stop)
-        indices, copies = settings.order.at(places, settings.seed, epoch)
-        if settings.videos is not None:
-            samples = name_videos(
-                settings.source, indices.tolist(), real.tolist(), settings.columns, settings.options.max_bytes
-            )
-            return ReadChunk(_numbered(samples, copies), time.perf_counter() - begin, 0.0)
-        reader = ChunkReader(self._room, settings.options.max_bytes)
-        samples = read_samples(settings.source, indices.tolist(), real.tolist(), settings.columns, reader)
-        if isinstance(settings.index, SeekIndex):
-            entries = settings.index.read(indices, reader)
-            for sample, address, size in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):
-                sample.entry, sample.memory = (address, size), entries.memory
-        self._room = reader.room
-        if is_remote(settings.source):
-            self._bytes = sum(len(sample.data) for sample in samples) // len(samples)
-        seconds = time.perf_counter() - begin
-        worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
-        return ReadChunk(_numbered(samples, copies), min(worked, seconds), max(seconds - worked, 0.0))
-
     def _start_reading(self, epochs: Iterator[Epoch]) -> None:
         settings = self._settings
         self._stop_reading()
         self._read.clear()
-        chunks = max(-(-2 * settings.batch_size // self._chunk), settings.readers) + 1
-        reader = Prefetcher(self._reading(epochs), chunks, settings.readers, "read", spare=True)
+        jobs = self._read_jobs
+        reader = Prefetcher(jobs.of(epochs), jobs.ahead, settings.readers, "read", spare=True)
         with self._lock:
             self._reader = reader
             stopped = self._stopped
@@ -207,16 +149,35 @@ class Pipeline:
             reader.join()
             self.read_waited += reader.waited
 
+    def _next_batch(self, size: int) -> list[Sample]:
+        if isinstance(self._settings.order, BatchOrder):
+            return self._next_chunk().samples
+        return [self._next_sample() for _ in range(size)]
+
     def _next_sample(self) -> Sample:
         if not self._read:
-            reader = self._reader
-            if reader is None:
-                raise Stopped
-            chunk = reader.get()
-            self._read.extend(chunk.samples)
-            self.read_seconds += chunk.seconds
-            self.read_held += chunk.held
+            chunk = self._next_chunk()
+            self._read.extend(chunk.samples if chunk.part is None else self._mixed(chunk))
         return self._read.popleft()
+
+    def _next_chunk(self) -> ReadChunk:
+        reader = self._reader
+        if reader is None:
+            raise Stopped
+        chunk = reader.get()
+        self.read_seconds += chunk.seconds
+        self.read_held += chunk.held
+        return chunk
+
+    def _mixed(self, chunk: ReadChunk) -> list[Sample]:
+        """Return all samples of a buffer in the order of the epoch; ``chunk`` is its first part."""
+        found: dict[int, Sample] = {}
+        while chunk.part is not None:
+            found.update(zip(chunk.part.places.tolist(), chunk.samples, strict=True))
+            if chunk.part.last:
+                break
+            chunk = self._next_chunk()
+        return [found[place] for place in sorted(found)]
 
     # -- batches -----------------------------------------------------------------------------------------------
 
@@ -229,7 +190,7 @@ class Pipeline:
         numbers = count()
         for epoch in self._schedule.epochs():
             for batch in self._schedule.own(epoch):
-                samples = [self._next_sample() for _ in range(self._schedule.size(epoch, batch))]
+                samples = self._next_batch(self._schedule.size(epoch, batch))
                 yield partial(
                     self._make, next(numbers), samples, epoch.position.epoch, self._schedule.after(epoch, batch)
                 )
@@ -302,6 +263,8 @@ class Pipeline:
         else:
             images = open_images(data, settings.options, "fill", names)
             images = replace(images, seek=self._seek(samples, images))
+            if samples[0].target is not None:
+                images = replace(images, targets=np.array([sample.target for sample in samples], np.int64))
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
         return OpenedBatch(samples, images)
 
@@ -344,14 +307,8 @@ class Pipeline:
             with Watch(len(samples)) as watch:
                 if settings.preprocess is not None:
                     images, labels = settings.preprocess(images, self._rng(samples, epoch), labels)
-            if images.frames != files.frames or not len(images) or recording_of(images).units % len(samples):
-                raise ValueError(
-                    f"preprocess was given {recording_of(source).shown} and returned {recording_of(images).shown}"
-                )
-            if (settings.preprocess is None and settings.layout not in CLIP_LAYOUTS) or not images.is_uniform:
-                images = images.compute(settings.dtype, CLIP_LAYOUTS.get(settings.layout, settings.layout))
-            else:
-                images = images._array_in(self._memory[which].take, settings.dtype, settings.layout)
+            if not isinstance(images, Tokens):
+                images = self._computed(images, source, which)
             event = runtime.record_event()
         bad = np.array([k in files.failures for k in range(len(samples))])
         valid = np.array([sample.real for sample in samples]) & ~bad
@@ -364,6 +321,16 @@ class Pipeline:
             batch, epoch, after, _failures(opened), runtime, event, seconds, watch.held, _entries(files),
             timings.unwritten, timings.clips_on_cpu,
         )  # fmt: skip
+
+    def _computed(self, images: Batch, source: Batch, which: int) -> Any:
+        """Return the pixels of the result of ``preprocess`` for a batch: an array, or a batch if the sizes differ."""
+        settings, given = self._settings, recording_of(source)
+        if images.frames != source.frames or not len(images) or recording_of(images).units % given.units:
+            raise ValueError(f"preprocess was given {given.shown} and returned {recording_of(images).shown}")
+        if (settings.preprocess is None and settings.layout not in CLIP_LAYOUTS) or not images.is_uniform:
+            layout: Any = CLIP_LAYOUTS.get(settings.layout, settings.layout)
+            return images.compute(settings.dtype, layout)
+        return images._array_in(self._memory[which].take, settings.dtype, settings.layout)
 
     # -- end ---------------------------------------------------------------------------------------------------
 
@@ -390,13 +357,6 @@ def _keep_freed_memory() -> None:
     32 MiB. Other allocators are not affected.
     """
     np.empty((32 << 20) - (64 << 10), np.uint8)  # freed immediately; none of its pages is touched
-
-
-def _numbered(samples: list[Sample], copies: NDArray[np.uint64] | None) -> list[Sample]:
-    if copies is not None:
-        for sample, copy in zip(samples, copies.tolist(), strict=True):
-            sample.copy = copy
-    return samples
 
 
 def _same(finished: FinishedBatch) -> FinishedBatch:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._io.file_bytes import printable, read
 from .._io.native_read import ChunkReader
@@ -34,6 +35,7 @@ class Sample:
     error: Exception | None = None
     entry: tuple[int, int] = (0, 0)  # of a seek index: address and size in bytes
     memory: Any = None  # owner of the memory of the entry
+    target: NDArray[np.int32] | None = None  # height and width to be resized to, chosen by the batch size
     was_reread: bool = False  # see :func:`reread`
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, as_batch
 from .._batch.result_spec import CLIP_LAYOUTS, DTYPES, dtype_name
+from .._batch.tokens import Tokens
 from .._checks.arguments import one_of, whole_number
 from .._decoding.options import DecodeOptions
 from .._index.learned import LearnedIndex
@@ -21,6 +22,7 @@ from .._runtimes.devices import runtime_for
 from .._runtimes.protocol import PER_THREAD_STREAM, ResultMemory, Runtime
 from ..sources._table import is_remote
 from ..sources.stream import Stream
+from .batch_order import BatchOrder
 from .clips import Clips, VideoClips
 from .order import Order
 from .samples import Columns
@@ -28,9 +30,12 @@ from .sharding import Level, Share
 
 #: ``preprocess`` as users pass it; it is called with as many of (batch, rng, labels) as it has parameters.
 UserFunction: TypeAlias = (
-    Callable[[Batch, Rng], Images] | Callable[[Batch], Images] | Callable[[Batch, Rng, Any], tuple[Images, Any]]
+    Callable[[Batch, Rng], Images | Tokens]
+    | Callable[[Batch], Images | Tokens]
+    | Callable[[Batch, Rng, Any], tuple[Images | Tokens, Any]]
 )
-Preprocess: TypeAlias = Callable[[Batch, Rng, Any], tuple[Batch, Any]]  # (batch, rng, labels) -> (images, labels)
+#: (batch, rng, labels) -> (images, labels).
+Preprocess: TypeAlias = Callable[[Batch, Rng, Any], tuple[Batch | Tokens, Any]]
 
 
 @dataclass(frozen=True)
@@ -39,11 +44,11 @@ class Settings:
 
     source: Any
     preprocess: Preprocess | None
-    batch_size: int
+    batch_size: int  # places of a batch
     runtimes: Sequence[Runtime]
     dtype: Any
     layout: str
-    order: Order
+    order: Order | BatchOrder
     seed: int
     drop_last: bool
     prefetch: int
@@ -64,7 +69,12 @@ class Settings:
 
     @property
     def samples(self) -> int:
-        """Number of places of an epoch; ENDLESS for a stream."""
+        """Number of samples of an epoch; ENDLESS for a stream."""
+        return self.order.samples
+
+    @property
+    def places(self) -> int:
+        """Number of places of an epoch: samples, or batches; ENDLESS for a stream."""
         return self.order.choices
 
     @property
@@ -72,9 +82,16 @@ class Settings:
         """True if the source has no length."""
         return isinstance(self.source, Stream)
 
+    def images(self, share: Share, first: int, epoch: int) -> int:
+        """Return the number of images, padding included, of a rank's share of an epoch from a place on."""
+        count = share.count(self.batch_size, self.drop_last)
+        if not isinstance(self.order, BatchOrder):
+            return count - first
+        return int(self.order.lengths(share.places(first, count)[0], self.seed, epoch).sum())
+
     def share(self, levels: tuple[Level, ...] = ()) -> Share:
         """Return this rank's share of the rest of an epoch."""
-        return Share(self.samples, levels, self.rank, self.world)
+        return Share(self.places, levels, self.rank, self.world, self.order.run)
 
 
 def adapted(preprocess: Any) -> Preprocess | None:
@@ -85,7 +102,7 @@ def adapted(preprocess: Any) -> Preprocess | None:
         raise TypeError(f"preprocess must be a function (batch, rng) -> Batch, not {type(preprocess).__name__}")
     required, accepted = _arity(preprocess)
 
-    def called(x: Batch, rng: Rng, labels: Any) -> tuple[Batch, Any]:
+    def called(x: Batch, rng: Rng, labels: Any) -> tuple[Batch | Tokens, Any]:
         if required >= 3:
             result = preprocess(x, rng, labels)
         else:
@@ -102,7 +119,7 @@ def adapted(preprocess: Any) -> Preprocess | None:
             )
         if result[0] is None:
             raise TypeError("preprocess returned None instead of a Batch; is a return missing?")
-        return _as_images(result[0]), result[1]
+        return (result[0] if isinstance(result[0], Tokens) else _as_images(result[0])), result[1]
 
     return called
 

@@ -8,6 +8,9 @@ number of ranks or the batch size changes.
 
 For example, 2 ranks have each taken 3 of 10 places, and 6 to 9 are left. After resuming with 3 ranks, rank 0 has the
 places 6 and 9, rank 1 has 7, and rank 2 has 8.
+
+If the samples are shuffled by blocks, each rank takes a number of successive places (a run) in place of one, so that
+blocks are not read by all ranks. Places that do not fill a run for each rank are divided into one range for each.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,13 +28,19 @@ from .._checks.types import Ints, Mask
 #: Length of a source without a length.
 ENDLESS = 1 << 62
 
-_STREAM = np.uint64(int.from_bytes(hashlib.blake2b(b"shuffle", digest_size=8).digest(), "little"))
-
 #: Number of places that each rank took at one level.
 Level: TypeAlias = tuple[int, ...]
 
 
-def shuffled(places: Any, n: int, seed: int, epoch: int) -> Ints:
+def stream_of(purpose: str) -> np.uint64:
+    """Return the number of a stream of random numbers, for :func:`shuffled`."""
+    return np.uint64(int.from_bytes(hashlib.blake2b(purpose.encode(), digest_size=8).digest(), "little"))
+
+
+_STREAM = stream_of("shuffle")
+
+
+def shuffled(places: Any, n: int, seed: int, epoch: int, stream: np.uint64 = _STREAM) -> Ints:
     """Return the samples at some places of a pseudo-random permutation of ``n`` samples, in constant memory.
 
     Parameters
@@ -41,6 +51,8 @@ def shuffled(places: Any, n: int, seed: int, epoch: int) -> Ints:
         Number of samples.
     seed, epoch : int
         0 to 2**64 - 1; they select the permutation.
+    stream : uint64
+        Selects one of several permutations.
 
     Returns
     -------
@@ -50,25 +62,26 @@ def shuffled(places: Any, n: int, seed: int, epoch: int) -> Ints:
 
     given = np.ascontiguousarray(places, np.uint64)
     found = np.empty_like(given)
-    philox.shuffle(np.uint64(seed), np.uint64(epoch), _STREAM, np.uint64(n), given, found)
+    philox.shuffle(np.uint64(seed), np.uint64(epoch), stream, np.uint64(n), given, found)
     return found.astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Share:
-    """One rank's share of the rest of an epoch of ``n`` samples."""
+    """One rank's share of the rest of an epoch of ``n`` samples; ``run`` successive places are taken together."""
 
     n: int
     levels: tuple[Level, ...]
     rank: int
     world: int
+    run: int = 1
 
     @property
     def left(self) -> int:
         """Number of samples left for all ranks together."""
         left = self.n
         for taken in self.levels:
-            left -= sum(min(count, _places_of(left, rank, len(taken))) for rank, count in enumerate(taken))
+            left -= _count(left, taken)
         return left
 
     @property
@@ -89,20 +102,31 @@ class Share:
         rank, then the places after it, so that a rank that replaces bad samples reaches all samples in the end.
         """
         left = self.left
-        k = np.arange(start, stop, dtype=np.int64) * self.world + self.rank
-        real = k < left
-        found = np.where(real, k, 0)
-        for taken in reversed(self.levels):
-            found = _place_before(found, taken)
-        extra = k - left
-        return np.where(real, found, (extra % self.world + extra // self.world) % self.n), real
+        k = np.arange(start, stop, dtype=np.int64)
+        number = k * self.world + self.rank
+        real = number < left
+        found = np.empty_like(k)
+        found[real] = _before(self.n, self.levels, self.run, self._dealt(k[real], left))
+        extra = number[~real] - left
+        found[~real] = (extra % self.world + extra // self.world) % self.n
+        return found, real
+
+    def _dealt(self, k: Ints, left: int) -> Ints:
+        """Return the places of the rank's samples ``k``, counted among the places that are left."""
+        row = self.world * self.run
+        whole, first = left // row * self.run, _first_of_rest(left, self.world, self.run)[self.rank]
+        dealt: Ints = np.where(k < whole, k // self.run * row + self.rank * self.run + k % self.run, first + k - whole)
+        return dealt
 
     def after(self, taken: Level) -> tuple[Level, ...]:
         """Return the levels of the epoch after each rank took ``taken[rank]`` of its places."""
-        if len(set(taken)) > 1:
+        left, count, world = self.left, taken[0], len(taken)
+        whole = left // (world * self.run) * self.run
+        in_order = world == 1 or count * world >= left or (count <= whole and count % self.run == 0)
+        if len(set(taken)) > 1 or not in_order:
             return (*self.levels, taken)
-        # The same number for all ranks means the first places that were left. Such levels are merged into one.
-        first = min(taken[0] * len(taken), self.left)
+        # The first places that were left, in order. Such levels are merged into one.
+        first = min(count * world, left)
         if self.levels and len(self.levels[-1]) == 1:
             return (*self.levels[:-1], (self.levels[-1][0] + first,))
         return (*self.levels, (first,))
@@ -118,7 +142,7 @@ class Position:
     given: int = 0
 
 
-def resumed(states: Sequence[Mapping[str, Any]], samples: int, rank: int, world: int) -> Position:
+def resumed(states: Sequence[Mapping[str, Any]], samples: int, rank: int, world: int, run: int = 1) -> Position:
     """Return the position at which a rank resumes from states of :meth:`gpuimg.Loader.state_dict`, sorted by rank.
 
     Raises
@@ -145,7 +169,12 @@ def resumed(states: Sequence[Mapping[str, Any]], samples: int, rank: int, world:
             f"own pace; rank {rank} of {world} needs the states of all ranks, as a list"
         )
     taken = tuple(int(one["taken"]) for one in states) if len(states) > 1 else (int(first["taken"]),) * before
-    return Position(epoch, Share(samples, levels, 0, before).after(taken) if any(taken) else levels)
+    return Position(epoch, Share(samples, levels, 0, before, run).after(taken) if any(taken) else levels)
+
+
+def _count(left: int, taken: Level) -> int:
+    """Return how many places all ranks took of those that were left."""
+    return sum(min(count, _places_of(left, rank, len(taken))) for rank, count in enumerate(taken))
 
 
 def _places_of(n: int, rank: int, world: int) -> int:
@@ -153,19 +182,39 @@ def _places_of(n: int, rank: int, world: int) -> int:
     return max(0, -(-(n - rank) // world))
 
 
-def _place_before(k: Ints, taken: Level) -> Ints:
-    """Map the ``k``-th place that a level left over to its place before that level."""
-    world = len(taken)
-    order = np.argsort(taken, kind="stable")
-    starts = np.sort(np.asarray(taken, np.int64))
-    # Row j holds the j-th place of every rank. From row starts[i] on, i + 1 ranks have a place left in each.
-    ends = np.cumsum(np.diff(starts) * np.arange(1, world))
-    part = np.searchsorted(ends, k, side="right")
-    within = k - np.append(0, ends)[part]
-    row = starts[part] + within // (part + 1)
-    ranks = np.empty_like(k)
-    for i in np.unique(part):
-        here = part == i
-        ranks[here] = np.sort(order[: i + 1])[within[here] % (i + 1)]
-    places: Ints = row * world + ranks
-    return places
+def _first_of_rest(left: int, world: int, run: int) -> Ints:
+    """Return for each rank the first of its places that do not fill a run for each rank; and the end of the last."""
+    rest = left % (world * run)
+    ranks = np.arange(world + 1)
+    first: Ints = left - rest + ranks * (rest // world) + np.minimum(ranks, rest % world)
+    return first
+
+
+def _before(n: int, levels: tuple[Level, ...], run: int, k: Ints) -> Ints:
+    """Map the ``k``-th places that some levels of an epoch left over to places of the epoch."""
+    lefts = [n]
+    for taken in levels[:-1]:
+        lefts.append(lefts[-1] - _count(lefts[-1], taken))
+    for left, taken in reversed(list(zip(lefts, levels, strict=False))):
+        starts, ends = _ranges_left(left, taken, run)
+        part = np.searchsorted(ends, k, side="right")
+        k = starts[part] + k - np.append(0, ends)[part]
+    return k
+
+
+@lru_cache(64)
+def _ranges_left(left: int, taken: Level, run: int) -> tuple[Ints, Ints]:
+    """Return the ranges of places that a level left over: their starts, and how many places end with each."""
+    world, count = len(taken), np.array(taken, np.int64)
+    rows = left // (world * run)  # each of a run for each rank
+    begun = np.arange(min(int(count.min()) // run, rows), min(int(count.max()) // run + 1, rows))[:, None]
+    gone = np.clip(count - begun * run, 0, run)
+    starts = [((begun * world + np.arange(world)) * run + gone).ravel()]
+    sizes = [(run - gone).ravel()]
+    untouched = int(begun[-1, 0] + 1 if begun.size else rows) * world * run
+    rest = _first_of_rest(left, world, run)
+    gone = np.clip(count - rows * run, 0, np.diff(rest))
+    starts += [np.array([untouched]), rest[:-1] + gone]
+    sizes += [np.array([rest[0] - untouched]), np.diff(rest) - gone]
+    lengths = np.concatenate(sizes)
+    return np.concatenate(starts)[lengths > 0], np.cumsum(lengths[lengths > 0])

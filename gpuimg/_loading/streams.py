@@ -12,6 +12,7 @@ import numpy as np
 from .._checks.text import counted
 from .._io.native_read import ChunkReader
 from ..sources.stream import Stream
+from .blocks import Blocks
 from .pipeline import FinishedBatch, Pipeline
 from .prefetch import Prefetcher, Stopped
 from .samples import Sample, with_data
@@ -133,7 +134,14 @@ def shuffled_within(items: Iterator[Any], buffer: int, seed: int, epoch: int) ->
 
 
 def check_stream(
-    source: Stream, on_error: str, max_failures: Any, index: Any, clips: Any, choice: tuple[Any, Any, Any]
+    source: Stream,
+    by_size: Any,
+    shuffle: Any,
+    on_error: str,
+    max_failures: Any,
+    index: Any,
+    clips: Any,
+    choice: tuple[Any, Any, Any],
 ) -> None:
     """Reject options that need a length or an index.
 
@@ -142,6 +150,10 @@ def check_stream(
     ValueError
         Naming the option and the alternative.
     """
+    if by_size is not None:
+        raise ValueError(f"batch_size={type(by_size).__name__} needs a source with a length, whose sizes can be read")
+    if isinstance(shuffle, Blocks):
+        raise ValueError("shuffle=Blocks needs a source with a length; a stream is shuffled within its buffer by True")
     if on_error == "skip":
         raise ValueError(
             'on_error="skip" needs a source with a length; with a stream use "fill" and ignore samples not valid'

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._checks.types import Floats, Ints, Mask
 from ..kernels import exact, layout, ops
-from .plan import Frame, Grid, Plan, is_whole_pixels
+from .plan import Frame, Grid, Plan, is_whole_pixels, mixes_axes
 
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
 _HARD = 1e30
@@ -50,6 +50,42 @@ def exact_resizes(plan: Plan, parts: Ints) -> tuple[NDArray[np.void], Ints]:
     region = np.concatenate([corner, window[:, :2] + high.astype(np.int64)], 1)
     images["window"] = window - np.tile(corner, (1, 2))
     return images, region
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The store of the bytes of an exact resize as the result: a part of them, mirrored, normalized."""
+
+    parts: Ints  # (N, 4), x0, y0, x1, y1
+    mirrored: Mask  # (N,), the last column is stored first
+    normal: Floats  # (N, 7), parameters of the op "normalize_bytes", 0 where bytes are not normalized
+
+    @staticmethod
+    def of(parts: Ints) -> Stored:
+        """Return parts that are stored as they are."""
+        n = len(parts)
+        return Stored(parts, np.zeros(n, np.bool_), np.zeros((n, ops.NORMALIZE_BYTES.width)))
+
+
+def stored_bytes(plan: Plan) -> Stored | None:
+    """Return the store by which an exact resize gives the results of the plan after it; None where that does more.
+
+    More than to cut out a rectangle, mirror it from left to right, and normalize it.
+    """
+    codes = ops.SKIP.code, ops.NORMALIZE_BYTES.code
+    if plan.blurs or not all(np.isin(one.codes, codes).all() for one in plan.entries):
+        return None
+    matrix = _from_center(plan.grid.frames[0].matrix, plan.sizes)
+    mixed = np.any(matrix[:, [0, 1, 2, 2], [1, 0, 0, 1]], 1)
+    if np.any(mixed) or np.any(matrix[:, 1, 1] < 0.0) or not np.all(_takes_over(plan.grid, matrix)):
+        return None
+    size = plan.sizes[:, ::-1]
+    corner = np.rint(matrix[:, :2, 2] - size / 2.0).astype(np.int64)
+    normal = np.zeros((len(plan), ops.NORMALIZE_BYTES.width))
+    for entry in plan.entries:
+        here = entry.codes == ops.NORMALIZE_BYTES.code
+        normal[here] = entry.params[here]
+    return Stored(np.concatenate([corner, corner + size], 1), matrix[:, 0, 0] < 0.0, normal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +153,8 @@ def _records(grid: Grid, matrix: Floats, region: Ints) -> NDArray[np.void]:
     corner = region[:, :2]
     record["window"][:, :2] = np.maximum(grid.window[:, :2], corner) - corner
     record["window"][:, 2:] = np.minimum(grid.window[:, 2:], region[:, 2:]) - corner
-    mixed = (matrix[:, 0, 1] != 0.0) | (matrix[:, 1, 0] != 0.0) | (matrix[:, 2, 0] != 0.0) | (matrix[:, 2, 1] != 0.0)
     record["way"] = np.where(
-        mixed, layout.GATHERED, np.where(_takes_over(grid, matrix), layout.WHOLE, layout.SEPARABLE)
+        mixes_axes(matrix), layout.GATHERED, np.where(_takes_over(grid, matrix), layout.WHOLE, layout.SEPARABLE)
     )
     record["matrix"] = matrix.reshape(-1, 9)
     record["matrix"][:, :6] = (matrix[:, :2] - corner[:, :, None] * matrix[:, 2:]).reshape(-1, 6)
@@ -161,12 +196,13 @@ def whole_regions(sizes: Ints) -> Ints:
     return np.concatenate([np.zeros_like(sizes), sizes[:, ::-1]], 1)
 
 
-def regions_read(segments: Sequence[Plan]) -> list[Ints]:
-    """Return the (N, 4) regions x0, y0, x1, y1 that each segment reads of its source, and the whole results at the end.
+def regions_read(segments: Sequence[Plan], wanted: Ints | None = None) -> list[Ints]:
+    """Return the (N, 4) regions x0, y0, x1, y1 that each segment reads of its source, and those wanted of the results.
 
-    Nothing outside them is read. An exact resize computes only the part of its result that the next segment reads.
+    By default the whole results. Nothing outside them is read. An exact resize computes only the part of its result
+    that the next segment reads.
     """
-    found = [whole_regions(segments[-1].sizes)]
+    found = [whole_regions(segments[-1].sizes) if wanted is None else wanted]
     for plan in reversed(segments):
         if plan.exact is not None:
             found.append(exact_resizes(plan, found[-1])[1])

@@ -396,6 +396,12 @@ def check_channels(codes: NDArray[np.int32], channels: int) -> None:
         raise ValueError(f"{name} is for images of 1 or 3 channels, and these have {channels}; geometry takes any")
 
 
+def mixes_axes(matrix: Floats) -> Mask:
+    """Return a mask (N,) of matrices (N, 3, 3) under which x depends on the row, or y on the column."""
+    mixed: Mask = (matrix[:, 0, 1] != 0.0) | (matrix[:, 1, 0] != 0.0) | np.any(matrix[:, 2, :2] != 0.0, 1)
+    return mixed
+
+
 def is_whole_pixels(matrix: Floats) -> Mask:
     """Return a mask (N,) of matrices (N, 3, 3) that map pixels to pixels: flips, quarter turns and shifts."""
     # Per column: a reduction along an axis of two or three takes ten times as long.

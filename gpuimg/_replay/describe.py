@@ -10,7 +10,7 @@ from .._batch.batch import Batch, as_batch, recording_of
 from .._batch.recording import Recording
 from .._plan.scale import FULL, scaled_sizes
 from .._plan.text import describe_segments
-from .._runtimes.draft import first_segments, scales_of
+from .._runtimes.draft import first_segments, planar_images, scales_of
 from .saved import SavedPlan
 
 
@@ -68,10 +68,13 @@ def describe(images: Batch | SavedPlan, i: int) -> str:
 
 
 def _reduced(batch: Recording, k: int) -> list[str]:
-    """Return a line with the size at which the image is decoded, if it is reduced."""
+    """Return a line about how ``draft`` decodes the image, if it does."""
     if not batch.runtime.on_host:
         return []
-    scales = scales_of(batch.source, batch.segments, first_segments(batch.segments))
+    decoding = batch.source, batch.segments, first_segments(batch.segments)
+    if planar_images(*decoding)[k]:
+        return ["luma and chroma resampled at their own sizes"]
+    scales = scales_of(*decoding)
     if scales[k] == FULL:
         return []
     return [f"decoded at 1/{FULL // int(scales[k])} of its size: {_size(scaled_sizes(batch.source.sizes, scales)[k])}"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -23,13 +23,15 @@ from .._data.patches import PatchLayout
 from .._decoding import exif, jpeg, pillow, png, route
 from .._plan.compile import (
     Pass,
+    Stored,
     compile_plan,
     exact_resizes,
     kind_between,
     launches_of,
     ops_used,
     regions_read,
-    without_copies,
+    stored_bytes,
+    whole_regions,
 )
 from .._plan.plan import Plan
 from .._plan.scale import FULL, at_scale, scaled_sizes
@@ -41,6 +43,8 @@ from ..errors import VideoError
 from ..kernels import layout, ops
 from ..kernels.compiled import ALWAYS, compile_together
 from ..kernels.cpu import artefacts, batch, elastic, exact, records
+from ..kernels.cpu.bytes_store import STORE_BYTES_FUNCTIONS, store_space
+from ..kernels.cpu.planar import PLANAR_SLACK, planar_space
 from ..kernels.cpu.run import call_table
 from ..kernels.cpu.sample import work_space
 from ..kernels.cpu.store import BYTES_OF
@@ -49,7 +53,7 @@ from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive
 from .cpu_memory import SCRATCH_DTYPES, RunningThreads, Scratch, ThreadMemory, largest
-from .draft import first_segments, scales_of
+from .draft import first_segments, planar_images, scales_of
 from .protocol import Timings
 
 # Rows sampled at a time: enough to share the tap tables, few enough for the second-level cache.
@@ -59,6 +63,8 @@ _CHANNELS = 3  # the most channels that the kernels process
 
 # Results of at least this many bytes are written with non-temporal stores: they would be evicted before they are read.
 _STREAMED = 8 << 20
+
+_PAGE = 4096  # bytes, the smallest of any system
 
 # Nanoseconds after which the main thread returns from the native loop, between two images, to handle signals.
 _SIGNALS = 50_000_000
@@ -70,27 +76,64 @@ Write: TypeAlias = Callable[[list[int], Any], None]
 class _ExactSegment:
     """An exact resize as a PASS record, the regions of its source, and the memory it takes."""
 
-    itemsize = 1
-    launches = 2
-
-    def __init__(self, plan: Plan, parts: Ints) -> None:
-        images, region = exact_resizes(plan, parts)
-        self._images = images  # keeps the memory that the pass refers to
+    def __init__(self, plan: Plan, stored: Stored, kind: int, form: str | PatchLayout, others: tuple[str, ...]) -> None:
+        images, region = exact_resizes(plan, stored.parts)
         self.regions = np.ascontiguousarray(region, np.int64)
-        x0, y0, x1, y1 = parts.T
-        self.bytes = (x1 - x0) * (y1 - y0) * plan.channels
-        space = exact.exact_space(images, plan.channels)
+        self.itemsize = BYTES_OF[kind]
+        x0, y0, x1, y1 = stored.parts.T
+        sizes, channels = np.stack([y1 - y0, x1 - x0], 1), plan.channels
+        to = places(sizes, channels, form, stored)
+        self.bytes = to["elements"] * self.itemsize
+        # A GPU stores planes, patches and normalized values by a launch after the two of the resize.
+        self.launches = 2 if kind == layout.UINT8 and form == "pixels" and not stored.normal.any() else 3
+        space = exact.exact_space(images, to, channels)
         self.memory = {"exact": int(np.max(space, initial=0))}
-        self.passes = [images]
+        self.passes = images, to  # keeps the memory that the record refers to
+        resize, store = exact.RESIZE_FUNCTION, STORE_BYTES_FUNCTIONS[kind]
+        compile_together([*others, resize.name, store.name])
         self.records = np.zeros(1, records.PASS)
-        records.set_exact_pass(self.records[0], images=images, channels=plan.channels, regions=self.regions)
+        records.set_exact_pass(
+            self.records[0],
+            images=images,
+            stored=to,
+            channels=channels,
+            itemsize=self.itemsize,
+            regions=self.regions,
+            resize=resize.address,
+            store=store.address,
+        )
+
+
+def places(sizes: Ints, channels: int, form: str | PatchLayout, stored: Stored) -> Any:
+    """Return (N,) STORED of results of sizes (N, 2); planes and pixels are patches as large as the image."""
+    one = np.zeros(len(sizes), records.STORED)
+    one["height"], one["width"] = sizes.T
+    one["merge"] = one["repeats"] = 1
+    area = sizes[:, 0] * sizes[:, 1]
+    one["elements"] = area * channels
+    one["plane"], one["column"] = (area, 1) if form == "planes" else (1, channels)
+    one["row"] = one["column"] * sizes[:, 1]
+    if not isinstance(form, str):
+        for field in fields(form):
+            one[field.name] = getattr(form, field.name)
+        one["elements"] = form.count(sizes) * form.size
+    one["mean"], one["std"], one["divisor"] = stored.normal[:, :3], stored.normal[:, 3:6], stored.normal[:, 6]
+    one["mirrored"] = stored.mirrored
+    one["work"] = store_space(one, sizes[:, 1])
+    return one
 
 
 class _Segment:
     """A compiled plan as PASS records, with its source regions and its memory needs."""
 
     def __init__(
-        self, plan: Plan, kind: int, form: str | PatchLayout, sources: set[str], others: tuple[str, ...]
+        self,
+        plan: Plan,
+        kind: int,
+        form: str | PatchLayout,
+        sources: set[str],
+        others: tuple[str, ...],
+        planar: bool,
     ) -> None:
         self.passes, region = compile_plan(plan)
         self.regions = np.ascontiguousarray(region, np.int64)
@@ -104,9 +147,10 @@ class _Segment:
         self._patches = None if isinstance(form, str) else np.array([astuple(form)], records.PATCHES)
         stored = form if isinstance(form, str) else "patches"
         self._calls = {
-            source: call_table(source, kind, stored, used, ways, filters, plan.functions, others) for source in sources
+            source: call_table(source, kind, stored, used, ways, filters, plan.functions, others, planar)
+            for source in sources
         }
-        self.memory = largest([_memory(run, used) for run in self.passes])
+        self.memory = largest([_memory(run, used, planar) for run in self.passes])
         self.launches = launches_of(self.passes, used)
         self.records = np.zeros(len(self.passes), records.PASS)
         for one, run in zip(self.records, self.passes, strict=True):
@@ -123,7 +167,7 @@ class _Segment:
             )
 
 
-def _memory(run: Pass, used: Mask) -> dict[str, int]:
+def _memory(run: Pass, used: Mask, planar: bool) -> dict[str, int]:
     """Elements of a thread's scratch for the largest image of a pass, by field."""
     grids = run.records
     if not len(grids):
@@ -132,7 +176,10 @@ def _memory(run: Pass, used: Mask) -> dict[str, int]:
     nx, ny = grids["taps"].astype(np.int64).T
     whole = run.first_slot < run.end_slot or bool(np.any(used & ops.READS_NEIGHBORS))
     rows = height if whole else np.minimum(_ROWS, height)
-    floats, ints = work_space(height, width, nx, ny, grids["window"][:, 2].astype(np.int64))
+    columns = grids["window"][:, 2].astype(np.int64)
+    floats, ints = work_space(height, width, nx, ny, columns)
+    if planar:
+        floats, ints = map(np.maximum, (floats, ints), planar_space(height, width, nx, ny, columns))
     copied = height * width if used[ops.MOTION.code] else 0  # a plane, while it is averaged
     copied = np.maximum(copied, 2 * width if used[ops.SHARPNESS.code] else 0)  # two rows of a plane
     if used[ops.JPEG.code]:
@@ -179,16 +226,17 @@ class Call:
         self._lock = threading.Lock()
         first = None if isinstance(source, Pixels) else source.first_occurrences()
         self._first_occurrences = None if first is None else rows_of(first, source.frames)
-        segments = without_copies(segments, kind, interleaved=form == "pixels") if segments else ()
+        segments, stored = _with_store(segments)
         starts = first_segments(segments) if segments else np.zeros(n, np.int64)
         scales = scales_of(source, segments, starts)
+        planar = planar_images(source, segments, starts)
         self._sizes = scaled_sizes(source.sizes, scales)  # of the images as decoded
-        self._segments = _compiled(source, segments, starts, scales, kind, form)
+        self._segments = _compiled(source, segments, stored, starts, scales, planar, kind, form)
         self._passes = np.concatenate(
             [segment.records for segment in self._segments] or [np.zeros(0, records.PASS)], dtype=records.PASS
         )
         self._images = np.zeros(n, records.IMAGE)
-        self._images["scale"] = scales
+        self._images["scale"], self._images["planar"] = scales, planar
         self._statuses = np.zeros(n, jpeg_records.STATUS)
         self._queue = np.zeros(1, records.QUEUE)
         self._set_out(out, offsets, source)
@@ -250,7 +298,7 @@ class Call:
             here = starts == k
             region[here] = segment.regions[here]
             images["first_pass"][here] = first
-            first += len(segment.passes)
+            first += len(segment.records)
 
     def _set_duplicates(self) -> None:
         """Link the occurrences of each image, and give the first one a region that covers all of them."""
@@ -294,8 +342,10 @@ class Call:
         images["row"] = row
         images["elements"] = source.sizes[:, 0] * row - start
         if source.dtype == "uint8":
-            end = source.offsets + source.sizes[:, 0] * row + SOURCE_SLACK
-            padded = end <= source.flat.size
+            end = source.offsets + source.sizes[:, 0] * row
+            # What follows in the page of the last byte can be read, whatever it is; its values are not used.
+            left = -(source.flat.ctypes.data + end) % _PAGE
+            padded = (end + SOURCE_SLACK <= source.flat.size) | (left >= SOURCE_SLACK)
             images["elements"][padded] += SOURCE_SLACK
             images["kind"] = np.where(padded, records.PIXELS, records.UNPADDED)
 
@@ -312,7 +362,7 @@ class Call:
         needs = dict.fromkeys((*SCRATCH_DTYPES, "exact"), 0) | largest([segment.memory for segment in self._segments])
         return needs | {
             "between": 2 * _half(max((int(np.max(part.bytes, initial=0)) for part in self._segments), default=0)),
-            "source": int(np.max(read, initial=0)) + SOURCE_SLACK,
+            "source": int(np.max(read, initial=0)) + max(SOURCE_SLACK, PLANAR_SLACK),
             "stored": int(np.max(region * (images["turn"] != 0), initial=1)),
             "work": max(decoder.work_bytes(width), progressive.work_bytes(self._headers)) if encoded else 1,
         }
@@ -475,32 +525,48 @@ def _write_part(part: png.Part, orientation: int, region: list[int], out: Any) -
         out.reshape(shown.shape)[:] = shown
 
 
+def _with_store(segments: Sequence[Plan]) -> tuple[Sequence[Plan], Stored | None]:
+    """Return the segments to run, and the store of the last one where that is an exact resize."""
+    if not segments:
+        return (), None
+    if segments[-1].exact is not None:
+        return segments, Stored.of(whole_regions(segments[-1].sizes))
+    stored = stored_bytes(segments[-1]) if len(segments) > 1 and segments[-2].exact is not None else None
+    return (segments if stored is None else segments[:-1]), stored
+
+
 def _compiled(
     source: Encoded | Pixels,
     segments: Sequence[Plan],
+    stored: Stored | None,
     starts: Ints,
     scales: Ints,
+    planar: Mask,
     kind: int,
     form: str | PatchLayout,
 ) -> list[_Segment | _ExactSegment]:
     far = np.zeros((len(scales), 2), np.bool_)
     if isinstance(source, EncodedImages):
         _, far[:, 1], far[:, 0] = exif.turns(source.orientations)
-    stored = [*((kind_between(before, after), "pixels") for before, after in pairwise(segments)), (kind, form)]
-    parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else []
+    kinds = [*((kind_between(before, after), "pixels") for before, after in pairwise(segments)), (kind, form)]
+    parts = list[Ints]()
+    if any(plan.exact is not None for plan in segments):
+        parts = regions_read(segments, None if stored is None else stored.parts)[1:]
     compiled, sizes, channels = list[_Segment | _ExactSegment](), source.sizes, source.channels
     for k, plan in enumerate(segments):
         scaled = at_scale(plan, np.where(starts == k, scales, FULL), sizes, far)
         strides = sizes[:, 1] * channels
         sizes, channels = plan.sizes, plan.channels
         if plan.exact is not None:
-            compiled.append(_ExactSegment(scaled, parts[k]))
+            last = stored if k == len(segments) - 1 else None
+            compiled.append(_ExactSegment(scaled, last or Stored.of(parts[k]), *kinds[k], _always(source)))
         else:
             # Dtypes that a segment reads: results of the previous one, and source images unchanged by earlier segments.
             read = {"uint8" if plan.of_exact is not None else "float32"} if k else set()
             if np.any(starts == k):
                 read.add(source.dtype)
-            compiled.append(_Segment(scaled, *stored[k], read, _always(source)))
+            here = bool(np.any(planar & (starts == k)))
+            compiled.append(_Segment(scaled, *kinds[k], read, _always(source), here))
         check_reach(compiled[-1].regions, np.where(starts < k, strides, 0))  # of results of the segment before
     return compiled
 

@@ -1,4 +1,4 @@
-"""Reduced decoding sizes for the images of a batch: ``draft`` of :func:`gpuimg.open_batch`."""
+"""``draft`` of :func:`gpuimg.open_batch`: reduced decoding sizes, or planes of luma and chroma."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._checks.types import Ints
+from .._checks.types import Ints, Mask
 from .._data.images import Encoded, EncodedImages, Pixels
+from .._decoding import route
+from .._decoding.options import PLANES
 from .._plan.plan import Plan
-from .._plan.scale import FULL, scales_allowed
-from ..kernels.jpeg.layout import OTHER
+from .._plan.scale import FULL, read_smoothly, scales_allowed
+from ..kernels.jpeg.layout import OTHER, YCBCR
 
 
 def first_segments(segments: Sequence[Plan]) -> Ints:
@@ -30,10 +32,11 @@ def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints) 
     an image have the largest scale that any of them needs.
     """
     scales = np.full(len(source.sizes), FULL, np.int64)
-    if not isinstance(source, EncodedImages) or source.options.draft is None:
+    draft = source.options.draft if isinstance(source, EncodedImages) else None
+    if not isinstance(source, EncodedImages) or draft is None or isinstance(draft, str):
         return scales
     for k, plan in enumerate(segments):
-        scales = np.where(starts == k, scales_allowed(plan, source.options.draft), scales)
+        scales = np.where(starts == k, scales_allowed(plan, draft), scales)
     whole = source.headers.records["kind"] == OTHER
     whole |= source.sizes.min(1) * scales < FULL
     scales = np.where(whole, FULL, scales)
@@ -42,3 +45,24 @@ def scales_of(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints) 
         np.maximum.at(scales, first, scales.copy())
         scales = scales[first]
     return scales
+
+
+def planar_images(source: Encoded | Pixels, segments: Sequence[Plan], starts: Ints) -> Mask:
+    """Return a mask (N,) of images whose luma and chroma are resampled at their own sizes; ``starts`` as above.
+
+    These are color JPEGs that our decoders take and that all their occurrences resample, by smooth filters.
+    """
+    planar = np.zeros(len(source.sizes), np.bool_)
+    if not isinstance(source, EncodedImages) or source.options.draft != PLANES:
+        return planar
+    if source.channels != 3 or source.dtype != "uint8":
+        return planar
+    for k, plan in enumerate(segments):
+        planar = np.where(starts == k, read_smoothly(plan), planar)
+    headers = source.headers.records
+    planar &= route.ours_takes(headers) & (headers["components"] == 3) & (headers["color"] == YCBCR)
+    first = source.first_occurrences()
+    if first is not None:
+        np.logical_and.at(planar, first, planar.copy())
+        planar = planar[first]
+    return planar

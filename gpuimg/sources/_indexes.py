@@ -43,7 +43,7 @@ def cached_index(index: Path | None, kind: str, files: OpenFiles, build: Callabl
     statuses = list(files.statuses())
     found = [(os.path.basename(path), *status) for path, status in zip(files.paths, statuses, strict=True)]
     sizes = np.array([size for size, _ in statuses], np.int64)
-    return _load_or_build(local(index, "index_cache"), _stamp(kind, found), build, lambda arrays: check(arrays, sizes))
+    return cached_arrays(index, "index_cache", (kind, found), build, lambda arrays: check(arrays, sizes))
 
 
 def cached_listing(
@@ -52,12 +52,17 @@ def cached_listing(
     """Return the listing of a remote folder: from the cache file ``index`` if it is of this URL, else built."""
     if index is None:
         return build()
-    return _load_or_build(local(index, "index_cache"), _stamp("listing 2", url), build, check)
+    return cached_arrays(index, "index_cache", ("listing 2", url), build, check)
 
 
-def _load_or_build(
-    path: str, stamp: NDArray[np.uint8], build: Callable[[], Arrays], check: Callable[[Arrays], None]
+def cached_arrays(
+    cache: Path, name: str, identity: tuple[Any, ...], build: Callable[[], Arrays], check: Callable[[Arrays], None]
 ) -> Arrays:
+    """Return the arrays of a cache file if they were stored with this identity, else build and store them.
+
+    ``name`` is that of the argument ``cache``.
+    """
+    path, stamp = local(cache, name), _stamp(*identity)
     arrays = _load(path, stamp)
     if arrays is not None:
         try:

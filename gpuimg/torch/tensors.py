@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, NoReturn, Self, TypeAlias
 
 import torch
@@ -12,7 +13,10 @@ from torch.utils.data._utils.collate import (
 
 from .._batch.batch import Batch
 from .._batch.frameworks import as_tensor
+from .._batch.tokens import Tokens
 from .._loading.pipeline import LoadedBatch
+
+_ARRAYS = ("values", "starts", "grids", "mask")  # of Tokens
 
 #: One tensor for images of one size, else a list of tensors.
 Images: TypeAlias = "torch.Tensor | Any"
@@ -26,7 +30,8 @@ class TensorBatch(tuple[Images, Labels]):
     Attributes
     ----------
     images : torch.Tensor
-        (N, C, H, W), or as ``layout`` of the loader says; a list of tensors if the images differ in size.
+        (N, C, H, W), or as ``layout`` of the loader says; a list of tensors if the images differ in size; for
+        :meth:`gpuimg.Batch.tokens` the same record with tensors in place of arrays.
     labels : torch.Tensor or list
         As in :class:`gpuimg.LoadedBatch`.
     indices : (N,) torch.Tensor, int64
@@ -86,6 +91,8 @@ def of_tensors(value: Any, function: Callable[[torch.Tensor], Any]) -> Any:
     """Call a function with a tensor, or with each tensor of a list; return other values unchanged."""
     if isinstance(value, torch.Tensor):
         return function(value)
+    if isinstance(value, Tokens):
+        return replace(value, **{name: of_tensors(getattr(value, name), function) for name in _ARRAYS})
     return [of_tensors(one, function) for one in value] if isinstance(value, list) else value
 
 
@@ -93,6 +100,8 @@ def tensor_of(value: Any) -> Any:
     """Return an array as a tensor, images of different sizes as a list of tensors, and other values unchanged."""
     if isinstance(value, Batch):
         return [as_tensor(image) for image in value]
+    if isinstance(value, Tokens):
+        return replace(value, **{name: tensor_of(getattr(value, name)) for name in _ARRAYS})
     return as_tensor(value) if hasattr(value, "__dlpack__") and not isinstance(value, torch.Tensor) else value
 
 

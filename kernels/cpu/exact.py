@@ -1,8 +1,9 @@
-"""The CPU runtime's exact resize: a window of bytes to some rows and columns of its resized image, as bytes.
+"""The CPU runtime's exact resize: a window of bytes to some rows and columns of its resized image, which it stores.
 
 The pass along rows takes 16 rows at a time and turns them, so that a vector holds one byte of each of them and a tap is
 one multiplication by a weight that all share; its sums, bytes again, are turned back into a ring of rows. The pass
-along columns sums 64 bytes of such rows at a time. Only what the wanted part needs is computed.
+along columns sums 64 bytes of such rows at a time. Only what the wanted part needs is computed. A few rows of the
+result at a time are stored, see :mod:`.bytes_store`, while they are in the first-level cache.
 """
 
 from __future__ import annotations
@@ -12,29 +13,47 @@ from typing import Any, Final
 import numpy as np
 
 from .. import exact
+from ..compiled import NativeFunction
+from ..exact import EXACT, TORCH
 from ..lang import cgutils, intrinsic, ir, types
 from ..scalar import loop
-from .intrinsics import Place, copy, doubles_in, ints_in, longs_in, pointer, shuffle, spread
+from .bytes_store import band_of, call_store_bytes, most_rows
+from .intrinsics import (
+    BYTES,
+    Place,
+    address_of,
+    array_at,
+    caller,
+    doubles_in,
+    fence,
+    ints_in,
+    longs_in,
+    pointer,
+    prefetch,
+    record_at,
+    record_pointer,
+    shuffle,
+    spread,
+)
+from .products import bytes_of, joined, saturated, sums_of_pairs
+from .records import STORED
 from .vectors import LANES
 from .weights import REACHES, is_tall, lay_weights, most_taps
 
 _ROWS: Final = LANES  # source rows that are turned at a time
 _WIDE: Final = 64  # bytes that the pass along columns sums at a time, but for the last ones of a row
+_PAIR: Final = 2 * _ROWS  # bytes of two neighboring pixels of all these rows, one channel
+_TURNED: Final = 512  # pixels of 16 rows that are turned at a time, or as many as have taps of one pixel
+_AHEAD: Final = 640  # bytes of a row from those that are turned to those that are fetched to a cache
+_LOW_BITS: Final = 11  # of a weight of Pillow's; the others are 12 and a sign
 
-_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_I8, _I16, _I32, _I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 
 
 # -- vectors -----------------------------------------------------------------------------------------------------------
 
-
-def _bytes_of_sums(builder: Any, total: Any, bits: Any, n: int) -> Any:
-    """Bytes of ``n`` fixed-point sums, to which a half was added."""
-    kind = ir.VectorType(_I32, n)
-    value = builder.ashr(total, spread(builder, bits, n))
-    zero, top = ir.Constant(kind, [0] * n), ir.Constant(kind, [255] * n)
-    value = builder.select(builder.icmp_signed(">", value, zero), value, zero)
-    value = builder.select(builder.icmp_signed("<", value, top), value, top)
-    return builder.trunc(value, ir.VectorType(_I8, n))
+# Vectors are handled in lanes of 16 bytes, as x86's instructions do. Weights are int16, in pairs for two taps: those of
+# Pillow, which are longer, are two such pairs, of their low bits and of the others.
 
 
 def _half(builder: Any, bits: Any, n: int) -> Any:
@@ -42,12 +61,25 @@ def _half(builder: Any, bits: Any, n: int) -> Any:
     return spread(builder, builder.shl(_I32(1), builder.sub(bits, _I32(1))), n)
 
 
-def _turn(builder: Any, rows: list[Any]) -> list[Any]:
-    """Exchange rows and columns of 16 x 16 bytes, in four rounds of interleaving."""
-    low = [k // 2 + _ROWS * (k % 2) for k in range(_ROWS)]
-    high = [_ROWS // 2 + k for k in low]
-    for _ in range(4):
-        rows = [shuffle(builder, rows[i // 2], rows[i // 2 + 8], high if i % 2 else low) for i in range(_ROWS)]
+def _by_lanes(n: int, lane: int, picks: list[int]) -> list[int]:
+    """Return choices from two vectors of ``n`` elements: for each lane the same, from ``lane`` on from the second."""
+    return [first + (k if k < lane else n - lane + k) for first in range(0, n, lane) for k in picks]
+
+
+def _interleaved(builder: Any, one: Any, other: Any, lane: int) -> list[Any]:
+    """Return the elements of two vectors in turn: of the first halves of lanes, and of the second halves."""
+    n, half = one.type.count, lane // 2
+    return [
+        shuffle(builder, one, other, _by_lanes(n, lane, [k + lane * j for k in picks for j in (0, 1)]))
+        for picks in (range(half), range(half, lane))
+    ]
+
+
+def _turn(builder: Any, rows: list[Any], lane: int) -> list[Any]:
+    """Exchange rows and columns of ``lane`` x ``lane`` elements, in each lane of vectors, by rounds of interleaving."""
+    half = len(rows) // 2
+    for _ in range(lane.bit_length() - 1):
+        rows = [one for k in range(half) for one in _interleaved(builder, rows[k], rows[half + k], lane)]
     return rows
 
 
@@ -55,33 +87,52 @@ def _element(context: Any, builder: Any, signature: Any, values: Any, position: 
     return builder.load(pointer(context, builder, signature.args[position], values[position], index))
 
 
-@intrinsic
-def _turn_columns(typing_context, source, starts, at, out, to):
-    """16 bytes from ``starts[r] + at`` of 16 rows as 16 vectors from ``out[to]``, each a byte of all rows."""
+_COLOR_PAIRS = [0, 3, 1, 4, 2, 5, 6, 9, 7, 10, 8, 11, 0, 0, 0, 0]  # bytes of 4 pixels
 
-    def generate(context, builder, signature, args):
-        place = context, builder, signature, args
-        source, out = Place(*place, 0), Place(*place, 3)
-        rows = []
-        for r in range(_ROWS):
-            start = _element(*place, 1, _I64(r))
-            rows.append(source.load(builder.add(start, args[2])))
-        for k, column in enumerate(_turn(builder, rows)):
-            out.store(column, builder.add(args[4], _I64(_ROWS * k)))
-        return context.get_dummy_value()
 
-    return types.none(source, starts, types.int64, out, types.int64), generate
+def _make_turn_pairs(channels: int) -> Any:
+    @intrinsic
+    def turn_pairs(typing_context, source, starts, at, out, to):
+        """Pixels from ``starts[r] + at`` of 16 rows as pairs from ``out[to]``, each of two pixels' bytes of all rows.
+
+        Of color 4 pixels, else 16.
+        """
+
+        def generate(context, builder, signature, args):
+            place = context, builder, signature, args
+            source, out = Place(*place, 0), Place(*place, 3)
+            rows = []
+            for r in range(_ROWS // 2):
+                lanes = [source.load(builder.add(_element(*place, 1, _I64(k)), args[2])) for k in (r, r + _ROWS // 2)]
+                row = joined(builder, lanes)
+                if channels == 3:
+                    row = shuffle(builder, row, row, _by_lanes(_PAIR, _ROWS, _COLOR_PAIRS))
+                rows.append(builder.bitcast(row, ir.VectorType(_I16, _ROWS)))
+            for k, pair in enumerate(_turn(builder, rows, _ROWS // 2)[: 6 if channels == 3 else 8]):
+                value = builder.bitcast(pair, ir.VectorType(_I8, _PAIR))
+                out.store(value, builder.add(args[4], _I64(_PAIR * k)))
+            return context.get_dummy_value()
+
+        return types.none(source, starts, types.int64, out, types.int64), generate
+
+    return turn_pairs
+
+
+_turn_gray, _turn_color = _make_turn_pairs(1), _make_turn_pairs(3)
 
 
 @intrinsic
 def _turn_rows(typing_context, columns, at, out, starts, to):
-    """The reverse: 16 vectors from ``columns[at]`` as 16 bytes at ``starts[r] + to`` of each row."""
+    """The reverse: 32 vectors from ``columns[at]``, each a byte of 16 rows, as 32 bytes at ``starts[r] + to``."""
 
     def generate(context, builder, signature, args):
         place = context, builder, signature, args
         columns, out = Place(*place, 0), Place(*place, 2)
-        vectors = [columns.load(builder.add(args[1], _I64(_ROWS * k))) for k in range(_ROWS)]
-        for r, row in enumerate(_turn(builder, vectors)):
+        vectors = [
+            joined(builder, [columns.load(builder.add(args[1], _I64(_ROWS * one))) for one in (k, k + _ROWS)])
+            for k in range(_ROWS)
+        ]
+        for r, row in enumerate(_turn(builder, vectors, _ROWS)):
             start = _element(*place, 3, _I64(r))
             out.store(row, builder.add(start, args[4]))
         return context.get_dummy_value()
@@ -89,52 +140,84 @@ def _turn_rows(typing_context, columns, at, out, starts, to):
     return types.none(columns, types.int64, out, starts, types.int64), generate
 
 
-def _make_sum_columns(channels: int) -> Any:
+def _weighted(context: Any, builder: Any, totals: list[Any], values: Any, weights: list[Any]) -> None:
+    """Add the products of bytes, widened to 16 bits, and a pair of weights, or of two parts of weights, to sums."""
+    for total, weight in zip(totals, weights, strict=True):
+        pairs = builder.bitcast(spread(builder, weight, values.type.count // 2), values.type)
+        builder.store(builder.add(builder.load(total), sums_of_pairs(context, builder, values, pairs)), total)
+
+
+def _sums(builder: Any, parts: int, half: Any) -> list[Any]:
+    """Return variables for the sums of the parts of weights; LLVM makes them registers."""
+    zero = ir.Constant(half.type, [0] * half.type.count)
+    return [cgutils.alloca_once_value(builder, zero if k else half) for k in range(parts)]
+
+
+def _total(builder: Any, sums: list[Any], bits: Any) -> Any:
+    """Return whole numbers of sums of the parts of weights."""
+    total, *high = (builder.load(one) for one in sums)
+    n = total.type.count
+    for one in high:
+        total = builder.add(total, builder.shl(one, spread(builder, _I32(_LOW_BITS), n)))
+    return builder.ashr(total, spread(builder, bits, n))
+
+
+def _make_sum_columns(channels: int, parts: int) -> Any:
     @intrinsic
-    def sum_columns(typing_context, columns, first, weights, at, taps, bits, out, to):
-        """One pixel of 16 rows, ``channels`` vectors from ``out[to]``, of the taps from column ``first`` on."""
+    def sum_columns(typing_context, columns, first, weights, at, pairs, bits, out, to, step):
+        """One pixel of 16 rows, of pairs from number ``first`` on; ``step`` bytes lead from a channel to the next."""
 
         def generate(context, builder, signature, args):
             place = context, builder, signature, args
             columns, out = Place(*place, 0), Place(*place, 6)
-            _, first, _, at, taps, bits, _, to = args
-            wide = ir.VectorType(_I32, _ROWS)
-            sums = [cgutils.alloca_once_value(builder, _half(builder, bits, _ROWS)) for _ in range(channels)]
-            with cgutils.for_range(builder, taps) as each:
-                weight = spread(builder, _element(*place, 2, builder.add(at, each.index)), _ROWS)
-                pixel = builder.mul(builder.add(first, each.index), _I64(_ROWS * channels))
-                for c, total in enumerate(sums):
-                    value = builder.zext(columns.load(builder.add(pixel, _I64(_ROWS * c))), wide)
-                    builder.store(builder.add(builder.load(total), builder.mul(value, weight)), total)
-            for c, total in enumerate(sums):
-                out.store(_bytes_of_sums(builder, builder.load(total), bits, _ROWS), builder.add(to, _I64(_ROWS * c)))
+            _, first, _, at, pairs, bits, _, to, step = args
+            half = _half(builder, bits, _ROWS)
+            sums = [_sums(builder, parts, half) for _ in range(channels)]
+            with cgutils.for_range(builder, pairs) as each:
+                word = builder.add(at, builder.mul(each.index, _I64(parts)))
+                words = [_element(*place, 2, builder.add(word, _I64(k))) for k in range(parts)]
+                pair = builder.mul(builder.add(first, each.index), _I64(_PAIR * channels))
+                for c, totals in enumerate(sums):
+                    value = columns.load(builder.add(pair, _I64(_PAIR * c)), _PAIR)
+                    _weighted(context, builder, totals, builder.zext(value, ir.VectorType(_I16, _PAIR)), words)
+            for c, totals in enumerate(sums):
+                value = saturated(builder, _total(builder, totals, bits))
+                out.store(value, builder.add(to, builder.mul(step, _I64(c))))
             return context.get_dummy_value()
 
         whole = types.int64
-        return types.none(columns, whole, weights, whole, whole, types.int32, out, whole), generate
+        return types.none(columns, whole, weights, whole, whole, types.int32, out, whole, whole), generate
 
     return sum_columns
 
 
-_sum_gray_columns, _sum_color_columns = _make_sum_columns(1), _make_sum_columns(3)
+_sum_gray_columns, _sum_color_columns = _make_sum_columns(1, 1), _make_sum_columns(3, 1)
+_sum_gray_columns_in_parts, _sum_color_columns_in_parts = _make_sum_columns(1, 2), _make_sum_columns(3, 2)
 
 
-def _make_sum_rows(n: int) -> Any:
+def _make_sum_rows(n: int, parts: int) -> Any:
     @intrinsic
-    def sum_rows(typing_context, source, starts, x, weights, at, taps, bits, out, to):
-        """``out[to:to + n]``: the weighted sum of the bytes at ``starts[t] + x`` of rows."""
+    def sum_rows(typing_context, source, starts, x, weights, at, pairs, bits, out, to):
+        """``out[to:to + n]``: the weighted sum of the bytes at ``starts[t] + x`` of rows, an even number of them."""
 
         def generate(context, builder, signature, args):
             place = context, builder, signature, args
             source, out = Place(*place, 0), Place(*place, 7)
-            _, _, x, _, at, taps, bits, _, to = args
-            total = cgutils.alloca_once_value(builder, _half(builder, bits, n))
-            with cgutils.for_range(builder, taps) as each:
-                weight = spread(builder, _element(*place, 3, builder.add(at, each.index)), n)
-                start = _element(*place, 1, each.index)
-                value = builder.zext(source.load(builder.add(start, x), n), ir.VectorType(_I32, n))
-                builder.store(builder.add(builder.load(total), builder.mul(value, weight)), total)
-            out.store(_bytes_of_sums(builder, builder.load(total), bits, n), to)
+            _, _, x, _, at, pairs, bits, _, to = args
+            half, zero = _half(builder, bits, n // 4), ir.Constant(ir.VectorType(_I8, n), [0] * n)
+            quarters = [_sums(builder, parts, half) for _ in range(4)]
+            with cgutils.for_range(builder, pairs) as each:
+                word = builder.add(at, builder.mul(each.index, _I64(parts)))
+                words = [_element(*place, 3, builder.add(word, _I64(k))) for k in range(parts)]
+                row = builder.mul(each.index, _I64(2))
+                rows = [source.load(builder.add(_element(*place, 1, builder.add(row, _I64(k))), x), n) for k in (0, 1)]
+                halves = _interleaved(builder, rows[0], rows[1], _ROWS)
+                widened = [one for half in halves for one in _interleaved(builder, half, zero, _ROWS)]
+                for value, totals in zip(widened, quarters, strict=True):
+                    values = builder.bitcast(value, ir.VectorType(_I16, n // 2))
+                    _weighted(context, builder, totals, values, words)
+            result = [_total(builder, totals, bits) for totals in quarters]
+            out.store(bytes_of(context, builder, result), to)
             return context.get_dummy_value()
 
         whole = types.int64
@@ -143,80 +226,125 @@ def _make_sum_rows(n: int) -> Any:
     return sum_rows
 
 
-_sum_wide_rows, _sum_rows = _make_sum_rows(_WIDE), _make_sum_rows(_ROWS)
+_sum_wide_rows, _sum_rows = _make_sum_rows(_WIDE, 1), _make_sum_rows(_ROWS, 1)
+_sum_wide_rows_in_parts, _sum_rows_in_parts = _make_sum_rows(_WIDE, 2), _make_sum_rows(_ROWS, 2)
 
 
 # -- passes ------------------------------------------------------------------------------------------------------------
 
 
 @loop
-def _resize_rows(source, channels, starts, rows, x_axis, x0, x1, scratch, out, to):
+def _resize_rows(source, channels, starts, rows, x_axis, x0, x1, scratch, form, out, to):
     """Pixels ``x0`` to ``x1`` of up to 16 rows that begin at ``starts``, to ``out`` at ``to[r]``.
 
-    Reads up to 15 bytes after the last pixel that has a tap, and writes whole vectors.
+    Reads up to 15 bytes after the last pixel that has a tap, and writes whole vectors. ``form``: bytes from a pixel to
+    the next, from a channel to the next, of a line; and whether the first pixel is the last of the line.
     """
-    first, count, weights, most, bits = x_axis
+    first, count, weights, row, parts, bits, pairs = x_axis
     columns, sums, begins = scratch
-    left = first[x0]
-    right = first[x1 - 1] + count[x1 - 1]
-    for r in range(_ROWS):
-        begins[r] = starts[min(r, rows - 1)] + left * channels
-    for at in range(0, (right - left) * channels, _ROWS):
-        _turn_columns(source, begins, at, columns, at * _ROWS)
-    for x in range(x0, x1):
-        pixel, row, taps = np.int64(first[x] - left), np.int64(x * most), np.int64(count[x])
-        place = np.int64((x - x0) * channels * _ROWS)
+    across, plane, size, mirrored = form
+    step = np.int64(plane * _ROWS)
+    x = x0
+    while x < x1:
+        # As many pixels as stay in the first-level cache.
+        left = first[x] // 2 * 2
+        right = first[x] + count[x]
+        stop = x + 1
+        while stop < x1 and first[stop] + count[stop] - left <= _TURNED:
+            right = first[stop] + count[stop]
+            stop += 1
+        for r in range(_ROWS):
+            begins[r] = starts[min(r, rows - 1)] + left * channels
         if channels == 3:
-            _sum_color_columns(columns, pixel, weights, row, taps, np.int32(bits), sums, place)
+            for k in range(0, right - left, 4):
+                if k % _ROWS == 0:
+                    for r in range(_ROWS):
+                        prefetch(source, begins[r] + k * 3 + _AHEAD)
+                _turn_color(source, begins, k * 3, columns, k * 3 * _ROWS)
         else:
-            _sum_gray_columns(columns, pixel, weights, row, taps, np.int32(bits), sums, place)
-    for at in range(0, (x1 - x0) * channels, _ROWS):
-        _turn_rows(sums, at * _ROWS, out, to, at)
+            for k in range(0, right - left, _ROWS):
+                _turn_gray(source, begins, k, columns, k * _ROWS)
+        for k in range(x, stop):
+            pair, at = np.int64(first[k] - left) // 2, np.int64(k * row)
+            place = np.int64((x1 - 1 - k if mirrored else k - x0) * across * _ROWS)
+            if channels == 3:
+                if parts == 1:
+                    _sum_color_columns(columns, pair, weights, at, pairs, np.int32(bits), sums, place, step)
+                else:
+                    _sum_color_columns_in_parts(columns, pair, weights, at, pairs, np.int32(bits), sums, place, step)
+            elif parts == 1:
+                _sum_gray_columns(columns, pair, weights, at, pairs, np.int32(bits), sums, place, step)
+            else:
+                _sum_gray_columns_in_parts(columns, pair, weights, at, pairs, np.int32(bits), sums, place, step)
+        x = stop
+    for k in range(0, size, _PAIR):
+        _turn_rows(sums, k * _ROWS, out, to, k)
 
 
 @loop
 def _resize_column(source, starts, x, size, y_axis, y, out, to):
     """Bytes ``x`` to ``x + size`` of row ``y``, of rows that begin at ``starts``; reads and writes up to 15 more."""
-    _, count, weights, most, bits = y_axis
-    at, taps = np.int64(y * most), np.int64(count[y])
+    _, count, weights, row, parts, bits, _ = y_axis
+    at, pairs = np.int64(y * row), np.int64(count[y] + 1) // 2
+    starts[count[y]] = starts[count[y] - 1]  # of weight 0, where a pair lacks its second row
     whole = size // _WIDE * _WIDE
+    if parts == 1:
+        for k in range(0, whole, _WIDE):
+            _sum_wide_rows(source, starts, np.int64(x + k), weights, at, pairs, np.int32(bits), out, np.int64(to + k))
+        for k in range(whole, size, _ROWS):
+            _sum_rows(source, starts, np.int64(x + k), weights, at, pairs, np.int32(bits), out, np.int64(to + k))
+        return
     for k in range(0, whole, _WIDE):
-        _sum_wide_rows(source, starts, np.int64(x + k), weights, at, taps, np.int32(bits), out, np.int64(to + k))
+        _sum_wide_rows_in_parts(
+            source, starts, np.int64(x + k), weights, at, pairs, np.int32(bits), out, np.int64(to + k)
+        )
     for k in range(whole, size, _ROWS):
-        _sum_rows(source, starts, np.int64(x + k), weights, at, taps, np.int32(bits), out, np.int64(to + k))
+        _sum_rows_in_parts(source, starts, np.int64(x + k), weights, at, pairs, np.int32(bits), out, np.int64(to + k))
 
 
 @loop
-def _along_rows_first(source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, ring, depth, out):
+def _along_rows_first(
+    source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, ring, depth, form, sink
+):
     """Rows through the pass along rows into a ring, from there one by one through the pass along columns."""
     x0, y0, x1, y1 = part
     line = ring.size // (depth + 1)
-    size = (x1 - x0) * channels
+    size = form[2]
     first, count = y_axis[0], y_axis[1]
     done, stop = first[y0], first[y1 - 1] + count[y1 - 1]
-    for y in range(y0, y1):
-        while done < first[y] + count[y]:
-            rows = min(_ROWS, stop - done)
-            for r in range(_ROWS):
-                starts[r] = corner + (done + min(r, rows - 1)) * stride
-                to[r] = ((done + r) % depth if r < rows else depth) * line  # the line after the ring is never read
-            _resize_rows(source, channels, starts, rows, x_axis, x0, x1, scratch, ring, to)
-            done += rows
-        for t in range(count[y]):
-            starts[t] = (first[y] + t) % depth * line
-        _resize_column(ring, starts, 0, size, y_axis, y, out, (y - y0) * size)
+    lines, band, one, address, out, work, streamed = sink
+    top = y0
+    while top < y1:
+        rows = _rows_stored(one, top - y0, y1 - top, band)
+        for y in range(top, top + rows):
+            while done < first[y] + count[y]:
+                turned = min(_ROWS, stop - done)
+                for r in range(_ROWS):
+                    starts[r] = corner + (done + min(r, turned - 1)) * stride
+                    # The line after the ring is never read.
+                    to[r] = ((done + r) % depth if r < turned else depth) * line
+                _resize_rows(source, channels, starts, turned, x_axis, x0, x1, scratch, form, ring, to)
+                done += turned
+            for t in range(count[y]):
+                starts[t] = (first[y] + t) % depth * line
+            _resize_column(ring, starts, 0, size, y_axis, y, lines, (y - top) * line)
+        call_store_bytes(
+            address, (lines, line, form[1], top - y0, rows, x1 - x0, y1 - y0, channels, out, one, work, streamed)
+        )  # fmt: skip
+        top += rows
 
 
 @loop
-def _along_columns_first(source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, ring, out):
-    """16 rows of the result at a time through the pass along columns, then through the one along rows."""
+def _along_columns_first(source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, ring, form, sink):
+    """Up to 16 rows of the result at a time through the pass along columns, then through the one along rows."""
     x0, y0, x1, y1 = part
     left, right = x_axis[0][x0], x_axis[0][x1 - 1] + x_axis[1][x1 - 1]
     size, skipped = (right - left) * channels, left * channels
-    line, out_line = padded(size), padded((x1 - x0) * channels)
-    resized = ring[_ROWS * line + _ROWS :]
-    for top in range(y0, y1, _ROWS):
-        rows = min(_ROWS, y1 - top)
+    line, out_line = padded(size), padded(form[2])
+    lines, _, one, address, out, work, streamed = sink
+    top = y0
+    while top < y1:
+        rows = _rows_stored(one, top - y0, y1 - top, _ROWS)
         for r in range(rows):
             y = top + r
             for t in range(y_axis[1][y]):
@@ -225,41 +353,79 @@ def _along_columns_first(source, corner, stride, channels, part, x_axis, y_axis,
         for r in range(_ROWS):
             starts[r] = r * line - skipped
             to[r] = min(r, rows) * out_line
-        _resize_rows(ring, channels, starts, rows, x_axis, x0, x1, scratch, resized, to)
-        for r in range(rows):
-            at = (top + r - y0) * (x1 - x0) * channels
-            copy(resized[to[r] :], out[at : at + (x1 - x0) * channels])
+        _resize_rows(ring, channels, starts, rows, x_axis, x0, x1, scratch, form, lines, to)
+        call_store_bytes(
+            address, (lines, out_line, form[1], top - y0, rows, x1 - x0, y1 - y0, channels, out, one, work, streamed)
+        )  # fmt: skip
+        top += rows
 
 
 @loop
-def _take_axis(memory, at, size, out, kind, rule, most):
-    """The taps of an axis, laid in the work space from byte ``at`` on; and where its rest begins."""
+def _rows_stored(one, top, left, most):
+    """Rows of the result that are stored together: of one row of patches."""
+    return min(left, most, one.height - top % one.height)
+
+
+@loop
+def _take_axis(memory, at, size, out, kind, rule, most, low, high, even):
+    """The taps of an axis, laid in the work space from byte ``at`` on; and where its rest begins.
+
+    Of each position the first pixel and the number of taps; words, in which each position has a ``row`` of pairs of
+    weights, in one or two parts; their bits after the point, and the number of pairs that no position has more of.
+    Only positions ``low`` to ``high`` have pairs, the first pixel of a pair even if ``even``.
+    """
     first, count = ints_in(memory, at, out), ints_in(memory, at + 4 * out, out)
     weights = ints_in(memory, at + 8 * out, out * most)
-    at += _axis_space(out, most) - 8 * most
-    real = doubles_in(memory, at, most)
+    row = 2 * (most // 2 + 1)
+    pairs = ints_in(memory, at + 8 * out + 4 * out * most, out * row)
+    at += _axis_space(out, most)
+    real = doubles_in(memory, at - 8 * out * most, out * most)
     bits = lay_weights(size, out, REACHES[kind], kind, rule, most, first, count, weights, real)
-    return (first, count, weights, most, bits), at + 8 * most
+    parts = 1 if rule == TORCH else 2
+    longest = np.int64(0)
+    for x in range(low, high):
+        longest = max(longest, (first[x] % 2 + count[x] + 1) // 2)
+        for k in range(row):
+            pairs[x * row + k] = 0
+        for t in range(count[x]):
+            k = t + (first[x] % 2 if even else 0)
+            weight = weights[x * most + t]
+            place = x * row + k // 2 * parts
+            shift = 16 * (k % 2)
+            if parts == 1:
+                pairs[place] |= (weight & 0xFFFF) << shift
+            else:
+                pairs[place] |= (weight & ((1 << _LOW_BITS) - 1)) << shift
+                pairs[place + 1] |= ((weight >> _LOW_BITS) & 0xFFFF) << shift
+    return (first, count, pairs, row, parts, bits, longest), at
 
 
-@loop
-def resize_exactly(source, stride, channels, one, memory, out):
-    """Resize a window of bytes.
+def _resize_exactly(source_, elements, stride, channels, one_, memory_, size, out, stored_, address, streamed):
+    """Resize a window of bytes, and store the part of the result that is wanted.
 
     Parameters
     ----------
-    source : uint8
+    source, elements : pointer, int
         The pixels that have taps, and what lies between; up to 15 elements after the last of them are read.
     stride : int
         Bytes from one row to the next.
     channels : int
         1 or 3, interleaved.
     one : EXACT
-    memory : uint8
+    memory, size : pointer, int
         Work space, see :func:`exact_space`.
-    out : uint8
-        The part of the result, and SOURCE_SLACK bytes that may be written after it.
+    out : pointer
+        The result, of the kind that the store writes.
+    stored : STORED
+    address, streamed : int
+        Of the loop that stores, and whether past the caches.
     """
+    source, memory, one, stored = (
+        array_at(source_, elements),
+        array_at(memory_, size),
+        record_at(one_),
+        record_at(stored_),
+    )
     x0, y0, x1, y1 = one.part[0], one.part[1], one.part[2], one.part[3]
     if x0 >= x1 or y0 >= y1:
         return
@@ -267,54 +433,94 @@ def resize_exactly(source, stride, channels, one, memory, out):
     corner = one.window[1] * stride + one.window[0] * channels  # negative where what is left out is never read
     most_x = most_taps(width, one.width, REACHES[one.filter])
     most_y = most_taps(height, one.height, REACHES[one.filter])
-    x_axis, at = _take_axis(memory, 0, width, one.width, one.filter, one.rule, most_x)
-    y_axis, at = _take_axis(memory, at, height, one.height, one.filter, one.rule, most_y)
+    memory = memory[-address_of(memory) % _WIDE :]
+    x_axis, at = _take_axis(memory, stored.work, width, one.width, one.filter, one.rule, most_x, x0, x1, True)
+    y_axis, at = _take_axis(memory, at, height, one.height, one.filter, one.rule, most_y, y0, y1, False)
     to, begins = longs_in(memory, at, _ROWS), longs_in(memory, at + 8 * _ROWS, _ROWS)
     at += 16 * _ROWS
-    starts = longs_in(memory, at, max(_ROWS, most_y))
-    at += 8 * max(_ROWS, most_y)
-    columns = memory[at : at + _ROWS * padded(width * channels)]
+    starts = longs_in(memory, at, max(_ROWS, most_y + 1))
+    at += 8 * max(_ROWS, most_y + 1)
+    at += -at % _WIDE  # vectors that cross no cache lines are loaded faster
+    columns = memory[at : at + _ROWS * padded(_turned(width, most_x) * channels)]
     at += columns.size
-    sums = memory[at : at + _ROWS * padded((x1 - x0) * channels)]
+    columns_out = x1 - x0
+    across, plane, line = line_of(columns_out, channels, stored.column)
+    sums = memory[at : at + _ROWS * padded(line)]
     at += sums.size
     scratch = columns, sums, begins
     part = x0, y0, x1, y1
-    if is_tall(one.rule, width, height, one.width, one.height):
+    form = across, plane, line, stored.mirrored != 0
+    band = band_of(stored.height)
+    tall = is_tall(one.rule, width, height, one.width, one.height)
+    lines = memory[at : at + (_ROWS + 1 if tall else band) * padded(line)]
+    at += lines.size
+    sink = lines, band, stored, address, out, memory, streamed
+    if tall:
         _along_columns_first(
-            source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, memory[at:], out
+            source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, memory[at:], form, sink
         )
     else:
         depth = most_y + _ROWS
-        ring = memory[at : at + (depth + 1) * padded((x1 - x0) * channels)]
+        ring = memory[at : at + (depth + 1) * padded(line)]
         _along_rows_first(
-            source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, ring, depth, out
-        )  # fmt: skip
+            source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, ring, depth, form, sink
+        )
+    if streamed:
+        fence()  # stores past the caches are not ordered otherwise, and another thread reads the result
+
+
+_RESIZE = types.void(
+    BYTES, types.int64, types.int64, types.int64, record_pointer(EXACT), BYTES, types.int64, BYTES,
+    record_pointer(STORED), types.int64, types.int64,
+)  # fmt: skip
+RESIZE_FUNCTION = NativeFunction("resize_exactly", _resize_exactly, _RESIZE)
+call_resize = caller(_RESIZE)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------
 
 
 def _axis_space_(out: Any, most: Any) -> Any:
-    """Bytes of the taps of an axis, a multiple of 8."""
-    return 8 * out + 4 * (out * most + out * most % 2) + 8 * most
+    """Bytes of the taps of an axis, a multiple of 8: their pixels, weights, pairs of them, and in float64."""
+    return 8 * out + 4 * (out * most + out * most % 2) + 8 * out * (most // 2 + 1) + 8 * out * most
 
 
 def _padded(size: Any) -> Any:
-    """Bytes from one row of a work space to the next: whole vectors of both kinds fit."""
-    return (size + _ROWS + _WIDE - 1) // _WIDE * _WIDE
+    """Bytes from one row of a work space to the next: whole vectors of all kinds fit."""
+    return (size + _PAIR + _WIDE - 1) // _WIDE * _WIDE
 
 
-_axis_space, padded = loop(_axis_space_), loop(_padded)
+def _line_of(width: Any, channels: Any, column: Any) -> tuple[Any, Any, Any]:
+    """Bytes from a pixel of a row to the next, from a channel to the next, and of a row, whose channels are stored so.
+
+    Where ``column`` elements lead from a pixel of the result to the next: interleaved as there, or one after the other.
+    """
+    whole = (width + _ROWS - 1) // _ROWS * _ROWS
+    if column == 1:
+        return 1, whole, whole * channels
+    return channels, 1, width * channels
 
 
-def exact_space(images: Any, channels: int) -> Any:
-    """Bytes of work space, (N,), of (N,) EXACT."""
+def _turned_(width: Any, most: Any) -> Any:
+    """Pixels that are turned at a time at most, and as many more as have taps of weight 0."""
+    return np.minimum(width, np.maximum(_TURNED, most)) + most + 4
+
+
+_axis_space, padded, line_of, _turned = loop(_axis_space_), loop(_padded), loop(_line_of), loop(_turned_)
+
+
+def exact_space(images: Any, stored: Any, channels: int) -> Any:
+    """Bytes of work space, (N,), of (N,) EXACT and STORED."""
     x0, y0, x1, y1 = images["window"].T
     width, height, reach = x1 - x0, y1 - y0, REACHES[images["filter"]]
     most_x, most_y = exact.most_taps(width, images["width"], reach), exact.most_taps(height, images["height"], reach)
-    wide = _padded((images["part"][:, 2] - images["part"][:, 0]) * channels)
-    source = _padded(width * channels)
+    columns = images["part"][:, 2] - images["part"][:, 0]
+    # The longer of the two kinds of lines.
+    wide = _padded((columns + _ROWS - 1) // _ROWS * _ROWS * channels)
+    source, turned = _padded(width * channels), _ROWS * _padded(_turned_(width, most_x) * channels)
     tall = exact.is_tall(images["rule"], width, height, images["width"], images["height"])
-    ring = np.where(tall, _ROWS * source + _ROWS + (_ROWS + 1) * wide, (most_y + _ROWS + 1) * wide)
+    lines = np.where(tall, _ROWS + 1, most_rows(stored))
+    ring = np.where(tall, _ROWS * source + _ROWS, (most_y + _ROWS + 1) * wide)
     axes = _axis_space_(images["width"], most_x) + _axis_space_(images["height"], most_y)
-    return axes + 16 * _ROWS + 8 * np.maximum(_ROWS, most_y) + _ROWS * (source + wide) + ring
+    rows = 16 * _ROWS + 8 * np.maximum(_ROWS, most_y + 1)
+    return stored["work"] + axes + rows + turned + (_ROWS + lines) * wide + ring + 2 * _WIDE

@@ -235,6 +235,21 @@ def stream_line(typing_context, values, out, k):
 
 
 @intrinsic
+def prefetch(typing_context, array, at):
+    """Ask for the cache line with element ``at`` of an array, which need not exist, in the second-level cache."""
+
+    def generate(context, builder, signature, args):
+        place = pointer(context, builder, signature.args[0], args[0], args[1], ir.IntType(8))
+        word = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        builder.call(function, [place, word(0), word(2), word(1)])  # to be read, second level, data
+        return context.get_dummy_value()
+
+    return types.none(array, types.int64), generate
+
+
+@intrinsic
 def fence(typing_context):
     """Order memory accesses for other threads; stores past the caches are not ordered otherwise."""
 

@@ -45,6 +45,7 @@ IMAGE: Final = np.dtype(
         ("out_bytes", "<i8"),
         ("access", ACCESS),  # its entry in a seek index
         ("scale", "<i8"),  # eighths of its stored size that it is decoded at: 8, 4, 2 or 1
+        ("planar", "<i8"),  # 1 for a JPEG that is decoded to planes of luma and chroma, each at the size it has
         ("next_view", "<i8"),  # index of the next image of the batch that reads the same pixels, or -1
         ("corner", "<i8", 2),  # x and y of this view's first pixel, from the region's corner
     ],
@@ -63,8 +64,11 @@ PASS: Final = np.dtype(
         ("channels", "<i8"),  # of the result: 1 or 3
         ("itemsize", "<i8"),  # bytes of an element of the result; 0 in a pass for statistics only
         ("regions", "<i8"),  # address of the (N, 4) int64 regions of its source that the segment reads
-        ("exact", "<i8"),  # address of the images' EXACT records; 0 where the pass is no exact resize
         ("patches", "<i8"),  # address of a PATCHES; 0 where results are not stored in patches
+        ("exact", "<i8"),  # address of the images' EXACT records; 0 where the pass is no exact resize
+        ("stored", "<i8"),  # address of the images' STORED records, of an exact resize as the next ones
+        ("resize", "<i8"),  # address of its loop
+        ("store", "<i8"),  # address of the loop that stores bytes
     ],
     align=True,
 )
@@ -110,6 +114,20 @@ PATCHES: Final = np.dtype(
     align=True,
 )
 
+#: How an exact resize stores its part: in patches, planes and pixels being patches as large as that; and normalized.
+STORED: Final = np.dtype(
+    [
+        *((name, "<i8") for name in PATCHES.names or ()),
+        ("elements", "<i8"),  # of the result
+        ("work", "<i8"),  # bytes of work space, see :func:`.bytes_store.store_space`
+        ("mean", "<f4", 3),  # as in the program's instruction "normalize_bytes"
+        ("std", "<f4", 3),
+        ("divisor", "<f4"),  # 0 where bytes are not normalized
+        ("mirrored", "<i4"),  # 1 where the last column is stored first
+    ],
+    align=True,
+)
+
 
 def set_pass(
     one: Any, *, records: Any, programs: Any, first_slot: int, channels: int, itemsize: int, regions: Any, calls: Any,
@@ -137,13 +155,27 @@ def set_pass(
         one[field] = calls[source].ctypes.data if source in calls else 0
 
 
-def set_exact_pass(one: Any, *, images: Any, channels: int, regions: Any) -> None:
-    """Fill a PASS that is an exact resize, of (N,) EXACT; the caller keeps the arrays alive."""
-    one["exact"], one["channels"], one["itemsize"] = images.ctypes.data, channels, 1
-    one["regions"] = regions.ctypes.data
+def set_exact_pass(
+    one: Any, *, images: Any, stored: Any, channels: int, itemsize: int, regions: Any, resize: int, store: int
+) -> None:
+    """Fill a PASS that is an exact resize, of (N,) EXACT and STORED; the caller keeps the arrays alive."""
+    one["exact"], one["stored"] = images.ctypes.data, stored.ctypes.data
+    one["channels"], one["itemsize"], one["regions"] = channels, itemsize, regions.ctypes.data
+    one["resize"], one["store"] = resize, store
 
 
 # -- a thread ----------------------------------------------------------------------------------------------------------
+
+#: A plane of luma or chroma of an image that is decoded to such planes.
+SOURCE_PLANE: Final = np.dtype(
+    [
+        ("start", "<i8"),  # elements from the source's address on
+        ("size", "<i8", 2),  # of the plane: columns and rows
+        ("side", "<i8", 2),  # columns and rows of the image for one of the plane: 1 or 2
+        ("before", "<i8", 2),  # columns and rows of the image between the plane's first sample and the region's corner
+    ],
+    align=True,
+)
 
 #: Source pixels of the pass that runs.
 SOURCE: Final = np.dtype(
@@ -152,6 +184,9 @@ SOURCE: Final = np.dtype(
         ("elements", "<i8"),  # from there on that may be read
         ("channels", "<i8"),  # 1 or 3
         ("scale", "<f4"),  # 1 for float32, 1/255 for uint8
+        ("planar", "<i4"),  # 1 for planes of Y, Cb and Cr, which begin where these say
+        ("planes", SOURCE_PLANE, 3),
+        ("corner", "<i8", 2),  # of planes: columns and rows from the region's corner to the first pixel of this view
     ],
     align=True,
 )
@@ -208,7 +243,8 @@ CALLS: Final = np.dtype(
         ("add_taps", "<i8"),
         ("sum_patches", "<i8"),
         ("take_pixels", "<i8"),
-        ("separable", "<i8"),  # four ways to sample
+        ("separable", "<i8"),  # ways to sample
+        ("planar", "<i8"),
         ("whole", "<i8"),
         ("patched", "<i8"),
         ("gathered", "<i8"),

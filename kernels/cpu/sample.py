@@ -113,7 +113,7 @@ _LAY_TAPS = types.void(
     FLOATS, INTS, FLOATS,
 )  # fmt: skip
 LAY_TAPS_FUNCTION = NativeFunction("lay_taps", _lay_taps, _LAY_TAPS)
-_call_lay_taps = caller(_LAY_TAPS)
+call_lay_taps = caller(_LAY_TAPS)
 
 
 # -- two passes --------------------------------------------------------------------------------------------------------
@@ -288,11 +288,11 @@ def _separable(calls_, source_, record_, y0, y1, scratch_):
             u = f32(x) - f32(width - 1) * f32(0.5)
             xs[x] = m[0] * u + m[2]
         x_low, y_low, x_high, y_high = record.window[0], record.window[1], record.window[2], record.window[3]
-        _call_lay_taps(
+        call_lay_taps(
             calls.lay_taps, (ys, ys.size, support[1], filter, y_low, y_high, record.stride, ny, source.scale, wy, oy,
             total)
         )  # fmt: skip
-        _call_lay_taps(
+        call_lay_taps(
             calls.lay_taps,
             (xs, xs.size, support[0], filter, x_low, x_high, TURNED * channels, nx, f32(1.0), wx, ox, total),
         )
@@ -384,10 +384,10 @@ def _gathered(calls_, source_, record_, y0, y1, scratch_):
     x_low, y_low, x_high, y_high = record.window[0], record.window[1], record.window[2], record.window[3]
     for y in range(y0, y1):
         project_row(record.matrix[:], y, 0, height, width, xs, ys)
-        _call_lay_taps(
+        call_lay_taps(
             calls.lay_taps, (xs, xs.size, support[0], filter, x_low, x_high, channels, nx, f32(1.0), wx, ox, total)
         )
-        _call_lay_taps(
+        call_lay_taps(
             calls.lay_taps, (ys, ys.size, support[1], filter, y_low, y_high, record.stride, ny, source.scale, wy, oy,
             total)
         )  # fmt: skip

@@ -36,8 +36,8 @@ def _as_float32(x):
     return x
 
 
-# Kinds of result: name, function from a float32 to the stored value, and the type of that.
-_KINDS = {
+#: Kinds of result: name, function from a float32 to the stored value, and the type of that.
+KINDS = {
     FLOAT32: ("float32", _as_float32, types.float32),
     UINT8: ("uint8", color.store_byte, types.uint8),
     FLOAT16: ("float16", cast.float16_bits, types.uint16),
@@ -61,30 +61,40 @@ def _stream(values, out):
     copy(values[whole:], out[whole:])
 
 
+def make_copy(kind: int) -> Any:
+    """Return a loop ``(values, out, streamed)`` that copies elements of a kind; only float32 can be streamed."""
+
+    @loop
+    def copy_floats(values, out, streamed):
+        if streamed and address_of(out) % 4 == 0:  # a user's ``out=`` may begin at any byte
+            _stream(values, out)
+        else:
+            copy(values, out)
+
+    @loop
+    def copy_others(values, out, streamed):
+        copy(values, out)
+
+    return copy_floats if kind == FLOAT32 else copy_others
+
+
 def _make_plane(kind: int) -> Any:
-    _, convert, _ = _KINDS[kind]
+    _, convert, _ = KINDS[kind]
 
     @loop
     def store_plane(row, out, streamed):
-        """Cast one channel of some rows to consecutive elements; only float32 can be streamed."""
+        """Cast one channel of some rows to consecutive elements."""
         for x in range(row.size):
             out[x] = convert(row[x])
 
-    @loop
-    def store_floats(row, out, streamed):
-        if streamed and address_of(out) % 4 == 0:  # a user's ``out=`` may begin at any byte
-            _stream(row, out)
-        else:
-            copy(row, out)
-
-    return store_floats if kind == FLOAT32 else store_plane
+    return make_copy(kind) if kind == FLOAT32 else store_plane
 
 
 _patches_at = records_at(PATCHES)
 
 
 def _make_patches(kind: int) -> Any:
-    _, convert, _ = _KINDS[kind]
+    _, convert, _ = KINDS[kind]
 
     @loop
     def cast_row(row, out):
@@ -165,7 +175,7 @@ def _make_patches(kind: int) -> Any:
 def _make_store(kind: int, form: str) -> Any:
     if form == "patches":
         return _make_patches(kind)
-    _, convert, _ = _KINDS[kind]
+    _, convert, _ = KINDS[kind]
     store_plane = _make_plane(kind)
 
     def store_planar(r_, g_, b_, n, out_, at, plane, channels, streamed, width, patches, work):
@@ -200,7 +210,7 @@ def _types(stored: Any) -> Any:
 #: Functions that store, by the kind of result and how pixels lie in it.
 STORE_FUNCTIONS = {
     (kind, form): NativeFunction(f"store_{name}_{form}", _make_store(kind, form), _types(types.CPointer(stored)))
-    for kind, (name, _, stored) in _KINDS.items()
+    for kind, (name, _, stored) in KINDS.items()
     for form in ("planes", "pixels", "patches")
 }
 call_store = caller(_types(BYTES))  # or any other pointer

@@ -20,6 +20,7 @@ from ..scalar import strict
 REACHES: Final = np.array(RADIUS)
 
 _PILLOW_BITS = 22  # after the point of Pillow's weights: 32 - 8 of a byte - 2 for overshoot
+_IDENTITY_BITS = 14  # after the point of a weight of 1 where nothing is summed: an int16, too
 
 # Pillow has the window's two constants as float32.
 _HAMMING_MEAN, _HAMMING_SWING = np.float64(np.float32(0.54)), np.float64(np.float32(0.46))
@@ -62,7 +63,7 @@ def _rounded(x):
 
 @strict
 def _weigh(i, size, scale, support, inverse, kind, first, count, real):
-    """Weights of position ``i`` in float64, which add up to 1, and the pixels they belong to; returns the largest."""
+    """Weights of position ``i`` in float64, which add up to 1, and the pixels they belong to; return the largest."""
     center = (i + 0.5) * scale
     low = max(int(center - support + 0.5), 0)
     taps = min(int(center + support + 0.5), size) - low
@@ -95,30 +96,29 @@ def lay_weights(size, out, reach, kind, rule, most, first, count, weights, real)
         First pixel and number of taps of each position; filled.
     weights : (out * most,) int32
         Filled; those of a position follow one another.
-    real : (most,) float64
+    real : (out * most,) float64
         Work space.
     """
-    bits = _PILLOW_BITS
     if size == out:  # the pass is left out
         for i in range(out):
-            first[i], count[i], weights[i * most] = i, 1, 1 << bits
-        return bits
+            first[i], count[i], weights[i * most] = i, 1, 1 << _IDENTITY_BITS
+        return _IDENTITY_BITS
     scale = size / out
     stretch = max(scale, 1.0)
     support, inverse = reach * stretch, 1.0 / stretch
+    largest = 0.0
+    for i in range(out):
+        largest = max(largest, _weigh(i, size, scale, support, inverse, kind, first, count, real[i * most :]))
+    bits = _PILLOW_BITS
     if rule == TORCH:
         # As many bits as leave the largest weight of the axis in an int16.
-        largest = 0.0
-        for i in range(out):
-            largest = max(largest, _weigh(i, size, scale, support, inverse, kind, first, count, real))
         bits = 0
         while bits < _PILLOW_BITS and np.int64(0.5 + largest * np.float64(1 << (bits + 1))) < 1 << 15:
             bits += 1
     one = np.float64(1 << bits)
     for i in range(out):
-        _weigh(i, size, scale, support, inverse, kind, first, count, real)
         for t in range(count[i]):
-            weights[i * most + t] = _rounded(real[t] * one)
+            weights[i * most + t] = _rounded(real[i * most + t] * one)
     return bits
 
 
@@ -127,7 +127,7 @@ most_taps, is_tall = strict(exact.most_taps), strict(exact.is_tall)
 
 @cached_jit("none(AXIS[::1], int32[::1], float64[::1])", AXIS=AXIS)
 def lay_axes(axes, words, real):
-    """Fill in the taps of axes and the bits of their weights; ``real`` is work space for a position's taps."""
+    """Fill in the taps of axes and the bits of their weights; ``real`` is work space for an axis."""
     for k in range(axes.size):
         one = axes[k]
         n, at = one.out, one.at

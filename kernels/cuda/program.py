@@ -30,7 +30,7 @@ def _divided(x, y):
     return cuda.fma(cuda.fma(-quotient, y, x), inverse, quotient)
 
 
-_normalize_bytes = color.make_normalize_bytes(_divided)
+_normalize_bytes = color.make_normalize_bytes(color.make_normalize_byte(_divided))
 
 
 def _step(op: Op, functions: tuple[Any, ...]) -> Any:

@@ -15,7 +15,7 @@ from ..compiled import NativeFunction
 from ..cpu.intrinsics import BYTES, array_at, bytes_at, caller, record_at, record_pointer, records_in, shorts_in
 from ..lang import types
 from ..scalar import loop
-from .frame import MCU, MOST_BLOCKS, factors, grid, list_blocks, mcus_of
+from .frame import MCU, MOST_BLOCKS, factors, grid, list_blocks, mcus_of, result_bytes
 from .huffman import NEVER, READ_AHEAD, STREAM, begin, decode_mcus, jump, restarts_follow
 from .layout import BAD_TABLE, DONE, HEADER, MISMATCH, MISMATCHED, REQUEST, STATUS, TABLE, TABLES, UNUSED
 from .rows import PAD, SHAPE, clear_chroma, make_rows, room_for_rows, transform_row
@@ -168,7 +168,7 @@ def _decode_rows(header, data, request, out, tables, memory, status):
 
 
 def _decode(header_, request_, out_, tables_, work_, work_size, status_):
-    """Decode the pixels of a region, (x1 - x0) * channels bytes a row; gray is luma.
+    """Decode the pixels of a region, (x1 - x0) * channels bytes a row, or its planes; gray is luma.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _decode(header_, request_, out_, tables_, work_, work_size, status_):
     """
     header, request, status = record_at(header_), record_at(request_), record_at(status_)
     region, data = request.region, bytes_at(request.data, request.size)
-    out = array_at(out_, (region[2] - region[0]) * (region[3] - region[1]) * request.channels)
+    out = array_at(out_, result_bytes(header, region, request.channels))
     tables = array_at(tables_, TABLES)
     memory = array_at(work_, work_size)
     rows, columns = grid(header)

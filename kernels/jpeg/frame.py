@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from ..scalar import loop
+from .layout import PLANES
 
 i64 = np.int64
 
@@ -92,3 +93,21 @@ def mcus_of(header, scale, region, rows, columns):
     first, end = _mcu_range(region[0], region[2], across, across if finer else i64(1), scale, columns)
     top, bottom = _mcu_range(region[1], region[3], down, down if finer else i64(1), scale, rows)
     return first, end, top, bottom
+
+
+@loop
+def samples_of(low, high, factor):
+    """Return the samples, first and end, of pixels ``low`` to ``high`` along an axis; ``factor`` pixels share one."""
+    return low // factor, -(-high // factor)
+
+
+@loop
+def result_bytes(header, region, channels):
+    """Return the bytes of a decoded region."""
+    size = (region[2] - region[0]) * (region[3] - region[1])
+    if channels != PLANES:
+        return size * channels
+    across, down = factors(header)
+    left, right = samples_of(region[0], region[2], across)
+    top, bottom = samples_of(region[1], region[3], down)
+    return size + 2 * (right - left) * (bottom - top)

@@ -12,9 +12,9 @@ import numpy as np
 from ..cpu.intrinsics import shorts_in
 from ..scalar import loop, up
 from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
-from .frame import MOST_BLOCKS, chroma_side, factors, scaled
+from .frame import MOST_BLOCKS, chroma_side, factors, samples_of, scaled
 from .idct import half2, half4, half8, quarter8, transform2, transform4, transform8
-from .layout import YCBCR
+from .layout import PLANES, YCBCR
 from .tables import ZIGZAG
 from .vectors import fill2, fill4, fill8
 
@@ -249,14 +249,6 @@ def _put(pixels, count, out, at):
         row[k] = pixels[k]
 
 
-@loop
-def _gray_row(planes, at, width, out, o):
-    """Make a row of gray pixels."""
-    row, luma = out[o : o + width], planes[at : at + width]
-    for x in range(row.size):
-        row[x] = luma[x]
-
-
 # The last vector of a row may end after it: it writes into the next rows of the result, which are written later. Only
 # vectors that would end after the result are written to ``tail``, and copied from there.
 
@@ -349,6 +341,25 @@ def _color_row(header, shape, planes, y, x0, width, sums, out, o, tail):
 
 
 @loop
+def _copy_planes(r, first, region, count, shape, planes, out):
+    """Copy what MCU row ``r`` has of the first ``count`` planes of a region, which follow one another in the result."""
+    start = 0
+    for c in range(count):
+        plane = shape.planes[c]
+        across, down = (shape.across, shape.down) if c else (i64(1), i64(1))
+        x0, x1 = samples_of(region[0], region[2], across)
+        y0, y1 = samples_of(region[1], region[3], down)
+        width, rows = x1 - x0, plane.side * plane.block_rows
+        left = x0 - first * plane.side * plane.blocks
+        for y in range(max(y0, r * rows), min(y1, (r + 1) * rows)):
+            o, at = start + (y - y0) * width, _row_of(shape, c, y) + left
+            row, samples = out[o : o + width], planes[at : at + width]
+            for x in range(row.size):
+                row[x] = samples[x]
+        start += width * (y1 - y0)
+
+
+@loop
 def _finished_rows(r, rows, shape):
     """Return the rows of pixels that MCU rows up to ``r`` suffice for: the last one may need chroma of the next."""
     waits = shape.down == 2 and shape.smooth and r + 1 < rows
@@ -358,12 +369,15 @@ def _finished_rows(r, rows, shape):
 
 @loop
 def make_rows(header, r, rows, first, region, columns, channels, shape, planes, sums, out, tail, done):
-    """Make the rows of pixels that MCU row ``r`` completes, after the first ``done``; return the new ``done``."""
+    """Make what MCU row ``r`` completes of the result; return the rows of RGB that are done, ``done`` before it."""
+    if channels != 3:  # gray is luma
+        _copy_planes(r, first, region, 3 if channels == PLANES else 1, shape, planes, out)
+        return done
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]
     side = shape.planes[_Y].side
     width = x1 - x0
     left = x0 - first * side * shape.planes[_Y].blocks
-    if shape.across == 2 and channels == 3:
+    if shape.across == 2:
         edge = (shape.width + 1) // 2 - 1 - first * side
         # Chroma columns at the edges of the image, which have no neighbor there; -1 if outside the planes.
         before, after = 0 if first == 0 else -1, edge if edge < columns * side else -1
@@ -371,9 +385,5 @@ def make_rows(header, r, rows, first, region, columns, channels, shape, planes, 
             _repeat_edges(planes, shape.planes[c], side * r, side, before, after)
     stop = min(y1, _finished_rows(r, rows, shape))
     for y in range(y0 + done, stop):
-        o = (y - y0) * width * channels
-        if channels == 1:
-            _gray_row(planes, _row_of(shape, _Y, y) + left, width, out, o)
-        else:
-            _color_row(header, shape, planes, y, left, width, sums, out, o, tail)
+        _color_row(header, shape, planes, y, left, width, sums, out, (y - y0) * width * 3, tail)
     return max(stop - y0, done)

@@ -20,12 +20,13 @@ from hypothesis.stateful import (
 )
 
 import gpuimg as gi
-from gpuimg._loading.sharding import shuffled
+from gpuimg._loading.order import order_of
 from tests.loading import CORRUPT, Source, cpu
 from tests.watchdog import no_hang, ours
 
 THREADS = {"readers": st.integers(1, 8), "decoders": st.integers(1, 8), "prefetch": st.integers(1, 4)}
 options = st.fixed_dictionaries({"batch_size": st.integers(1, 9), **THREADS})
+shuffles = st.sampled_from([False, True, gi.Blocks(3, 7)])
 
 
 def tiny(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
@@ -53,10 +54,10 @@ class LoaderMachine(RuleBasedStateMachine):
 
     @initialize(
         n=st.integers(1, 30), bad=st.sets(st.integers(0, 29)), corrupt=st.sets(st.integers(0, 29)),
-        policy=st.sampled_from(["raise", "skip", "fill"]), seed=st.integers(0, 5), shuffle=st.booleans(), first=options,
+        policy=st.sampled_from(["raise", "skip", "fill"]), seed=st.integers(0, 5), shuffle=shuffles, first=options,
     )  # fmt: skip
     def begin(
-        self, n: int, bad: set[int], corrupt: set[int], policy: str, seed: int, shuffle: bool, first: dict[str, int]
+        self, n: int, bad: set[int], corrupt: set[int], policy: str, seed: int, shuffle: Any, first: dict[str, int]
     ) -> None:
         """Some samples are bad, but not all."""
         keep = {seed % n}
@@ -71,7 +72,7 @@ class LoaderMachine(RuleBasedStateMachine):
     def expected(self, epoch: int) -> list[int]:
         """Good samples of an epoch, in order."""
         n = len(self.source)
-        order = shuffled(np.arange(n), n, self.fixed["seed"], epoch) if self.fixed["shuffle"] else np.arange(n)
+        order = order_of(n, self.fixed["shuffle"], None, None, 1).at(np.arange(n), self.fixed["seed"], epoch)[0]
         return [int(i) for i in order if i not in self.source.bad]
 
     def took(self, batch: gi.LoadedBatch) -> None:
@@ -155,15 +156,15 @@ def test_a_run_that_is_left_and_resumed() -> None:
 @given(
     n=st.integers(1, 40), bad=st.sets(st.integers(0, 39), max_size=12), at=st.integers(0, 6), worlds=st.tuples(
         st.integers(1, 4), st.integers(1, 4)), first=options, then=options, seed=st.integers(0, 3),
-    policy=st.sampled_from(["skip", "fill"]),
+    policy=st.sampled_from(["skip", "fill"]), shuffle=shuffles,
 )  # fmt: skip
 def test_ranks_that_become_more_or_fewer(
     n: int, bad: set[int], at: int, worlds: tuple[int, int], first: dict[str, int], then: dict[str, int], seed: int,
-    policy: str,
+    policy: str, shuffle: Any,
 ) -> None:  # fmt: skip
     """All ranks stop after as many batches, another number of them goes on: each good sample of the epoch once."""
     source = Source(n, bad - {seed % n})
-    fixed: dict[str, Any] = {"shuffle": True, "seed": seed, "on_error": policy}
+    fixed: dict[str, Any] = {"shuffle": shuffle, "seed": seed, "on_error": policy}
     seen: list[int] = []
     states = []
     with warnings.catch_warnings():

@@ -42,6 +42,8 @@ for seed in range(int(sys.argv[1])):
         decoder(data, (x0, y0, draw.between(x0 + 1, width), draw.between(y0 + 1, height)), 1 + 2 * draw.below(2))
         decoder(data)
         decoder(data, scale=2 ** draw.below(3))
+        if header["components"] == 3:
+            decoder(data, channels=words.PLANES)
         count += 1
 assert count > int(sys.argv[1]) // 4, count
 """

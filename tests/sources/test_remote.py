@@ -232,6 +232,28 @@ def test_neighbors_are_one_request(web: Server) -> None:
     )  # 64 samples, the first 32 while their size is not known, of three files
 
 
+@pytest.mark.parametrize("world", [1, 2])
+def test_blocks_are_one_request_each(world: int) -> None:
+    """Shuffled by blocks of k, reading takes one k-th of the requests of single samples, on all ranks together."""
+    far = [(SAMPLES[i % 64][0] + bytes(1 << 16), i) for i in range(192)]  # no neighbors but the next ones are near
+    with serving({"/bucket/0.tar": archive(far)}) as server:
+        source = gi.tar(f"{server.url}/bucket/0.tar")
+
+        def requests(shuffle: Any, epoch: int = 0) -> int:
+            before, found = len(server.requests), []
+            for rank in range(world):
+                loader = cpu(source, shuffle=shuffle, shard=(rank, world), batch_size=6)
+                loader.set_epoch(epoch)
+                found += valid_indices(loader)
+            assert sorted(found) == list(range(192))
+            return len(requests_since(server, before))
+
+        assert requests(True) > 0.7 * 192  # a few single samples are neighbors by chance
+        for k in (4, 8, 24):
+            # One block of each epoch may go over the end of the archive to its start.
+            assert max(requests(gi.Blocks(k, 96 // world), epoch) for epoch in range(3)) <= 192 // k + 1
+
+
 def test_far_parts_are_separate_concurrent_requests(web: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     source = gi.tar(f"{web.url}/bucket/0.tar")
     monkeypatch.setattr(_fetching, "_GAP", 0)

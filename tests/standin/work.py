@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
+from gpuimg._batch.tokens import Tokens
 
 from . import UNWRITTEN, Standin, file
 
@@ -87,6 +88,11 @@ def alternating(x: gi.Batch, rng: gi.Rng, labels: Any) -> tuple[gi.Batch, Any]:
     return (gi.gaussian_blur(gi.resize(x, (60, 60)), 3, 1.0) if labels[0] % 8 else x), labels
 
 
+def tokens(x: gi.Batch, rng: gi.Rng) -> Tokens:
+    side = 4 + 4 * rng.integers(0, 3)
+    return gi.resize(x, (side, side)).tokens(4, pad="longest")
+
+
 PREPROCESS: dict[str, Any] = {
     "small": small,
     "blurred": blurred,
@@ -96,11 +102,14 @@ PREPROCESS: dict[str, Any] = {
     "growing": growing,
     "alternating": alternating,
     "nothing": None,
+    "tokens": tokens,
 }
 
 
 def arrays_of(batch: Any) -> list[Any]:
     images = batch.images
+    if isinstance(images, Tokens):
+        return [images.values]
     return list(images) if isinstance(images, gi.Batch) else [images]
 
 

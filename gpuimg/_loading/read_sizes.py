@@ -1,0 +1,111 @@
+"""``gpuimg.read_sizes``: height and width of all images of a source, kept in a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._batch.encoded import open_images
+from .._checks.arguments import flag, whole_number
+from .._checks.types import Ints, Samples
+from .._decoding.options import DecodeOptions
+from .._index.names import checksum_of_names
+from .._io.native_read import ChunkReader, prepare
+from .._threads.threads import threads as allowed_threads
+from ..sources._indexes import Arrays, cached_arrays, expect
+from .in_order import Chunk, InOrder, Progress, Work, shown
+from .samples import Columns, read_samples
+from .settings import check_columns, check_source
+
+
+def read_sizes(
+    source: Samples,
+    cache: str | os.PathLike[str] | None = None,
+    *,
+    threads: int | None = None,
+    progress: bool | Progress = False,
+    image: str = "image",
+) -> Ints:
+    """Read the headers of all images of a source, for :class:`Buckets` and :class:`TokenBudget`.
+
+    Parameters
+    ----------
+    source : object with ``len`` and ``source[i]``
+        As in :func:`load`; it is called on several threads.
+    cache : path, optional
+        A file that keeps the sizes. If it exists and belongs to the source (by number and names of samples), no header
+        is read.
+    threads : int, optional
+        Number of threads; by default ``GPUIMG_NUM_THREADS``, or the cores this process may use.
+    progress : bool or function
+        As in :func:`build_index`.
+    image : str
+        For a source of mappings, as in :func:`load`.
+
+    Returns
+    -------
+    (N, 2) int64
+        Height and width in pixels, after the EXIF orientation; 0 x 0 for images whose header cannot be read.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arguments out of range, and if ``source`` is no source.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import gpuimg, io
+    >>> from PIL import Image
+    >>> file = io.BytesIO()
+    >>> Image.new("RGB", (40, 30)).save(file, "JPEG")
+    >>> gpuimg.read_sizes([(file.getvalue(), 0), (b"", 1)]).tolist()
+    [[30, 40], [0, 0]]
+    """
+    check_source(source)
+    workers = allowed_threads() if threads is None else whole_number(threads, "threads")
+    columns = Columns(check_columns(image, None).image, None)
+    progress = progress if callable(progress) else flag(progress, "progress")
+
+    def build() -> Arrays:
+        return {"sizes": _read(source, columns, workers, progress)}
+
+    def check(arrays: Arrays) -> None:
+        if expect(arrays, "sizes", np.int32, len(source), 2).min() < 0:
+            raise ValueError("'sizes' must be at least 0")
+
+    arrays = build() if cache is None else cached_arrays(
+        cache, "cache", ("sizes 1", len(source), checksum_of_names(source)), build, check
+    )  # fmt: skip
+    return arrays["sizes"].astype(np.int64)
+
+
+def _read(source: Samples, columns: Columns, workers: int, progress: bool | Progress) -> NDArray[np.int32]:
+    found: list[NDArray[np.int32]] = []
+    prepare()
+    with shown(progress, len(source)) as seen:
+        InOrder(len(source), 0, _making(source, columns), found.append, seen).run(workers)
+    return np.concatenate(found)
+
+
+def _making(source: Samples, columns: Columns) -> Callable[[object], Work[NDArray[np.int32]]]:
+    """Return a function that creates one worker per thread, which reads the headers of samples."""
+
+    def of_thread(_: object) -> Work[NDArray[np.int32]]:
+        reader = ChunkReader()
+
+        def work(chunk: range) -> Chunk[NDArray[np.int32]]:
+            samples = read_samples(source, chunk, [True] * len(chunk), columns, reader)
+            data = [b"" if one.error is not None else one.data for one in samples]
+            images = open_images(data, DecodeOptions(), "fill")
+            sizes = images.sizes.astype(np.int32)
+            sizes[list(images.failures)] = 0
+            return Chunk(sizes, sum(map(len, data)))
+
+        return work
+
+    return of_thread

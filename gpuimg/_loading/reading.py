@@ -1,0 +1,157 @@
+"""Read jobs of a loader: which samples are read together, and in which order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks.types import Ints, Mask
+from .._index.seek_index import SeekIndex
+from .._io.native_read import FIRST_ROOM, ChunkReader
+from ..sources._table import is_remote
+from .batch_order import BatchOrder
+from .blocks import Blocks, neighbors
+from .order import Order
+from .samples import Sample, name_videos, read_samples
+from .settings import Settings
+from .sharding import Share
+from .worker_split import BatchSchedule, Epoch
+
+# Samples per read job: many enough to amortize the hand-over between threads, few enough to occupy all threads and to
+# release memory early, as the samples of a job share a buffer.
+_LEAST_CHUNK, _MOST_CHUNK = 8, 32
+# For URLs the size of a job is in bytes: a few requests of several MiB are faster than many small ones.
+_REMOTE_BYTES = 4 << 20
+_LEAST_REMOTE, _MOST_REMOTE = 4, 128
+
+
+class ReadChunk(NamedTuple):
+    """Samples that one read job returned."""
+
+    samples: list[Sample]
+    seconds: float  # of reading
+    held: float  # seconds of waiting for the GIL or a core
+    part: BufferPart | None = None
+
+
+class BufferPart(NamedTuple):
+    """Part of the samples of a buffer, read together as they are neighbors in the source."""
+
+    places: Ints  # in the rank's share
+    indices: Ints
+    real: Mask
+    copies: NDArray[np.uint64] | None
+    last: bool  # of its buffer
+
+
+class ReadJobs:
+    """Read jobs of one loop; any thread runs them."""
+
+    def __init__(self, settings: Settings, schedule: BatchSchedule) -> None:
+        self._settings, self._schedule = settings, schedule
+        self._bytes = _REMOTE_BYTES // _MOST_CHUNK  # mean size of a sample in the chunk read last
+        self._room = FIRST_ROOM  # bytes for the files of a chunk, from the chunk read last
+        chunk = min(max(2 * settings.batch_size // settings.readers, _LEAST_CHUNK), _MOST_CHUNK)
+        self._chunk = min(chunk, settings.batch_size)
+        shuffle = settings.order.shuffle
+        self._buffer = 0  # samples that are read together, in the order of the source
+        if isinstance(shuffle, Blocks):
+            self._buffer, self._chunk = shuffle.run, max(shuffle.samples, _MOST_CHUNK)
+
+    @property
+    def ahead(self) -> int:
+        """Number of jobs whose results are ready or in progress."""
+        # Batches begin when a whole buffer was read; the next one is read meanwhile.
+        samples = self._buffer or 2 * self._settings.batch_size
+        return max(-(-samples // self._chunk), self._settings.readers) + 1
+
+    def of(self, epochs: Iterator[Epoch]) -> Iterator[Callable[[], ReadChunk]]:
+        """Yield the jobs of all samples of some epochs."""
+        remote, run, order = is_remote(self._settings.source), self._buffer, self._settings.order
+        for epoch in epochs:
+            share = self._settings.share(epoch.position.levels)
+            for start, stop in self._spans(epoch):
+                at = start
+                while at < stop:
+                    if isinstance(order, BatchOrder):
+                        end = at + 1
+                        yield partial(self._read_batch, order, share, epoch.position.epoch, at)
+                    elif run:
+                        end = min(at // run * run + run, stop)
+                        for part in self._parts(order, share, epoch.position.epoch, at, end):
+                            yield partial(self._read_part, part)
+                    else:
+                        end = min(at + (self._remote_chunk() if remote else self._chunk), stop)
+                        yield partial(self._read_samples, order, share, epoch.position.epoch, at, end)
+                    at = end
+
+    def _spans(self, epoch: Epoch) -> Iterator[tuple[int, int]]:
+        """Yield ranges of the rank's share that are read; under "skip" also endless padding of the one epoch."""
+        yield from self._schedule.spans(epoch)
+        if self._settings.on_error == "skip":
+            for at in count(epoch.position.taken + epoch.left, self._chunk):
+                yield at, at + self._chunk
+
+    def _remote_chunk(self) -> int:
+        """Return the samples per job for URLs, where neighboring samples share a request."""
+        return min(max(_REMOTE_BYTES // max(self._bytes, 1), _LEAST_REMOTE), _MOST_REMOTE)
+
+    def _parts(self, order: Order, share: Share, epoch: int, start: int, stop: int) -> Iterator[BufferPart]:
+        """Yield the samples of a buffer in the order of the source, in parts."""
+        places, real = share.places(start, stop)
+        indices, copies = order.at(places, self._settings.seed, epoch)
+        left = stop - start
+        for part in neighbors(indices, self._chunk):
+            left -= len(part)
+            numbers = None if copies is None else copies[part]
+            yield BufferPart(start + part, indices[part], real[part], numbers, last=not left)
+
+    def _read_batch(self, order: BatchOrder, share: Share, epoch: int, number: int) -> ReadChunk:
+        places, real = share.places(number, number + 1)
+        batch = order.at(int(places[0]), self._settings.seed, epoch)
+        chunk = self._read_at(batch.indices, np.repeat(real, len(batch.indices)), batch.copies)
+        for sample, target in zip(chunk.samples, batch.targets, strict=True):
+            sample.target = target
+        return chunk
+
+    def _read_part(self, part: BufferPart) -> ReadChunk:
+        return self._read_at(part.indices, part.real, part.copies)._replace(part=part)
+
+    def _read_samples(self, order: Order, share: Share, epoch: int, start: int, stop: int) -> ReadChunk:
+        places, real = share.places(start, stop)
+        indices, copies = order.at(places, self._settings.seed, epoch)
+        return self._read_at(indices, real, copies)
+
+    def _read_at(self, indices: Ints, real: Mask, copies: NDArray[np.uint64] | None) -> ReadChunk:
+        settings = self._settings
+        begin, cpu = time.perf_counter(), time.thread_time()
+        if settings.videos is not None:
+            samples = name_videos(
+                settings.source, indices.tolist(), real.tolist(), settings.columns, settings.options.max_bytes
+            )
+            return ReadChunk(_numbered(samples, copies), time.perf_counter() - begin, 0.0)
+        reader = ChunkReader(self._room, settings.options.max_bytes)
+        samples = read_samples(settings.source, indices.tolist(), real.tolist(), settings.columns, reader)
+        if isinstance(settings.index, SeekIndex):
+            entries = settings.index.read(indices, reader)
+            for sample, address, size in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):
+                sample.entry, sample.memory = (address, size), entries.memory
+        self._room = reader.room
+        if is_remote(settings.source):
+            self._bytes = sum(len(sample.data) for sample in samples) // len(samples)
+        seconds = time.perf_counter() - begin
+        worked = reader.seconds + (time.thread_time() - cpu) - reader.cpu
+        return ReadChunk(_numbered(samples, copies), min(worked, seconds), max(seconds - worked, 0.0))
+
+
+def _numbered(samples: list[Sample], copies: NDArray[np.uint64] | None) -> list[Sample]:
+    if copies is not None:
+        for sample, copy in zip(samples, copies.tolist(), strict=True):
+            sample.copy = copy
+    return samples
