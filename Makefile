@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-wheel cross dist docs lint warm unit bench gpu gpu-photos soak clean
+.PHONY: help demo test test-wheel cross dist docs lint warm unit bench gpu gpu-photos soak fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo "make bench   the benchmarks for the README's numbers, with other libraries, into bench/results"
 	@echo "make gpu     measure the GPU of this machine"
 	@echo "make soak    100,000 mutated files, 2,000 damaged data sets of each kind, and a million images"
+	@echo "make fuzz    damaged files for five minutes; FIRST=1000000 for other ones"
 	@echo "make clean   remove the virtual environments and everything that was built"
 	@echo
 	@echo "This machine gets the extra '$(EXTRA)' (EXTRA=cpu, cuda12 or cuda13 to choose)."
@@ -128,6 +129,12 @@ gpu-photos: $(VENV)/.bench-ready
 soak: $(VENV)/.test-ready
 	$(BIN)/python -m tests.robustness.sources 2000
 	$(BIN)/python -m tests.robustness.soak --mutations 100000 --bounds 20000 --guards 20000 --images 1000000 --out bench/results --state .soak-state.json
+
+# A part of it for each night, which takes about five minutes on two cores.
+fuzz: $(VENV)/.test-ready
+	rm -rf build/fuzz && mkdir -p build/fuzz
+	$(BIN)/python -m tests.robustness.sources 50
+	$(BIN)/python -m tests.robustness.soak --first $(or $(FIRST),0) --mutations 50000 --bounds 0 --guards 2000 --deaths 4 --images 20000 --prepared 100 --out build/fuzz --state build/fuzz/state.json
 
 # A fresh environment for another extra: the nvImageCodec wheels for CUDA 12 and 13 share files.
 $(VENV)/.made-for-$(EXTRA):

@@ -6,12 +6,14 @@ The description is the README without what leads nowhere outside of the reposito
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
 from buildtools.levels import levels_to_build
+from buildtools.sbom import write_sbom
 
 
 class BuildPackage(build_py):
@@ -36,6 +38,13 @@ class BuildWheel(bdist_wheel):
         """Tags of the file name."""
         chosen = levels_to_build()
         return "py3", "none", f"manylinux_2_28_{chosen.machine}" if chosen.levels else "any"
+
+    def write_wheelfile(self, wheelfile_base: str, *arguments: Any, **options: Any) -> None:
+        """Write WHEEL, and the bill of materials to the same folder."""
+        super().write_wheelfile(wheelfile_base, *arguments, **options)
+        libraries = Path(self.bdist_dir, "gpuimg", "kernels", "_lib")
+        distribution, folder = self.distribution, Path(wheelfile_base, "sboms")
+        write_sbom(folder, distribution.get_name(), distribution.get_version(), libraries, levels_to_build())
 
 
 class Package(Distribution):

@@ -26,6 +26,7 @@ from .wheel_env import READ_ONLY
 _ROOT: Final = Path(__file__).resolve().parents[1]
 _QUIET: Final = {"--global-option": "--quiet"}  # of setuptools
 _LIBRARIES: Final = "gpuimg/kernels/_lib/"
+_MANIFEST: Final = "manifest.json"
 _LARGEST: Final = 4_000_000  # bytes of a wheel
 #: The first batch: without a warning, without Numba, and without writing anything.
 _TRY: Final = f"""{READ_ONLY}
@@ -64,11 +65,16 @@ def check_wheel(path: Path, with_cuda: bool) -> None:
     machine = path.stem.rpartition("manylinux_2_28_")[2]
     with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
         names = archive.namelist()
-        manifest = json.loads(archive.read(f"{_LIBRARIES}manifest.json"))
+        manifest = json.loads(archive.read(f"{_LIBRARIES}{_MANIFEST}"))
         libraries = {name.removeprefix(_LIBRARIES) for name in names if name.startswith(_LIBRARIES)}
-        wanted = {f"gpuimg-{level}.so" for level in WHEELS[machine]} | {"manifest.json"}
+        wanted = {f"gpuimg-{level}.so" for level in WHEELS[machine]} | {_MANIFEST}
         if libraries != wanted | ({"cuda.xz"} if with_cuda else set()):
             raise BadWheelError(f"{path.name} has {sorted(libraries)} for {sorted(wanted)}")
+        (materials,) = (json.loads(archive.read(name)) for name in names if ".dist-info/sboms/" in name)
+        listed = {one["name"]: one["hashes"][0]["content"] for one in materials["components"]}
+        found = {one: hashlib.sha256(archive.read(_LIBRARIES + one)).hexdigest() for one in libraries - {_MANIFEST}}
+        if listed != found:
+            raise BadWheelError(f"{path.name} has another bill of materials: {sorted(listed)}")
         archive.extractall(folder)
         for level in WHEELS[machine]:
             library = Path(folder, _LIBRARIES, f"gpuimg-{level}.so")

@@ -49,6 +49,7 @@ from ._ops.color import (
     posterize,
     rgb_to_grayscale,
     solarize,
+    solarize_add,
 )
 from ._ops.elastic import elastic
 from ._ops.filters import adjust_sharpness, gaussian_blur, jpeg, motion_blur
@@ -102,6 +103,7 @@ from ._random.pixels import coarse_dropout, random_elastic, random_erasing, rand
 from ._random.policies import augmix, auto_augment, rand_augment, trivial_augment
 from ._random.rng import Rng
 from ._random.sizes import random_resize, random_short_side_resize, scale_jitter
+from ._random.timm_policies import timm_augment
 from ._replay.describe import describe
 from ._replay.saved import SavedPlan, apply_plan, load_plan, save_plan
 from ._version import __version__
@@ -240,11 +242,13 @@ __all__ = [
     "scale_jitter",
     "sizes",
     "solarize",
+    "solarize_add",
     "sources",
     "tar",
     "ten_crop",
     "tfrecord",
     "three_augment",
+    "timm_augment",
     "to_jax",
     "to_tensorflow",
     "to_torch",

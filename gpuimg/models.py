@@ -24,15 +24,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from . import sizes
-from ._batch.batch import Batch, Images, as_batch
+from ._batch.batch import Batch, Images, as_batch, recording_of
 from ._checks import arguments
 from ._checks.types import Array, Exact, Interpolation, Ints
+from ._ops.pixels import CLIP_MEAN as CLIP_MEAN
+from ._ops.pixels import CLIP_STD as CLIP_STD
 from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, crop, pad, resize
-
-#: Mean and standard deviation of CLIP's training images, for values in [0, 1].
-CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
-CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
+from ._ops.timm_resize import central_corner, crop_or_pad, input_size, kept_ratio
 
 _HALF = (0.5, 0.5, 0.5)
 
@@ -187,7 +186,8 @@ def timm_eval(config: Mapping[str, Any], *, exact: Exact | None = "pillow") -> _
     ----------
     config : mapping
         Such as ``model.pretrained_cfg`` or ``timm.data.resolve_data_config({}, model=model)``, with ``input_size``,
-        ``crop_pct``, ``crop_mode``, ``interpolation``, ``mean`` and ``std``; missing ones are timm's defaults.
+        ``crop_pct``, ``crop_mode``, ``interpolation``, ``mean`` and ``std``; missing ones are timm's defaults. The mode
+        "border" pads the whole image with the mean.
     exact : {"pillow", "pillow12", "torch"}, optional
 
     Returns
@@ -198,7 +198,11 @@ def timm_eval(config: Mapping[str, Any], *, exact: Exact | None = "pillow") -> _
     Raises
     ------
     ValueError
-        For a ``crop_mode`` other than "center" and "squash", or an ``input_size`` that is not square.
+        For a ``crop_mode`` other than "center", "squash" and "border", or an ``input_size`` that is not one.
+
+    Notes
+    -----
+    The transform for training is :func:`gpuimg.presets.timm_train`.
 
     References
     ----------
@@ -211,15 +215,28 @@ def timm_eval(config: Mapping[str, Any], *, exact: Exact | None = "pillow") -> _
     >>> evaluate(np.zeros((2, 40, 50, 3), np.uint8)).sizes.tolist()
     [[288, 288], [288, 288]]
     """
-    _, height, width = config.get("input_size", (3, 224, 224))
+    height, width = size = input_size(config)
     mode = config.get("crop_mode") or "center"
-    arguments.one_of(mode, 'config["crop_mode"]', ("center", "squash"))
-    if height != width:
-        raise ValueError(f'config["input_size"] must be square, not {height} x {width}')
-    scaled = math.floor(height / (config.get("crop_pct") or 0.875))
-    size: Any = (scaled, scaled) if mode == "squash" else scaled
+    arguments.one_of(mode, 'config["crop_mode"]', ("center", "squash", "border"))
+    share = config.get("crop_pct") or 0.875
+    scaled = math.floor(height / share), math.floor(width / share)
     mean, std = config.get("mean", IMAGENET_MEAN), config.get("std", IMAGENET_STD)
-    return partial(_centered, size, height, config.get("interpolation", "bilinear"), mean, std, exact)
+    interpolation = config.get("interpolation", "bilinear")
+    if mode == "center" and height == width:
+        return partial(_centered, scaled[0], height, interpolation, mean, std, exact)
+    return partial(_timm_eval, mode, scaled, size, interpolation, mean, std, exact)
+
+
+def _timm_eval(
+    mode: str, scaled: tuple[int, int], size: tuple[int, int], filter: Any, mean: Any, std: Any, exact: Any,
+    images: Images, rng: Any = None,
+) -> Batch:  # fmt: skip
+    x = as_batch(images)
+    new = scaled if mode == "squash" else kept_ratio(x.sizes, scaled, longest=mode == "border")
+    x = resize(x, new, filter, exact=exact)
+    # Central crops are black outside of the image, with "border" they have the color of the mean.
+    color = np.round(255.0 * np.array(mean)) / 255.0 / recording_of(x).unit if mode == "border" else 0
+    return normalize(crop_or_pad(x, central_corner(x.sizes, size), size, "constant", color), mean, std)
 
 
 def open_clip_eval(

@@ -1,7 +1,7 @@
 """Published preprocessing recipes, composed of gpuimg's public functions: use them unchanged, or copy and adapt them.
 
 Each preset returns a function that takes images and a generator for their samples and returns a batch with the recipe
-recorded. The function can be pickled.
+recorded. The function can be pickled. Models' own preprocessing for evaluation is in :mod:`gpuimg.models`.
 
 >>> import gpuimg, numpy as np
 >>> train = gpuimg.presets.imagenet_train(size=64)
@@ -12,17 +12,18 @@ recorded. The function can be pickled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from ._batch.batch import Batch, Images, recording_of
 from ._checks import arguments
-from ._checks.types import Exact
-from ._ops.pixels import IMAGENET_MEAN, IMAGENET_STD, normalize
+from ._checks.types import Exact, Range
+from ._ops.pixels import CLIP_MEAN, CLIP_STD, IMAGENET_MEAN, IMAGENET_STD, normalize
 from ._ops.resize_crop import center_crop, resize
+from ._ops.timm_resize import input_size
 from ._random.color import (
     color_jitter,
     random_grayscale,
@@ -31,9 +32,15 @@ from ._random.color import (
 )
 from ._random.draws import prepare
 from ._random.filters import random_gaussian_blur, three_augment
-from ._random.geometry import random_horizontal_flip, random_resized_crop, random_zoom_out
+from ._random.geometry import (
+    random_horizontal_flip,
+    random_resized_crop,
+    random_zoom_out,
+)
 from ._random.iou_crop import random_iou_crop
-from ._random.rng import Rng
+from ._random.rng import Rng, rng_of_rows
+from ._random.timm_config import parsed
+from ._random.timm_train import Timm, crop_of, erased_of, jitter_of, timm_training
 
 
 def imagenet_train(size: int = 224, *, exact: Exact | None = None) -> Callable[[Images, Rng | int], Batch]:
@@ -148,6 +155,85 @@ def _deit3_train(size: int, images: Any, rng: Any) -> Batch:
     x = three_augment(x, rng=rng)
     x = color_jitter(x, brightness=0.3, contrast=0.3, saturation=0.3, rng=rng)
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+
+
+def clip_train(
+    size: int = 224, scale: Range = (0.9, 1.0), *, exact: Exact | None = None
+) -> Callable[[Images, Rng | int], Batch]:
+    """Return the training preset of CLIP as open_clip trains it: a bicubic crop of most of the image, normalize.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the results in pixels.
+    scale : (low, high)
+        Range of the crop's area as a fraction of the image's, 0 to 1.
+    exact : {"pillow", "pillow12", "torch"}, optional
+        Resize bytes as that library does, bit for bit, as in :func:`gpuimg.resize`.
+
+    Returns
+    -------
+    function
+        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed.
+
+    Notes
+    -----
+    :func:`gpuimg.models.clip` and :func:`gpuimg.models.open_clip_eval` are for evaluation. With ``use_timm``, open_clip
+    calls timm: pass :func:`timm_train` CLIP's mean and standard deviation.
+
+    References
+    ----------
+    Radford et al.: "Learning transferable visual models from natural language supervision", ICML 2021; open_clip,
+    ``src/open_clip/transform.py``, ``image_transform``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> train = gpuimg.presets.clip_train(32)
+    >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
+    (2, 32, 32, 3)
+    """
+    return partial(_open_clip_train, "clip_train", size, scale, (CLIP_MEAN, CLIP_STD), exact)
+
+
+def siglip_train(
+    size: int = 224, scale: Range = (0.9, 1.0), *, exact: Exact | None = None
+) -> Callable[[Images, Rng | int], Batch]:
+    """Return the training preset of SigLIP as open_clip trains it: that of CLIP, normalized to -1 to 1.
+
+    Parameters
+    ----------
+    size, scale, exact
+        As in :func:`clip_train`.
+
+    Returns
+    -------
+    function
+        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed.
+
+    Notes
+    -----
+    big_vision resizes whole images to a square, without a random crop: :func:`gpuimg.models.siglip` does that.
+
+    References
+    ----------
+    Zhai, Mustafa, Kolesnikov, Beyer: "Sigmoid loss for language image pre-training", ICCV 2023; open_clip.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> train = gpuimg.presets.siglip_train(32)
+    >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array().shape
+    (2, 32, 32, 3)
+    """
+    return partial(_open_clip_train, "siglip_train", size, scale, ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)), exact)
+
+
+def _open_clip_train(
+    name: str, size: int, scale: Any, colors: tuple[Any, Any], exact: Exact | None, images: Any, rng: Any
+) -> Batch:
+    images, rng = prepare(images, rng, name)
+    return normalize(random_resized_crop(images, size, scale, interpolation="bicubic", exact=exact, rng=rng), *colors)
 
 
 def simclr(size: int = 224) -> Callable[[Images, Rng | int], Batch]:
@@ -283,6 +369,99 @@ def _dino_train(size: int, local_size: int, local_views: int, images: Any, rng: 
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
 
 
+def dinov3_train(
+    size: int = 256,
+    local_size: int = 112,
+    local_views: int = 8,
+    *,
+    gram_size: int | None = None,
+    gram_distortions: bool = False,
+    flip: float = 0.0,
+    blur: tuple[float, float, float] = (1.0, 0.1, 0.5),
+) -> Callable[[Images, Rng | int], Batch]:
+    """Return the training preset of DINOv3: global and local views, and the views of the Gram teacher.
+
+    Parameters
+    ----------
+    size : int
+        Height and width of the global views in pixels.
+    local_size : int
+        Height and width of the local views in pixels.
+    local_views : int
+        Number of local views of each image, at least 0.
+    gram_size : int, optional
+        Height and width of the Gram teacher's views in pixels, 512 in the paper; without it there are none. They show
+        the crops of the global views.
+    gram_distortions : bool
+        Give the Gram teacher's views the colors and blur of the global views, which are then distorted at the larger
+        of both sizes.
+    flip : float
+        Probability of a horizontal flip, 0 to 1. The published configurations do not flip.
+    blur : (float, float, float)
+        Probability of a blur of the first and the second global view, and of local views.
+
+    Returns
+    -------
+    function
+        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. The batch holds the first global
+        view of all images, then the second, then with ``gram_size`` the Gram teacher's views of both, then the local
+        views; :meth:`gpuimg.Batch.arrays` returns one array of each size.
+
+    Notes
+    -----
+    Global views show 0.32 to 1 of the image's area and local views 0.05 to 0.32; the rest is as in :func:`dino_train`.
+    The published code passes 1 minus the probabilities of a blur to torchvision's ``RandomApply``, so that it runs with
+    ``blur=(0.0, 0.9, 0.5)``.
+
+    References
+    ----------
+    Siméoni et al.: "DINOv3", arXiv:2508.10104, 2025, and its code: ``dinov3/data/augmentations.py``,
+    ``configs/train/dinov3_vit7b16_gram_anchor.yaml``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> train = gpuimg.presets.dinov3_train(32, 16, 6, gram_size=48)
+    >>> large, gram, small = train(np.zeros((3, 40, 50, 3), np.uint8), 0).arrays(layout="NCHW")
+    >>> large.shape, gram.shape, small.shape
+    ((6, 3, 32, 32), (6, 3, 48, 48), (18, 3, 16, 16))
+    """
+    arguments.whole_number(local_views, "local_views", 0)
+    sizes = (size, local_size, gram_size)
+    return partial(_dinov3_train, sizes, local_views, arguments.flag(gram_distortions, "gram_distortions"), flip, blur)
+
+
+def _dinov3_train(
+    sizes: tuple[int, int, int | None], local_views: int, distorted: bool, flip: float,
+    blur: tuple[float, float, float], images: Any, rng: Any,
+) -> Batch:  # fmt: skip
+    size, local_size, gram_size = sizes
+    x, rng = prepare(images, rng, "dinov3_train")
+    units = recording_of(x).units
+    # The Gram teacher's views draw what the global views do.
+    drawn = [0, 1, *([] if gram_size is None else [0, 1]), *range(2, 2 + local_views)]
+    rows = (np.array(drawn)[:, None] * units + np.arange(units)).ravel()
+    x, rng = x.take(rows % max(units, 1)), rng_of_rows(rng.views(2 + local_views), rows)
+    view = np.repeat(drawn, len(x) // len(drawn))
+    gram = np.repeat(np.arange(len(drawn)) // 2 == 1, len(x) // len(drawn)) & (gram_size is not None)
+    own = np.where(view >= 2, local_size, np.where(gram, gram_size or 0, size))
+    side = np.where(view >= 2, local_size, max(size, gram_size)) if gram_size is not None and distorted else own
+    plain = gram & (not distorted)
+    x = random_resized_crop(
+        x, (side, side), (np.where(view >= 2, 0.05, 0.32), np.where(view >= 2, 0.32, 1.0)), interpolation="bicubic",
+        rng=rng,
+    )  # fmt: skip
+    x = random_horizontal_flip(x, flip, rng=rng)
+    x = color_jitter(x, brightness=0.4, contrast=0.4, saturation=0.2, hue=0.1, p=np.where(plain, 0.0, 0.8), rng=rng)
+    x = random_grayscale(x, np.where(plain, 0.0, 0.2), rng=rng)
+    chance = np.choose(np.minimum(view, 2), blur)
+    x = random_gaussian_blur(x, 9, (0.1, 2.0), np.where(plain, 0.0, chance), rng=rng)
+    x = random_solarize(x, 128 / 255 / recording_of(x).unit, np.where((view == 1) & ~plain, 0.2, 0.0), rng=rng)
+    if np.any(side != own):
+        x = resize(x, (own, own), "bicubic", where=side != own)
+    return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+
+
 def _views(images: Any, rng: Any, count: int, name: str) -> tuple[Batch, Rng]:
     """Return ``count`` views of each image or clip, and the generator for them."""
     batch, generator = prepare(images, rng, name)
@@ -330,3 +509,118 @@ def _ssd_train(size: int, images: Any, rng: Any, boxes: Any = None) -> Batch:
     x = random_horizontal_flip(x, rng=rng)
     x = resize(x, (size, size))
     return normalize(x, IMAGENET_MEAN, IMAGENET_STD)
+
+
+# Arguments of timm's create_transform that are arguments here, too, and not part of a data configuration.
+_TIMM_OPTIONS = {
+    "scale", "ratio", "train_crop_mode", "hflip", "vflip", "color_jitter", "color_jitter_prob", "grayscale_prob",
+    "gaussian_blur_prob", "auto_augment", "re_prob", "re_mode", "re_count",
+}  # fmt: skip
+
+
+def timm_train(
+    config: Mapping[str, Any] | int = 224,
+    *,
+    scale: Range | None = None,
+    ratio: Range | None = None,
+    train_crop_mode: Literal["rrc", "rkrc", "rkrr"] | None = None,
+    hflip: float = 0.5,
+    vflip: float = 0.0,
+    color_jitter: float | Sequence[float] | None = 0.4,
+    color_jitter_prob: float | None = None,
+    grayscale_prob: float = 0.0,
+    gaussian_blur_prob: float = 0.0,
+    auto_augment: str | None = None,
+    interpolation: str | None = None,
+    re_prob: float = 0.0,
+    re_mode: Literal["const", "rand", "pixel"] = "const",
+    re_count: int = 1,
+    exact: Exact | None = None,
+) -> Callable[[Images, Rng | int], Batch]:
+    """Return the training transform of timm's ``create_transform`` for a model's data configuration.
+
+    Parameters
+    ----------
+    config : mapping or int
+        Such as ``timm.data.resolve_data_config({}, model=model)``, with ``input_size``, ``interpolation``, ``mean`` and
+        ``std``; missing ones are timm's defaults, and ``crop_pct`` and ``crop_mode`` are for evaluation. An int is the
+        size in pixels.
+    scale, ratio : (low, high), optional
+        Range of the crop's area as a fraction of the image's, and of its width divided by its height; by default
+        (0.08, 1) and (3/4, 4/3). With ``"rkrc"`` and ``"rkrr"``, ranges by which the image is resized; (0.8, 1) and
+        (0.9, 1/0.9).
+    train_crop_mode : {"rrc", "rkrc", "rkrr"}, optional
+        Random resized crop, the default; or a resize that nearly keeps the aspect ratio, and a central or a random
+        crop, with reflected borders where the image is too small.
+    hflip, vflip : float
+        Probability of a flip.
+    color_jitter : float, or 3 or 4 floats, optional
+        Strengths for brightness, contrast, saturation and hue; one number is for the first three. Not applied with
+        ``auto_augment``, except for 3-Augment.
+    color_jitter_prob : float, optional
+        Probability of the color jitter; 1 by default.
+    grayscale_prob, gaussian_blur_prob : float
+        Probability of a conversion to gray, and of a blur.
+    auto_augment : str, optional
+        A policy of :func:`gpuimg.timm_augment`.
+    interpolation : str, optional
+        Instead of the configuration's; ``"random"``, which timm's ``train.py`` passes, draws bilinear or bicubic.
+    re_prob, re_mode, re_count : float, {"const", "rand", "pixel"}, int
+        Random erasing: its probability, content, and largest number of rectangles; see :func:`gpuimg.random_erasing`.
+    exact : {"pillow", "pillow12", "torch"}, optional
+        Resize bytes as that library does, bit for bit, as in :func:`gpuimg.resize`; timm's images are Pillow's.
+
+    Returns
+    -------
+    function
+        ``(images, rng) -> Batch``; ``rng`` is a :class:`gpuimg.Rng` or an int seed. With AugMix, it computes.
+
+    Raises
+    ------
+    ValueError
+        For a policy, mode or size that timm does not have, or an option of the transform inside of ``config``.
+
+    Notes
+    -----
+    timm draws for one image after another from the global generators of Python, NumPy and torch; the distributions are
+    the same. Its evaluation transform is :func:`gpuimg.models.timm_eval`.
+
+    References
+    ----------
+    Wightman: timm 1.0, ``timm/data/transforms_factory.py``, ``transforms_imagenet_train``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> config = {"input_size": (3, 32, 32), "interpolation": "bicubic"}
+    >>> train = gpuimg.presets.timm_train(config, auto_augment="rand-m9-mstd0.5-inc1", re_prob=0.25, re_mode="pixel")
+    >>> train(np.zeros((2, 40, 50, 3), np.uint8), 0).array(layout="NCHW").shape
+    (2, 3, 32, 32)
+    """
+    given: Mapping[str, Any] = config if isinstance(config, Mapping) else {"input_size": config}
+    misplaced = sorted(given.keys() & _TIMM_OPTIONS)
+    if misplaced:
+        raise ValueError(f"{misplaced[0]} must be an argument of timm_train, not in config")
+    if auto_augment is not None:
+        parsed(auto_augment)
+    return partial(
+        timm_training,
+        Timm(
+            input_size(given),
+            interpolation or given.get("interpolation") or "bilinear",
+            given.get("mean", IMAGENET_MEAN),
+            given.get("std", IMAGENET_STD),
+            *crop_of(train_crop_mode, scale, ratio),
+            hflip,
+            vflip,
+            auto_augment,
+            None if auto_augment and "3a" not in auto_augment else jitter_of(color_jitter),
+            1.0 if color_jitter_prob is None else color_jitter_prob,
+            grayscale_prob,
+            gaussian_blur_prob,
+            re_prob,
+            erased_of(re_mode),
+            re_count,
+            exact,
+        ),
+    )

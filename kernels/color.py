@@ -156,6 +156,12 @@ def solarize(x, threshold):
 
 
 @scalar
+def solarize_add(x, addition, threshold):
+    """Return ``x``, plus the addition where it is below the threshold."""
+    return unit(x + addition) if x < threshold else x
+
+
+@scalar
 def posterize(x, in_scale, top, out_scale):
     """Return ``x`` rounded down to a level."""
     return clamp(floor(x * in_scale), ZERO, top) * out_scale

@@ -140,6 +140,8 @@ NORMALIZE_BYTES = _op(
 
 HSV = _op("hsv", "turns", "saturation_gain", "value_gain", rare=True)
 
+SOLARIZE_ADD = _op("solarize_add", "addition", "threshold", channelwise=True, rare=True)
+
 # Nodes of an elastic displacement, which a cubic B-spline interpolates. Their distance in pixels for a smoothness of 1
 # pixel: the standard deviation of the spline is the root of 1/3 of that. And the mean variance of the spline's values
 # where nodes are unit normals.

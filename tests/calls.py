@@ -120,6 +120,10 @@ CALLS = {
     "rgb_to_grayscale": Call(gi.rgb_to_grayscale, fixed={"num_output_channels": 3}),
     "invert": Call(gi.invert),
     "solarize": Call(gi.solarize, lambda rng, n, white: {"threshold": rng.uniform(0, white, n)}),
+    "solarize_add": Call(
+        gi.solarize_add,
+        lambda rng, n, white: {"addition": rng.uniform(0, white, n), "threshold": rng.uniform(0, white, n)},
+    ),
     "posterize": Call(gi.posterize, lambda rng, n, white: {"bits": rng.integers(1, 8, n)}),
     "autocontrast": Call(gi.autocontrast),
     "equalize": Call(gi.equalize),

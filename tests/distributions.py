@@ -27,7 +27,18 @@ def kolmogorov_smirnov(sample: Any, cdf: Callable[[NDArray[np.float64]], NDArray
     n = len(values)
     expected = cdf(values)
     steps = np.arange(n + 1) / n
-    distance = max(float(np.max(steps[1:] - expected)), float(np.max(expected - steps[:-1])))
+    return _p_value(max(float(np.max(steps[1:] - expected)), float(np.max(expected - steps[:-1]))), n)
+
+
+def same_distribution(one: Any, other: Any) -> float:
+    """The p value of two samples being from one distribution; of a discrete distribution it is larger."""
+    first, second = np.sort(np.asarray(one, np.float64)), np.sort(np.asarray(other, np.float64))
+    both = np.concatenate([first, second])
+    shares = [np.searchsorted(sample, both, side="right") / len(sample) for sample in (first, second)]
+    return _p_value(float(np.max(np.abs(shares[0] - shares[1]))), len(first) * len(second) / len(both))
+
+
+def _p_value(distance: float, n: float) -> float:
     root = math.sqrt(n)
     x = (root + 0.12 + 0.11 / root) * distance
     if x < 0.2:  # the series does not converge there, and the p value is 1 to twelve digits

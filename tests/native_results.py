@@ -36,6 +36,7 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "invert": gi.invert,
     "posterize": lambda x: gi.posterize(x, 3),
     "solarize": lambda x: gi.solarize(x, 0.4),
+    "solarize add": lambda x: gi.solarize_add(x, 0.2, 0.5),
     "grayscale": gi.rgb_to_grayscale,
     "blur": lambda x: gi.gaussian_blur(x, 7, 1.5),
     "flip": gi.horizontal_flip,

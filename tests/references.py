@@ -452,6 +452,10 @@ def solarize(image: Image, threshold: float) -> Image:
     return np.where(image >= threshold, 1.0 - image, image)
 
 
+def solarize_add(image: Image, addition: float, threshold: float) -> Image:
+    return np.where(image < threshold, np.minimum(image + addition, 1.0), image)
+
+
 def posterize(image: Image, bits: int) -> Image:
     """Of floating-point images; uint8 ones are masked."""
     return np.clip(np.floor(image * 2.0**bits), 0.0, 2.0**bits - 1.0) / 2.0**bits

@@ -163,7 +163,7 @@ def test_wrong_numbers(options: dict[str, Any], message: str) -> None:
 def test_single_samples_from_anywhere_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"shuffle=Blocks reads neighbors .* use shuffle=True"):
         cpu(Source(9), tiny, shuffle=gi.Blocks(4), **options)
-    with pytest.raises(TypeError, match=r"shuffle, where it is not gpuimg.Blocks\(...\), must be True or False"):
+    with pytest.raises(TypeError, match="shuffle must be True or False"):
         cpu(Source(9), tiny, shuffle=4)
     stream = gi.iterable(lambda: iter([]))
     with pytest.raises(ValueError, match="shuffle=Blocks needs a source with a length"):

@@ -231,7 +231,7 @@ def test_preview_draws_one_epoch_a_column(tmp_path: Path) -> None:
 def test_preview_of_every_preset(name: str, tmp_path: Path) -> None:
     out = tmp_path / "preview.png"
     assert cli.main([*PREVIEW, "--preset", name, "-n", "1", "--out", str(out)]) == 0
-    views = {"simclr_train": 2, "dino_train": 10}.get(name, 1)
+    views = {"simclr_train": 2, "dino_train": 10, "dinov3_train": 10}.get(name, 1)
     assert sheet(out).shape[1] == 32 + (1 + views) * 176 - 8
 
 
@@ -289,7 +289,7 @@ def test_preview_finds_modules_of_the_working_directory(mine: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--preset", "imagenet"], "no preset 'imagenet'; there are deit3_train, dino_train, imagenet_eval"),
+        (["--preset", "imagenet"], "no preset 'imagenet'; there are clip_train, deit3_train, dino_train, dinov3_train"),
         (["--function", "flip"], "--function must be module:function, not 'flip'"),
         (["--function", "no_such_module:flip"], "module 'no_such_module' cannot be imported: ModuleNotFoundError"),
         (["--function", "MINE:no"], "has no function 'no'"),
@@ -531,7 +531,7 @@ def test_warm_all_has_every_loop() -> None:
 def test_warm_names_the_presets_there_are() -> None:
     done = run("warm", "--preset", "imagenette")
     assert done.returncode == 2
-    assert "no preset 'imagenette'; there are deit3_train, dino_train, imagenet_eval" in done.stderr
+    assert "no preset 'imagenette'; there are clip_train, deit3_train, dino_train, dinov3_train" in done.stderr
 
 
 @pytest.mark.slow

@@ -112,6 +112,21 @@ def test_solarize(dtype: str, channels: int) -> None:
 
 
 @kinds
+def test_solarize_add(dtype: str, channels: int) -> None:
+    rng = np.random.default_rng()
+    pictures = pictures_of(rng, dtype, channels)
+    white = 255 if dtype == "uint8" else 1
+    # Thresholds that pixels have: those are not below.
+    threshold = np.array([float(image.ravel()[image.size // 2]) for image in pictures])
+    threshold[:2] = 0, white
+    addition = rng.uniform(0, white, len(pictures))
+    x = gi.solarize_add(pictures, addition, threshold)
+    each = zip(pictures, addition, threshold, strict=True)
+    expected = [references.solarize_add(to_unit(p), a / white, t / white) for p, a, t in each]
+    assert_close(x.compute("float32"), expected, FORMULA)
+
+
+@kinds
 def test_posterize(dtype: str, channels: int) -> None:
     rng = np.random.default_rng(5)
     pictures = pictures_of(rng, dtype, channels)
@@ -312,6 +327,12 @@ def test_solarize_inverts_from_the_threshold_on() -> None:
     assert values(gi.solarize(row(0, 255), 255)) == [0, 0]
 
 
+def test_solarize_add_stops_before_the_threshold() -> None:
+    assert values(gi.solarize_add(row(99, 100, 101), 10, 100)) == [109, 100, 101]
+    assert values(gi.solarize_add(row(0, 127, 128), 200, 128)) == [200, 255, 128]
+    assert values(gi.solarize_add(row(0.25, 0.5, dtype="float32"), 0.5, 0.5)) == [0.75, 0.5]
+
+
 def test_normalize_is_for_values_up_to_one() -> None:
     assert values(gi.normalize(row(0, 255), 0.5, 0.25)) == [-2.0, 2.0]
     assert values(gi.normalize(pixel(0, 255, 255), (0, 0.5, 1), (1, 0.5, 2))) == [0.0, 1.0, 0.0]
@@ -413,6 +434,8 @@ def too_few(r: Any, g: Any, b: Any) -> Any:
         ),
         (lambda: gi.solarize(IMAGES, 256), r"threshold must be .* from 0 to 255, not 256"),
         (lambda: gi.solarize(FLOATS, 1.1), r"threshold must be .* from 0 to 1, not 1.1"),
+        (lambda: gi.solarize_add(IMAGES, -1, 128), r"addition must be .* from 0 to 255, not -1"),
+        (lambda: gi.solarize_add(FLOATS, 0.1, 1.1), r"threshold must be .* from 0 to 1, not 1.1"),
         (lambda: gi.posterize(IMAGES, 9), r"bits must be a whole number from 0 to 8, not 9"),
         (lambda: gi.posterize(IMAGES, 2.5), "bits must be a whole number .*not 2.5"),
         (lambda: gi.erase(IMAGES, 0, 0, -1, 2), "h must be a whole number from 0 to 16777216, not -1"),

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
     "tests/README.md",
     *(
         str(page.relative_to(ROOT))
@@ -66,5 +67,6 @@ def test_the_tests_page_names_every_test_file() -> None:
     assert all(f"`{path.parent.name}/" in TESTS for path in (ROOT / "tests").glob("*/__init__.py"))
 
 
-def test_the_changelog_has_this_version() -> None:
+def test_changelog_and_citation_have_this_version() -> None:
     assert f"\n## [{gpuimg.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {gpuimg.__version__}\n" in (ROOT / "CITATION.cff").read_text()

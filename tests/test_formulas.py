@@ -72,6 +72,7 @@ FORMULAS: dict[str, tuple[tuple[float, ...], Callable[[Any], Any]]] = {
     "permute": ((2.0, 0.0, 1.0), lambda x: x[..., [2, 0, 1]]),
     "invert": ((), lambda x: 1.0 - x),
     "solarize": ((0.6,), lambda x: np.where(x >= F32(0.6), 1.0 - x, x)),
+    "solarize_add": ((0.7, 0.6), lambda x: references.solarize_add(x, 0.7, F32(0.6))),
     "posterize": ((8.0, 7.0, 1 / 8), lambda x: np.clip(np.floor(x * 8), 0, 7) / 8),
     "contrast": ((1.7, 0.4), lambda x: np.clip(1.7 * x - 0.7 * 0.4, 0, 1)),
     "autocontrast": ((0.1, 2.0, 0.2, 1.5, 0.0, 1.0), lambda x: np.clip((x - [0.1, 0.2, 0]) * [2, 1.5, 1], 0, 1)),

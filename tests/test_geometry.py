@@ -777,3 +777,47 @@ def test_reach_at_its_limit() -> None:
     for strides, image in (((1 << 16, 1), 0), ((1, 1 << 31), 1)):
         with pytest.raises(ValueError, match=f"image {image} is too large"):
             check_reach(regions, np.array(strides))
+
+
+# -- an interpolation for each image -----------------------------------------------------------------------------------
+
+CORNERS = [(0, 0), (9, 0), (9, 9), (0, 9)]
+OF_EACH: dict[str, Any] = {
+    "resize": lambda x, how: gi.resize(x, (20, 14), how),
+    "resize exactly": lambda x, how: gi.resize(x, (20, 14), how, exact="pillow"),
+    "resized_crop": lambda x, how: gi.resized_crop(x, 3, 2, 25, 20, (11, 12), how),
+    "rotate": lambda x, how: gi.rotate(x, 17, how),
+    "affine": lambda x, how: gi.affine(x, 9, (1.5, 0.5), 1.1, 3, how),
+    "perspective": lambda x, how: gi.perspective(x, CORNERS, [(0, 0), (9, 1), (9, 9), (1, 9)], how),
+    "random_resized_crop": lambda x, how: gi.random_resized_crop(x, 9, interpolation=how, rng=3),
+}
+
+
+@pytest.mark.parametrize("name", OF_EACH)
+def test_an_interpolation_for_each_image(name: str) -> None:
+    images = np.random.default_rng().integers(0, 256, (6, 31, 33, 3), np.uint8)
+    how = np.array(["bicubic", "bilinear", "bilinear", "bicubic", "bilinear", "bicubic"])
+    found = OF_EACH[name](images, how).array("float32")
+    each = {one: OF_EACH[name](images, one).array("float32") for one in ("bilinear", "bicubic")}
+    assert not np.array_equal(each["bilinear"], each["bicubic"])
+    np.testing.assert_array_equal(found, [each[one][i] for i, one in enumerate(how.tolist())])
+
+
+def test_elastic_interpolation_for_each_image() -> None:
+    images = np.random.default_rng().integers(0, 256, (2, 31, 33, 3), np.uint8)
+    found = gi.elastic(images, interpolation=np.array(["nearest", "bilinear"]), seed=1).array()
+    for i, how in enumerate(("nearest", "bilinear")):
+        np.testing.assert_array_equal(found[i], gi.elastic(images, interpolation=how, seed=1).array()[i])
+
+
+def test_interpolations_of_another_number_are_refused() -> None:
+    images = np.zeros((3, 8, 8, 3), np.uint8)
+    message = (
+        r"interpolation must be one name, or an array of shape \(3,\) with one for each image, not of shape \(2,\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        gi.rotate(images, 4, np.array(["nearest", "bilinear"]))
+    with pytest.raises(ValueError, match=r"interpolation must be .*not 'lanczos'"):
+        gi.rotate(images, 4, np.array(["nearest", "bilinear", "lanczos"]))
+    with pytest.raises(ValueError, match=r"interpolation must be one of .*not 'nearest'"):
+        gi.resize(images, 4, np.array(["nearest", "bilinear", "lanczos"]), exact="pillow")

@@ -53,6 +53,7 @@ CHAINS: dict[str, Callable[[Any], gi.Batch]] = {
     "pad": lambda x: gi.pad(x, (1, 2, 3, 4), fill=1),
     "color": lambda x: gi.adjust_hue(gi.adjust_saturation(gi.adjust_brightness(x, 1.2), [0, 0.5, 1, 2]), 0.2),
     "hsv": lambda x: gi.adjust_hsv(x, [-1.0, -0.2, 0.3, 0.9], [0, 0.5, 1, 2], 1.2),
+    "solarize add": lambda x: gi.solarize_add(x, [0, 0.3, 1, 0.7], 0.5),
     "contrast": lambda x: gi.adjust_contrast(gi.adjust_contrast(x, 1.5), 0.7),
     "autocontrast": lambda x: gi.autocontrast(gi.adjust_brightness(x, 0.5), where=[True, True, False, True]),
     "equalize": lambda x: gi.equalize(x),

@@ -135,6 +135,7 @@ FLAGS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "random_resized_crop": lambda flag: gpuimg.random_resized_crop(IMAGES, 4, rng=0, **flag),
     "random_rotation": lambda flag: gpuimg.random_rotation(IMAGES, 30, rng=0, **flag),
     "random_short_side_resize": lambda flag: gpuimg.random_short_side_resize(IMAGES, 4, rng=0, **flag),
+    "read_sizes": lambda flag: gpuimg.read_sizes(SOURCE, **flag),
     "resize": lambda flag: gpuimg.resize(IMAGES, 4, **flag),
     "resized_crop": lambda flag: gpuimg.resized_crop(IMAGES, 0, 0, 4, 4, 4, **flag),
     "rotate": lambda flag: gpuimg.rotate(IMAGES, 30, **flag),

@@ -138,8 +138,8 @@ except ImportError as error:
     assert "gpuimg[jit]" in said(start(hidden + code))
 
 
-#: Bytes of a library: x86-64-v4, the largest, has 525,592. More than a tenth beyond that needs a reason.
-LARGEST = 580_000
+#: Bytes of a library: x86-64-v4, the largest, has 607,512. More than a tenth beyond that needs a reason.
+LARGEST = 670_000
 
 
 @only_installed

@@ -172,11 +172,38 @@ def test_evaluation_on_pillow_images(prepare: Any, size: Any, crop: int, filter:
     assert np.count_nonzero(prepare(images()).array(layout="NCHW") != want) == 0
 
 
+@pytest.mark.parametrize(
+    ("config", "longest", "fill"),
+    [
+        ({"input_size": (3, 96, 64), "crop_pct": 0.9}, False, (0, 0, 0)),
+        ({"input_size": (3, 65, 90), "crop_pct": 0.8, "crop_mode": "border"}, True, (124, 116, 104)),
+        ({"input_size": (3, 64, 64), "crop_pct": 1.0, "crop_mode": "border"}, True, (124, 116, 104)),
+    ],
+)
+def test_timms_other_evaluations_on_pillow_images(config: Any, longest: bool, fill: tuple[int, ...]) -> None:
+    """ResizeKeepRatio, then a central part of a canvas."""
+    height, width = config["input_size"][1:]
+    want = []
+    for image in images():
+        ratios = [image.shape[k] / int((height, width)[k] / config["crop_pct"]) for k in range(2)]
+        ratio = max(ratios) if longest else min(ratios)
+        new = [round(side / ratio) for side in image.shape[:2]]
+        resized = Image.fromarray(image).resize((new[1], new[0]), BILINEAR)
+        canvas = Image.new("RGB", (width, height), fill)
+        spare = [height - new[0], width - new[1]]
+        top, left = (side // 2 if side > 0 else -round(-side / 2) for side in spare)
+        canvas.paste(resized, (left, top))
+        mean, std = (np.array(v, np.float32) for v in IMAGENET)
+        want.append((np.asarray(canvas).astype(np.float32) / np.float32(255) - mean) / std)
+    found = gi.models.timm_eval(config)(images()).array()
+    assert np.count_nonzero(found != np.stack(want)) == 0
+
+
 def test_wrong_arguments() -> None:
-    with pytest.raises(ValueError, match=r"crop_mode.*must be one of"):
-        gi.models.timm_eval({"crop_mode": "border"})
-    with pytest.raises(ValueError, match="must be square, not 224 x 256"):
-        gi.models.timm_eval({"input_size": (3, 224, 256)})
+    with pytest.raises(ValueError, match=r"crop_mode.*must be one of 'center', 'squash', 'border'"):
+        gi.models.timm_eval({"crop_mode": "middle"})
+    with pytest.raises(ValueError, match=r"input_size.* must be a whole number of at least 1, not 0"):
+        gi.models.timm_eval({"input_size": (3, 224, 0)})
     with pytest.raises(ValueError, match="resize_mode must be one of"):
         gi.models.open_clip_eval(resize_mode="longest")
 

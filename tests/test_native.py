@@ -13,6 +13,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ import numpy as np
 import pytest
 
 from buildtools import backend, elf
-from buildtools.levels import LEVELS, OTHERS, WHEELS, levels_to_build, own_level
+from buildtools.levels import LEVELS, OTHERS, WHEELS, Chosen, levels_to_build, own_level
+from buildtools.sbom import write_sbom
 from gpuimg.kernels import native
 
 ROOT = Path(__file__).parents[1]
@@ -179,6 +181,20 @@ def test_a_build_requires_its_compilers(
     required = backend.get_requires_for_build_wheel()
     assert all(any(one.startswith(name) for one in required) for name in present)
     assert not any(one.startswith(missing) for one in required)
+
+
+def test_the_bill_of_materials_has_libraries_and_tools(folder: Path, tmp_path: Path) -> None:
+    write_sbom(tmp_path / "sboms", "gpuimg", "1.2", folder, Chosen(MACHINE, WHEELS[MACHINE]))
+    found = json.loads((tmp_path / "sboms" / "gpuimg.cdx.json").read_text())
+    assert {one["name"]: one["hashes"][0]["content"] for one in found["components"]} == {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.so")
+    }
+    (made,) = found["formulation"]
+    tools = {one["name"]: one["version"] for one in made["components"]}
+    assert tools.keys() >= {"numba", "llvmlite", "numpy", "setuptools"}
+    assert tools == {name: version(name) for name in tools}
+    assert found["metadata"]["component"]["purl"] == "pkg:pypi/gpuimg@1.2"
+    assert (found["bomFormat"], found["specVersion"]) == ("CycloneDX", "1.6")
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------

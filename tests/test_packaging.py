@@ -74,6 +74,7 @@ def test_wheel_holds_the_package_once(wheel: Path) -> None:
     code = [name for name in names if ".dist-info/" not in name]
     assert sorted(code) == sorted(wanted)
     assert f"gpuimg-{gpuimg.__version__}.dist-info/licenses/LICENSE" in names
+    assert f"gpuimg-{gpuimg.__version__}.dist-info/sboms/gpuimg.cdx.json" in names
 
 
 def test_wheel_declares_command_and_extras(wheel: Path) -> None:
@@ -81,6 +82,7 @@ def test_wheel_declares_command_and_extras(wheel: Path) -> None:
         folder = f"gpuimg-{gpuimg.__version__}.dist-info"
         metadata = archive.read(f"{folder}/METADATA").decode()
         assert "gpuimg = gpuimg._cli.main:main" in archive.read(f"{folder}/entry_points.txt").decode()
+    assert {"License-Expression: Apache-2.0", "License-File: LICENSE"} <= set(metadata.splitlines())
     for extra in ("cpu", "cuda12", "cuda13", "torch", "jax", "test", "bench", "dev"):
         assert f"Provides-Extra: {extra}\n" in metadata
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

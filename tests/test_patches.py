@@ -123,7 +123,9 @@ _AT_THE_END_OF_MEMORY = """
         for channels in (1, 3):
             for height, width in ((1, 1), (3, 2), (9, 11), (16, 21)):
                 size = height * width * channels * np.dtype(dtype).itemsize
-                for part in (middle[:size], middle[-size:]):
+                # Vectors of uint8 may read 15 bytes after an image, where they are there.
+                ends = (0, 14, 15) if dtype == np.uint8 else (0,)
+                for part in (middle[:size], *(middle[-size - end : len(middle) - end] for end in ends)):
                     image = part.view(dtype).reshape(1, height, width, channels)
                     image[:] = 1
                     for scale in (0.2, 0.5, 1.0, 2.0):
@@ -131,6 +133,8 @@ _AT_THE_END_OF_MEMORY = """
                         for interpolation in ("nearest", "bilinear"):
                             x = gi.rotate(gi.resize(image, target), 30, interpolation, fill=None)
                             assert np.abs(x.array(image.dtype.name) - 1.0).max() < 1e-6
+                        for rule in ("pillow", "torch") if dtype == np.uint8 else ():
+                            assert np.all(gi.resize(image, target, "bicubic", exact=rule).array() == 1)
     print("unharmed")
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,11 @@ POLICIES: dict[str, Callable[..., gi.Batch]] = {
     "auto_augment svhn": lambda x, **options: gi.auto_augment(x, "svhn", **options),
     "augmix": gi.augmix,
 }
+#: With blurs, and with translations by fractions of a pixel.
+ALL_POLICIES = POLICIES | {
+    f"timm {text}": partial(gi.timm_augment, policy=text)
+    for text in ("rand-m9-mstd0.5-inc1", "rand-m9-n3-t3aw-p1", "augmix-m5-w2-d2", "3a", "v0r-mstd1")
+}
 
 
 def blanks(height: int = 40, width: int = 50, n: int = COUNT) -> NDArray[np.uint8]:
@@ -102,8 +108,8 @@ def moved_from(height: int, width: int, op: int, magnitude: float) -> tuple[Any,
     return {
         SHEAR_X: lambda: references.affinity(height, width, 0, (0, 0), 1, (shear, 0), (0, 0)),
         SHEAR_Y: lambda: references.affinity(height, width, 0, (0, 0), 1, (0, shear), (0, 0)),
-        TRANSLATE_X: lambda: references.affinity(height, width, 0, (int(magnitude), 0), 1, (0, 0)),
-        TRANSLATE_Y: lambda: references.affinity(height, width, 0, (0, int(magnitude)), 1, (0, 0)),
+        TRANSLATE_X: lambda: references.affinity(height, width, 0, (magnitude, 0), 1, (0, 0)),
+        TRANSLATE_Y: lambda: references.affinity(height, width, 0, (0, magnitude), 1, (0, 0)),
     }[op]()
 
 
@@ -184,10 +190,10 @@ def test_shear_leaves_the_top_left_corner_where_it_is() -> None:
 
 
 def test_directions() -> None:
-    """A positive translation moves right or down, a positive rotation is counter-clockwise; fractions are cut off."""
+    """A positive translation moves right or down, a positive rotation is counter-clockwise."""
     x = np.zeros((4, 5, 5, 1), np.uint8)
     x[:, 2, 3] = 9
-    ops, magnitude = np.array([TRANSLATE_X, TRANSLATE_Y, ROTATE, TRANSLATE_X]), np.array([1.9, -2.5, 90, -0.9])
+    ops, magnitude = np.array([TRANSLATE_X, TRANSLATE_Y, ROTATE, TRANSLATE_X]), np.array([1, -2, 90, 0])
     y = apply_ops(gi.pad(x, 0), ops, magnitude, "nearest", 0).array()[..., 0]
     assert [np.argwhere(picture).tolist() for picture in y] == [[[2, 4]], [[0, 3]], [[1, 2]], [[2, 3]]]
 
@@ -376,7 +382,7 @@ class Recorded:
 
 def test_augmix_ops(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Recorded(monkeypatch)
-    gi.augmix(blanks(1, 1), 10, rng=rng(6))
+    gi.augmix(blanks(28, 1), 10, rng=rng(6))
     assert len(seen.steps) == 9
     assert_chosen = [1.0, 2 / 3, 1 / 3]
     for k, (ops, values) in enumerate(seen.steps):
@@ -384,7 +390,7 @@ def test_augmix_ops(monkeypatch: pytest.MonkeyPatch) -> None:
         share = assert_chosen[k % 3]
         assert applied.all() if share == 1.0 else chi_square(np.bincount(applied), [1 - share, share]) > SMALLEST
         assert chi_square(np.bincount(ops[applied], minlength=14)[1:]) > SMALLEST
-        for op, largest in ((ROTATE, 30.0), (SHEAR_X, 0.3), (BRIGHTNESS, 0.9), (TRANSLATE_Y, 1 / 3)):
+        for op, largest in ((ROTATE, 30.0), (SHEAR_X, 0.3), (BRIGHTNESS, 0.9), (TRANSLATE_Y, 9)):  # of 28 / 3 pixels
             bins = values[ops == op] / largest * 9
             assert_evenly_spread(np.round(np.abs(bins), 6), 0, 9)
             assert_share(bins[np.abs(bins) > 0] > 0, 0.5)
@@ -543,15 +549,15 @@ def test_rand_augment_launches() -> None:
     assert one.launches <= 2
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", ALL_POLICIES)
 def test_an_image_does_not_depend_on_its_batch(name: str) -> None:
     """In batches of other sizes, in another order, among other images, and twice in one batch."""
-    n = 64 if name == "augmix" else 128
+    n = 64 if "augmix" in name else 128
     images = pictures(n, "uint8")
 
     def results(part: NDArray[Any]) -> list[NDArray[Any]]:
         drawn = gi.Rng(13, epoch=2, indices=part)
-        return list(POLICIES[name]([images[i] for i in part], rng=drawn).compute())
+        return list(ALL_POLICIES[name]([images[i] for i in part], rng=drawn).compute())
 
     whole = results(np.arange(n))
     for size in (1, 7):
@@ -562,12 +568,12 @@ def test_an_image_does_not_depend_on_its_batch(name: str) -> None:
     assert sum(np.any(one != other) for one, other in zip(whole, images, strict=True)) > n / 3
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", ALL_POLICIES)
 def test_another_seed_or_epoch_gives_another_result(name: str) -> None:
     images = pictures(24, "uint8")
 
     def results(seed: int, epoch: int) -> list[NDArray[Any]]:
-        return list(POLICIES[name](images, rng=gi.Rng(seed, epoch=epoch, indices=np.arange(24))).compute())
+        return list(ALL_POLICIES[name](images, rng=gi.Rng(seed, epoch=epoch, indices=np.arange(24))).compute())
 
     usual = results(15, 0)
     assert_same(results(15, 0), usual)
@@ -578,10 +584,10 @@ def test_another_seed_or_epoch_gives_another_result(name: str) -> None:
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", ALL_POLICIES)
 def test_other_interpolations_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match="interpolation must be"):
-        POLICIES[name](pictures(3, "uint8"), interpolation="lanczos", rng=0)
+        ALL_POLICIES[name](pictures(3, "uint8"), interpolation="lanczos", rng=0)
 
 
 @pytest.mark.parametrize(

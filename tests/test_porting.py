@@ -89,7 +89,10 @@ def test_pytorchs_main_in_two_processes(photos: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("repeats", ["0", "3"])
 def test_timms_train(photos: Path, tmp_path: Path, repeats: str) -> None:
-    options = ("--data-dir", photos, "--no-prefetcher", "--aug-repeats", repeats)
+    options = (
+        "--data-dir", photos, "--no-prefetcher", "--aug-repeats", repeats, "--aa", "rand-m9-mstd0.5-inc1", "--reprob",
+        "0.25",
+    )  # fmt: skip
     found = run("timm's train.py", tmp_path, *options)
     assert found.splitlines() == [f"epoch {k}: 12 samples in 3 batches, validated 11" for k in range(2)]
 

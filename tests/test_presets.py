@@ -23,14 +23,17 @@ PATHS = sorted((Path(__file__).parents[1] / "examples" / "photos").glob("*.jpg")
 SIZE = 96
 MANY = 4000
 
-RANDOM = {
+RANDOM: dict[str, Callable[..., Any]] = {
     "imagenet_train": presets.imagenet_train,
     "deit3_train": presets.deit3_train,
+    "clip_train": presets.clip_train,
+    "siglip_train": presets.siglip_train,
     "simclr": presets.simclr,
     "ssd_train": presets.ssd_train,
+    "timm_train": presets.timm_train,
 }
 ALL: dict[str, Callable[..., Any]] = {**RANDOM, "imagenet_eval": presets.imagenet_eval}
-VIEWS = {"simclr_train", "dino_train"}  # tests/test_views.py
+VIEWS = {"simclr_train", "dino_train", "dinov3_train"}  # tests/test_views.py
 every_preset = pytest.mark.parametrize("name", sorted(ALL))
 every_random_preset = pytest.mark.parametrize("name", sorted(RANDOM))
 
@@ -61,7 +64,7 @@ def test_shape_and_dtype(name: str, photos: list[NDArray[Any]]) -> None:
     y = x.array("float32", "NCHW")
     assert y.shape == (len(photos), 3, SIZE, SIZE)
     assert np.isfinite(y).all()
-    assert (-3 < y.min() < 0) and (1 < y.max() < 3) if normalised else (y.min() >= 0 and y.max() <= 1)
+    assert (-3 < y.min() < 0) and (1 <= y.max() < 3) if normalised else (y.min() >= 0 and y.max() <= 1)
     assert y.reshape(len(photos), -1).std(1).min() > 0.01  # something is to be seen in every one
 
 
@@ -177,6 +180,26 @@ def test_deit3_draws_one_of_three(gray: NDArray[np.uint8]) -> None:
     assert set(np.unique(recording_of(x).segments[0].grid.filter)) <= {layout.CUBIC_RENORMALIZED}
     assert chosen(x, ops.BRIGHTNESS.code).all()
     assert not chosen(x, ops.HUE.code).any()
+
+
+@pytest.mark.parametrize(("name", "mean", "std"), [
+    ("clip_train", gi.models.CLIP_MEAN, gi.models.CLIP_STD), ("siglip_train", (0.5,) * 3, (0.5,) * 3)
+])  # fmt: skip
+def test_open_clips_recipes_are_the_calls_they_stand_for(
+    name: str, mean: Any, std: Any, photos: list[NDArray[Any]]
+) -> None:
+    x = gi.random_resized_crop(
+        photos, 96, (0.9, 1.0), interpolation="bicubic", exact="pillow", rng=gi.Rng(4, indices=range(len(photos)))
+    )
+    found = ALL[name](96, exact="pillow")(photos, gi.Rng(4, indices=range(len(photos))))
+    np.testing.assert_array_equal(found.array(), gi.normalize(x, mean, std).array())
+    blank = np.zeros((MANY, 90, 90, 3), np.uint8)
+    for scale in ((0.9, 1.0), (0.2, 0.3)):
+        matrix = recording_of(ALL[name](20, scale)(blank, 0)).plan.grid.frames[0].matrix
+        shares = np.linalg.det(matrix[:, :2, :2]) * 20**2 / 90**2
+        assert [shares.min(), shares.max()] == pytest.approx(scale, abs=0.015)
+    matrix = recording_of(ALL[name](20)(blank, 0)).plan.grid.frames[0].matrix
+    assert np.linalg.det(matrix[:, :2, :2]).min() * 20**2 / 90**2 == pytest.approx(0.9, abs=0.015)
 
 
 def test_ssd_distorts_each_color_half_of_the_time(gray: NDArray[np.uint8]) -> None:

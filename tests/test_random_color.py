@@ -305,6 +305,66 @@ def test_erasing_where_nothing_fits_keeps_the_image() -> None:
     assert_same(list(gi.random_erasing(images, 0, rng=0)), images)
 
 
+def holes_of(x: gi.Batch) -> NDArray[np.float64]:
+    """Share of the area of each erased rectangle (count, N); 0 where there is none."""
+    boxes = [
+        np.where((entry.codes == ops.PAINT.code)[:, None], entry.params[:, ops.RECTANGLE], 0.0)
+        for entry in recording_of(x).plan.entries
+        if np.any(entry.codes == ops.PAINT.code)
+    ]
+    each = np.array(boxes, np.float64)
+    height, width = x.sizes.T
+    shares: NDArray[np.float64] = (each[..., 2] - each[..., 0]) * (each[..., 3] - each[..., 1]) / (height * width)
+    return shares
+
+
+def test_several_rectangles_share_the_area() -> None:
+    x = gi.random_erasing(np.zeros((COUNT, 300, 300, 1), np.uint8), 0.8, (0.06, 0.24), (1, 1), count=3, rng=rng(12))
+    shares = holes_of(x)
+    number = np.sum(shares > 0, 0)
+    assert_share(number > 0, 0.8)
+    assert_evenly_spread(number[number > 0], 1, 3)
+    for k in (1, 2, 3):
+        # A side is a rounded number: spread over what is rounded to it.
+        side = np.sqrt(shares[0, number == k]) * 300
+        side += np.random.default_rng(k).uniform(-0.5, 0.5, len(side))
+        assert kolmogorov_smirnov(side**2 * k / 300**2, uniform(0.06, 0.24)) > SMALLEST
+    several = number > 1
+    assert abs(np.corrcoef(shares[:2, several] * number[several])[0, 1]) < 0.06
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_each_rectangle_has_a_random_color(dtype: str) -> None:
+    images = np.zeros((COUNT, 8, 8, 3), dtype)
+    for x, normal in ((gi.pad(images, 0), False), (gi.normalize(images, 0.0, 1.0), True)):
+        erased = gi.random_erasing(x, 1.0, (0.1, 0.2), (1, 1), "color", count=2, rng=rng(13))
+        colors = [
+            entry.params[entry.codes == ops.PAINT.code][:, ops.COLOR]
+            for entry in recording_of(erased).plan.entries
+            if np.any(entry.codes == ops.PAINT.code)
+        ]
+        for color in colors:
+            for channel in color.T:
+                if normal:
+                    cdf = lambda v: np.array([0.5 * math.erfc(-one / math.sqrt(2.0)) for one in v])  # noqa: E731
+                    assert kolmogorov_smirnov(channel, cdf) > SMALLEST
+                else:
+                    assert_uniform(channel, 0.0, 1.0)
+            assert abs(np.corrcoef(color.T)[0, 1]) < 0.06
+        second = [entry.codes == ops.PAINT.code for entry in recording_of(erased).plan.entries][-1]
+        assert abs(np.corrcoef(colors[0][second][:, 0], colors[1][:, 0])[0, 1]) < 0.06
+
+
+def test_erased_colors_as_pixels() -> None:
+    x = gi.random_erasing(
+        np.full((40, 12, 12, 3), 7, np.uint8), 1.0, (0.3, 0.4), (1, 1), "color", rng=rng(14, 40)
+    ).array()
+    for picture in x:
+        inside = picture[np.any(picture != 7, 2)]
+        assert len(np.unique(inside, axis=0)) == 1
+    assert len(np.unique(x.reshape(-1, 3), axis=0)) > 30
+
+
 # -- random_gaussian_blur ----------------------------------------------------------------------------------------------
 
 

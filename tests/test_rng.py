@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gpuimg as gi
-from gpuimg._random.rng import as_rng
+from gpuimg._random.rng import as_rng, rng_of_rows
 
 from .distributions import COUNT, SMALLEST, assert_evenly_spread, assert_share, assert_uniform, chi_square, rng
 from .distributions import kolmogorov_smirnov as ks
@@ -333,6 +333,20 @@ def test_forks_differ_from_draw_to_draw() -> None:
     one, other = x.fork().uniform(), x.fork().uniform()
     assert not np.any(one == other)
     np.testing.assert_array_equal(rng(25, 50).fork().uniform(), one)
+
+
+@pytest.mark.parametrize("clips", [False, True])
+def test_rows_draw_what_their_samples_draw(clips: bool) -> None:
+    """In another order, and some twice; of views, after some draws, in a stream, and for the frames of clips."""
+    rng, frames = gi.Rng(3, epoch=1, indices=[5, 9]).split("one").views(2), 3 if clips else 1
+    batch = as_rng(rng, 4 * frames, "", frames if clips else None)
+    batch.uniform()
+    rows = np.array([3, 0, 0, 2])
+    some = rng_of_rows(batch, rows)
+    expected = batch.uniform().reshape(4, frames)[rows]
+    np.testing.assert_array_equal(some.uniform(), expected.ravel())
+    np.testing.assert_array_equal(some.fork().normal(), batch.fork().normal().reshape(4, frames)[rows].ravel())
+    assert len(np.unique(expected)) == 3
 
 
 def test_a_copy_goes_on_where_the_original_was() -> None:

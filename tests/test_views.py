@@ -20,7 +20,7 @@ from gpuimg._random.draws import prepare
 from gpuimg._random.rng import as_rng
 from gpuimg._runtimes.draft import first_segments, scales_of
 from gpuimg._video import decode
-from gpuimg.kernels import layout
+from gpuimg.kernels import layout, ops
 from tests.jpegs import encoded
 from tests.loading import Source, cpu
 from tests.standin import installed
@@ -236,6 +236,55 @@ def test_dino_views_are_drawn_with_their_own_parameters() -> None:
     blurred = (grid.kernel is not None) * (grid.filter == layout.GAUSSIAN)
     assert [round(float(share), 1) for share in blurred.reshape(count, n).mean(1)[:2]] == [1.0, 0.1]
     assert np.all(np.abs(blurred.reshape(count, n).mean(1)[2:] - 0.5) < 0.15)
+
+
+@pytest.mark.parametrize("distorted", [False, True])
+def test_the_gram_teacher_of_dinov3_sees_the_global_crops(distorted: bool) -> None:
+    """Without distortions unless requested; shares of the area and chances are those of the configuration."""
+    n, local = 300, 2
+    train = gi.presets.dinov3_train(32, 16, local, gram_size=48, gram_distortions=distorted, flip=0.5)
+    x = train(np.full((n, 60, 60, 3), 90, np.uint8), gi.Rng(0, indices=np.arange(n)))
+    assert x.sizes.tolist() == [[32, 32]] * (2 * n) + [[48, 48]] * (2 * n) + [[16, 16]] * (local * n)
+    first, blurs, *_ = recording_of(x).segments
+    matrix = (
+        first.grid.frames[0].matrix[:, :2]
+        * np.append(first.sizes[:, :1].repeat(2, 1), np.ones((len(x), 1)), 1)[:, None]
+    )
+    np.testing.assert_allclose(matrix[: 2 * n], matrix[2 * n : 4 * n])
+    assert not np.array_equal(matrix[:n], matrix[n : 2 * n])
+    share = np.abs(np.linalg.det(matrix[:, :, :2])) / 3600
+    for view, part in enumerate(share.reshape(4 + local, n)):
+        low, high = (0.05, 0.32) if view >= 4 else (0.32, 1.0)
+        assert low * 0.85 < part.min() < low * 1.4
+        assert high * 0.85 < part.max() < high * 1.1
+    assert (matrix[:, 0, 0] < 0).mean() == pytest.approx(0.5, abs=0.05)
+    gray = np.any([entry.codes == ops.GRAYSCALE.code for entry in first.entries], axis=0).reshape(-1, n)
+    blurred = (blurs.grid.filter == layout.GAUSSIAN).reshape(-1, n)
+    solarized = np.any([entry.codes == ops.SOLARIZE.code for entry in blurs.entries], axis=0).reshape(-1, n)
+    for found, expected in ((gray, (0.2,) * 2), (blurred, (1.0, 0.1)), (solarized, (0.0, 0.2))):
+        np.testing.assert_allclose(found[:2].mean(1), expected, atol=0.08)
+        np.testing.assert_array_equal(found[2:4], found[:2] & distorted)
+    assert first.sizes[: 4 * n].tolist() == (
+        [[48, 48]] * 4 * n if distorted else [[32, 32]] * 2 * n + [[48, 48]] * 2 * n
+    )
+
+
+def test_dinov3_views_are_those_of_more_images() -> None:
+    """Without the Gram teacher: the draws of views, the published chances of a blur, and no flips."""
+    n = 300
+    train = gi.presets.dinov3_train(32, 16, 3, blur=(0.0, 0.9, 0.5))
+    x = train(np.zeros((n, 60, 60, 3), np.uint8), gi.Rng(0, indices=np.arange(n)))
+    first, blurs = recording_of(x).segments
+    blurred = (blurs.grid.filter == layout.GAUSSIAN).reshape(5, n).mean(1)
+    np.testing.assert_allclose(blurred, (0.0, 0.9, 0.5, 0.5, 0.5), atol=0.09)
+    assert np.all(first.grid.frames[0].matrix[:, 0, 0] > 0)
+    again = gi.presets.dinov3_train(32, 16, 3, gram_size=40)
+    rng = gi.Rng(1, indices=np.arange(4))
+    with_gram = again(gi.open_batch(PHOTOS[:4], device="cpu"), rng).arrays()
+    without = gi.presets.dinov3_train(32, 16, 3)(gi.open_batch(PHOTOS[:4], device="cpu"), rng).arrays()
+    assert [len(part) for part in with_gram] == [8, 8, 12]
+    for one, other in zip(with_gram[::2], without, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_simclr_views_are_those_of_the_preset() -> None:

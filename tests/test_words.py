@@ -91,7 +91,7 @@ def test_words_of_a_folder(folder: str) -> None:
     _report(findings)
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "tests/README.md"])
 def test_words_of_a_page(page: str) -> None:
     text = (ROOT / page).read_text()
     findings = list(found_in(page, _unreleased(text) if page == "CHANGELOG.md" else text))

@@ -58,6 +58,9 @@ gpuimg.invert(x, where=[True, True, True, False, False, False])
 gpuimg.solarize(x, [0, 50, 100, 150, 200, 255])
 
 # %%
+gpuimg.solarize_add(x, [0, 20, 40, 60, 80, 100], 128)
+
+# %%
 gpuimg.posterize(x, [1, 2, 3, 4, 5, 6])
 
 # %%

@@ -45,6 +45,16 @@ gpuimg.auto_augment(x, "svhn", rng=0)
 gpuimg.three_augment(x, rng=1)
 
 # %%
+# timm's policies
+# ---------------
+# RandAugment, AugMix, AutoAugment and 3-Augment in timm's notation, with its operations and strengths.
+
+gpuimg.timm_augment(x, "rand-m9-mstd0.5-inc1", rng=0)
+
+# %%
+gpuimg.timm_augment(x, "original-mstd0.5", rng=0)
+
+# %%
 # AugMix
 # ------
 # AugMix mixes several chains of operations with the image. It computes at once, so the operations are not listed.
@@ -67,6 +77,18 @@ gpuimg.presets.imagenet_eval(160, 180)(images)
 
 # %%
 gpuimg.presets.deit3_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
+
+# %%
+# timm's ``create_transform`` for training.
+
+train = gpuimg.presets.timm_train(160, auto_augment="rand-m9-mstd0.5-inc1", re_prob=0.5, re_mode="pixel")
+train(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
+
+# %%
+gpuimg.presets.clip_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
+
+# %%
+gpuimg.presets.siglip_train(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))
 
 # %%
 gpuimg.presets.simclr(160)(images, gpuimg.Rng(0, epoch=0, indices=range(5)))

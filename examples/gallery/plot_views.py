@@ -37,6 +37,13 @@ print(large.shape, small.shape)
 batch
 
 # %%
+# DINOv3's have another size for each of the two large views, which the Gram teacher gets without distortions:
+
+batch = gpuimg.presets.dinov3_train(160, 96, 2, gram_size=200)(x, rng)
+print([part.shape for part in batch.arrays(layout="NCHW")])
+batch
+
+# %%
 # ``take`` also leaves images out, by positions or a mask.
 
 x.take([False, True])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Self, TypeVar
 
 import numpy as np
@@ -261,6 +261,19 @@ def color(value: Any, n: int, channels: int, unit: float, name: str = "fill") ->
 _FILTERS = {"nearest": layout.NEAREST, "bilinear": layout.LINEAR, "bicubic": layout.CUBIC_CLAMPED}
 #: Filters that resize only, and only with ``antialias``.
 RESIZING: Final = {"lanczos": layout.LANCZOS, "box": layout.BOX, "hamming": layout.HAMMING}
+
+
+def filters(value: Any, n: int, found: Callable[[Any], int]) -> Ints:
+    """Return the kernels' filters (N,) of an interpolation, or of an array of them; ``found`` returns that of one."""
+    if not isinstance(value, np.ndarray):
+        return np.full(n, found(value), np.int64)
+    if value.ndim != 1 or not fits(value, n):
+        raise ValueError(
+            f"interpolation must be one name, or an array of shape {_one_for(n, 'image', ' with ')}, not of shape "
+            f"{value.shape}"
+        )
+    names, which = np.unique(value, return_inverse=True)
+    return rows(np.array([found(name) for name in names.tolist()], np.int64)[which], n)
 
 
 def interpolation(value: Any, *, antialias: bool | None = None) -> int:

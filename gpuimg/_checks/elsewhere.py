@@ -1,4 +1,4 @@
-"""Names in torchvision and PyTorch that gpuimg does not have, and the equivalents here."""
+"""Names in torchvision, timm and PyTorch that gpuimg does not have, and the equivalents here."""
 
 from __future__ import annotations
 
@@ -109,6 +109,9 @@ ELSEWHERE = {
     "has_any": _PLAIN,
     "query_chw": _SIZES,
     "query_size": _SIZES,
+    # timm
+    "create_transform": "use gpuimg.presets.timm_train for training, and gpuimg.models.timm_eval",
+    "rand_augment_transform": "timm_augment",
     # data sets and loaders
     "CocoDetection": "coco",
     "DataLoader": _LOADER,

@@ -96,8 +96,11 @@ MaskPerImage: TypeAlias = SizedArray | Sequence[SupportsArray]
 
 # -- string options ----------------------------------------------------------------------------------------------------
 
+#: One for all images, or an array (N,) with one for each.
 Interpolation: TypeAlias = (
-    Literal["nearest", "nearest-exact", "bilinear", "bicubic", "lanczos", "box", "hamming"] | EnumMember
+    Literal["nearest", "nearest-exact", "bilinear", "bicubic", "lanczos", "box", "hamming"]
+    | EnumMember
+    | NDArray[np.str_]
 )
 #: Whose bytes a resize returns.
 Exact: TypeAlias = Literal["pillow", "pillow12", "torch"]

@@ -80,7 +80,7 @@ def order_of(samples: int, shuffle: bool | Blocks, indices: Any, weights: Any, r
     """Return the order of a source with this number of samples, for arguments of :func:`gpuimg.load`."""
     repeats = whole_number(repeats, "repeats")
     if not isinstance(shuffle, Blocks):
-        shuffle = flag(shuffle, "shuffle, where it is not gpuimg.Blocks(...),")
+        shuffle = flag(shuffle, "shuffle")
     if repeats > 1 and weights is not None:
         raise ValueError("weights draws samples several times already: pass weights or repeats, not both")
     if isinstance(shuffle, Blocks) and (repeats > 1 or weights is not None):

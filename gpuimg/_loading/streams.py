@@ -57,7 +57,8 @@ class StreamPipeline(Pipeline):
         ]
         reader = ChunkReader(max_bytes=settings.options.max_bytes)
         with_data(samples, [item for _, item in pending.items], settings.columns, reader)
-        self.read_seconds += reader.seconds
+        with self._lock:  # readers add concurrently
+            self.read_seconds += reader.seconds
         return samples, pending
 
     # -- blocks of a stream ----------------------------------------------------------------------------------------

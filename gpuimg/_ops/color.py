@@ -381,6 +381,45 @@ def solarize(images: Images, threshold: PerImage, *, where: Where | None = None)
     return _record(batch, ops.SOLARIZE, where, solarize_parameter(values * batch.unit, batch.unit))
 
 
+def solarize_add(images: Images, addition: PerImage, threshold: PerImage, *, where: Where | None = None) -> Batch:
+    """Add to all values below a threshold, and clamp.
+
+    Parameters
+    ----------
+    images : Batch, (N, H, W, C) array or list of (H, W, C) arrays, uint8 or float32
+    addition, threshold : float or (N,) float
+        In the unit of the images: 0 to 255 for uint8, 0 to 1 for float32.
+    where : (N,) bool, optional
+        The images to change.
+
+    Returns
+    -------
+    Batch
+
+    Raises
+    ------
+    ValueError
+        For an addition or threshold out of range, NaN, or a shape that does not fit the batch.
+
+    References
+    ----------
+    "SolarizeAdd" of TensorFlow's ``models/official/efficientnet/autoaugment.py`` and of timm's ``auto_augment.py``.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> x = np.array([99, 100], np.uint8).reshape(1, 1, 2, 1)
+    >>> gpuimg.solarize_add(x, 50, 100).array().ravel().tolist()
+    [149, 100]
+    """
+    batch = recording_of(images)
+    added, below = (
+        arguments.per_image(value, batch.image_count, name, low=0.0, high=1.0 / batch.unit) * batch.unit
+        for value, name in ((addition, "addition"), (threshold, "threshold"))
+    )
+    return _record(batch, ops.SOLARIZE_ADD, where, added, solarize_parameter(below, batch.unit))
+
+
 def solarize_parameter(threshold: Floats, unit: float) -> Floats:
     """Return the op's parameter for thresholds in [0, 1]; ``unit`` is 1 for floating-point images.
 

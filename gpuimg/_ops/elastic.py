@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
@@ -10,8 +12,6 @@ from .._checks.types import Color, Floats, Interpolation, Ints, PerImage, Size, 
 from .._plan.plan import Entry
 from ..kernels import ops
 from .pixels import checked_seeds, split_seeds
-
-_INTERPOLATIONS = ("bilinear", "nearest")
 
 # Offset of the lattice of nodes, in node spacings: ``seed * _PHASES`` modulo 1. The offset differs between seeds, so
 # that nodes prefer no position in images. These constants cover the unit square evenly (Roberts, "The unreasonable
@@ -88,16 +88,21 @@ def elastic(
     n = batch.image_count
     strength = arguments.both(alpha, n, "alpha", ("x", "y"), low=0.0)
     width = arguments.per_image(sigma, n, "sigma", low=1.0)
-    if interpolation not in _INTERPOLATIONS:
-        raise ValueError(f'interpolation must be "bilinear" or "nearest", not {interpolation!r}')
+    nearest = arguments.filters(interpolation, n, _is_nearest)
     seeds = checked_seeds(seed, n)
     color = arguments.color(0 if fill is None else fill, n, batch.channels, batch.unit)
     nodes = strength / ops.elastic_scale(width)[:, None]
     params = (
         *split_seeds(seeds), 1.0 / (ops.NODE_SPACING * width), *np.mod(seeds[:, None] * _PHASES, 1.0).T, *nodes.T,
-        *color.T, float(fill is None), float(interpolation == "nearest"),
+        *color.T, float(fill is None), nearest,
     )  # fmt: skip
     return Batch(batch.with_plan(batch.plan.with_displacement(params, arguments.mask(where, n))))
+
+
+def _is_nearest(interpolation: Any) -> bool:
+    if interpolation not in ("bilinear", "nearest"):
+        raise ValueError(f'interpolation must be "bilinear" or "nearest", not {interpolation!r}')
+    return bool(interpolation == "nearest")
 
 
 def displaced_points(entry: Entry, owner: Ints, points: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,25 +22,30 @@ _ALWAYS_ALLOWED = 1 << 24
 _OF_PILLOW = ("box", "hamming")
 
 
-def rule_and_filter(exact: Any, interpolation: Any, antialias: bool) -> tuple[int | None, int]:
-    """Return the kernels' rule of ``exact=``, None for None, and the filter, checked together."""
+def rule_and_filters(exact: Any, interpolation: Any, antialias: bool, n: int) -> tuple[int | None, Ints]:
+    """Return the kernels' rule of ``exact=``, None for None, and the filters (N,), checked together."""
     if exact is None:
-        return None, arguments.interpolation(interpolation, antialias=antialias)
+        return None, arguments.filters(interpolation, n, partial(arguments.interpolation, antialias=antialias))
     if not isinstance(exact, str) or exact not in rules.RULES:
         raise ValueError(f'exact must be "pillow", "pillow12", "torch" or None, not {exact!r}')
     if not arguments.flag(antialias, "antialias"):
         raise ValueError(
             f"exact={exact!r} needs antialias=True: Pillow and torch resize bytes by another formula without"
         )
+    return rules.RULES[exact], arguments.filters(interpolation, n, partial(_exact_filter, exact))
+
+
+def _exact_filter(exact: str, interpolation: Any) -> int:
+    """Return the kernels' filter for the name of one that the library has."""
     name = getattr(interpolation, "value", interpolation)
     allowed = [one for one in _FILTERS if exact != "torch" or one not in _OF_PILLOW]
     if name not in allowed:
         names = ", ".join(f'"{one}"' for one in allowed)
         raise ValueError(f"interpolation must be one of {names} with exact={exact!r}, not {interpolation!r}")
-    return rules.RULES[exact], _FILTERS[name]
+    return _FILTERS[name]
 
 
-def resize_exactly(recording: Recording, new: Ints, filter: int, rule: int, where: Mask | None) -> Recording:
+def resize_exactly(recording: Recording, new: Ints, filter: Ints, rule: int, where: Mask | None) -> Recording:
     """Record an exact resize to sizes (N, 2); what follows starts from its bytes."""
     _check_source(recording, rule)
     if not recording.plan.is_crop:

@@ -18,7 +18,9 @@ from ..kernels import exact, ops
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 #: Standard deviation of ImageNet's training images, for values in [0, 1] (red, green, blue).
 IMAGENET_STD = (0.229, 0.224, 0.225)
-
+#: Mean and standard deviation of CLIP's training images, for values in [0, 1].
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 
 _BOUNDLESS = 1e30  # beyond any pixel position or value, within the range of float32
 _MOST_SEED = ops.SEED_WORD**2 - 1

@@ -17,7 +17,7 @@ from .._checks import arguments
 from .._checks.types import Color, Exact, Floats, Interpolation, Ints, Mask, Padding, PaddingMode, PerImage, Size, Where
 from .._plan.plan import Plan
 from ..kernels import layout
-from .exact_resize import resize_exactly, rule_and_filter
+from .exact_resize import resize_exactly, rule_and_filters
 
 _FAR = 1 << 25  # pixels: beyond the border of any image
 _MIRRORS = {"reflect": layout.REFLECT, "symmetric": layout.SYMMETRIC}
@@ -53,7 +53,7 @@ def resize(
     interpolation : {"bilinear", "nearest", "bicubic", "lanczos", "box", "hamming"}
         ``"nearest"`` takes the source pixel that contains the center of the new one, as Pillow and torch's
         ``"nearest-exact"`` do. torchvision's ``NEAREST`` chooses other pixels. The last three are Pillow's and need
-        ``antialias``.
+        ``antialias``. A NumPy array (N,) has one for each image, such as ``rng.choice(["bilinear", "bicubic"])``.
     max_size : int or (N,) int, optional
         With an int ``size``, the largest length of the longer side in pixels; the shorter side shrinks to match. With
         ``size=None``, the length of the longer side.
@@ -101,8 +101,8 @@ def resize(
     >>> gpuimg.resize([np.zeros((30, 40, 3), np.uint8)], 15).sizes.tolist()
     [[15, 20]]
     """
-    rule, chosen = rule_and_filter(exact, interpolation, antialias)
     batch = recording_of(images).for_geometry()
+    rule, chosen = rule_and_filters(exact, interpolation, antialias, batch.image_count)
     new = _resized(batch.sizes, batch.image_count, size, max_size)
     return Batch(_resize(batch, new, chosen, antialias, rule, arguments.mask(where, batch.image_count)))
 
@@ -135,7 +135,7 @@ def _resized(old: Ints, n: int, size: Any, max_size: Any) -> Ints:
 
 
 def _resize(
-    batch: Recording, new: Ints, filter: int, antialias: bool, rule: int | None, where: Mask | None
+    batch: Recording, new: Ints, filter: Ints, antialias: bool, rule: int | None, where: Mask | None
 ) -> Recording:
     if rule is not None:
         return resize_exactly(batch, new, filter, rule, where)
@@ -324,8 +324,9 @@ def resized_boxes(
     images: Images, boxes: Ints, size: Ints, interpolation: Interpolation, antialias: bool, exact: Exact | None
 ) -> Batch:
     """Crop checked boxes (N, 4), top left height width, and resize them to sizes (N, 2)."""
-    rule, chosen = rule_and_filter(exact, interpolation, antialias)
-    batch = _cropped(recording_of(images).for_geometry(), boxes[:, :2], boxes[:, 2:], None)
+    batch = recording_of(images).for_geometry()
+    rule, chosen = rule_and_filters(exact, interpolation, antialias, batch.image_count)
+    batch = _cropped(batch, boxes[:, :2], boxes[:, 2:], None)
     return Batch(_resize(batch, size, chosen, antialias, rule, None))
 
 

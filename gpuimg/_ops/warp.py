@@ -52,7 +52,7 @@ def _warp(
 ) -> Batch:
     """Record a warp: the color around the image unless ``fill`` is None, then the matrices ``local``."""
     plan = batch.plan
-    chosen = arguments.interpolation(interpolation)
+    chosen = arguments.filters(interpolation, batch.image_count, arguments.interpolation)
     if fill is not None:
         color = arguments.color(fill, batch.image_count, plan.channels, batch.unit)
         plan = fill_outside(plan, 0, plan.sizes, color, where)
@@ -84,7 +84,8 @@ def rotate(
     angle : float or (N,) float
         Angle in degrees, counter-clockwise.
     interpolation : {"nearest", "bilinear", "bicubic"}
-        A chain is resampled once, with the smoothest interpolation among its calls: bilinear after a bilinear resize.
+        A NumPy array (N,) has one for each image. A chain is resampled once, with the smoothest interpolation among its
+        calls: bilinear after a bilinear resize.
     expand : bool
         Enlarge each result to contain the whole rotated image; ``center`` then has no effect.
     center : (x, y), optional

@@ -257,13 +257,14 @@ class Plan:
         local: Floats,
         sizes: Ints,
         *,
-        filter: int = layout.NEAREST,
+        filter: int | Ints = layout.NEAREST,
         scale: Floats | None = None,
         where: Mask | None = None,
     ) -> Plan:
         """Move to a new grid; ``local`` (N, 3, 3) maps it to the current one.
 
-        ``scale`` (N, 2): current pixels per new pixel in x and y, by which an antialiasing filter is stretched.
+        ``filter`` may be (N,). ``scale`` (N, 2): current pixels per new pixel in x and y, by which an antialiasing
+        filter is stretched.
         """
         if where is not None:
             local = np.where(where[:, None, None], local, np.eye(3))
@@ -286,7 +287,7 @@ class Plan:
         history = (*self.history, Step(len(self.entries), local, sizes))
         return replace(self, grid=Grid(sizes, tuple(frames), chosen, self.grid.window), history=history)
 
-    def resized(self, sizes: Ints, filter: int, *, antialias: bool, where: Mask | None = None) -> Plan:
+    def resized(self, sizes: Ints, filter: int | Ints, *, antialias: bool, where: Mask | None = None) -> Plan:
         """Move to a grid of other sizes (N, 2) over the same pixels."""
         ratio = (self.sizes / sizes)[:, ::-1]
         local = np.zeros((len(self), 3, 3))
@@ -295,7 +296,7 @@ class Plan:
         local[:, 2, 2] = 1.0
         return self.transformed(local, sizes, filter=filter, scale=ratio if antialias else None, where=where)
 
-    def resized_exactly(self, sizes: Ints, filter: int, rule: int) -> Plan:
+    def resized_exactly(self, sizes: Ints, filter: Ints, rule: int) -> Plan:
         """Resize bytes by a rule of kernels/exact.py; only where the plan :attr:`is_crop`, and as its last call."""
         return replace(self.resized(sizes, filter, antialias=True), exact=rule)
 

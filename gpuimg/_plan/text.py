@@ -206,6 +206,9 @@ def _seed(params: Floats, op: ops.Op) -> int:
 _DESCRIBE: dict[ops.Op, Callable[[Plan, Floats, float], str]] = {
     ops.HUE: lambda plan, params, white: f"hue: {_number(params[0])} turns",
     ops.SOLARIZE: lambda plan, params, white: f"solarize: from {_number(params[0] * white)}",
+    ops.SOLARIZE_ADD: lambda plan, params, white: (
+        f"solarize add: {_number(params[0] * white)} below {_number(params[1] * white)}"
+    ),
     ops.POSTERIZE: lambda plan, params, white: f"posterize: {_number(math.log2(params[1] + 1.0))} bits",
     ops.PAINT: _painted,
     ops.POINTWISE: _pointwise,

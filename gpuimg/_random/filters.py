@@ -161,8 +161,8 @@ def random_jpeg(images: Images, quality: float | Range = (50, 100), p: PerImage 
     return filters.jpeg(batch, generator.integers(low, high + 1), where=where)
 
 
-# Pixels. DeiT III blurs with standard deviations up to 2; the kernel covers three of them on each side.
-_THREE_AUGMENT_KERNEL = 13
+#: Pixels. 3-Augment blurs with standard deviations up to 2; the kernel covers three of them on each side.
+BLUR_KERNEL = 13
 
 
 def three_augment(images: Images, *, rng: Rng | int) -> Batch:
@@ -200,4 +200,4 @@ def three_augment(images: Images, *, rng: Rng | int) -> Batch:
     white = 1.0 / recording_of(batch).unit
     batch = color.rgb_to_grayscale(batch, batch.channels, where=which == 0)
     batch = color.solarize(batch, np.ceil(white / 2.0) if white > 1.0 else 0.5, where=which == 1)
-    return filters.gaussian_blur(batch, _THREE_AUGMENT_KERNEL, sigma, where=which == 2)
+    return filters.gaussian_blur(batch, BLUR_KERNEL, sigma, where=which == 2)

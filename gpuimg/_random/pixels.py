@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._batch.batch import Batch, Images
+from .._batch.batch import Batch, Images, recording_of
 from .._checks import arguments
-from .._checks.types import Color, Interpolation, Ints, PerImage, Range, Size
+from .._checks.types import Color, Interpolation, Ints, Mask, PerImage, Range, Size
 from .._ops import pixels
 from .._ops.elastic import elastic
 from .draws import TRIES, drawn_sides, limits, one_number, prepare, whole_limits
@@ -31,8 +31,9 @@ def random_erasing(
     p: PerImage = 0.5,
     scale: Range = (0.02, 0.33),
     ratio: Range = (0.3, 3.3),
-    value: Color | Literal["random"] = 0,
+    value: Color | Literal["random", "color"] = 0,
     *,
+    count: int = 1,
     rng: Rng | int,
 ) -> Batch:
     """Erase a rectangle of random area, aspect ratio and position, with probability ``p``.
@@ -46,8 +47,11 @@ def random_erasing(
         Range of the rectangle's area as a fraction of the image's, 0 to 1.
     ratio : (low, high)
         Range of the rectangle's height divided by its width; the logarithm is drawn uniformly.
-    value : number, (C,), (N,), (N, C) or "random"
-        Color of the rectangle, or noise, as in :func:`erase`.
+    value : number, (C,), (N,), (N, C), "random" or "color"
+        Color of the rectangle, or noise, as in :func:`erase`. ``"color"`` draws one color for each rectangle, uniform
+        from black to white, or after :func:`normalize` from a standard normal distribution.
+    count : int
+        Largest number of rectangles, 1 to 64: each image gets 1 to ``count``, which share the area between them.
     rng : Rng or int
         Generator for the samples of the batch, or a seed.
 
@@ -62,7 +66,9 @@ def random_erasing(
 
     Notes
     -----
-    If none of ten rectangles fits into the image, the image does not change, as in torchvision.
+    If none of ten rectangles fits into the image, the image does not change, as in torchvision. timm's
+    ``RandomErasing`` comes after :func:`normalize`, with ``scale=(0.02, 1 / 3)`` and ``ratio=(0.3, 1 / 0.3)``; its
+    modes are 0 for "const", ``"color"`` for "rand" and ``"random"`` for "pixel".
 
     Examples
     --------
@@ -73,10 +79,22 @@ def random_erasing(
     batch, generator = prepare(images, rng, "random_erasing")
     share = limits(scale, "scale", low=0.0, high=1.0)
     aspect = limits(ratio, "ratio", low=1e-6)
+    most = arguments.whole_number(count, "count", 1, _MOST_HOLES)
     where = generator.bernoulli(p)
+    holes = generator.integers(1, most + 1) if most > 1 else np.ones(len(batch), np.int64)
+    for k in range(most):
+        batch = _with_hole(batch, share, aspect, value, holes, where & (k < holes), generator)
+    return batch
+
+
+def _with_hole(
+    batch: Batch, share: tuple[float, float], aspect: tuple[float, float], value: Any, holes: Ints, where: Mask,
+    generator: Rng,
+) -> Batch:  # fmt: skip
+    """Erase one of ``holes`` (N,) rectangles, which share an area drawn from ``share``."""
     unit = generator.units(2 * TRIES + 2)
     height, width = batch.sizes[:, :1], batch.sizes[:, 1:]
-    h, w = drawn_sides(height * width, unit, share, aspect)
+    h, w = drawn_sides(height * width / holes[:, None], unit, share, aspect)
     fits = (h < height) & (w < width)
     rows, first = np.arange(len(batch)), np.argmax(fits, 1)
     h, w = h[rows, first], w[rows, first]
@@ -84,6 +102,9 @@ def random_erasing(
     left = np.floor(unit[:, -1] * (width[:, 0] - w + 1))
     where = where & fits.any(1)
     top, left, h, w = (np.where(where, v, 0.0) for v in (top, left, h, w))
+    if isinstance(value, str) and value == "color":
+        color = [generator.normal() if batch.normalized else generator.uniform() for _ in range(batch.channels)]
+        value = np.stack(color, 1) / recording_of(batch).unit
     return pixels.erase(batch, top, left, h, w, value, seed=_seeds_for(value, generator), where=where)
 
 

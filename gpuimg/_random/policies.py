@@ -13,7 +13,7 @@ import numpy as np
 
 from .._batch.batch import Batch, Images, recording_of
 from .._checks.arguments import flag, whole_number
-from .._checks.types import Color, Floats, Interpolation, Ints, Policy
+from .._checks.types import Color, Floats, Interpolation, Ints, Mask, Policy
 from .._ops.color import posterize_parameters, solarize_parameter
 from .._ops.warp import affine
 from ..kernels import ops as op_table
@@ -28,13 +28,13 @@ from .policy_tables import (
     EQUALIZE,
     IDENTITY,
     INVERT,
-    OP_NAMES,
     POSTERIZE,
     ROTATE,
     SHARPNESS,
     SHEAR_X,
     SHEAR_Y,
     SOLARIZE,
+    SOLARIZE_ADD,
     TRANSLATE_X,
     TRANSLATE_Y,
 )
@@ -43,7 +43,7 @@ from .rng import Rng
 # Op codes of the policies' ops, in the order of policy_tables; ops that move pixels have no color op.
 _COLOR_OPS = (
     op_table.BRIGHTNESS, op_table.SATURATION, op_table.CONTRAST, op_table.SHARPNESS, op_table.POSTERIZE,
-    op_table.SOLARIZE, op_table.AUTOCONTRAST, op_table.EQUALIZE, op_table.INVERT,
+    op_table.SOLARIZE, op_table.AUTOCONTRAST, op_table.EQUALIZE, op_table.INVERT, op_table.SOLARIZE_ADD,
 )  # fmt: skip
 _CODES = np.array([op_table.SKIP.code] * BRIGHTNESS + [op.code for op in _COLOR_OPS], np.int32)
 
@@ -253,7 +253,7 @@ def auto_augment(
         raise ValueError(f'policy must be "imagenet", "cifar10" or "svhn", not {policy!r}')
     table = AUTO_AUGMENT_POLICIES[name]
     chosen = table[generator.choice(len(table))]  # (N, 2, 3): op, probability, bin
-    space = tuple(_AUTO_AUGMENT[op] for op in range(len(OP_NAMES)))
+    space = tuple(_AUTO_AUGMENT[op] for op in range(INVERT + 1))
     for k in range(2):
         applied = generator.bernoulli(chosen[:, k, 1])
         which = np.where(applied, chosen[:, k, 0], IDENTITY).astype(np.int64)
@@ -316,7 +316,6 @@ def augmix(
     (2, 16, 16, 3)
     """
     batch, generator = prepare(images, rng, "augmix")
-    n = len(batch)
     severity = whole_number(severity, "severity", 1, 10)
     mixture_width = whole_number(mixture_width, "mixture_width")
     if chain_depth != -1:
@@ -325,20 +324,30 @@ def augmix(
     color_only = (BRIGHTNESS, COLOR, CONTRAST, SHARPNESS)
     flag(all_ops, "all_ops")
     space = tuple(op for op in _AUGMIX if all_ops or op.op not in color_only)
+    codes = (_Op(IDENTITY, _linear(0.0), False), *space)
+
+    def one_op(chain: Batch, active: Mask) -> Batch:
+        which = np.where(active, generator.choice(len(space)) + 1, 0)
+        strength = generator.integers(0, severity) / 9.0
+        return _step(chain, codes, which, strength, _signs(generator), interpolation, fill)
+
+    return mixed_chains(batch, generator, alpha, mixture_width, chain_depth, one_op)
+
+
+def mixed_chains(
+    batch: Batch, generator: Rng, alpha: float, width: int, depth: int, one_op: Callable[[Batch, Mask], Batch]
+) -> Batch:
+    """Mix images with ``width`` chains of ``depth`` ops, or of 1 to 3 for -1; ``one_op`` applies one where (N,)."""
     own = generator.beta(alpha, alpha)  # weights of the images themselves
-    gammas = np.stack([generator.gamma(alpha) for _ in range(mixture_width)], 1)
+    gammas = np.stack([generator.gamma(alpha) for _ in range(width)], 1)
     weights = (1.0 - own)[:, None] * gammas / np.maximum(gammas.sum(1, keepdims=True), 1e-300)
     mixed = batch.compute("float32")
     so_far = own
-    for k in range(mixture_width):
-        depth = np.full(n, chain_depth) if chain_depth > 0 else generator.integers(1, 4)
+    for k in range(width):
+        length = np.full(len(batch), depth) if depth > 0 else generator.integers(1, 4)
         chain = batch
-        for step in range(int(chain_depth) if chain_depth > 0 else 3):
-            which = generator.choice(len(space))
-            strength = generator.integers(0, severity) / 9.0
-            sign = _signs(generator)
-            codes = (_Op(IDENTITY, _linear(0.0), False), *space)
-            chain = _step(chain, codes, np.where(step < depth, which + 1, 0), strength, sign, interpolation, fill)
+        for step in range(depth if depth > 0 else 3):
+            chain = one_op(chain, step < length)
         # A running mean: after chain k, mixed holds the image and the first k chains, of total weight so_far.
         total = so_far + weights[:, k]
         mixed = mixing.blend(mixed, chain, so_far / np.maximum(total, 1e-300))
@@ -363,8 +372,9 @@ def _step(
     size = batch.sizes[:, ::-1].astype(np.float64)
     ops = np.array([op.op for op in space])[which]
     magnitudes = np.stack([op.magnitude(strength, size) for op in space], 1)[np.arange(len(which)), which]
-    signed = np.array([op.signed for op in space])[which]
-    return apply_ops(batch, ops, np.where(signed, magnitudes * sign, magnitudes), interpolation, fill)
+    magnitudes = np.where(np.array([op.signed for op in space])[which], magnitudes * sign, magnitudes)
+    whole = (ops == TRANSLATE_X) | (ops == TRANSLATE_Y)
+    return apply_ops(batch, ops, np.where(whole, np.trunc(magnitudes), magnitudes), interpolation, fill)
 
 
 def apply_ops(batch: Batch, ops: Ints, magnitudes: Floats, interpolation: Interpolation, fill: Any) -> Batch:
@@ -385,8 +395,8 @@ def _move(batch: Batch, ops: Ints, magnitudes: Floats, moved: Any, interpolation
     degrees = np.rad2deg(np.arctan(magnitudes))
     shear_x = np.where(ops == SHEAR_X, degrees, zero)
     shear_y = np.where(ops == SHEAR_Y, degrees, zero)
-    shift_x = np.where(ops == TRANSLATE_X, np.trunc(magnitudes), zero)
-    shift_y = np.where(ops == TRANSLATE_Y, np.trunc(magnitudes), zero)
+    shift_x = np.where(ops == TRANSLATE_X, magnitudes, zero)
+    shift_y = np.where(ops == TRANSLATE_Y, magnitudes, zero)
     angle = np.where(ops == ROTATE, -magnitudes, zero)
     corner = (ops == SHEAR_X) | (ops == SHEAR_Y)
     middle = batch.sizes / 2.0
@@ -399,11 +409,14 @@ def _with_color_step(batch: Batch, ops: Ints, magnitudes: Floats) -> Any:
     params = np.zeros((len(op_table.POSTERIZE.parameters), len(batch)))
     factor = (ops >= BRIGHTNESS) & (ops <= SHARPNESS)
     params[0] = np.where(factor, 1.0 + magnitudes, 0.0)
-    params[0] = np.where(ops == SOLARIZE, solarize_parameter(magnitudes, recording_of(batch).unit), params[0])
+    unit = recording_of(batch).unit
+    params[0] = np.where(ops == SOLARIZE, solarize_parameter(magnitudes, unit), params[0])
+    params[0] = np.where(ops == SOLARIZE_ADD, magnitudes, params[0])
+    params[1] = np.where(ops == SOLARIZE_ADD, solarize_parameter(np.full(len(batch), 128.0 / 255.0), unit), 0.0)
     posterized = ops == POSTERIZE
     if posterized.any():
         levels = 2.0 ** np.where(posterized, np.trunc(magnitudes), 8.0)
-        params = np.where(posterized, np.stack(posterize_parameters(levels, recording_of(batch).unit)), params)
+        params = np.where(posterized, np.stack(posterize_parameters(levels, unit)), params)
     codes = _CODES[ops]
     if batch.channels == 1:
         codes = np.where(ops == COLOR, np.int32(op_table.SKIP.code), codes)

@@ -9,9 +9,10 @@ from .._checks.types import Floats
 # Ops of a policy step. Those up to ROTATE move pixels, the others change color.
 IDENTITY, SHEAR_X, SHEAR_Y, TRANSLATE_X, TRANSLATE_Y, ROTATE = range(6)
 BRIGHTNESS, COLOR, CONTRAST, SHARPNESS, POSTERIZE, SOLARIZE, AUTOCONTRAST, EQUALIZE, INVERT = range(6, 15)
+SOLARIZE_ADD = 15  # of timm's policies only
 OP_NAMES = (
     "Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
-    "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize", "Invert",
+    "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize", "Invert", "SolarizeAdd",
 )  # fmt: skip
 
 
@@ -110,3 +111,34 @@ AUTO_AUGMENT_POLICIES = {
         )
     ),
 }
+
+# timm's "v0", from TensorFlow's ``models/official/efficientnet/autoaugment.py``. Magnitudes of 10.
+TIMM_V0 = _table(
+    (
+        ((EQUALIZE, 0.8, 1), (SHEAR_Y, 0.8, 4)),
+        ((COLOR, 0.4, 9), (EQUALIZE, 0.6, 3)),
+        ((COLOR, 0.4, 1), (ROTATE, 0.6, 8)),
+        ((SOLARIZE, 0.8, 3), (EQUALIZE, 0.4, 7)),
+        ((SOLARIZE, 0.4, 2), (SOLARIZE, 0.6, 2)),
+        ((COLOR, 0.2, 0), (EQUALIZE, 0.8, 8)),
+        ((EQUALIZE, 0.4, 8), (SOLARIZE_ADD, 0.8, 3)),
+        ((SHEAR_X, 0.2, 9), (ROTATE, 0.6, 8)),
+        ((COLOR, 0.6, 1), (EQUALIZE, 1.0, 2)),
+        ((INVERT, 0.4, 9), (ROTATE, 0.6, 0)),
+        ((EQUALIZE, 1.0, 9), (SHEAR_Y, 0.6, 3)),
+        ((COLOR, 0.4, 7), (EQUALIZE, 0.6, 0)),
+        ((POSTERIZE, 0.4, 6), (AUTOCONTRAST, 0.4, 7)),
+        ((SOLARIZE, 0.6, 8), (COLOR, 0.6, 9)),
+        ((SOLARIZE, 0.2, 4), (ROTATE, 0.8, 9)),
+        ((ROTATE, 1.0, 7), (TRANSLATE_Y, 0.8, 9)),
+        ((SHEAR_X, 0.0, 0), (SOLARIZE, 0.8, 4)),
+        ((SHEAR_Y, 0.8, 0), (COLOR, 0.6, 4)),
+        ((COLOR, 1.0, 0), (ROTATE, 0.6, 2)),
+        ((EQUALIZE, 0.8, 4), (EQUALIZE, 0.0, 8)),
+        ((EQUALIZE, 1.0, 4), (AUTOCONTRAST, 0.6, 2)),
+        ((SHEAR_Y, 0.4, 7), (SOLARIZE_ADD, 0.6, 7)),
+        ((POSTERIZE, 0.8, 2), (SOLARIZE, 0.6, 10)),
+        ((SOLARIZE, 0.6, 8), (EQUALIZE, 0.6, 1)),
+        ((COLOR, 0.8, 6), (ROTATE, 0.4, 5)),
+    )
+)

@@ -393,12 +393,26 @@ class _OfFrames(Rng):
     def fork(self) -> Rng:
         return _OfFrames(self._clips.fork(), self._frames)
 
+    def of_clips(self, rows: Ints) -> Rng:
+        """Return the generator for some of the clips, by position."""
+        return _OfFrames(rng_of_rows(self._clips, rows), self._frames)
+
 
 def rng_of_views(seed: int, epoch: int, indices: Sequence[int], views: Sequence[int]) -> Rng:
     """Return a generator with one view of each sample, the draws of which are those of :meth:`Rng.views`."""
     rng = Rng(seed, epoch=epoch, indices=indices)
     rng._views = np.array(views, np.uint64)
     return rng
+
+
+def rng_of_rows(rng: Rng, rows: Ints) -> Rng:
+    """Return a generator for some of the samples, or clips, by position: equal positions draw the same numbers."""
+    if isinstance(rng, _OfFrames):
+        return rng.of_clips(rows)
+    other = rng.split("")
+    other.indices, other._views = rng.indices[rows], rng._views[rows]
+    other._stream, other._draw = rng._stream, rng._draw
+    return other
 
 
 def as_rng(rng: Any, n: int, name: str, frames: int | None = None) -> Rng:

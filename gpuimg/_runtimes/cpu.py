@@ -14,7 +14,7 @@ from .._data.clips import EncodedClips
 from .._data.images import ALIGNMENT, Encoded, Pixels, numpy_dtype, offsets_of
 from .._data.patches import PatchLayout
 from .._plan.plan import Plan
-from .._threads.team import side_by_side
+from .._threads.team import SharedIterator, side_by_side
 from .._threads.threads import threads
 from .._threads.turn import end_turn
 from ..kernels import layout
@@ -153,10 +153,10 @@ class CpuRuntime:
 
     def mix(self, one: Pixels, other: Pixels, weight: Any, partner: Any, rectangle: Any, out: Any) -> None:
         """Mix images on the worker threads."""
-        images = iter(range(len(one.offsets)))
+        images = SharedIterator(range(len(one.offsets)))
 
         def work() -> None:
-            for i in images:  # atomic under the GIL
+            for i in images:
                 a, b = one.view(i), other.view(int(partner[i]))
                 start = int(one.offsets[i] - one.offsets[0])
                 mix_image(
@@ -170,7 +170,7 @@ class CpuRuntime:
         end_turn()  # the native loops run without the GIL
         for python in call.rounds():
             helpers = self._helpers(call.images_left(python))
-            side_by_side(partial(self._work, call, iter(python)), helpers, call.stop)
+            side_by_side(partial(self._work, call, SharedIterator(python)), helpers, call.stop)
         return Outcome(dict(sorted(call.failures.items())), call.timings, call.launches)
 
     def _helpers(self, images: int) -> int:
@@ -178,7 +178,7 @@ class CpuRuntime:
         return min(self._most or threads(), images) - 1
 
     def _work(self, call: Call, python: Iterator[int]) -> None:
-        """Run one thread's part; taking from the shared iterator is atomic under the GIL."""
+        """Run one thread's part."""
         scratch = self._take()
         try:
             call.work(scratch, python)

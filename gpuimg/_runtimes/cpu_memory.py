@@ -122,14 +122,12 @@ class Pool:
         if size < _POOLED:
             return _aligned(size)
         with self._lock:
-            spares = list(self._spare)  # in one step: `give` may append at any moment
+            # One by one: `give` may append at any moment, and an iteration would fail.
+            spares = [self._spare.popleft() for _ in range(len(self._spare))]
             memory = next((spare for spare in spares if size <= spare.size <= 2 * size), None)
             if memory is None:
                 memory = _aligned(size)
-            else:
-                # Not `remove`, which would compare the arrays' contents. Blocks given back meanwhile are dropped.
-                self._spare.clear()
-                self._spare.extend(spare for spare in spares if spare is not memory)
+            self._spare.extend([spare for spare in spares if spare is not memory])
         return np.asarray(_PooledMemory(self, memory))[:size]
 
     def give(self, memory: np.ndarray[Any, Any]) -> None:

@@ -20,7 +20,7 @@ from .._checks.types import Ints
 from .._data.clips import EncodedClips
 from .._data.images import Pixels
 from .._decoding import exif
-from .._threads.team import side_by_side
+from .._threads.team import SharedIterator, side_by_side
 from .._video.convert import Surface, surface_of
 from .._video.decode import decoded_frames
 from .._video.files import hardware, opened
@@ -92,7 +92,7 @@ class ClipDecoder:
         stored = exif.stored_regions(regions, clips.sizes, turns)
         target = _Target(pixels.flat, pixels.channels, stored, pixels.stored_places(turns))
         chosen = [clip for clip in range(len(clips.data)) if clip not in clips.failures]
-        left = iter(chosen)
+        left = SharedIterator(chosen)
         refused: dict[int, str] = {}
 
         def work() -> None:
@@ -100,7 +100,7 @@ class ClipDecoder:
                 # CuPy does not call this for a device that is current already, and a new thread has no context yet.
                 cupy.cuda.runtime.setDevice(self._index)
                 try:
-                    for clip in left:  # atomic under the GIL
+                    for clip in left:
                         try:
                             self._decode_clip(clips, clip, target, stream.ptr)
                         except _RefusedError as error:

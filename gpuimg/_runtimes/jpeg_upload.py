@@ -10,7 +10,7 @@ import numpy as np
 from .._checks.types import Ints
 from .._data.images import EncodedImages, Pixels
 from .._decoding import exif
-from .._threads.team import side_by_side
+from .._threads.team import SharedIterator, side_by_side
 from .._threads.threads import threads
 from ..kernels.jpeg import layout, segments, upload
 from ..kernels.jpeg.fill import BUCKETS, write_segments, write_tables
@@ -132,11 +132,11 @@ class Upload:
     def _for_all(self, call: Callable[[int, int, Any], None]) -> None:
         """Call a native function on ranges of images, on all threads."""
         n = len(self._images)
-        starts = iter(range(0, n, _AT_ONCE))
+        starts = SharedIterator(range(0, n, _AT_ONCE))
 
         def work() -> None:
             scratch = np.empty(1, segments.SCRATCH)
-            for first in starts:  # atomic under the GIL
+            for first in starts:
                 call(first, min(first + _AT_ONCE, n), scratch)
 
         side_by_side(work, min(threads(), -(-n // _AT_ONCE)) - 1)

@@ -16,7 +16,7 @@ from .._checks.types import Ints, Mask
 from .._data.images import KINDS, Encoded, Pixels, offsets_of
 from .._data.patches import PatchLayout
 from .._plan.plan import KERNEL_CHANNELS, Plan
-from .._threads.team import side_by_side
+from .._threads.team import SharedIterator, side_by_side
 from .._threads.threads import threads
 from ..kernels import exact
 from .protocol import Outcome, Runtime
@@ -169,10 +169,10 @@ def _over_alpha(image: Any, out: Any) -> None:
 
 def _for_each(runtime: Runtime, n: int, work: Callable[[int], None]) -> None:
     """Call ``work`` for each image; on the CPU with all threads."""
-    images = iter(range(n))
+    images = SharedIterator(range(n))
 
     def share() -> None:
-        for i in images:  # atomic under the GIL
+        for i in images:
             work(i)
 
     with runtime.device():

@@ -10,7 +10,7 @@ import numpy as np
 from .._data.images import Encoded, EncodedImages, Pixels, offsets_of
 from .._data.selection import unique
 from .._decoding import deep, exif, pillow, png, route
-from .._threads.team import side_by_side
+from .._threads.team import SharedIterator, side_by_side
 from .._threads.threads import threads
 from .protocol import Outcome, Runtime
 
@@ -75,10 +75,10 @@ def _decode_individually(runtime: Runtime, source: EncodedImages, indices: list[
     """Decode files one by one on the host's threads; return reasons of failures by index."""
     failures: dict[int, str] = {}
     found: dict[int, np.ndarray[Any, Any]] = {}
-    left = iter(indices)
+    left = SharedIterator(indices)
 
     def work() -> None:
-        for i in left:  # atomic under the GIL
+        for i in left:
             try:
                 decoded = _one(source, i)
             except ValueError as error:

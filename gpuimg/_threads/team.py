@@ -10,8 +10,11 @@ from __future__ import annotations
 import _thread
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from typing import Generic, Self, TypeVar
+
+T = TypeVar("T")
 
 
 class _Call:
@@ -67,8 +70,9 @@ class _Call:
             raise self._raised[0]
 
 
-# Both lists change only by single list operations, which are atomic. A call is appended to _open before pending helpers
-# are counted, and a helper is removed from _pending_starts before it looks for calls: a counted helper sees the call.
+# Both lists change only by single list operations, which are atomic, also in a free-threaded Python. A call is appended
+# to _open before pending helpers are counted, and a helper is removed from _pending_starts before it looks for calls: a
+# counted helper sees the call.
 _open: list[_Call] = []
 _pending_starts: list[None] = []  # one item per helper that was started but does not run yet
 
@@ -106,3 +110,21 @@ def side_by_side(work: Callable[[], None], helpers: int, stop: Callable[[], None
     thread cannot continue, for example after an interrupt, so that the others need not do all of the work.
     """
     _Call(work, helpers, stop).run()
+
+
+class SharedIterator(Generic[T]):
+    """An iterator for several threads: each item goes to one of them.
+
+    A free-threaded Python does not promise that of the iterators of ranges, lists and dicts; the GIL does.
+    """
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items: Iterator[T] = iter(items)
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> T:
+        with self._lock:
+            return next(self._items)

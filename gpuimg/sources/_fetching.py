@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .._io.file_bytes import too_large
-from .._threads.team import side_by_side
+from .._threads.team import SharedIterator, side_by_side
 from ._remote import UNKNOWN, RemoteFile, Storage
 
 _AT_ONCE = 4  # concurrent requests per reader thread
@@ -114,7 +114,7 @@ def fetched(places: Sequence[Any], max_bytes: int) -> list[Any]:
         elif isinstance(place, RemoteSpan) and place.size > max_bytes:
             found[k] = too_large(place.size, max_bytes)
     jobs += [partial(_read_run, run, found) for run in _runs(places, max_bytes)]
-    left = iter(jobs)  # shared by several threads: a step of a list iterator is atomic under the GIL
+    left = SharedIterator(jobs)
 
     def work() -> None:
         for job in left:

@@ -19,6 +19,7 @@ from ..scalar import f32, loop
 from .clock import now, pause
 from .exact import call_resize
 from .intrinsics import add_to, address_of, bytes_at, bytes_of, copy, floats_at, longs_at, records_at, records_of
+from .planar import PLANAR_SLACK
 from .records import (
     BATCH,
     CALLS,
@@ -221,7 +222,7 @@ def _find_source(batch, image, header, scratch, thread, status, out):
     else:
         for k in range(size):
             to[k] = 0
-    source.address, source.elements = address_of(to), size + SOURCE_SLACK
+    source.address, source.elements = address_of(to), size + (PLANAR_SLACK if source.planar else SOURCE_SLACK)
 
 
 @loop

@@ -29,7 +29,7 @@ _PARTS: Final = 4  # vectors that are summed together: of 64 rows of luma, or of
 _STEP: Final = _PARTS * _ROWS
 _CHUNK: Final = 1024  # columns that the vertical pass computes before they are turned, see sample.py
 _WEIGHT_BITS: Final = 15  # of a weight
-_MOST = f32((1 << _WEIGHT_BITS) - 1)  # for which 1 is taken
+_MOST = f32((1 << _WEIGHT_BITS) - 1)  # the largest weight, in place of 1
 _BITS: Final = 6  # after the point of a sum
 
 #: Bytes after the last sample of a plane that may be read.
@@ -204,7 +204,8 @@ def _lay(calls, source, record, plane, axis, n, step, offsets, weights, floats):
     call_lay_taps(
         calls.lay_taps, (positions, n, support, record.filter, low, high, step, taps, one, values, offsets, total)
     )
-    halves = weights[offsets.size :]  # half of a sum's unit for each tap that weighs: its product is rounded down
+    # Products are rounded down, those of weights other than 0 by half a unit on average, which is added to each sum.
+    halves = weights[offsets.size :]
     for k in range(n):
         halves[k] = 1
     for t in range(taps):
@@ -275,17 +276,9 @@ def _sample_rows(source, c, y, y1, height, shift, down, across, mixed, turned, s
                 row = min(top + j, height - 1)
                 for k in range(0, size, _STEP):
                     _mix(
-                        values,
-                        oy,
-                        wy,
-                        up(row),
-                        up(height),
-                        up(ny),
-                        up(shift),
-                        up(left + at + k),
-                        mixed,
+                        values, oy, wy, up(row), up(height), up(ny), up(shift), up(left + at + k), mixed,
                         up(j * _CHUNK + k),
-                    )
+                    )  # fmt: skip
             for k in range(0, size, _ROWS):
                 _turn(mixed, up(k), up(_CHUNK), turned, up(_STEP * (at + k) + _ROWS * part), up(_STEP))
     for x in range(0, width, _ROWS):
@@ -320,11 +313,13 @@ def _planar(calls_, source_, record_, y0, y1, scratch_):
     luma_down, luma_across, end = _tables(record, luma, height, width, ints, i64(0))
     chroma_down, chroma_across, _ = _tables(record, chroma, height, width, ints, end)
     if y0 == 0:
-        for c in range(2):
+        for k in range(4):  # one call in a loop: machine code is written once
+            c, axis = k // 2, k % 2
             plane = source.planes[c]
             down, across = (chroma_down, chroma_across) if c else (luma_down, luma_across)
-            _lay(calls, source, record, plane, 1, height, plane.size[0], down[1], down[2], floats)
-            _lay(calls, source, record, plane, 0, width, i64(_STEP), across[1], across[2], floats)
+            _, offsets, weights = down if axis else across
+            n, step = (height, plane.size[0]) if axis else (width, i64(_STEP))
+            _lay(calls, source, record, plane, axis, n, step, offsets, weights, floats)
     memory = bytes_at(scratch.floats.address, 4 * floats.size)
     line = (width + _ROWS - 1) // _ROWS * _ROWS
     mixed = shorts_in(memory, 0, _ROWS * _CHUNK)
@@ -337,14 +332,14 @@ def _planar(calls_, source_, record_, y0, y1, scratch_):
     scale = source.scale * f32(1.0 / (1 << _BITS))
     shift = _missing_bits(record.filter)
     for y in range(y0, y1, _STEP):
-        _sample_rows(
-            source, i64(0), y, y1, height, shift, luma_down, luma_across, mixed, turned, summed, samples, line, i64(0)
-        )  # fmt: skip
-        for half in range(0, min(_STEP, y1 - y), _STEP // 2):
-            _sample_rows(
-                source, i64(1), y + half, y1, height, shift, chroma_down, chroma_across, mixed, turned, summed, samples,
-                line, half * line,
-            )  # fmt: skip
+        for k in range(3):  # of luma, and both halves of chroma
+            c, first = (1, (k - 1) * _STEP // 2) if k else (0, 0)
+            if y + first < y1:
+                down, across = (chroma_down, chroma_across) if c else (luma_down, luma_across)
+                _sample_rows(
+                    source, c, y + first, y1, height, shift, down, across, mixed, turned, summed, samples, line,
+                    first * line,
+                )  # fmt: skip
         _convert(samples, line, scale, planes, (y - y0) * width, width, min(_STEP, y1 - y))
 
 

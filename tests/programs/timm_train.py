@@ -13,6 +13,10 @@ parser.add_argument("--batch-size", default=4, type=int)
 parser.add_argument("--epochs", default=2, type=int)
 parser.add_argument("--seed", default=42, type=int)
 parser.add_argument("--aug-repeats", default=0, type=int)
+parser.add_argument("--aa", default=None)
+parser.add_argument("--reprob", default=0.0, type=float)
+parser.add_argument("--remode", default="pixel")
+parser.add_argument("--train-interpolation", default="random")
 parser.add_argument("--no-prefetcher", action="store_true")
 args = parser.parse_args()
 args.prefetcher = not args.no_prefetcher
@@ -30,6 +34,10 @@ loader_train = create_loader(
     input_size=data_config["input_size"],
     batch_size=args.batch_size,
     is_training=True,
+    re_prob=args.reprob,
+    re_mode=args.remode,
+    auto_augment=args.aa,
+    interpolation=args.train_interpolation,
     mean=data_config["mean"],
     std=data_config["std"],
     num_aug_repeats=args.aug_repeats,
@@ -42,6 +50,7 @@ loader_eval = create_loader(
     input_size=data_config["input_size"],
     batch_size=args.batch_size,
     is_training=False,
+    interpolation=data_config["interpolation"],
     mean=data_config["mean"],
     std=data_config["std"],
     crop_pct=data_config["crop_pct"],

@@ -122,9 +122,10 @@ def noisy(x: Any) -> gi.Batch:
 
 
 def mirrored(x: Any) -> gi.Batch:
-    """Pad with mirrored pixels by more than the image, change colors in HSV, and permute the channels."""
+    """Pad with mirrored pixels by more than the image, change colors by the rare formulas, and permute the channels."""
     x = gi.pad(x, (9, 2, 0, 7), padding_mode="reflect", where=np.arange(len(x)) >= 0)
     x = gi.adjust_hsv(x, np.linspace(-1.0, 1.0, len(x)), np.linspace(0.0, 3.0, len(x)), 1.2)
+    x = gi.solarize_add(x, 0.3, 0.6)
     return gi.permute_channels(x, (1, 2, 0) if x.channels == 3 else (0,))
 
 

@@ -337,6 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         child(arguments[0], int(arguments[1]), int(arguments[2]))
         return 0
     parser = argparse.ArgumentParser(prog="python -m tests.robustness.soak", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--first", type=int, default=0, help="number of the first mutation, which is its seed")
     parser.add_argument("--mutations", type=int, default=100_000)
     parser.add_argument("--bounds", type=int, default=20_000, help="of these mutations, with checked bounds")
     parser.add_argument("--guards", type=int, default=20_000, help="cases with guard pages around all memory")
@@ -347,7 +348,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--state", type=Path, required=True, help="file to go on from")
     options = parser.parse_args(arguments)
     soak = Soak(options.out, options.state)
-    soak.run("mutations", options.mutations)
+    soak.totals.next["mutations"] = max(soak.totals.next["mutations"], options.first)
+    soak.run("mutations", options.first + options.mutations)
     soak.run("bounds", options.bounds)
     soak.run("guard pages", options.guards)
     soak.run_deaths(options.deaths)
