@@ -22,23 +22,14 @@ from PIL import Image
 import gpuimg as gi
 from bench import common, photos, processors
 
-_HALF = (0.5,) * 3
-
 #: Models, and photos of a batch relative to ``--count``: those with large outputs have fewer.
-MODELS: dict[str, tuple[Callable[..., Any], int]] = {
-    "clip": (gi.models.clip(), 1),
-    "siglip384": (gi.models.siglip(384), 1),
-    "qwen2_vl": (gi.models.qwen_vl(), 1),
-    "qwen3_vl": (gi.models.qwen_vl(16, 2, 2, 65536, 16777216, _HALF, _HALF), 1),
-    "siglip2_naflex": (gi.models.siglip2_naflex(), 1),
-    "gemma3": (gi.models.gemma3(), 4),
-    "internvl": (gi.models.internvl(), 4),
-}
+MODELS = {
+    "clip": 1, "siglip384": 1, "qwen2_vl": 1, "qwen3_vl": 1, "siglip2_naflex": 1, "gemma3": 4, "internvl": 4
+}  # fmt: skip
 
 
-def _ours(prepare: Callable[..., Any], files: list[bytes]) -> dict[str, Any]:
-    found = prepare(gi.open_batch(files, device="cpu"))
-    return {"pixel_values": found.array(layout="NCHW")} if isinstance(found, gi.Batch) else dict(found)
+def _ours(name: str, files: list[bytes]) -> processors.Outputs:
+    return processors.ours(name, "torchvision", gi.open_batch(files, device="cpu"))
 
 
 def _theirs(processor: Any, files: list[bytes]) -> dict[str, Any]:
@@ -48,13 +39,12 @@ def _theirs(processor: Any, files: list[bytes]) -> dict[str, Any]:
 
 def rates(name: str, files: list[bytes], rounds: int) -> dict[str, Any]:
     """Measure a model's images/s; refuse outputs that differ from those of the default backend."""
-    prepare, _ = MODELS[name]
     backends = {backend: processors.processor(name, backend) for backend in ("torchvision", "pil")}
-    want, got = _theirs(backends["torchvision"], files), _ours(prepare, files)
+    want, got = _theirs(backends["torchvision"], files), _ours(name, files)
     different = sum(int(np.count_nonzero(got[key] != np.asarray(want[key]))) for key in got)
     if different:
         raise RuntimeError(f"{different} values of {name} differ")
-    runs: dict[str, Callable[[], object]] = {"gpuimg": partial(_ours, prepare, files)}
+    runs: dict[str, Callable[[], object]] = {"gpuimg": partial(_ours, name, files)}
     for backend, processor in backends.items():
         if processor is not None:
             runs[backend] = partial(_theirs, processor, files)
@@ -86,7 +76,7 @@ def main() -> None:
             **common.environment({"S": photos.summary_of_set("S", files)}, options.rounds, options.count),
             "versions": {name: version(name) for name in ("transformers", "torch", "torchvision", "pillow")},
             "models": {
-                name: rates(name, files[: len(files) // share], options.rounds) for name, (_, share) in MODELS.items()
+                name: rates(name, files[: len(files) // share], options.rounds) for name, share in MODELS.items()
             },
         },
         options.out,

@@ -1,13 +1,21 @@
-"""Image processors of transformers, made from their classes' defaults, without a hub: references and contenders."""
+"""Image processors of transformers, made from their classes' defaults, without a hub, and gpuimg's counterparts."""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+import gpuimg as gi
 from bench.torchvision_import import import_torchvision
+
+Outputs = dict[str, NDArray[Any]]
 
 _IMAGENET = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
 _HALF = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
@@ -66,6 +74,28 @@ SPECS: dict[str, tuple[str, str, dict[str, Any]]] = {
 #: The rule of ``exact=`` that gives a backend's pixels.
 RULES = {"torchvision": "torch", "pil": "pillow"}
 
+#: gpuimg's preprocessing of these models, but for DINOv3, which resizes floating-point values.
+OURS: dict[str, Callable[..., Callable[..., Any]]] = {
+    "clip": gi.models.clip,
+    "siglip": gi.models.siglip,
+    "siglip384": partial(gi.models.siglip, 384),
+    "vit": gi.models.vit,
+    "dinov2": gi.models.dinov2,
+    "qwen2_vl": gi.models.qwen_vl,
+    "qwen3_vl": partial(gi.models.qwen_vl, 16, 2, 2, 65536, 16777216, (0.5,) * 3, (0.5,) * 3),
+    "siglip2_naflex": gi.models.siglip2_naflex,
+    "kimi": gi.models.kimi,
+    "pixtral": gi.models.pixtral,
+    "internvl": gi.models.internvl,
+    "llava_anyres": gi.models.llava_anyres,
+    "idefics3": gi.models.idefics3,
+    "smolvlm": partial(gi.models.idefics3, 512, 2048),
+    "gemma3": gi.models.gemma3,
+    "gemma3_scan": partial(gi.models.gemma3, 224, pan_and_scan=(256, 4, 1.2)),
+}
+#: Models and backends whose outputs are equal.
+PAIRS = [(name, backend) for name in OURS for backend in RULES if (name, backend) != ("kimi", "pil")]
+
 
 @cache
 def missing() -> str:
@@ -89,3 +119,17 @@ def processor(name: str, backend: str) -> Any:
     except ModuleNotFoundError:
         return None
     return getattr(found, cls + end.title().replace("_", ""))(**options)
+
+
+def ours(name: str, backend: str, x: Any) -> Outputs:
+    """Return the outputs of gpuimg, by the rule of a backend."""
+    found = OURS[name](exact=RULES[backend])(x)
+    return {"pixel_values": found.array(layout="NCHW")} if isinstance(found, gi.Batch) else found
+
+
+def theirs(name: str, backend: str, images: Sequence[NDArray[np.uint8]]) -> Outputs:
+    """Return the outputs of transformers."""
+    given: Any = [Image.fromarray(image) for image in images]
+    if name in ("idefics3", "smolvlm"):  # takes a list of the images of each sample
+        given = [[image] for image in given]
+    return {key: np.asarray(value) for key, value in processor(name, backend)(given, return_tensors="pt").items()}
