@@ -50,8 +50,9 @@ def test_visible_points_are_those_whose_pixels_are_shown() -> None:
             else:
                 assert (x1, y1) == (0, 0)
                 if label and np.any(mask == y0 * width + x0):
-                    row, column = np.argwhere(mask == y0 * width + x0)[0]
-                    around = np.pad(mask, 1, constant_values=-1)[row : row + 3, column : column + 3]
+                    places = np.argwhere(mask == y0 * width + x0)
+                    (top, left), (bottom, right) = places.min(0), places.max(0)
+                    around = np.pad(mask, 1, constant_values=-1)[top : bottom + 3, left : right + 3]
                     assert around.min() < 0  # its center lies outside, and so does a neighbor
                 outside += label > 0
     assert min(outside, checked) > 80

@@ -24,7 +24,6 @@ import gpuimg as gi
 from gpuimg._batch import clips
 from gpuimg._batch.batch import recording_of
 from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
-from gpuimg._index.seek import Seek
 from gpuimg._runtimes import cpu, jpeg_upload, planes, whole_files
 from gpuimg._threads.team import SharedIterator
 from gpuimg.sources import _fetching
@@ -136,8 +135,7 @@ def uploads(first: int) -> Any:
     images = recording_of(gi.open_batch(jpegs, device="cpu")).source
     assert isinstance(images, EncodedImages)
     pixels = Pixels(np.empty(1, np.uint8), offsets_of(images.sizes, 3)[0], images.sizes, 3)
-    none = Seek.of([0] * N, [0] * N, [np.zeros(0, np.uint8)] * N, 0, "the index")
-    upload = jpeg_upload.Upload(images, none, pixels, whole_regions(images.sizes))
+    upload = jpeg_upload.Upload(images, pixels, whole_regions(images.sizes))
     written = np.zeros(upload.words, np.int32)
     upload.write(written)
     return written

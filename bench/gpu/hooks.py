@@ -131,6 +131,10 @@ def frames_of(data: bytes, numbers: list[int], device: str) -> Iterator[list[Any
     from gpuimg._video.index import read_index
 
     hwaccel = None if device == "cpu" else hardware(0)
+    if hwaccel is not None:
+        import cupy
+
+        cupy.cuda.runtime.setDevice(0)  # FFmpeg decodes in the thread's current context
     index = read_index(data, MAX_PIXELS)
     for _, frame in decoded_frames(partial(opened, data, MAX_PIXELS, hwaccel), index, numbers):
         yield _interleaved(frame) if hwaccel is None else _downloaded(frame)
