@@ -85,7 +85,7 @@ def test_files_are_taken_as_arrays_are(name: str, photos: list[NDArray[Any]]) ->
 @every_random_preset
 def test_repeatable_and_different_from_epoch_to_epoch(name: str, photos: list[NDArray[Any]]) -> None:
     preprocess = ALL[name](SIZE)
-    least = 0.25 if name in ("clip_train", "siglip_train") else 0.9  # which crop little, by whole pixels
+    least = 0.25 if name in ("clip_train", "siglip_train") else 0.9  # which take the center of wide photos
     first = preprocess(photos, rng(range(len(photos)))).array("float32")
     assert_same(list(preprocess(photos, rng(range(len(photos)))).array("float32")), list(first))
     other = preprocess(photos, rng(range(len(photos)), epoch=3)).array("float32")
