@@ -70,7 +70,12 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 #: Pages whose text is a file in another folder.
-ELSEWHERE = {"contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md", "tests": "tests/README.md"}
+ELSEWHERE = {
+    "contributing": "CONTRIBUTING.md",
+    "changelog": "CHANGELOG.md",
+    "security": "SECURITY.md",
+    "tests": "tests/README.md",
+}
 
 
 def _from_elsewhere(app: Any, page: str, source: list[str]) -> None:
