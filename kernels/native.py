@@ -1,9 +1,9 @@
 """Compiled loops that a wheel brings: choose the library for this processor, check it, and call into it.
 
 ``_lib`` holds a shared library for each level of the instruction set. Its ``manifest.json`` has the checksum of the
-sources that they were built from and the checksum of each library. Where the sources were edited, and in a checkout,
-Numba compiles the loops instead; also with ``GPUIMG_NATIVE=jit``, and with checked bounds (``NUMBA_BOUNDSCHECK=1``).
-``GPUIMG_NATIVE=v3`` and the like choose a level.
+sources that they were built from and the checksum of each library. Where the sources were edited, and in an editable
+installation, Numba compiles the loops instead; also with ``GPUIMG_NATIVE=jit``, and with checked bounds
+(``NUMBA_BOUNDSCHECK=1``). ``GPUIMG_NATIVE=v3`` and the like choose a level.
 """
 
 from __future__ import annotations
@@ -250,9 +250,18 @@ def _refused(reasons: list[str]) -> UnusableError:
     return UnusableError(text)
 
 
+def _folder() -> Path:
+    """The folder of libraries: that of this package, or of the one that is installed.
+
+    In a checkout Python imports the package that lies there rather than the installed one, which has the libraries.
+    """
+    places = (Path(place, *_PACKAGE.split("."), FOLDER.name) for place in sys.path)
+    return next((folder for folder in (FOLDER, *places) if (folder / MANIFEST).is_file()), FOLDER)
+
+
 def _find() -> tuple[Library | None, str | None, str]:
     try:
-        library, level = find(FOLDER)
+        library, level = find(_folder())
     except UnusableError as error:
         return None, None, str(error)
     return library, level, ""

@@ -6,6 +6,7 @@ With an installed wheel (``make test-wheel``, ``make cross``) these are the libr
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -67,6 +68,15 @@ def test_nothing_is_written_and_nothing_is_said(expected: str, home: str) -> Non
     found = {"HOME": home} if home else {}
     code = BATCH.replace("import numpy", READ_ONLY + "import numpy", 1)
     assert said(start(f"{code}print([batch(seed) for seed in range(3)])", **found)) == expected
+
+
+@only_installed
+def test_a_checkout_uses_the_installed_libraries(expected: str, tmp_path: Path) -> None:
+    """Python imports the package of the folder that it runs in."""
+    here = tmp_path / "gpuimg"
+    shutil.copytree(native.FOLDER.parents[1], here, ignore=shutil.ignore_patterns("_lib", "__pycache__"))
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}){BATCH}print([batch(seed) for seed in range(3)])"
+    assert said(start(f"{code}; print(gpuimg.__file__)")).splitlines() == [expected, str(here / "__init__.py")]
 
 
 def test_processes_at_once_make_the_same(expected: str) -> None:
