@@ -29,7 +29,7 @@ _V4: Final = (
 # What the processors have anyway, and loops look for by name (kernels/jpeg/deposit.py, kernels/cpu/products.py).
 _NAMED_V2: Final = "+sse2"
 _NAMED_V3: Final = f"{_NAMED_V2},+bmi2,+avx2"
-_NAMED_V4: Final = ",".join([_NAMED_V3, "+avx512bw", *(f"-{name}" for name in _V4)])
+_NAMED_V4: Final = f"{_NAMED_V3},+avx512bw"
 
 #: By the names that libraries have.
 LEVELS: Final = {
