@@ -85,13 +85,14 @@ def test_files_are_taken_as_arrays_are(name: str, photos: list[NDArray[Any]]) ->
 @every_random_preset
 def test_repeatable_and_different_from_epoch_to_epoch(name: str, photos: list[NDArray[Any]]) -> None:
     preprocess = ALL[name](SIZE)
-    least = 0.25 if name in ("clip_train", "siglip_train") else 0.9  # which take the center of wide photos
+    # Squares: of wide photos a crop of nearly all pixels is always the center.
+    photos = [photo[: min(photo.shape[:2]), : min(photo.shape[:2])] for photo in photos]
     first = preprocess(photos, rng(range(len(photos)))).array("float32")
     assert_same(list(preprocess(photos, rng(range(len(photos)))).array("float32")), list(first))
     other = preprocess(photos, rng(range(len(photos)), epoch=3)).array("float32")
-    assert share(np.any(other != first, (1, 2, 3))) > least
+    assert share(np.any(other != first, (1, 2, 3))) > 0.9
     other = preprocess(photos, rng(range(len(photos)), seed=6)).array("float32")
-    assert share(np.any(other != first, (1, 2, 3))) > least
+    assert share(np.any(other != first, (1, 2, 3))) > 0.9
 
 
 @every_random_preset
