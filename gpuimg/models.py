@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from . import sizes
-from ._batch.batch import Batch, Images, as_batch, recording_of
+from ._batch.batch import Batch, Images, as_batch, as_clips, recording_of
 from ._checks import arguments
 from ._checks.types import Array, Exact, Interpolation, Ints
 from ._ops.pixels import CLIP_MEAN as CLIP_MEAN
@@ -358,6 +358,120 @@ def _qwen_vl(
     x = resize(x, sizes.smart(x.sizes, patch * merge, low, high), "bicubic", exact=exact)
     tokens = normalize(x, mean, std).tokens(patch, merge=merge, frames=frames)
     return {"pixel_values": tokens.values, "image_grid_thw": tokens.grids}
+
+
+def qwen_vl_video(
+    patch: int = 14,
+    merge: int = 2,
+    frames: int = 2,
+    min_pixels: int = 128 * 28 * 28,
+    max_pixels: int = 768 * 28 * 28,
+    mean: _Color = CLIP_MEAN,
+    std: _Color = CLIP_STD,
+    *,
+    video_tokens: int | None = None,
+    exact: Exact | None = "torch",
+) -> _ToArrays:
+    """Return the preprocessing of videos of Qwen2-VL and Qwen2.5-VL.
+
+    Parameters
+    ----------
+    patch : int
+        Side of a patch in pixels.
+    merge : int
+        Patches that the model merges, along each side.
+    frames : int
+        Frames of a patch; the last frame of a clip is repeated to a multiple of them.
+    min_pixels, max_pixels : int
+        Limits of height times width of a frame.
+    mean, std : (3,) float
+    video_tokens : int, optional
+        Limit the pixels of a clip, too, to those of 90 % of this number: ``max_video_tokens`` of transformers'
+        processor where that has ``cap_pixels_per_frame``, by default 128000.
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        ``(clips, rng=None) -> dict`` with ``pixel_values_videos`` (sum of tokens, values) and ``video_grid_thw``
+        (N, 3). Clips are a batch of :func:`gpuimg.open_clips`, or decoded: a list of (T, H, W, 3) arrays of one T, or
+        an array (N, T, H, W, 3).
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> outputs = gpuimg.models.qwen_vl_video()(np.zeros((1, 5, 300, 400, 3), np.uint8))
+    >>> outputs["pixel_values_videos"].shape, outputs["video_grid_thw"].tolist()
+    ((1848, 1176), [[3, 22, 28]])
+    """
+    return partial(
+        _qwen_video, _qwen2_sizes, patch, merge, frames, min_pixels, max_pixels, mean, std, video_tokens, exact
+    )
+
+
+def qwen3_vl_video(
+    patch: int = 16,
+    merge: int = 2,
+    frames: int = 2,
+    min_pixels: int = 128 * 32 * 32,
+    max_pixels: int = 768 * 32 * 32,
+    mean: _Color = _HALF,
+    std: _Color = _HALF,
+    *,
+    video_tokens: int | None = None,
+    exact: Exact | None = "torch",
+) -> _ToArrays:
+    """Return the preprocessing of videos of Qwen3-VL, whose limits are those of a whole clip.
+
+    Parameters
+    ----------
+    patch, merge, frames : int
+        As in :func:`qwen_vl_video`.
+    min_pixels, max_pixels : int
+        Limits of height times width times frames; 4096 and 25165824 in the published configurations.
+    mean, std : (3,) float
+    video_tokens : int, optional
+        Most tokens of a frame: ``max_video_tokens`` of transformers' processor where that has ``cap_pixels_per_frame``,
+        by default 768.
+    exact : {"torch", "pillow", "pillow12"}, optional
+
+    Returns
+    -------
+    function
+        As that of :func:`qwen_vl_video`.
+
+    Examples
+    --------
+    >>> import gpuimg, numpy as np
+    >>> outputs = gpuimg.models.qwen3_vl_video()(np.zeros((1, 5, 300, 400, 3), np.uint8))
+    >>> outputs["pixel_values_videos"].shape, outputs["video_grid_thw"].tolist()
+    ((1296, 1536), [[3, 18, 24]])
+    """
+    return partial(
+        _qwen_video, _qwen3_sizes, patch, merge, frames, min_pixels, max_pixels, mean, std, video_tokens, exact
+    )
+
+
+def _qwen_video(
+    rule: Callable[..., Ints], patch: int, merge: int, frames: int, low: int, high: int, mean: Any, std: Any, cap: Any,
+    exact: Any, clips: Any, rng: Any = None,
+) -> dict[str, Array]:  # fmt: skip
+    x = as_clips(clips)
+    x = resize(x, rule(x.sizes, x.frames, patch * merge, frames, low, high, cap), "bicubic", exact=exact)
+    tokens = normalize(x, mean, std).tokens(patch, merge=merge, frames=frames)
+    return {"pixel_values_videos": tokens.values, "video_grid_thw": tokens.grids}
+
+
+def _qwen2_sizes(old: Ints, frames: int, factor: int, temporal: int, low: int, high: int, cap: int | None) -> Ints:
+    if cap is not None:
+        high = max(min(high, int(cap * factor * factor * 0.9) * temporal // frames), int(low * 1.05))
+    return sizes.smart(old, factor, low, high)
+
+
+def _qwen3_sizes(old: Ints, frames: int, factor: int, temporal: int, low: int, high: int, cap: int | None) -> Ints:
+    if cap is not None:
+        high = max(min(cap * factor * factor, high // frames), int(low * 1.05)) * frames
+    return sizes.smart_video(old, frames, factor, temporal, low, high)
 
 
 def siglip2_naflex(

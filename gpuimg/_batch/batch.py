@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal, SupportsIndex, TypeAlias, overload
 
 import numpy as np
@@ -342,7 +343,8 @@ class Batch(Sequence[Array]):
         merge : int
             Patches of an image follow one another row by row, or, above 1, in blocks of ``merge`` x ``merge``.
         frames : int
-            Frames of a patch of a clip; images are repeated as often.
+            Frames of a patch of a clip, whose last frame is repeated to a multiple of them; images are repeated as
+            often.
         order : {"CTPP", "PPC"}
             Values of a patch: by channel, frame, row and column, or by row, column and channel.
         pad : int or "longest", optional
@@ -539,6 +541,29 @@ def as_batch(images: Images) -> Batch:
         return images
     runtime, arrays = checked_arrays(images)
     return Batch(Recording(runtime, runtime.from_arrays(arrays)))
+
+
+def as_clips(clips: Any) -> Batch:
+    """Return a batch of the clips that a caller passed: one of clips, (T, H, W, C) arrays or one (N, T, H, W, C) array.
+
+    Raises
+    ------
+    TypeError
+        For a batch of images, or as :func:`as_batch` does.
+    ValueError
+        For other shapes, or clips that differ in the number of frames.
+    """
+    if isinstance(clips, Batch):
+        if clips.frames is None:
+            raise TypeError("clips must be a batch of gpuimg.open_clips, or arrays; this batch has images")
+        return clips
+    listed = isinstance(clips, (list, tuple))
+    shapes = [np.shape(clip) for clip in clips] if listed else [np.shape(clips)[1:]]
+    if not shapes or any(len(shape) != 4 or shape[0] < 1 or shape[0] != shapes[0][0] for shape in shapes):
+        raise ValueError(f"clips must have shapes (T, H, W, C) of one T, at least 1, not {sorted(set(shapes))}")
+    frames = [frame for clip in clips for frame in clip] if listed else clips.reshape(-1, *shapes[0][1:])
+    before = recording_of(frames)
+    return Batch(replace(before, source=replace(before.source, frames=shapes[0][0])))
 
 
 def recording_of(images: Images | Recording) -> Recording:

@@ -126,15 +126,13 @@ def tokens(batch: Recording, run: Run, patch: int, merge: int, frames: int, orde
     if order == "PPC" and deep > 1:
         raise ValueError(f'order="PPC" has no time; use "CTPP" with frames={deep}')
     clip = batch.frames or 1
-    if batch.frames is not None and clip % deep:
-        raise ValueError(f"frames={deep} must divide the {clip} frames of a clip")
     sizes = batch.sizes[::clip]
     _check_sizes(sizes, side * merged)
     repeats = deep if batch.frames is None else 1
     patches = PatchLayout.of(
         side, side, batch.channels, last=order == "PPC", merge=merged, frames=deep, repeats=repeats
     )
-    grids = np.concatenate([np.full((len(sizes), 1), max(clip // deep, 1)), sizes // side], 1)
+    grids = np.concatenate([np.full((len(sizes), 1), -(-clip // deep)), sizes // side], 1)
     counts = grids.prod(1)
     starts = np.concatenate([[0], np.cumsum(counts)])
     room = _room(counts, pad)
@@ -153,6 +151,13 @@ def tokens(batch: Recording, run: Run, patch: int, merge: int, frames: int, orde
     time = np.arange(clip)
     inner = time // deep * grids[:, 1:].prod(1)[:, None] * patches.size + time % deep * patches.repeat
     run(flat, (first[:, None] * patches.size + inner).reshape(-1), patches)
+    missing = 0 if batch.frames is None else -clip % deep
+    if missing:  # the last frame of a clip is repeated
+        ends = first + counts
+        with runtime.device():
+            for start, end in zip(ends - grids[:, 1:].prod(1), ends, strict=True):
+                parts = flat[start * patches.size : end * patches.size].reshape(-1, batch.channels, deep, side * side)
+                parts[:, :, -missing:] = parts[:, :, -missing - 1, None]
     return Tokens(values, starts, grids, mask, dict(batch.source.failures))
 
 
