@@ -727,8 +727,9 @@ def idefics3(
     Returns
     -------
     function
-        ``(images, rng=None) -> dict`` with ``pixel_values`` (N, most tiles, 3, tile, tile), 0 after the tiles of an
-        image, and ``pixel_attention_mask`` (N, most tiles, tile, tile).
+        ``(images, rng=None, counts=None) -> dict`` with ``pixel_values`` (N, most tiles, 3, tile, tile), 0 after the
+        tiles of a sample, and ``pixel_attention_mask`` (N, most tiles, tile, tile). ``counts`` (N,) are the numbers of
+        images of the samples, by default 1 each.
 
     Notes
     -----
@@ -745,9 +746,12 @@ def idefics3(
 
 
 def _idefics3(
-    tile: int, side: int, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None
+    tile: int, side: int, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None, counts: Any = None
 ) -> dict[str, Array]:
     x = as_batch(images)
+    last = np.arange(len(x) + 1) if counts is None else np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    if last[-1] != len(x) or np.any(np.diff(last) < 0):
+        raise ValueError(f"counts must be numbers of images that add up to {len(x)}, not {counts}")
     first = _even_sides(x.sizes, side)
     new = _multiples(first, tile)
     x = resize(resize(x, first, "lanczos", exact=exact), new, "lanczos", exact=exact).compute("uint8")
@@ -757,11 +761,11 @@ def _idefics3(
     new[np.flatnonzero(rows[1:] == rows[:-1]) + 1] = tile
     # The tiles keep their size; so recorded, they are known as bytes that normalize() divides as the library does.
     tokens = normalize(resize(x.take(rows), new, "lanczos", exact=exact), mean, std).tokens(tile)
-    ends = tokens.starts[1:][np.flatnonzero(np.append(rows[1:] != rows[:-1], True))] if len(rows) else tokens.starts[1:]
-    counts = np.diff(ends, prepend=0)
-    values = _in_rows(tokens.values, counts)
+    views = np.concatenate([[0], np.cumsum(1 + several)])  # the first of each image
+    tiles = np.diff(tokens.starts[views][last])
+    values = _in_rows(tokens.values, tiles)
     mask = np.zeros((*values.shape[:2], tile, tile), np.int64)
-    mask[np.arange(values.shape[1]) < counts[:, None]] = 1
+    mask[np.arange(values.shape[1]) < tiles[:, None]] = 1
     return {"pixel_values": _tiles(values, x.channels, tile), "pixel_attention_mask": mask}
 
 

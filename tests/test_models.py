@@ -71,6 +71,21 @@ def test_files_give_what_their_pixels_give(name: str) -> None:
     assert processors.digest(one) == processors.digest(other)
 
 
+def test_samples_of_several_images_are_rows_of_tiles() -> None:
+    pictures = images()[:3]
+    each = gi.models.idefics3(56, 112)(pictures)
+    assert len({int(mask.any((1, 2)).sum()) for mask in each["pixel_attention_mask"]}) > 1
+    found = gi.models.idefics3(56, 112)(pictures, counts=[1, 0, 2])
+    for name, values in each.items():
+        used = [values[i][each["pixel_attention_mask"][i].any((1, 2))] for i in range(3)]
+        for row, want in zip(found[name], (used[0], used[0][:0], np.concatenate(used[1:])), strict=True):
+            assert np.array_equal(row[: len(want)], want)
+            assert not row[len(want) :].any()
+    for wrong in ([1, 1], [4, -1], [1, 1, 2]):
+        with pytest.raises(ValueError, match="add up to 3"):
+            gi.models.idefics3(56, 112)(pictures, counts=wrong)
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_functions_can_be_pickled_and_take_no_images(name: str) -> None:
     prepare = pickle.loads(pickle.dumps(OURS[name]()))
