@@ -25,6 +25,7 @@ import numpy as np
 
 from . import sizes
 from ._batch.batch import Batch, Images, as_batch, as_clips, recording_of
+from ._batch.tokens import sample_ends
 from ._checks import arguments
 from ._checks.types import Array, Exact, Interpolation, Ints
 from ._ops.pixels import CLIP_MEAN as CLIP_MEAN
@@ -705,9 +706,8 @@ def _llava_anyres(
     before = (whole - inner) // 2
     border = np.stack([before[:, 1], before[:, 0], *(whole - inner - before).T[::-1]], 1)
     x = pad(resize(x.take(np.repeat(np.arange(len(old)), 2)), inner, "bicubic", exact=exact), border)
-    tokens = normalize(x, mean, std).tokens(tile)
-    values = _in_rows(tokens.values, np.diff(tokens.starts[::2]))
-    return {"pixel_values": _tiles(values, x.channels, tile), "image_sizes": np.array(old)}
+    tokens = normalize(x, mean, std).tokens(tile, pad="longest", counts=np.full(len(old), 2))
+    return {"pixel_values": _tiles(tokens.values, x.channels, tile), "image_sizes": np.array(old)}
 
 
 def idefics3(
@@ -749,9 +749,7 @@ def _idefics3(
     tile: int, side: int, mean: Any, std: Any, exact: Any, images: Images, rng: Any = None, counts: Any = None
 ) -> dict[str, Array]:
     x = as_batch(images)
-    last = np.arange(len(x) + 1) if counts is None else np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    if last[-1] != len(x) or np.any(np.diff(last) < 0):
-        raise ValueError(f"counts must be numbers of images that add up to {len(x)}, not {counts}")
+    samples = sample_ends(counts, len(x))
     first = _even_sides(x.sizes, side)
     new = _multiples(first, tile)
     x = resize(resize(x, first, "lanczos", exact=exact), new, "lanczos", exact=exact).compute("uint8")
@@ -760,13 +758,13 @@ def _idefics3(
     new = new[rows]
     new[np.flatnonzero(rows[1:] == rows[:-1]) + 1] = tile
     # The tiles keep their size; so recorded, they are known as bytes that normalize() divides as the library does.
-    tokens = normalize(resize(x.take(rows), new, "lanczos", exact=exact), mean, std).tokens(tile)
+    x = normalize(resize(x.take(rows), new, "lanczos", exact=exact), mean, std)
     views = np.concatenate([[0], np.cumsum(1 + several)])  # the first of each image
-    tiles = np.diff(tokens.starts[views][last])
-    values = _in_rows(tokens.values, tiles)
-    mask = np.zeros((*values.shape[:2], tile, tile), np.int64)
-    mask[np.arange(values.shape[1]) < tiles[:, None]] = 1
-    return {"pixel_values": _tiles(values, x.channels, tile), "pixel_attention_mask": mask}
+    tokens = x.tokens(tile, pad="longest", counts=np.diff(views[samples]))
+    assert tokens.mask is not None
+    mask = np.zeros((*tokens.mask.shape, tile, tile), np.int64)
+    mask[tokens.mask] = 1
+    return {"pixel_values": _tiles(tokens.values, x.channels, tile), "pixel_attention_mask": mask}
 
 
 def gemma3(
@@ -854,14 +852,3 @@ def _multiples(old: Ints, tile: int) -> Ints:
 def _tiles(values: Array, channels: int, tile: int) -> Array:
     """Return patches as images (..., C, tile, tile)."""
     return values.reshape(*values.shape[:-1], channels, tile, tile)
-
-
-def _in_rows(values: Array, counts: Ints) -> Array:
-    """Return tokens of images, ``counts`` (N,) each, as (N, most, values) with zeros at the end."""
-    most = int(counts.max(initial=0))
-    if np.all(counts == most):
-        return values.reshape(len(counts), most, values.shape[1])
-    inside = np.arange(most) < counts[:, None]
-    rows = np.zeros_like(values, shape=(*inside.shape, values.shape[1]))
-    rows[inside] = values
-    return rows

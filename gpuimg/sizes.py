@@ -113,7 +113,7 @@ def smart_video(
     if frames < temporal:
         raise ValueError(f"a clip must have at least {temporal} frames, those of a patch, not {frames}")
     enlarged = (old * (factor / old).max(1, initial=0.0)[:, None]).astype(np.int64)
-    old = np.where((old < factor).any(1)[:, None], enlarged, old)
+    old = np.where(np.any(old < factor, 1, keepdims=True), enlarged, old)
     return _multiples(old, factor, least, most, frames, round(frames / temporal) * temporal)
 
 
@@ -247,7 +247,7 @@ def longest(sizes: ArrayLike, side: int = 1024, multiple: int = 16) -> Ints:
     Raises
     ------
     ValueError
-        For arguments out of range.
+        For arguments out of range, or an image of which less than a pixel would be left.
 
     References
     ----------
@@ -263,6 +263,9 @@ def longest(sizes: ArrayLike, side: int = 1024, multiple: int = 16) -> Ints:
     side, multiple = _whole(side=side, multiple=multiple)
     ratio = np.maximum(old / side, 1.0).max(1, initial=1.0)[:, None]
     new: Ints = np.floor(old / ratio).astype(np.int64)
+    if np.any(new < 1):
+        i = int(np.argmax(np.any(new < 1, 1)))
+        raise ValueError(f"image {i} of {old[i, 0]} x {old[i, 1]} pixels is too narrow for a longest side of {side}")
     return -(-new // multiple) * multiple
 
 

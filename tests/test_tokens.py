@@ -110,6 +110,19 @@ def test_padded_tokens_end_in_zeros_and_have_a_mask(pad: Any) -> None:
         assert found.mask[k].tolist() == [True] * count + [False] * (room - count)
 
 
+@pytest.mark.parametrize("counts", [[2, 1], [0, 3, 0], [1, 1, 1]])
+def test_samples_of_several_images_are_padded_together(counts: list[int]) -> None:
+    x = gi.invert(images_of([(8, 12), (4, 4), (8, 4)]))
+    alone, found = x.tokens(4), x.tokens(4, pad="longest", counts=counts)
+    assert found.mask is not None
+    assert len(found.values) == len(found.mask) == len(counts)
+    assert np.array_equal(found.values[found.mask], alone.values)
+    assert not found.values[~found.mask].any()
+    ends = alone.starts[np.cumsum([0, *counts])]
+    assert np.array_equal(found.mask, np.arange(found.mask.shape[1]) < np.diff(ends)[:, None])
+    assert found.starts.tolist() == alone.starts.tolist() == [0, 6, 7, 9]
+
+
 def test_tiles_are_large_patches_of_a_view_and_its_overview(tmp_path: Path) -> None:
     """The views share one decoding."""
     images = images_of([(90, 120), (50, 40)])
@@ -181,8 +194,8 @@ def test_ragged_images() -> None:
 
 
 def test_the_copy_to_patches_is_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU, which computes pixels first."""
-    from gpuimg._runtimes.cpu import CpuRuntime
+    """Which 16-bit values and other numbers of channels need."""
+    from gpuimg._runtimes import planes
 
     images = images_of([(28, 56), (56, 28)])
     x, y = gi.horizontal_flip(images), gi.horizontal_flip(images)
@@ -191,7 +204,7 @@ def test_the_copy_to_patches_is_the_store(monkeypatch: pytest.MonkeyPatch) -> No
         x.tokens(7, order="PPC"),
         x.padded(3, "center", layout="NCHW"),
     ]
-    monkeypatch.setattr(CpuRuntime, "run_to_patches", lambda *_: None)
+    monkeypatch.setattr(planes, "_stores_patches", lambda *_: False)
     copied: list[Any] = [
         y.tokens(14, merge=2, frames=2),
         y.tokens(7, order="PPC"),
@@ -225,6 +238,10 @@ def test_wrong_arguments() -> None:
         x.tokens(4, pad=5)
     with pytest.raises(ValueError, match="pad must be one of 'longest'"):
         x.tokens(4, pad="most")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="pass pad, too"):
+        x.tokens(4, counts=[2])
+    with pytest.raises(ValueError, match="add up to 2"):
+        x.tokens(4, pad="longest", counts=[1])
     with pytest.raises(ValueError, match="has no time"):
         x.tokens(4, frames=2, order="PPC")
     with pytest.raises(ValueError, match="order must be one of"):

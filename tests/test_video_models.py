@@ -153,6 +153,7 @@ def test_wrong_clips() -> None:
     prepare = gi.models.qwen_vl_video()
     with pytest.raises(TypeError, match="this batch has images"):
         prepare(gi.horizontal_flip(np.zeros((2, 40, 50, 3), np.uint8)))
+    wrong: Any
     for wrong in (np.zeros((2, 40, 50, 3), np.uint8), [], np.zeros((2, 0, 40, 50, 3), np.uint8)):
         with pytest.raises(ValueError, match=r"clips must have shapes \(T, H, W, C\)"):
             prepare(wrong)

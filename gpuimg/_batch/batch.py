@@ -331,6 +331,7 @@ class Batch(Sequence[Array]):
         frames: int = 1,
         order: several.Order = "CTPP",
         pad: int | Literal["longest"] | None = None,
+        counts: Indices | None = None,
         dtype: DType | None = None,
     ) -> several.Tokens:
         """Run now and return square patches, the input of vision transformers, instead of images.
@@ -350,6 +351,8 @@ class Batch(Sequence[Array]):
         pad : int or "longest", optional
             Give every image this number of tokens, or that of the image with most, with zeros at the end and a mask.
             By default the tokens of all images form one array.
+        counts : (M,) int, optional
+            Images or clips of each sample, whose tokens follow one another and are padded together. By default 1 each.
         dtype
             As in :meth:`compute`.
 
@@ -361,14 +364,14 @@ class Batch(Sequence[Array]):
         Raises
         ------
         ValueError
-            For a size that is no multiple, or a ``pad`` below the tokens of an image.
+            For a size that is no multiple, a ``pad`` below the tokens of a sample, or ``counts`` of other images.
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
 
         Notes
         -----
-        On the CPU, pixels are stored in their patches in the pass that computes them. On a GPU they are copied there by
-        a second one.
+        Pixels are stored in their patches in the pass that computes them; 16-bit values, and pixels of other than 1 or
+        3 channels, are copied there by a second one.
 
         Examples
         --------
@@ -378,7 +381,10 @@ class Batch(Sequence[Array]):
         >>> tokens.values.shape, tokens.starts.tolist(), tokens.grids.tolist()
         ((28, 1176), [0, 4, 28], [[1, 2, 2], [1, 4, 6]])
         """
-        return several.tokens(self._recording, self._run, patch, merge, frames, order, pad, dtype)
+        whole = Batch(several.of_whole_patches(self._recording, frames), self._launches)
+        found = several.tokens(whole._recording, whole._run, patch, merge, frames, order, pad, counts, dtype)
+        self._launches = whole._launches
+        return found
 
     def _array_in(self, allocate: Allocate, dtype: Any, layout: str, out: Any = None) -> Any:
         """Implement :meth:`array`, with memory from ``allocate``."""
