@@ -6,7 +6,7 @@ Targets are given in coordinates of the source images. The geometry that a batch
 operations are ignored.
 """
 
-# sphinx_gallery_thumbnail_number = 3
+# sphinx_gallery_thumbnail_path = "gallery/images/sheets/plot_targets_4.jpg"
 from pathlib import Path
 
 import numpy as np

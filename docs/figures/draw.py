@@ -1,14 +1,22 @@
-"""Figures of docs/development/jpeg-decoder.md: `python docs/figures.py` writes them as SVG next to the page.
+"""Figures of the pages: `python docs/figures/draw.py` writes them as SVG next to this file.
 
 The fields of a table entry and the example are data: if the layout changes, edit the lists in capitals.
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-HERE = Path(__file__).parent / "development"
+HERE = Path(__file__).parent
+#: The result with the rates of gpuimg and of other libraries.
+PEERS = HERE.parents[1] / "bench" / "results" / "peers-S.json"
+#: The libraries of the figure of rates, by their names in the result.
+LIBRARIES = {
+    "gpuimg": "gpuimg", "dali": "DALI (CPU)", "grain": "Grain + Pillow", "albumentations": "albumentations",
+    "torchvision": "torchvision", "spdl": "SPDL",
+}  # fmt: skip
 WIDTH = 820
 
 # Fills: wanted or stored, decoded without being stored, not decoded, recorded in an index.
@@ -42,15 +50,24 @@ INDEX = 10  # bits of the stream that are looked up
 class Figure:
     """An SVG image under construction."""
 
-    def __init__(self, height: int) -> None:
-        self._height = height
+    def __init__(self, height: int, *, width: int = WIDTH) -> None:
+        self._height, self._width = height, width
         self._parts: list[str] = []
 
-    def box(self, x: float, y: float, width: float, height: float, fill: str = PLAIN, text: str = "") -> None:
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        fill: str = PLAIN,
+        text: str = "",
+        *,
+        edge: bool = True,
+    ) -> None:
         """Draw a rectangle with text at its center; "/" separates lines."""
-        self._parts.append(
-            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}" stroke="{INK}"/>'
-        )
+        stroke = f' stroke="{INK}"' if edge else ""
+        self._parts.append(f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}"{stroke}/>')
         if text:
             lines = text.count("/") + 1
             self.text(x + width / 2, y + height / 2 + 4 - 7 * (lines - 1), text, anchor="middle", small=width < 50)
@@ -65,12 +82,14 @@ class Figure:
         muted: bool = False,
         mono: bool = False,
         small: bool = False,
+        bold: bool = False,
     ) -> None:
         """Write lines, separated by "/"; y is the baseline of the first."""
         style = (
             f'fill="{MUTED if muted else INK}"'
             + (' font-family="monospace"' if mono else "")
             + (' font-size="10.5"' if small else "")
+            + (' font-weight="bold"' if bold else "")
         )
         for k, line in enumerate(text.split("/")):
             self._parts.append(
@@ -85,7 +104,7 @@ class Figure:
         tip = '<marker id="tip" orient="auto" markerWidth="8" markerHeight="8" refX="7" refY="4">'
         return "\n".join(
             [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self._height}" width="{WIDTH}" '
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self._width} {self._height}" width="{self._width}" '
                 f'height="{self._height}" font-family="sans-serif" font-size="12">',
                 f'<defs>{tip}<path d="M0 0L8 4L0 8z"/></marker></defs>',
                 '<rect width="100%" height="100%" fill="#ffffff"/>',
@@ -247,7 +266,27 @@ def seek_entry() -> Figure:
     return figure
 
 
-FIGURES = {"table-entry.svg": table_entry, "mcu-row.svg": mcu_row, "seek-entry.svg": seek_entry}
+def rates() -> Figure:
+    """Draw the training images per second of each library as bars."""
+    measured = json.loads(PEERS.read_text())
+    train = {name: measured["works"]["train"][name] for name in LIBRARIES}
+    ours = train["gpuimg"]["images_per_second"]
+    figure = Figure(64 + 34 * len(train), width=440)
+    dali, torchvision = (train[name]["gpuimg_over_this"] for name in ("dali", "torchvision"))
+    figure.text(6, 24, f"{dali:.1f} times the training images of DALI, {torchvision:.1f} of torchvision", bold=True)
+    for k, (name, result) in enumerate(train.items()):
+        y, rate = 42 + 34 * k, result["images_per_second"]
+        figure.text(106, y + 17, LIBRARIES[name], anchor="end")
+        figure.box(116, y, 250 * rate / ours, 24, KNOWN if name == "gpuimg" else "#b9c4cf", edge=False)
+        figure.text(124 + 250 * rate / ours, y + 17, f"{rate:,}", bold=name == "gpuimg")
+    cores = measured["machine"]["cores"]
+    processor = measured["machine"]["processor"]
+    note = f"images per second, decoded, cropped and normalized, on {cores} cores ({processor})"
+    figure.text(6, 54 + 34 * len(train), note, muted=True)
+    return figure
+
+
+FIGURES = {"table-entry.svg": table_entry, "mcu-row.svg": mcu_row, "seek-entry.svg": seek_entry, "rates.svg": rates}
 
 if __name__ == "__main__":
     for name, draw in FIGURES.items():
