@@ -104,8 +104,8 @@ class Figure:
         tip = '<marker id="tip" orient="auto" markerWidth="8" markerHeight="8" refX="7" refY="4">'
         return "\n".join(
             [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self._width} {self._height}" width="{self._width}" '
-                f'height="{self._height}" font-family="sans-serif" font-size="12">',
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self._width} {self._height}" '
+                f'width="{self._width}" height="{self._height}" font-family="sans-serif" font-size="12">',
                 f'<defs>{tip}<path d="M0 0L8 4L0 8z"/></marker></defs>',
                 '<rect width="100%" height="100%" fill="#ffffff"/>',
                 *self._parts,
