@@ -1,6 +1,6 @@
 """
-Clips of videos
-===============
+Video clips
+===========
 
 A batch of clips is a batch of all their frames, and every function works on it, with one draw for each clip. See
 :doc:`/video`. This needs PyAV, the extra ``video``.
