@@ -93,8 +93,8 @@ def coco(
     Raises
     ------
     ValueError
-        For a file that is not JSON or not an instances file, an image without a size, an annotation of an unknown image,
-        and if no annotation is valid (naming the first).
+        For a file that is not JSON or not an instances file, an image without a size, an annotation of an unknown
+        image, and if no annotation is valid (naming the first).
     OSError
         If the annotations cannot be read.
 
