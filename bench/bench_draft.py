@@ -34,7 +34,7 @@ from gpuimg._runtimes.draft import first_segments, scales_of
 from gpuimg.typing import Draft
 
 _SET = "1280x960"
-_SETS = {"S": 256, "dense": 256, "1280x960": 512}  # and the shorter side that their photos are prepared to
+_SETS = {"S": 256, "S-4.8": 256, "1280x960": 512}  # and the shorter side that their photos are prepared to
 _BATCH = 32
 _DRAWS = 3  # crops of each photo
 MEANS = ("planes", "draft=1.5", "index", "index, planes")  # of the table, to which prepared photos are added
@@ -255,7 +255,6 @@ def main() -> None:
         "levers": {name: levers(name, photos.load_set(name, options.photos), options.rounds) for name in _SETS},
     }
     common.write(result, options.out)
-    options.out.with_suffix(".md").write_text("\n".join(tables(result)))
 
 
 if __name__ == "__main__":
