@@ -2,7 +2,7 @@
 
     python -m bench.bench_decode [--rounds 9] [--only progressive] [--out bench/results/decode.json]
 
-- pixels: values that differ from libjpeg-turbo's (by way of Pillow), over all photos;
+- pixels: values that differ from libjpeg-turbo's (through Pillow), over all photos;
 - whole: whole images by gpuimg, nvImageCodec on the CPU and simplejpeg, each into reused memory;
 - train, eval: the decoded regions of these chains, and the whole chains, with nvImageCodec decoding whole images;
 - progressive (alone, in another file): whole images and random crops, by gpuimg, Pillow and simplejpeg;

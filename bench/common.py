@@ -96,7 +96,7 @@ def usual_priority() -> Iterator[None]:
     """Restore the scheduling of this thread at the end of the block.
 
     SVT-AV1 makes the thread that encodes a real-time one, where it may, and it stays so, as do the threads and
-    processes that it starts from then on: what else there is on the machine gets one twentieth of its cores.
+    processes that it starts from then on: all other processes of the machine get one twentieth of its cores.
     """
     before = os.sched_getscheduler(0), os.sched_getparam(0)
     try:

@@ -6,7 +6,7 @@ A page has marks, comments with an expression over the functions of this module,
 
     gpuimg runs it <!--= times("peers-S", "train", "dali") -->3.4<!--/--> times as fast as DALI.
 
-This command writes the text between the marks again, and the plots in docs/plots. A test does the same and compares,
+This command writes the text between the marks again, and the plots in docs/figures. A test does the same and compares,
 so that no page has a figure that no result has.
 """
 
@@ -30,7 +30,7 @@ from bench.plots import Bar, Line
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-PLOTS = ROOT / "docs" / "plots"
+PLOTS = ROOT / "docs" / "figures"
 _MARK = re.compile(r"<!--= (.*?) -->.*?<!--/-->", re.DOTALL)
 _MISSING = "not measured yet"
 
@@ -455,7 +455,27 @@ def _plot_resume() -> tuple[str, str]:
     return claim, plots.lines(claim, rows, "samples of the data set", "milliseconds to resume and shuffle", log=True)
 
 
+def _plot_rates() -> tuple[str, str]:
+    chosen = {
+        "gpuimg": "gpuimg",
+        "dali": "DALI",
+        "grain": "Grain + Pillow",
+        "torchvision": "torchvision",
+        "spdl": "SPDL",
+    }
+    rows = []
+    for key, label in chosen.items():
+        if entry := _entry("peers-S", "train", key):
+            rows.append(Bar(label, entry["images_per_second"], f"{entry['images_per_second']:,}", key == "gpuimg"))
+    dali, torchvision = (times("peers-S", "train", key) for key in ("dali", "torchvision"))
+    claim = f"{dali} times the training images of DALI, {torchvision} of torchvision"
+    unit = f"images/s decoded, cropped, normalized; {machine('peers-S')}"
+    rows.sort(key=lambda row: -row.value)
+    return claim, plots.bars(claim, rows, unit, 480, headed=True)
+
+
 _PLOTS: dict[str, tuple[Callable[[], tuple[str, str]], str]] = {
+    "rates": (_plot_rates, "peers-S"),
     "train": (_plot_train, "peers-S"),
     "density": (_plot_density, "peers-S"),
     "memory": (_plot_memory, "peers-S"),
@@ -471,7 +491,7 @@ def plot(name: str) -> str:
     if not result(needed):
         return _block(f"{_MISSING.capitalize()}: `python -m bench --only {needed}`.")
     claim, _ = draw()
-    return _block(f"**{claim}.**\n\n![{claim}](plots/{name}.svg)")
+    return _block(f"**{claim}.**\n\n![{claim}](figures/{name}.svg)")
 
 
 # -- pages -------------------------------------------------------------------------------------------------------------

@@ -41,29 +41,31 @@ def _text(
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {style}>{escape(text)}</text>'
 
 
-def _svg(height: float, title: str, parts: list[str]) -> str:
+def _svg(height: float, title: str, parts: list[str], width: int = WIDTH) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:.0f}" width="{width}" '
         f'height="{height:.0f}" role="img" font-family="system-ui, sans-serif">\n<title>{escape(title)}</title>\n'
         f'<rect width="100%" height="100%" rx="6" fill="#ffffff"/>\n' + "\n".join(parts) + "\n</svg>\n"
     )
 
 
-def bars(title: str, rows: Sequence[Bar], unit: str) -> str:
-    """Return horizontal bars from zero."""
+def bars(title: str, rows: Sequence[Bar], unit: str, width: int = WIDTH, headed: bool = False) -> str:
+    """Return horizontal bars from zero; with ``headed`` the title is visible."""
     longest = max((row.value for row in rows), default=1.0) or 1.0
-    parts = []
+    top = 44 if headed else 14
+    left, right = (_LEFT, _RIGHT) if width == WIDTH else (_LEFT - 30, _RIGHT - 70)
+    parts = [_text(12, 26, title, weight="600")] if headed else []
     for number, row in enumerate(rows):
-        y, fill = 14 + 27 * number, OURS if row.ours else OTHERS
-        length = (WIDTH - _LEFT - _RIGHT) * row.value / longest
+        y, fill = top + 27 * number, OURS if row.ours else OTHERS
+        length = (width - left - right) * row.value / longest
         weight = "600" if row.ours else ""
         parts += [
-            _text(_LEFT - 10, y + 15, row.label, "end", weight=weight),
-            f'<rect x="{_LEFT}" y="{y}" width="{length:.1f}" height="20" rx="2" fill="{fill}"/>',
-            _text(_LEFT + length + 7, y + 15, row.text, weight=weight),
+            _text(left - 10, y + 15, row.label, "end", weight=weight),
+            f'<rect x="{left}" y="{y}" width="{length:.1f}" height="20" rx="2" fill="{fill}"/>',
+            _text(left + length + 7, y + 15, row.text, weight=weight),
         ]
-    foot = 14 + 27 * len(rows) + 12
-    return _svg(foot + 12, title, [*parts, _text(_LEFT, foot, unit, color=MUTED, size=12)])
+    foot = top + 27 * len(rows) + 12
+    return _svg(foot + 12, title, [*parts, _text(12 if headed else left, foot, unit, color=MUTED, size=12)], width)
 
 
 def _ticks(low: float, high: float, log: bool) -> list[float]:

@@ -1,4 +1,4 @@
-"""The plot of docs/seek-index.md (needs matplotlib).
+"""The plot of docs/prepare.md (needs matplotlib).
 
 python -m bench.report bench/results/seek.json [--out docs/seek-index.png]
 """

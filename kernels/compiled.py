@@ -4,7 +4,7 @@ The name of a loop's file has a checksum of everything that the loop depends on:
 calls, their constants, its types, the versions of Python and Numba, and the processor. A changed formula compiles the
 loops that use it again, and no others, and a file is never stale. Damaged files are removed and written again.
 
-Whoever can write such a file can run code in the process that loads it. The checksum in it does not prevent that, so
+Anyone who can write such a file can run code in the process that loads it. The checksum in it does not prevent that, so
 files and their folders must belong to this user, to root or to the owner of this package's code, and nobody else may
 have permission to write to them. The same holds for machine code of GPUs, which :func:`read` and :func:`store` handle.
 """
@@ -38,7 +38,7 @@ from .scalar import LOOP
 _PACKAGE = __name__.rpartition(".")[0]
 _DIGEST = 32  # bytes in front of a file's content: its SHA-256
 _ENDING = ".kernel"
-_READABLE = 0o644  # by other users too: a container image is warmed by root and run by somebody else
+_READABLE = 0o644  # by other users too: a container image is warmed by root and run by another user
 _FOLDER = 0o755
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _compiling = threading.RLock()
@@ -210,7 +210,7 @@ def _content(path: Path) -> bytes:
 
 
 def read(name: str, rebuild: Callable[[bytes], Any]) -> Any:
-    """Return what ``rebuild`` makes of the content stored under a name, or None where none can be used."""
+    """Return the result of ``rebuild`` for the content stored under a name, or None if it cannot be used."""
     for place in _places():
         try:
             content = _content(place / name)
@@ -259,8 +259,8 @@ class DiskCache:
     """The cache of a Numba function: one file for each fingerprint.
 
     The content is a pickle: to rebuild a function Numba needs the object code and objects that it can only pickle
-    (types, the signature, a descriptor of the function, its environments). :func:`read` returns no file that somebody
-    else could have written.
+    (types, the signature, a descriptor of the function, its environments). :func:`read` returns no file that another
+    user could have written.
     """
 
     def __init__(self, function: Any, name: str, options: dict[str, Any]) -> None:

@@ -40,10 +40,6 @@ def test_pages_and_plots_have_the_figures_of_the_results(path: Path) -> None:
     assert path.read_text() == WRITTEN[path], "python -m bench.figures writes them"
 
 
-def test_no_plot_is_left_over() -> None:
-    assert {path for path in figures.PLOTS.iterdir() if path not in WRITTEN} == set()
-
-
 @pytest.mark.parametrize("page", [README, BENCHMARKS], ids=lambda page: page.name)
 def test_a_page_states_no_figure_without_its_result(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", figures.without_figures(page.read_text()), flags=re.DOTALL | re.MULTILINE)

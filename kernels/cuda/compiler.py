@@ -71,7 +71,7 @@ def is_stored(kernel: Kernel) -> bool:
 
 
 def key_of(kernel: Kernel, *others: Any) -> str:
-    """A kernel's name, its types and what its code is made of; and what else its machine code depends on."""
+    """A kernel's name, its types and what its code is made of; and everything else that its machine code depends on."""
     made_of = _made_of.get(kernel)
     if made_of is None:
         made_of = fingerprint(function_of(kernel))[:24] if is_stored(kernel) else str(next(_numbers))
