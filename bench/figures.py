@@ -233,7 +233,7 @@ def costs() -> str:
 
 
 def slower() -> str:
-    """Return all measurements in which gpuimg is behind another library."""
+    """Return all measurements in which another library is faster than gpuimg."""
     formats = ([f"decode {row[0]}", *row[1:]] for row in _other_formats() if float(row[3]) < 1)
     head = ["measurement", "gpuimg", "other", "ratio"]
     return _block(_table([head, *_slower_works(), *formats, *_slower_resizes(), *_slower_alone(), *_slower_costs()]))

@@ -33,7 +33,7 @@ class Part:
 
     @cached_property
     def recorded(self) -> dict[str, Any]:
-        """How, where and when the present result came about; empty where there is none."""
+        """The record of the run that the present result is of; empty where there is none."""
         path = RESULTS / f"{self.name}.json"
         found: dict[str, Any] = json.loads(path.read_text()).get("run", {}) if path.exists() else {}
         return found
