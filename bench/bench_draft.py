@@ -225,6 +225,23 @@ def tables(result: dict[str, Any]) -> list[str]:
     return [_table(gains), _table(differences)]
 
 
+def scale_tables(result: dict[str, Any]) -> list[str]:
+    """Return Markdown of the differences of reduced sizes, and of the gains by the limit of ``draft``."""
+    differences = [["scale, remaining factor", "images", "mean", "p99.9", "max", "largest"]]
+    for name, found in result["quality"].items():
+        cells = [f"{found['mean']:.2f}", *(f"{found[key]:.1f}" for key in ("p99.9", "max", "worst"))]
+        differences.append([name, str(found["images"]), *cells])
+    gains = [["", "gain by CPU time (range)", "images at 1/1, 1/2, 1/4"]]
+    for work, entries in result["gain"].items():
+        for draft, found in entries.items():
+            if draft != "without":
+                low, high = found["range_by_cpu_time"]
+                scales = ", ".join(str(found["images_by_scale"].get(scale, 0)) for scale in ("1/1", "1/2", "1/4"))
+                gain = f"{found['times_without_by_cpu_time']:.2f} ({low:.2f} to {high:.2f})"
+                gains.append([f"{work}, `{draft}`", gain, scales])
+    return [_table(differences), _table(gains)]
+
+
 def planes(files: list[bytes]) -> dict[str, float]:
     """Measure differences of planes from the exact results; percentiles of all values, means over the images."""
     means, percentiles, most = [], [], 0.0

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import plots
+from bench.bench_draft import scale_tables
 from bench.bench_draft import tables as draft_tables
 from bench.common import RESULTS
 from bench.parts import ELSEWHERE, PARTS
@@ -326,8 +327,9 @@ def transfer_formats() -> str:
 
 
 def draft(which: int) -> str:
-    """Return a table of bench_draft: 0 the gains, 1 the differences."""
-    return _block(draft_tables(result("draft"))[which].rstrip())
+    """Return a table of bench_draft: gains and differences of all ways, differences and gains of reduced sizes."""
+    found = result("draft")
+    return _block([*draft_tables(found), *scale_tables(found)][which].rstrip())
 
 
 def all_peers() -> str:
