@@ -476,6 +476,24 @@ def _plot_rates() -> tuple[str, str]:
     return claim, plots.bars(claim, rows, unit, 480, headed=True)
 
 
+def _plot_seek() -> tuple[str, str]:
+    rows = []
+    for photos, entries in result("seek")["every"].items():
+        for every, found in entries.items():
+            if every != "none":
+                low, high = found["range"]
+                text = f"{found['over_none']:.2f} ({low:.2f} to {high:.2f}), {found['percent_of_files']:.1f} %"
+                name = "rows only" if every == "rows" else f"every {every}"
+                rows.append(Bar(f"{photos}, {name}", found["over_none"], text, every == "8"))
+    gains = [
+        f"{found['8']['over_none']:.2f} times as fast at {photos}" for photos, found in result("seek")["every"].items()
+    ]
+    claim = f"An entry every 8 MCUs makes train {' and '.join(gains)}"
+    return claim, plots.bars(
+        claim, rows, "train with a seek index over train without; size of the index in % of the files"
+    )
+
+
 _PLOTS: dict[str, tuple[Callable[[], tuple[str, str]], str]] = {
     "rates": (_plot_rates, "peers-S"),
     "train": (_plot_train, "peers-S"),
@@ -484,6 +502,7 @@ _PLOTS: dict[str, tuple[Callable[[], tuple[str, str]], str]] = {
     "start": (_plot_start, "peers-S"),
     "threads": (_plot_threads, "threads"),
     "resume": (_plot_resume, "load"),
+    "seek": (_plot_seek, "seek"),
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-WIDTH, _LEFT, _RIGHT = 760, 150, 150
+WIDTH, _LEFT, _RIGHT = 760, 150, 200
 INK, MUTED, GRID = "#1c2733", "#5b6b7b", "#dfe4ea"
 OURS, OTHERS = "#1b7837", "#aab4c2"
 _LINES = ("#c2571a", "#2b6cb0", "#8e5ea2", "#b8860b", "#5b6b7b", "#d1495b", "#0f766e", "#9a3412")
@@ -53,7 +53,7 @@ def bars(title: str, rows: Sequence[Bar], unit: str, width: int = WIDTH, headed:
     """Return horizontal bars from zero; with ``headed`` the title is visible."""
     longest = max((row.value for row in rows), default=1.0) or 1.0
     top = 44 if headed else 14
-    left, right = (_LEFT, _RIGHT) if width == WIDTH else (_LEFT - 30, _RIGHT - 70)
+    left, right = (_LEFT, _RIGHT) if width == WIDTH else (_LEFT - 30, _RIGHT - 120)
     parts = [_text(12, 26, title, weight="600")] if headed else []
     for number, row in enumerate(rows):
         y, fill = top + 27 * number, OURS if row.ours else OTHERS
