@@ -112,7 +112,8 @@ unit: warm
 # Each part writes a file in bench/results; it can be interrupted and repeated. ONLY="peers-S,png" for some parts,
 # README=yes for those of the README's numbers (40 minutes on two cores). On a quiet machine.
 bench: $(VENV)/.bench-ready
-	test -x $(WHEEL_VENV)/bin/python || $(MAKE) wheel-venv
+	PYTHONPATH=$$(echo $(WHEEL_VENV)/lib/python*/site-packages) $(BIN)/python -W ignore -c \
+		'from gpuimg.kernels import native; raise SystemExit(native.LEVEL is None)' || $(MAKE) wheel-venv
 	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(README),--readme)
 
 # Checks and measures the GPU in under ten minutes. PARTS="order sentinel" runs some parts, MINUTES sets the time. It uses

@@ -3,7 +3,8 @@
 Each part writes one file in bench/results, with the command, version, commit, machine, date and load. A part whose
 result is of this version and of the same code (comments do not count) is skipped, so that the command can be
 interrupted and repeated; ``--again`` measures it nevertheless. A part that fails keeps its earlier result, and the
-others go on. At the end the pages take their figures from the results (``python -m bench.figures``).
+others go on. Parts use the compiled loops of .venv-wheel, if there is one (``make wheel-venv``). At the end the pages
+take their figures from the results (``python -m bench.figures``).
 """
 
 from __future__ import annotations
@@ -20,11 +21,19 @@ from bench.parts import PARTS, README, Part
 
 _ROOT = Path(__file__).parents[1]
 _LOGS = _ROOT / "build" / "bench"
+_WHEEL = _ROOT / ".venv-wheel"
 
 
 def is_current(part: Part, version: str, code: str) -> bool:
     """Return True if a part's result is of this version and code."""
     return part.recorded.get("version") == version and part.recorded.get("code") == code
+
+
+def _environment(part: Part) -> dict[str, str]:
+    """Return the environment of a part, in which the checkout has the compiled loops of a wheel, as its users have."""
+    places = [str(place) for place in _WHEEL.glob("lib/python*/site-packages")]
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), *places])
+    return os.environ | {"PYTHONPATH": path} | part.environment
 
 
 def _seconds(part: Part) -> float:
@@ -43,7 +52,7 @@ def measure(part: Part) -> str | None:
     try:
         with log.open("w") as file:
             done = subprocess.run(
-                command, cwd=_ROOT, env=os.environ | part.environment, stdout=file, stderr=subprocess.STDOUT,
+                command, cwd=_ROOT, env=_environment(part), stdout=file, stderr=subprocess.STDOUT,
                 timeout=300 + 180 * part.minutes, check=False,
             )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -57,10 +66,12 @@ def measure(part: Part) -> str | None:
 
 def _listed(parts: list[Part], version: str, code: str) -> None:
     for part in parts:
-        state = (
-            "current" if is_current(part, version, code) else f"of {part.recorded.get('version', 'an earlier version')}"
-        )
-        print(f"{part.name:14} {state:24} {_seconds(part) / 60:4.1f} min  python {' '.join(part.command)}")
+        state = f"of {part.recorded.get('version', 'an earlier version')}"
+        if is_current(part, version, code):
+            state = "current"
+        elif not (common.RESULTS / f"{part.name}.json").exists():
+            state = "missing"
+        print(f"{part.name:18} {state:21} {_seconds(part) / 60:4.1f} min  python {' '.join(part.command)}")
 
 
 def run(parts: list[Part]) -> list[str]:
