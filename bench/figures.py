@@ -152,14 +152,16 @@ def readme() -> str:
         if entry := _entry(name, work, peer):
             other = f"{names[peer]} {entry['images_per_second']:,}"
             rows.append([label, rate(name, work), other, f"{entry['gpuimg_over_this']:.2f}"])
-    rows += [[f"decode {kind}", *cells] for kind, *cells in _other_formats() if kind in ("WebP", "progressive JPEG")]
-    rows += [["decode PNG photos, with the extra `png`", *cells] for kind, *cells in _other_formats() if kind == _FAST]
+    formats = {kind: cells for kind, *cells in _other_formats()}
+    labels = {
+        "progressive JPEG": "decode progressive JPEG, one thread",
+        "PNG, photo, deflate": "decode PNG photos, one thread, with the extra `png`",
+        "WebP": "decode WebP",
+    }
+    rows += [[label, *formats[kind]] for kind, label in labels.items() if kind in formats]
     for row in rows[1:]:
         row[3] = f"**{row[3]}**" if float(row[3]) < 1 else row[3]
     return _block(_table(rows))
-
-
-_FAST = "PNG, photo, deflate"
 
 
 def _other_formats() -> list[list[str]]:
