@@ -1,22 +1,16 @@
 """Figures of the pages: `python docs/figures/draw.py` writes them as SVG next to this file.
 
+`python -m bench.figures` writes the plots of measurements.
+
 The fields of a table entry and the example are data: if the layout changes, edit the lists in capitals.
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 HERE = Path(__file__).parent
-#: The result with the rates of gpuimg and of other libraries.
-PEERS = HERE.parents[1] / "bench" / "results" / "peers-S.json"
-#: The libraries of the figure of rates, by their names in the result.
-LIBRARIES = {
-    "gpuimg": "gpuimg", "dali": "DALI (CPU)", "grain": "Grain + Pillow", "albumentations": "albumentations",
-    "torchvision": "torchvision", "spdl": "SPDL",
-}  # fmt: skip
 WIDTH = 820
 
 # Fills: wanted or stored, decoded without being stored, not decoded, recorded in an index.
@@ -266,27 +260,7 @@ def seek_entry() -> Figure:
     return figure
 
 
-def rates() -> Figure:
-    """Draw the training images per second of each library as bars."""
-    measured = json.loads(PEERS.read_text())
-    train = {name: measured["works"]["train"][name] for name in LIBRARIES}
-    ours = train["gpuimg"]["images_per_second"]
-    figure = Figure(64 + 34 * len(train), width=440)
-    dali, torchvision = (train[name]["gpuimg_over_this"] for name in ("dali", "torchvision"))
-    figure.text(6, 24, f"{dali:.1f} times the training images of DALI, {torchvision:.1f} of torchvision", bold=True)
-    for k, (name, result) in enumerate(train.items()):
-        y, rate = 42 + 34 * k, result["images_per_second"]
-        figure.text(106, y + 17, LIBRARIES[name], anchor="end")
-        figure.box(116, y, 250 * rate / ours, 24, KNOWN if name == "gpuimg" else "#b9c4cf", edge=False)
-        figure.text(124 + 250 * rate / ours, y + 17, f"{rate:,}", bold=name == "gpuimg")
-    cores = measured["machine"]["cores"]
-    processor = measured["machine"]["processor"]
-    note = f"images per second, decoded, cropped and normalized, on {cores} cores ({processor})"
-    figure.text(6, 54 + 34 * len(train), note, muted=True)
-    return figure
-
-
-FIGURES = {"table-entry.svg": table_entry, "mcu-row.svg": mcu_row, "seek-entry.svg": seek_entry, "rates.svg": rates}
+FIGURES = {"table-entry.svg": table_entry, "mcu-row.svg": mcu_row, "seek-entry.svg": seek_entry}
 
 if __name__ == "__main__":
     for name, draw in FIGURES.items():
