@@ -308,7 +308,7 @@ def prefetch(iterable: Iterable[T], depth: int = 2, *, workers: int = 1) -> Pref
     ValueError
         For a depth or a number of workers below 1.
     TypeError
-        If the object is not iterable or, with several workers, no sequence.
+        If the object is not iterable or, with several workers, not a sequence.
     RuntimeError
         From the iterator, if a forked child continues one of its parent.
 
