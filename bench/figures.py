@@ -285,6 +285,17 @@ def _size(name: str) -> str:
     return f"{photos['mean_megapixels']:.1f} megapixels at {_bits(name)} bits per pixel"
 
 
+def exact() -> str:
+    """Return a table of resizes alone: with Pillow's bytes, in float32, by Pillow, by torch."""
+    contenders = {"exact": "Pillow's bytes", "float32": "float32", "pillow": "Pillow", "torch_nhwc": "torch, NHWC"}
+    rows = [["resize, one thread", *(f"{label}, µs" for label in contenders.values()), "times Pillow's rate"]]
+    for row in result("exact")["rows"]:
+        sizes = " to ".join("x".join(map(str, reversed(row[key]))) for key in ("source", "result"))
+        cells = [f"{row['microseconds'][key]:,}" if key in row["microseconds"] else "-" for key in contenders]
+        rows.append([f"{sizes}, {row['filter']}", *cells, f"{row['pillow_over_exact']:.1f}"])
+    return _block(_table(rows))
+
+
 def board() -> str:
     """Return a table of the decoders of a public board: one image a call, and in a DataLoader by its workers."""
     found = result("board")
@@ -364,8 +375,9 @@ def _label(key: str, name: str = "peers-S") -> str:
 
 def _plot_train() -> tuple[str, str]:
     entries = {key: entry for key, entry in result("peers-S")["works"]["train"].items() if entry}
-    claim = f"A training crop takes gpuimg 1/{times('peers-S', 'train', 'torchvision')} of a DataLoader's time with \
-torchvision, and 1/{times('peers-S', 'train', 'dali')} of DALI's"
+    torchvision, dali = (times("peers-S", "train", key) for key in ("torchvision", "dali"))
+    claim = f"gpuimg makes {torchvision} times as many training images as a DataLoader with torchvision, {dali} times \
+as many as DALI"
     ranked = sorted(entries.items(), key=lambda pair: -pair[1]["images_per_second"])
     rows = [
         Bar(
@@ -523,7 +535,7 @@ _FUNCTIONS: dict[str, Callable[..., str]] = {
     function.__name__: function
     for function in (
         value, rate, times, machine, version, peers, readme, other_formats, density, vlm, costs, slower, transfer_sizes,
-        transfer_formats, board, draft, all_peers, runs, plot,
+        transfer_formats, board, exact, draft, all_peers, runs, plot,
     )
 }  # fmt: skip
 

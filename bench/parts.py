@@ -48,7 +48,7 @@ _ONE = {"GPUIMG_NUM_THREADS": "1"}
 
 #: The numbers of the README, the most important ones first.
 README = (
-    _peers("S", _ALL, "decode,eval,train,train+rotate+color", 5, 7, costs=True),
+    _peers("S", _ALL, "decode,eval,train,train+rotate+color", 5, 9, costs=True),
     _peers("S-4.8", _MAIN, "decode,eval,train", 5, 3),
     _peers("S-2.7", _MAIN, "decode,eval,train", 5, 3),
     Part("progressive", "bench.bench_decode", "--only progressive", 2, _ONE),

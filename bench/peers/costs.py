@@ -17,7 +17,7 @@ from bench.peers.host import Host, PeerError, threads_environment
 from bench.peers.processes import Peak
 from bench.peers.registry import PEERS
 
-_CODE = {".py", ".pyc", ".so", ".xz", ".json"}  # suffixes of what an import reads; libraries end in numbers, too
+_CODE = re.compile(r".*\.(?:pyc?|so[.\d]*|kernel)")  # names of files that an import reads, or a first call
 _IMPORT = """
 import sys, time
 start = time.perf_counter()
@@ -61,9 +61,11 @@ def first_batch_seconds(name: str, work: str, threads: int, batch: int, files: P
 
 def cold_seconds(name: str, work: str, threads: int, batch: int, files: Path) -> float:
     """Measure the same once, with code that is read from the disk: its files are not in the page cache."""
-    for folder in {sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), str(Path(gpuimg.__file__).parents[1])}:
-        for path in Path(folder).rglob("*"):
-            if path.suffix in _CODE and path.is_file():
+    package = Path(gpuimg.__file__).parent
+    places = [sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), package, package.parent / "kernels"]
+    for folder in {*map(Path, places), *map(Path, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))}:
+        for path in folder.rglob("*") if folder != package.parent else ():
+            if _CODE.fullmatch(path.name) and path.is_file():
                 descriptor = os.open(path, os.O_RDONLY)
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
                 os.close(descriptor)
