@@ -26,6 +26,7 @@ WHEELS = {
         "nvidia/nvimgcodec/nvimgcodec_impl.cpython-312-x86_64-linux-gnu.so",
         "nvidia/nvimgcodec/extensions/libnvjpeg_ext.so.0", "nvidia_nvimgcodec_cu13-0.9.0.20.dist-info/METADATA",
         "-nvidia/nvimgcodec/nvimgcodec_impl.cpython-311-x86_64-linux-gnu.so",
+        "-nvidia/nvimgcodec/nvimgcodec_impl.cpython-314t-x86_64-linux-gnu.so",
         "-nvidia/nvimgcodec/extensions/libopencv_ext.so.0", "-nvidia/nvimgcodec/extensions/libnvtiff_ext.so.0",
         "-nvidia/nvimgcodec/include/nvimgcodec.h", "-nvidia/nvimgcodec/tools/convert.py",
     ],
@@ -104,9 +105,9 @@ def test_too_much_is_refused(
     tmp_path: Path, wheels: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(pack, "sources", lambda: ["Makefile"])
-    monkeypatch.setattr(pack, "MOST_BYTES", 30_000)
+    monkeypatch.setattr(pack, "MOST_BYTES", 3_000)
     with pytest.raises(
-        ValueError, match=r"bytes are more than 30,000: .*'site.tar.xz': \d+.* fewer photos \(PHOTOS=S\)"
+        ValueError, match=r"bytes are more than 3,000: .*'site.tar.xz': \d+.* fewer photos \(PHOTOS=S\)"
     ):
         pack.pack(tmp_path / "pack", wheels, "3.12", ["S", "P"], None)
     monkeypatch.setitem(PHOTOS, "P", 9)

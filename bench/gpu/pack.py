@@ -46,7 +46,7 @@ LEFT_OUT = {
     "nvidia_nvjpeg": ("*/include/*",),
     "nvidia_dali": ("*/include/*", "*/test/*", "*/examples/*"),
 }  # fmt: skip
-_MODULE_OF = re.compile(r"\.cpython-(\d+)-[^/]*\.so$")
+_MODULE_OF = re.compile(r"\.cpython-(\d+t?)-[^/]*\.so$")
 
 
 def names_of(wheel: zipfile.ZipFile, distribution: str, python: str) -> Iterator[str]:
