@@ -22,6 +22,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
@@ -46,7 +47,8 @@ class Image(NamedTuple):
     code: bytes
 
 
-class DeviceCode(NamedTuple):
+@dataclass(frozen=True)
+class DeviceCode:
     """A kernel's function in a module of device code; with arguments the name is of a function that returns it."""
 
     module: str
@@ -114,7 +116,7 @@ class Kernel:
         """Name of the file in the cache for a compute capability; for some functions of users there is never one."""
         if self.users or not isinstance(self.code, DeviceCode):
             return f"{self._compiler(capability).key_of(self, capability)}.cubin"
-        _, *code = self.code
+        code = self.code.name, self.code.arguments
         options = [os.environ.get(name) for name in _OPTIONS]
         made_for = hashlib.sha256(repr((capability, self.arguments, self.bounds, code, options)).encode()).hexdigest()
         return f"{self.name}-{made_for[:12]}-{digest(self.code.module)[:24]}.cubin"
