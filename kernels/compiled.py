@@ -144,8 +144,8 @@ class DiskCache:
     """The cache of a Numba function: one file for each fingerprint.
 
     The content is a pickle: to rebuild a function Numba needs the object code and objects that it can only pickle
-    (types, the signature, a descriptor of the function, its environments). :func:`read` returns no file that somebody
-    else could have written.
+    (types, the signature, a descriptor of the function, its environments). :func:`read` returns no file that another
+    user could have written.
     """
 
     def __init__(self, function: Any, name: str, options: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Files with compiled code: in which folders they are, whose are read, and how they are written.
 
-Whoever can write such a file can run code in the process that loads it. The checksum in it does not prevent that, so
+Anyone who can write such a file can run code in the process that loads it. The checksum in it does not prevent that, so
 files and their folders must belong to this user, to root or to the owner of this package's code, and nobody else may
 have permission to write to them.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 _DIGEST = 32  # bytes in front of a file's content: its SHA-256
-_READABLE = 0o644  # by other users too: a container image is warmed by root and run by somebody else
+_READABLE = 0o644  # by other users too: a container image is warmed by root and run by another user
 _FOLDER = 0o755
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
@@ -87,7 +87,7 @@ def _content(path: Path) -> bytes:
 
 
 def read(name: str, rebuild: Callable[[bytes], Any]) -> Any:
-    """Return what ``rebuild`` makes of the content stored under a name, or None where none can be used."""
+    """Return the result of ``rebuild`` for the content stored under a name, or None if it cannot be used."""
     for place in _places():
         try:
             content = _content(place / name)

@@ -21,6 +21,8 @@ CPU = {
     "albumentations": "bench.peers.albumentations_loader:Albumentations",
     "spdl": "bench.peers.spdl_pipeline:Spdl",
     "grain": "bench.peers.grain_loader:Grain",
+    "kornia": "bench.peers.kornia_threads:Kornia",
+    "pillow": "bench.peers.pillow_threads:Pillow",
 }
 GPU = {
     "gpuimg-gpu": "bench.peers.ours:FunctionsOnGpu",

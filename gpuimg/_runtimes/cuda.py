@@ -146,7 +146,7 @@ class CudaRuntime:
                 result.stream = reader
 
     def result_memory(self, stream: int | None) -> PooledResults:
-        """See :meth:`Runtime.result_memory`; the reading stream is set when results are handed over."""
+        """See :meth:`Runtime.result_memory`; the reading stream is set when results are returned."""
         return PooledResults(self._device, self._local)
 
     # -- memory ------------------------------------------------------------------------------------------------

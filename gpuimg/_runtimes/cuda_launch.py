@@ -4,7 +4,7 @@ A kernel is defined once (see :mod:`gpuimg.kernels.cuda.kernel`) and launched on
 
     launch(kernel, stream.ptr, (blocks, images), array, number)
 
-Arrays are flat CuPy arrays of the signature's dtypes. Nothing of Numba takes part: its dispatcher would prepare each
+Arrays are flat CuPy arrays of the signature's dtypes. Numba takes no part: its dispatcher would prepare each
 array again, which takes longer than the rest of the Python code of a small batch.
 """
 

@@ -93,7 +93,7 @@ def gpu_problem() -> Problem | None:
     if extra() == "cpu":
         return Problem(f"the CUDA driver is too old: it supports CUDA {driver_cuda()}, at least 12 is needed", True)
     if not is_installed("cupy"):
-        from .._version import install_hint  # here: as a program this file is no part of a package
+        from .._version import install_hint  # here: as a program this file is not part of a package
 
         return Problem(f"CuPy is not installed; {install_hint(extra())}", True)
     try:

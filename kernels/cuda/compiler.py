@@ -60,7 +60,7 @@ def is_stored(kernel: Kernel) -> bool:
 
 
 def key_of(kernel: Kernel, *others: Any) -> str:
-    """A kernel's name, its types and what its code is made of; and what else its machine code depends on.
+    """A kernel's name, its types and what its code is made of; and everything else that its machine code depends on.
 
     For kernels with functions of users: what these use of NumPy and Numba may change with their versions.
     """
