@@ -27,7 +27,7 @@ def new_runtime() -> Iterator[None]:
 
 
 class Counts:
-    """What our own code did on a GPU."""
+    """Counts of what our own code did on a GPU."""
 
     def __init__(self) -> None:
         # Lists, because threads append to them without a lock.

@@ -127,7 +127,7 @@ def host_alone(context: Context, files: list[bytes], index: Any) -> dict[str, An
 
 
 def python_alone(device: str, run: Callable[[], object], images: int, batch: int, **rounds: Any) -> dict[str, Any]:
-    """Measure the time for which batches hold the GIL, and their rate beside a thread that is busy in Python."""
+    """Measure the time for which batches hold the GIL, and their rate while another thread is busy in Python."""
     held: list[float] = []
     found = own_rate(device, lambda: held.append(gil_seconds(run)), images, batch, **rounds)
     return {**found, "microseconds_an_image": round(1e6 * float(np.median(held)) / images, 2)}

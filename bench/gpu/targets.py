@@ -1,4 +1,4 @@
-"""What the GPU path must reach, and what was measured of it."""
+"""Targets of the GPU path, and whether the measurements meet them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DALI = "dali-mixed"
 DECODE_BATCH = "decode alone: gpuimg.decode_batch"
 BY_NVIMAGECODEC = f"{DECODE_BATCH}, nvImageCodec"
 KERNELS = "kernels"
-PYTHON = "bytes to train batches beside a busy thread"
+PYTHON = "bytes to train batches with a busy thread"
 WITHOUT_INDEX = ", without an index"
 
 

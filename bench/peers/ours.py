@@ -40,7 +40,7 @@ PREPROCESS: dict[str, Callable[[Any, Any], gi.Batch]] = {
 
 
 class Indexing(Peer):
-    """A peer with a seek index, built before timing, in a folder of its own."""
+    """A peer with a seek index, built before timing, in a separate folder."""
 
     _folder: tempfile.TemporaryDirectory[str] | None = None
 

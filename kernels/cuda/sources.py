@@ -1,4 +1,4 @@
-"""What a kernel's machine code is made of: the sources of its module and of all that this imports of the package.
+"""Sources of a kernel's machine code: those of its module and of all that it imports of the package.
 
 Their checksum is a part of the name of a file with machine code, in place of the versions of Python, Numba and CUDA. So
 a file is found wherever these sources are, and by a process that has nothing to compile with.
