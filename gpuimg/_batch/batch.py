@@ -364,7 +364,7 @@ class Batch(Sequence[Array]):
         Raises
         ------
         ValueError
-            For a size that is no multiple, a ``pad`` below the tokens of a sample, or ``counts`` of other images.
+            For a size that is not a multiple, a ``pad`` below the tokens of a sample, or ``counts`` of other images.
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
 
