@@ -11,8 +11,8 @@ others::
 numbers of 32 or 64 bits. Nothing here imports Numba: machine code is read from the file that a wheel brings or from the
 cache on disk, and only what is in neither is compiled (:mod:`.compiler`).
 
-A cached file is named by the sources that it is made of and by the capability, and does not depend on Python's version. It can be
-made without a GPU, by ``gpuimg warm``, and carried to a machine that has no compiler.
+A cached file is named by the sources that it is made of and by the capability, and does not depend on Python's
+version. It can be made without a GPU, by ``gpuimg warm``, and carried to a machine that has no compiler.
 """
 
 from __future__ import annotations
