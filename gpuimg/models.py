@@ -734,7 +734,7 @@ def idefics3(
     Notes
     -----
     Images are resized to the longest side, then to multiples of the tile, from there to the overview, each time with
-    the Lanczos filter and a rounding to bytes.
+    the Lanczos filter and a rounding to bytes. The bytes of the second size are kept for all images of a call.
 
     Examples
     --------
