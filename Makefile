@@ -24,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTEST = HYPOTHESIS_PROFILE=ci $(BIN)/python -m pytest -n auto --dist worksteal
 
-.PHONY: help demo test test-wheel wheel-venv cross dist docs lint warm unit bench gpu gpu-photos soak fuzz clean
+.PHONY: help demo test test-wheel wheel-venv cross dist docs lint warm unit bench gpu gpu-photos gpu-pack wheels-given soak fuzz clean
 .DEFAULT_GOAL := help
 
 help:
@@ -37,7 +37,8 @@ help:
 	@echo "make docs    the documentation site, into docs/_build/html; every warning is an error"
 	@echo "make lint    linter and type check only"
 	@echo "make bench   all benchmarks, with other libraries, into bench/results and the pages"
-	@echo "make gpu     measure the GPU of this machine"
+	@echo "make gpu     measure the GPU of this machine; gpu-photos makes its photos in advance"
+	@echo "make gpu-pack WHEELS=FOLDER  all that measuring a GPU takes, for a machine without a network, into build/gpu-pack"
 	@echo "make soak    100,000 mutated files, 2,000 damaged data sets of each kind, and a million images"
 	@echo "make fuzz    damaged files for five minutes; FIRST=1000000 for other ones"
 	@echo "make clean   remove the virtual environments and everything that was built"
@@ -116,14 +117,24 @@ bench: $(VENV)/.bench-ready
 		'from gpuimg.kernels import native; raise SystemExit(native.LEVEL is None)' || $(MAKE) wheel-venv
 	$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(README),--readme)
 
-# Checks and measures the GPU in under ten minutes. PARTS="order sentinel" runs some parts, MINUTES sets the time. It uses
-# PYTHON as it is, without a network: gpuimg's dependencies for the GPU, pytest and hypothesis must be installed. Run
-# `make gpu-photos` first, on any machine, and copy the photos in bench/.photos.
+# Checks and measures the GPU in under ten minutes. PARTS="order sentinel" runs some parts, MINUTES sets the time, OUT the
+# folder of results. It uses PYTHON as it is, without a network: gpuimg's dependencies for the GPU, pytest and hypothesis
+# must be installed. Run `make gpu-photos` first, on any machine, and copy the photos in bench/.photos.
+# GPU=tests.standin.program tries it without a GPU.
 gpu:
-	$(PYTHON) -m bench.gpu --out bench/results/gpu --minutes $(or $(MINUTES),9) $(if $(PARTS),--parts "$(PARTS)")
+	$(PYTHON) -m $(or $(GPU),bench.gpu) --out $(or $(OUT),bench/results/gpu) --minutes $(or $(MINUTES),9) $(if $(PARTS),--parts "$(PARTS)")
 
-gpu-photos: $(VENV)/.bench-ready
-	$(BIN)/python -m bench.gpu --prepare
+gpu-photos: $(VENV)/.photos-ready
+	$(BIN)/python -m bench.gpu --prepare --out build/gpu-photos
+
+# For a machine without a network: docs/gpu.md. WHEELS is a folder with wheels for it, of nvImageCodec and nvJPEG (and of
+# PyAV: then PHOTOS=S makes room); PYTHON_THERE its version of Python.
+gpu-pack: wheels-given gpu-photos $(VENV)/.test-ready
+	$(BIN)/python -m bench.gpu.pack --out $(or $(OUT),build/gpu-pack) --wheels "$(WHEELS)" \
+		$(if $(PHOTOS),--photos "$(PHOTOS)") $(if $(PYTHON_THERE),--python $(PYTHON_THERE))
+
+wheels-given:
+	@test -d "$(WHEELS)" || { echo "make gpu-pack WHEELS=FOLDER: a folder with the wheels to take along" >&2; exit 1; }
 
 # Damaged data sets; mutated files, some of them again with checked bounds; and a million images. Takes some minutes
 # (bench/results/robustness.json has the number), and resumes after an interruption.
@@ -155,6 +166,11 @@ $(DOCS_VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv --clear $(DOCS_VENV)
 	$(DOCS_VENV)/bin/python -m pip install --disable-pip-version-check -e '.[docs]'
 	$(DOCS_VENV)/bin/gpuimg warm --all
+	touch $@
+
+# The packages that the photos are made from.
+$(VENV)/.photos-ready: $(VENV)/.demo-ready
+	$(PIP) -e '.[bench]'
 	touch $@
 
 $(VENV)/.bench-ready: $(VENV)/.demo-ready

@@ -26,6 +26,9 @@ CPU = {
 }
 GPU = {
     "gpuimg-gpu": "bench.peers.ours:FunctionsOnGpu",
+    "gpuimg.load-gpu": "bench.peers.ours:LoaderOnGpu",
+    "gpuimg.load-gpu-index": "bench.peers.ours:IndexedLoaderOnGpu",
+    "gpuimg.load-gpu-nvimagecodec": "bench.peers.ours:NvImageCodecLoaderOnGpu",
     "dali-mixed": "bench.peers.dali_pipeline:DaliMixed",
     "torchvision-gpu": "bench.peers.gpu:TorchvisionGpu",
 }

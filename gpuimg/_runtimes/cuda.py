@@ -46,8 +46,6 @@ from .._plan.compile import (
     build_for,
     compile_plan,
     kind_between,
-    launches_of,
-    ops_used,
     regions_read,
     source_regions,
     whole_regions,
@@ -59,7 +57,7 @@ from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cuda_decode import ImageDecoder
 from .cuda_exact import ExactSegment, compiled_exact, run_exact
-from .cuda_launch import launch
+from .cuda_launch import launch, launched
 from .cuda_memory import (
     Event,
     PerThread,
@@ -303,7 +301,7 @@ class CudaRuntime:
     def _launch_segments(
         self, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, planar: bool
     ) -> int:
-        """Upload all plans, then launch them, each on the results of the one before."""
+        """Upload all plans, then launch them, each on the results of the one before; return the number of launches."""
         segments = without_copies(segments, kind, interleaved=not planar)
         parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else None
         compiled: list[_CompiledSegment | ExactSegment] = []
@@ -321,7 +319,7 @@ class CudaRuntime:
                 compiled.append(_compiled(plan, place, starts))
             place = _Place(sizes, starts, part[:, :2], plan.channels)
             places.append((place, total))
-        launches = 0
+        begin = launched.count
         with self._stream:
             uploaded = iter(_upload(compiled, self._resources))
             self._order_results()
@@ -329,9 +327,10 @@ class CudaRuntime:
                 place, total = places[k]
                 stored = kind_between(before, after)
                 between = cupy.empty(total, cupy.uint8 if stored == layout.UINT8 else cupy.float32)
-                launches += self._launch(source, before, compiled[k], uploaded, between, stored, False)
+                self._launch(source, before, compiled[k], uploaded, between, stored, False)
                 source = Pixels(between, place.starts, place.sizes, place.channels)
-            return launches + self._launch(source, segments[-1], compiled[-1], uploaded, out, kind, planar)
+            self._launch(source, segments[-1], compiled[-1], uploaded, out, kind, planar)
+        return launched.count - begin
 
     def _launch(
         self,
@@ -342,9 +341,10 @@ class CudaRuntime:
         out: Any,
         kind: int,
         planar: bool,
-    ) -> int:
+    ) -> None:
         if isinstance(segment, ExactSegment):
-            return run_exact(segment, next(parts), source.flat, source.channels, out, self._stream.ptr)
+            run_exact(segment, next(parts), source.flat, source.channels, out, self._stream.ptr)
+            return
         passes, prepass = segment
         n, slots, stream = len(plan), passes[-1].end_slot, self._stream.ptr
         if prepass is not None:
@@ -366,7 +366,6 @@ class CudaRuntime:
                 kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, build)
                 stored = out.view(STORAGE[out.dtype.name])
                 launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, int(planar))
-        return launches_of(passes, ops_used(plan))
 
 
 def _decoded_regions(

@@ -77,7 +77,8 @@ def lmdb(
     Raises
     ------
     ValueError
-        If the file is empty, not an LMDB file, cut off or damaged, or holds named databases or several values for a key.
+        If the file is empty, not an LMDB file, cut off or damaged, or holds named databases or several values for a
+        key.
     OSError
         If the file cannot be read.
 
