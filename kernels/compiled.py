@@ -326,8 +326,8 @@ def names() -> list[str]:
     return sorted(_by_name(), key=lambda name: (name not in _LONG, name))
 
 
-#: The JPEG decoder, and the loop over the images of a batch.
-ALWAYS: Final = ("decode_jpeg", "cpu.batch.run_images")
+#: The JPEG decoder, its rows of pixels, and the loop over the images of a batch.
+ALWAYS: Final = ("decode_jpeg", "finish_jpeg_row", "cpu.batch.run_images")
 #: What takes longest to compile: 23 of the 61 seconds of all.
 _LONG: Final = (*ALWAYS, "decode_progressive_jpeg")
 

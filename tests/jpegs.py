@@ -16,6 +16,7 @@ from gpuimg._decoding.jpeg import read_headers
 from gpuimg.kernels.jpeg import build, progressive
 from gpuimg.kernels.jpeg import decode as jpeg
 from gpuimg.kernels.jpeg import layout as words
+from gpuimg.kernels.jpeg.rows import FINISH_ROW_FUNCTION
 
 from .samples import file_of
 
@@ -257,6 +258,7 @@ class Decoder:
         request = np.zeros(1, words.REQUEST)
         request["data"], request["size"] = raw.ctypes.data, raw.size
         request["region"], request["scale"], request["channels"] = (x0, y0, x1, y1), scale, channels
+        request["row_maker"] = FINISH_ROW_FUNCTION.address
         if entry is not None:
             request["access"] = np.array((entry.ctypes.data, entry.size, every, learns), words.ACCESS)
         decode = self._progressive if header["kind"] == words.PROGRESSIVE else self._baseline

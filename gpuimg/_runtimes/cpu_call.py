@@ -52,6 +52,7 @@ from ..kernels.cpu.vectors import SOURCE_SLACK
 from ..kernels.jpeg import decode as decoder
 from ..kernels.jpeg import layout as jpeg_records
 from ..kernels.jpeg import progressive
+from ..kernels.jpeg.rows import FINISH_ROW_FUNCTION
 from .cpu_memory import SCRATCH_DTYPES, RunningThreads, Scratch, ThreadMemory, largest
 from .draft import first_segments, planar_images, scales_of
 from .protocol import Timings
@@ -268,6 +269,7 @@ class Call:
         if natively:
             compile_together(_always(source))
             shared["decoder"] = decoder.DECODE_FUNCTION.address
+            shared["row_maker"] = FINISH_ROW_FUNCTION.address
             if np.any(self._headers["kind"][self._order] == jpeg_records.PROGRESSIVE):
                 shared["progressive_decoder"] = progressive.DECODE_FUNCTION.address
         self._batch = shared
@@ -574,7 +576,7 @@ def _compiled(
 def _always(source: Encoded | Pixels) -> tuple[str, ...]:
     """Names of loops that a call needs whatever it does."""
     if not isinstance(source, EncodedImages):
-        return ALWAYS[1:]  # no decoder
+        return ALWAYS[-1:]  # no decoder
     is_progressive = np.any(source.headers.records["kind"] == jpeg_records.PROGRESSIVE)
     return (*ALWAYS, progressive.DECODE_FUNCTION.name) if is_progressive else ALWAYS
 

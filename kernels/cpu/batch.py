@@ -121,6 +121,7 @@ def _decode(batch, image, header, scratch, thread, status, out):
     request = thread.request
     request.data, request.size = image.data, image.size
     request.scale, request.channels = image.scale, PLANES if image.planar else batch.channels
+    request.row_maker = batch.row_maker
     _set_stored_region(image, request.region)
     source = thread.source
     source.planar = image.planar

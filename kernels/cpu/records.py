@@ -81,6 +81,7 @@ BATCH: Final = np.dtype(
         ("streamed", "<i4"),  # 1 where results are written past the caches, else 0
         ("decoder", "<i8"),  # address of the JPEG decoder; 0 where no image is ``ENCODED``
         ("progressive_decoder", "<i8"),  # and of that of progressive files; 0 where there are none
+        ("row_maker", "<i8"),  # and of the loop that makes rows of pixels for both
     ],
     align=True,
 )
@@ -127,6 +128,10 @@ STORED: Final = np.dtype(
     ],
     align=True,
 )
+
+#: Bytes of an exact resize's work space, from its first multiple of 64 on, that are 0 before the first image of a call:
+#: they say what taps the image before has left there.
+KEPT_BYTES: Final = 192
 
 
 def set_pass(

@@ -18,7 +18,7 @@ from ..scalar import loop
 from .frame import MCU, MOST_BLOCKS, factors, grid, list_blocks, mcus_of, result_bytes
 from .huffman import NEVER, READ_AHEAD, STREAM, begin, decode_mcus, jump, restarts_follow
 from .layout import BAD_TABLE, DONE, HEADER, MISMATCH, MISMATCHED, REQUEST, STATUS, TABLE, TABLES, UNUSED
-from .rows import PAD, SHAPE, clear_chroma, make_rows, room_for_rows, transform_row
+from .rows import PAD, SHAPE, clear_chroma, finish_row, room_for_rows
 from .seek import SECTIONS, at_recorded_start, open_entry, record_start, segment_start, set_predictors
 from .tables import ZIGZAG, build_tables
 
@@ -132,7 +132,7 @@ def _decode_rows(header, data, request, out, tables, memory, status):
     at += columns * per * 128
     lasts = memory[at : at + columns * per]
     at += columns * per + (columns * per & 1)
-    steps, sums, tail, planes = room_for_rows(header, data, scale, columns, memory, at, shape)
+    room = room_for_rows(header, data, scale, columns, memory, at, shape)
 
     for k in range(coefficients.size):
         coefficients[k] = 0  # the decoder writes only others than zero, and the transforms leave zeros again
@@ -143,7 +143,6 @@ def _decode_rows(header, data, request, out, tables, memory, status):
     # Intervals are skipped by their markers alone only where all markers of the scan are as they should be.
     stream.skips = interval and restarts_follow(data, header.scan, (rows * total - 1) // interval)
     entry = bytes_at(access.entry, access.entry_bytes)
-    done = i64(0)  # rows of pixels written
     reader = stream, mcu, tables, ZIGZAG
     _at_row(i64(0), rows, access, entry, sections, stream)
     here = i64(0)  # the stream's MCU, counted row by row
@@ -160,10 +159,9 @@ def _decode_rows(header, data, request, out, tables, memory, status):
         here = goal + columns
         if end == total and not _at_row(row + 1, rows, access, entry, sections, stream):
             return MISMATCHED
-        transform_row(row, columns, channels == 1, mcu, shape, coefficients, lasts, steps, planes)
+        finish_row(header, request, mcu, shape, row, first, columns, coefficients, lasts, room, out)
         if channels == 1 and not single:
             clear_chroma(columns, mcu, coefficients)  # was not transformed, and so is not zero
-        done = make_rows(header, row, rows, first, region, columns, channels, shape, planes, sums, out, tail, done)
     return DONE
 
 

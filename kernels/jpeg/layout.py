@@ -73,6 +73,7 @@ REQUEST: Final = np.dtype(
         ("region", "<i8", 4),  # x0, y0, x1, y1 of the requested pixels as stored, at ``scale``; not empty
         ("scale", "<i8"),  # eighths of its size that the image is decoded at: 8, 4, 2 or 1, sides rounded up
         ("channels", "<i8"),  # of the result: 3, 1 for luma alone, or ``PLANES``, which are those of full scale
+        ("row_maker", "<i8"),  # address of the loop that makes rows of pixels of coefficients
         ("access", ACCESS),
     ],
     align=True,

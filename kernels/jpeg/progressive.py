@@ -29,7 +29,7 @@ from .frame import MCU, factors, grid, list_blocks, mcus_of, result_bytes
 from .huffman import STREAM, begin, fill, restart
 from .layout import DONE, HEADER, IRREGULAR, PROGRESSIVE, REQUEST, STATUS, TABLE, TABLES, UNUSED
 from .refine import CODES, PART, ac_first, ac_refine, build_codes, dc_first, dc_refine
-from .rows import SHAPE, make_rows, room_for_rows, transform_row
+from .rows import SHAPE, finish_row, room_for_rows
 from .scans import SCANS, list_scans
 from .tables import ZIGZAG, build_table
 from .vectors import trailing_zeros
@@ -174,7 +174,7 @@ def _decode_region(data, header, request, out, tables, memory, status):
     at += 2 * coefficients.size
     lasts = memory[at : at + columns * per]
     at += columns * per + (columns * per & 1)
-    steps, sums, tail, planes = room_for_rows(header, data, scale, columns, memory, at, work.shape)
+    room = room_for_rows(header, data, scale, columns, memory, at, work.shape)
     part, shape, mcu = work.part, work.shape, work.mcu
     part.per, part.before, part.spare = per, top * total * per, kept
     list_blocks(header, mcu)
@@ -193,7 +193,6 @@ def _decode_region(data, header, request, out, tables, memory, status):
             return False
         if not _decode_rows(data, header, scan, limits, tables, work, coefficients, masks):
             return False
-    done = i64(0)
     for row in range(top, bottom):
         status.row = row
         begins = (row * total + first) * per
@@ -201,8 +200,7 @@ def _decode_region(data, header, request, out, tables, memory, status):
             lasts[b] = 63 - i64(trailing_zeros(u64(masks[begins + b]) | _DC_PLACE))
         begins = 64 * (begins - part.before)
         some = coefficients[begins : begins + 64 * columns * per]
-        transform_row(row, columns, channels == 1, mcu, shape, some, lasts, steps, planes)
-        done = make_rows(header, row, rows, first, region, columns, channels, shape, planes, sums, out, tail, done)
+        finish_row(header, request, mcu, shape, row, first, columns, some, lasts, room, out)
     return True
 
 

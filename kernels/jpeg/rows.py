@@ -9,12 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from ..cpu.intrinsics import shorts_in
+from ..compiled import NativeFunction
+from ..cpu.intrinsics import BYTES, array_at, caller, record_at, record_pointer, shorts_in
+from ..lang import types
 from ..scalar import loop, up
 from .color import SPILL, WIDE, N, rgb_even, rgb_odd, rgb_of_planes, rgb_of_ycc, round_rows, sum_rows
-from .frame import MOST_BLOCKS, chroma_side, factors, samples_of, scaled
+from .frame import MCU, MOST_BLOCKS, chroma_side, factors, grid, result_bytes, samples_of, scaled
 from .idct import half2, half4, half8, quarter8, transform2, transform4, transform8
-from .layout import PLANES, YCBCR
+from .layout import HEADER, PLANES, REQUEST, YCBCR
 from .tables import ZIGZAG
 from .vectors import fill2, fill4, fill8
 
@@ -23,6 +25,9 @@ i64, i32, i16 = np.int64, np.int32, np.int16
 # Columns before and after each row of the planes: neighbors of the chroma at the edges, and the rest of vectors that
 # begin or end there.
 PAD: Final = 64
+
+_STEPS: Final = 3 * 64  # of the quantization of three components
+_TAIL: Final = 3 * WIDE + SPILL  # bytes of the end of a row
 
 # Not literals: Numba would compile a variant for each.
 _Y, _CB, _CR = i64(0), i64(1), i64(2)  # components
@@ -51,6 +56,7 @@ SHAPE: Final = np.dtype(
         ("across", "<i8"),  # columns of luma for one of chroma: 1 or 2
         ("down", "<i8"),  # rows of luma for one of chroma: 1 or 2
         ("smooth", "<i8"),  # 1 if chroma is interpolated between its columns and rows, 0 if it is repeated
+        ("done", "<i8"),  # rows of RGB of the result that are done
     ],
     align=True,
 )
@@ -58,10 +64,10 @@ SHAPE: Final = np.dtype(
 
 @loop
 def lay_out(header, scale, columns, shape):
-    """Fill a shape for rows of ``columns`` MCUs; return the bytes of the planes."""
+    """Fill a shape for rows of ``columns`` MCUs of which none is done; return the bytes of the planes."""
     across, down = factors(header)
     wide = chroma_side(header, scale)
-    blocks = 0
+    shape.done = blocks = 0
     total = i64(0)
     for c in range(header.components):
         h, v = (across, down) if c == 0 else (1, 1)
@@ -86,14 +92,14 @@ def lay_out(header, scale, columns, shape):
 @loop
 def room_for_rows(header, data, scale, columns, memory, at, shape):
     """Fill a shape, and return scratch from a byte on: quantization steps, sums of chroma, a row's end, and planes."""
-    steps = shorts_in(memory, at, 3 * 64)
-    at += 2 * 3 * 64
+    steps = shorts_in(memory, at, _STEPS)
+    at += 2 * _STEPS
     across, _ = factors(header)
     summed = 2 * (columns * 8 * across + 2 * PAD)
     sums = shorts_in(memory, at, summed)
     at += 2 * summed
-    tail = memory[at : at + 3 * WIDE + SPILL]
-    at += 3 * WIDE + 2 * SPILL
+    tail = memory[at : at + _TAIL]
+    at += _TAIL + SPILL
     for c in range(header.components):
         read_steps(data, header.quant[c], steps[64 * c : 64 * c + 64])
     return steps, sums, tail, memory[at : at + lay_out(header, scale, columns, shape)]
@@ -368,11 +374,11 @@ def _finished_rows(r, rows, shape):
 
 
 @loop
-def make_rows(header, r, rows, first, region, columns, channels, shape, planes, sums, out, tail, done):
-    """Make what MCU row ``r`` completes of the result; return the rows of RGB that are done, ``done`` before it."""
+def make_rows(header, r, first, region, columns, channels, shape, planes, sums, out, tail):
+    """Make what MCU row ``r`` completes of the result."""
     if channels != 3:  # gray is luma
         _copy_planes(r, first, region, 3 if channels == PLANES else 1, shape, planes, out)
-        return done
+        return
     x0, y0, x1, y1 = region[0], region[1], region[2], region[3]
     side = shape.planes[_Y].side
     width = x1 - x0
@@ -383,7 +389,46 @@ def make_rows(header, r, rows, first, region, columns, channels, shape, planes, 
         before, after = 0 if first == 0 else -1, edge if edge < columns * side else -1
         for c in range(_CB, _CR + 1):
             _repeat_edges(planes, shape.planes[c], side * r, side, before, after)
+    rows, _ = grid(header)
     stop = min(y1, _finished_rows(r, rows, shape))
-    for y in range(y0 + done, stop):
+    for y in range(y0 + shape.done, stop):
         _color_row(header, shape, planes, y, left, width, sums, out, (y - y0) * width * 3, tail)
-    return max(stop - y0, done)
+    shape.done = max(stop - y0, shape.done)
+
+
+def _finish_row(
+    header_, request_, mcu_, shape_, r, first, columns, coefficients_, lasts_, steps_, sums_, sums_size, tail_, planes_,
+    planes_size, out_,
+):  # fmt: skip
+    """Transform MCU row ``r``, of ``columns`` MCUs from the ``first`` on, and make what it completes of the result.
+
+    The coefficients of blocks that are transformed become zero. Scratch is that of :func:`room_for_rows`.
+    """
+    header, request, mcu, shape = record_at(header_), record_at(request_), record_at(mcu_), record_at(shape_)
+    blocks, channels = columns * mcu.blocks, request.channels
+    coefficients, lasts = array_at(coefficients_, 64 * blocks), array_at(lasts_, blocks)
+    planes, out = array_at(planes_, planes_size), array_at(out_, result_bytes(header, request.region, channels))
+    steps = array_at(steps_, _STEPS)
+    transform_row(r, columns, channels == 1, mcu, shape, coefficients, lasts, steps, planes)
+    sums, tail = array_at(sums_, sums_size), array_at(tail_, _TAIL)
+    make_rows(header, r, first, request.region, columns, channels, shape, planes, sums, out, tail)
+
+
+_SHORTS = types.CPointer(types.int16)
+_FINISH_ROW = types.void(
+    *map(record_pointer, (HEADER, REQUEST, MCU, SHAPE)), types.int64, types.int64, types.int64, _SHORTS, BYTES, _SHORTS,
+    _SHORTS, types.int64, BYTES, BYTES, types.int64, BYTES,
+)  # fmt: skip
+#: Compiled once for all decoders, which call it by its address: it is most of what they would be.
+FINISH_ROW_FUNCTION = NativeFunction("finish_jpeg_row", _finish_row, _FINISH_ROW)
+_call_finish_row = caller(_FINISH_ROW)
+
+
+@loop
+def finish_row(header, request, mcu, shape, r, first, columns, coefficients, lasts, room, out):
+    """Call the above; ``room`` is of :func:`room_for_rows`."""
+    steps, sums, tail, planes = room
+    _call_finish_row(
+        request.row_maker, (header, request, mcu, shape, r, first, columns, coefficients, lasts, steps, sums, sums.size,
+        tail, planes, planes.size, out)
+    )  # fmt: skip
