@@ -207,13 +207,34 @@ def make_normalize_byte(divided: Any) -> Any:
     @scalar
     def normalize_byte(byte, mean, std, divisor):
         """A whole number from 0 to 255, over 255 or 1, less a mean and over a deviation: each rounded once."""
-        value = byte * _SHARE + byte * _REST if divisor == f32(255.0) else byte
-        return divided(value - mean, std)
+        return divided(_centered(byte, mean, divisor), std)
 
     return normalize_byte
 
 
+@scalar
+def _centered(byte, mean, divisor):
+    return (byte * _SHARE + byte * _REST if divisor == f32(255.0) else byte) - mean
+
+
 normalize_byte = make_normalize_byte(divided)
+
+
+@scalar
+def scale_byte(byte, mean, inverse, rest, divisor):
+    """:func:`normalize_byte` by the inverse of the deviation and what its float32 lacks, for bytes where both agree.
+
+    They do for most deviations, where multiplications and additions are fused: the product is then rounded once.
+    """
+    value = _centered(byte, mean, divisor)
+    return value * inverse + value * rest
+
+
+@scalar
+def inverse_of(std):
+    """The inverse of a deviation as a float32 and what that lacks, as :func:`scale_byte` takes it."""
+    whole = f64(1.0) / f64(std)
+    return f32(whole), f32(whole - f64(f32(whole)))
 
 
 def make_normalize_bytes(normalize_byte: Any) -> Any:

@@ -258,6 +258,34 @@ def test_normalization_of_every_byte() -> None:
     assert np.array_equal(torch, (levels.astype(np.float32) - scaled_mean) / scaled_std)
 
 
+def test_normalization_by_any_deviation() -> None:
+    """Quotients rounded once, also where products with the deviation's inverse would not be."""
+    rng = np.random.default_rng()
+    levels = np.arange(256, dtype=np.uint8).reshape(1, 16, 16, 1).repeat(3, 3)
+    bytes_ = {"pillow": levels.astype(np.float32) / np.float32(255), "torch": levels.astype(np.float32)}
+    units = {"pillow": np.float32(1), "torch": np.float32(255)}
+    deviations = [np.exp(rng.uniform(-9, 9, 3)) for _ in range(50)]
+    for std in [(1.0, 2.0, 0.5), (1e30, 1e35, 1e36), (1e-30, 1e-35, 1e-37), (1e36, 0.3, 0.3), *deviations]:
+        mean, std = rng.uniform(0, 1, 3).astype(np.float32), np.array(std, np.float32)
+        for rule, unit in units.items():
+            batch = gi.resize(levels, (16, 16), exact=rule)  # type: ignore[arg-type]
+            want = (bytes_[rule] - mean * unit) / (std * unit)
+            for layout_ in ("NHWC", "NCHW"):
+                got = gi.normalize(batch, mean.tolist(), std.tolist()).array(layout=layout_)  # type: ignore[arg-type]
+                axes = (0, 1, 2, 3) if layout_ == "NHWC" else (0, 3, 1, 2)
+                assert np.array_equal(got, want.transpose(axes)), (rule, mean, std)
+
+
+@pytest.mark.parametrize("interpolation", FILTERS)
+def test_pixels_of_more_taps_than_are_turned_at_a_time(rng: np.random.Generator, interpolation: Any) -> None:
+    for columns in (1, 2, 3):
+        image = content(rng, 20, 2500, 3)
+        resized = by_pillow(image, (20, columns), interpolation)
+        batch = gi.resize([image], (20, columns), interpolation, exact=RULE)
+        assert np.array_equal(batch.array()[0], resized)
+        assert np.array_equal(gi.crop(batch, 0, columns - 1, 20, 1).array()[0], resized[:, -1:])
+
+
 def test_whole_pixels_are_moved_after_it() -> None:
     picture = golden_image(50, 70, 3)
     batch = gi.resize([picture], (31, 41), "bicubic", exact=RULE)

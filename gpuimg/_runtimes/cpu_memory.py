@@ -74,6 +74,7 @@ class ThreadMemory:
             field: (scratch.flat(field, size, SCRATCH_DTYPES.get(field, np.uint8)), size)
             for field, size in needs.items()
         }
+        self._buffers["exact"][0][: records.KEPT_BYTES + ALIGNMENT] = 0  # memory that was freed since may look so
         self._buffers["tables"] = scratch.tables, scratch.tables.size
         self.scratch = records.scratch_of(self._buffers)
         self.thread = np.zeros(1, records.THREAD)

@@ -97,6 +97,6 @@ def _taps(images: Any, start: int) -> tuple[Any, Any]:
         raise ValueError("the weights of these exact resizes do not fit in one batch: use smaller batches")
     each["at"] = np.cumsum(words) - words
     taps = np.empty(words.sum(), np.int32)
-    weights.lay_axes(each, taps, np.empty((each["out"] * each["most"]).max(), np.float64))
+    weights.lay_axes(each, taps, np.empty((each["out"] * (each["most"] + 1)).max(), np.float64))
     each["at"] += start
     return taps, each[inverse].reshape(axes.shape)

@@ -16,7 +16,7 @@ from .. import exact
 from ..compiled import NativeFunction
 from ..exact import EXACT, TORCH
 from ..lang import cgutils, intrinsic, ir, types
-from ..scalar import loop
+from ..scalar import loop, up
 from .bytes_store import band_of, call_store_bytes, most_rows
 from .intrinsics import (
     BYTES,
@@ -36,16 +36,19 @@ from .intrinsics import (
     spread,
 )
 from .products import bytes_of, joined, saturated, sums_of_pairs
-from .records import STORED
+from .records import KEPT_BYTES, STORED
 from .vectors import LANES
-from .weights import REACHES, is_tall, lay_weights, most_taps
+from .weights import REACHES, is_tall, lay_weights, most_taps, rounded
 
 _ROWS: Final = LANES  # source rows that are turned at a time
 _WIDE: Final = 64  # bytes that the pass along columns sums at a time, except for the last ones of a row
 _PAIR: Final = 2 * _ROWS  # bytes of two neighboring pixels of all these rows, one channel
 _TURNED: Final = 512  # pixels of 16 rows that are turned at a time, or as many as have taps of one pixel
 _AHEAD: Final = 640  # bytes of a row from those that are turned to those that are fetched to a cache
+_FETCHED: Final = 2560  # bytes of rows after whose end the next ones are fetched; in longer ones that gains nothing
+_KEPT_WORDS: Final = 9  # int64 that say what taps of an axis are in the work space
 _LOW_BITS: Final = 11  # of a weight of Pillow's; the others are 12 and a sign
+_LOW_MASK: Final = (1 << _LOW_BITS) - 1
 
 _I8, _I16, _I32, _I64 = ir.IntType(8), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 
@@ -180,9 +183,15 @@ def _make_sum_columns(channels: int, parts: int) -> Any:
                 for c, totals in enumerate(sums):
                     value = columns.load(builder.add(pair, _I64(_PAIR * c)), _PAIR)
                     _weighted(context, builder, totals, builder.zext(value, ir.VectorType(_I16, _PAIR)), words)
-            for c, totals in enumerate(sums):
-                value = saturated(builder, _total(builder, totals, bits))
-                out.store(value, builder.add(to, builder.mul(step, _I64(c))))
+            results = [_total(builder, totals, bits) for totals in sums]
+            if channels == 1:
+                out.store(saturated(builder, results[0]), to)
+            else:
+                # All channels at once: x86's instructions that narrow one vector take longer.
+                lanes = bytes_of(context, builder, [*results, results[-1]])
+                for c in range(channels):
+                    value = shuffle(builder, lanes, lanes, [_ROWS * k + 4 * c + i for k in range(4) for i in range(4)])
+                    out.store(value, builder.add(to, builder.mul(step, _I64(c))))
             return context.get_dummy_value()
 
         whole = types.int64
@@ -234,33 +243,40 @@ _sum_wide_rows_in_parts, _sum_rows_in_parts = _make_sum_rows(_WIDE, 2), _make_su
 
 
 @loop
-def _resize_rows(source, channels, starts, rows, x_axis, x0, x1, scratch, form, out, to):
+def _resize_rows(source, channels, starts, rows, following, x_axis, x0, x1, scratch, form, out, to):
     """Pixels ``x0`` to ``x1`` of up to 16 rows that begin at ``starts``, to ``out`` at ``to[r]``.
 
-    Reads up to 15 bytes after the last pixel that has a tap, and writes whole vectors. ``form``: bytes from a pixel to
-    the next, from a channel to the next, of a line; and whether the first pixel is the last of the line.
+    Reads up to 15 bytes after the last pixel that has a tap, and writes whole vectors. ``following``: bytes from a row
+    to the one that is read next. ``form``: bytes from a pixel to the next, from a channel to the next, of a line; and
+    whether the first pixel is the last of the line.
     """
     first, count, weights, row, parts, bits, pairs = x_axis
     columns, sums, begins = scratch
     across, plane, size, mirrored = form
     step = np.int64(plane * _ROWS)
+    end = first[x1 - 1] + count[x1 - 1]
+    read = (end - first[x0]) * channels
+    wrapped = following - read if read <= _FETCHED else 0
     x = x0
     while x < x1:
         # As many pixels as stay in the first-level cache.
         left = first[x] // 2 * 2
-        right = first[x] + count[x]
-        stop = x + 1
-        while stop < x1 and first[stop] + count[stop] - left <= _TURNED:
-            right = first[stop] + count[stop]
-            stop += 1
+        stop, right = x1, end
+        if end - left > _TURNED:
+            stop, right = x + 1, first[x] + count[x]
+            while stop < x1 and first[stop] + count[stop] - left <= _TURNED:
+                right = first[stop] + count[stop]
+                stop += 1
         for r in range(_ROWS):
             begins[r] = starts[min(r, rows - 1)] + left * channels
         if channels == 3:
-            for k in range(0, right - left, 4):
-                if k % _ROWS == 0:
-                    for r in range(_ROWS):
-                        prefetch(source, begins[r] + k * 3 + _AHEAD)
-                _turn_color(source, begins, k * 3, columns, k * 3 * _ROWS)
+            for start in range(0, right - left, _ROWS):
+                ahead = start * 3 + _AHEAD
+                ahead += wrapped if left * 3 + ahead >= end * 3 else 0
+                for r in range(_ROWS):
+                    prefetch(source, begins[r] + ahead)
+                for k in range(start, min(start + _ROWS, right - left), 4):
+                    _turn_color(source, begins, k * 3, columns, k * 3 * _ROWS)
         else:
             for k in range(0, right - left, _ROWS):
                 _turn_gray(source, begins, k, columns, k * _ROWS)
@@ -323,10 +339,11 @@ def _along_rows_first(
                     starts[r] = corner + (done + min(r, turned - 1)) * stride
                     # The line after the ring is never read.
                     to[r] = ((done + r) % depth if r < turned else depth) * line
-                _resize_rows(source, channels, starts, turned, x_axis, x0, x1, scratch, form, ring, to)
+                _resize_rows(source, channels, starts, turned, _ROWS * stride, x_axis, x0, x1, scratch, form, ring, to)
                 done += turned
+            at = first[y] % depth
             for t in range(count[y]):
-                starts[t] = (first[y] + t) % depth * line
+                starts[t] = (at + t if at + t < depth else at + t - depth) * line
             _resize_column(ring, starts, 0, size, y_axis, y, lines, (y - top) * line)
         call_store_bytes(
             address, (lines, line, form[1], top - y0, rows, x1 - x0, y1 - y0, channels, out, one, work, streamed)
@@ -353,7 +370,7 @@ def _along_columns_first(source, corner, stride, channels, part, x_axis, y_axis,
         for r in range(_ROWS):
             starts[r] = r * line - skipped
             to[r] = min(r, rows) * out_line
-        _resize_rows(ring, channels, starts, rows, x_axis, x0, x1, scratch, form, lines, to)
+        _resize_rows(ring, channels, starts, rows, 0, x_axis, x0, x1, scratch, form, lines, to)
         call_store_bytes(
             address, (lines, out_line, form[1], top - y0, rows, x1 - x0, y1 - y0, channels, out, one, work, streamed)
         )  # fmt: skip
@@ -367,36 +384,54 @@ def _rows_stored(one, top, left, most):
 
 
 @loop
-def _take_axis(memory, at, size, out, kind, rule, most, low, high, even):
+def _take_axis(memory, axis, at, size, out, kind, rule, most, low, high, even):
     """The taps of an axis, laid in the work space from byte ``at`` on; and where its rest begins.
+
+    Those of the image before stay where it had the same: the start of the work space says what lies there.
 
     Of each position the first pixel and the number of taps; words, in which each position has a ``row`` of pairs of
     weights, in one or two parts; their bits after the point, and the number of pairs that no position has more of.
     Only positions ``low`` to ``high`` have pairs, the first pixel of a pair even if ``even``.
     """
     first, count = ints_in(memory, at, out), ints_in(memory, at + 4 * out, out)
-    weights = ints_in(memory, at + 8 * out, out * most)
+    at += 8 * out
     row = 2 * (most // 2 + 1)
-    pairs = ints_in(memory, at + 8 * out + 4 * out * most, out * row)
-    at += _axis_space(out, most)
-    real = doubles_in(memory, at - 8 * out * most, out * most)
-    bits = lay_weights(size, out, REACHES[kind], kind, rule, most, first, count, weights, real)
+    pairs = ints_in(memory, at, out * row)
+    at += 4 * out * row
+    real, total = doubles_in(memory, at, out * most), doubles_in(memory, at + 8 * out * most, out)
+    at += 8 * out * (most + 1)
+    weights = ints_in(memory, at, out * (most + 3))  # a row of zeros precedes those of the taps, and two follow
+    at += _whole_longs(4 * out * (most + 3))
     parts = 1 if rule == TORCH else 2
+    kept = longs_in(memory, axis * 8 * _KEPT_WORDS, _KEPT_WORDS)
+    wanted = at, size, out, kind, rule, low, high
+    changed = 0
+    for k, word in enumerate(wanted):
+        changed += kept[k] != word
+        kept[k] = word
+    if changed == 0:
+        return (first, count, pairs, row, parts, kept[len(wanted)], kept[len(wanted) + 1]), at
+    bits = lay_weights(size, REACHES[kind], kind, rule, first, count, real, total)
+    unit = np.float64(1 << bits)
+    for x in range(out):
+        weights[x] = weights[(most + 1) * out + x] = weights[(most + 2) * out + x] = 0
+    for k in range(out * most):
+        weights[out + k] = rounded(real[k] * unit)
     longest = np.int64(0)
     for x in range(low, high):
         longest = max(longest, (first[x] % 2 + count[x] + 1) // 2)
-        for k in range(row):
-            pairs[x * row + k] = 0
-        for t in range(count[x]):
-            k = t + (first[x] % 2 if even else 0)
-            weight = weights[x * most + t]
-            place = x * row + k // 2 * parts
-            shift = 16 * (k % 2)
+    for pair in range(most // 2 + 1):
+        for x in range(low, high):
+            place, start = up(x * row + pair * parts), up(2 * pair * out + x)
+            before, one, after = weights[start], weights[start + up(out)], weights[start + up(2 * out)]
+            shifted = even and first[up(x)] % 2 != 0  # by a weight of 0
+            left, right = before if shifted else one, one if shifted else after
             if parts == 1:
-                pairs[place] |= (weight & 0xFFFF) << shift
+                pairs[place] = (left & 0xFFFF) | right << 16
             else:
-                pairs[place] |= (weight & ((1 << _LOW_BITS) - 1)) << shift
-                pairs[place + 1] |= ((weight >> _LOW_BITS) & 0xFFFF) << shift
+                pairs[place] = (left & _LOW_MASK) | (right & _LOW_MASK) << 16
+                pairs[place + up(1)] = (left >> _LOW_BITS & 0xFFFF) | (right >> _LOW_BITS) << 16
+    kept[len(wanted)], kept[len(wanted) + 1] = bits, longest
     return (first, count, pairs, row, parts, bits, longest), at
 
 
@@ -434,8 +469,10 @@ def _resize_exactly(source_, elements, stride, channels, one_, memory_, size, ou
     most_x = most_taps(width, one.width, REACHES[one.filter])
     most_y = most_taps(height, one.height, REACHES[one.filter])
     memory = memory[-address_of(memory) % _WIDE :]
-    x_axis, at = _take_axis(memory, stored.work, width, one.width, one.filter, one.rule, most_x, x0, x1, True)
-    y_axis, at = _take_axis(memory, at, height, one.height, one.filter, one.rule, most_y, y0, y1, False)
+    x_axis, at = _take_axis(
+        memory, 0, KEPT_BYTES + stored.work, width, one.width, one.filter, one.rule, most_x, x0, x1, True
+    )
+    y_axis, at = _take_axis(memory, 1, at, height, one.height, one.filter, one.rule, most_y, y0, y1, False)
     to, begins = longs_in(memory, at, _ROWS), longs_in(memory, at + 8 * _ROWS, _ROWS)
     at += 16 * _ROWS
     starts = longs_in(memory, at, max(_ROWS, most_y + 1))
@@ -450,11 +487,11 @@ def _resize_exactly(source_, elements, stride, channels, one_, memory_, size, ou
     scratch = columns, sums, begins
     part = x0, y0, x1, y1
     form = across, plane, line, stored.mirrored != 0
-    band = band_of(stored.height)
+    band = band_of(stored.height, padded(line))
     tall = is_tall(one.rule, width, height, one.width, one.height)
     lines = memory[at : at + (_ROWS + 1 if tall else band) * padded(line)]
     at += lines.size
-    sink = lines, band, stored, address, out, memory, streamed
+    sink = lines, band, stored, address, out, memory[KEPT_BYTES:], streamed
     if tall:
         _along_columns_first(
             source, corner, stride, channels, part, x_axis, y_axis, scratch, to, starts, memory[at:], form, sink
@@ -481,8 +518,12 @@ call_resize = caller(_RESIZE)
 
 
 def _axis_space_(out: Any, most: Any) -> Any:
-    """Bytes of the taps of an axis, a multiple of 8: their pixels, weights, pairs of them, and in float64."""
-    return 8 * out + 4 * (out * most + out * most % 2) + 8 * out * (most // 2 + 1) + 8 * out * most
+    """Bytes of the taps of an axis: their pixels, pairs of weights, weights in float64, sums of these, and rounded."""
+    return 8 * out * (1 + most // 2 + 1 + most + 1) + _whole_longs_(4 * out * (most + 3))
+
+
+def _whole_longs_(size: Any) -> Any:
+    return (size + 7) // 8 * 8
 
 
 def _padded(size: Any) -> Any:
@@ -506,7 +547,7 @@ def _turned_(width: Any, most: Any) -> Any:
     return np.minimum(width, np.maximum(_TURNED, most)) + most + 4
 
 
-_axis_space, padded, line_of, _turned = loop(_axis_space_), loop(_padded), loop(_line_of), loop(_turned_)
+_whole_longs, padded, line_of, _turned = loop(_whole_longs_), loop(_padded), loop(_line_of), loop(_turned_)
 
 
 def exact_space(images: Any, stored: Any, channels: int) -> Any:
@@ -523,4 +564,4 @@ def exact_space(images: Any, stored: Any, channels: int) -> Any:
     ring = np.where(tall, _ROWS * source + _ROWS, (most_y + _ROWS + 1) * wide)
     axes = _axis_space_(images["width"], most_x) + _axis_space_(images["height"], most_y)
     rows = 16 * _ROWS + 8 * np.maximum(_ROWS, most_y + 1)
-    return stored["work"] + axes + rows + turned + (_ROWS + lines) * wide + ring + 2 * _WIDE
+    return KEPT_BYTES + stored["work"] + axes + rows + turned + (_ROWS + lines) * wide + ring + 2 * _WIDE
