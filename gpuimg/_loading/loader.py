@@ -325,6 +325,8 @@ class Loader:
         return self._stats.summary()
 
     def _deliver(self, finished: FinishedBatch) -> LoadedBatch:
+        if finished.again is not None and not finished.runtime.succeeded(finished.event):
+            finished = finished.again()
         finished.runtime.wait_event(finished.event, self._settings.stream)
         self._position = finished.position
         self._inside = True

@@ -101,6 +101,7 @@ class FinishedBatch(NamedTuple):
     unwritten: int  # images that a GPU decoder reported as decoded but did not write
     jpegs_on_cpu: int  # JPEGs that kernels on a GPU could not decode
     clips_on_cpu: int  # clips of formats that the GPU does not decode
+    again: Callable[[], FinishedBatch] | None = None  # computes it again; to be called unless Runtime.succeeded
 
 
 class Pipeline:
@@ -117,6 +118,7 @@ class Pipeline:
         self._lock = threading.Lock()
         self._stopped = False
         self._turn = Turn()
+        self._late = True  # do not wait for kernels that decode, as they have not failed yet
         self._labels: list[Any] | None = None  # of the last batch that had any
         self._reader: Prefetcher[ReadChunk] | None = None
         self._read_jobs = ReadJobs(settings, self._schedule)
@@ -212,7 +214,19 @@ class Pipeline:
                 del finished
 
     def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> FinishedBatch:
-        """Compute a batch of exactly these samples."""
+        """Compute a batch of exactly these samples; on a GPU whoever takes it checks that it succeeded."""
+        late = self._late and not self._settings.runtimes[number % len(self._settings.runtimes)].on_host
+        finished = self._made(number, samples, epoch, after, late)
+        return finished._replace(again=partial(self._again, number, samples, epoch, after)) if late else finished
+
+    def _again(self, number: int, samples: list[Sample], epoch: int, after: Position) -> FinishedBatch:
+        """Compute a batch again, of which kernels could not decode images; wait for the kernels from now on."""
+        self._late = False
+        return self._made(number, samples, epoch, after, late=False)
+
+    def _made(
+        self, number: int, samples: list[Sample], epoch: int, after: Position, late: bool
+    ) -> FinishedBatch:
         raises = self._settings.on_error == "raise"
         while True:
             with self._turn:
@@ -221,7 +235,7 @@ class Pipeline:
                     continue
                 if raises:
                     _raise(opened)
-                finished = self._run(number, opened, epoch, after)
+                finished = self._run(number, opened, epoch, after, late=late)
             if not self._reread_failed(opened):
                 break
         if raises:
@@ -294,7 +308,9 @@ class Pipeline:
             return index.seek(np.array([sample.index for sample in samples], np.int64), images.headers)
         return None
 
-    def _run(self, number: int, opened: OpenedBatch, epoch: int, after: Position) -> FinishedBatch:
+    def _run(
+        self, number: int, opened: OpenedBatch, epoch: int, after: Position, *, late: bool = False
+    ) -> FinishedBatch:
         settings = self._settings
         samples, files = opened
         which = number % len(settings.runtimes)
@@ -302,7 +318,7 @@ class Pipeline:
         indices = np.array([sample.index for sample in samples], np.int64)
         missing = [sample.error is not None for sample in samples]
         labels: Any = collate([sample.label for sample in samples], missing, self._known_labels(samples))
-        with runtime.private_stream(settings.decoders * len(settings.runtimes)):
+        with runtime.private_stream(settings.decoders * len(settings.runtimes), late=late):
             source = Batch(Recording(runtime, files))
             images: Any = source
             with Watch(len(samples)) as watch:

@@ -1,7 +1,8 @@
 """The CUDA runtime: CuPy memory and streams, all images of a batch in one arena, fused kernels over an uploaded plan.
 
 Streams. All work of a batch is enqueued on a private, non-null stream of the calling thread, except its decoding, for
-which that stream waits (see :mod:`gpuimg._runtimes.cuda_decode`). It starts after the present work of the caller's
+which that stream waits (see :mod:`gpuimg._runtimes.cuda_decode`). With gpuimg's own decoding kernels the host waits for
+nothing in between; the few images that they cannot decode are known afterwards, and what was computed is repeated. It starts after the present work of the caller's
 current CuPy stream, and that stream continues after it: to the caller, results behave as if computed on the current
 stream, and memory that this stream has finished with may be reused. A thread of a pipeline makes the private stream its
 current one, so that it does not wait for its consumer.
@@ -10,8 +11,7 @@ Memory. Kernel writes are ordered on the GPU: on the private stream, after the d
 the last reader of a result's memory. The hardware JPEG engine, however, is reported to write its destination when
 called, before the stream's pending work (torchcodec PR 1634). So memory to decode into, arenas and results that are
 whole images, is reused only after the *host* has waited for its last reader. A thread has two arenas, so that one batch
-is decoded while the kernels of the previous one still read theirs; and two blocks of pinned memory, from which plans
-are uploaded. CuPy's pool reuses memory on the stream it was allocated on, whatever other streams do with it (cupy issue
+is decoded while the kernels of the previous one still read theirs; and pinned memory, from which plans are uploaded. CuPy's pool reuses memory on the stream it was allocated on, whatever other streams do with it (cupy issue
 8068). So memory that other streams read, results of a pipeline's threads and of decoding, is not returned to the pool,
 but stored with an event after its last reader.
 """
@@ -33,6 +33,7 @@ from .._data.images import (
     ALIGNMENT,
     STORAGE,
     Encoded,
+    EncodedImages,
     Pixels,
     check_reach,
     numpy_dtype,
@@ -59,6 +60,7 @@ from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cuda_decode import ImageDecoder
 from .cuda_exact import ExactSegment, compiled_exact, run_exact
+from .cuda_jpeg import Statuses
 from .cuda_launch import launch
 from .cuda_memory import (
     Event,
@@ -112,15 +114,16 @@ class CudaRuntime:
         return self._resources.stream
 
     @contextmanager
-    def private_stream(self, threads: int = 1) -> Iterator[None]:
+    def private_stream(self, threads: int = 1, *, late: bool = False) -> Iterator[None]:
         """Work on this thread's private stream."""
         self._decoder.set_thread_count(threads)
         with self._device, self._stream:
             self._local.results = []
+            self._local.statuses = [] if late else None
             try:
                 yield
             finally:
-                self._local.results = None
+                self._local.results = self._local.statuses = None
 
     @property
     def _on_private_stream(self) -> bool:
@@ -135,7 +138,11 @@ class CudaRuntime:
 
     def record_event(self) -> Event:
         """See :meth:`Runtime.record_event`."""
-        return Event(recorded(self._stream.ptr), self._local.results)
+        return Event(recorded(self._stream.ptr), self._local.results, self._local.statuses or [])
+
+    def succeeded(self, event: Event) -> bool:
+        """See :meth:`Runtime.succeeded`."""
+        return not any(statuses.reported() for statuses in event.statuses)
 
     def wait_event(self, event: Event, stream: int | None) -> None:
         """See :meth:`Runtime.wait_event`."""
@@ -218,10 +225,24 @@ class CudaRuntime:
                 flat, offsets, images.sizes, images.channels, failures=images.failures, frames=images.frames
             )
             try:
-                outcome = self._decoder.decode(images, pixels, self._stream)
+                outcome, statuses = self._decoder.decode(images, pixels, self._stream)
+                self._has_repaired(images, statuses, pixels, outcome)
             finally:  # after a failure too: the memory is reused in the order of the caller's stream
                 follow(caller.address, self._stream.ptr)
         return pixels, outcome
+
+    def _has_repaired(
+        self, images: Encoded, statuses: Statuses | None, pixels: Pixels, outcome: Outcome
+    ) -> bool:
+        """Decode images on the CPU that kernels report, unless that is read late; return True if there were any."""
+        if statuses is None:
+            return False
+        late: list[Statuses] | None = getattr(self._local, "statuses", None)
+        if late is not None:
+            late.append(statuses)
+            return False
+        assert isinstance(images, EncodedImages)
+        return self._decoder.repair(images, statuses, pixels, self._stream, outcome)
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -236,7 +257,7 @@ class CudaRuntime:
     ) -> Outcome:
         """Run plans, with one launch for each statistic and one for each plan's result."""
         _check_count(len(segments[0]))
-        end_turn()  # decoders are waited for
+        end_turn()  # decoders and statuses are waited for
         with self._after_caller():
             if isinstance(source, Pixels):
                 return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, planar))
@@ -248,15 +269,19 @@ class CudaRuntime:
             resources = self._resources
             arena = resources.arenas.take(total)
             try:
-                pixels = Pixels(arena.memory, starts, images.sizes, images.channels, frames=images.frames)
+                decoded = Pixels(arena.memory, starts, images.sizes, images.channels, frames=images.frames)
                 regions = _decoded_regions(source, segments, first_occurrences, first)
-                outcome = self._decoder.decode(images, pixels, resources.stream, regions)
-                if first is not None and inverse is not None:
-                    pixels = pixels.take(inverse)
+                outcome, statuses = self._decoder.decode(images, decoded, resources.stream, regions)
+                pixels = decoded if inverse is None else decoded.take(inverse)
+                while True:
+                    begin = time.perf_counter()
+                    outcome.launches += self._launch_segments(pixels, segments, out, offsets, kind, planar)
+                    outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
+                    if not self._has_repaired(images, statuses, decoded, outcome):
+                        break
+                    statuses = None
+                if first is not None:
                     _transfer_status(images, outcome, source, first)
-                begin = time.perf_counter()
-                outcome.launches = self._launch_segments(pixels, segments, out, offsets, kind, planar)
-                outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
                 return outcome
             finally:
                 arena.used.record(resources.stream)

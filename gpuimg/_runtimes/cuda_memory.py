@@ -15,7 +15,8 @@ from .._checks.types import Ints
 from .._data.images import numpy_dtype
 from .protocol import PER_THREAD_STREAM
 
-_AT_MOST = 2  # blocks in a ring
+_AT_MOST = 2  # blocks in a ring, and
+_PLANS = 8  # in that for plans, which is small: a batch may need several, and its thread must not wait for an earlier one
 
 
 def with_room(size: int) -> int:
@@ -48,7 +49,7 @@ class ThreadResources:
     def __init__(self) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.arenas = Ring(self._arena)
-        self.pinned = Ring(Pinned)
+        self.pinned = Ring(Pinned, _PLANS)
 
     def _arena(self, size: int) -> Any:
         """Return memory that a decoder may write immediately."""
@@ -72,22 +73,24 @@ class Block:
 
 
 class Ring:
-    """Two blocks of memory for one thread: work on one may still run while the other is filled.
+    """Blocks of memory for one thread: work on one may still run while another is filled.
 
     Parameters
     ----------
     make : function
         Returns memory of a given size.
+    most : int
+        Number of blocks.
 
     Notes
     -----
     A block is at most a quarter larger than the largest size requested.
     """
 
-    def __init__(self, make: Callable[[int], Any]) -> None:
+    def __init__(self, make: Callable[[int], Any], most: int = _AT_MOST) -> None:
         self._make = make
         self._spare: list[Block] = []  # in the order in which they were returned
-        self._left = _AT_MOST  # blocks that may still be allocated
+        self._left = most  # blocks that may still be allocated
 
     def take(self, size: int) -> Block:
         """Return a block of at least this size that the GPU no longer uses: preferably one that needs no waiting."""
@@ -112,7 +115,8 @@ class Ring:
             return None
         block = idle[0] if idle else next((block for block in self._spare if block.size >= size), self._spare[0])
         self._spare.remove(block)
-        block.used.synchronize()
+        if not idle:
+            block.used.synchronize()
         if block.size >= size:
             return block
         self._left += 1
@@ -277,10 +281,14 @@ def copy_to_device(host: Any, target: Any) -> None:
 
 
 class Event(NamedTuple):
-    """An event after the work of a private stream so far, and the results written on that stream."""
+    """An event after the work of a private stream so far, and the results written on that stream.
+
+    ``statuses`` are those of images that kernels decode for these results, which nobody has read.
+    """
 
     event: Any
     results: list[weakref.ref[PooledResult]]
+    statuses: list[Any]
 
 
 # Streams of other libraries are identified by address: CuPy's object for external streams is deprecated.

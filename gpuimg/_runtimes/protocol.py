@@ -98,14 +98,18 @@ class Runtime(Protocol):
     def owns(self, array: Any) -> bool:
         """Return True if an array is in this device's memory."""
 
-    def private_stream(self, threads: int = 1) -> AbstractContextManager[Any]:
+    def private_stream(self, threads: int = 1, *, late: bool = False) -> AbstractContextManager[Any]:
         """Run this thread's work on a private CUDA stream inside the block; does nothing on the CPU.
 
-        ``threads``: number of threads of this process that do so at the same time.
+        ``threads``: number of threads of this process that do so at the same time. ``late``: do not wait for kernels
+        that decode; :meth:`succeeded` tells later whether the work has to be repeated without ``late``.
         """
 
     def record_event(self) -> Any:
         """Return an event after the work that this thread has enqueued on its private stream so far."""
+
+    def succeeded(self, event: Any) -> bool:
+        """Return True if kernels decoded all images of the work before an event; wait for them, but not for others."""
 
     def wait_event(self, event: Any, stream: int | None) -> None:
         """Make work that the caller enqueues later, on a stream or its current one, wait for an event."""
