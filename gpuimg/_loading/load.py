@@ -163,7 +163,7 @@ def load(
     index : path, SeekIndex or "memory", optional
         A seek index of the source, see :func:`build_index`, with which only the needed parts of JPEGs are decoded.
         ``"memory"``: positions of MCU rows are recorded during decoding for later epochs (about 300 bytes for an image
-        of 500 x 375). The pixels are the same. Entries that do not match their files are not used; they are counted in
+        of 500 x 375), on the CPU only. The pixels are the same. Entries that do not match their files are not used; they are counted in
         :meth:`Loader.stats`, and the first cause a warning.
     clips : Clips, optional
         The samples are videos, and one such clip is taken from each: ``gpuimg.Clips(frames=16, stride=2)``.
@@ -254,7 +254,7 @@ def load(
         Settings(
             source, adapted(preprocess), places, runtimes, dtype, layout, order, int(seed),
             drop_last, prefetch, readers, decoders, rank, world, on_error, stream_address(stream), options,
-            columns, opened_index(index, source), video_clips(clips, draft, index),
+            columns, opened_index(index, source, runtimes), video_clips(clips, draft, index),
         ),
         epochs, max_failures, progress,
     )  # fmt: skip

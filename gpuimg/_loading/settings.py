@@ -192,11 +192,17 @@ def check_source(source: Any, *, streams: bool = False) -> None:
         raise ValueError("source has no samples")
 
 
-def opened_index(index: Any, source: Any) -> SeekIndex | LearnedIndex | None:
+def opened_index(index: Any, source: Any, runtimes: Sequence[Runtime]) -> SeekIndex | LearnedIndex | None:
     """Open the ``index`` argument of :func:`gpuimg.load` and check that it belongs to the source."""
     if index is None:
         return None
     if isinstance(index, str) and index == "memory":
+        for runtime in runtimes:
+            if not runtime.on_host:
+                raise ValueError(
+                    f'index="memory" is learned by the CPU\'s decoder, not on {runtime.name}, whose kernels find where to '
+                    "begin in a file without one; gpuimg.build_index makes an index that they use"
+                )
         return LearnedIndex(len(source))
     found = index if isinstance(index, SeekIndex) else SeekIndex(index)
     problem = found.problem_with(source)

@@ -378,7 +378,8 @@ class CudaRuntime:
         tables = cupy.empty(max(n * table_length, 1), cupy.float32)
         accumulators = _accumulators(n, slots) if slots else []
         scale = layout.SCALES[source.dtype]
-        build = build_for(plan)
+        used = ops_used(plan)
+        build = build_for(plan, used)
         for run in passes:
             ints, floats, programs = next(parts)
             program_length = run.programs.shape[1]
@@ -391,7 +392,7 @@ class CudaRuntime:
                 kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, build)
                 stored = out.view(STORAGE[out.dtype.name])
                 launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, int(planar))
-        return launches_of(passes, ops_used(plan))
+        return launches_of(passes, used)
 
 
 def _decoded_regions(
