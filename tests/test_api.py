@@ -152,6 +152,7 @@ OWNERS = {
             "cuda_launch",
             "cuda_marks",
             "cuda_memory",
+            "cuda_resident",
             "cuda_video",
             "probe",
         )
@@ -161,6 +162,7 @@ OWNERS = {
         for name in (
             "artefacts",
             "compiler",
+            "copies",
             "elastic",
             "exact",
             "jpeg_find",

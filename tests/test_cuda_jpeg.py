@@ -484,7 +484,7 @@ def test_loading_with_an_index(gpu: Standin, preprocess: str, tmp_path: Path) ->
 
 
 def test_an_index_that_the_cpu_learns_is_refused(gpu: Standin) -> None:
-    with pytest.raises(ValueError, match='index="memory" is learned by the CPU.* not on cuda:0'):
+    with pytest.raises(ValueError, match=r'index="memory" is learned by the CPU.* not on cuda:0'):
         load(IndexedSource(4), index="memory", device=None, devices=["cpu", "cuda:0"])
 
 

@@ -25,6 +25,7 @@ from .._batch.result_spec import CLIP_LAYOUTS
 from .._batch.tokens import Tokens
 from .._checks.types import Array, Ints, Mask
 from .._data.images import Encoded, EncodedImages
+from .._data.resident import NEW, RECORD, Resident
 from .._index.seek import Seek
 from .._index.seek_index import SeekIndex
 from .._io.native_read import prepare
@@ -224,9 +225,7 @@ class Pipeline:
         self._late = False
         return self._made(number, samples, epoch, after, late=False)
 
-    def _made(
-        self, number: int, samples: list[Sample], epoch: int, after: Position, late: bool
-    ) -> FinishedBatch:
+    def _made(self, number: int, samples: list[Sample], epoch: int, after: Position, late: bool) -> FinishedBatch:
         raises = self._settings.on_error == "raise"
         while True:
             with self._turn:
@@ -277,7 +276,7 @@ class Pipeline:
             images = settings.videos.open(data, names, self._rng(samples, epoch), settings.options)
         else:
             images = open_images(data, settings.options, "fill", names)
-            images = replace(images, seek=self._seek(samples, images))
+            images = replace(images, seek=self._seek(samples, images), resident=self._resident(samples))
             if samples[0].target is not None:
                 images = replace(images, targets=np.array([sample.target for sample in samples], np.int64))
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
@@ -307,6 +306,24 @@ class Pipeline:
         if index is not None:
             return index.seek(np.array([sample.index for sample in samples], np.int64), images.headers)
         return None
+
+    def _resident(self, samples: list[Sample]) -> Resident | None:
+        files = self._settings.resident
+        if files is None:
+            return None
+        records = np.zeros(len(samples), RECORD)
+        records["place"] = NEW
+        for k, sample in enumerate(samples):
+            if sample.resident is not None:
+                records[k] = sample.resident
+        indices = np.array([sample.index for sample in samples], np.int64)
+        return Resident(files, indices, records, [sample.label for sample in samples])
+
+    @property
+    def resident_count(self) -> int | None:
+        """Number of files in a GPU's memory; None if none are to be."""
+        files = self._settings.resident
+        return None if files is None else files.count
 
     def _run(
         self, number: int, opened: OpenedBatch, epoch: int, after: Position, *, late: bool = False

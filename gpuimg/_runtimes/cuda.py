@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -75,6 +75,7 @@ from .cuda_memory import (
     wait,
 )
 from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prepass
+from .cuda_resident import CudaResidentFiles
 from .protocol import Outcome
 
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
@@ -154,6 +155,10 @@ class CudaRuntime:
             if result is not None:
                 result.stream = reader
 
+    def resident_files(self, budget: int, samples: int, read: Callable[[int], Any]) -> CudaResidentFiles:
+        """See :meth:`Runtime.resident_files`."""
+        return CudaResidentFiles(self._device, budget, samples, read)
+
     def result_memory(self, stream: int | None) -> PooledResults:
         """See :meth:`Runtime.result_memory`; the reading stream is set when results are handed over."""
         return PooledResults(self._device, self._local)
@@ -231,9 +236,7 @@ class CudaRuntime:
                 follow(caller.address, self._stream.ptr)
         return pixels, outcome
 
-    def _has_repaired(
-        self, images: Encoded, statuses: Statuses | None, pixels: Pixels, outcome: Outcome
-    ) -> bool:
+    def _has_repaired(self, images: Encoded, statuses: Statuses | None, pixels: Pixels, outcome: Outcome) -> bool:
         """Decode images on the CPU that kernels report, unless that is read late; return True if there were any."""
         if statuses is None:
             return False
@@ -315,7 +318,9 @@ class CudaRuntime:
         first = int(one.offsets[0])
         grid = (-(-int(elements.max()) // kernels.MIX.block), n)
         with self._after_caller(), self._stream:
-            ints = upload([np.ascontiguousarray(values, kind) for values, kind in host], self._resources)
+            ints = upload(
+                [np.ascontiguousarray(values, kind) for values, kind in host], self._resources.pinned, self._stream
+            )
             starts, partners = ints[: 2 * n].view(cupy.int64), ints[2 * n : 4 * n].view(cupy.int64)
             width, count = ints[4 * n : 5 * n], ints[5 * n : 6 * n]
             boxes, share = ints[6 * n : 10 * n], ints[10 * n :].view(cupy.float32)
@@ -468,7 +473,7 @@ def _upload(segments: Sequence[_CompiledSegment | ExactSegment], resources: Thre
             continue
         parts += [segment.prepass] if segment.prepass is not None else []
         parts += [part for run in segment.passes for part in (run.records, run.programs)]
-    ints = upload(parts, resources)
+    ints = upload(parts, resources.pinned, resources.stream)
     floats = ints.view(cupy.float32)
     found: list[Any] = []
     at = 0

@@ -38,6 +38,9 @@ from .protocol import Outcome, Timings
 _MOST_THREADS, _FEWEST_THREADS = 16, 2
 
 
+_UPLOADS = 4  # blocks of pinned memory: two for each of two batches
+
+
 class _ThreadState:
     """State of a thread; its decoder is created for the first JPEG."""
 
@@ -45,7 +48,7 @@ class _ThreadState:
         self.threads = threads
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.marks = Marks(self.stream)
-        self.pinned = Ring(Pinned)
+        self.pinned = Ring(Pinned, _UPLOADS)
         self.decoder: GpuDecoder | None = None
         self.decoder_requested = False  # the result may be None
 
@@ -113,6 +116,8 @@ class ImageDecoder:
         if not reported:
             return False
         record_mismatches(images, reported)
+        if images.resident is not None:
+            images.resident.files.forget(images.resident.indices[reported])
         with stream:
             found = self._decode_on_host(images, reported, pixels)
         outcome.failures.update(found.failures)
@@ -251,6 +256,8 @@ class ImageDecoder:
         if not left:
             return Outcome()
         part = images.part(left)
+        if isinstance(part, EncodedImages):
+            part = part.whole()
         host, outcome = self._cpu.decode(part)
         if images.seek is not None and part.seek is not None:
             images.seek.take_over(part.seek, left)

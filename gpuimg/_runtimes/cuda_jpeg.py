@@ -106,6 +106,9 @@ class SegmentDecoder:
                 block.used.record(stream)
         finally:
             pinned.give(block)
+        if images.resident is not None:
+            files: Any = images.resident.files  # of this runtime
+            files.exchange(images, uploaded, words, pinned, stream)
         status = cupy.zeros(n, cupy.int32)
         self._launch(uploaded, words, out, status, stream)
         statuses.copy_from(status, stream)

@@ -15,8 +15,8 @@ from .._checks.types import Ints
 from .._data.images import numpy_dtype
 from .protocol import PER_THREAD_STREAM
 
-_AT_MOST = 2  # blocks in a ring, and
-_PLANS = 8  # in that for plans, which is small: a batch may need several, and its thread must not wait for an earlier one
+_AT_MOST = 2  # blocks in a ring
+_PLANS = 8  # blocks for plans, which are small: a batch may need several, and must not wait for an earlier batch
 
 
 def with_room(size: int) -> int:
@@ -142,18 +142,18 @@ class Pinned:
         self.address = self.words.ctypes.data
 
 
-def upload(parts: Sequence[Any], resources: ThreadResources) -> Any:
-    """Concatenate arrays of any dtypes as int32 in one copy, on the stream of ``resources``, the current one."""
+def upload(parts: Sequence[Any], pinned: Ring, stream: Any) -> Any:
+    """Concatenate arrays of any dtypes as int32 in one copy, on a stream that is the current one."""
     flat = [part.reshape(-1).view(np.int32) for part in parts]
     size = sum(map(len, flat))
-    block = resources.pinned.take(size)
+    block = pinned.take(size)
     try:
         np.concatenate(flat, out=block.memory.words[:size])
         uploaded = cupy.empty(size, cupy.int32)
         uploaded.data.copy_from_host_async(block.memory.address, 4 * size)
-        block.used.record(resources.stream)
+        block.used.record(stream)
     finally:
-        resources.pinned.give(block)
+        pinned.give(block)
     return uploaded
 
 
