@@ -308,8 +308,8 @@ class Loader:
                 If there were any: images that a GPU decoder reported as decoded but had not written. The CPU decoded
                 them.
             ``jpegs_on_cpu``
-                If there were any: baseline JPEGs that the GPU's kernels gave up, because they are damaged, or so
-                regular that decoding cannot start within them. The CPU decoded them.
+                If there were any: JPEGs that the GPU's kernels gave up, because they are damaged, or so regular that
+                decoding cannot start within them, and those that nvImageCodec failed at. The CPU decoded them.
             ``clips_on_cpu``
                 If there were any: clips of videos that the GPU does not decode. The CPU decoded them.
             ``limit``

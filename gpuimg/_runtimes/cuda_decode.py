@@ -136,7 +136,7 @@ class ImageDecoder:
             gpu.clips_on_cpu = len(refused)
             left = list(refused)
         else:
-            decoded, gpu.unwritten, statuses = self._decode_on_gpu(images, pixels, regions, own)
+            decoded, gpu.unwritten, gpu.jpegs_on_cpu, statuses = self._decode_on_gpu(images, pixels, regions, own)
             left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
         gpu.decode = time.perf_counter() - begin
         outcome = self._decode_on_host(images, left, pixels)
@@ -179,10 +179,10 @@ class ImageDecoder:
 
     def _decode_on_gpu(
         self, images: EncodedImages, pixels: Pixels, regions: Ints | None, own: _ThreadState
-    ) -> tuple[set[int], int, Statuses | None]:
+    ) -> tuple[set[int], int, int, Statuses | None]:
         """Decode files that this GPU can; return their indices, also of those that may yet be reported.
 
-        Also the number of those that nvImageCodec did not write, and what our own kernels report.
+        Also the numbers of those that nvImageCodec did not write and failed at, and what our own kernels report.
         """
         uploaded = upload_of(images, pixels, regions)
         begun = [] if uploaded is None else [*uploaded.taken, *uploaded.refused]
@@ -193,6 +193,15 @@ class ImageDecoder:
             statuses = self._segments.begin(images, uploaded, pixels.flat, own.stream)
             done = uploaded.taken  # writing may have refused some
         decoded, unwritten = (set(), []) if places is None else self._decode_to(places, images, own, marked)
+        failed = 0 if places is None else len(places.numbers) - len(decoded) - len(unwritten)
+        error = None if own.decoder is None else own.decoder.error
+        if failed and error is not None:
+            self._warn_once(
+                f"nvImageCodec failed at images on cuda:{self._index} ({error}): the CPU decodes such images; stats() "
+                "counts those of a loader as jpegs_on_cpu",
+                "failed",
+                9,
+            )
         if unwritten:
             self._warn_once(
                 f"nvImageCodec reported images as decoded on cuda:{self._index} that it did not write, the first of "
@@ -200,7 +209,7 @@ class ImageDecoder:
                 "unwritten",
                 9,
             )
-        return decoded | set(done), len(unwritten), statuses
+        return decoded | set(done), len(unwritten), failed, statuses
 
     def _places(self, images: EncodedImages, pixels: Pixels, others: list[int], own: _ThreadState) -> Places | None:
         """Return destinations of the images for nvImageCodec, excluding ``others``; None if there are none."""

@@ -23,7 +23,7 @@ class Timings:
     decode: float = 0.0
     kernels: float = 0.0
     unwritten: int = 0  # images that a GPU's decoder reported as decoded, but did not write
-    jpegs_on_cpu: int = 0  # JPEGs that our own kernels on a GPU began, but found damaged or could not divide
+    jpegs_on_cpu: int = 0  # JPEGs that our own kernels or nvImageCodec began, but could not decode
     clips_on_cpu: int = 0  # clips of a batch on a GPU that its decoder refused, or failed to decode
 
     def add(self, other: Timings) -> None:
