@@ -413,7 +413,7 @@ def kimi(
     *,
     exact: Exact | None = "torch",
 ) -> _ToArrays:
-    """Return the preprocessing of Kimi K2.5: never enlarged, padded with black, patches.
+    """Return the preprocessing of Kimi K2.5: resize without enlarging, pad with black, cut into patches.
 
     Parameters
     ----------
@@ -458,7 +458,7 @@ def pixtral(
     *,
     exact: Exact | None = "torch",
 ) -> _ToArrays:
-    """Return Pixtral's preprocessing: a longest side, multiples of a patch, padded with 0 to the largest image.
+    """Return Pixtral's preprocessing: resize to a longest side and multiples of a patch, pad with 0 to the largest.
 
     Parameters
     ----------
@@ -599,7 +599,7 @@ def _llava_anyres(
 def idefics3(
     tile: int = 364, side: int = 4 * 364, mean: _Color = _HALF, std: _Color = _HALF, *, exact: Exact = "torch"
 ) -> _ToArrays:
-    """Return the preprocessing of Idefics3; of SmolVLM with tiles of 512 and a longest side of 2048.
+    """Return the preprocessing of Idefics3, or of SmolVLM with tiles of 512 and a longest side of 2048.
 
     Parameters
     ----------
@@ -659,7 +659,7 @@ def gemma3(
     pan_and_scan: tuple[int, int, float] | None = None,
     exact: Exact | None = "torch",
 ) -> _ToArrays:
-    """Return Gemma 3's preprocessing: a bilinear resize to a square, and with pan and scan of parts of long images.
+    """Return Gemma 3's preprocessing: a bilinear resize to a square; with pan and scan, also of parts of long images.
 
     Parameters
     ----------
@@ -667,7 +667,7 @@ def gemma3(
         Height and width of the results in pixels.
     mean, std : (3,) float
     pan_and_scan : (int, int, float), optional
-        Smallest side of a part in pixels, most parts of an image, and longer through shorter side from which on an
+        Smallest side of a part in pixels, most parts of an image, and ratio of longer to shorter side from which on an
         image has parts; Gemma 3's are (256, 4, 1.2).
     exact : {"torch", "pillow", "pillow12"}, optional
 

@@ -174,7 +174,7 @@ def longest(sizes: ArrayLike, side: int = 1024, multiple: int = 16) -> Ints:
     sizes : (N, 2) int
         Height and width of images in pixels.
     side : int
-        Longest side in pixels. Shorter images keep their size, but for the multiples.
+        Longest side in pixels. Shorter images are only rounded to the multiples.
     multiple : int
         Side of a patch in pixels.
 

@@ -95,3 +95,7 @@ FLOAT32: Final = 0
 UINT8: Final = 1
 FLOAT16: Final = 2
 BFLOAT16: Final = 3
+
+# Of CUDA kernels and their callers.
+EXTREMES: Final = 6  # words an image: the largest key of each channel's values, and of their negatives
+MARK_BYTES: Final = 16

@@ -33,7 +33,9 @@ RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(get
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(gpuimg.__path__, "gpuimg.")
-    if not re.search(r"\.(cuda(_(exact|prepass|decode|jpeg|launch|marks|memory|resident|video))?|__main__)$", module.name)
+    if not re.search(
+        r"\.(cuda(_(exact|prepass|decode|jpeg|launch|marks|memory|resident|video))?|__main__)$", module.name
+    )
 )
 SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples")
 

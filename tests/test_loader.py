@@ -644,7 +644,7 @@ def test_wrong_sources_and_functions_are_refused_at_the_call() -> None:
         cpu([])
     with pytest.raises(TypeError, match="preprocess"):
         gi.load(Source(4), "resize", batch_size=2)
-    with pytest.raises(ValueError, match="drop_last leaves nothing of 4 samples in batches of 8 on 1 rank"):
+    with pytest.raises(ValueError, match="drop_last leaves no full batch of 4 samples in batches of 8 on 1 rank"):
         cpu(Source(4), drop_last=True, epochs=None)
     assert list(cpu(Source(4), drop_last=True)) == []
     with pytest.raises(TypeError, match="stream"):

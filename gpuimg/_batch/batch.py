@@ -359,7 +359,7 @@ class Batch(Sequence[Array]):
         Raises
         ------
         ValueError
-            For a size that is no multiple, or a ``pad`` below the tokens of an image.
+            For a size that is not a multiple, or a ``pad`` below the tokens of an image.
         DecodeError
             Naming every image that could not be decoded, under ``on_error="raise"``.
 

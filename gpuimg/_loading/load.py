@@ -130,7 +130,8 @@ def load(
         ranks are padded to the same number with samples from the start of the epoch, which are not ``valid``.
     prefetch : int
         Batches ready or in progress ahead of the consumer, per device. Memory is bounded by these, the batches that the
-        consumer holds, and ``2 * batch_size`` files; for URLs, about 4 MiB per reader instead.
+        consumer holds, and ``2 * batch_size`` files; for URLs, about 4 MiB per reader instead. On a GPU the files of a
+        batch are kept until it is returned.
     readers : int
         Maximum number of threads that read from the source; all but the first sleep until it is too slow. By default 4,
         or 16 for URLs, with up to 4 concurrent requests each. Increase it for storage with high latency.
@@ -254,7 +255,7 @@ def load(
         order = batches_of(by_size, source, samples, columns.image, drop_last)
     if drop_last and epochs is None and order.choices < world * places:
         raise ValueError(
-            f"drop_last leaves nothing of {counted(samples.choices, 'sample')} in batches of {batch_size} on "
+            f"drop_last leaves no full batch of {counted(samples.choices, 'sample')} in batches of {batch_size} on "
             f"{counted(world, 'rank')}"
         )
     return Loader(

@@ -444,7 +444,7 @@ class Call:
             pixels = pillow.decode(source.data[i], header, source.options, scale)
             shown = exif.turned(pixels, orientation)
             if shown.shape[:2] != tuple(self._sizes[i].tolist()):
-                raise ValueError("the decoded image has another size than its header says")
+                raise ValueError("the decoded image differs in size from its header")
         except ValueError as error:
             self.failures[i] = jpeg.reason(status) or str(error)
             yield i, None

@@ -47,8 +47,6 @@ from .._plan.compile import (
     build_for,
     compile_plan,
     kind_between,
-    launches_of,
-    ops_used,
     regions_read,
     source_regions,
     whole_regions,
@@ -61,7 +59,7 @@ from ..kernels import layout, ops
 from .cuda_decode import ImageDecoder
 from .cuda_exact import ExactSegment, compiled_exact, run_exact
 from .cuda_jpeg import Statuses
-from .cuda_launch import launch
+from .cuda_launch import launch, launched
 from .cuda_memory import (
     Event,
     PerThread,
@@ -160,7 +158,7 @@ class CudaRuntime:
         return CudaResidentFiles(self._device, budget, samples, read)
 
     def result_memory(self, stream: int | None) -> PooledResults:
-        """See :meth:`Runtime.result_memory`; the reading stream is set when results are handed over."""
+        """See :meth:`Runtime.result_memory`; the reading stream is set when results are returned."""
         return PooledResults(self._device, self._local)
 
     # -- memory ------------------------------------------------------------------------------------------------
@@ -333,7 +331,7 @@ class CudaRuntime:
     def _launch_segments(
         self, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, planar: bool
     ) -> int:
-        """Upload all plans, then launch them, each on the results of the one before."""
+        """Upload all plans, then launch them, each on the results of the one before; return the number of launches."""
         segments = without_copies(segments, kind, interleaved=not planar)
         parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else None
         compiled: list[_CompiledSegment | ExactSegment] = []
@@ -351,7 +349,7 @@ class CudaRuntime:
                 compiled.append(_compiled(plan, place, starts))
             place = _Place(sizes, starts, part[:, :2], plan.channels)
             places.append((place, total))
-        launches = 0
+        begin = launched.count
         with self._stream:
             uploaded = iter(_upload(compiled, self._resources))
             self._order_results()
@@ -359,9 +357,10 @@ class CudaRuntime:
                 place, total = places[k]
                 stored = kind_between(before, after)
                 between = cupy.empty(total, cupy.uint8 if stored == layout.UINT8 else cupy.float32)
-                launches += self._launch(source, before, compiled[k], uploaded, between, stored, False)
+                self._launch(source, before, compiled[k], uploaded, between, stored, False)
                 source = Pixels(between, place.starts, place.sizes, place.channels)
-            return launches + self._launch(source, segments[-1], compiled[-1], uploaded, out, kind, planar)
+            self._launch(source, segments[-1], compiled[-1], uploaded, out, kind, planar)
+        return launched.count - begin
 
     def _launch(
         self,
@@ -372,9 +371,10 @@ class CudaRuntime:
         out: Any,
         kind: int,
         planar: bool,
-    ) -> int:
+    ) -> None:
         if isinstance(segment, ExactSegment):
-            return run_exact(segment, next(parts), source.flat, source.channels, out, self._stream.ptr)
+            run_exact(segment, next(parts), source.flat, source.channels, out, self._stream.ptr)
+            return
         passes, prepass = segment
         n, slots, stream = len(plan), passes[-1].end_slot, self._stream.ptr
         if prepass is not None:
@@ -383,8 +383,7 @@ class CudaRuntime:
         tables = cupy.empty(max(n * table_length, 1), cupy.float32)
         accumulators = _accumulators(n, slots) if slots else []
         scale = layout.SCALES[source.dtype]
-        used = ops_used(plan)
-        build = build_for(plan, used)
+        build = build_for(plan, ops_used(plan))
         for run in passes:
             ints, floats, programs = next(parts)
             program_length = run.programs.shape[1]
@@ -397,7 +396,6 @@ class CudaRuntime:
                 kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, build)
                 stored = out.view(STORAGE[out.dtype.name])
                 launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, int(planar))
-        return launches_of(passes, used)
 
 
 def _decoded_regions(

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..jpeg.upload import BLOCKS_AT_ONCE, LANES, PARTS, PIXELS_AT_ONCE, THREADS
-from ..layout import BFLOAT16, FLOAT16, FLOAT32, UINT8
+from ..layout import BFLOAT16, EXTREMES, FLOAT16, FLOAT32, MARK_BYTES, UINT8
 from ..ops import FULL, MOVING, PLAIN
 from . import artefact_records, elastic_records
 from .kernel import Image, Kernel, device_code
@@ -26,8 +26,6 @@ _ELASTIC_BLOCKS = 4  # at a time: a thread has 64 registers, for the random numb
 _FIND_BLOCKS = 5  # at a time
 _MARK_BLOCK = 128
 
-EXTREMES = 6  # words an image: the largest key of each channel's values, and of their negatives
-MARK_BYTES = 16
 
 __all__ = [
     "ARTEFACTS",

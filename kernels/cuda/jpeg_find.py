@@ -56,7 +56,7 @@ from .sample import u32, u64
 
 _BITS = 9  # that are looked up at once: half as much shared memory as the other kernel's tables, and a short entry
 _FAST = SLOTS << _BITS
-_BAD = 16 | 1 << 8  # entry of bits that are no code: any rule will do, since the other kernel reports them
+_BAD = 16 | 1 << 8  # entry of bits that are not a code: any rule works, since the other kernel reports them
 _NONE = i32(-1)
 _OWN = PARTS - 1  # parts at a time that become segments; the last thread's part shows where the one before it ends
 _WARPS = PARTS // 32

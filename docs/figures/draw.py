@@ -1,4 +1,6 @@
-"""Figures of docs/development/jpeg-decoder.md: `python docs/figures.py` writes them as SVG next to the page.
+"""Figures of the pages: `python docs/figures/draw.py` writes them as SVG next to this file.
+
+`python -m bench.figures` writes the plots of measurements.
 
 The fields of a table entry and the example are data: if the layout changes, edit the lists in capitals.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-HERE = Path(__file__).parent / "development"
+HERE = Path(__file__).parent
 WIDTH = 820
 
 # Fills: wanted or stored, decoded without being stored, not decoded, recorded in an index.
@@ -42,15 +44,24 @@ INDEX = 10  # bits of the stream that are looked up
 class Figure:
     """An SVG image under construction."""
 
-    def __init__(self, height: int) -> None:
-        self._height = height
+    def __init__(self, height: int, *, width: int = WIDTH) -> None:
+        self._height, self._width = height, width
         self._parts: list[str] = []
 
-    def box(self, x: float, y: float, width: float, height: float, fill: str = PLAIN, text: str = "") -> None:
+    def box(
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        fill: str = PLAIN,
+        text: str = "",
+        *,
+        edge: bool = True,
+    ) -> None:
         """Draw a rectangle with text at its center; "/" separates lines."""
-        self._parts.append(
-            f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}" stroke="{INK}"/>'
-        )
+        stroke = f' stroke="{INK}"' if edge else ""
+        self._parts.append(f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}"{stroke}/>')
         if text:
             lines = text.count("/") + 1
             self.text(x + width / 2, y + height / 2 + 4 - 7 * (lines - 1), text, anchor="middle", small=width < 50)
@@ -65,12 +76,14 @@ class Figure:
         muted: bool = False,
         mono: bool = False,
         small: bool = False,
+        bold: bool = False,
     ) -> None:
         """Write lines, separated by "/"; y is the baseline of the first."""
         style = (
             f'fill="{MUTED if muted else INK}"'
             + (' font-family="monospace"' if mono else "")
             + (' font-size="10.5"' if small else "")
+            + (' font-weight="bold"' if bold else "")
         )
         for k, line in enumerate(text.split("/")):
             self._parts.append(
@@ -85,8 +98,8 @@ class Figure:
         tip = '<marker id="tip" orient="auto" markerWidth="8" markerHeight="8" refX="7" refY="4">'
         return "\n".join(
             [
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {self._height}" width="{WIDTH}" '
-                f'height="{self._height}" font-family="sans-serif" font-size="12">',
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self._width} {self._height}" '
+                f'width="{self._width}" height="{self._height}" font-family="sans-serif" font-size="12">',
                 f'<defs>{tip}<path d="M0 0L8 4L0 8z"/></marker></defs>',
                 '<rect width="100%" height="100%" fill="#ffffff"/>',
                 *self._parts,
