@@ -1,4 +1,4 @@
-"""Files that stay in a GPU's memory from one epoch to the next: the host's part on the stand-in; ptx/ runs the kernels."""
+"""Files that stay in a GPU's memory from epoch to epoch: the host's part on the stand-in; ptx/ runs the kernels."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from gpuimg._data.images import EncodedImages, Pixels, offsets_of, whole_regions
 from gpuimg._data.resident import NEW, RECORD, Resident
 from gpuimg._runtimes.jpeg_upload import Upload
 
+from .jpegs import encoded
 from .samples import file_of
 from .standin import Standin, file
 from .standin.work import PREPROCESS, arrays_of, epoch, load
-from .test_cuda_jpeg import BASELINE, encoded, photo, turned
+from .test_cuda_jpeg import BASELINE, photo, turned
 
 WHOLE = [data for data in BASELINE if b"\xff\xd0" not in data]  # all but the one with restart markers
 
@@ -46,7 +47,7 @@ def many(n: int) -> list[bytes]:
 
 def epochs(gpu: Standin, loader: Any, count: int) -> list[list[tuple[int, Any]]]:
     """Labels in the order of each epoch."""
-    found = []
+    found: list[list[tuple[int, Any]]] = []
     for _ in range(count):
         found.append([])
         for batch in loader:

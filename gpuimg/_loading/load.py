@@ -166,8 +166,8 @@ def load(
     index : path, SeekIndex or "memory", optional
         A seek index of the source, see :func:`build_index`, with which only the needed parts of JPEGs are decoded.
         ``"memory"``: positions of MCU rows are recorded during decoding for later epochs (about 300 bytes for an image
-        of 500 x 375), on the CPU only. The pixels are the same. Entries that do not match their files are not used; they are counted in
-        :meth:`Loader.stats`, and the first cause a warning.
+        of 500 x 375), on the CPU only. The pixels are the same. Entries that do not match their files are not used;
+        they are counted in :meth:`Loader.stats`, and the first cause a warning.
     resident : str or int, optional
         On one GPU: keep files in its memory, up to this size, such as ``"24 GiB"``, or a number of bytes. Of each
         baseline JPEG the coded data remain there after its first batch, until one does not fit; the host keeps its

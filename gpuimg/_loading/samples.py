@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._data.resident import ResidentFiles
 from .._io.file_bytes import printable, read
 from .._io.native_read import ChunkReader
-from .._data.resident import ResidentFiles
 from ..sources._table import is_remote, read_together
 from ..sources.folder import ImageFiles
 from ..sources.stream import Stream

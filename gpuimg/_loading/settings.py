@@ -204,8 +204,8 @@ def opened_index(index: Any, source: Any, runtimes: Sequence[Runtime]) -> SeekIn
         for runtime in runtimes:
             if not runtime.on_host:
                 raise ValueError(
-                    f'index="memory" is learned by the CPU\'s decoder, not on {runtime.name}, whose kernels find where to '
-                    "begin in a file without one; gpuimg.build_index makes an index that they use"
+                    f'index="memory" is learned by the CPU\'s decoder, not on {runtime.name}, whose kernels find where '
+                    "to begin in a file without one; gpuimg.build_index makes an index that they use"
                 )
         return LearnedIndex(len(source))
     found = index if isinstance(index, SeekIndex) else SeekIndex(index)

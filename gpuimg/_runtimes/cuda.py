@@ -2,18 +2,19 @@
 
 Streams. All work of a batch is enqueued on a private, non-null stream of the calling thread, except its decoding, for
 which that stream waits (see :mod:`gpuimg._runtimes.cuda_decode`). With gpuimg's own decoding kernels the host waits for
-nothing in between; the few images that they cannot decode are known afterwards, and what was computed is repeated. It starts after the present work of the caller's
-current CuPy stream, and that stream continues after it: to the caller, results behave as if computed on the current
-stream, and memory that this stream has finished with may be reused. A thread of a pipeline makes the private stream its
-current one, so that it does not wait for its consumer.
+nothing in between; the few images that they cannot decode are known afterwards, and what was computed is repeated. It
+starts after the present work of the caller's current CuPy stream, and that stream continues after it: to the caller,
+results behave as if computed on the current stream, and memory that this stream has finished with may be reused. A
+thread of a pipeline makes the private stream its current one, so that it does not wait for its consumer.
 
 Memory. Kernel writes are ordered on the GPU: on the private stream, after the decoding of their batch, they wait for
 the last reader of a result's memory. The hardware JPEG engine, however, is reported to write its destination when
 called, before the stream's pending work (torchcodec PR 1634). So memory to decode into, arenas and results that are
 whole images, is reused only after the *host* has waited for its last reader. A thread has two arenas, so that one batch
-is decoded while the kernels of the previous one still read theirs; and pinned memory, from which plans are uploaded. CuPy's pool reuses memory on the stream it was allocated on, whatever other streams do with it (cupy issue
-8068). So memory that other streams read, results of a pipeline's threads and of decoding, is not returned to the pool,
-but stored with an event after its last reader.
+is decoded while the kernels of the previous one still read theirs; and pinned memory, from which plans are uploaded.
+CuPy's pool reuses memory on the stream it was allocated on, whatever other streams do with it (cupy issue 8068). So
+memory that other streams read, results of a pipeline's threads and of decoding, is not returned to the pool, but stored
+with an event after its last reader.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from .._plan.compile import (
     build_for,
     compile_plan,
     kind_between,
+    ops_used,
     regions_read,
     source_regions,
     whole_regions,

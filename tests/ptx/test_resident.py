@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import gpuimg as gi
-from tests.test_cuda_jpeg import encoded, photo, turned
+from tests.jpegs import encoded
+from tests.test_cuda_jpeg import photo, turned
 from tests.watchdog import no_hang
 
 pytest.importorskip("numba_cuda")
