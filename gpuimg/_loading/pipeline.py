@@ -215,7 +215,7 @@ class Pipeline:
                 del finished
 
     def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> FinishedBatch:
-        """Compute a batch of exactly these samples; on a GPU whoever takes it checks that it succeeded."""
+        """Compute a batch of exactly these samples; on a GPU the loader then checks that it succeeded."""
         late = self._late and not self._settings.runtimes[number % len(self._settings.runtimes)].on_host
         finished = self._made(number, samples, epoch, after, late)
         return finished._replace(again=partial(self._again, number, samples, epoch, after)) if late else finished
