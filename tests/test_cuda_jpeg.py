@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -376,6 +377,25 @@ def test_a_batch_that_kernels_report_is_computed_again(gpu: Standin, preprocess:
     assert loader.stats()["jpegs_on_cpu"] == 10
     reruns = [op for op in gpu.order.of("launch") if op.told["name"] == "find" and not op.thread.startswith("gpuimg")]
     assert (0 if on_error == "skip" else 1) <= len(reruns) <= 2 * (on_error != "skip")  # one is computed ahead
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_an_exception_that_wrong_pixels_cause_is_not_raised(gpu: Standin, damaged: bool) -> None:
+    """It may be one of the user's function, which sees the pixels before the statuses are read."""
+    calls: list[Any] = []
+
+    def strict(x: gi.Batch, rng: gi.Rng) -> Any:
+        calls.append(gi.resize(x, (8, 8)).array())
+        if len(calls) == 1:
+            raise RuntimeError("black")
+        return calls[-1]
+
+    if damaged:
+        gpu.damaged.add(1)
+    loader = load([(data, 0) for data in BASELINE], strict, batch_size=len(BASELINE))
+    with nullcontext() if damaged else pytest.raises(RuntimeError, match="black"):
+        assert epoch(gpu, loader) == 1
+    assert len(calls) == 1 + damaged
 
 
 def test_a_reported_image_that_the_cpu_does_not_decode_either(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from .._index.seek import Seek
 from .._index.seek_index import SeekIndex
 from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
-from .._runtimes.protocol import ResultMemory, Runtime
+from .._runtimes.protocol import MisreadError, ResultMemory, Runtime
 from .._threads.turn import Turn
 from ..errors import DecodeError, Failure
 from .batch_order import BatchOrder
@@ -217,7 +217,10 @@ class Pipeline:
     def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> FinishedBatch:
         """Compute a batch of exactly these samples; on a GPU the loader then checks that it succeeded."""
         late = self._late and not self._settings.runtimes[number % len(self._settings.runtimes)].on_host
-        finished = self._made(number, samples, epoch, after, late)
+        try:
+            finished = self._made(number, samples, epoch, after, late)
+        except MisreadError:
+            return self._again(number, samples, epoch, after)
         return finished._replace(again=partial(self._again, number, samples, epoch, after)) if late else finished
 
     def _again(self, number: int, samples: list[Sample], epoch: int, after: Position) -> FinishedBatch:

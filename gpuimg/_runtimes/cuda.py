@@ -76,7 +76,7 @@ from .cuda_memory import (
 )
 from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prepass
 from .cuda_resident import CudaResidentFiles
-from .protocol import Outcome
+from .protocol import MisreadError, Outcome
 
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
 
@@ -123,6 +123,10 @@ class CudaRuntime:
             self._local.statuses = [] if late else None
             try:
                 yield
+            except Exception as error:
+                if any(statuses.reported() for statuses in self._local.statuses or ()):
+                    raise MisreadError from error
+                raise
             finally:
                 self._local.results = self._local.statuses = None
 

@@ -44,6 +44,10 @@ class Outcome:
     launches: int = 0  # kernel launches; on the CPU, the number a GPU would need
 
 
+class MisreadError(Exception):
+    """An exception was raised in work on images that kernels did not decode; it may not occur with right pixels."""
+
+
 class Runtime(Protocol):
     """A device: memory, decoding, and running plans."""
 
@@ -103,7 +107,8 @@ class Runtime(Protocol):
         """Run this thread's work on a private CUDA stream inside the block; does nothing on the CPU.
 
         ``threads``: number of threads of this process that do so at the same time. ``late``: do not wait for kernels
-        that decode; :meth:`succeeded` tells later whether the work has to be repeated without ``late``.
+        that decode; :meth:`succeeded` tells later whether the work has to be repeated without ``late``. So does a
+        :class:`MisreadError` in place of an exception in the block.
         """
 
     def record_event(self) -> Any:
