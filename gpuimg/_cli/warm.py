@@ -121,7 +121,7 @@ def _needed(preset: str) -> list[Any]:
     from ..kernels import cuda as kernels
     from ..kernels import ops
 
-    found = {kernels.MIX, *kernels.JPEG.values(), *kernels.MARKS.values(), *kernels.FRAMES.values()}
+    found = {kernels.MIX, kernels.COPY, *kernels.JPEG.values(), *kernels.MARKS.values(), *kernels.FRAMES.values()}
     for batch in _batches(preset):
         source = "uint8"
         segments = recording_of(batch).segments
