@@ -776,11 +776,11 @@ def test_stats_say_what_limits() -> None:
     assert slow.stats()["limit"] == "read"
     loader = cpu(Source(64))
     for _ in loader:
-        time.sleep(0.05)
+        time.sleep(0.2)  # far longer than a batch takes, on a busy machine too
     stats = loader.stats()
     assert stats["limit"] == "consumer"
     assert stats["images"] == 64
-    assert stats["consumer"]["seconds"] > 0.4
+    assert stats["consumer"]["seconds"] > 1.5
     assert stats["ready"] > 0.5
     assert stats["decode"]["seconds"] > 0
     assert stats["kernels"]["seconds"] > 0

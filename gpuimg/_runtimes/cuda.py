@@ -23,6 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import astuple
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ from .._data.images import (
     rows_of,
     union_regions,
 )
+from .._data.patches import Form, PatchLayout
 from .._data.selection import unique
 from .._plan.compile import (
     Pass,
@@ -79,6 +81,7 @@ from .cuda_resident import CudaResidentFiles
 from .protocol import MisreadError, Outcome
 
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
+_NO_PATCHES = astuple(PatchLayout(0, 0, 0, 0, 0, 0, 0))
 
 
 class CudaRuntime:
@@ -260,14 +263,14 @@ class CudaRuntime:
         out: Any,
         offsets: Ints,
         kind: int,
-        planar: bool,
+        form: Form,
     ) -> Outcome:
         """Run plans, with one launch for each statistic and one for each plan's result."""
         _check_count(len(segments[0]))
         end_turn()  # decoders and statuses are waited for
         with self._after_caller():
             if isinstance(source, Pixels):
-                return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, planar))
+                return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, form))
             first_occurrences = source.first_occurrences()
             images, first, inverse = source, None, None
             if first_occurrences is not None:
@@ -282,7 +285,7 @@ class CudaRuntime:
                 pixels = decoded if inverse is None else decoded.take(inverse)
                 while True:
                     begin = time.perf_counter()
-                    outcome.launches += self._launch_segments(pixels, segments, out, offsets, kind, planar)
+                    outcome.launches += self._launch_segments(pixels, segments, out, offsets, kind, form)
                     outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
                     if not self._has_repaired(images, statuses, decoded, outcome):
                         break
@@ -293,9 +296,6 @@ class CudaRuntime:
             finally:
                 arena.used.record(resources.stream)
                 resources.arenas.give(arena)
-
-    def run_to_patches(self, *arguments: Any) -> None:
-        """Return None: the kernels write pixels, which are copied to their patches afterwards."""
 
     @contextmanager
     def _after_caller(self) -> Iterator[None]:
@@ -335,10 +335,10 @@ class CudaRuntime:
             )  # fmt: skip
 
     def _launch_segments(
-        self, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, planar: bool
+        self, source: Pixels, segments: Sequence[Plan], out: Any, offsets: Ints, kind: int, form: Form
     ) -> int:
         """Upload all plans, then launch them, each on the results of the one before; return the number of launches."""
-        segments = without_copies(segments, kind, interleaved=not planar)
+        segments = without_copies(segments, kind, interleaved=form == "pixels")
         parts = regions_read(segments)[1:] if any(plan.exact is not None for plan in segments) else None
         compiled: list[_CompiledSegment | ExactSegment] = []
         places = list[tuple[_Place, int]]()  # of the results between segments, and their elements in all
@@ -363,9 +363,9 @@ class CudaRuntime:
                 place, total = places[k]
                 stored = kind_between(before, after)
                 between = cupy.empty(total, cupy.uint8 if stored == layout.UINT8 else cupy.float32)
-                self._launch(source, before, compiled[k], uploaded, between, stored, False)
+                self._launch(source, before, compiled[k], uploaded, between, stored, "pixels")
                 source = Pixels(between, place.starts, place.sizes, place.channels)
-            self._launch(source, segments[-1], compiled[-1], uploaded, out, kind, planar)
+            self._launch(source, segments[-1], compiled[-1], uploaded, out, kind, form)
         return launched.count - begin
 
     def _launch(
@@ -376,7 +376,7 @@ class CudaRuntime:
         parts: Iterator[Any],
         out: Any,
         kind: int,
-        planar: bool,
+        form: Form,
     ) -> None:
         if isinstance(segment, ExactSegment):
             run_exact(segment, next(parts), source.flat, source.channels, out, self._stream.ptr)
@@ -401,7 +401,14 @@ class CudaRuntime:
             if run is passes[-1]:
                 kernel = kernels.transform_kernel(plan.functions, source.dtype, kind, build)
                 stored = out.view(STORAGE[out.dtype.name])
-                launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, int(planar))
+                launch(kernel, stream, (-(-pixels // kernel.block), n), *common, stored, plan.channels, *_form(form))
+
+
+def _form(form: Form) -> tuple[int, ...]:
+    """Return how pixels lie in the result, as the kernels take it."""
+    if isinstance(form, str):
+        return (layout.FORMS.index(form), *_NO_PATCHES)
+    return (layout.PATCHES, *astuple(form))
 
 
 def _decoded_regions(

@@ -51,6 +51,7 @@ __all__ = [
 _SOURCES = "uint8", "float32"
 _KINDS = {FLOAT32: "float32", UINT8: "uint8", FLOAT16: "float16", BFLOAT16: "bfloat16"}
 _STORED = {FLOAT32: "float32[]", UINT8: "uint8[]", FLOAT16: "uint16[]", BFLOAT16: "uint16[]"}
+_FORM = *["int32"] * 4, "int64", "int64", *["int32"] * 3, "int64"  # one of the forms, and a PatchLayout
 _COMMON = "int32", "float32", "int32[]", "float32[]", "float32[]", "int32", "float32[]", "int32"
 
 MIX = Kernel("mix", device_code("transform", "mix"), (
@@ -118,7 +119,7 @@ FRAMES = _by_name(_frame("frame8", "uint8[]"), _frame("frame16", "uint16[]"))
 def transform_kernel(functions: tuple[Any, ...], source: str, kind: int, build: str) -> Kernel:
     """The kernel that samples, runs the program and stores, for a source dtype and a kind of result."""
     name = _name("transform", functions, source, _KINDS[kind], build)
-    arguments = f"{source}[]", *_COMMON, _STORED[kind], "int32", "int32"
+    arguments = f"{source}[]", *_COMMON, _STORED[kind], "int32", *_FORM
     code = device_code("transform", "make_transform", functions, kind, build)
     return Kernel(name, code, arguments, BLOCK, _BLOCKS[build], users=functions)
 
