@@ -33,7 +33,9 @@ RANDOM_FUNCTIONS = [name for name in FUNCTIONS if "rng" in inspect.signature(get
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(gpuimg.__path__, "gpuimg.")
-    if not re.search(r"\.(cuda(_(exact|prepass|decode|jpeg|launch|marks|memory|video))?|__main__)$", module.name)
+    if not re.search(
+        r"\.(cuda(_(exact|prepass|decode|jpeg|launch|marks|memory|resident|video))?|__main__)$", module.name
+    )
 )
 SECTIONS = ("Parameters", "Attributes", "Returns", "Raises", "Notes", "References", "Examples")
 
@@ -152,6 +154,7 @@ OWNERS = {
             "cuda_launch",
             "cuda_marks",
             "cuda_memory",
+            "cuda_resident",
             "cuda_video",
             "probe",
         )
@@ -161,6 +164,7 @@ OWNERS = {
         for name in (
             "artefacts",
             "compiler",
+            "copies",
             "elastic",
             "exact",
             "jpeg_find",

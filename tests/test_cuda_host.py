@@ -23,7 +23,8 @@ from gpuimg.kernels.cuda import artefact_records as artefacts
 from gpuimg.kernels.cuda import elastic_records as elastic
 from gpuimg.kernels.cuda import exact_records
 from tests.standin import LEFT_TO_THE_CPU, UNWRITTEN, Standin, file
-from tests.standin.work import SIZES, Source, epoch, files, load, opened, told, turned_files, two_statistics
+from tests.standin.arrays import CUDARuntimeError
+from tests.standin.work import SIZES, Source, epoch, files, load, opened, small, told, turned_files, two_statistics
 from tests.videos import BUILDS, make
 
 from .samples import file_of
@@ -402,6 +403,7 @@ KINDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:nvImageCodec failed at images")
 @pytest.mark.parametrize("share", ["", "0", "0.3", "1"])
 @pytest.mark.parametrize("capability", ["80", "90"])
 def test_the_same_decoders_have_a_file_whatever_it_is_in_a_batch_with(
@@ -496,6 +498,38 @@ def test_an_image_at_which_a_call_fails_is_found_by_few_calls(gpu: Standin, bad:
         gpu.use(image)
     calls = [op for op in gpu.order.of("call") if op.told["images"]]
     assert len(calls) <= 2 * 4 + 2
+
+
+def test_failures_of_nvimagecodec_are_counted_and_warned_of_once(gpu: Standin) -> None:
+    """Of all images of a batch: single bad ones are only counted."""
+    loader = load([(file(40, 56, "fails" if k % 4 == 1 else "good"), k) for k in range(12)], small)
+    assert epoch(gpu, loader) == 3
+    assert loader.stats()["jpegs_on_cpu"] == 3
+    loader = load([(file(40, 56, "fails" if k > 3 else "good"), k) for k in range(12)], small)
+    with pytest.warns(UserWarning, match=r"failed at images on cuda:0 .one image made the whole call fail") as caught:
+        assert epoch(gpu, loader) == 3
+    assert len(caught) == 1
+    assert loader.stats()["jpegs_on_cpu"] == 8
+
+
+def test_a_gpu_that_is_lost_is_an_error(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a decoder that fails at images, which the CPU would decode without end."""
+    launch, is_lost = gpu.cupy.cuda.driver.launchKernel, []
+
+    def decode(*_: Any, **__: Any) -> None:
+        is_lost.append(True)
+        raise RuntimeError("nvImageCodec's words for it")
+
+    def launched(*arguments: Any) -> None:
+        if is_lost:
+            raise CUDARuntimeError("an illegal memory access was encountered")
+        launch(*arguments)
+
+    monkeypatch.setattr(gpu.cupy.cuda.driver, "launchKernel", launched)
+    monkeypatch.setattr(gpu.library.Decoder, "decode", decode)
+    with pytest.raises(CUDARuntimeError, match="illegal memory access"):
+        gi.resize(opened(), (8, 8)).array()
+    assert is_lost
 
 
 @pytest.mark.parametrize("whole", [False, True], ids=["resize", "whole"])

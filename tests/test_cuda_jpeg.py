@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from .jpegs import encoded, entries_of
 from .samples import file_of
 from .seek_oracle import checksum_of_entry
 from .standin import Standin, file
-from .standin.work import PREPROCESS, SIZES, epoch, load
+from .standin.work import PREPROCESS, SIZES, arrays_of, epoch, load
 
 ROOT = Path(__file__).parents[1]
 PHOTOS = sorted((ROOT / "examples" / "photos").glob("*.jpg"))
@@ -184,6 +186,7 @@ def indexed_files(sizes: Any = SIZES) -> list[bytes]:
 
 
 WITHOUT = 1, 3  # those that other decoders take
+BASELINE = [data for i, data in enumerate(indexed_files()) if i not in WITHOUT]
 
 
 def opened(files: list[bytes], entries: list[Entry] | None = None, every: int = 4, **options: Any) -> gi.Batch:
@@ -271,10 +274,9 @@ def test_what_kernels_report_the_cpu_decodes(gpu: Standin) -> None:
 @pytest.mark.parametrize("color", ["rgb", "gray"])
 def test_baseline_files_need_no_index(gpu: Standin, color: str) -> None:
     """Nothing but our own kernels, and one upload, whether or not nvImageCodec is there."""
-    files = [data for i, data in enumerate(indexed_files()) if i not in WITHOUT]
-    expected = gi.decode_batch(files, device="cpu", color=color)
+    expected = gi.decode_batch(BASELINE, device="cpu", color=color)
     with gpu.stream():
-        for image, other in zip(gi.decode_batch(files, device="cuda:0", color=color), expected, strict=True):
+        for image, other in zip(gi.decode_batch(BASELINE, device="cuda:0", color=color), expected, strict=True):
             gpu.use(image)
             assert image.shape == other.shape
             assert np.all(image.values == 77)  # what the stand-in's kernel writes
@@ -285,7 +287,7 @@ def test_baseline_files_need_no_index(gpu: Standin, color: str) -> None:
 
 
 def test_files_that_kernels_give_up_are_counted(gpu: Standin) -> None:
-    files = [data for i, data in enumerate(indexed_files()) if i not in WITHOUT]
+    files = BASELINE
     gpu.damaged.update((0, 2))
     x = gi.open_batch(files, device="cuda:0")
     for i, (image, other) in enumerate(zip(x.compute(), gi.decode_batch(files, device="cpu"), strict=True)):
@@ -299,6 +301,124 @@ def test_files_that_kernels_give_up_are_counted(gpu: Standin) -> None:
     good = load([(data, 0) for data in files], None, batch_size=len(files))
     assert epoch(gpu, good) == 1
     assert "jpegs_on_cpu" not in good.stats()
+
+
+def resized(x: gi.Batch) -> Any:
+    return gi.resize(x, (12, 12)).array()
+
+
+def whole(x: gi.Batch) -> Any:
+    return x.compute()
+
+
+@pytest.mark.parametrize("call", [resized, whole])
+@pytest.mark.parametrize("damaged", [(), (0, 3)], ids=["good", "damaged"])
+def test_a_call_waits_once(gpu: Standin, damaged: tuple[int, ...], call: Any) -> None:
+    """For the statuses, when all that a good batch needs is enqueued; a report repeats what reads the images."""
+    x = gi.open_batch(BASELINE, device="cuda:0")
+    gpu.damaged.update(damaged)
+    call(x)
+    log = [op for op in gpu.order.log if op.kind in ("upload", "launch", "host wait")]
+    kinds = [op.told["name"] if op.kind == "launch" else op.kind for op in log]
+    work = ["upload", "transform"] if call is resized else []
+    expected = ["upload", "find", *JPEG, *work, "host wait", *(["upload", *work] if damaged else [])]
+    assert kinds[kinds.index("find") - 1 :] == expected
+    assert recording_of(x).timings.jpegs_on_cpu == len(damaged)
+
+
+@pytest.mark.parametrize("preprocess", PREPROCESS)
+@pytest.mark.parametrize("decoders", [1, 2])
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "late"])
+def test_a_loader_waits_for_no_kernel_of_a_batch(
+    gpu: Standin, monkeypatch: pytest.MonkeyPatch, fast: bool, decoders: int, preprocess: str
+) -> None:
+    """From its upload to its hand-over, when the consumer waits for its statuses unless they are there.
+
+    Before the upload, a thread may have to wait for memory of the batches before, and for the first arenas.
+    """
+    record = gpu.runtime.CudaRuntime.record_event
+
+    def recorded(self: Any) -> Any:
+        gpu.order.note("enqueued")
+        return record(self)
+
+    monkeypatch.setattr(gpu.runtime.CudaRuntime, "record_event", recorded)
+    gpu.order.fast = fast
+    source = [(data, k) for k, data in enumerate(BASELINE * 10)]
+    taken = epoch(gpu, load(source, PREPROCESS[preprocess], batch_size=len(BASELINE), decoders=decoders))
+    kinds = ("upload", "launch", "host wait", "enqueued")
+    for lane in {op.thread for op in gpu.order.of("launch")}:
+        log = [op for op in gpu.order.log if op.thread == lane and op.kind in kinds]
+        begins = [k - 1 for k, op in enumerate(log) if op.told.get("name") == "find"]
+        for begin, end in pairwise([*begins, len(log)]):
+            ops = [op.kind for op in log[begin:end]]
+            assert ops[:2] == ["upload", "launch"]
+            assert "host wait" not in ops[: ops.index("enqueued")]
+    events = [op for op in gpu.order.of("host wait") if op.told["name"] == "event"]  # not for new memory
+    assert len([op for op in events if not op.thread.startswith("gpuimg")]) <= taken
+    assert not (fast and events)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "fill", "skip"])
+@pytest.mark.parametrize("preprocess", ["small", "mixed", "nothing"])
+def test_a_batch_that_kernels_report_is_computed_again(gpu: Standin, preprocess: str, on_error: Any) -> None:
+    """With what the CPU decodes; batches after it are waited for at once."""
+    source = [(data, k) for k, data in enumerate(BASELINE * 5)]
+    expected = gi.decode_batch(BASELINE, device="cpu")
+    gpu.damaged.update((0, 2))
+    loader = load(source, PREPROCESS[preprocess], batch_size=len(BASELINE), on_error=on_error, prefetch=1, decoders=1)
+    for number, batch in enumerate(loader):
+        for k, array in enumerate(arrays_of(batch)):
+            gpu.use(array)
+            if preprocess == "nothing":
+                assert np.array_equal(array.values, expected[k]) == (k in (0, 2))
+        assert batch.indices.tolist() == [*range(len(BASELINE) * number, len(BASELINE) * (number + 1))]
+        assert batch.valid.all()
+    assert loader.stats()["jpegs_on_cpu"] == 10
+    reruns = [op for op in gpu.order.of("launch") if op.told["name"] == "find" and not op.thread.startswith("gpuimg")]
+    assert (0 if on_error == "skip" else 1) <= len(reruns) <= 2 * (on_error != "skip")  # one is computed ahead
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_an_exception_that_wrong_pixels_cause_is_not_raised(gpu: Standin, damaged: bool) -> None:
+    """It may be one of the user's function, which sees the pixels before the statuses are read."""
+    calls: list[Any] = []
+
+    def strict(x: gi.Batch, rng: gi.Rng) -> Any:
+        calls.append(gi.resize(x, (8, 8)).array())
+        if len(calls) == 1:
+            raise RuntimeError("black")
+        return calls[-1]
+
+    if damaged:
+        gpu.damaged.add(1)
+    loader = load([(data, 0) for data in BASELINE], strict, batch_size=len(BASELINE))
+    with nullcontext() if damaged else pytest.raises(RuntimeError, match="black"):
+        assert epoch(gpu, loader) == 1
+    assert len(calls) == 1 + damaged
+
+
+def test_a_reported_image_that_the_cpu_does_not_decode_either(gpu: Standin, monkeypatch: pytest.MonkeyPatch) -> None:
+    decode = gpu.decode.CpuRuntime.decode
+
+    def failing(self: Any, images: Any) -> Any:
+        pixels, outcome = decode(self, images)
+        outcome.failures[0] = "no such code"
+        return pixels, outcome
+
+    monkeypatch.setattr(gpu.decode.CpuRuntime, "decode", failing)
+    gpu.damaged.add(1)
+    with pytest.raises(gi.DecodeError, match="no such code"):
+        gi.decode_batch(BASELINE, device="cuda:0")
+    source = [(data, 0) for data in BASELINE]
+    with pytest.raises(gi.DecodeError, match="no such code"):
+        epoch(gpu, load(source, batch_size=len(source)))
+    loader = load(source, batch_size=len(source), on_error="fill")
+    with pytest.warns(RuntimeWarning, match="no such code"):
+        (batch,) = loader
+    gpu.use(batch.images)
+    assert np.flatnonzero(~batch.valid).tolist() == [1]
+    assert [failure.index for failure in loader.failures] == [1]
 
 
 def test_nvimagecodec_on_request(gpu: Standin) -> None:
@@ -388,6 +508,11 @@ def test_loading_with_an_index(gpu: Standin, preprocess: str, tmp_path: Path) ->
     loader = load(source, PREPROCESS[preprocess], decoders=2, index=tmp_path / "index")
     assert epoch(gpu, loader, held=2) == 6
     assert kernels_of(gpu).count("colors") >= 5
+
+
+def test_an_index_that_the_cpu_learns_is_refused(gpu: Standin) -> None:
+    with pytest.raises(ValueError, match=r'index="memory" is learned by the CPU.* not on cuda:0'):
+        load(IndexedSource(4), index="memory", device=None, devices=["cpu", "cuda:0"])
 
 
 class IndexedSource:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import gpuimg as gi
 from gpuimg._batch.batch import recording_of
-from gpuimg._plan.compile import build_for
+from gpuimg._plan.compile import build_for, ops_used
 from gpuimg.kernels import ops
 
 from . import references
@@ -282,9 +282,14 @@ def test_every_order_is_drawn_as_often() -> None:
 # -- kernels -----------------------------------------------------------------------------------------------------------
 
 
+def build_of(x: gi.Batch) -> str:
+    plan = recording_of(x).plan
+    return build_for(plan, ops_used(plan))
+
+
 def test_only_rare_ops_need_the_full_kernels_of_a_gpu() -> None:
     x = gi.normalize(gi.color_jitter(np.zeros((1, 4, 4, 3), np.uint8), 1, 1, 1, 0.5, rng=0), 0.5, 0.5)
-    assert build_for(recording_of(x).plan) == ops.PLAIN
+    assert build_of(x) == ops.PLAIN
     for rare in (
         gi.gaussian_noise(x, seed=0),
         gi.grid_mask(x, 2, 0.5),
@@ -292,5 +297,5 @@ def test_only_rare_ops_need_the_full_kernels_of_a_gpu() -> None:
         gi.adjust_sharpness(x, 2),
         gi.pad(x, 1, padding_mode="reflect"),
     ):
-        assert build_for(recording_of(rare).plan) == ops.FULL
-    assert build_for(recording_of(gi.motion_blur(x, 3)).plan) == ops.MOVING
+        assert build_of(rare) == ops.FULL
+    assert build_of(gi.motion_blur(x, 3)) == ops.MOVING

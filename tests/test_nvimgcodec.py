@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -277,8 +278,38 @@ def test_what_the_engine_does_not_decode_cuda_does() -> None:
     memory = memory_for(files)
     wanted = [True, True, False, True, True, True]
     assert GpuDecoder(engine, cuda).decode(files, memory.outs, wanted, "rgb", 0) == [True] * 6
-    assert (engine.calls, cuda.calls) == ([5], [3])
+    assert (engine.calls, cuda.calls) == ([5], [1, 2])  # its own share, and what the engine refused
     assert_only(decode(files, memory, GpuDecoder(engine, None)), {1, 4}, files, memory)
+
+
+def test_engine_and_cuda_work_side_by_side() -> None:
+    """Each waits until the other has been called."""
+    both = threading.Barrier(2, timeout=60)
+
+    class Waiting(Watched):
+        def decode(self, streams: list[Any], **options: Any) -> list[Any]:
+            both.wait()
+            return super().decode(streams, **options)
+
+    files = [photo(30, 40 + k) for k in range(4)]
+    decoder = GpuDecoder(Waiting(), Waiting())
+    assert decoder.decode(files, memory_for(files).outs, [True, False] * 2, "rgb", 0) == [True] * 4
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_decoder_that_fails_at_everything_is_not_called_for_each_image(works: bool) -> None:
+    calls: list[int] = []
+
+    class Failing:
+        def decode(self, streams: list[Any], **_: Any) -> Any:
+            calls.append(len(streams))
+            raise RuntimeError("out of memory")
+
+    files = [photo(30, 40 + k % 9) for k in range(64)]
+    decoder = GpuDecoder(Failing(), Watched() if works else None)
+    assert decoder.decode(files, memory_for(files).outs, [True] * 64, "rgb", 0) == [works] * 64
+    assert decoder.error == "out of memory"
+    assert len(calls) <= 2 * 16 + 1
 
 
 @pytest.mark.parametrize("bad", range(5))

@@ -121,17 +121,18 @@ def _needed(preset: str) -> list[Any]:
     from ..kernels import cuda as kernels
     from ..kernels import ops
 
-    found = {kernels.MIX, *kernels.JPEG.values(), *kernels.MARKS.values(), *kernels.FRAMES.values()}
+    found = {kernels.MIX, kernels.COPY, *kernels.JPEG.values(), *kernels.MARKS.values(), *kernels.FRAMES.values()}
     for batch in _batches(preset):
         source = "uint8"
         segments = recording_of(batch).segments
         for plan in segments:
-            build = build_for(plan)
+            used = ops_used(plan)
+            build = build_for(plan, used)
             kinds = [*KINDS] if plan is segments[-1] else ["float32"]
-            if ops_used(plan)[ops.JPEG.code]:
+            if used[ops.JPEG.code]:
                 found |= {kernels_of[source] for kernels_of in kernels.ARTEFACTS.values()}
                 source = "float32"
-            if ops_used(plan)[ops.ELASTIC.code]:
+            if used[ops.ELASTIC.code]:
                 found.add(kernels.ELASTIC[source])
                 source = "float32"
             found |= {kernels.transform_kernel(plan.functions, source, KINDS[kind], build) for kind in kinds}

@@ -13,13 +13,14 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._decoding import exif
-from .._decoding.jpeg import Headers
+from .._decoding.jpeg import Headers, read_headers
 from .._decoding.options import DecodeOptions
 from .._decoding.pillow import PillowHeader
 from .._index.seek import Seek, misfit_warning
 from ..errors import DecodeError, Failure
 from ..kernels import layout as kernel_layout
 from .clips import EncodedClips
+from .resident import Resident
 from .selection import Selection, failures_at, selection_of
 
 #: Results are aligned to this many bytes: JAX takes over 64-byte aligned host memory without a copy.
@@ -131,6 +132,7 @@ class EncodedImages:
     on_error: str
     failures: dict[int, Failure] = field(default_factory=dict)
     seek: Seek | None = None  # entries of a seek index
+    resident: Resident | None = None  # files in a GPU's memory
     targets: Ints | None = None  # (N, 2): sizes to which a loader's batch size wants them resized
     selection: Selection[EncodedImages] | None = None  # set if these are taken from others, perhaps repeatedly
     layout: ClassVar[str] = "NHWC"  # of decoded images
@@ -189,6 +191,29 @@ class EncodedImages:
         """Return :meth:`Selection.first_occurrences`; None if this is not a selection."""
         return None if self.selection is None else self.selection.first_occurrences()
 
+    def whole(self) -> EncodedImages:
+        """Return the images with all bytes of files of which only a GPU has them: read from the source.
+
+        Raises
+        ------
+        RuntimeError
+            For a file that has changed or cannot be read any more.
+        """
+        if self.resident is None or not len(self.resident.there):
+            return self
+        data, there = list(self.data), self.resident.there
+        for i in there.tolist():
+            data[i] = self.resident.files.whole(int(self.resident.indices[i]))
+        read = read_headers([data[i] for i in there.tolist()])
+        headers = self.headers.part(range(len(self)))
+        for own, other in zip(headers, read, strict=True):
+            own[there] = other
+        for name in ("height", "width", "orientation", "scan"):
+            changed = np.flatnonzero(headers.records[name] != self.headers.records[name])
+            if len(changed):
+                raise RuntimeError(f"{self.names[int(changed[0])]}: the file has changed, or cannot be read any more")
+        return replace(self, data=data, headers=headers, resident=None)
+
     def part(self, indices: Sequence[int]) -> EncodedImages:
         """Return some of the images, none of which failed before, as a separate batch."""
         return EncodedImages(
@@ -200,6 +225,7 @@ class EncodedImages:
             self.options,
             "fill",
             seek=None if self.seek is None else self.seek.part(list(indices)),
+            resident=None if self.resident is None else self.resident.part(list(indices)),
             targets=None if self.targets is None else self.targets[list(indices)],
         )
 

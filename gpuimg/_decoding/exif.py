@@ -66,6 +66,8 @@ def stored_shape(shape: tuple[int, int, int], value: int) -> tuple[int, int, int
 
 def stored_regions(regions: Ints, sizes: Ints, orientations: Ints) -> Ints:
     """Return the regions x0, y0, x1, y1 in the files of regions (N, 4) of images displayed in (N, 2) sizes."""
+    if (orientations <= 1).all():  # most batches
+        return np.ascontiguousarray(regions)
     swapped, rows, columns = turns(orientations)
     x0, y0, x1, y1 = regions.T
     height, width = sizes.T

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
 from .._checks.types import Mask
+from .._threads.team import SharedIterator, side_by_side
 from .._version import install_hint
 from ..kernels.jpeg.layout import BASELINE
 from .jpeg import Headers
@@ -145,9 +146,19 @@ class DeviceImage:
         }  # fmt: skip
 
 
+_MOST_FAILING = 16  # calls for a batch: enough to find two bad images of 256
+
+
 class GpuDecoder:
     """Decoder of batches of JPEGs into given memory; for one thread at a time.
 
+    Attributes
+    ----------
+    error : str or None
+        Message of the last calls of a decoder that failed at all images of a batch, if there were any.
+
+    Notes
+    -----
     Uses two decoders of nvImageCodec with one backend each: a decoder with both backends divides each batch in
     proportion to its first one, so that an image's pixels would depend on the rest of the batch.
 
@@ -165,6 +176,7 @@ class GpuDecoder:
     def __init__(self, engine: Any, cuda: Any, *, as_batch: bool = False) -> None:
         self._decoders = engine, cuda
         self._as_batch = as_batch
+        self.error: str | None = None
 
     def decode(
         self,
@@ -203,39 +215,64 @@ class GpuDecoder:
     def run(
         self, streams: Sequence[Any], images: Sequence[Any], for_engine: Sequence[bool], params: Any, stream: int
     ) -> list[bool]:
-        """Implement :meth:`decode` with nvImageCodec's objects."""
+        """Implement :meth:`decode` with nvImageCodec's objects; the two decoders work side by side."""
         decoded = [False] * len(streams)
         engine, cuda = self._decoders
-        for decoder, wanted, as_batch in ((engine, for_engine, self._as_batch), (cuda, None, False)):
-            chosen = [k for k, done in enumerate(decoded) if not done and (wanted is None or wanted[k])]
-            if decoder is not None and chosen:
-                call = _Call(decoder, params, stream, as_batch)
-                found = call.run([streams[k] for k in chosen], [images[k] for k in chosen])
-                for k, image in zip(chosen, found, strict=True):
-                    decoded[k] = image is not None
+        failing = SharedIterator(range(_MOST_FAILING))
+
+        def run(decoder: Any, chosen: list[int], as_batch: bool) -> None:
+            call = _Call(decoder, params, stream, as_batch, failing)
+            found = call.run([streams[k] for k in chosen], [images[k] for k in chosen])
+            for k, image in zip(chosen, found, strict=True):
+                decoded[k] = image is not None
+            if call.errors and not any(image is not None for image in found):
+                self.error = call.errors[-1]
+
+        def chosen_for(engine_: bool) -> list[int]:
+            return [k for k, wanted in enumerate(for_engine) if bool(wanted and engine is not None) == engine_]
+
+        parts = [(engine, chosen_for(True), self._as_batch), (cuda, chosen_for(False), False)]
+        jobs = [partial(run, *part) for part in parts if part[0] is not None and part[1]]
+        left = SharedIterator(jobs)
+
+        def work() -> None:
+            for job in left:
+                job()
+
+        side_by_side(work, len(jobs) - 1)
+        refused = [k for k in parts[0][1] if not decoded[k]]
+        if cuda is not None and refused:
+            run(cuda, refused, False)
         return decoded
 
 
-class _Call(NamedTuple):
-    """One decoder with the arguments of its calls."""
+class _Call:
+    """One decoder with the arguments of its calls.
 
-    decoder: Any
-    params: Any
-    stream: int
-    as_batch: bool
+    ``failing`` has an item for each call of a batch that may fail, and ``errors`` gets the messages of those that do.
+    """
+
+    def __init__(self, decoder: Any, params: Any, stream: int, as_batch: bool, failing: SharedIterator[int]) -> None:
+        self.decoder = decoder
+        self.params = params
+        self.stream = stream
+        self.as_batch = as_batch
+        self.failing = failing
+        self.errors: list[str] = []
 
     def run(self, streams: list[Any], images: list[Any]) -> list[Any]:
         """Decode images; return None for each that fails.
 
         If a call fails as a whole, one image may be the reason. Its halves are then decoded separately, so that the
-        failure of an image does not depend on the others.
+        failure of an image does not depend on the others, unless too many calls fail: then the reason is another.
         """
         try:
             found = list(self.decoder.decode(streams, images=images, params=self.params, cuda_stream=self.stream))
             again = self.as_batch and not any(image is not None for image in found)
-        except (RuntimeError, ValueError):
+        except (RuntimeError, ValueError) as error:
+            self.errors.append(str(error))
             found, again = [None] * len(streams), True
-        if not again or len(streams) == 1:
+        if not again or len(streams) == 1 or next(self.failing, None) is None:
             return found
         half = len(streams) // 2
         return self.run(streams[:half], images[:half]) + self.run(streams[half:], images[half:])

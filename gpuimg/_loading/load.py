@@ -25,7 +25,7 @@ from .._checks.types import (
     SupportsArray,
 )
 from .._decoding.decoder import MAX_PIXELS
-from .._decoding.options import DecodeOptions
+from .._decoding.options import NVIMAGECODEC, DecodeOptions
 from .._index.seek_index import SeekIndex
 from .._io.file_bytes import MAX_BYTES
 from .._random.rng import Rng
@@ -48,6 +48,7 @@ from .settings import (
     check_source,
     opened_index,
     readers_for,
+    resident_files,
     runtimes_for,
     stream_address,
     video_clips,
@@ -89,6 +90,7 @@ def load(
     image: str = "image",
     label: str | None = "label",
     index: str | os.PathLike[str] | SeekIndex | None = None,
+    resident: str | int | None = None,
     clips: Clips | None = None,
     indices: Indices | None = None,
     weights: Sequence[float] | SupportsArray | None = None,
@@ -128,7 +130,8 @@ def load(
         ranks are padded to the same number with samples from the start of the epoch, which are not ``valid``.
     prefetch : int
         Batches ready or in progress ahead of the consumer, per device. Memory is bounded by these, the batches that the
-        consumer holds, and ``2 * batch_size`` files; for URLs, about 4 MiB per reader instead.
+        consumer holds, and ``2 * batch_size`` files; for URLs, about 4 MiB per reader instead. On a GPU the files of a
+        batch are kept until it is returned.
     readers : int
         Maximum number of threads that read from the source; all but the first sleep until it is too slow. By default 4,
         or 16 for URLs, with up to 4 concurrent requests each. Increase it for storage with high latency.
@@ -163,8 +166,13 @@ def load(
     index : path, SeekIndex or "memory", optional
         A seek index of the source, see :func:`build_index`, with which only the needed parts of JPEGs are decoded.
         ``"memory"``: positions of MCU rows are recorded during decoding for later epochs (about 300 bytes for an image
-        of 500 x 375). The pixels are the same. Entries that do not match their files are not used; they are counted in
-        :meth:`Loader.stats`, and the first cause a warning.
+        of 500 x 375), on the CPU only. The pixels are the same. Entries that do not match their files are not used;
+        they are counted in :meth:`Loader.stats`, and the first cause a warning.
+    resident : str or int, optional
+        On one GPU: keep files in its memory, up to this size, such as ``"24 GiB"``, or a number of bytes. Of each
+        baseline JPEG the coded data remain there after its first batch, until one does not fit; the host keeps its
+        header and its label, and does not ask the source for it again. Other files are read and copied each time.
+        :meth:`Loader.stats` counts the ``resident`` ones. The pixels and their order are the same.
     clips : Clips, optional
         The samples are videos, and one such clip is taken from each: ``gpuimg.Clips(frames=16, stride=2)``.
         ``preprocess`` then gets a batch of clips, see :func:`open_clips`. Of files at paths only the needed parts are
@@ -254,7 +262,11 @@ def load(
         Settings(
             source, adapted(preprocess), places, runtimes, dtype, layout, order, int(seed),
             drop_last, prefetch, readers, decoders, rank, world, on_error, stream_address(stream), options,
-            columns, opened_index(index, source), video_clips(clips, draft, index),
+            columns, opened_index(index, source, runtimes), video_clips(clips, draft, index),
+            resident_files(
+                resident, source, runtimes, columns, options,
+                clips is not None or index is not None or decoder == NVIMAGECODEC,
+            ),
         ),
         epochs, max_failures, progress,
     )  # fmt: skip

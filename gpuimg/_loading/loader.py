@@ -302,12 +302,14 @@ class Loader:
             ``index``
                 With a seek index: the number of entries that were ``used``, and of ``misfits``, which do not match
                 their files.
+            ``resident``
+                With ``resident``: the number of files in the GPU's memory.
             ``unwritten``
                 If there were any: images that a GPU decoder reported as decoded but had not written. The CPU decoded
                 them.
             ``jpegs_on_cpu``
-                If there were any: baseline JPEGs that the GPU's kernels gave up, because they are damaged, or so
-                regular that decoding cannot start within them. The CPU decoded them.
+                If there were any: JPEGs that the GPU's kernels gave up, because they are damaged, or so regular that
+                decoding cannot start within them, and those that nvImageCodec failed at. The CPU decoded them.
             ``clips_on_cpu``
                 If there were any: clips of videos that the GPU does not decode. The CPU decoded them.
             ``limit``
@@ -325,6 +327,8 @@ class Loader:
         return self._stats.summary()
 
     def _deliver(self, finished: FinishedBatch) -> LoadedBatch:
+        if finished.again is not None and not finished.runtime.succeeded(finished.event):
+            finished = finished.again()
         finished.runtime.wait_event(finished.event, self._settings.stream)
         self._position = finished.position
         self._inside = True

@@ -56,6 +56,7 @@ class SharedOptions(TypedDict, total=False):
     image: str
     label: str | None
     index: str | os.PathLike[str] | SeekIndex | None
+    resident: str | int | None
     clips: Clips | None
     indices: Indices | None
     weights: Sequence[float] | SupportsArray | None

@@ -25,11 +25,12 @@ from .._batch.result_spec import CLIP_LAYOUTS
 from .._batch.tokens import Tokens
 from .._checks.types import Array, Ints, Mask
 from .._data.images import Encoded, EncodedImages
+from .._data.resident import NEW, RECORD, Resident
 from .._index.seek import Seek
 from .._index.seek_index import SeekIndex
 from .._io.native_read import prepare
 from .._random.rng import Rng, rng_of_views
-from .._runtimes.protocol import ResultMemory, Runtime
+from .._runtimes.protocol import MisreadError, ResultMemory, Runtime
 from .._threads.turn import Turn
 from ..errors import DecodeError, Failure
 from .batch_order import BatchOrder
@@ -101,6 +102,7 @@ class FinishedBatch(NamedTuple):
     unwritten: int  # images that a GPU decoder reported as decoded but did not write
     jpegs_on_cpu: int  # JPEGs that kernels on a GPU could not decode
     clips_on_cpu: int  # clips of formats that the GPU does not decode
+    again: Callable[[], FinishedBatch] | None = None  # computes it again; to be called unless Runtime.succeeded
 
 
 class Pipeline:
@@ -117,6 +119,7 @@ class Pipeline:
         self._lock = threading.Lock()
         self._stopped = False
         self._turn = Turn()
+        self._late = True  # do not wait for kernels that decode, as they have not failed yet
         self._labels: list[Any] | None = None  # of the last batch that had any
         self._reader: Prefetcher[ReadChunk] | None = None
         self._read_jobs = ReadJobs(settings, self._schedule)
@@ -212,7 +215,20 @@ class Pipeline:
                 del finished
 
     def _make(self, number: int, samples: list[Sample], epoch: int, after: Position) -> FinishedBatch:
-        """Compute a batch of exactly these samples."""
+        """Compute a batch of exactly these samples; on a GPU the loader then checks that it succeeded."""
+        late = self._late and not self._settings.runtimes[number % len(self._settings.runtimes)].on_host
+        try:
+            finished = self._made(number, samples, epoch, after, late)
+        except MisreadError:
+            return self._again(number, samples, epoch, after)
+        return finished._replace(again=partial(self._again, number, samples, epoch, after)) if late else finished
+
+    def _again(self, number: int, samples: list[Sample], epoch: int, after: Position) -> FinishedBatch:
+        """Compute a batch again, of which kernels could not decode images; wait for the kernels from now on."""
+        self._late = False
+        return self._made(number, samples, epoch, after, late=False)
+
+    def _made(self, number: int, samples: list[Sample], epoch: int, after: Position, late: bool) -> FinishedBatch:
         raises = self._settings.on_error == "raise"
         while True:
             with self._turn:
@@ -221,7 +237,7 @@ class Pipeline:
                     continue
                 if raises:
                     _raise(opened)
-                finished = self._run(number, opened, epoch, after)
+                finished = self._run(number, opened, epoch, after, late=late)
             if not self._reread_failed(opened):
                 break
         if raises:
@@ -263,7 +279,7 @@ class Pipeline:
             images = settings.videos.open(data, names, self._rng(samples, epoch), settings.options)
         else:
             images = open_images(data, settings.options, "fill", names)
-            images = replace(images, seek=self._seek(samples, images))
+            images = replace(images, seek=self._seek(samples, images), resident=self._resident(samples))
             if samples[0].target is not None:
                 images = replace(images, targets=np.array([sample.target for sample in samples], np.int64))
         images.record_failures({k: sample.reason for k, sample in enumerate(samples) if sample.error is not None})
@@ -294,7 +310,27 @@ class Pipeline:
             return index.seek(np.array([sample.index for sample in samples], np.int64), images.headers)
         return None
 
-    def _run(self, number: int, opened: OpenedBatch, epoch: int, after: Position) -> FinishedBatch:
+    def _resident(self, samples: list[Sample]) -> Resident | None:
+        files = self._settings.resident
+        if files is None:
+            return None
+        records = np.zeros(len(samples), RECORD)
+        records["place"] = NEW
+        for k, sample in enumerate(samples):
+            if sample.resident is not None:
+                records[k] = sample.resident
+        indices = np.array([sample.index for sample in samples], np.int64)
+        return Resident(files, indices, records, [sample.label for sample in samples])
+
+    @property
+    def resident_count(self) -> int | None:
+        """Number of files in a GPU's memory; None if none are to be."""
+        files = self._settings.resident
+        return None if files is None else files.count
+
+    def _run(
+        self, number: int, opened: OpenedBatch, epoch: int, after: Position, *, late: bool = False
+    ) -> FinishedBatch:
         settings = self._settings
         samples, files = opened
         which = number % len(settings.runtimes)
@@ -302,7 +338,7 @@ class Pipeline:
         indices = np.array([sample.index for sample in samples], np.int64)
         missing = [sample.error is not None for sample in samples]
         labels: Any = collate([sample.label for sample in samples], missing, self._known_labels(samples))
-        with runtime.private_stream(settings.decoders * len(settings.runtimes)):
+        with runtime.private_stream(settings.decoders * len(settings.runtimes), late=late):
             source = Batch(Recording(runtime, files))
             images: Any = source
             with Watch(len(samples)) as watch:

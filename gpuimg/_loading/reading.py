@@ -18,7 +18,7 @@ from ..sources._table import is_remote
 from .batch_order import BatchOrder
 from .blocks import Blocks, neighbors
 from .order import Order
-from .samples import Sample, name_videos, read_samples
+from .samples import Sample, name_videos, read_others, read_samples
 from .settings import Settings
 from .sharding import Share
 from .worker_split import BatchSchedule, Epoch
@@ -137,7 +137,8 @@ class ReadJobs:
             )
             return ReadChunk(_numbered(samples, copies), time.perf_counter() - begin, 0.0)
         reader = ChunkReader(self._room, settings.options.max_bytes)
-        samples = read_samples(settings.source, indices.tolist(), real.tolist(), settings.columns, reader)
+        chosen = settings.source, indices.tolist(), real.tolist(), settings.columns, reader
+        samples = read_samples(*chosen) if settings.resident is None else read_others(settings.resident, *chosen)
         if isinstance(settings.index, SeekIndex):
             entries = settings.index.read(indices, reader)
             for sample, address, size in zip(samples, entries.addresses.tolist(), entries.sizes.tolist(), strict=True):

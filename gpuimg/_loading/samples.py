@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._data.resident import ResidentFiles
 from .._io.file_bytes import printable, read
 from .._io.native_read import ChunkReader
 from ..sources._table import is_remote, read_together
@@ -37,6 +38,7 @@ class Sample:
     memory: Any = None  # owner of the memory of the entry
     target: NDArray[np.int32] | None = None  # height and width to be resized to, chosen by the batch size
     was_reread: bool = False  # see :func:`reread`
+    resident: Any = None  # record of a file in a GPU's memory, of which ``data`` has only the header
 
     @property
     def name(self) -> str:
@@ -79,7 +81,37 @@ def read_samples(
 ) -> list[Sample]:
     """Read several samples; an exception of the source is recorded in its sample."""
     samples = [Sample(source, index, real) for index, real in zip(indices, reals, strict=True)]
+    if not samples:
+        return samples
     return with_data(samples, _items(source, indices, reader), columns, reader)
+
+
+def read_others(
+    files: ResidentFiles,
+    source: Any,
+    indices: Sequence[int],
+    reals: Sequence[bool],
+    columns: Columns,
+    reader: ChunkReader,
+) -> list[Sample]:
+    """Read the samples whose files are not in a GPU's memory; return all."""
+    heads = [files.head(index) for index in indices]
+    left = [k for k, head in enumerate(heads) if head is None]
+    read = iter(read_samples(source, [indices[k] for k in left], [reals[k] for k in left], columns, reader))
+    samples = []
+    for index, real, head in zip(indices, reals, heads, strict=True):
+        if head is None:
+            samples.append(next(read))
+        else:
+            record, data, label = head
+            samples.append(Sample(source, index, real, data=data, label=label, resident=record))
+    return samples
+
+
+def read_whole(source: Any, columns: Columns, max_bytes: int, index: int) -> Any:
+    """Return all bytes of one sample's file; none if it cannot be read."""
+    (sample,) = read_samples(source, [index], [True], columns, ChunkReader(max_bytes=max_bytes))
+    return sample.data if sample.error is None else b""
 
 
 def with_data(samples: list[Sample], items: Sequence[Any], columns: Columns, reader: ChunkReader) -> list[Sample]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +15,7 @@ from .._batch.batch import Batch, Images, as_batch
 from .._batch.result_spec import CLIP_LAYOUTS, DTYPES, dtype_name
 from .._batch.tokens import Tokens
 from .._checks.arguments import one_of, whole_number
+from .._data.resident import ResidentFiles
 from .._decoding.options import DecodeOptions
 from .._index.learned import LearnedIndex
 from .._index.seek_index import SeekIndex
@@ -25,7 +28,7 @@ from ..sources.stream import Stream
 from .batch_order import BatchOrder
 from .clips import Clips, VideoClips
 from .order import Order
-from .samples import Columns
+from .samples import Columns, read_whole
 from .sharding import Level, Share
 
 #: ``preprocess`` as users pass it; it is called with as many of (batch, rng, labels) as it has parameters.
@@ -62,6 +65,7 @@ class Settings:
     columns: Columns
     index: SeekIndex | LearnedIndex | None = None
     videos: VideoClips | None = None  # if samples are videos
+    resident: ResidentFiles | None = None  # a GPU's memory for files
     worker: int = 0  # of a DataLoader: this one makes the batches worker, worker + workers, ... of the rank
     workers: int = 1
     memory: ResultMemory | None = None  # for results, instead of the runtimes' own
@@ -192,11 +196,17 @@ def check_source(source: Any, *, streams: bool = False) -> None:
         raise ValueError("source has no samples")
 
 
-def opened_index(index: Any, source: Any) -> SeekIndex | LearnedIndex | None:
+def opened_index(index: Any, source: Any, runtimes: Sequence[Runtime]) -> SeekIndex | LearnedIndex | None:
     """Open the ``index`` argument of :func:`gpuimg.load` and check that it belongs to the source."""
     if index is None:
         return None
     if isinstance(index, str) and index == "memory":
+        for runtime in runtimes:
+            if not runtime.on_host:
+                raise ValueError(
+                    f'index="memory" is learned by the CPU\'s decoder, not on {runtime.name}, whose kernels find where '
+                    "to begin in a file without one; gpuimg.build_index makes an index that they use"
+                )
         return LearnedIndex(len(source))
     found = index if isinstance(index, SeekIndex) else SeekIndex(index)
     problem = found.problem_with(source)
@@ -222,6 +232,36 @@ def video_clips(clips: Any, draft: Any, index: Any) -> VideoClips | None:
     if draft is not None or index is not None:
         raise ValueError("draft and index are for images, not for clips of videos")
     return VideoClips(clips)
+
+
+_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30,
+          "TIB": 1 << 40}  # fmt: skip
+
+
+def resident_files(
+    resident: Any, source: Any, runtimes: Sequence[Runtime], columns: Columns, options: DecodeOptions, others: bool
+) -> ResidentFiles | None:
+    """Return the memory for files that the ``resident`` argument of :func:`gpuimg.load` asks for.
+
+    ``others`` is True if the loader has clips, an index or several devices, or if nvImageCodec decodes the files.
+    """
+    if resident is None:
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?B)\s*", resident, re.I) if isinstance(resident, str) else None
+    if found is not None:
+        size = int(float(found[1]) * _UNITS[found[2].upper()])
+    elif isinstance(resident, str):
+        raise ValueError(f'resident must be a size such as "24 GiB", or a number of bytes, not {resident!r}')
+    else:
+        size = whole_number(resident, "resident")
+    if isinstance(source, Stream):
+        raise ValueError("resident needs a source with a length, not a stream, whose samples have no numbers")
+    if others or len(runtimes) != 1:
+        raise ValueError(
+            "resident is for images that gpuimg's own kernels decode on one GPU: pass it without clips, index, "
+            'decoder="nvimagecodec" and several devices'
+        )
+    return runtimes[0].resident_files(size, len(source), partial(read_whole, source, columns, options.max_bytes))
 
 
 def check_columns(image: Any, label: Any) -> Columns:

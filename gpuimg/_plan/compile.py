@@ -15,6 +15,9 @@ from .plan import Frame, Grid, Plan, is_whole_pixels, mixes_axes
 # Inverse width of a hard edge: no float32 position falls inside its ramp.
 _HARD = 1e30
 _RADIUS = np.array(layout.RADIUS)
+_FILTERS = np.arange(len(_RADIUS))  # np.isin of a batch's filters would take longer than the rest of a check of them
+_NEGATIVE = np.isin(_FILTERS, (layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED, layout.LANCZOS))
+_RARE = (_FILTERS > layout.GAUSSIAN) | np.isin(_FILTERS, layout.RARE_FILTERS)
 _CLAMP = ops.BRIGHTNESS  # with factor 1, which only clamps to [0, 1]
 _ROUNDING = 1e-9  # error of products of matrices
 _CORNERS = np.array([(-1, -1, 1, 1), (-1, 1, -1, 1)], np.float64)
@@ -305,7 +308,7 @@ def _region(plan: Plan, runs: list[_GridPass], matrices: list[Floats]) -> Ints:
 
 def _overshoots(plan: Plan, grid: Grid) -> Mask:
     """Return images whose filter may leave [0, 1] but must not: Pillow and torchvision clamp resampled bytes."""
-    negative: Mask = np.isin(grid.filter, (layout.CUBIC_RENORMALIZED, layout.CUBIC_CLAMPED, layout.LANCZOS))
+    negative: Mask = _NEGATIVE[grid.filter]
     return negative & plan.of_bytes
 
 
@@ -323,13 +326,11 @@ def launches_of(passes: list[Pass], used: Mask) -> int:
     return passes[-1].end_slot + 1 + int(ops.PREPASS_LAUNCHES[used].sum())
 
 
-def build_for(plan: Plan) -> str:
-    """Return the name of the smallest GPU kernel build that can run a plan."""
-    used = ops_used(plan)
+def build_for(plan: Plan, used: Mask) -> str:
+    """Return the name of the smallest GPU kernel build that can run a plan with these ops, see :func:`ops_used`."""
     if used[ops.MOTION.code]:
         return ops.MOVING
-    rare = (plan.grid.filter > layout.GAUSSIAN) | np.isin(plan.grid.filter, layout.RARE_FILTERS)
-    return ops.FULL if np.any(rare) or np.any(used & ops.IS_RARE) else ops.PLAIN
+    return ops.FULL if _RARE[plan.grid.filter].any() or (used & ops.IS_RARE).any() else ops.PLAIN
 
 
 def _programs(plan: Plan, grid: Grid, slots: list[Ints]) -> NDArray[np.float32]:

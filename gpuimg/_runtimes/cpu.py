@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -93,14 +93,22 @@ class CpuRuntime:
         """Return the memory for a pipeline's results: the same as for all results."""
         return self
 
+    def resident_files(self, budget: int, samples: int, read: Callable[[int], Any]) -> NoReturn:
+        """See :meth:`Runtime.resident_files`."""
+        raise ValueError("resident is for files in the memory of a GPU; on the CPU the system caches those read last")
+
     # Threads of a pipeline share only the cores: there is nothing to set up or wait for.
 
-    def private_stream(self, threads: int = 1) -> AbstractContextManager[None]:
+    def private_stream(self, threads: int = 1, *, late: bool = False) -> AbstractContextManager[None]:
         """See :meth:`Runtime.private_stream`."""
         return nullcontext()
 
     def record_event(self) -> None:
         """See :meth:`Runtime.record_event`; work on the CPU is complete when its call returns."""
+
+    def succeeded(self, event: None) -> bool:
+        """See :meth:`Runtime.succeeded`."""
+        return True
 
     def wait_event(self, event: None, stream: int | None) -> None:
         """See :meth:`Runtime.wait_event`."""

@@ -1,26 +1,27 @@
 """The CUDA runtime: CuPy memory and streams, all images of a batch in one arena, fused kernels over an uploaded plan.
 
 Streams. All work of a batch is enqueued on a private, non-null stream of the calling thread, except its decoding, for
-which that stream waits (see :mod:`gpuimg._runtimes.cuda_decode`). It starts after the present work of the caller's
-current CuPy stream, and that stream continues after it: to the caller, results behave as if computed on the current
-stream, and memory that this stream has finished with may be reused. A thread of a pipeline makes the private stream its
-current one, so that it does not wait for its consumer.
+which that stream waits (see :mod:`gpuimg._runtimes.cuda_decode`). With gpuimg's own decoding kernels the host waits for
+nothing in between; the few images that they cannot decode are known afterwards, and what was computed is repeated. It
+starts after the present work of the caller's current CuPy stream, and that stream continues after it: to the caller,
+results behave as if computed on the current stream, and memory that this stream has finished with may be reused. A
+thread of a pipeline makes the private stream its current one, so that it does not wait for its consumer.
 
 Memory. Kernel writes are ordered on the GPU: on the private stream, after the decoding of their batch, they wait for
 the last reader of a result's memory. The hardware JPEG engine, however, is reported to write its destination when
 called, before the stream's pending work (torchcodec PR 1634). So memory to decode into, arenas and results that are
 whole images, is reused only after the *host* has waited for its last reader. A thread has two arenas, so that one batch
-is decoded while the kernels of the previous one still read theirs; and two blocks of pinned memory, from which plans
-are uploaded. CuPy's pool reuses memory on the stream it was allocated on, whatever other streams do with it (cupy issue
-8068). So memory that other streams read, results of a pipeline's threads and of decoding, is not returned to the pool,
-but stored with an event after its last reader.
+is decoded while the kernels of the previous one still read theirs; and pinned memory, from which plans are uploaded.
+CuPy's pool reuses memory on the stream it was allocated on, whatever other streams do with it (cupy issue 8068). So
+memory that other streams read, results of a pipeline's threads and of decoding, is not returned to the pool, but stored
+with an event after its last reader.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import astuple
 from itertools import pairwise
@@ -34,6 +35,7 @@ from .._data.images import (
     ALIGNMENT,
     STORAGE,
     Encoded,
+    EncodedImages,
     Pixels,
     check_reach,
     numpy_dtype,
@@ -48,6 +50,7 @@ from .._plan.compile import (
     build_for,
     compile_plan,
     kind_between,
+    ops_used,
     regions_read,
     source_regions,
     whole_regions,
@@ -59,6 +62,7 @@ from ..kernels import cuda as kernels
 from ..kernels import layout, ops
 from .cuda_decode import ImageDecoder
 from .cuda_exact import ExactSegment, compiled_exact, run_exact
+from .cuda_jpeg import Statuses
 from .cuda_launch import launch, launched
 from .cuda_memory import (
     Event,
@@ -73,7 +77,8 @@ from .cuda_memory import (
     wait,
 )
 from .cuda_prepass import has_prepass, prepass_layout, prepass_records, run_prepass
-from .protocol import Outcome
+from .cuda_resident import CudaResidentFiles
+from .protocol import MisreadError, Outcome
 
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
 _NO_PATCHES = astuple(PatchLayout(0, 0, 0, 0, 0, 0, 0))
@@ -113,15 +118,20 @@ class CudaRuntime:
         return self._resources.stream
 
     @contextmanager
-    def private_stream(self, threads: int = 1) -> Iterator[None]:
+    def private_stream(self, threads: int = 1, *, late: bool = False) -> Iterator[None]:
         """Work on this thread's private stream."""
         self._decoder.set_thread_count(threads)
         with self._device, self._stream:
             self._local.results = []
+            self._local.statuses = [] if late else None
             try:
                 yield
+            except Exception as error:
+                if any(statuses.reported() for statuses in self._local.statuses or ()):
+                    raise MisreadError from error
+                raise
             finally:
-                self._local.results = None
+                self._local.results = self._local.statuses = None
 
     @property
     def _on_private_stream(self) -> bool:
@@ -136,7 +146,11 @@ class CudaRuntime:
 
     def record_event(self) -> Event:
         """See :meth:`Runtime.record_event`."""
-        return Event(recorded(self._stream.ptr), self._local.results)
+        return Event(recorded(self._stream.ptr), self._local.results, self._local.statuses or [])
+
+    def succeeded(self, event: Event) -> bool:
+        """See :meth:`Runtime.succeeded`."""
+        return not any(statuses.reported() for statuses in event.statuses)
 
     def wait_event(self, event: Event, stream: int | None) -> None:
         """See :meth:`Runtime.wait_event`."""
@@ -147,6 +161,10 @@ class CudaRuntime:
             result = reference()
             if result is not None:
                 result.stream = reader
+
+    def resident_files(self, budget: int, samples: int, read: Callable[[int], Any]) -> CudaResidentFiles:
+        """See :meth:`Runtime.resident_files`."""
+        return CudaResidentFiles(self._device, budget, samples, read)
 
     def result_memory(self, stream: int | None) -> PooledResults:
         """See :meth:`Runtime.result_memory`; the reading stream is set when results are returned."""
@@ -219,10 +237,22 @@ class CudaRuntime:
                 flat, offsets, images.sizes, images.channels, failures=images.failures, frames=images.frames
             )
             try:
-                outcome = self._decoder.decode(images, pixels, self._stream)
+                outcome, statuses = self._decoder.decode(images, pixels, self._stream)
+                self._has_repaired(images, statuses, pixels, outcome)
             finally:  # after a failure too: the memory is reused in the order of the caller's stream
                 follow(caller.address, self._stream.ptr)
         return pixels, outcome
+
+    def _has_repaired(self, images: Encoded, statuses: Statuses | None, pixels: Pixels, outcome: Outcome) -> bool:
+        """Decode images on the CPU that kernels report, unless that is read late; return True if there were any."""
+        if statuses is None:
+            return False
+        late: list[Statuses] | None = getattr(self._local, "statuses", None)
+        if late is not None:
+            late.append(statuses)
+            return False
+        assert isinstance(images, EncodedImages)
+        return self._decoder.repair(images, statuses, pixels, self._stream, outcome)
 
     # -- running -----------------------------------------------------------------------------------------------
 
@@ -237,7 +267,7 @@ class CudaRuntime:
     ) -> Outcome:
         """Run plans, with one launch for each statistic and one for each plan's result."""
         _check_count(len(segments[0]))
-        end_turn()  # decoders are waited for
+        end_turn()  # decoders and statuses are waited for
         with self._after_caller():
             if isinstance(source, Pixels):
                 return Outcome(launches=self._launch_segments(source, segments, out, offsets, kind, form))
@@ -249,15 +279,19 @@ class CudaRuntime:
             resources = self._resources
             arena = resources.arenas.take(total)
             try:
-                pixels = Pixels(arena.memory, starts, images.sizes, images.channels, frames=images.frames)
+                decoded = Pixels(arena.memory, starts, images.sizes, images.channels, frames=images.frames)
                 regions = _decoded_regions(source, segments, first_occurrences, first)
-                outcome = self._decoder.decode(images, pixels, resources.stream, regions)
-                if first is not None and inverse is not None:
-                    pixels = pixels.take(inverse)
+                outcome, statuses = self._decoder.decode(images, decoded, resources.stream, regions)
+                pixels = decoded if inverse is None else decoded.take(inverse)
+                while True:
+                    begin = time.perf_counter()
+                    outcome.launches += self._launch_segments(pixels, segments, out, offsets, kind, form)
+                    outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
+                    if not self._has_repaired(images, statuses, decoded, outcome):
+                        break
+                    statuses = None
+                if first is not None:
                     _transfer_status(images, outcome, source, first)
-                begin = time.perf_counter()
-                outcome.launches = self._launch_segments(pixels, segments, out, offsets, kind, form)
-                outcome.timings.kernels += time.perf_counter() - begin  # host time of the launches
                 return outcome
             finally:
                 arena.used.record(resources.stream)
@@ -288,7 +322,9 @@ class CudaRuntime:
         first = int(one.offsets[0])
         grid = (-(-int(elements.max()) // kernels.MIX.block), n)
         with self._after_caller(), self._stream:
-            ints = upload([np.ascontiguousarray(values, kind) for values, kind in host], self._resources)
+            ints = upload(
+                [np.ascontiguousarray(values, kind) for values, kind in host], self._resources.pinned, self._stream
+            )
             starts, partners = ints[: 2 * n].view(cupy.int64), ints[2 * n : 4 * n].view(cupy.int64)
             width, count = ints[4 * n : 5 * n], ints[5 * n : 6 * n]
             boxes, share = ints[6 * n : 10 * n], ints[10 * n :].view(cupy.float32)
@@ -353,7 +389,7 @@ class CudaRuntime:
         tables = cupy.empty(max(n * table_length, 1), cupy.float32)
         accumulators = _accumulators(n, slots) if slots else []
         scale = layout.SCALES[source.dtype]
-        build = build_for(plan)
+        build = build_for(plan, ops_used(plan))
         for run in passes:
             ints, floats, programs = next(parts)
             program_length = run.programs.shape[1]
@@ -448,7 +484,7 @@ def _upload(segments: Sequence[_CompiledSegment | ExactSegment], resources: Thre
             continue
         parts += [segment.prepass] if segment.prepass is not None else []
         parts += [part for run in segment.passes for part in (run.records, run.programs)]
-    ints = upload(parts, resources)
+    ints = upload(parts, resources.pinned, resources.stream)
     floats = ints.view(cupy.float32)
     found: list[Any] = []
     at = 0

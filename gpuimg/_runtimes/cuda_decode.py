@@ -4,8 +4,8 @@ Baseline JPEGs are decoded by our own kernels, other JPEGs by nvImageCodec where
 Files that these refuse or fail at are decoded by the CPU runtime, whose messages are reported for all failures. Such
 images and frames are uploaded in one copy.
 
-Each thread decodes on a separate stream. It waits only for the decoders: not for the kernels of the previous batch, and
-not for the caller's computations.
+Each thread decodes on a separate stream. It waits only for nvImageCodec and NVDEC: not for kernels, and not for the
+caller's computations.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .._decoding import exif, route
 from .._decoding.nvimgcodec import DeviceImage, GpuDecoder, for_engine, gpu_decoder, hardware_share
 from .._threads.threads import threads
 from .cpu import CpuRuntime
-from .cuda_jpeg import SegmentDecoder, upload_of
+from .cuda_jpeg import SegmentDecoder, Statuses, record_mismatches, upload_of
 from .cuda_launch import capability_of
 from .cuda_marks import MARK_BYTES, Marks
 from .cuda_memory import PerThread, Pinned, Ring, copy_to_device, follow
@@ -38,6 +38,9 @@ from .protocol import Outcome, Timings
 _MOST_THREADS, _FEWEST_THREADS = 16, 2
 
 
+_UPLOADS = 4  # blocks of pinned memory: two for each of two batches
+
+
 class _ThreadState:
     """State of a thread; its decoder is created for the first JPEG."""
 
@@ -45,7 +48,7 @@ class _ThreadState:
         self.threads = threads
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.marks = Marks(self.stream)
-        self.pinned = Ring(Pinned)
+        self.pinned = Ring(Pinned, _UPLOADS)
         self.decoder: GpuDecoder | None = None
         self.decoder_requested = False  # the result may be None
 
@@ -67,8 +70,13 @@ class ImageDecoder:
         """Set how many threads, including the calling one, decode at the same time: they share the cores."""
         self._local.threads = count
 
-    def decode(self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints | None = None) -> Outcome:
+    def decode(
+        self, images: Encoded, pixels: Pixels, stream: Any, regions: Ints | None = None
+    ) -> tuple[Outcome, Statuses | None]:
         """Decode regions of images, whole images, or the frames of clips; those that fail are black.
+
+        What our own kernels decode is only enqueued. Their statuses are returned for :meth:`repair`; None if they
+        decode nothing.
 
         Parameters
         ----------
@@ -91,22 +99,51 @@ class ImageDecoder:
         finally:
             follow(stream.ptr, own.stream.ptr)
 
-    def _decode(self, images: Encoded, pixels: Pixels, regions: Ints | None, own: _ThreadState) -> Outcome:
+    def repair(self, images: EncodedImages, statuses: Statuses, pixels: Pixels, stream: Any, outcome: Outcome) -> bool:
+        """Decode images on the CPU that kernels report; return True if there are any. Wait for the kernels.
+
+        Parameters
+        ----------
+        images, pixels
+            Those of :meth:`decode`.
+        statuses : Statuses
+        stream : cupy.cuda.Stream
+            Work of this stream that is enqueued later reads the images.
+        outcome : Outcome
+            That of :meth:`decode`; updated.
+        """
+        reported = statuses.reported()
+        if not reported:
+            return False
+        record_mismatches(images, reported)
+        if images.resident is not None:
+            images.resident.files.forget(images.resident.indices[reported])
+        with stream:
+            found = self._decode_on_host(images, reported, pixels)
+        outcome.failures.update(found.failures)
+        outcome.timings.add(found.timings)
+        outcome.timings.jpegs_on_cpu += len(reported)
+        return True
+
+    def _decode(
+        self, images: Encoded, pixels: Pixels, regions: Ints | None, own: _ThreadState
+    ) -> tuple[Outcome, Statuses | None]:
         begin = time.perf_counter()
+        statuses = None
         gpu = Timings()  # its decode time is the host's, which waits for the decoders
         if isinstance(images, EncodedClips):
             refused = self._decode_clips(images, pixels, regions, own)
             gpu.clips_on_cpu = len(refused)
             left = list(refused)
         else:
-            decoded, gpu.unwritten, gpu.jpegs_on_cpu = self._decode_on_gpu(images, pixels, regions, own)
+            decoded, gpu.unwritten, gpu.jpegs_on_cpu, statuses = self._decode_on_gpu(images, pixels, regions, own)
             left = [i for i in range(len(images)) if i not in decoded and i not in images.failures]
         gpu.decode = time.perf_counter() - begin
         outcome = self._decode_on_host(images, left, pixels)
         for i in rows_of(np.array([*images.failures], np.int64), images.frames).tolist():
             pixels.view(i).fill(0)
         outcome.timings.add(gpu)
-        return outcome
+        return outcome, statuses
 
     def _decode_clips(
         self, clips: EncodedClips, pixels: Pixels, regions: Ints | None, own: _ThreadState
@@ -142,17 +179,29 @@ class ImageDecoder:
 
     def _decode_on_gpu(
         self, images: EncodedImages, pixels: Pixels, regions: Ints | None, own: _ThreadState
-    ) -> tuple[set[int], int, int]:
-        """Decode files that this GPU can; return their indices.
+    ) -> tuple[set[int], int, int, Statuses | None]:
+        """Decode files that this GPU can; return their indices, also of those that may yet be reported.
 
-        Also the numbers of those that nvImageCodec did not write, and that our own kernels could not decode.
+        Also the numbers of those that nvImageCodec did not write and failed at, and what our own kernels report.
         """
         uploaded = upload_of(images, pixels, regions)
         begun = [] if uploaded is None else [*uploaded.taken, *uploaded.refused]
         places = self._places(images, pixels, begun, own)
         marked = None if places is None else own.marks.write(places.marks)
-        with self._segments.decoding(images, uploaded, pixels.flat, own.stream) as done:
-            decoded, unwritten = (set(), []) if places is None else self._decode_to(places, images, own, marked)
+        done, statuses = list[int](), None
+        if uploaded is not None and uploaded.taken:
+            statuses = self._segments.begin(images, uploaded, pixels.flat, own.stream)
+            done = uploaded.taken  # writing may have refused some
+        decoded, unwritten = (set(), []) if places is None else self._decode_to(places, images, own, marked)
+        failed = 0 if places is None else len(places.numbers) - len(decoded) - len(unwritten)
+        error = None if own.decoder is None else own.decoder.error
+        if failed and error is not None:
+            self._warn_once(
+                f"nvImageCodec failed at images on cuda:{self._index} ({error}): the CPU decodes such images; stats() "
+                "counts those of a loader as jpegs_on_cpu",
+                "failed",
+                9,
+            )
         if unwritten:
             self._warn_once(
                 f"nvImageCodec reported images as decoded on cuda:{self._index} that it did not write, the first of "
@@ -160,8 +209,7 @@ class ImageDecoder:
                 "unwritten",
                 9,
             )
-        given_up = 0 if uploaded is None else len(uploaded.taken) - len(done)
-        return decoded | done, len(unwritten), given_up
+        return decoded | set(done), len(unwritten), failed, statuses
 
     def _places(self, images: EncodedImages, pixels: Pixels, others: list[int], own: _ThreadState) -> Places | None:
         """Return destinations of the images for nvImageCodec, excluding ``others``; None if there are none."""
@@ -217,6 +265,8 @@ class ImageDecoder:
         if not left:
             return Outcome()
         part = images.part(left)
+        if isinstance(part, EncodedImages):
+            part = part.whole()
         host, outcome = self._cpu.decode(part)
         if images.seek is not None and part.seek is not None:
             images.seek.take_over(part.seek, left)

@@ -4,13 +4,14 @@ These begin where seek index entries or restart markers say, or else where the f
 
 A batch is one upload from pinned memory and a few launches on the calling thread's private stream; it is decoded in
 parts of bounded size, which bounds the memory for coefficients. The CPU decodes files for which the kernels report
-errors, or that they cannot divide into segments.
+errors, or that they cannot divide into segments. Good files are never reported, so the host reads the statuses late,
+when the work on the pixels is enqueued, and that work is repeated if there was a report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import cupy
@@ -23,8 +24,45 @@ from ..kernels import cuda as kernels
 from ..kernels.jpeg import upload
 from ..kernels.jpeg.layout import MISMATCH, USED
 from .cuda_launch import launch
-from .cuda_memory import Block, Ring
+from .cuda_memory import Block, Pinned, Ring, with_room
 from .jpeg_upload import Upload
+
+
+class Statuses:
+    """Statuses that kernels report for the images of a batch: 0 for those that they decoded.
+
+    The host may read them at any time later; until then the kernels may still run.
+
+    Parameters
+    ----------
+    spare : list of Block
+        Gets the memory back, of which the GPU may still write a part.
+    block : Block
+        Pinned memory for ``images`` words.
+    images : int
+    """
+
+    def __init__(self, spare: list[Block], block: Block, images: int) -> None:
+        self._spare = spare
+        self._block = block
+        self._images = images
+
+    def copy_from(self, status: Any, stream: Any) -> None:
+        """Enqueue the copy of the statuses, (images,) int32 on the GPU, on CuPy's current stream."""
+        try:
+            status.data.copy_to_host_async(self._block.memory.address, status.nbytes)
+        finally:
+            self._block.used.record(stream)
+
+    def reported(self) -> list[int]:
+        """Return the images that were not decoded; wait for the kernels unless they are done."""
+        if not self._block.used.done:
+            self._block.used.synchronize()
+        found: list[int] = np.flatnonzero(self._block.memory.words[: self._images]).tolist()
+        return found
+
+    def __del__(self) -> None:
+        self._spare.append(self._block)
 
 
 class SegmentDecoder:
@@ -38,53 +76,53 @@ class SegmentDecoder:
 
     def __init__(self, pinned: Callable[[], Ring]) -> None:
         self._pinned = pinned
+        self._spare: list[Block] = []  # for statuses
+        self._lock = threading.Lock()
 
-    @contextmanager
-    def decoding(self, images: EncodedImages, uploaded: Upload | None, out: Any, stream: Any) -> Iterator[set[int]]:
-        """Enqueue the decoding of an upload; yield a set that holds the decoded images after the block.
+    def begin(self, images: EncodedImages, uploaded: Upload, out: Any, stream: Any) -> Statuses:
+        """Enqueue the decoding of an upload.
 
         Parameters
         ----------
         images : EncodedImages
-        uploaded : Upload, optional
+            Their entries of a seek index count as used from now on.
+        uploaded : Upload
+            With images to decode.
         out : cupy.ndarray
             The flat memory to decode into.
         stream : cupy.cuda.Stream
             CuPy's current stream.
         """
-        done: set[int] = set()
-        if uploaded is None:
-            yield done
-            return
         n = len(images)
+        statuses = Statuses(self._spare, self._status_block(n), n)
         pinned = self._pinned()
-        block = pinned.take(uploaded.words + n) if uploaded.taken else None
+        block = pinned.take(uploaded.words)
         try:
-            if block is not None:
-                self._enqueue(uploaded, block, n, out, stream)
-            yield done
+            uploaded.write(block.memory.words[: uploaded.words])
+            try:
+                words = cupy.empty(uploaded.words_on_gpu, cupy.int32)
+                words.data.copy_from_host_async(block.memory.address, 4 * uploaded.words)
+            finally:
+                block.used.record(stream)
         finally:
-            if block is not None:
-                block.used.synchronize()
-                status = block.memory.words[uploaded.words : uploaded.words + n].copy()
-                pinned.give(block)
-        if block is not None:
-            done.update(i for i in uploaded.taken if not status[i])
-            _record_entry_status(images, uploaded.by_entry, status)
+            pinned.give(block)
+        if images.resident is not None:
+            files: Any = images.resident.files  # of this runtime
+            files.exchange(images, uploaded, words, pinned, stream)
+        status = cupy.zeros(n, cupy.int32)
+        self._launch(uploaded, words, out, status, stream)
+        statuses.copy_from(status, stream)
+        if images.seek is not None:
+            images.seek.entry_status[uploaded.by_entry] = USED
+        return statuses
 
-    def _enqueue(self, uploaded: Upload, block: Block, n: int, out: Any, stream: Any) -> None:
-        """Upload and launch, and copy back the status of all ``n`` images."""
-        pinned = block.memory
-        uploaded.write(pinned.words[: uploaded.words])
-        try:
-            words = cupy.empty(uploaded.words_on_gpu, cupy.int32)
-            size = 4 * uploaded.words
-            words.data.copy_from_host_async(pinned.address, size)
-            status = cupy.zeros(n, cupy.int32)
-            self._launch(uploaded, words, out, status, stream)
-            status.data.copy_to_host_async(pinned.address + size, status.nbytes)
-        finally:
-            block.used.record(stream)
+    def _status_block(self, images: int) -> Block:
+        with self._lock:
+            for k, block in enumerate(self._spare):  # destructors append to it meanwhile
+                if block.size >= images and block.used.done:
+                    return self._spare.pop(k)
+        room = with_room(images)
+        return Block(Pinned(room), room)
 
     def _launch(self, uploaded: Upload, words: Any, out: Any, status: Any, stream: Any) -> None:
         blocks = int(uploaded.parts["blocks"].max())
@@ -115,7 +153,8 @@ def upload_of(images: EncodedImages, pixels: Pixels, regions: Ints | None) -> Up
     return Upload(images, pixels, whole_regions(images.sizes) if regions is None else regions)
 
 
-def _record_entry_status(images: EncodedImages, decoded: list[int], status: Any) -> None:
-    """Record for images that were decoded by their index entries whether these matched."""
+def record_mismatches(images: EncodedImages, reported: list[int]) -> None:
+    """Record that index entries by which images were decoded did not match them."""
     if images.seek is not None:
-        images.seek.entry_status[decoded] = np.where(status[decoded], MISMATCH, USED)
+        status = images.seek.entry_status
+        status[[i for i in reported if status[i] == USED]] = MISMATCH

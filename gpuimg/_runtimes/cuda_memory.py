@@ -16,6 +16,7 @@ from .._data.images import numpy_dtype
 from .protocol import PER_THREAD_STREAM
 
 _AT_MOST = 2  # blocks in a ring
+_PLANS = 8  # blocks for plans, which are small: a batch may need several, and must not wait for an earlier batch
 
 
 def with_room(size: int) -> int:
@@ -48,7 +49,7 @@ class ThreadResources:
     def __init__(self) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)
         self.arenas = Ring(self._arena)
-        self.pinned = Ring(Pinned)
+        self.pinned = Ring(Pinned, _PLANS)
 
     def _arena(self, size: int) -> Any:
         """Return memory that a decoder may write immediately."""
@@ -72,22 +73,24 @@ class Block:
 
 
 class Ring:
-    """Two blocks of memory for one thread: work on one may still run while the other is filled.
+    """Blocks of memory for one thread: work on one may still run while another is filled.
 
     Parameters
     ----------
     make : function
         Returns memory of a given size.
+    most : int
+        Number of blocks.
 
     Notes
     -----
     A block is at most a quarter larger than the largest size requested.
     """
 
-    def __init__(self, make: Callable[[int], Any]) -> None:
+    def __init__(self, make: Callable[[int], Any], most: int = _AT_MOST) -> None:
         self._make = make
         self._spare: list[Block] = []  # in the order in which they were returned
-        self._left = _AT_MOST  # blocks that may still be allocated
+        self._left = most  # blocks that may still be allocated
 
     def take(self, size: int) -> Block:
         """Return a block of at least this size that the GPU no longer uses: preferably one that needs no waiting."""
@@ -112,7 +115,8 @@ class Ring:
             return None
         block = idle[0] if idle else next((block for block in self._spare if block.size >= size), self._spare[0])
         self._spare.remove(block)
-        block.used.synchronize()
+        if not idle:
+            block.used.synchronize()
         if block.size >= size:
             return block
         self._left += 1
@@ -138,18 +142,18 @@ class Pinned:
         self.address = self.words.ctypes.data
 
 
-def upload(parts: Sequence[Any], resources: ThreadResources) -> Any:
-    """Concatenate arrays of any dtypes as int32 in one copy, on the stream of ``resources``, the current one."""
+def upload(parts: Sequence[Any], pinned: Ring, stream: Any) -> Any:
+    """Concatenate arrays of any dtypes as int32 in one copy, on a stream that is the current one."""
     flat = [part.reshape(-1).view(np.int32) for part in parts]
     size = sum(map(len, flat))
-    block = resources.pinned.take(size)
+    block = pinned.take(size)
     try:
         np.concatenate(flat, out=block.memory.words[:size])
         uploaded = cupy.empty(size, cupy.int32)
         uploaded.data.copy_from_host_async(block.memory.address, 4 * size)
-        block.used.record(resources.stream)
+        block.used.record(stream)
     finally:
-        resources.pinned.give(block)
+        pinned.give(block)
     return uploaded
 
 
@@ -277,10 +281,14 @@ def copy_to_device(host: Any, target: Any) -> None:
 
 
 class Event(NamedTuple):
-    """An event after the work of a private stream so far, and the results written on that stream."""
+    """An event after the work of a private stream so far, and the results written on that stream.
+
+    ``statuses`` are those of images that kernels decode for these results, which nobody has read.
+    """
 
     event: Any
     results: list[weakref.ref[PooledResult]]
+    statuses: list[Any]
 
 
 # Streams of other libraries are identified by address: CuPy's object for external streams is deprecated.

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._checks.types import Ints
 from .._data.images import EncodedImages, Pixels
+from .._data.resident import NEW, Resident
 from .._decoding import exif
 from .._threads.team import SharedIterator, side_by_side
 from .._threads.threads import threads
@@ -20,6 +21,7 @@ from ..kernels.jpeg.segments import plan_upload, select_segments
 MOST_BLOCKS = 1 << 20
 #: Bits of a part of a file in which the GPU looks for a segment: in photos decoders synchronize within two parts.
 SPAN = 2048
+_READ_AHEAD = 8  # words after the last one of a scan that a decoder reads
 _AT_ONCE = 16  # images per task of a host thread
 _MOST_IMAGES = 65535  # CUDA's limit for gridDim.y of one launch
 
@@ -49,6 +51,12 @@ class Upload:
     parts : (P,) segments.PART
         Parts of the batch that are decoded at a time.
     totals : segments.TOTALS
+    fetched : (M, 3) int64
+        Of images whose files are on the GPU: where their words begin there, where they belong on the GPU after this
+        buffer, and their number. Set when the buffer is written.
+    new : (K, 5) int64
+        Of images whose files may stay on the GPU: the image, and of its scan the word of the buffer, the bits, those of
+        a part, and the words to keep. Set when the buffer is written.
     """
 
     def __init__(
@@ -63,6 +71,10 @@ class Upload:
         turns = images.orientations
         headers = images.headers.records.copy()
         headers["kind"][list(images.failures)] = layout.OTHER
+        self._resident = images.resident
+        self.fetched, self.new = np.zeros((0, 3), np.int64), np.zeros((0, 5), np.int64)
+        if self._resident is not None:
+            headers["whole"][self._resident.there] = 1  # it was when the file was added
         access = np.zeros(n, layout.ACCESS) if images.seek is None else np.ascontiguousarray(images.seek.access)
         self._files = headers, *images.headers[1:], access
         self._wanted = exif.stored_regions(regions, images.sizes, turns), images.channels
@@ -76,6 +88,8 @@ class Upload:
                 *self._files, self._wanted[0], most_blocks, span, first, stop, self._images, scratch
             )
         )
+        if self._resident is not None:
+            self._set_parts_of_resident(self._resident)
         parts = np.zeros(n, segments.PART)
         plan_upload(
             *self._files[:3], self._wanted[0], most_blocks, _MOST_IMAGES, self._images, self._owners, self._pairs,
@@ -84,6 +98,28 @@ class Upload:
         self.parts = parts[: self.totals["parts"]]
         self.words = int(self.totals["words"])
         self.words_on_gpu = self.words + int(self.totals["found"]) * upload.SEGMENT_WORDS
+        if self._resident is not None:
+            self._place_resident(self._resident)
+
+    def _set_parts_of_resident(self, resident: Resident) -> None:
+        """Set how many segments may be found in files of which only the headers are here."""
+        there = resident.there
+        records = resident.records[there]
+        self._images["span"][there] = records["span"]
+        self._images["found"][there] = -(-records["bits"] // records["span"])
+
+    def _place_resident(self, resident: Resident) -> None:
+        """Reserve room after the found segments for the words of files that are on the GPU."""
+        there = resident.there
+        there = there[self._images["status"][there] == segments.TAKEN]
+        records = resident.records[there]
+        counts = _kept_words(records["bits"])
+        ends = self.words_on_gpu + np.cumsum(counts)
+        self._there, self.fetched = there, np.stack([records["place"], ends - counts, counts], 1)
+        if len(there):
+            self.words_on_gpu = int(ends[-1]) + upload.BEYOND
+            if self.words_on_gpu > segments.MOST_WORDS:
+                raise ValueError("the files of a batch take more than 8 GiB on the GPU; use a smaller batch_size")
 
     @property
     def taken(self) -> list[int]:
@@ -128,6 +164,20 @@ class Upload:
             np.empty(1, segments.SCRATCH), unsorted,
             np.empty(3 * n + max(BUCKETS, len(self._images)) + 1, np.int32), memory,
         )  # fmt: skip
+        if self._resident is not None:
+            self._link_resident(self._resident, out)
+
+    def _link_resident(self, resident: Resident, out: Any) -> None:
+        """Let scans begin where the words of their files will be, and list those that may stay on the GPU."""
+        images, first = self._images, int(self.totals["scan_word"])
+        scans = out[first : first + int(self.totals["scans"]) * upload.SCAN_WORDS].view(upload.SCAN)
+        numbers = images["scan"][self._there]
+        scans["word"][numbers] = self.fetched[:, 1]
+        scans["end"][numbers] = resident.records["bits"][self._there]
+        places = resident.records["place"]
+        rows = np.flatnonzero((places == NEW) & (images["status"] == segments.TAKEN) & (images["span"] > 0))
+        own = scans[images["scan"][rows]]
+        self.new = np.stack([rows, own["word"], own["end"], own["span"], _kept_words(own["end"])], 1).astype(np.int64)
 
     def _for_all(self, call: Callable[[int, int, Any], None]) -> None:
         """Call a native function on ranges of images, on all threads."""
@@ -160,3 +210,8 @@ class Upload:
         pixels = -(-int(part["most_pixels"]) // upload.PIXELS_AT_ONCE)
         channels = np.int32(self._wanted[1])
         yield "colors", (pixels, count), (words, images, plane_bytes, channels, out)
+
+
+def _kept_words(bits: Ints) -> Ints:
+    """Return the words to copy of a scan: the upload has as many after its end."""
+    return -(-np.asarray(bits, np.int64) // 32) + _READ_AHEAD

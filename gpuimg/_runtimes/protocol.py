@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from .._data.images import Encoded, Pixels
 from .._data.patches import Form
+from .._data.resident import ResidentFiles
 from .._plan.plan import Plan
 
 #: ``cudaStreamPerThread``: not an address, but a handle that means a different stream on every thread.
@@ -22,7 +23,7 @@ class Timings:
     decode: float = 0.0
     kernels: float = 0.0
     unwritten: int = 0  # images that a GPU's decoder reported as decoded, but did not write
-    jpegs_on_cpu: int = 0  # JPEGs that our own kernels on a GPU began, but found damaged or could not divide
+    jpegs_on_cpu: int = 0  # JPEGs that our own kernels or nvImageCodec began, but could not decode
     clips_on_cpu: int = 0  # clips of a batch on a GPU that its decoder refused, or failed to decode
 
     def add(self, other: Timings) -> None:
@@ -41,6 +42,10 @@ class Outcome:
     failures: dict[int, str] = field(default_factory=dict)  # reasons of images not decoded, by index; they are black
     timings: Timings = field(default_factory=Timings)
     launches: int = 0  # kernel launches; on the CPU, the number a GPU would need
+
+
+class MisreadError(Exception):
+    """An exception was raised in work on images that kernels did not decode; it may not occur with right pixels."""
 
 
 class Runtime(Protocol):
@@ -87,17 +92,31 @@ class Runtime(Protocol):
     def owns(self, array: Any) -> bool:
         """Return True if an array is in this device's memory."""
 
-    def private_stream(self, threads: int = 1) -> AbstractContextManager[Any]:
+    def private_stream(self, threads: int = 1, *, late: bool = False) -> AbstractContextManager[Any]:
         """Run this thread's work on a private CUDA stream inside the block; does nothing on the CPU.
 
-        ``threads``: number of threads of this process that do so at the same time.
+        ``threads``: number of threads of this process that do so at the same time. ``late``: do not wait for kernels
+        that decode; :meth:`succeeded` tells later whether the work has to be repeated without ``late``. So does a
+        :class:`MisreadError` in place of an exception in the block.
         """
 
     def record_event(self) -> Any:
         """Return an event after the work that this thread has enqueued on its private stream so far."""
 
+    def succeeded(self, event: Any) -> bool:
+        """Return True if kernels decoded all images of the work before an event; wait for them, but not for others."""
+
     def wait_event(self, event: Any, stream: int | None) -> None:
         """Make work that the caller enqueues later, on a stream or its current one, wait for an event."""
+
+    def resident_files(self, budget: int, samples: int, read: Callable[[int], Any]) -> ResidentFiles:
+        """Return memory of ``budget`` bytes for files of a source; ``read`` returns a sample's file.
+
+        Raises
+        ------
+        ValueError
+            On the CPU.
+        """
 
     def result_memory(self, stream: int | None) -> ResultMemory:
         """Return memory for results that are read on a stream, by default on their reader's current one."""

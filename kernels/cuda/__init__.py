@@ -30,6 +30,7 @@ _MARK_BLOCK = 128
 __all__ = [
     "ARTEFACTS",
     "BLOCK",
+    "COPY",
     "ELASTIC",
     "EXACT",
     "EXTREMES",
@@ -86,6 +87,8 @@ MARKS = _by_name(
     Kernel("mark", device_code("marks", "mark"), _MARK, _MARK_BLOCK),
     Kernel("compare", device_code("marks", "compare"), (*_MARK, "int32[]"), _MARK_BLOCK),
 )
+
+COPY = Kernel("copy_words", device_code("copies", "copy_words"), ("int32[]", "int32[]", "int64[]"), BLOCK)
 
 _PREPASS = "int32", "float32", "int32[]"
 ARTEFACTS = {

@@ -69,6 +69,7 @@ VARIANTS = [
     Variant("statistics", "uint8", "", (dim,)),
     Variant("mix", "float32", "float32"),
     Variant("exact", "uint8", "uint8"),
+    Variant("copy", "int32", "int32"),
     *(Variant("jpeg", name) for name in JPEG_KERNELS),
     *(Variant("marks", name) for name in MARK_KERNELS),
     *(Variant("video", name) for name in VIDEO_KERNELS),
@@ -119,6 +120,8 @@ def kernel_of(variant: Variant) -> Any:
         return kernels.ELASTIC[source]
     if kernel == "mix":
         return kernels.MIX
+    if kernel == "copy":
+        return kernels.COPY
     if kernel == "exact":
         return kernels.EXACT
     if kernel == "statistics":

@@ -29,7 +29,7 @@ from .order import Op, Order, Stream
 # What imports CuPy.
 _PARTS = (
     "cuda", "cuda_exact", "cuda_prepass", "cuda_decode", "cuda_jpeg", "cuda_launch", "cuda_marks", "cuda_memory",
-    "cuda_video",
+    "cuda_resident", "cuda_video",
 )  # fmt: skip
 _MODULES = tuple(f"gpuimg._runtimes.{name}" for name in _PARTS)
 

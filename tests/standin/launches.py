@@ -228,6 +228,16 @@ def _mixed(
     return Touched(reads, [], writes, int(elements.values.max()))
 
 
+def _copy_words(_: int, n: int, source: Any, target: Any, runs: Any) -> Touched:
+    """The words are copied."""
+    reads, writes = [runs.range], []
+    for first, to, count in runs.values.reshape(n, 3).tolist():
+        reads.append(_part(source, first, first + count))
+        writes.append(_part(target, to, to + count))
+        target.values[to : to + count] = source.values[first : first + count]
+    return Touched(reads, [], writes, n)
+
+
 # -- JPEGs -------------------------------------------------------------------------------------------------------------
 
 
@@ -473,5 +483,5 @@ _BY_NAME: dict[str, Callable[..., Touched]] = {
     "huffman": _huffman, "inverse_dct": _inverse_dct, "colors": _colors, "mark": _mark, "compare": _compare,
     "frame8": _frame, "frame16": _frame,
     "elastic": _elastic, "code_blocks": _code_blocks, "code_pixels": _code_pixels,
-    "exact_pass": _exact_pass,
+    "exact_pass": _exact_pass, "copy_words": _copy_words,
 }  # fmt: skip

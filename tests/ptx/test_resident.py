@@ -1,0 +1,81 @@
+"""The kernel that copies files within a GPU's memory, and those that decode what it copied, as they are compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuimg as gi
+from tests.jpegs import encoded
+from tests.test_cuda_jpeg import photo, turned
+from tests.watchdog import no_hang
+
+pytest.importorskip("numba_cuda")
+
+from gpuimg.kernels.cuda import COPY
+
+from .device import executing
+from .fault import Fault
+from .launch import run
+from .pixels import RANDOM
+from .variants import ptx_of
+
+
+def copied(source: Any, target: Any, runs: Any, blocks: int = 2) -> None:
+    run(ptx_of(COPY, (9, 0)), (blocks, len(runs), 1), COPY.block, [source, target, np.array(runs).reshape(-1)])
+
+
+def test_runs_are_copied_and_nothing_else() -> None:
+    """Empty ones, single words, and those that are longer than the threads of a launch."""
+    source = RANDOM.integers(-(1 << 31), 1 << 31, 5000).astype(np.int32)
+    target = RANDOM.integers(-(1 << 31), 1 << 31, 3000).astype(np.int32)
+    expected = target.copy()
+    counts = [1, 0, 255, 256, 257, 1100]
+    places = np.cumsum([0, *counts[:-1]]) + 7
+    runs = [(int(RANDOM.integers(0, 5000 - n)), to, n) for n, to in zip(counts, places.tolist(), strict=True)]
+    for first, to, n in runs:
+        expected[to : to + n] = source[first : first + n]
+    copied(source, target, runs)
+    np.testing.assert_array_equal(target, expected)
+    with pytest.raises(Fault):
+        copied(source, target, [(4990, 0, 11)])
+
+
+def test_resident_files_are_the_cpus_pixels() -> None:
+    """In the first epoch and in those after it, of crops that differ from epoch to epoch, in any order."""
+    files = [turned(encoded(photo(30 + 9 * k, 44 - 3 * k), quality=70 + 4 * k), 1 + 3 * k % 8) for k in range(5)]
+    source = [(data, k) for k, data in enumerate(files)]
+
+    def crops(x: gi.Batch, rng: gi.Rng) -> gi.Batch:
+        return gi.random_resized_crop(x, 12, rng=rng)
+
+    def loaded(device: str, **options: Any) -> list[Any]:
+        loader = gi.load(source, crops, batch_size=3, shuffle=True, device=device, readers=1, decoders=1, **options)
+        found = [(batch.indices.tolist(), batch.images) for _ in range(3) for batch in loader]
+        assert loader.stats().get("resident") == (5 if options else None)
+        return found
+
+    expected = loaded("cpu")
+    with no_hang(300), executing() as launches:
+        found = loaded("cuda:0", resident="1 MiB")
+        for (order, images), (other, pixels) in zip(found, expected, strict=True):
+            assert order == other
+            # The transform's float32 sums differ between the devices by less than a rounding to the next level.
+            assert np.abs(images.values.astype(int) - pixels).max() <= 1
+        assert [kernel.name for kernel in launches.kernels].count("copy_words") >= 4
+        assert launches.standin.problems == []
+
+
+def test_whole_resident_files_are_the_cpus_pixels() -> None:
+    files = [encoded(photo(33, 40), quality=60), encoded(photo(40, 25), "4:4:4"), encoded(photo(17, 19), "gray")]
+    source = [(data, k) for k, data in enumerate(files)]
+    expected = gi.decode_batch(files, device="cpu")
+    with executing() as launches:
+        loader = gi.load(source, batch_size=3, device="cuda:0", readers=1, decoders=1, resident="1 MiB")
+        for _ in range(2):
+            (batch,) = loader
+            for image, other in zip(batch.images, expected, strict=True):
+                np.testing.assert_array_equal(image.values, other)
+        assert launches.standin.problems == []
