@@ -126,7 +126,7 @@ def test_images_beyond_32_bits_of_words_are_left_out() -> None:
 def test_parts_of_a_batch_are_of_equal_size() -> None:
     """But for an image, and never larger than allowed: no small one is left at the end."""
     small, large = encoded(photo(64, 64), "4:4:4"), encoded(photo(200, 160), "4:4:4")  # 192 and 1500 blocks
-    for files, most, parts in (
+    for files, most, count in (
         (21 * [small], 2300, 2), (21 * [small], 4100, 1), (30 * [small], 1000, 8), (4 * [large], 1500, 4),
         ([*(20 * [small]), large, *(20 * [small])], 4000, 4),
     ):  # fmt: skip
@@ -136,7 +136,7 @@ def test_parts_of_a_batch_are_of_equal_size() -> None:
         blocks = uploaded.parts["blocks"]
         assert len(uploaded.taken) == uploaded.parts["images"].sum() == len(files)
         assert blocks.max() <= most
-        assert len(blocks) == parts
+        assert len(blocks) == count
         assert np.ptp(blocks) <= (1500 if large in files else 192)
 
 
