@@ -67,7 +67,7 @@ def _bytes(a, b, c, d):
 
 
 @scalar
-def _place_in_plane(words, record, block):
+def place_in_plane(words, record, block):
     """Return a block's component, its first word in the planes, and the words per row of its plane."""
     per = word(words, record, PER)
     mcu = quotient(block, per)
@@ -138,7 +138,7 @@ def inverse_dct(words, images, coefficients, planes):
     if first >= blocks:
         return
     block = i32(first + slot)
-    component, place, stride = _place_in_plane(words, record, min(block, i32(blocks - 1)))
+    component, place, stride = place_in_plane(words, record, min(block, i32(blocks - 1)))
     # The threads of others take part with zeros.
     wanted = block < blocks and (component == 0 or word(words, record, COLOR) != GRAY)
     begin = up(u32(slot * _BLOCK))
